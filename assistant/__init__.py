@@ -1,0 +1,1 @@
+"""Talk to the person: use-cases, command line, reports and the terminal UI."""

@@ -1,0 +1,56 @@
+"""What use-cases tell while they work. The command line prints them, the terminal UI shows them, tests collect them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from probes.findings import Finding
+from probes.measurements import BenchFailure, Measurement
+from probes.record import Record
+
+
+class Event(Record, kw_only=True):
+    """Base of all events."""
+
+
+class StageStarted(Event, kw_only=True):
+    """A stage begins: `probe`, `check`, `bench`, `plan`, `export`, `run`, `verify`."""
+
+    stage: str
+    title: str
+
+
+class Progress(Event, kw_only=True):
+    """One step of a stage is done or under way."""
+
+    stage: str
+    message: str
+    done: int = 0
+    total: int = 0
+
+
+class FindingMade(Event, kw_only=True):
+    finding: Finding
+
+
+class Measured(Event, kw_only=True):
+    measurement: Measurement
+
+
+class BenchFailed(Event, kw_only=True):
+    failure: BenchFailure
+
+
+class Written(Event, kw_only=True):
+    """A file was written."""
+
+    path: str
+    what: str
+
+
+class StageFinished(Event, kw_only=True):
+    """A stage ended; `result` is its record (MachineFacts, Verdict, MeasurementSet, Plan, Recipe ...)."""
+
+    stage: str
+    result: Any
+    duration_s: float = 0.0

@@ -1,0 +1,1 @@
+"""Know the machine: sources, parsers, collectors, checks and benchmarks."""

@@ -1,0 +1,108 @@
+"""The catalogue: what each GPU and machine can do by published figures. Rows are data with a source and a date.
+
+An unknown GPU has no row, and then no peak: rigtune never guesses one.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from importlib import resources
+
+import msgspec
+
+from probes.record import StrictRecord
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class GpuModel(StrictRecord, kw_only=True):
+    """Published and measured figures of one GPU model. Rates are dense (no sparsity), one direction, per GPU."""
+
+    id: str
+    title: str
+    names: tuple[str, ...]
+    """Regular expressions, matched in full and without case against the driver's name."""
+    architecture: str
+    compute_capability: str
+    memory_bytes: int
+    peak_flops_per_s: dict[str, float]
+    """By dtype: fp32, tf32, bf16, fp16, fp8."""
+    achievable_flops_per_s: dict[str, float] = {}
+    """Best measured GEMM rate by dtype, where somebody published it."""
+    memory_bandwidth_bytes_per_s: float
+    nvlink_count: int = 0
+    nvlink_bandwidth_bytes_per_s: float = 0.0
+    """One link, one direction."""
+    ring_bus_bandwidth_bytes_per_s: float | None = None
+    """Measured all-reduce bus bandwidth of a full NVLink domain with the ring algorithm."""
+    pcie_generation: int
+    pcie_width: int = 16
+    power_limit_w: float | None = None
+    source: str
+    date: str
+    notes: str = ""
+
+
+class MachineModel(StrictRecord, kw_only=True):
+    """A machine that can be planned for without being there."""
+
+    id: str
+    title: str
+    gpu: str
+    """Id of the GPU row."""
+    gpu_count: int
+    nvswitch: bool = False
+    nvlink_count: int = 0
+    """NVLinks between two GPUs of the node; with `nvswitch`, all of a GPU's links."""
+    gpu_link: str = "SYS"
+    """PCIe distance between GPUs on one socket, where they have no NVLink."""
+    nic_count: int = 0
+    nic_rate_gbps: float = 0.0
+    nic_link_layer: str = "InfiniBand"
+    nic_type: str = ""
+    ethernet_rate_gbps: float = 0.0
+    cpu_model: str
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int = 2
+    numa_nodes: int
+    memory_bytes: int
+    driver_version: str
+    cuda_driver_version: str
+    operating_system: str = "Ubuntu 22.04"
+    source: str
+    date: str
+    notes: str = ""
+
+
+class Catalogue(StrictRecord, kw_only=True):
+    """All catalogue rows."""
+
+    gpus: tuple[GpuModel, ...] = ()
+    machines: tuple[MachineModel, ...] = ()
+
+    def gpu(self, name: str) -> GpuModel | None:
+        """The row of a GPU by its id or by the name that the driver gives; None where it is not in the catalogue."""
+        wanted = name.strip()
+        for row in self.gpus:
+            if row.id == wanted.lower() or any(re.fullmatch(pattern, wanted, re.IGNORECASE) for pattern in row.names):
+                return row
+        return None
+
+    def machine(self, machine_id: str) -> MachineModel | None:
+        return next((row for row in self.machines if row.id == machine_id.strip().lower()), None)
+
+
+@functools.lru_cache(maxsize=1)
+def load_catalogue() -> Catalogue:
+    """The rows shipped with rigtune, from `probes/data/gpus.toml` and `machines.toml`."""
+    data: dict[str, object] = {}
+    for name in ("gpus", "machines"):
+        text = resources.files("probes").joinpath("data", f"{name}.toml").read_text("utf-8")
+        data[name] = tomllib.loads(text)[name]
+    return msgspec.convert(data, Catalogue)

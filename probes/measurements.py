@@ -1,0 +1,70 @@
+"""What was measured: samples with the conditions under which they were taken. Statistics are derived."""
+
+from __future__ import annotations
+
+import statistics
+
+from probes.record import Record
+
+SCHEMA_VERSION = 1
+
+Parameter = str | int | float | bool
+
+
+class Measurement(Record, kw_only=True):
+    """The samples of one benchmark on one subject."""
+
+    bench_id: str
+    """`gemm`, `memory-copy`, `all-reduce`, `train-step`."""
+    subject: str
+    """What was measured: `GPU0`, `CPU`, `2 ranks`."""
+    metric: str
+    """What the number is: `gemm_flops_per_s`, `bus_bandwidth_bytes_per_s`, `step_time_s`, `peak_memory_bytes` ..."""
+    unit: str
+    """`flop/s`, `byte/s`, `s`, `byte`."""
+    samples: tuple[float, ...]
+    parameters: dict[str, Parameter] = {}
+    """What identifies the case: dtype, shape, bytes, world_size, micro_batch ..."""
+    conditions: dict[str, Parameter] = {}
+    """What surrounds it: device name, torch and library versions, threads, load average, clocks, temperature."""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+    def quantile(self, fraction: float) -> float:
+        """Linear interpolation between order statistics; `fraction` from 0 to 1."""
+        ordered = sorted(self.samples)
+        position = fraction * (len(ordered) - 1)
+        low = int(position)
+        high = min(low + 1, len(ordered) - 1)
+        return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+
+    def matches(self, **parameters: Parameter) -> bool:
+        """True when every given parameter has the given value."""
+        return all(self.parameters.get(name) == value for name, value in parameters.items())
+
+
+class BenchFailure(Record, kw_only=True):
+    """A benchmark that gave no result, kept as data."""
+
+    bench_id: str
+    subject: str
+    kind: str
+    """`no_interpreter`, `busy`, `timeout`, `crashed`, `out_of_memory`, `incomplete`, `unsupported`."""
+    message: str
+    log_tail: str = ""
+    command: str = ""
+    """The command line that reproduces it."""
+
+
+class MeasurementSet(Record, kw_only=True):
+    """The result of one `rigtune bench`."""
+
+    schema_version: int = SCHEMA_VERSION
+    suite: str = "quick"
+    started: str = ""
+    """UTC time, ISO 8601."""
+    interpreter: str = ""
+    measurements: tuple[Measurement, ...] = ()
+    failures: tuple[BenchFailure, ...] = ()

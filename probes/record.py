@@ -1,0 +1,79 @@
+"""The base of every record that rigtune stores, and the value for what could not be known."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, TypeGuard, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Record(msgspec.Struct, frozen=True):
+    """An immutable value that travels as JSON. Unknown fields are ignored, so older readers accept newer files.
+
+    Subclasses add `kw_only=True` (msgspec does not inherit it).
+    """
+
+
+class StrictRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A record that people edit by hand: a field that does not exist is an error, not a silent no-op."""
+
+
+class Reason(str, enum.Enum):
+    """Why a value is unknown."""
+
+    NOT_SUPPORTED = "not_supported"
+    """The device or driver says that it has no such value."""
+    PERMISSION = "permission"
+    TOOL_MISSING = "tool_missing"
+    """The command, library or file that would tell does not exist here."""
+    TIMEOUT = "timeout"
+    UNPARSABLE = "unparsable"
+    NOT_RECORDED = "not_recorded"
+    """The recording, paste or catalogue entry does not hold it."""
+    ERROR = "error"
+    """The tool answered with an error; `detail` holds its words."""
+
+
+class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A value that rigtune looked for and could not learn. Never a pass, never a guess.
+
+    As JSON: `{"unknown": "timeout", "detail": "nvidia-smi took longer than 10 s"}`.
+    """
+
+    reason: Reason = msgspec.field(name="unknown")
+    detail: str = ""
+
+    def __str__(self) -> str:
+        words = self.reason.value.replace("_", " ")
+        return f"unknown ({words}: {self.detail})" if self.detail else f"unknown ({words})"
+
+
+NOT_RECORDED = Unknown(Reason.NOT_RECORDED)
+
+
+def known(value: T | Unknown) -> TypeGuard[T]:
+    """True when `value` is a value rather than an `Unknown`."""
+    return not isinstance(value, Unknown)
+
+
+def value_or(value: T | Unknown, default: T) -> T:
+    """`value`, or `default` where it is unknown. For display and ordering only, never for a verdict."""
+    return default if isinstance(value, Unknown) else value
+
+
+class EvidenceRef(Record, kw_only=True):
+    """Where something was read: enough to show the raw text again."""
+
+    source: str
+    """`command`, `file`, `nvml`, `environment`, `catalogue`, `measurement` or `rule`."""
+    key: str
+    """The command line, path, NVML call, catalogue row or benchmark id."""
+    detail: str = ""
+
+
+def to_json(record: Any, *, indent: int = 2) -> bytes:
+    """`record` as UTF-8 JSON with a newline at the end."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=indent) + b"\n"

@@ -1,0 +1,1 @@
+"""Decide and write: memory and time models, plans, recipes and launchers."""

@@ -1,0 +1,181 @@
+"""The records of a plan: what was chosen, why, what else was possible and what was rejected.
+
+Field names are the JSON contract of `rigtune plan --format json`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from probes.record import EvidenceRef, Record, Unknown
+from recipes.workload import Workload
+
+SCHEMA_VERSION = 1
+
+Basis = Literal["measured", "modelled", "rule", "user"]
+"""`measured` on this machine, `modelled` from formulas and catalogue rows, `rule` of the field, or pinned by the `user`."""
+
+ActivationCheckpointing = Literal["none", "full"]
+
+
+class Figure(Record, kw_only=True):
+    """A number that a prediction rests on, with where it comes from."""
+
+    value: float
+    basis: Basis
+    source: str
+
+
+class Cluster(Record, kw_only=True):
+    """The machine as the models see it. Rates are per rank; one rank drives one GPU, or a share of the CPU."""
+
+    title: str
+    device: Literal["cuda", "cpu"]
+    device_name: str
+    nodes: int
+    ranks_per_node: int
+    memory_bytes_per_rank: Figure | None
+    """Memory that one rank may fill."""
+    flops_per_s: dict[str, Figure] = {}
+    """Achievable GEMM rate by precision."""
+    peak_flops_per_s: dict[str, Figure] = {}
+    """Datasheet rate by precision, for MFU alone."""
+    memory_bandwidth_bytes_per_s: Figure | None = None
+    intra_bus_bandwidth_bytes_per_s: Figure | None = None
+    """All-reduce bus bandwidth within a node, for large messages."""
+    intra_latency_s: Figure | None = None
+    inter_bus_bandwidth_bytes_per_s: Figure | None = None
+    """The same across nodes, per node, when every rank of the node takes part."""
+    inter_latency_s: Figure | None = None
+    step_efficiency: Figure | None = None
+    """Measured training-step FLOP rate over measured GEMM rate, from the reference workload."""
+    physical_cores_per_rank: int | None = None
+
+    @property
+    def world_size(self) -> int:
+        return self.nodes * self.ranks_per_node
+
+
+class Degrees(Record, kw_only=True):
+    """Degrees of parallelism; their product is the world size (`ep` folds into `dp`, `vp` divides stages)."""
+
+    dp: int = 1
+    fsdp: int = 1
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    vp: int = 1
+
+
+class MemoryBreakdown(Record, kw_only=True):
+    """Peak memory of the fullest rank by term, bytes."""
+
+    total: float
+    """Device memory, the sum of the terms."""
+    parameters: float
+    gradients: float
+    optimizer: float
+    activations: float
+    logits: float
+    buffers: float
+    """Unsharded windows, buckets and communication buffers."""
+    overhead: float
+    """CUDA context, NCCL, allocator."""
+    allocated: float
+    """What the framework's allocator reports at its peak: `total` without context and NCCL."""
+    upper: float
+    """The bound that the fit decision uses."""
+
+
+class TimeBreakdown(Record, kw_only=True):
+    """One optimizer step by term, seconds. Unknown where a rate that it needs is unknown."""
+
+    total: float | Unknown
+    compute: float | Unknown
+    exposed_communication: float | Unknown
+    optimizer: float | Unknown
+    low: float | Unknown
+    high: float | Unknown
+
+
+class Predicted(Record, kw_only=True):
+    """What the models say of one candidate."""
+
+    memory_bytes_per_gpu: MemoryBreakdown
+    step_time_s: TimeBreakdown
+    tokens_per_s_per_gpu: float | Unknown
+    mfu: float | Unknown
+    """Model FLOPs (6 per matmul parameter and token, causal attention) over the datasheet peak."""
+
+
+class Candidate(Record, kw_only=True):
+    """One way to run the workload."""
+
+    strategy: str
+    degrees: Degrees
+    micro_batch: int
+    """Sequences per rank and forward pass."""
+    grad_accum: int
+    global_batch: int
+    activation_checkpointing: ActivationCheckpointing
+    precision: str
+
+
+class Choice(Record, kw_only=True):
+    """A candidate that fits, with its convergence settings and prediction."""
+
+    strategy: str
+    degrees: Degrees
+    micro_batch: int
+    grad_accum: int
+    global_batch: int
+    activation_checkpointing: ActivationCheckpointing
+    precision: str
+    learning_rate: float
+    warmup_steps: int
+    predicted: Predicted
+
+
+class Rejected(Record, kw_only=True):
+    """A candidate that was dropped, with the reason."""
+
+    candidate: Candidate
+    reason: str
+    """`needs 91.2 GiB of 79.1 GiB: activations 48.0 GiB`."""
+
+
+class Decision(Record, kw_only=True):
+    """One choice of the plan with its basis."""
+
+    name: str
+    """`strategy`, `micro_batch`, `grad_accum`, `learning_rate`, `warmup_steps`, or an environment variable."""
+    value: str
+    basis: Basis
+    because: str
+    alternatives: tuple[str, ...] = ()
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+class EnvVar(Record, kw_only=True):
+    """An environment variable of the job, with what justifies it."""
+
+    name: str
+    value: str
+    why: str
+    source: str
+
+
+class Plan(Record, kw_only=True):
+    """The answer to "how should this workload run on this machine"."""
+
+    schema_version: int = SCHEMA_VERSION
+    workload: Workload
+    cluster: Cluster
+    chosen: Choice
+    decisions: tuple[Decision, ...]
+    env: tuple[EnvVar, ...] = ()
+    alternatives: tuple[Choice, ...] = ()
+    """Best first, without the chosen one."""
+    rejected: tuple[Rejected, ...] = ()
+    warnings: tuple[str, ...] = ()
