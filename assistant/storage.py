@@ -1,0 +1,137 @@
+"""Files on disk: written whole or not at all, in a run folder that a later run understands.
+
+A file gets its name only after its content is complete, so whoever reads the folder, or kills rigtune at any moment,
+finds whole files alone. Only this module writes for the application.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+import msgspec
+import platformdirs
+
+from probes.errors import InputError, OutputError
+from probes.record import Record, T, to_json
+from recipes.recipe import Artifact
+
+_HINTS = {
+    errno.EACCES: "choose a folder that you may write to, with --out DIR",
+    errno.EPERM: "choose a folder that you may write to, with --out DIR",
+    errno.EROFS: "the file system is read-only; choose another folder with --out DIR",
+    errno.ENOSPC: "the disk is full; free some space or choose another folder with --out DIR",
+    errno.EDQUOT: "your quota is used up; free some space or choose another folder with --out DIR",
+    errno.ENOTDIR: "a part of that path is a file; choose another folder with --out DIR",
+    errno.EISDIR: "a folder stands where the file should go; remove it or choose another folder",
+}
+
+
+def default_run_directory(now: datetime | None = None) -> Path:
+    """A new run folder in the user's state directory, named by the UTC time."""
+    moment = now or datetime.now(timezone.utc)
+    return platformdirs.user_state_path("rigtune") / "runs" / moment.strftime("%Y%m%dT%H%M%SZ")
+
+
+@contextlib.contextmanager
+def _told_to_user(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        words = os.strerror(error.errno) if error.errno else str(error)
+        hint = _HINTS.get(error.errno or 0, "check the path, or choose another folder with --out DIR")
+        raise OutputError(f"cannot write {path}: {words.lower()}", hint) from error
+
+
+def make_directory(path: Path) -> Path:
+    """Create `path` and its parents where missing; OutputError where that is not possible or it is not writable."""
+    with _told_to_user(path):
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return path
+
+
+def write_bytes(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Replace `path` by a complete file with `data`, or leave it as it was. Raises OutputError."""
+    with _told_to_user(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            _write_complete(temporary, data, mode)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _write_complete(path: Path, data: bytes, mode: int) -> None:
+    """Give `path` its name only once `data` is on disk, where the file system can (O_TMPFILE)."""
+    path.unlink(missing_ok=True)
+    try:
+        descriptor = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        named = False
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL):
+            raise
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        named = True
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+        if not named:
+            os.link(f"/proc/self/fd/{descriptor}", path, follow_symlinks=True)
+    finally:
+        os.close(descriptor)
+
+
+def write_record(path: Path, record: Record) -> None:
+    """Write `record` as JSON."""
+    write_bytes(path, to_json(record))
+
+
+def write_files(directory: Path, artifacts: Iterable[Artifact]) -> tuple[Path, ...]:
+    """Write every artifact below `directory`, each atomically, and return the paths in order.
+
+    Raises OutputError, also for a path that leads out of the folder.
+    """
+    make_directory(directory)
+    written = []
+    for artifact in artifacts:
+        path = directory / artifact.path
+        if Path(artifact.path).is_absolute() or ".." in Path(artifact.path).parts:
+            raise OutputError(f"artifact {artifact.path!r} leads out of {directory}", "report this: launchers name files below the folder")
+        write_bytes(path, artifact.text.encode("utf-8", "surrogateescape"), artifact.mode)
+        written.append(path)
+    return tuple(written)
+
+
+def read_bytes(path: Path, *, limit_bytes: int = 256 * 1024**2) -> bytes:
+    """The content of a file that the user named. Raises InputError with the reason."""
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise InputError(f"{path} is a folder, a file is needed", "name the file itself")
+        if status.st_size > limit_bytes:
+            raise InputError(f"{path} is larger than {limit_bytes // 1024**2} MiB", "this is not a file of the expected kind")
+        return path.read_bytes()
+    except OSError as error:
+        words = os.strerror(error.errno).lower() if error.errno else str(error)
+        raise InputError(f"cannot read {path}: {words}", "check the path and its permissions") from error
+
+
+def read_record(path: Path, kind: type[T]) -> T:
+    """Read a record that an earlier run wrote. Raises InputError that names the place of the fault."""
+    try:
+        return msgspec.json.decode(read_bytes(path), type=kind)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"{path} is not a valid {kind.__name__} file: {error}", "write it again with the command that made it") from error
