@@ -94,6 +94,13 @@ def _write_complete(path: Path, data: bytes, mode: int) -> None:
         os.close(descriptor)
 
 
+def clear_partial_files(directory: Path) -> None:
+    """Remove what a killed run may have left between completing a file and giving it its final name."""
+    for leftover in directory.glob(".*.tmp"):
+        with _told_to_user(leftover):
+            leftover.unlink(missing_ok=True)
+
+
 def write_record(path: Path, record: Record) -> None:
     """Write `record` as JSON."""
     write_bytes(path, to_json(record))

@@ -1,0 +1,99 @@
+"""The command line: one lazy group, one error boundary, exit codes chosen in one place.
+
+Data goes to stdout, words to stderr.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from assistant.cli.diagnostics import complain, complain_usage
+from probes.errors import ExitCode, RigtuneError
+
+COMMANDS: dict[str, str] = {
+    "auto": "probe, check, quick benchmark, plan, export: the main job in one go",
+    "probe": "what this machine is",
+    "check": "is it fit to train? the exit code says so",
+    "bench": "measure it",
+    "plan": "choose strategy, batch, learning rate, environment",
+    "export": "write launch files from a recipe",
+    "run": "start a recipe",
+    "verify": "short run: predicted against measured",
+    "list": "checks, benchmarks, launchers, models, machines, gpus",
+    "tui": "the terminal UI (the default on a terminal)",
+}
+"""Name and one-line help; the module is `assistant.cli.<name>` with a click command `command`."""
+
+
+class LazyGroup(click.Group):
+    """Loads a command's module only when it is used, so that `check` never pays for the terminal UI."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"assistant.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            guess = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
+            raise click.UsageError(f"no command {args[0]!r}; {guess}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="rigtune", prog_name="rigtune")
+@click.pass_context
+def rigtune(ctx: click.Context) -> None:
+    """Knows your GPU server, measures it, and writes the launch recipe with the evidence for every line.
+
+    Without a command: the terminal UI on a terminal, else `auto`.
+    """
+    if ctx.invoked_subcommand is None:
+        name = "tui" if sys.stdin.isatty() and sys.stdout.isatty() else "auto"
+        command = rigtune.get_command(ctx, name)
+        assert command is not None
+        ctx.invoke(command)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line with `arguments` (default: the process's) and return the exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        result = rigtune.main(args=arguments, prog_name="rigtune", standalone_mode=False)
+        sys.stdout.flush()
+    except RigtuneError as error:
+        complain(error)
+        return int(error.exit_code)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        print("rigtune: interrupted", file=sys.stderr)
+        return int(ExitCode.INTERRUPTED)
+    except click.ClickException as error:
+        complain_usage(error)
+        return int(ExitCode.USAGE)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.OK)
+    return int(result) if isinstance(result, int) else int(ExitCode.OK)

@@ -1,0 +1,31 @@
+# Two commands: `make run` does the main job, `make test` passes the tests. Both set up what they need in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test
+.DELETE_ON_ERROR:
+
+run: $(VENV)/.installed
+	@$(BIN)/rigtune
+
+test: $(VENV)/.installed-test
+	$(BIN)/ruff check assistant probes recipes tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2 $(PYTEST_ARGS)
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit("rigtune needs Python 3.10 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 10) else None'
+	@$(PYTHON) -m venv $(VENV) || { echo 'Cannot make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv' >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/.made
+	@echo 'Setting up rigtune in $(VENV) ...' >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . >&2
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(VENV)/.made
+	@echo 'Setting up rigtune and its tests in $(VENV) ...' >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' >&2
+	@touch $@ $(VENV)/.installed

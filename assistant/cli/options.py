@@ -1,0 +1,102 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from probes.collecting import CollectOptions
+from probes.sources.base import Source
+from probes.sources.choose import open_source
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+PATH = click.Path(path_type=Path)
+
+
+class ProgramCommand(click.Command):
+    """A command that takes the user's own training command after `--`, however few arguments stand before it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta["rigtune.program"] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+def program_after_dashes() -> tuple[str, ...]:
+    """What stood after `--`."""
+    program: tuple[str, ...] = click.get_current_context().meta.get("rigtune.program", ())
+    return program
+
+
+def source_options(function: Command) -> Command:
+    """`--from PATH` (repeatable) and `--machine NAME`: look at a recording, pasted files or a catalogue machine."""
+    function = click.option(
+        "--machine", metavar="NAME", help="A catalogue machine instead of this one; see `rigtune list machines`."
+    )(function)
+    return click.option(
+        "--from",
+        "from_paths",
+        multiple=True,
+        type=PATH,
+        metavar="PATH",
+        help="A recording or pasted tool output instead of this machine; repeat for several files.",
+    )(function)
+
+
+def python_option(function: Command) -> Command:
+    return click.option("--python", metavar="PATH", help="The Python interpreter that training runs in.")(function)
+
+
+def format_option(*formats: str) -> Callable[[Command], Command]:
+    return click.option(
+        "--format", "output_format", type=click.Choice(formats), default=formats[0], show_default=True, help="Output on stdout."
+    )
+
+
+def verbosity_options(function: Command) -> Command:
+    function = click.option("-v", "--verbose", is_flag=True, help="Say more.")(function)
+    return click.option("-q", "--quiet", is_flag=True, help="No words on stderr but errors.")(function)
+
+
+def plan_options(function: Command) -> Command:
+    """What `plan` and `auto` let the user fix."""
+    for option in reversed(
+        (
+            click.option("--nodes", type=int, default=1, show_default=True, help="Nodes like this one."),
+            click.option("--global-batch", type=int, metavar="SEQUENCES", help="Sequences per optimizer step."),
+            click.option("--sequence-length", type=int, metavar="TOKENS"),
+            click.option("--precision", type=click.Choice(("bf16", "fp32"))),
+            click.option("--steps", type=int, help="Optimizer steps of the run."),
+            click.option("--strategy", type=click.Choice(("ddp", "fsdp")), help="Pin the strategy."),
+            click.option("--micro-batch", type=int, metavar="SEQUENCES", help="Pin the micro-batch per rank."),
+            click.option("--ranks-per-node", type=int, help="Pin the ranks per node."),
+            click.option("--learning-rate", type=float, help="Pin the peak learning rate."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def paths_of(from_paths: tuple[Path, ...], more: tuple[Path, ...]) -> tuple[Path, ...]:
+    """`--from A B C`: arguments after the option's own value count as further paths."""
+    if more and not from_paths:
+        raise click.UsageError(f"unexpected argument {str(more[0])!r}")
+    return from_paths + more
+
+
+def source_of(from_paths: tuple[Path, ...], machine: str | None) -> Source:
+    """The source that the options name; the live machine without any."""
+    return open_source(from_paths, machine)
+
+
+def collect_options(python: str | None, *, ask_interpreters: bool = True) -> CollectOptions:
+    return CollectOptions(
+        python=python, directory=str(Path.cwd()), own_python=sys.executable, ask_interpreters=ask_interpreters
+    )

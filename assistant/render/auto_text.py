@@ -1,0 +1,28 @@
+"""The summary of the main job: what was found, decided and written, and the next step."""
+
+from __future__ import annotations
+
+import shlex
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from assistant.render.plan_text import render_plan
+from assistant.render.tables import text_of
+from assistant.usecases.auto import AutoResult
+from probes.findings import Status
+
+
+def render_auto(result: AutoResult, *, colour: bool = False) -> str:
+    """Verdict with its problems, the plan, the files, and the command that starts training."""
+    verdict = result.verdict
+    parts: list[RenderableType] = [Text(f"Verdict: {verdict.verdict}", style="bold")]
+    for finding in verdict.findings:
+        if finding.status in (Status.FAIL, Status.WARN):
+            parts.append(f"  {finding.status.value} {finding.check_id} {finding.subject}: {finding.summary}")
+    parts += [f"  no measurement of {failure.bench_id}: {failure.message}" for failure in result.measurements.failures]
+    parts += ["", render_plan(result.plan, colour=colour).rstrip(), "", Text(f"Everything is in {result.directory}", style="bold")]
+    parts += [f"  {script}" for script in result.scripts]
+    if result.scripts:
+        parts.append(f"Start training with  {shlex.quote(result.scripts[0])}")
+    return text_of(parts, colour=colour)

@@ -1,0 +1,83 @@
+"""A plan for the eye: what was chosen and why, its predicted cost, what else was possible."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from assistant.render.tables import plain_table, text_of
+from probes.record import Unknown
+from probes.units import count, duration, gib, percent
+from recipes.plan import Candidate, Choice, MemoryBreakdown, Plan
+
+_MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
+_TIME_TERMS = ("compute", "exposed_communication", "optimizer")
+_ALTERNATIVES_SHOWN = 4
+_REJECTED_SHOWN = 4
+
+
+def render_plan(plan: Plan, *, colour: bool = False, verbose: bool = False) -> str:
+    """The plan as text; `verbose` shows every alternative and every rejected candidate."""
+    parts: list[RenderableType] = [_headline(plan), "", _decisions(plan), "", *_prediction(plan.chosen)]
+    shown = plan.alternatives if verbose else plan.alternatives[:_ALTERNATIVES_SHOWN]
+    if shown:
+        parts += ["", Text(f"Alternatives ({len(plan.alternatives)})", style="bold")]
+        parts += [f"  {describe(choice)}  {_speed(choice)}, {gib(choice.predicted.memory_bytes_per_gpu.total)}" for choice in shown]
+    dropped = plan.rejected if verbose else plan.rejected[:_REJECTED_SHOWN]
+    if dropped:
+        parts += ["", Text(f"Rejected ({len(plan.rejected)})", style="bold")]
+        parts += [f"  {describe(row.candidate)}  {row.reason}" for row in dropped]
+    if len(shown) + len(dropped) < len(plan.alternatives) + len(plan.rejected):
+        parts.append("  -v shows all")
+    parts += [Text(f"! {warning}", style="yellow") for warning in plan.warnings]
+    return text_of(parts, colour=colour)
+
+
+def describe(row: Choice | Candidate) -> str:
+    """One line: strategy, degrees, batch, recompute."""
+    sizes = " ".join(f"{name} {value}" for name, value in (("dp", row.degrees.dp), ("fsdp", row.degrees.fsdp)) if value > 1)
+    recompute = "" if row.activation_checkpointing == "none" else ", full recompute"
+    return f"{row.strategy} {sizes or 'one rank'}, micro-batch {row.micro_batch} x {row.grad_accum}{recompute}"
+
+
+def _headline(plan: Plan) -> Text:
+    cluster, workload = plan.cluster, plan.workload
+    where = f"{cluster.nodes} node{'s' * (cluster.nodes > 1)} x {cluster.ranks_per_node} {cluster.device_name}"
+    what = f"{workload.model.title}, sequence {workload.sequence_length}, {workload.precision}, global batch {workload.global_batch}"
+    return Text(f"{what}\non {where} ({cluster.title})", style="bold")
+
+
+def _decisions(plan: Plan) -> RenderableType:
+    table = plain_table("decision", "chosen", "basis", "because")
+    for decision in plan.decisions:
+        table.add_row(decision.name, decision.value, decision.basis, decision.because)
+    return table
+
+
+def _prediction(choice: Choice) -> list[RenderableType]:
+    memory, step = choice.predicted.memory_bytes_per_gpu, choice.predicted.step_time_s
+    lines: list[RenderableType] = [Text("Predicted", style="bold"), f"  memory per rank  {gib(memory.total)}, at most {gib(memory.upper)}"]
+    lines.append("    " + _memory_terms(memory))
+    if isinstance(step.total, Unknown):
+        lines.append(f"  step time        {step.total}")
+        return lines
+    interval = ""
+    if not isinstance(step.low, Unknown) and not isinstance(step.high, Unknown):
+        interval = f" ({duration(step.low)} to {duration(step.high)})"
+    lines.append(f"  step time        {duration(step.total)}{interval}")
+    terms = ((name, getattr(step, name)) for name in _TIME_TERMS)
+    lines.append("    " + ", ".join(f"{name.replace('_', ' ')} {duration(value)}" for name, value in terms if not isinstance(value, Unknown)))
+    lines.append(f"  speed            {_speed(choice)}")
+    return lines
+
+
+def _memory_terms(memory: MemoryBreakdown) -> str:
+    return ", ".join(f"{name} {gib(value)}" for name in _MEMORY_TERMS if (value := getattr(memory, name)) > 0)
+
+
+def _speed(choice: Choice) -> str:
+    speed, mfu = choice.predicted.tokens_per_s_per_gpu, choice.predicted.mfu
+    if isinstance(speed, Unknown):
+        return "speed unknown"
+    words = f"{count(speed)} tokens/s per rank"
+    return words if isinstance(mfu, Unknown) else f"{words}, MFU {percent(mfu)} (causal attention counted)"

@@ -1,0 +1,30 @@
+"""rich tables as plain text of a fixed width."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Iterable
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+_WIDEST = 120
+
+
+def text_of(parts: Iterable[RenderableType], *, colour: bool) -> str:
+    """Render `parts` one below the other; without colour no escape code is left."""
+    width = min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=width, force_terminal=colour, no_color=not colour, highlight=False, emoji=False, markup=False)
+    for part in parts:
+        console.print(part)
+    return buffer.getvalue()
+
+
+def plain_table(*columns: str) -> Table:
+    """A table without frames, for a terminal that is read and for output that is piped."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table

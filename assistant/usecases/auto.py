@@ -1,0 +1,104 @@
+"""The main job in one go: probe, check, quick benchmark, plan, export. Every stage's result is saved as it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+from assistant.storage import clear_partial_files, make_directory, write_bytes, write_record
+from assistant.usecases.check import check_machine
+from assistant.usecases.events import Event, StageFinished, StageStarted, Written
+from assistant.usecases.export import export_recipe
+from assistant.usecases.measure import MeasureOptions, measure_machine
+from assistant.usecases.plan import PlanRequest, plan_workload
+from assistant.usecases.probe import probe_machine
+from probes.collecting import CollectOptions
+from probes.facts import MachineFacts
+from probes.findings import Evidence
+from probes.hardware import load_catalogue
+from probes.measurements import MeasurementSet
+from probes.record import Record, known
+from probes.sources.base import Source
+from probes.verdict import Verdict
+from recipes.plan import Plan
+from recipes.recipe import Command
+from recipes.recipe_file import dump_recipe
+from recipes.registry import LAUNCHERS
+from recipes.resolve import recipe_of
+
+
+class AutoOptions(Record, kw_only=True):
+    """What the main job is given."""
+
+    directory: str
+    request: PlanRequest = PlanRequest()
+    command: Command = Command(kind="reference")
+    launchers: tuple[str, ...] = tuple(row.id for row in LAUNCHERS)
+    collect: CollectOptions = CollectOptions()
+    measure: bool = True
+    """False for a machine that is not this one: nothing can be measured there."""
+
+
+class AutoResult(Record, kw_only=True):
+    """What the main job found and wrote."""
+
+    schema_version: int = 1
+    directory: str
+    facts: MachineFacts
+    verdict: Verdict
+    measurements: MeasurementSet
+    plan: Plan
+    scripts: tuple[str, ...]
+    """The script to start, one per launcher."""
+
+
+def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
+    """Run every stage into `options.directory`; the last event's result is an `AutoResult`.
+
+    A folder that an earlier, perhaps killed, run left is written over stage by stage. Raises the errors of the stages.
+    """
+    started = time.monotonic()
+    directory = make_directory(Path(options.directory))
+    clear_partial_files(directory)
+    yield StageStarted(stage="auto", title=f"Writing to {directory}")
+
+    facts: MachineFacts = yield from _saved(probe_machine(source, options.collect), directory / "facts.json", "facts")
+    evidence = Evidence(facts=facts, catalogue=load_catalogue())
+    verdict: Verdict = yield from _saved(check_machine(evidence), directory / "findings.json", "findings")
+    measured = MeasurementSet(suite="none")
+    if options.measure:
+        measuring = measure_machine(facts, MeasureOptions(suite="quick", python=options.collect.python))
+        measured = yield from _saved(measuring, directory / "measurements.json", "measurements")
+    planning = plan_workload(facts, measured.measurements, options.request)
+    plan: Plan = yield from _saved(planning, directory / "plan.json", "plan with its reasons")
+
+    python = facts.training.path if known(facts.training.path) else None
+    recipe = recipe_of(plan, name=plan.workload.model.id, command=options.command, python=options.collect.python or python or "")
+    write_bytes(directory / "recipe.toml", dump_recipe(recipe).encode())
+    yield Written(path=str(directory / "recipe.toml"), what="recipe, edit it and export again")
+    paths: tuple[Path, ...] = yield from _result(export_recipe(recipe, options.launchers, directory / "launch", overwrite=True))
+    scripts = tuple(str(path) for path in paths if path.suffix in (".sh", ".sbatch"))
+    result = AutoResult(
+        directory=str(directory), facts=facts, verdict=verdict, measurements=measured, plan=plan, scripts=scripts
+    )
+    yield StageFinished(stage="auto", result=result, duration_s=time.monotonic() - started)
+
+
+def _result(events: Iterator[Event]) -> Generator[Event, None, Any]:
+    """Pass a stage's events on and return its result."""
+    result: Any = None
+    for event in events:
+        if isinstance(event, StageFinished):
+            result = event.result
+        yield event
+    return result
+
+
+def _saved(events: Iterator[Event], path: Path, what: str) -> Generator[Event, None, Any]:
+    """The same, and save the result."""
+    result = yield from _result(events)
+    write_record(path, result)
+    yield Written(path=str(path), what=what)
+    return result

@@ -1,0 +1,28 @@
+"""What rigtune knows: the rows of its tables."""
+
+from __future__ import annotations
+
+from probes.hardware import load_catalogue
+from probes.registry import BENCHMARKS, CHECKS
+from probes.units import gib
+from recipes.models import load_models, parameter_count
+from recipes.registry import LAUNCHERS
+
+KINDS = ("checks", "benchmarks", "launchers", "models", "machines", "gpus")
+
+
+def list_entries(kind: str) -> tuple[dict[str, str], ...]:
+    """The entries of one kind, each with `id`, `title` and what else tells them apart."""
+    match kind:
+        case "checks":
+            return tuple({"id": row.id, "title": row.title, "group": row.group} for row in CHECKS)
+        case "benchmarks":
+            return tuple({"id": row.id, "title": f"{row.title} (about {row.cost_s:g} s, occupies {row.occupies})"} for row in BENCHMARKS)
+        case "launchers":
+            return tuple({"id": row.id, "title": row.title} for row in LAUNCHERS)
+        case "models":
+            return tuple({"id": model.id, "title": f"{model.title}, {parameter_count(model):,} parameters"} for model in load_models())
+        case "machines":
+            return tuple({"id": row.id, "title": row.title} for row in load_catalogue().machines)
+        case _:
+            return tuple({"id": row.id, "title": f"{row.title}, {gib(row.memory_bytes)}"} for row in load_catalogue().gpus)

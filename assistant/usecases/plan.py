@@ -1,0 +1,68 @@
+"""How should a model be trained on this machine?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from assistant.storage import read_bytes
+from assistant.usecases.events import Event, StageFinished, StageStarted
+from probes.errors import UsageError
+from probes.facts import MachineFacts
+from probes.hardware import load_catalogue
+from probes.measurements import Measurement
+from probes.record import Record
+from recipes.cluster import cluster_of
+from recipes.defaults import default_model_id
+from recipes.models import find_model, model_from_file
+from recipes.planner import default_workload, make_plan
+from recipes.workload import Pins, Precision, TransformerModel
+
+
+class PlanRequest(Record, kw_only=True):
+    """What the user asked for; None leaves the choice to rigtune."""
+
+    model: str = ""
+    """Preset id, or the path of a model file; empty for a default that suits the machine."""
+    nodes: int = 1
+    global_batch: int | None = None
+    sequence_length: int | None = None
+    precision: Precision | None = None
+    steps: int | None = None
+    pins: Pins = Pins()
+
+
+def plan_workload(facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Iterator[Event]:
+    """Plan; the last event's result is a `Plan`. Raises UsageError, InputError or NoFeasiblePlanError."""
+    started = time.monotonic()
+    yield StageStarted(stage="plan", title=f"Planning {request.model or 'the default workload'}")
+    _require_positive(nodes=request.nodes, global_batch=request.global_batch)
+    _require_positive(sequence_length=request.sequence_length, steps=request.steps)
+    _require_positive(micro_batch=request.pins.micro_batch, ranks_per_node=request.pins.ranks_per_node)
+    model = _model(request.model or default_model_id(facts))
+    cluster = cluster_of(
+        facts, measurements, load_catalogue(), nodes=request.nodes, ranks_per_node=request.pins.ranks_per_node
+    )
+    workload = default_workload(
+        model,
+        cluster,
+        global_batch=request.global_batch,
+        sequence_length=request.sequence_length,
+        precision=request.precision,
+        **({"steps": request.steps} if request.steps else {}),
+    )
+    plan = make_plan(workload, cluster, facts, request.pins)
+    yield StageFinished(stage="plan", result=plan, duration_s=time.monotonic() - started)
+
+
+def _model(name: str) -> TransformerModel:
+    if name.endswith((".toml", ".json")) or "/" in name:
+        return model_from_file(read_bytes(Path(name)).decode("utf-8", "replace"), name)
+    return find_model(name)
+
+
+def _require_positive(**values: int | None) -> None:
+    for name, value in values.items():
+        if value is not None and value < 1:
+            raise UsageError(f"--{name.replace('_', '-')} is {value}, at least 1 is needed", "give a positive whole number")

@@ -1,0 +1,23 @@
+"""What is this machine? Facts from a source, collector by collector."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from assistant.usecases.events import Event, Progress, StageFinished, StageStarted
+from probes.collecting import CollectOptions, assemble, gather
+from probes.registry import PROBES
+from probes.sources.base import Source
+
+
+def probe_machine(source: Source, options: CollectOptions) -> Iterator[Event]:
+    """Read every subject; the last event's result is `MachineFacts`."""
+    started = time.monotonic()
+    yield StageStarted(stage="probe", title=f"Reading {source.title}")
+    results = []
+    for row, result in gather(source, options):
+        results.append((row, result))
+        yield Progress(stage="probe", message=row.title, done=len(results), total=len(PROBES))
+    facts = assemble(source.title, results)
+    yield StageFinished(stage="probe", result=facts, duration_s=time.monotonic() - started)
