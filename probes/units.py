@@ -60,3 +60,18 @@ def duration(duration_s: float) -> str:
 
 def percent(fraction: float) -> str:
     return f"{fraction * 100:.3g} %"
+
+
+def quantity(value: float, unit: str) -> str:
+    """A measured `value` the way its unit (`flop/s`, `byte/s`, `s`, `byte`) is written."""
+    match unit:
+        case "flop/s":
+            return si(value, "FLOP/s")
+        case "byte/s":
+            return gb_per_s(value)
+        case "s":
+            return duration(value)
+        case "byte":
+            return gib(value)
+        case _:
+            return si(value, unit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from probes.facts import MachineFacts
 from probes.findings import Finding
 from probes.measurements import BenchFailure, Measurement
 from probes.record import Record
@@ -27,6 +28,12 @@ class Progress(Event, kw_only=True):
     message: str
     done: int = 0
     total: int = 0
+
+
+class FactsGrew(Event, kw_only=True):
+    """What is known of the machine so far; what was not read yet is Unknown."""
+
+    facts: MachineFacts
 
 
 class FindingMade(Event, kw_only=True):

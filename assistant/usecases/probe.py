@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from assistant.usecases.events import Event, Progress, StageFinished, StageStarted
+from assistant.usecases.events import Event, FactsGrew, Progress, StageFinished, StageStarted
 from probes.collecting import CollectOptions, assemble, gather
 from probes.registry import PROBES
 from probes.sources.base import Source
@@ -19,5 +19,6 @@ def probe_machine(source: Source, options: CollectOptions) -> Iterator[Event]:
     for row, result in gather(source, options):
         results.append((row, result))
         yield Progress(stage="probe", message=row.title, done=len(results), total=len(PROBES))
+        yield FactsGrew(facts=assemble(source.title, results))
     facts = assemble(source.title, results)
     yield StageFinished(stage="probe", result=facts, duration_s=time.monotonic() - started)
