@@ -262,6 +262,8 @@ class MachineFacts(Record, kw_only=True):
     source: str = ""
     """Title of the source: live, a recording, a catalogue machine."""
     gpus: tuple[Gpu, ...] | Unknown = NOT_RECORDED
+    pci_gpus: tuple[str, ...] | Unknown = NOT_RECORDED
+    """Bus ids of the NVIDIA GPUs on the PCI bus, whether or not a driver answers for them."""
     nics: tuple[Nic, ...] | Unknown = NOT_RECORDED
     links: tuple[Link, ...] | Unknown = NOT_RECORDED
     interfaces: tuple[Interface, ...] | Unknown = NOT_RECORDED

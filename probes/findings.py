@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import enum
 
+import msgspec
+
 from probes.facts import MachineFacts
 from probes.hardware import Catalogue
 from probes.measurements import Measurement
 from probes.record import EvidenceRef, Record, Unknown
+from probes.thresholds import Thresholds, load_thresholds
 
 
 class Status(str, enum.Enum):
@@ -56,6 +59,7 @@ class Evidence(Record, kw_only=True):
     facts: MachineFacts
     catalogue: Catalogue
     measurements: tuple[Measurement, ...] = ()
+    thresholds: Thresholds = msgspec.field(default_factory=load_thresholds)
 
 
 class Judge(Record, kw_only=True):

@@ -1,0 +1,110 @@
+"""What checks share: whom to look at, and one finding per problem but one for everything that is well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from probes.facts import Filesystem, Gpu, Nic
+from probes.findings import Evidence, Finding, Judge
+from probes.record import EvidenceRef, Reason, Unknown
+
+Judged = Finding | Unknown | str
+"""What a check says about one subject: a problem, why it could not be judged, or what was seen where all is well."""
+
+Subject = TypeVar("Subject", Gpu, Nic, Filesystem)
+
+HOST = "host"
+
+
+def subject_name(subject: Gpu | Nic | Filesystem) -> str:
+    """`GPU3`, `mlx5_0`, `mlx4_0:2`, `/scratch`."""
+    match subject:
+        case Gpu():
+            return f"GPU{subject.index}"
+        case Nic():
+            return subject.name if subject.port == 1 else f"{subject.name}:{subject.port}"
+        case Filesystem():
+            return subject.mount
+
+
+def gpus_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Gpu, ...]]:
+    """The GPUs to look at. Where there are none, or none could be read, one SKIP says so: what that means is for
+    `gpu-driver` to judge, and saying it thirty times helps nobody."""
+    gpus = evidence.facts.gpus
+    if isinstance(gpus, Unknown):
+        yield judge.skipped(HOST, f"the GPUs could not be read, see gpu-driver: {gpus}")
+        return ()
+    if not gpus:
+        yield judge.skipped(HOST, "this machine has no NVIDIA GPU")
+    return gpus
+
+
+def nics_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Nic, ...]]:
+    """The RDMA ports to look at; like `gpus_of`, with `nic-state` as the judge of ports that could not be read."""
+    nics = evidence.facts.nics
+    if isinstance(nics, Unknown):
+        yield judge.skipped(HOST, f"the RDMA ports could not be read, see nic-state: {nics}")
+        return ()
+    if not nics:
+        yield judge.skipped(HOST, "this machine has no RDMA port")
+    return nics
+
+
+def judge_each(
+    judge: Judge, subjects: Iterable[Subject], verdict_of: Callable[[Subject], Judged], *, what: str, good: str
+) -> Iterator[Finding]:
+    """Ask `verdict_of` about every subject.
+
+    A problem is a finding of its own. Subjects that could not be judged for the same reason share one finding (SKIP where
+    the device says that it has no such value), and so do all that are well. `what` completes "... could not be read" and
+    `good` the summary after the names: "GPU0-7: no uncorrected errors".
+    """
+    well: dict[str, list[Subject]] = {}
+    unread: dict[Unknown, list[Subject]] = {}
+    for subject in subjects:
+        judged = verdict_of(subject)
+        if isinstance(judged, Finding):
+            yield msgspec.structs.replace(judged, evidence=subject.evidence + judged.evidence)
+        elif isinstance(judged, Unknown):
+            unread.setdefault(judged, []).append(subject)
+        else:
+            well.setdefault(judged, []).append(subject)
+    for unknown, affected in unread.items():
+        names = fold_names([subject_name(subject) for subject in affected])
+        if unknown.reason is Reason.NOT_SUPPORTED:
+            yield judge.skipped(names, f"not supported here: {unknown.detail or what}", evidence=_refs(affected))
+        else:
+            yield judge.undetermined(names, unknown, what=what, evidence=_refs(affected))
+    if well:
+        fine = [subject for group in well.values() for subject in group]
+        yield judge.passed(
+            fold_names([subject_name(subject) for subject in fine]),
+            good,
+            observed="; ".join(observed for observed in well if observed),
+            evidence=_refs(fine),
+        )
+
+
+def fold_names(names: Sequence[str]) -> str:
+    """Names with runs of numbers folded: `GPU0-2, GPU5, mlx5_0`."""
+    parts: list[str] = []
+    run: tuple[str, int, int] | None = None
+    for name in names:
+        stem = name.rstrip("0123456789")
+        digits = name[len(stem) :]
+        number = int(digits) if digits.isascii() and digits and str(int(digits)) == digits else None
+        if run is not None and number is not None and (stem, number) == (run[0], run[2] + 1):
+            run = (stem, run[1], number)
+            parts[-1] = f"{stem}{run[1]}-{number}"
+        else:
+            run = (stem, number, number) if number is not None else None
+            parts.append(name)
+    return ", ".join(parts)
+
+
+def _refs(subjects: Iterable[Gpu | Nic | Filesystem]) -> tuple[EvidenceRef, ...]:
+    """The evidence of all subjects, each reference once."""
+    return tuple(dict.fromkeys(ref for subject in subjects for ref in subject.evidence))

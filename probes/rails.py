@@ -1,0 +1,77 @@
+"""Which RDMA ports carry training. A node also has ports for storage and management, and those may be down or slower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from probes.facts import Link, MachineFacts, Nic
+from probes.record import Record, Unknown, known, value_or
+
+NEAR = frozenset({"PIX", "PXB"})
+"""A NIC below the same PCIe switch as a GPU was put there for it."""
+
+
+class Rails(Record, kw_only=True):
+    """The ports of a machine by what they are for."""
+
+    active: tuple[Nic, ...] = ()
+    """Training ports that are up, at the rate that most of them have."""
+    slower: tuple[Nic, ...] = ()
+    """Up and of the same kind, but below the rate of the others."""
+    down: tuple[Nic, ...] = ()
+    """Of the same kind, and not up."""
+    others: tuple[Nic, ...] = ()
+    """Storage, management, unused."""
+
+
+def is_up(nic: Nic) -> bool:
+    return nic.state == "ACTIVE"
+
+
+def training_rails(facts: MachineFacts) -> Rails:
+    """Sort the ports. Pure guesswork is avoided: a port counts as a rail by three facts in turn.
+
+    Of the ports that are up, the group of one link layer and rate with the most bandwidth is the fabric; where the PCIe
+    distances are known, only ports below a GPU's switch compete. A port outside that group belongs to it when it has the same
+    link layer and device type (and, where known, sits below a GPU's switch too). When no port is up, all of them are `down`.
+    """
+    nics = facts.nics if known(facts.nics) else ()
+    up = [nic for nic in nics if is_up(nic)]
+    if not up:
+        return Rails(down=tuple(nics))
+    near = _names_near_gpus(facts.links) & {nic.name for nic in up}
+    fabric = _widest_group([nic for nic in up if nic.name in near] or up)
+    chosen = {(nic.name, nic.port) for nic in fabric}
+    rest = [nic for nic in nics if (nic.name, nic.port) not in chosen]
+    kin = [nic for nic in rest if _is_kin(nic, fabric[0]) and (not near or nic.name in _names_near_gpus(facts.links))]
+    return Rails(
+        active=tuple(fabric),
+        slower=tuple(nic for nic in kin if is_up(nic)),
+        down=tuple(nic for nic in kin if not is_up(nic)),
+        others=tuple(nic for nic in rest if nic not in kin),
+    )
+
+
+def _widest_group(nics: list[Nic]) -> list[Nic]:
+    groups: dict[tuple[str, float], list[Nic]] = {}
+    for nic in nics:
+        key = (value_or(nic.link_layer, ""), value_or(nic.rate_gbps, 0.0))
+        groups.setdefault(key, []).append(nic)
+    layer, rate = max(groups, key=lambda key: (key[1] * len(groups[key]), key[0] == "InfiniBand", key[1]))
+    return groups[layer, rate]
+
+
+def _is_kin(nic: Nic, rail: Nic) -> bool:
+    same_layer = known(nic.link_layer) and nic.link_layer == rail.link_layer
+    return same_layer and known(nic.device_type) and nic.device_type == rail.device_type
+
+
+def _names_near_gpus(links: Iterable[Link] | Unknown) -> set[str]:
+    if isinstance(links, Unknown):
+        return set()
+    near = set()
+    for link in links:
+        ends = (link.a, link.b)
+        if link.kind in NEAR and sum(end.startswith("GPU") for end in ends) == 1:
+            near.update(end for end in ends if not end.startswith("GPU"))
+    return near

@@ -1,0 +1,115 @@
+"""The limits that checks hold facts against. Each is a data row with its source and date; none is a literal in code."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from importlib import resources
+
+import msgspec
+
+from probes.record import EvidenceRef, StrictRecord
+from probes.versions import numbers_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class Cited(StrictRecord, kw_only=True):
+    """A row that says who states it and when it was read."""
+
+    source: str
+    date: str
+
+    @property
+    def ref(self) -> EvidenceRef:
+        return EvidenceRef(source="rule", key=self.source, detail=self.date)
+
+
+class Number(Cited, kw_only=True):
+    """A limit; the unit is in the name of the field that holds it."""
+
+    value: float
+
+
+class Version(Cited, kw_only=True):
+    """A version from which on, or up to which, something holds."""
+
+    value: str
+
+
+class Names(Cited, kw_only=True):
+    """A list of names that a check treats alike."""
+
+    value: tuple[str, ...]
+
+
+class ThrottleReason(Cited, kw_only=True):
+    """A clock event reason that costs training speed. Reasons without a row are normal operation."""
+
+    name: str
+    severe: bool
+    """True where hardware protects itself; False where the driver lowers clocks in a controlled way."""
+    meaning: str
+    remedy: str
+
+
+class CudaDriver(Cited, kw_only=True):
+    """The oldest driver that runs programs built for a CUDA major version."""
+
+    cuda_major: int
+    driver: str
+
+
+class CudaArchitecture(Cited, kw_only=True):
+    """The CUDA versions whose compilers know a GPU architecture."""
+
+    compute_capability: str
+    """`7.5`, or a major version alone for all of its minors."""
+    cuda_first: str
+    cuda_last: str | None = None
+    """The last major version of CUDA with it; None while it is supported."""
+
+
+class Thresholds(StrictRecord, kw_only=True):
+    """All limits, by name."""
+
+    memlock_minimum_bytes: Number
+    memlock_recommended_bytes: Number
+    shm_minimum_bytes: Number
+    shm_recommended_bytes: Number
+    nofile_minimum: Number
+    nofile_recommended: Number
+    disk_used_warn_fraction: Number
+    disk_used_fail_fraction: Number
+    gpu_memory_in_use_bytes: Number
+    pcie_width_minimum_fraction: Number
+    nccl_stack_fixed: Version
+    nccl_mig_fixed: Version
+    dma_buf_kernel: Version
+    display_processes: Names
+    read_only_filesystems: Names
+    close_link_kinds: Names
+    throttle_reasons: tuple[ThrottleReason, ...]
+    cuda_drivers: tuple[CudaDriver, ...]
+    cuda_architectures: tuple[CudaArchitecture, ...]
+
+    def cuda_driver(self, cuda_version: str) -> CudaDriver | None:
+        """The driver row for a CUDA version such as `12.4`."""
+        major = numbers_of(cuda_version)[:1]
+        return next((row for row in self.cuda_drivers if (row.cuda_major,) == major), None)
+
+    def cuda_architecture(self, compute_capability: str) -> CudaArchitecture | None:
+        """The row for `9.0`: an exact one before one for the major version."""
+        major = compute_capability.partition(".")[0]
+        rows = {row.compute_capability: row for row in self.cuda_architectures}
+        return rows.get(compute_capability) or rows.get(major)
+
+
+@functools.lru_cache(maxsize=1)
+def load_thresholds() -> Thresholds:
+    """The rows shipped with rigtune, from `probes/data/thresholds.toml`."""
+    text = resources.files("probes").joinpath("data", "thresholds.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), Thresholds)
