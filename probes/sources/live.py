@@ -1,0 +1,110 @@
+"""The machine that this program runs on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from probes.record import Reason, Unknown
+from probes.sources.base import CommandResult, NvmlValue
+from probes.sources.deadline import within
+from probes.sources.nvml import NvmlClient
+from probes.sources.process import run_command
+from probes.units import MIB
+
+T = TypeVar("T")
+
+_READ_TIMEOUT_S = 5.0
+_MAX_FILE_BYTES = 32 * MIB
+_REASONS = {
+    errno.ENOENT: Reason.TOOL_MISSING,
+    errno.ENOTDIR: Reason.TOOL_MISSING,
+    errno.EACCES: Reason.PERMISSION,
+    errno.EPERM: Reason.PERMISSION,
+    errno.EOPNOTSUPP: Reason.NOT_SUPPORTED,
+    errno.EINVAL: Reason.NOT_SUPPORTED,
+    errno.ETIMEDOUT: Reason.TIMEOUT,
+}
+"""What the kernel's words mean here. A driver without a value answers EINVAL or EOPNOTSUPP to a read of its sysfs file."""
+
+
+class LiveSource:
+    """Asks the running machine. Every question is bounded in time and size; failures are values.
+
+    Threads may share one. Use it as a context manager, or call `close()`, so that the NVML process ends with it.
+    """
+
+    title = "live"
+
+    def __init__(self) -> None:
+        self._nvml = NvmlClient()
+
+    def __enter__(self) -> LiveSource:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the NVML process, if one was started."""
+        self._nvml.close()
+
+    def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
+        return run_command(argv, timeout_s=timeout_s)
+
+    def read(self, path: str) -> bytes | Unknown:
+        return _ask(path, lambda: _read(path))
+
+    def names(self, directory: str) -> tuple[str, ...] | Unknown:
+        return _ask(directory, lambda: tuple(sorted(map(_printable, os.listdir(directory)))))  # noqa: PTH208 - names, not paths
+
+    def link(self, path: str) -> str | Unknown:
+        return _ask(path, lambda: _printable(str(Path(path).resolve(strict=True))))
+
+    def nvml(self, call: str, *args: int) -> NvmlValue | Unknown:
+        return self._nvml.call(call, *args)
+
+    def env(self, name: str) -> str | Unknown | None:
+        value = os.environ.get(name)
+        return None if value is None else _printable(value)
+
+
+def _ask(path: str, question: Callable[[], T | Unknown]) -> T | Unknown:
+    """The answer of the file system about `path`, its errors as values."""
+    try:
+        answer = within(_READ_TIMEOUT_S, question)
+    except OSError as error:
+        return Unknown(_REASONS.get(error.errno or 0, Reason.ERROR), f"{path}: {error.strerror}")
+    except RuntimeError:
+        # pathlib's word for a circle of symbolic links, before Python 3.13.
+        return Unknown(Reason.ERROR, f"{path}: symbolic links in a circle")
+    if isinstance(answer, Unknown) and answer.reason is Reason.TIMEOUT:
+        return Unknown(Reason.TIMEOUT, f"{path}: {answer.detail}")
+    return answer
+
+
+def _read(path: str) -> bytes | Unknown:
+    """The content of a regular file. Others are not even opened: opening a device can act on it, a FIFO never ends."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - one system call per question
+        return Unknown(Reason.ERROR, f"{path}: not a regular file")
+    # O_NONBLOCK: /proc/kmsg and its like wait for news otherwise.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - opened by its descriptor
+        chunks: list[bytes] = []
+        size = 0
+        while chunk := file.read(1 << 16):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > _MAX_FILE_BYTES:
+                return Unknown(Reason.ERROR, f"{path}: larger than {_MAX_FILE_BYTES // MIB} MiB")
+    return b"".join(chunks)
+
+
+def _printable(text: str) -> str:
+    """File names and variables may hold bytes that are no text; JSON cannot carry those."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

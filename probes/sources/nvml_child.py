@@ -1,0 +1,128 @@
+"""The process that holds NVML: one JSON request per line on standard input, one JSON answer per line on standard output.
+
+Request `{"call": "nvmlDeviceGetName", "args": [0]}`; answer `{"value": ...}` or `{"code": 3, "words": "Not Supported"}`
+with NVML's own error code, or `{"words": ...}` for what is not NVML's. It runs alone, so that a call which never returns,
+or a library that crashes, costs this process and not the program. Started as
+`python -I -S nvml_child.py FOLDER_OF_PYNVML`, which takes a third of the time of a normal start.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import queue
+import resource
+import sys
+import threading
+from typing import Any, BinaryIO
+
+DEVICE_ARGUMENTS = {"nvmlDeviceGetTopologyCommonAncestor": 2, "nvmlDeviceGetP2PStatus": 2}
+"""How many leading arguments are devices, where it is not one."""
+
+FILLED_STRUCTURES = {
+    "nvmlDeviceGetGpuFabricInfo": "c_nvmlGpuFabricInfo_t",
+    "nvmlDeviceGetGpuFabricInfoV": "c_nvmlGpuFabricInfo_v2_t",
+}
+"""Calls of pynvml that fill a structure which the caller brings, instead of returning one."""
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can say it: structures and pynvml's objects become dicts, arrays lists, bytes text."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, (ctypes.Structure, ctypes.Union)):
+        names = [field[0] for kind in reversed(type(value).__mro__) for field in vars(kind).get("_fields_", ())]
+        return {name: plain(getattr(value, name)) for name in names}
+    if isinstance(value, (ctypes.Array, list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, ctypes._SimpleCData):
+        return plain(value.value)
+    if isinstance(value, ctypes._Pointer):
+        raise TypeError("a handle is not a plain value")
+    if hasattr(value, "__dict__"):
+        return {name: plain(item) for name, item in vars(value).items()}
+    raise TypeError(f"{type(value).__name__} is not a plain value")
+
+
+class Library:
+    """pynvml, initialised at the first call. An initialisation that failed fails again without being tried again."""
+
+    def __init__(self) -> None:
+        import pynvml  # noqa: PLC0415 - after the caller has set the path
+
+        self._nvml = pynvml
+        self._handles: dict[int, Any] = {}
+        self._initialised = False
+        self._failure: Exception | None = None
+
+    def answer(self, call: str, arguments: list[int]) -> dict[str, Any]:
+        try:
+            return {"value": plain(self._call(call, arguments))}
+        except self._nvml.NVMLError as error:
+            return {"code": error.value, "words": str(error)}
+        except Exception as error:  # noqa: BLE001 - whatever pynvml raises is an answer too
+            return {"words": f"{type(error).__name__}: {error}"}
+
+    def _call(self, call: str, arguments: list[int]) -> Any:
+        self._initialise()
+        function = getattr(self._nvml, call, None)
+        if function is None:
+            raise self._nvml.NVMLError(self._nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+        devices = 0 if call.startswith("nvmlSystem") else DEVICE_ARGUMENTS.get(call, 1)
+        ready: list[Any] = [self._handle(index) for index in arguments[:devices]]
+        rest = arguments[devices:]
+        if call == "nvmlDeviceGetFieldValues":
+            return function(*ready, rest)
+        if call in FILLED_STRUCTURES:
+            structure = getattr(self._nvml, FILLED_STRUCTURES[call])()
+            function(*ready, ctypes.byref(structure))
+            return structure
+        return function(*ready, *rest)
+
+    def _initialise(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if not self._initialised:
+            try:
+                self._nvml.nvmlInit()
+            except self._nvml.NVMLError as error:
+                self._failure = error
+                raise
+            self._initialised = True
+
+    def _handle(self, index: int) -> Any:
+        if index not in self._handles:
+            self._handles[index] = self._nvml.nvmlDeviceGetHandleByIndex(index)
+        return self._handles[index]
+
+
+def serve(requests: queue.SimpleQueue[bytes], answers: BinaryIO) -> None:
+    """Answer requests for ever; leave when that is impossible, as without a usable pynvml."""
+    try:
+        library = Library()
+        while True:
+            request = json.loads(requests.get())
+            answer = library.answer(request["call"], request["args"])
+            answers.write(json.dumps(answer).encode() + b"\n")
+    finally:
+        os._exit(1)
+
+
+def main(pynvml_folder: str) -> None:
+    """Serve until standard input ends, which it does with the parent; then leave, even in the middle of a call."""
+    sys.path.append(pynvml_folder)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # what a library prints must not stand between the answers
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=serve, args=(requests, answers), daemon=True).start()
+    for line in sys.stdin.buffer:
+        requests.put(line)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

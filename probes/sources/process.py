@@ -1,0 +1,104 @@
+"""Run one command with a deadline and a bound on its output."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+
+from probes.record import Reason, Unknown
+from probes.sources.base import CommandResult
+from probes.units import MIB
+
+MAX_OUTPUT_BYTES = 32 * MIB
+_REAP_S = 1.0
+"""How long a killed process may take to disappear. One that waits inside a driver never does."""
+
+
+def run_command(argv: tuple[str, ...], *, timeout_s: float, max_output_bytes: int = MAX_OUTPUT_BYTES) -> CommandResult:
+    """Run `argv` without a shell, in the C locale, without input, as its own process group.
+
+    At the deadline, or when it writes more than `max_output_bytes`, the whole group is killed; what it wrote until
+    then is kept in the result. Nothing is raised for a command that cannot be started or does not end.
+    """
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "LC_ALL": "C"},
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        return CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{argv[0]} is not installed"))
+    except PermissionError as error:
+        return CommandResult(failure=Unknown(Reason.PERMISSION, f"{argv[0]}: {error.strerror}"))
+    except OSError as error:
+        return CommandResult(failure=Unknown(Reason.ERROR, f"{argv[0]}: {error.strerror}"))
+    deadline = time.monotonic() + timeout_s
+    try:
+        output, complete = _collect(process, deadline, max_output_bytes)
+        if complete:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(deadline - time.monotonic(), 0))
+    except BaseException:
+        kill_group(process)
+        raise
+    unfinished = process.returncode is None
+    if unfinished:
+        kill_group(process)
+    else:
+        close_pipes(process)
+    failure = None
+    if sum(map(len, output)) > max_output_bytes:
+        failure = Unknown(Reason.ERROR, f"{argv[0]} wrote more than {max_output_bytes} bytes")
+    elif unfinished and process.returncode in (None, -signal.SIGKILL):
+        failure = Unknown(Reason.TIMEOUT, f"{argv[0]} took longer than {timeout_s:g} s")
+    stdout, stderr = output
+    return CommandResult(exit_code=process.returncode or 0, stdout=bytes(stdout), stderr=bytes(stderr), failure=failure)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that has not been waited for, with all of its group, and reap it where it can be reaped.
+
+    A process that had ended by itself keeps its own exit code: only a helper of it was holding the pipes open.
+    """
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    close_pipes(process)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_REAP_S)
+
+
+def close_pipes(process: subprocess.Popen[bytes]) -> None:
+    """Close our ends of the pipes of `process`."""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+def _collect(
+    process: subprocess.Popen[bytes], deadline: float, max_output_bytes: int
+) -> tuple[tuple[bytearray, bytearray], bool]:
+    """Standard output and error until both end (True), the deadline passes or the bound is exceeded (False)."""
+    output = (bytearray(), bytearray())
+    with selectors.DefaultSelector() as selector:
+        for pipe, buffer in zip((process.stdout, process.stderr), output, strict=True):
+            if pipe is not None:
+                selector.register(pipe.fileno(), selectors.EVENT_READ, buffer)
+        while selector.get_map():
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or sum(map(len, output)) > max_output_bytes:
+                return output, False
+            for key, _ in selector.select(remaining):
+                chunk = os.read(key.fd, 1 << 16)
+                if chunk:
+                    key.data.extend(chunk)
+                else:
+                    selector.unregister(key.fd)
+    return output, True
