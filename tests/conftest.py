@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,7 @@ def nvml_library_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def nvml_standin(
     nvml_library_folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[NvmlStandin]:
+) -> NvmlStandin:
     """`nvml_standin("gpu_count = 8\\nhang = nvmlDeviceGetTemperature")` makes this process and its children see that machine."""
 
     def use(scenario: str) -> dict[str, str]:
@@ -45,4 +45,4 @@ def nvml_standin(
             monkeypatch.setenv(name, value)
         return variables
 
-    yield use
+    return use

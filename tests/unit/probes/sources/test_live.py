@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +25,9 @@ def source() -> Iterator[LiveSource]:
         yield source
 
 
+_SLEEPER = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
+
+
 def _reason(answer: object) -> Reason:
     assert isinstance(answer, Unknown), answer
     return answer.reason
@@ -34,15 +39,14 @@ def _python(program: str) -> tuple[str, ...]:
 
 def _is_running(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
 
 def test_a_command_runs_without_a_shell_and_in_the_c_locale(source, monkeypatch):
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
-    result = source.run(_python("import os, sys; print(os.environ['LC_ALL'], sys.argv[1:], sys.stdin.read())") + ("$HOME; true",))
+    result = source.run((*_python("import os, sys; print(os.environ['LC_ALL'], sys.argv[1:], sys.stdin.read())"), "$HOME; true"))
     assert result.ok
     assert result.text() == "C ['$HOME; true'] \n"
 
@@ -63,7 +67,7 @@ def test_commands_that_cannot_start(source, tmp_path):
 
 
 def test_at_the_deadline_the_whole_group_is_killed(source):
-    program = "import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); print(p.pid, flush=True); time.sleep(600)"
+    program = f"import subprocess, sys, time; print({_SLEEPER}.pid, flush=True); time.sleep(600)"
     result = source.run(_python(program), timeout_s=1.0)
     assert result.failure == Unknown(Reason.TIMEOUT, f"{sys.executable} took longer than 1 s")
     grandchild = int(result.stdout)
@@ -87,7 +91,7 @@ def test_a_command_that_closes_its_output_and_lives_on_is_killed(source):
 
 
 def test_a_command_that_ended_is_no_timeout_although_its_helper_holds_the_output(source):
-    program = "import subprocess, sys; print('done', flush=True); subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
+    program = f"import subprocess, sys; print('done', flush=True); {_SLEEPER}"
     result = source.run(_python(program), timeout_s=1.0)
     assert result.ok
     assert result.text() == "done\n"
@@ -144,18 +148,22 @@ def test_no_permission(source, tmp_path):
     assert _reason(source.read(str(file))) is Reason.PERMISSION
 
 
-def test_the_kernels_refusals_have_reasons(source, monkeypatch):
-    for number, reason in (
-        (13, Reason.PERMISSION),
-        (1, Reason.PERMISSION),
-        (22, Reason.NOT_SUPPORTED),
-        (110, Reason.TIMEOUT),
-        (5, Reason.ERROR),
-    ):
-        monkeypatch.setattr(
-            "probes.sources.live._read", lambda _path, number=number: (_ for _ in ()).throw(OSError(number, os.strerror(number)))
-        )
-        assert _reason(source.read("/sys/kernel/x")) is reason
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.EACCES, Reason.PERMISSION),
+        (errno.EPERM, Reason.PERMISSION),
+        (errno.EINVAL, Reason.NOT_SUPPORTED),
+        (errno.ETIMEDOUT, Reason.TIMEOUT),
+        (errno.EIO, Reason.ERROR),
+    ],
+)
+def test_the_kernels_refusals_have_reasons(source, monkeypatch, number, reason):
+    def refuse(_path: str) -> bytes:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("probes.sources.live._read", refuse)
+    assert _reason(source.read("/sys/kernel/x")) is reason
 
 
 def test_names_are_sorted_and_links_canonical(source, tmp_path):
