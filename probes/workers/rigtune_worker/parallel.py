@@ -1,0 +1,136 @@
+"""The process group of a job, and the model wrapped for data parallelism."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+from typing import Any, Callable, Iterator
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+
+from .model import ModelShape, Transformer, initialise
+from .timing import Budget
+
+try:
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+except ImportError:  # torch before 2.6
+    MixedPrecisionPolicy = fully_shard = None
+
+COLLECTIVE_TIMEOUT = datetime.timedelta(minutes=10)
+BUCKET_CAP_MB = 25
+"""DDP's default, stated because the plan's memory model counts on it."""
+
+
+class SetupError(Exception):
+    """The machine or the settings do not allow this run; the message is one line for the user."""
+
+
+def choose_device(kind: str) -> torch.device:
+    """This rank's device: the GPU of its LOCAL_RANK, or the CPU. Raises SetupError."""
+    if kind == "cpu":
+        return torch.device("cpu")
+    if kind != "cuda":
+        raise SetupError(f"device must be cuda or cpu, not {kind!r}")
+    if not torch.cuda.is_available():
+        raise SetupError(f"no GPU is usable: torch {torch.__version__} finds no CUDA device")
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    if local_rank >= torch.cuda.device_count():
+        raise SetupError(f"local rank {local_rank} has no GPU: this process sees {torch.cuda.device_count()}")
+    device = torch.device("cuda", local_rank)
+    torch.cuda.set_device(device)
+    return device
+
+
+@contextlib.contextmanager
+def process_group(backend: str, device: torch.device) -> Iterator[None]:
+    """Join the ranks that the launcher started (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT); alone, a group of one."""
+    if backend == "nccl" and not dist.is_nccl_available():
+        raise SetupError(f"backend nccl: torch {torch.__version__} was built without NCCL")
+    if backend == "gloo" and not dist.is_gloo_available():
+        raise SetupError(f"backend gloo: torch {torch.__version__} was built without gloo")
+    options: dict[str, Any] = {"timeout": COLLECTIVE_TIMEOUT}
+    if backend == "nccl":
+        # Binding the device now sets NCCL up at once and keeps ranks from guessing each other's GPU.
+        options["device_id"] = device
+    if "RANK" not in os.environ:
+        options.update(store=dist.HashStore(), rank=0, world_size=1)
+    dist.init_process_group(backend, **options)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def build_model(
+    shape: ModelShape, *, strategy: str, precision: str, recompute: bool, device: torch.device, seed: int = 0
+) -> nn.Module:
+    """The model on `device` with the same weights for every strategy, wrapped for it. Parameters are fp32 masters.
+
+    The model is laid out without memory first, then filled part by part; with FSDP each part is sharded before the next is
+    filled, so no rank ever holds the whole model.
+    """
+    with torch.device("meta"):
+        model = Transformer(shape)
+    for block in model.blocks:
+        block.recompute = recompute
+    shard = fsdp_sharder(precision, device) if strategy == "fsdp" else None
+    generator = torch.Generator(device=device).manual_seed(seed)
+    for part in model.children():
+        for module in part if part is model.blocks else (part,):
+            module.to_empty(device=device)
+            initialise(module, generator, shape.layers)
+            if shard is not None and part is model.blocks:
+                shard(module)
+    if shard is not None:
+        shard(model)  # embeddings, final norm and head
+        return model
+    if strategy != "ddp":
+        raise SetupError(f"strategy must be ddp or fsdp, not {strategy!r}")
+    if dist.get_world_size() == 1:
+        return model
+    return nn.parallel.DistributedDataParallel(
+        model,
+        device_ids=[device.index] if device.type == "cuda" else None,
+        gradient_as_bucket_view=True,
+        bucket_cap_mb=BUCKET_CAP_MB,
+    )
+
+
+def fsdp_sharder(precision: str, device: torch.device) -> Callable[[nn.Module], Any]:
+    """A function that shards a module over all ranks (FSDP2). Raises SetupError where torch is too old."""
+    if fully_shard is None:
+        raise SetupError(f"strategy fsdp needs torch 2.6 or newer (FSDP2), this is torch {torch.__version__}")
+    compute = torch.bfloat16 if precision == "bf16" else None
+    policy = MixedPrecisionPolicy(param_dtype=compute, reduce_dtype=torch.float32)
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    return lambda module: fully_shard(module, mesh=mesh, mp_policy=policy)
+
+
+def barrier() -> None:
+    """Wait for all ranks."""
+    if dist.get_world_size() > 1:
+        dist.barrier()
+
+
+def largest(device: torch.device, *values: float) -> list[float]:
+    """Element by element the largest over ranks; exact for whole numbers below 2**53."""
+    shared = torch.tensor(values, dtype=torch.float64, device=device)
+    dist.all_reduce(shared, op=dist.ReduceOp.MAX)
+    return shared.tolist()
+
+
+def shared_share(budget: Budget, device: torch.device) -> float:
+    """The time for the next case in seconds: the smallest over ranks, since each has its own clock."""
+    return -largest(device, -budget.next_case())[0]
+
+
+def agree(device: torch.device, loss: torch.Tensor, *, stop: bool = False) -> tuple[float, bool]:
+    """The mean loss over ranks, and whether any rank was asked to stop: all ranks must leave the loop at the same step."""
+    shared = torch.stack((loss.float(), torch.tensor(float(stop), device=device)))
+    dist.all_reduce(shared)
+    total, asked = shared.tolist()
+    return total / dist.get_world_size(), asked > 0

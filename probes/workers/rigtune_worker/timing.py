@@ -1,0 +1,75 @@
+"""How every benchmark takes its times: warm up until it settles, then samples with the device synchronised around each."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Callable
+
+import torch
+
+SETTLED = 0.1
+"""Two warm-up calls in a row that differ by less than this fraction end the warm-up."""
+WARMUP_SHARE = 0.3
+"""Of the time budget, at most."""
+FEWEST_SAMPLES = 3
+MOST_SAMPLES = 20
+MOST_REPEATS = 1000
+
+
+def elapsed_s(call: Callable[[], object], device: torch.device, repeats: int) -> float:
+    """Seconds per call, over `repeats` calls in a row. CUDA events on the stream, the host clock on a CPU."""
+    if device.type == "cuda":
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize(device)
+        begin.record()
+        for _ in range(repeats):
+            call()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1e3 / repeats
+    started = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - started) / repeats
+
+
+def time_calls(
+    call: Callable[[], object],
+    device: torch.device,
+    *,
+    budget_s: float,
+    sample_s: float = 0.02,
+    agree: Callable[[float], float] = float,
+) -> list[float]:
+    """Durations of `call` in seconds, one per sample, within about `budget_s` (and at least three samples).
+
+    A sample is the mean over as many calls as fill `sample_s`, so that short calls are not lost in the clock's resolution.
+    Calls that are collectives need `agree`: it makes all ranks decide on the same number, for instance their largest.
+    """
+    warmup_ends = WARMUP_SHARE * budget_s
+    estimate = agree(elapsed_s(call, device, 1))
+    spent = estimate
+    while spent < warmup_ends:
+        before, estimate = estimate, agree(elapsed_s(call, device, 1))
+        spent += estimate
+        if abs(estimate - before) <= SETTLED * before:
+            break
+    one_call = max(estimate, 1e-9)
+    repeats = max(1, min(MOST_REPEATS, math.ceil(sample_s / one_call)))
+    affordable = int((budget_s - spent) / (one_call * repeats))
+    samples = max(FEWEST_SAMPLES, min(MOST_SAMPLES, affordable))
+    return [elapsed_s(call, device, repeats) for _ in range(samples)]
+
+
+class Budget:
+    """The time that is left for a list of cases, shared evenly among those still to come."""
+
+    def __init__(self, budget_s: float, cases: int) -> None:
+        self.ends = time.monotonic() + budget_s
+        self.cases = cases
+
+    def next_case(self) -> float:
+        share = max(0.0, self.ends - time.monotonic()) / max(1, self.cases)
+        self.cases -= 1
+        return share

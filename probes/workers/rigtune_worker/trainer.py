@@ -1,0 +1,165 @@
+"""The training step: what one optimizer step does, whoever counts and times it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor
+
+from .model import ModelShape
+from .parallel import build_model
+from .tokens import synthetic_batch
+
+BETAS = (0.9, 0.95)
+WEIGHT_DECAY = 0.1
+"""GPT-3 (arXiv 2005.14165), appendix B, as most published recipes since."""
+FINAL_FRACTION = 0.1
+"""Where the cosine ends, relative to the peak learning rate (the same source)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """One training job, as the recipe states it."""
+
+    model: ModelShape
+    strategy: str = "ddp"
+    micro_batch: int = 1
+    """Sequences per rank and forward pass."""
+    grad_accum: int = 1
+    """Forward and backward passes per optimizer step."""
+    global_batch: int | None = None
+    """Sequences per optimizer step over all ranks; checked where it is given."""
+    activation_checkpointing: str = "none"
+    precision: str = "bf16"
+    learning_rate: float = 1e-3
+    warmup_steps: int = 0
+    steps: int = 50
+    schedule: str = "cosine"
+    """After the warm-up: `constant` or `cosine`."""
+    device: str = "cpu"
+    backend: str = "gloo"
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> TrainConfig:
+        """The job in `{"model": ..., "parallelism": ..., "convergence": ..., "resources": ...}`. Raises ValueError.
+
+        Keys that the training needs not know (nodes, time limits ...) are ignored.
+        """
+        names = {field.name for field in dataclasses.fields(cls)} - {"model"}
+        fields: dict[str, Any] = {}
+        for section in ("parallelism", "convergence", "resources"):
+            part = values.get(section, {})
+            if not isinstance(part, dict):
+                raise ValueError(f"{section} must be an object")
+            fields.update({name: value for name, value in part.items() if name in names})
+        if not isinstance(values.get("model"), dict):
+            raise ValueError("model is missing")
+        config = cls(model=ModelShape.from_dict(values["model"]), **fields)
+        config.check()
+        return config
+
+    def check(self) -> None:
+        for name, least in (("micro_batch", 1), ("grad_accum", 1), ("warmup_steps", 0), ("steps", 1)):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}, not {getattr(self, name)!r}")
+        if not isinstance(self.learning_rate, (int, float)) or not 0 < self.learning_rate < math.inf:
+            raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
+        choices = {
+            "strategy": ("ddp", "fsdp"),
+            "activation_checkpointing": ("none", "full"),
+            "precision": ("bf16", "fp32"),
+            "schedule": ("constant", "cosine"),
+            "device": ("cuda", "cpu"),
+            "backend": ("nccl", "gloo"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be {' or '.join(allowed)}, not {getattr(self, name)!r}")
+
+    def check_world_size(self, world_size: int) -> None:
+        """The global batch is a convergence setting: refuse to train with another one than was asked for."""
+        actual = self.micro_batch * self.grad_accum * world_size
+        if self.global_batch is not None and self.global_batch != actual:
+            raise ValueError(
+                f"global_batch is {self.global_batch}, but micro_batch {self.micro_batch} x grad_accum {self.grad_accum} "
+                f"x world size {world_size} = {actual}"
+            )
+
+
+def learning_rate_factor(step: int, config: TrainConfig) -> float:
+    """The learning rate of `step` (from 0) relative to the peak: linear warm-up, then constant or cosine to 10 %."""
+    if step < config.warmup_steps:
+        return (step + 1) / config.warmup_steps
+    if config.schedule == "constant":
+        return 1.0
+    progress = min(1.0, (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps))
+    return FINAL_FRACTION + (1 - FINAL_FRACTION) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+class Trainer:
+    """Model, optimizer and data of one rank. Needs the process group."""
+
+    def __init__(self, config: TrainConfig, device: torch.device) -> None:
+        self.config, self.device = config, device
+        self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+        config.check_world_size(self.world_size)
+        self.model = build_model(
+            config.model,
+            strategy=config.strategy,
+            precision=config.precision,
+            recompute=config.activation_checkpointing == "full",
+            device=device,
+        )
+        self.model.train()
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(),
+            lr=config.learning_rate,
+            betas=BETAS,
+            weight_decay=WEIGHT_DECAY,
+            fused=device.type == "cuda",
+        )
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Over all ranks."""
+        config = self.config
+        return config.micro_batch * config.grad_accum * self.world_size * config.model.sequence_length
+
+    def step(self, index: int) -> Tensor:
+        """Forward and backward over this rank's share of global batch `index`, then the optimizer. Returns the share's loss."""
+        config = self.config
+        for group in self.optimizer.param_groups:
+            group["lr"] = config.learning_rate * learning_rate_factor(index, config)
+        share = config.micro_batch * config.grad_accum
+        first = (index * self.world_size + self.rank) * share
+        total = torch.zeros((), device=self.device)
+        for number in range(config.grad_accum):
+            start = first + number * config.micro_batch
+            shape = config.model
+            inputs, targets = synthetic_batch(start, config.micro_batch, shape.sequence_length, shape.vocab, self.device)
+            with self.reduction(last=number == config.grad_accum - 1):
+                loss = self.loss(inputs, targets) / config.grad_accum
+                loss.backward()
+            total += loss.detach()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return total
+
+    def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        # FSDP casts by its own policy; DDP computes in bf16 by autocast over fp32 parameters.
+        autocast = self.config.precision == "bf16" and self.config.strategy == "ddp"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=autocast):
+            logits = self.model(inputs)
+        return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+
+    def reduction(self, *, last: bool) -> contextlib.AbstractContextManager[Any]:
+        """DDP exchanges gradients once per step, in the last micro-batch. FSDP does so each time: they stay sharded."""
+        if not last and isinstance(self.model, torch.nn.parallel.DistributedDataParallel):
+            return self.model.no_sync()
+        return contextlib.nullcontext()
