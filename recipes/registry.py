@@ -13,4 +13,11 @@ LAUNCHERS: tuple[Row, ...] = (
     Row(id="torchrun", title="torchrun on one or several nodes", module="recipes.launchers.torchrun"),
     Row(id="slurm", title="Slurm, one torchrun per node", module="recipes.launchers.slurm"),
 )
-"""Each module has `render(recipe: Recipe) -> tuple[Artifact, ...]`; the first artifact is the one to start."""
+"""Each module has two pure functions:
+
+- `render(recipe: Recipe) -> tuple[Artifact, ...]`, the files of the export folder; the first one is to be started.
+- `start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]`, the command that starts them from the
+  absolute path of that folder, with extra arguments for the program.
+
+Both raise UsageError where the recipe does not allow it.
+"""
