@@ -26,6 +26,7 @@ _HINTS = {
     errno.EPERM: "choose a folder that you may write to, with --out DIR",
     errno.EROFS: "the file system is read-only; choose another folder with --out DIR",
     errno.ENOSPC: "the disk is full; free some space or choose another folder with --out DIR",
+    errno.EFBIG: "the file would pass the size limit of this shell (ulimit -f)",
     errno.EDQUOT: "your quota is used up; free some space or choose another folder with --out DIR",
     errno.ENOTDIR: "a part of that path is a file; choose another folder with --out DIR",
     errno.EISDIR: "a folder stands where the file should go; remove it or choose another folder",
@@ -89,7 +90,8 @@ def _write_complete(path: Path, data: bytes, mode: int) -> None:
         os.fchmod(descriptor, mode)
         os.fsync(descriptor)
         if not named:
-            os.link(f"/proc/self/fd/{descriptor}", path, follow_symlinks=True)
+            # A directory descriptor makes Python use linkat(AT_SYMLINK_FOLLOW); plain link() would link the symlink itself.
+            os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
     finally:
         os.close(descriptor)
 

@@ -1,0 +1,66 @@
+"""Killed at any moment, the run folder holds only whole files, and a rerun ends cleanly."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _start(directory: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "assistant", "auto", "--machine", "dgx-h100", "--out", str(directory)],
+        cwd=directory.parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def assert_whole(directory: Path) -> None:
+    for path in directory.rglob("*"):
+        if not path.is_file():
+            continue
+        text = path.read_text()
+        suffix = path.suffix if path.suffix != ".tmp" else Path(path.name.removeprefix(".").rsplit(".", 2)[0]).suffix
+        if suffix == ".json":
+            json.loads(text)
+        elif suffix == ".toml":
+            tomllib.loads(text)
+        elif suffix == ".py":
+            compile(text, path.name, "exec")
+        else:
+            assert suffix in (".sh", ".sbatch"), path
+            assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("lines_before", [1, 2, 3, 4, 5, 6, 8, 10])
+def test_killed_after_some_words(lines_before: int, tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    process = _start(directory)
+    assert process.stderr is not None
+    for _ in range(lines_before):
+        process.stderr.readline()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert_whole(directory)
+
+    again = _start(directory)
+    _, words = again.communicate(timeout=120)
+    assert again.returncode == 0, words
+    assert_whole(directory)
+    assert not list(directory.rglob(".*.tmp"))
+    assert {"facts.json", "findings.json", "plan.json", "recipe.toml", "launch"} <= {path.name for path in directory.iterdir()}

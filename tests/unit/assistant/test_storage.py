@@ -1,0 +1,76 @@
+"""Files are written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from assistant import storage
+from probes.errors import InputError, OutputError
+from probes.measurements import MeasurementSet
+from recipes.recipe import Artifact
+
+
+def test_a_file_replaces_the_former_one_with_its_mode(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "launch.sh"
+    storage.write_bytes(target, b"old")
+    storage.write_bytes(target, b"new", mode=0o755)
+    assert target.read_bytes() == b"new"
+    assert target.stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in target.parent.iterdir()] == ["launch.sh"]
+
+
+def test_it_works_where_unnamed_files_do_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_open = os.open
+
+    def without_tmpfile(path: str | Path, flags: int, *rest: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "not here")
+        return real_open(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", without_tmpfile)
+    storage.write_bytes(tmp_path / "a", b"1")
+    storage.write_bytes(tmp_path / "a", b"2")
+    assert (tmp_path / "a").read_bytes() == b"2"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_failed_write_leaves_the_former_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "plan.json"
+    storage.write_bytes(target, b"before")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OutputError, match=r"plan\.json"):
+        storage.write_bytes(target, b"after")
+    monkeypatch.undo()
+    assert target.read_bytes() == b"before"
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+
+
+@pytest.mark.parametrize("path", ["../outside", "/etc/rigtune-test", "a/../../outside"])
+def test_artifacts_stay_in_their_folder(path: str, tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="leads out"):
+        storage.write_files(tmp_path / "out", (Artifact(path=path, text="x"),))
+    assert not (tmp_path / "outside").exists()
+
+
+def test_leftovers_of_a_killed_run_are_cleared(tmp_path: Path) -> None:
+    (tmp_path / ".facts.json.123.tmp").write_text("{}")
+    (tmp_path / ".gitignore").write_text("*")
+    storage.clear_partial_files(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".gitignore"]
+
+
+def test_records_that_are_not_what_they_should_be(tmp_path: Path) -> None:
+    path = tmp_path / "measurements.json"
+    path.write_text('{"measurements": 3}')
+    with pytest.raises(InputError, match=r"measurements\.json.*\$\.measurements"):
+        storage.read_record(path, MeasurementSet)
+    with pytest.raises(InputError, match="is a folder"):
+        storage.read_bytes(tmp_path)
