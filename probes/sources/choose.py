@@ -1,0 +1,62 @@
+"""The source that the user named: the live machine, a catalogue machine, a recording, or pasted files."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from probes.errors import InputError, UsageError
+from probes.hardware import load_catalogue
+from probes.sources.base import Source
+from probes.units import MIB
+
+_MAX_FILE_BYTES = 256 * MIB
+
+
+def open_source(paths: tuple[Path, ...] = (), machine: str | None = None) -> Source:
+    """`--from` and `--machine` as a source; the live machine when both are empty.
+
+    UsageError for both at once and for an unknown machine; InputError for a path that cannot be read as anything.
+    """
+    if paths and machine is not None:
+        raise UsageError(
+            "--from and --machine exclude each other", "Give files of a machine, or the name of a catalogue machine."
+        )
+    if machine is not None:
+        return _catalogue_machine(machine)
+    if paths:
+        from probes.sources.loose import open_loose  # noqa: PLC0415 - `check` on the live machine need not load it
+
+        return open_loose([(str(path), _read(path)) for path in paths])
+    from probes.sources.live import LiveSource  # noqa: PLC0415 - nor planning the subprocess machinery
+
+    return LiveSource()
+
+
+def _catalogue_machine(name: str) -> Source:
+    from probes.sources.catalogue import catalogue_source  # noqa: PLC0415 - see above
+
+    catalogue = load_catalogue()
+    row = catalogue.machine(name)
+    if row is None:
+        known = [row.id for row in catalogue.machines]
+        close = difflib.get_close_matches(name.strip().lower(), known, n=1)
+        guess = f"Did you mean {close[0]}? " if close else ""
+        raise UsageError(f"there is no catalogue machine {name!r}", f"{guess}Known: {', '.join(known)}.")
+    gpu = catalogue.gpu(row.gpu)
+    if gpu is None:
+        raise LookupError(f"the catalogue has machine {row.id} and no GPU {row.gpu}")
+    return catalogue_source(row, gpu)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.is_dir():
+            raise InputError(f"{path} is a folder", "Give the files in it, one by one.")
+        with path.open("rb") as file:
+            data = file.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}", "Check the path and its permissions.") from error
+    if len(data) > _MAX_FILE_BYTES:
+        raise InputError(f"{path} is larger than {_MAX_FILE_BYTES // MIB} MiB", "Give what one command wrote, or a recording.")
+    return data

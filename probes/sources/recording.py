@@ -1,0 +1,69 @@
+"""A source that remembers what another one answered."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+
+from probes.record import Unknown
+from probes.sources.answers import Answers
+from probes.sources.base import CommandResult, NvmlValue, Source
+from probes.sources.stored import Recording
+
+
+class RecordingSource:
+    """Passes every question on to `inner` and remembers its answers. Threads may share one.
+
+    Where a question is asked twice, the last answer is kept.
+    """
+
+    def __init__(self, inner: Source) -> None:
+        self._inner = inner
+        self._answers = Answers()
+        self._lock = threading.Lock()
+
+    @property
+    def title(self) -> str:
+        return self._inner.title
+
+    def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
+        result = self._inner.run(argv, timeout_s=timeout_s)
+        with self._lock:
+            self._answers.command(argv, result)
+        return result
+
+    def read(self, path: str) -> bytes | Unknown:
+        data = self._inner.read(path)
+        with self._lock:
+            self._answers.file(path, data)
+        return data
+
+    def names(self, directory: str) -> tuple[str, ...] | Unknown:
+        names = self._inner.names(directory)
+        with self._lock:
+            self._answers.directories[directory] = names
+        return names
+
+    def link(self, path: str) -> str | Unknown:
+        target = self._inner.link(path)
+        with self._lock:
+            self._answers.links[path] = target
+        return target
+
+    def nvml(self, call: str, *args: int) -> NvmlValue | Unknown:
+        value = self._inner.nvml(call, *args)
+        with self._lock:
+            self._answers.nvml(call, *args, value=value)
+        return value
+
+    def env(self, name: str) -> str | Unknown | None:
+        value = self._inner.env(name)
+        with self._lock:
+            self._answers.env[name] = value
+        return value
+
+    def recording(self, title: str) -> Recording:
+        """Everything answered so far."""
+        created = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        with self._lock:
+            return self._answers.recording(title, created)

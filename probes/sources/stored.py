@@ -1,0 +1,227 @@
+"""Stored answers: the recording, its file, and the source that answers from it.
+
+A recording file is JSON, plain or gzipped. Text stays readable in it; what is no UTF-8 is kept as base64. Its checksum
+tells a damaged file, and one that somebody edited, from the one that was written.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import posixpath
+import zlib
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+import msgspec
+
+from probes.errors import InputError
+from probes.record import NOT_RECORDED, Reason, StrictRecord, Unknown, to_json, value_or
+from probes.sources.base import CommandResult, NvmlValue
+from probes.units import MIB
+
+FORMAT = "rigtune-recording"
+SCHEMA_VERSION = 1
+_MAX_FILE_BYTES = 256 * MIB
+_MAX_LINKS = 40
+"""As in the kernel (MAXSYMLINKS)."""
+
+
+class Blob(StrictRecord, kw_only=True, omit_defaults=True):
+    """Content that is no text: bytes as base64, or the reason why there is none."""
+
+    base64: bytes | None = None
+    unknown: Reason | None = None
+    detail: str = ""
+
+
+Content = str | Blob
+
+
+class CommandAnswer(StrictRecord, kw_only=True, omit_defaults=True):
+    """How one command ended."""
+
+    argv: tuple[str, ...]
+    exit_code: int = 0
+    stdout: Content = ""
+    stderr: Content = ""
+    failure: Unknown | None = None
+
+
+class NvmlAnswer(StrictRecord, kw_only=True, omit_defaults=True):
+    """What one NVML call returned, or why not."""
+
+    call: str
+    args: tuple[int, ...] = ()
+    value: Any = None
+    failure: Unknown | None = None
+
+
+class Recording(StrictRecord, kw_only=True):
+    """Every answer that was given about one machine. This is the file format."""
+
+    format: Literal["rigtune-recording"] = "rigtune-recording"
+    schema_version: int = SCHEMA_VERSION
+    title: str
+    created: str = ""
+    """When it was recorded: ISO 8601 in UTC; empty where nobody was there, as for a catalogue machine."""
+    commands: tuple[CommandAnswer, ...] = ()
+    files: dict[str, Content] = {}
+    directories: dict[str, tuple[str, ...] | Unknown] = {}
+    links: dict[str, str | Unknown] = {}
+    """Symbolic links by path: the absolute path each leads to."""
+    nvml: tuple[NvmlAnswer, ...] = ()
+    env: dict[str, str | Unknown | None] = {}
+    checksum: str = ""
+    """SHA-256 over the other fields; not checked where it is empty."""
+
+
+class _Header(msgspec.Struct):
+    """What tells a recording, of whatever version, from other JSON."""
+
+    format: str = ""
+    schema_version: int = 0
+
+
+def to_content(data: bytes | Unknown) -> Content:
+    """`data` as a recording keeps it."""
+    if isinstance(data, Unknown):
+        return Blob(unknown=data.reason, detail=data.detail)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return Blob(base64=data)
+
+
+def from_content(content: Content) -> bytes | Unknown:
+    """The opposite of `to_content`."""
+    if isinstance(content, str):
+        return content.encode("utf-8")
+    if content.unknown is not None:
+        return Unknown(content.unknown, content.detail)
+    return content.base64 or b""
+
+
+def dump_recording(recording: Recording) -> bytes:
+    """The file of `recording`, with its checksum."""
+    return to_json(msgspec.structs.replace(recording, checksum=_checksum(recording)), indent=1)
+
+
+def load_recording(data: bytes, name: str) -> Recording:
+    """The recording in `data`, which came from the file `name`. InputError where it is none, or damaged, or too new."""
+    text = unpack(data, name)
+    try:
+        header = msgspec.json.decode(text, type=_Header)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(
+            f"{name} is not a readable recording: {error}",
+            "The file is damaged or cut off, or it is something else. Copy it again, or record again with `rigtune capture`.",
+        ) from error
+    if header.format != FORMAT:
+        raise InputError(f"{name} is not a rigtune recording", "Give a file that `rigtune capture` wrote.")
+    if header.schema_version > SCHEMA_VERSION:
+        raise InputError(
+            f"{name} has recording version {header.schema_version}; this rigtune reads up to {SCHEMA_VERSION}",
+            "Update rigtune on this machine.",
+        )
+    try:
+        recording = msgspec.json.decode(text, type=Recording)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"{name} is a damaged recording: {error}", "Record again with `rigtune capture`.") from error
+    if recording.checksum and recording.checksum != _checksum(recording):
+        raise InputError(
+            f"{name} was changed after it was recorded: its checksum does not match",
+            "Record again with `rigtune capture`. If the change is meant, empty the field `checksum` in the file.",
+        )
+    return recording
+
+
+def _checksum(recording: Recording) -> str:
+    """Order and white space do not count; the content does."""
+    content = msgspec.json.encode(msgspec.structs.replace(recording, checksum=""), order="deterministic")
+    return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+def unpack(data: bytes, name: str) -> bytes:
+    """`data`, unpacked where it is gzipped. InputError where that fails or yields too much."""
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    try:
+        text = gzip.GzipFile(fileobj=io.BytesIO(data)).read(_MAX_FILE_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{name} is a damaged gzip file: {error}", "Copy it again, or record again.") from error
+    if len(text) > _MAX_FILE_BYTES:
+        raise InputError(f"{name} unpacks to more than {_MAX_FILE_BYTES // MIB} MiB", "This is no recording of one machine.")
+    return text
+
+
+class StoredSource:
+    """Answers from a recording. What it does not hold is `Unknown` (not recorded).
+
+    A path that was not asked for in those words is also found through the recorded symbolic links, as the kernel would.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self.title = recording.title
+        self._commands = {
+            answer.argv: CommandResult(
+                exit_code=answer.exit_code,
+                stdout=value_or(from_content(answer.stdout), b""),
+                stderr=value_or(from_content(answer.stderr), b""),
+                failure=answer.failure,
+            )
+            for answer in recording.commands
+        }
+        self._files = {path: from_content(content) for path, content in recording.files.items()}
+        self._directories = recording.directories
+        self._links = recording.links
+        self._nvml = {(answer.call, answer.args): answer for answer in recording.nvml}
+        self._env = recording.env
+
+    def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
+        return self._commands.get(argv) or CommandResult(failure=NOT_RECORDED)
+
+    def read(self, path: str) -> bytes | Unknown:
+        return self._files[path] if path in self._files else self._files.get(self._resolve(path), NOT_RECORDED)
+
+    def names(self, directory: str) -> tuple[str, ...] | Unknown:
+        if directory in self._directories:
+            return self._directories[directory]
+        return self._directories.get(self._resolve(directory), NOT_RECORDED)
+
+    def link(self, path: str) -> str | Unknown:
+        if path in self._links:
+            return self._links[path]
+        target = self._resolve(path)
+        return target if target in self._files or target in self._directories else NOT_RECORDED
+
+    def nvml(self, call: str, *args: int) -> NvmlValue | Unknown:
+        answer = self._nvml.get((call, args))
+        if answer is None:
+            return NOT_RECORDED
+        return cast("NvmlValue", answer.value) if answer.failure is None else answer.failure
+
+    def env(self, name: str) -> str | Unknown | None:
+        return self._env.get(name, NOT_RECORDED)
+
+    def _resolve(self, path: str) -> str:
+        return follow_links(path, self._links)
+
+
+def follow_links(path: str, links: Mapping[str, str | Unknown]) -> str:
+    """Where `path` leads when all `links`, with absolute targets, are followed; unchanged where they form a circle."""
+    resolved, rest, hops = "/", _parts(path), 0
+    while rest:
+        resolved = posixpath.join(resolved, rest.pop(0))
+        target = links.get(resolved)
+        if isinstance(target, str) and target != resolved:
+            hops += 1
+            if hops > _MAX_LINKS:
+                return path
+            resolved, rest = "/", [*_parts(target), *rest]
+    return resolved
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in posixpath.normpath(path).split("/") if part]

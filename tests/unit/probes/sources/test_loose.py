@@ -1,0 +1,182 @@
+"""Pasted files are told by what they hold; the corpus of real ones decides whether that works."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probes.errors import InputError
+from probes.record import NOT_RECORDED
+from probes.sources.loose import KINDS, open_loose
+from probes.sources.stored import Recording, dump_recording
+
+SHARED = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
+XML = ("nvidia-smi", "-q", "-x")
+TOPOLOGY = ("nvidia-smi", "topo", "-m")
+NVLINK = ("nvidia-smi", "nvlink", "-s")
+
+TOPOLOGY_TEXT = (
+    "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\n"
+    "GPU0\t X \tNV4\tPIX\t0-31\t0\n"
+    "GPU1\tNV4\t X \tSYS\t32-63\t1\n"
+    "NIC0\tPIX\tSYS\t X \n"
+)
+NVLINK_TEXT = "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\n\t Link 0: 25 GB/s\n\t Link 1: <inactive>\n"
+XML_TEXT = '<?xml version="1.0" ?>\n<nvidia_smi_log>\n<driver_version>570.1</driver_version>\n</nvidia_smi_log>\n'
+
+
+def _text(source, argv):
+    return source.run(argv).text()
+
+
+@pytest.mark.parametrize(("argv", "text"), [(TOPOLOGY, TOPOLOGY_TEXT), (NVLINK, NVLINK_TEXT), (XML, XML_TEXT)])
+@pytest.mark.parametrize(
+    "disguise",
+    [
+        str.encode,
+        lambda text: text.replace("\n", "\r\n").encode(),
+        lambda text: text.encode("utf-16"),
+        lambda text: b"\xef\xbb\xbf" + text.encode(),
+        lambda text: text.replace("\t", "        ").encode(),
+        lambda text: text.replace("\t", "").encode(),
+        lambda text: text.replace("GPU0", "\x1b[4mGPU0\x1b[0m", 1).encode(),
+        lambda text: text.replace("GPU0", "^[[4mGPU0^[[0m", 1).encode(),
+        lambda text: f"$ some command\n{text}\n$ exit\n".encode(),
+        lambda text: gzip.compress(text.encode()),
+    ],
+    ids=["plain", "crlf", "utf-16", "bom", "spaces", "no-tabs", "colours", "carets", "session", "gzip"],
+)
+def test_a_kind_is_told_in_every_disguise(argv, text, disguise):
+    source = open_loose([("paste.txt", disguise(text))])
+    answered = _text(source, argv)
+    assert isinstance(answered, str)
+    assert "\r" not in answered
+    assert "\x1b" not in answered
+    for other in {TOPOLOGY, NVLINK, XML} - {argv}:
+        assert _text(source, other) == NOT_RECORDED
+
+
+def test_files_of_several_kinds_are_one_machine():
+    tree = {"/sys/class/infiniband/mlx5_0/ports/1/state": "4: ACTIVE\n"}
+    recording = Recording(title="node17", env={"HOME": "/root"})
+    source = open_loose(
+        [
+            ("/tmp/a", TOPOLOGY_TEXT.encode()),  # noqa: S108 - a name, no file
+            ("b", (NVLINK_TEXT + XML_TEXT).encode()),
+            ("c", json.dumps(tree).encode()),
+            ("d", dump_recording(recording)),
+        ]
+    )
+    assert source.title == "a + b + c + d"
+    assert all(isinstance(_text(source, argv), str) for argv in (XML, TOPOLOGY, NVLINK))
+    assert source.read("/sys/class/infiniband/mlx5_0/ports/1/state") == b"4: ACTIVE\n"
+    assert source.env("HOME") == "/root"
+    assert source.env("PATH") == NOT_RECORDED
+
+
+def test_a_tree_answers_files_names_and_links():
+    tree = {
+        "/sys/class/infiniband/mlx5_0": "-> ../../devices/pci0000:17/0000:17:01.0/0000:18:00.0/infiniband/mlx5_0",
+        "/sys/devices/pci0000:17/0000:17:01.0/0000:18:00.0/infiniband/mlx5_0/device": "-> ../../../0000:18:00.0",
+        "/sys/devices/pci0000:17/0000:17:01.0/0000:18:00.0/infiniband/mlx5_0/fw_ver": "28.41.1000\n",
+        "/sys/devices/pci0000:17/0000:17:01.0/0000:18:00.0/numa_node": "1\n",
+    }
+    source = open_loose([("sysfs.json", json.dumps(tree).encode())])
+    device = "/sys/devices/pci0000:17/0000:17:01.0/0000:18:00.0"
+    assert source.names("/sys/class/infiniband") == ("mlx5_0",)
+    assert source.names("/sys/class/infiniband/mlx5_0") == ("device", "fw_ver")
+    assert source.read("/sys/class/infiniband/mlx5_0/fw_ver") == b"28.41.1000\n"
+    assert source.link("/sys/class/infiniband/mlx5_0/device") == device
+    assert source.read("/sys/class/infiniband/mlx5_0/device/numa_node") == b"1\n"
+    assert source.link(device) == device
+    assert source.read(device + "/vendor") == NOT_RECORDED
+
+
+def test_two_trees_are_joined():
+    trees = [{"/sys/class/net/eth0/mtu": "1500"}, {"/sys/class/net/eth1/mtu": "9000"}]
+    source = open_loose([(str(index), json.dumps(tree).encode()) for index, tree in enumerate(trees)])
+    assert source.names("/sys/class/net") == ("eth0", "eth1")
+    assert source.read("/sys/class/net/eth1/mtu") == b"9000"
+
+
+def test_a_recording_keeps_content_that_looks_like_colours():
+    recording = Recording(title="x", files={"/etc/motd": "^[[1mhello^[[0m \x1b[0m\r\n"})
+    assert open_loose([("x", dump_recording(recording))]).read("/etc/motd") == recording.files["/etc/motd"].encode()
+
+
+def test_contradicting_files_are_refused():
+    with pytest.raises(InputError, match="second.*differently") as caught:
+        open_loose([("first", NVLINK_TEXT.encode()), ("second", NVLINK_TEXT.replace("25", "50").encode())])
+    assert caught.value.hint
+    assert open_loose([("first", NVLINK_TEXT.encode()), ("copy", NVLINK_TEXT.encode())])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x00" * 1000,
+        b"hello\n",
+        b"{}",
+        b'{"a": 1}',
+        b'{"/sys/a": 1}',
+        b'{"relative": "x"}',
+        b"\xff\xfe\x00",
+        b"{" * 100_000,
+        b"GPU 0: NVIDIA H100 (UUID: GPU-1)\n\t Link 0: Replay Errors: 0\n",
+        b"        GPU0    GPU1\n GPU0   X       OK\n GPU1   OK      X\n",
+    ],
+)
+def test_what_is_nothing_known_says_what_is(data):
+    with pytest.raises(InputError, match=r"paste\.txt") as caught:
+        open_loose([("good", XML_TEXT.encode()), ("paste.txt", data)])
+    assert all(kind.title in caught.value.hint for kind in KINDS)
+
+
+def test_a_damaged_recording_is_told_as_such():
+    with pytest.raises(InputError, match="readable recording"):
+        open_loose([("node17.json", dump_recording(Recording(title="node17"))[:-30])])
+
+
+@given(st.binary(max_size=300) | st.text(alphabet='GPU0123 X\t\nNVSYPIC:()LinkUD{}"/', max_size=200).map(str.encode))
+def test_any_paste_is_a_source_or_an_input_error(data):
+    try:
+        open_loose([("paste", data)])
+    except InputError as error:
+        assert "paste" in error.message
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="needs the recorded outputs of RIGTUNE_SHARED")
+def test_every_real_file_is_told_for_what_it_is():
+    """Wrongly claimed files are worse than unclaimed ones: the collectors would read nonsense from them."""
+    wrong = []
+    with (SHARED / "INDEX.csv").open(newline="") as index:
+        rows = list(csv.DictReader(index))
+    for row in rows:
+        path, name = SHARED / row["path"], Path(row["path"]).name
+        if not path.is_file():
+            continue
+        expected = None
+        if row["kind"] == "nvsmi_xml":
+            expected = XML
+        elif row["kind"] == "topo_m" and not name.startswith(("p2p-", "amd-")) and "ERROR: Option" not in path.read_text()[:100]:
+            expected = TOPOLOGY
+        elif row["kind"] == "nvlink" and name.startswith("status-"):
+            expected = NVLINK
+        try:
+            source = open_loose([(name, path.read_bytes())])
+        except InputError:
+            told = set()
+        else:
+            told = {argv for argv in (XML, TOPOLOGY, NVLINK) if isinstance(_text(source, argv), str)}
+        if told != ({expected} if expected else set()):
+            wrong.append((row["path"], expected, told))
+    assert rows
+    assert wrong == []
