@@ -38,6 +38,8 @@ class GpuModel(StrictRecord, kw_only=True):
     nvlink_count: int = 0
     nvlink_bandwidth_bytes_per_s: float = 0.0
     """One link, one direction."""
+    nvlink_bridge: bool = False
+    """True where the links need a bridge, which may be absent."""
     ring_bus_bandwidth_bytes_per_s: float | None = None
     """Measured all-reduce bus bandwidth of a full NVLink domain with the ring algorithm."""
     pcie_generation: int

@@ -17,6 +17,7 @@ Judged = Finding | Unknown | str
 Subject = TypeVar("Subject", Gpu, Nic, Filesystem)
 
 HOST = "host"
+NO_GPU = "this machine has no NVIDIA GPU"
 
 
 def subject_name(subject: Gpu | Nic | Filesystem) -> str:
@@ -31,22 +32,22 @@ def subject_name(subject: Gpu | Nic | Filesystem) -> str:
 
 
 def gpus_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Gpu, ...]]:
-    """The GPUs to look at. Where there are none, or none could be read, one SKIP says so: what that means is for
-    `gpu-driver` to judge, and saying it thirty times helps nobody."""
+    """The GPUs to look at. Where there are none, one SKIP says so, and where they could not be read, one UNKNOWN."""
     gpus = evidence.facts.gpus
-    if isinstance(gpus, Unknown):
-        yield judge.skipped(HOST, f"the GPUs could not be read, see gpu-driver: {gpus}")
+    if isinstance(gpus, Unknown) and evidence.facts.pci_gpus != ():
+        yield judge.undetermined(HOST, gpus, what="the GPUs")
         return ()
-    if not gpus:
-        yield judge.skipped(HOST, "this machine has no NVIDIA GPU")
+    if isinstance(gpus, Unknown) or not gpus:
+        yield judge.skipped(HOST, NO_GPU)
+        return ()
     return gpus
 
 
 def nics_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Nic, ...]]:
-    """The RDMA ports to look at; like `gpus_of`, with `nic-state` as the judge of ports that could not be read."""
+    """The RDMA ports to look at, as `gpus_of` does it."""
     nics = evidence.facts.nics
     if isinstance(nics, Unknown):
-        yield judge.skipped(HOST, f"the RDMA ports could not be read, see nic-state: {nics}")
+        yield judge.undetermined(HOST, nics, what="the RDMA ports")
         return ()
     if not nics:
         yield judge.skipped(HOST, "this machine has no RDMA port")

@@ -69,7 +69,7 @@ def _is_kin(nic: Nic, rail: Nic) -> bool:
 def _names_near_gpus(links: Iterable[Link] | Unknown) -> set[str]:
     if isinstance(links, Unknown):
         return set()
-    near = set()
+    near: set[str] = set()
     for link in links:
         ends = (link.a, link.b)
         if link.kind in NEAR and sum(end.startswith("GPU") for end in ends) == 1:

@@ -86,6 +86,7 @@ class Thresholds(StrictRecord, kw_only=True):
     disk_used_fail_fraction: Number
     gpu_memory_in_use_bytes: Number
     pcie_width_minimum_fraction: Number
+    nvlink_rate_minimum_fraction: Number
     nccl_stack_fixed: Version
     nccl_mig_fixed: Version
     dma_buf_kernel: Version

@@ -1,0 +1,118 @@
+"""A verdict for the eye: the answer, then what is wrong and what to do, then what could not be checked."""
+
+from __future__ import annotations
+
+from assistant.render.lines import badge, bold, clean, filled, paint
+from probes.findings import Finding, Remedy, Status
+from probes.judging import fold_names
+from probes.record import known
+from probes.verdict import Verdict
+
+_ANSWERS = {
+    Status.PASS: "fit to train",
+    Status.WARN: "fit to train, with warnings",
+    Status.FAIL: "not fit to train",
+    Status.UNKNOWN: "not enough is known to say that it is fit to train",
+}
+_COUNTS = (
+    (Status.FAIL, "failed"),
+    (Status.WARN, "warnings"),
+    (Status.UNKNOWN, "could not be checked"),
+    (Status.PASS, "passed"),
+    (Status.SKIP, "do not apply"),
+)
+_INDENT = 10
+
+
+def verdict_lines(verdict: Verdict, *, colour: bool, verbose: bool) -> list[str]:
+    """All lines. What passed or does not apply is a count, unless `verbose`."""
+    lines = _headline(verdict, colour=colour)
+    for same in _alike([finding for finding in verdict.findings if finding.status in (Status.FAIL, Status.WARN)]):
+        lines += ["", *_problem(same, colour=colour, verbose=verbose)]
+    for status in (Status.UNKNOWN, Status.PASS, Status.SKIP):
+        chosen = [finding for finding in verdict.findings if finding.status is status]
+        if chosen and verbose:
+            lines += ["", *(line for finding in chosen for line in _one_line(finding, colour=colour))]
+        elif chosen and status is Status.UNKNOWN:
+            lines += ["", *_unknowns(chosen, colour=colour)]
+    if not verbose:
+        lines += ["", "-v lists every finding with its evidence"]
+    return lines
+
+
+def _headline(verdict: Verdict, *, colour: bool) -> list[str]:
+    name = verdict.hostname if known(verdict.hostname) else verdict.source or "this machine"
+    counts = ", ".join(f"{verdict.counts[status]} {words}" for status, words in _COUNTS if verdict.counts[status])
+    first, *rest = filled(
+        f"{name} is {_ANSWERS[verdict.verdict]}"
+        if verdict.verdict is not Status.UNKNOWN
+        else f"{name}: {_ANSWERS[verdict.verdict]}",
+        label=badge(verdict.verdict),
+        indent=_INDENT,
+    )
+    lines = [paint(first[:_INDENT], verdict.verdict, colour=colour) + bold(first[_INDENT:], colour=colour), *rest]
+    lines += filled(counts or "no findings", indent=_INDENT)
+    if verdict.required_unknown:
+        lines += filled(f"required and not checked: {', '.join(verdict.required_unknown)}", indent=_INDENT)
+    return lines
+
+
+def _problem(same: list[Finding], *, colour: bool, verbose: bool) -> list[str]:
+    finding = same[0]
+    subjects = clean(fold_names([each.subject for each in same]))
+    title = f"{finding.check_id}  {subjects}"
+    lines = [paint(badge(finding.status), finding.status, colour=colour) + bold(title, colour=colour)]
+    lines += filled(finding.summary, indent=_INDENT, label="")
+    lines += filled(finding.observed, label="  found", indent=_INDENT)
+    lines += filled(finding.expected, label="  wanted", indent=_INDENT)
+    lines += filled(finding.why, label="  why", indent=_INDENT)
+    if finding.remedy is not None:
+        lines += _remedy(finding.remedy)
+    if verbose:
+        lines += _evidence(same)
+    return lines
+
+
+def _remedy(remedy: Remedy) -> list[str]:
+    lines = filled(remedy.text, label="  do", indent=_INDENT)
+    if remedy.command:
+        marks = [mark for mark, is_so in (("as root", remedy.needs_root), ("cannot be undone", not remedy.reversible)) if is_so]
+        # A command stays on one line, so that it can be copied.
+        lines.append(" " * _INDENT + f"$ {clean(remedy.command)}" + (f"   # {', '.join(marks)}" if marks else ""))
+    return lines
+
+
+def _evidence(same: list[Finding]) -> list[str]:
+    refs = dict.fromkeys(
+        f"{ref.source} {ref.key}" + (f" ({ref.detail})" if ref.detail else "") for each in same for ref in each.evidence
+    )
+    return [line for ref in refs for line in filled(ref, label="  read", indent=_INDENT)]
+
+
+def _one_line(finding: Finding, *, colour: bool) -> list[str]:
+    text = f"{finding.check_id}  {finding.subject}  {finding.summary}" + (f": {finding.observed}" if finding.observed else "")
+    first, *rest = filled(text, label=badge(finding.status), indent=_INDENT)
+    return [paint(first[:_INDENT], finding.status, colour=colour) + first[_INDENT:], *rest]
+
+
+def _unknowns(findings: list[Finding], *, colour: bool) -> list[str]:
+    """One entry for each reason, with the checks that it kept from being made."""
+    reasons: dict[str, list[str]] = {}
+    for finding in findings:
+        checks = reasons.setdefault(finding.observed, [])
+        if finding.check_id not in checks:
+            checks.append(finding.check_id)
+    lines = []
+    for reason, checks in reasons.items():
+        first, *rest = filled(f"{reason}: {', '.join(checks)}", label=badge(Status.UNKNOWN), indent=_INDENT)
+        lines += [paint(first[:_INDENT], Status.UNKNOWN, colour=colour) + first[_INDENT:], *rest]
+    return lines
+
+
+def _alike(findings: list[Finding]) -> list[list[Finding]]:
+    """Findings that differ in their subject alone, together."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        key = (finding.check_id, finding.status, finding.summary, finding.observed, finding.expected)
+        groups.setdefault(key, []).append(finding)
+    return list(groups.values())

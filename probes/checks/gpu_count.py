@@ -1,0 +1,50 @@
+"""Are all GPUs of the PCI bus available?
+
+A GPU that is on the bus and that the driver does not list has failed to start; the job then runs with fewer ranks than
+planned, or not at all. Source: awsome-distributed-training and Primus node checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, gpus_of
+from probes.record import Unknown
+
+JUDGE = Judge(check_id="gpu-count", why="A job planned for all GPUs does not start, or runs smaller, when one is missing.")
+
+
+def check(evidence: Evidence) -> Iterator[Finding]:
+    gpus = yield from gpus_of(JUDGE, evidence)
+    if not gpus:
+        return
+    on_bus = evidence.facts.pci_gpus
+    if isinstance(on_bus, Unknown):
+        yield JUDGE.undetermined(HOST, on_bus, what="the GPUs on the PCI bus")
+        return
+    if len(on_bus) <= len(gpus):
+        yield JUDGE.passed(HOST, "every GPU on the PCI bus is available", observed=f"{len(gpus)} GPUs")
+        return
+    listed = {gpu.pci_bus_id for gpu in gpus}
+    missing = [bus_id for bus_id in on_bus if bus_id not in listed]
+    if isinstance(evidence.facts.container.runtime, str) or isinstance(evidence.facts.scheduler.kind, str):
+        yield JUDGE.warned(
+            HOST,
+            "this container or job sees fewer GPUs than the machine has",
+            expected=f"{len(on_bus)} GPUs",
+            observed=f"{len(gpus)} GPUs",
+            remedy=Remedy(text="If training should use all GPUs, start the container or the job with all of them."),
+        )
+        return
+    yield JUDGE.failed(
+        HOST,
+        "the driver lists fewer GPUs than the PCI bus",
+        expected=f"{len(on_bus)} GPUs",
+        observed=f"{len(gpus)} GPUs; not listed: {', '.join(missing) or 'unknown'}",
+        remedy=Remedy(
+            text="Look for Xid 79 in the kernel log and restart the machine; if the GPU stays away, its card or slot is bad.",
+            command="dmesg | grep -i xid",
+            needs_root=True,
+        ),
+    )

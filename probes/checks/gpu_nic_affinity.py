@@ -1,0 +1,91 @@
+"""Has every GPU a NIC close by?
+
+GPUDirect RDMA runs at full rate below one PCIe switch or host bridge; across sockets it runs at half or NCCL turns it off. On
+Grace machines every distance reads SYS because NVLink-C2C hides the PCIe tree, and that is no fault. Source:
+linux-rdma/perftest#241; NCCL user guide, NCCL_NET_GDR_LEVEL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.facts import Gpu, Link, MachineFacts, Nic
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, Judged, gpus_of, judge_each, nics_of
+from probes.rails import training_rails
+from probes.record import Reason, Unknown, value_or
+
+JUDGE = Judge(
+    check_id="gpu-nic-affinity",
+    why="Traffic between a GPU and a distant NIC crosses the CPU sockets: that rank communicates at about half the rate.",
+)
+
+NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
+NO_PATH = Unknown(Reason.NOT_RECORDED, "no distance between this GPU and the training ports")
+
+
+def check(evidence: Evidence) -> Iterator[Finding]:
+    gpus = yield from gpus_of(JUDGE, evidence)
+    if not gpus or not (yield from nics_of(JUDGE, evidence)):
+        return
+    facts, rails = evidence.facts, training_rails(evidence.facts).active
+    if not rails:
+        yield JUDGE.skipped(HOST, "no RDMA port is up, see nic-state")
+        return
+    if isinstance(facts.links, Unknown):
+        yield JUDGE.undetermined(HOST, facts.links, what="the distances between GPUs and NICs")
+        return
+    links = facts.links
+    nearest = {gpu.index: _nearest(gpu, rails, links) for gpu in gpus}
+    if all(kind == "SYS" for kind in nearest.values()):
+        yield _all_far(facts)
+        return
+    good = evidence.thresholds.close_link_kinds
+
+    def judge(gpu: Gpu) -> Judged:
+        kind = nearest[gpu.index]
+        # Fewer rails than GPUs means that some GPUs share a rail on their NUMA node, by design.
+        if isinstance(kind, Unknown) or kind in good.value or (kind == "NODE" and len(rails) < len(gpus)):
+            return kind
+        return JUDGE.warned(
+            f"GPU{gpu.index}",
+            "no training port is close to this GPU",
+            expected=" or ".join(good.value),
+            observed=f"{kind} at best",
+            remedy=Remedy(
+                text="Move the NIC or the GPU to slots of one socket; in a virtual machine, ask for the host's PCIe topology.",
+                command="nvidia-smi topo -m",
+            ),
+            evidence=(good.ref,),
+        )
+
+    yield from judge_each(
+        JUDGE, gpus, judge, what="the distance between GPU and NIC", good="every GPU has a training port close by"
+    )
+
+
+def _nearest(gpu: Gpu, rails: tuple[Nic, ...], links: tuple[Link, ...]) -> str | Unknown:
+    names = {nic.name for nic in rails}
+    kinds = []
+    for link in links:
+        if f"GPU{gpu.index}" in (link.a, link.b) and names & {link.a, link.b}:
+            kinds.append(link.kind)
+    known_kinds = [kind for kind in NEAREST_FIRST if kind in kinds]
+    if known_kinds:
+        return known_kinds[0]
+    return next((kind for kind in kinds if isinstance(kind, Unknown)), NO_PATH)
+
+
+def _all_far(facts: MachineFacts) -> Finding:
+    if value_or(facts.cpu.architecture, "") == "aarch64":
+        return JUDGE.skipped(HOST, "on this architecture NVLink-C2C hides the PCIe distances")
+    return JUDGE.warned(
+        HOST,
+        "every training port is on another socket than every GPU, or the PCIe topology is hidden",
+        expected="PIX, PXB or PHB for each GPU",
+        observed="SYS everywhere",
+        remedy=Remedy(
+            text="In a virtual machine give NCCL the provider's topology file (NCCL_TOPO_FILE); else look at slots and BIOS.",
+            command="nvidia-smi topo -m",
+        ),
+    )

@@ -1,0 +1,45 @@
+"""Does something hold the clocks of a GPU down?
+
+Which reasons count, and how much, are data rows. Running at the power limit (`sw_power_cap`) is normal under load and an idle
+GPU gives `gpu_idle`; neither is a finding. Source: NVML reference, clock event reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.facts import Gpu
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import Judged, gpus_of, judge_each
+from probes.record import Unknown
+from probes.thresholds import ThrottleReason
+
+JUDGE = Judge(check_id="gpu-throttle", why="All ranks wait for the GPU whose clocks are held down.")
+
+
+def check(evidence: Evidence) -> Iterator[Finding]:
+    gpus = yield from gpus_of(JUDGE, evidence)
+    rows = evidence.thresholds.throttle_reasons
+    yield from judge_each(
+        JUDGE, gpus, lambda gpu: _judge(gpu, rows), what="the clock event reasons", good="nothing holds the clocks down"
+    )
+
+
+def _judge(gpu: Gpu, rows: tuple[ThrottleReason, ...]) -> Judged:
+    reasons = gpu.throttle_reasons
+    if isinstance(reasons, Unknown):
+        return reasons
+    active = [row for row in rows if row.name in reasons]
+    if not active:
+        return ", ".join(reasons) or "no reason active"
+    # The general bit is set together with the one that names the cause; the last row in the table is the most specific.
+    row = next((row for row in reversed(active) if row.severe), active[-1])
+    write = JUDGE.failed if row.severe else JUDGE.warned
+    return write(
+        f"GPU{gpu.index}",
+        f"clocks are held down: {row.meaning}",
+        expected="no slowdown",
+        observed=", ".join(reasons),
+        remedy=Remedy(text=row.remedy, command="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),
+        evidence=(row.ref,),
+    )

@@ -1,0 +1,78 @@
+"""Are all NVLinks of every GPU up?
+
+The expected number comes from the catalogue row of the GPU: 12 on A100, 18 on H100, and 8 on the A800, by design. It never
+comes from the links that are alive, which would hide a dead one. A GPU without a row is only compared with its peers.
+Source: the catalogue; NVIDIA health validation, which allows no inactive link.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from probes.facts import Gpu, NvLink
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.hardware import GpuModel
+from probes.judging import Judged, gpus_of, judge_each
+from probes.record import EvidenceRef, Reason, Unknown, known
+
+JUDGE = Judge(
+    check_id="nvlink-active",
+    why="A dead link takes its share of bandwidth from every all-reduce, and a GPU without links falls back to PCIe.",
+)
+
+NO_BRIDGE = Unknown(Reason.NOT_SUPPORTED, "no NVLink is in use, and this GPU has them only with a bridge")
+
+
+def check(evidence: Evidence) -> Iterator[Finding]:
+    gpus = yield from gpus_of(JUDGE, evidence)
+    rows = {gpu.index: evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
+    usual = _usual([gpu for gpu in gpus if rows[gpu.index] is None])
+    good = "all NVLinks are up" if all(rows.values()) else "as many NVLinks as the others; the GPU is not in the catalogue"
+    yield from judge_each(
+        JUDGE, gpus, lambda gpu: _judge(gpu, rows[gpu.index], usual, alone=len(gpus) == 1), what="the NVLink state", good=good
+    )
+
+
+def _judge(gpu: Gpu, row: GpuModel | None, usual: int | None, *, alone: bool) -> Judged:
+    links = gpu.nvlinks
+    if isinstance(links, Unknown):
+        return links
+    expected = row.nvlink_count if row else usual
+    if expected is None:
+        return Unknown(Reason.NOT_RECORDED, "not in the catalogue, and no other GPU to compare with")
+    up = sum(link.active is True for link in links)
+    if expected == 0:
+        return Unknown(Reason.NOT_SUPPORTED, "this GPU has no NVLink")
+    if up >= expected:
+        return f"{up} of {expected} links"
+    if up == 0 and (alone or row is None or row.nvlink_bridge):
+        return Unknown(Reason.NOT_SUPPORTED, "one GPU alone needs no NVLink") if alone else NO_BRIDGE
+    unread = _unread(links)
+    if unread is not None and up + sum(isinstance(link.active, Unknown) for link in links) >= expected:
+        return unread
+    dead = ", ".join(str(link.index) for link in links if link.active is False)
+    return JUDGE.failed(
+        f"GPU{gpu.index}",
+        "NVLinks are down",
+        expected=f"{expected} links up",
+        observed=f"{up} up" + (f"; down: link {dead}" if dead else ""),
+        remedy=Remedy(
+            text="End all jobs and reset the GPUs; if the link stays down, the GPU module or its baseboard needs service.",
+            command="nvidia-smi nvlink --status && nvidia-smi --gpu-reset",
+            needs_root=True,
+        ),
+        evidence=(EvidenceRef(source="catalogue", key=row.id, detail=row.source),) if row else (),
+    )
+
+
+def _unread(links: tuple[NvLink, ...]) -> Unknown | None:
+    return next((link.active for link in links if isinstance(link.active, Unknown)), None)
+
+
+def _usual(gpus: list[Gpu]) -> int | None:
+    """The number of links up that most of the GPUs have; None where there is nobody to compare with."""
+    counts = Counter(sum(link.active is True for link in gpu.nvlinks) for gpu in gpus if known(gpu.nvlinks))
+    if counts.total() < 2:
+        return None
+    return max(counts, key=lambda up: (counts[up], up))

@@ -1,0 +1,59 @@
+"""Do the NVLinks that are up run at full speed?
+
+A link that trained at a lower rate slows every ring through it. Source: the catalogue; NVIDIA health validation and
+oracle-quickstart/oci-hpc check the rate of each link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.facts import Gpu
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.hardware import GpuModel
+from probes.judging import Judged, gpus_of, judge_each
+from probes.record import EvidenceRef, Reason, Unknown, known
+from probes.thresholds import Number
+from probes.units import gb_per_s
+
+JUDGE = Judge(check_id="nvlink-speed", why="A ring all-reduce runs at the rate of its slowest link.")
+
+
+def check(evidence: Evidence) -> Iterator[Finding]:
+    gpus = yield from gpus_of(JUDGE, evidence)
+    rows = {gpu.index: evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
+    floor = evidence.thresholds.nvlink_rate_minimum_fraction
+    yield from judge_each(
+        JUDGE, gpus, lambda gpu: _judge(gpu, rows[gpu.index], floor), what="the NVLink rate", good="NVLinks run at full speed"
+    )
+
+
+def _judge(gpu: Gpu, row: GpuModel | None, floor: Number) -> Judged:
+    if isinstance(gpu.nvlinks, Unknown):
+        return gpu.nvlinks
+    up = [link for link in gpu.nvlinks if link.active is True]
+    if not up:
+        return Unknown(Reason.NOT_SUPPORTED, "no NVLink is up")
+    if row is None or not row.nvlink_bandwidth_bytes_per_s:
+        return Unknown(Reason.NOT_SUPPORTED, "the catalogue has no NVLink rate for this GPU")
+    rates: dict[int, float] = {}
+    for link in up:
+        if isinstance(link.bandwidth_bytes_per_s, Unknown):
+            return link.bandwidth_bytes_per_s
+        rates[link.index] = link.bandwidth_bytes_per_s
+    expected, slowest = row.nvlink_bandwidth_bytes_per_s, min(rates.values())
+    slow = [index for index, rate in rates.items() if rate < floor.value * expected]
+    if not slow:
+        return gb_per_s(slowest)
+    return JUDGE.failed(
+        f"GPU{gpu.index}",
+        "NVLinks run below their rate",
+        expected=gb_per_s(expected),
+        observed=f"{gb_per_s(slowest)}; slow: link {', '.join(map(str, slow))}",
+        remedy=Remedy(
+            text="End all jobs and reset the GPUs; if the rate stays low, the GPU module or its baseboard needs service.",
+            command="nvidia-smi nvlink --status && nvidia-smi --gpu-reset",
+            needs_root=True,
+        ),
+        evidence=(EvidenceRef(source="catalogue", key=row.id, detail=row.source), floor.ref),
+    )

@@ -1,0 +1,74 @@
+"""Do the GPUs run on their full PCIe width, and at full speed when they work?
+
+A link that trained narrow halves host copies, offloading and GPUDirect. An idle GPU lowers its PCIe generation to save power,
+so a low generation counts only while the GPU is busy. Source: oracle-quickstart/oci-hpc (width), Primus (outliers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.facts import Gpu
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import Judged, gpus_of, judge_each
+from probes.record import Unknown, known
+
+JUDGE = Judge(
+    check_id="pcie-link",
+    why="Host copies, offloading and GPUDirect RDMA share this link; at half the width they take twice as long.",
+)
+
+RESEAT = Remedy(
+    text="Reseat the card and its riser, and look at the slot's settings in the BIOS.",
+    command="lspci -vv | grep LnkSta",
+    needs_root=True,
+)
+WATCH = Remedy(
+    text="Look at the link again during a copy, then at the slot's generation in the BIOS.", command="nvidia-smi -q -d PCIE"
+)
+
+
+def check(evidence: Evidence) -> Iterator[Finding]:
+    gpus = yield from gpus_of(JUDGE, evidence)
+    widest = max((gpu.pcie.width for gpu in gpus if known(gpu.pcie.width)), default=0)
+    yield from judge_each(
+        JUDGE, gpus, lambda gpu: _judge(gpu, widest, evidence), what="the PCIe link", good="PCIe links have their full width"
+    )
+
+
+def _judge(gpu: Gpu, widest: int, evidence: Evidence) -> Judged:
+    link, subject = gpu.pcie, f"GPU{gpu.index}"
+    if isinstance(link.width, Unknown):
+        return link.width
+    if isinstance(link.width_max, Unknown):
+        return link.width_max
+    if link.width < link.width_max:
+        floor = evidence.thresholds.pcie_width_minimum_fraction
+        fault = link.width < widest or link.width < floor.value * link.width_max
+        write = JUDGE.failed if fault else JUDGE.warned
+        return write(
+            subject,
+            "the PCIe link is narrower than it could be"
+            if fault
+            else "the PCIe link is narrower than the GPU allows; the slot may be so",
+            expected=f"x{link.width_max}",
+            observed=f"x{link.width}",
+            remedy=RESEAT,
+            evidence=(floor.ref,),
+        )
+    slow = known(link.generation) and known(link.generation_max) and link.generation < link.generation_max
+    if slow and _works(gpu):
+        return JUDGE.warned(
+            subject,
+            "the PCIe link of a busy GPU runs at a lower generation than it could",
+            expected=f"generation {link.generation_max}",
+            observed=f"generation {link.generation}",
+            remedy=WATCH,
+        )
+    return f"x{link.width}"
+
+
+def _works(gpu: Gpu) -> bool:
+    """Busy by both signs; a GPU between two kernels shows neither."""
+    busy = known(gpu.utilization_percent) and gpu.utilization_percent > 0
+    return busy and known(gpu.throttle_reasons) and "gpu_idle" not in gpu.throttle_reasons
