@@ -26,6 +26,24 @@ class Figure(Record, kw_only=True):
     source: str
 
 
+class StepAnchor(Record, kw_only=True):
+    """A training step measured on this machine; predictions of other steps are scaled by its ratio to the model."""
+
+    model: str
+    """Id of the preset that was trained."""
+    strategy: str
+    micro_batch: int
+    grad_accum: int
+    sequence_length: int
+    precision: str
+    world_size: int
+    activation_checkpointing: ActivationCheckpointing
+    step_time_s: float
+    low_s: float
+    high_s: float
+    source: str
+
+
 class Cluster(Record, kw_only=True):
     """The machine as the models see it. Rates are per rank; one rank drives one GPU, or a share of the CPU."""
 
@@ -50,6 +68,11 @@ class Cluster(Record, kw_only=True):
     step_efficiency: Figure | None = None
     """Measured training-step FLOP rate over measured GEMM rate, from the reference workload."""
     physical_cores_per_rank: int | None = None
+    has_bf16: bool = False
+    """The device multiplies bf16 natively (compute capability 8.0 or newer); False where that is unknown."""
+    anchors: tuple[StepAnchor, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What the description of the machine leaves out or averages away."""
 
     @property
     def world_size(self) -> int:

@@ -1,0 +1,30 @@
+"""The constants of the models: each is a row with its source and date."""
+
+from __future__ import annotations
+
+import functools
+
+from probes.record import StrictRecord
+from recipes.rows import load_rows
+
+
+class Constant(StrictRecord, kw_only=True):
+    """One figure of the world that the models rest on."""
+
+    id: str
+    value: float
+    unit: str
+    meaning: str
+    source: str
+    date: str
+
+
+@functools.lru_cache(maxsize=1)
+def load_constants() -> dict[str, Constant]:
+    """All rows of `recipes/data/constants.toml` by id."""
+    return {row.id: row for row in load_rows("constants", Constant)}
+
+
+def constant(constant_id: str) -> float:
+    """The value of one row, in the row's unit."""
+    return load_constants()[constant_id].value

@@ -1,0 +1,190 @@
+"""The words of a plan: why each choice was made, why a candidate was dropped, what would make room."""
+
+from __future__ import annotations
+
+from probes.record import EvidenceRef, Unknown
+from probes.units import count, duration, gib
+from recipes.constants import constant
+from recipes.learning_rate import Rule
+from recipes.plan import Basis, Candidate, Choice, Cluster, Decision, EnvVar, MemoryBreakdown, Rejected
+from recipes.predict import nearness, predict_memory
+from recipes.workload import Pins, Workload
+
+_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
+
+
+def rejection(memory: MemoryBreakdown, limit_bytes: float) -> str:
+    """`needs 91.2 GiB of 79.1 GiB: activations 48.0 GiB`, with the largest terms."""
+    largest = sorted(_TERMS, key=lambda term: -getattr(memory, term))[:2]
+    terms = ", ".join(f"{term} {gib(getattr(memory, term))}" for term in largest)
+    return f"needs {gib(memory.upper)} of {gib(limit_bytes)}: {terms}"
+
+
+def tightest(workload: Workload, cluster: Cluster, rejected: tuple[Rejected, ...], pins: Pins) -> tuple[str, str]:
+    """Message and hint where nothing fits: the candidate nearest to fitting, its largest term and what would shrink it."""
+    limit = cluster.memory_bytes_per_rank
+    nearest = min(rejected, key=lambda one: predict_memory(workload, one.candidate, cluster).upper)
+    memory = predict_memory(workload, nearest.candidate, cluster)
+    largest = max(_TERMS, key=lambda term: float(getattr(memory, term)))
+    message = f"{workload.model.id} does not fit: even {describe(nearest.candidate)} {nearest.reason}"
+    ways = []
+    if largest in ("activations", "logits"):
+        ways.append(f"shorten the sequence of {workload.sequence_length}")
+    if largest in ("parameters", "gradients", "optimizer"):
+        ways.append("more nodes to share the states" if nearest.candidate.strategy == "fsdp" else "more memory per rank")
+    elif largest == "buffers":
+        ways.append("a model with smaller layers or vocabulary")
+    if pins.strategy == "ddp" and cluster.world_size > 1:
+        ways.append("let FSDP share the states (drop the pinned ddp)")
+    if pins.activation_checkpointing == "none":
+        ways.append("allow activation checkpointing")
+    if pins.micro_batch is not None and pins.micro_batch > 1:
+        ways.append(f"a micro-batch below the pinned {pins.micro_batch}")
+    if cluster.device == "cpu" and limit is not None:
+        ways.append("fewer ranks per node, so that each has more memory")
+    return message, "; ".join(ways) or "take a smaller model, a shorter sequence or a GPU with more memory"
+
+
+def describe(candidate: Candidate | Choice) -> str:
+    """`fsdp with full checkpointing, micro-batch 2`."""
+    mode = " with full checkpointing" if candidate.activation_checkpointing == "full" else ""
+    return f"{candidate.strategy}{mode}, micro-batch {candidate.micro_batch}"
+
+
+def _outlook(choice: Choice) -> str:
+    memory = f"{gib(choice.predicted.memory_bytes_per_gpu.upper)} at most"
+    time = choice.predicted.step_time_s.total
+    return f"{describe(choice)}: {memory}" if isinstance(time, Unknown) else f"{describe(choice)}: {duration(time)}, {memory}"
+
+
+def decisions_of(
+    workload: Workload,
+    cluster: Cluster,
+    pins: Pins,
+    choices: list[Choice],
+    *,
+    rate: Rule,
+    warmup: Rule,
+    variables: tuple[EnvVar, ...],
+) -> tuple[Decision, ...]:
+    """One decision per setting of the chosen plan, then one per environment variable."""
+    chosen = choices[0]
+    basis = _basis(workload, cluster, chosen)
+    return (
+        _decision(
+            "strategy",
+            chosen.strategy,
+            pins.strategy,
+            basis=basis,
+            because=_why_strategy(cluster, choices),
+            alternatives=tuple(_outlook(other) for other in choices[1:]),
+        ),
+        _decision(
+            "activation_checkpointing",
+            chosen.activation_checkpointing,
+            pins.activation_checkpointing,
+            basis=basis,
+            because="without recomputation it does not fit, or is not faster"
+            if chosen.activation_checkpointing == "full"
+            else "it fits without recomputation, which would cost one more forward pass (about a third)",
+        ),
+        _decision(
+            "micro_batch",
+            str(chosen.micro_batch),
+            pins.micro_batch,
+            basis=basis,
+            because=_why_micro_batch(workload, cluster, chosen),
+        ),
+        Decision(
+            name="grad_accum",
+            value=str(chosen.grad_accum),
+            basis="rule",
+            because=f"global batch {workload.global_batch} = micro-batch {chosen.micro_batch} x {chosen.grad_accum} x "
+            f"{cluster.world_size} ranks",
+        ),
+        Decision(
+            name="global_batch",
+            value=str(workload.global_batch),
+            basis="rule",
+            because=f"{count(workload.tokens_per_step)} tokens per step; the published recipe has "
+            f"{count(workload.model.learning_rate_batch_tokens)} ({workload.model.source})",
+        ),
+        Decision(name="precision", value=workload.precision, basis="rule", because=_why_precision(workload, cluster)),
+        _decision("learning_rate", f"{chosen.learning_rate:g}", pins.learning_rate, basis="rule", because=rate.because),
+        _decision("warmup_steps", str(chosen.warmup_steps), pins.warmup_steps, basis="rule", because=warmup.because),
+        *(
+            Decision(
+                name=variable.name,
+                value=variable.value,
+                basis="rule",
+                because=variable.why,
+                evidence=(EvidenceRef(source="rule", key=variable.source),),
+            )
+            for variable in variables
+        ),
+    )
+
+
+def _decision(name: str, value: str, pin: object, *, basis: Basis, because: str, alternatives: tuple[str, ...] = ()) -> Decision:
+    if pin is not None:
+        return Decision(
+            name=name, value=value, basis="user", because=f"you fixed it; otherwise: {because}", alternatives=alternatives
+        )
+    return Decision(name=name, value=value, basis=basis, because=because, alternatives=alternatives)
+
+
+def _basis(workload: Workload, cluster: Cluster, chosen: Choice) -> Basis:
+    """`measured` where this very step was, `rule` where no time is known, else `modelled`."""
+    if isinstance(chosen.predicted.step_time_s.total, Unknown):
+        return "rule"
+    return "measured" if nearness(workload, _candidate(chosen), cluster) == "same" else "modelled"
+
+
+def _candidate(choice: Choice) -> Candidate:
+    return Candidate(
+        strategy=choice.strategy,
+        degrees=choice.degrees,
+        micro_batch=choice.micro_batch,
+        grad_accum=choice.grad_accum,
+        global_batch=choice.global_batch,
+        activation_checkpointing=choice.activation_checkpointing,
+        precision=choice.precision,
+    )
+
+
+def _why_strategy(cluster: Cluster, choices: list[Choice]) -> str:
+    chosen = choices[0]
+    memory = chosen.predicted.memory_bytes_per_gpu
+    limit = cluster.memory_bytes_per_rank
+    of_limit = f" of {gib(limit.value)}" if limit else ""
+    states = memory.parameters + memory.gradients + memory.optimizer
+    fits = f"states of {gib(states)} per rank and {gib(memory.upper)} at most in all{of_limit} fit"
+    other = next((choice for choice in choices[1:] if choice.strategy != chosen.strategy), None)
+    if other is None:
+        return f"{fits}; no other strategy does" if cluster.world_size > 1 else fits
+    mine, its = chosen.predicted.step_time_s.total, other.predicted.step_time_s.total
+    if isinstance(mine, Unknown) or isinstance(its, Unknown):
+        return f"{fits}; the simplest strategy that fits, as no step time is known"
+    if its <= mine * (1 + constant("modelled_tie")):
+        return f"{fits}; {other.strategy} is not faster by more than the models' error, so the simpler one"
+    return f"{fits}; {other.strategy} takes {duration(its)} per step instead of {duration(mine)}"
+
+
+def _why_micro_batch(workload: Workload, cluster: Cluster, chosen: Choice) -> str:
+    tokens = chosen.micro_batch * workload.sequence_length
+    share = workload.global_batch // cluster.world_size
+    if chosen.micro_batch == share:
+        return f"a rank's whole share of the global batch, {count(tokens)} tokens, fits at once"
+    saturation = constant(f"saturation_tokens_{cluster.device}")
+    if 2 * tokens > saturation:
+        return f"{count(tokens)} tokens per forward pass keep the device busy; more than {count(saturation)} gain nothing"
+    return f"{count(tokens)} tokens per forward pass: the largest divisor of a rank's {share} sequences that fits or still gains"
+
+
+def _why_precision(workload: Workload, cluster: Cluster) -> str:
+    if workload.precision == "bf16":
+        return "mixed precision: bf16 computation over fp32 parameters" + ("" if cluster.has_bf16 else ", as asked for")
+    if cluster.has_bf16:
+        return "fp32, as asked for"
+    device = "is not measured to be faster in bf16" if cluster.device == "cpu" else "is not known to multiply bf16 natively"
+    return f"{cluster.device_name} {device}"

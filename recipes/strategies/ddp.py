@@ -1,0 +1,58 @@
+"""Distributed data parallel: every rank holds the whole model and reduces the gradients once per step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.record import Unknown
+from recipes.batch import divisions
+from recipes.collectives import collective_time_s, world_group
+from recipes.constants import constant
+from recipes.memory import Footprint
+from recipes.models import parameter_count
+from recipes.overlap import LayerTimes, overlapped_s
+from recipes.plan import Candidate, Cluster, Degrees
+from recipes.workload import Pins, Workload
+
+ID = "ddp"
+_FP32 = 4
+
+
+def candidates(workload: Workload, cluster: Cluster, pins: Pins) -> Iterator[Candidate]:
+    """Every micro-batch that divides the ranks' share, in ascending order, without and with checkpointing."""
+    yield from divisions(workload, cluster, pins, strategy=ID, degrees=Degrees(dp=cluster.world_size))
+
+
+def footprint(workload: Workload, candidate: Candidate, cluster: Cluster) -> Footprint:
+    """States of 16 bytes per parameter: fp32 weights 4, gradients 4, Adam moments 8 (ZeRO, arXiv 1910.02054, section 3.1).
+
+    Gradients are views of the reducer's buckets, so they are not held twice; reducing keeps up to two buckets more in flight.
+    """
+    size = _FP32 * parameter_count(workload.model)
+    buckets = min(2 * constant("ddp_bucket_bytes"), size) if candidate.degrees.dp > 1 else 0.0
+    return Footprint(
+        compute="autocast" if workload.precision == "bf16" else "fp32",
+        parameters=size,
+        gradients=size,
+        optimizer=2 * size,
+        loss_buffers=0.0,
+        backward_buffers=buckets,
+        end_buffers=buckets,
+    )
+
+
+def states_per_rank(candidate: Candidate) -> int:
+    """Ranks that share one copy of the optimizer states."""
+    del candidate
+    return 1
+
+
+def exposed_communication_s(workload: Workload, candidate: Candidate, cluster: Cluster, layers: LayerTimes) -> float | Unknown:
+    """Gradients are reduced once per step in buckets during the last micro-batch's backward pass; the last bucket is exposed."""
+    size = float(_FP32 * parameter_count(workload.model))
+    bucket = min(size, constant("ddp_bucket_bytes"))
+    one = collective_time_s("all_reduce", bucket, world_group(cluster), cluster)
+    if isinstance(one, Unknown):
+        return one
+    total = one * size / bucket
+    return one + overlapped_s(total - one, layers.backward_total_s)
