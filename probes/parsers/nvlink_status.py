@@ -1,0 +1,59 @@
+"""`nvidia-smi nvlink --status`."""
+
+from __future__ import annotations
+
+import re
+
+from probes.facts import NvLink
+from probes.record import NOT_RECORDED, Reason, Record, Unknown
+from probes.units import GB
+
+_GPU = re.compile(r"\s*GPU (\d{1,4}): (.+?)(?: \(UUID: ([^)\s]+)\)?)?\s*")
+_LINK = re.compile(r"\s*Link (\d{1,3}): (?:(\d+(?:\.\d+)?) GB/s|(<inactive>))\s*", re.IGNORECASE)
+
+
+class NvlinkStatus(Record, kw_only=True):
+    """The NVLink ports of one GPU. An empty tuple means that the GPU has none."""
+
+    index: int
+    name: str
+    uuid: str | Unknown = NOT_RECORDED
+    nvlinks: tuple[NvLink, ...] | Unknown = NOT_RECORDED
+
+
+def parse_nvlink_status(text: str) -> tuple[NvlinkStatus, ...] | Unknown:
+    """The GPUs of the output in its order; Unknown where it names none."""
+    found: list[NvlinkStatus] = []
+    links: list[NvLink] = []
+    verdict: tuple[NvLink, ...] | Unknown = NOT_RECORDED
+    heading: re.Match[str] | None = None
+
+    def finish() -> None:
+        if heading is not None:
+            uuid = heading[3] or NOT_RECORDED
+            nvlinks = tuple(links) if links else verdict
+            found.append(NvlinkStatus(index=int(heading[1]), name=heading[2], uuid=uuid, nvlinks=nvlinks))
+
+    for line in text.splitlines():
+        if (match := _GPU.fullmatch(line)) is not None:
+            finish()
+            heading, links, verdict = match, [], NOT_RECORDED
+        elif (match := _LINK.fullmatch(line)) is not None:
+            speed = float(match[2]) * GB if match[2] else NOT_RECORDED
+            links.append(NvLink(index=int(match[1]), active=match[2] is not None, bandwidth_bytes_per_s=speed))
+        else:
+            verdict = _verdict(line, verdict)
+    finish()
+    return tuple(found) or Unknown(Reason.UNPARSABLE, "no GPU in the output of nvidia-smi nvlink")
+
+
+def _verdict(line: str, so_far: tuple[NvLink, ...] | Unknown) -> tuple[NvLink, ...] | Unknown:
+    """What a line that stands in place of the links says."""
+    words = line.strip().lower()
+    if "does not have or support nvlink" in words:
+        return ()
+    if "not supported" in words and "nvlink" in words:
+        return Unknown(Reason.NOT_SUPPORTED, line.strip()[:120])
+    if "all links are inactive" in words or words.startswith("nvml:"):
+        return Unknown(Reason.ERROR, line.strip()[:120])
+    return so_far

@@ -1,0 +1,201 @@
+"""`nvidia-smi topo -m`: as drivers print it, and as people paste it.
+
+Pastes lose tabs, glue header cells, keep colour codes (also as literal `^[[4m`), cut lines and drop legends. A cell that
+may have been cut, a row that does not fit the header and two cells that contradict each other are never believed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from probes.facts import Link, LinkKind
+from probes.parsers.cpulist import is_cpu_list
+from probes.record import NOT_RECORDED, Reason, Record, Unknown
+
+_ESCAPE = re.compile(r"(?:\x1b|\^\[|\\x1b|\\033|\\e|\\u001b)?\[[0-9;]{0,8}m")
+_DEVICE = re.compile(r"(?:GPU|NIC)\d{1,3}|mlx\d_(?:bond_)?\d{1,3}|[a-z][a-z0-9_]*\d[a-z0-9_]*")
+_COLUMN = re.compile(r"CPU\s*Affinity|NUMA\s*Affinity|GPU\s*NUMA\s*ID")
+_WORD = "SYS|SOC|NODE|PHB|PXB|PIX"
+_CELL = re.compile(
+    rf"\s*(?:(X|{_WORD}|NV\d{{1,2}})(?![A-Za-z0-9,-])|(X|{_WORD})(?=\d|X|{_WORD}|NV)|(NV\d{{1,2}})(?=X|{_WORD}|NV))"
+)
+"""A cell that ends where a word ends, or, with its tab lost, where the next cell or the CPU list begins. `NV180-51` could
+be split in two ways and is no cell."""
+_NIC_NAME = re.compile(r"\s*(NIC\d{1,3})\s*:\s*(\S+)\s*")
+_KINDS: dict[str, LinkKind] = {"SYS": "SYS", "SOC": "SYS", "NODE": "NODE", "PHB": "PHB", "PXB": "PXB", "PIX": "PIX"}
+"""Drivers before 384 call SYS `SOC`."""
+
+
+class TopoGpu(Record, kw_only=True):
+    """What the right-hand columns say about one GPU."""
+
+    index: int
+    cpu_affinity: str | Unknown = NOT_RECORDED
+    numa_node: int | Unknown | None = NOT_RECORDED
+
+
+class TopoMatrix(Record, kw_only=True):
+    """The devices and the distances between them, by the names of the header (`GPU0`, `NIC0`, `mlx5_0`)."""
+
+    devices: tuple[str, ...]
+    gpus: tuple[TopoGpu, ...]
+    links: tuple[Link, ...]
+    nic_names: dict[str, str] = {}
+    """From the legend: `NIC0` to `mlx5_0`."""
+
+    def named_links(self) -> tuple[Link, ...]:
+        """The links with NICs by their real names, as far as the legend tells."""
+        names = self.nic_names
+        return tuple(
+            Link(a=names.get(link.a, link.a), b=names.get(link.b, link.b), kind=link.kind, nvlink_count=link.nvlink_count)
+            for link in self.links
+        )
+
+
+def parse_topo_matrix(text: str) -> TopoMatrix | Unknown:
+    """The matrix in `text`; Unknown where there is none, or another one (`topo -p2p`, rocm-smi)."""
+    lines = _ESCAPE.sub("", text.replace("\xa0", " ")).splitlines(keepends=True)
+    start = next((number for number, line in enumerate(lines) if _header(line) is not None), None)
+    header = None if start is None else _header(lines[start])
+    if start is None or header is None:
+        return Unknown(Reason.UNPARSABLE, "no matrix header in the output of nvidia-smi topo -m")
+    devices, columns = header
+    cells: dict[tuple[str, str], set[str]] = {}
+    gpus: dict[str, TopoGpu] = {}
+    rows = 0
+    for line in lines[start + 1 :]:
+        if _header(line) is not None:
+            break
+        label = _DEVICE.match(line.lstrip())
+        if label is None or label[0] not in devices:
+            continue
+        row, rest = _cells(line.lstrip()[label.end() :], len(devices))
+        position = devices.index(label[0])
+        if not row or (position < len(row) and row[position] != "X"):
+            continue
+        rows += 1
+        for device, cell in zip(devices, row, strict=False):
+            if device != label[0] and cell != "X":
+                cells.setdefault(_pair(devices, label[0], device), set()).add(cell)
+        if label[0].startswith("GPU"):
+            complete = len(row) == len(devices) and line.endswith(("\n", "\r"))
+            gpus[label[0]] = _gpu(label[0], rest if complete else "", columns)
+    if not rows or (len(devices) > 1 and not cells):
+        return Unknown(Reason.UNPARSABLE, "a matrix header without rows of PCIe or NVLink distances")
+    return TopoMatrix(
+        devices=devices,
+        gpus=tuple(gpus.get(name, TopoGpu(index=int(name[3:]))) for name in devices if name.startswith("GPU")),
+        links=tuple(_link(pair, cells[pair]) for pair in sorted(cells, key=lambda pair: [devices.index(name) for name in pair])),
+        nic_names=_legend(lines[start + 1 :]),
+    )
+
+
+def _header(line: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The device names and the names of the columns behind them, where `line` is a header."""
+    if _NIC_NAME.fullmatch(line):
+        return None
+    first = _COLUMN.search(line)
+    head = line[: first.start()] if first else line
+    tokens = head.split()
+    devices: list[str] = []
+    for token in tokens:
+        names = _DEVICE.findall(token)
+        if "".join(names) != token or not names:
+            return None
+        devices.extend(names)
+    if not devices or not devices[0].startswith("GPU") or (len(devices) < 2 and first is None):
+        return None
+    # A name that comes twice is another one cut short (NIC1 of NIC11): what follows has no sure column.
+    unique = next((position for position, name in enumerate(devices) if name in devices[:position]), len(devices))
+    return tuple(devices[:unique]), tuple(re.sub(r"\s+", " ", name) for name in _COLUMN.findall(line))
+
+
+def _cells(text: str, count: int) -> tuple[list[str], str]:
+    """Up to `count` cells from the left of a row, and what follows them."""
+    cells: list[str] = []
+    position = 0
+    while len(cells) < count and (match := _CELL.match(text, position)) is not None:
+        cells.append(match[match.lastindex or 0].strip())
+        position = match.end()
+    cut = len(cells) < count or position == len(text)
+    if cells and cut and cells[-1].startswith("NV"):
+        cells.pop()  # NV1 may be what is left of NV18
+    return cells, text[position:]
+
+
+def _pair(devices: tuple[str, ...], a: str, b: str) -> tuple[str, str]:
+    return (a, b) if devices.index(a) < devices.index(b) else (b, a)
+
+
+def _link(pair: tuple[str, str], cells: set[str]) -> Link:
+    kinds = {_KINDS.get(cell, cell) for cell in cells}
+    if len(kinds) > 1:
+        return Link(a=pair[0], b=pair[1], kind=Unknown(Reason.UNPARSABLE, f"the matrix says both {' and '.join(sorted(kinds))}"))
+    cell = next(iter(cells))
+    if cell.startswith("NV"):
+        return Link(a=pair[0], b=pair[1], kind="NVLINK", nvlink_count=int(cell[2:]))
+    return Link(a=pair[0], b=pair[1], kind=_KINDS[cell])
+
+
+def _gpu(name: str, rest: str, columns: tuple[str, ...]) -> TopoGpu:
+    """The affinity columns of a row. Without tabs an empty cell leaves no trace, so fewer words than columns say nothing."""
+    if "\t" in rest:
+        words = [word.strip() for word in rest.lstrip(" ").removeprefix("\t").split("\t")]
+    else:
+        words = rest.split()
+        if len(words) < len(columns):
+            words = []
+    values = dict(zip(columns, words, strict=False))
+    return TopoGpu(
+        index=int(name[3:]), cpu_affinity=_affinity(values.get("CPU Affinity")), numa_node=_node(values.get("NUMA Affinity"))
+    )
+
+
+def _affinity(word: str | None) -> str | Unknown:
+    if word is None:
+        return NOT_RECORDED
+    if is_cpu_list(word):
+        return word
+    if word in ("", "N/A"):
+        return Unknown(Reason.NOT_SUPPORTED, "the CPU Affinity column is empty")
+    return Unknown(Reason.UNPARSABLE, f"CPU Affinity {word[:40]!r}")
+
+
+def _node(word: str | None) -> int | Unknown | None:
+    """One node; a list of nodes is no answer to which one."""
+    if word is None:
+        return NOT_RECORDED
+    if word.isascii() and word.isdigit():
+        return int(word)
+    if word == "N/A":
+        return None
+    if is_cpu_list(word):
+        return Unknown(Reason.NOT_SUPPORTED, f"several NUMA nodes: {word[:40]}")
+    return Unknown(Reason.NOT_SUPPORTED if not word else Reason.UNPARSABLE, f"NUMA Affinity {word[:40]!r}")
+
+
+def _legend(lines: list[str]) -> dict[str, str]:
+    """The names of the NICs. A last line without an end may hold half a name (mlx5_1 of mlx5_10)."""
+    names: dict[str, str] = {}
+    for line in lines:
+        match = _NIC_NAME.fullmatch(line)
+        if match is not None and (line.endswith(("\n", "\r")) or _is_whole(match[1], match[2], names)):
+            names[match[1]] = match[2]
+    return names
+
+
+def _is_whole(nic: str, name: str, names: dict[str, str]) -> bool:
+    """True where the number in `name` cannot be the beginning of a longer one: it is 0, or it continues the list."""
+    stem, digits = _split_number(name)
+    if not digits:
+        return False
+    if digits == "0":
+        return True
+    others = [(other, *_split_number(value)) for other, value in names.items()]
+    offset = int(digits) - int(nic[3:])
+    return bool(others) and all(s == stem and d and int(d) - int(other[3:]) == offset for other, s, d in others)
+
+
+def _split_number(name: str) -> tuple[str, str]:
+    stem = name.rstrip("0123456789")
+    return stem, name[len(stem) :]
