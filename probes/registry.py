@@ -61,7 +61,7 @@ def _check(check_id: str, title: str, group: Group, *, required: bool = True) ->
 
 PROBES: tuple[ProbeRow, ...] = (
     ProbeRow(id="hostname", title="Name", module="probes.collect.hostname", provides=("hostname",)),
-    ProbeRow(id="gpu", title="GPUs", module="probes.collect.gpu", provides=("gpus",)),
+    ProbeRow(id="gpu", title="GPUs", module="probes.collect.gpu", provides=("gpus", "pci_gpus")),
     ProbeRow(id="topology", title="Topology", module="probes.collect.topology", provides=("links",)),
     ProbeRow(id="infiniband", title="InfiniBand and RoCE", module="probes.collect.infiniband", provides=("nics",)),
     ProbeRow(id="interfaces", title="Network interfaces", module="probes.collect.interfaces", provides=("interfaces",)),

@@ -1,0 +1,60 @@
+"""The cloud provider by the names in the DMI table. No metadata service is asked: rigtune uses no network."""
+
+from __future__ import annotations
+
+from probes.collecting import CollectOptions
+from probes.evidence import file_ref
+from probes.facts import Cloud
+from probes.record import Reason, Record, Unknown
+from probes.sources.base import Source, read_text
+
+_DMI = "/sys/class/dmi/id"
+
+
+class _Mark(Record, kw_only=True):
+    field: str
+    text: str
+    """The value begins with it."""
+    provider: str
+    names_machine_type: bool = False
+    """`product_name` is the machine type."""
+
+
+_MARKS = (
+    _Mark(field="sys_vendor", text="Amazon EC2", provider="aws", names_machine_type=True),
+    _Mark(field="product_name", text="Google Compute Engine", provider="gcp"),
+    _Mark(field="chassis_asset_tag", text="7783-7084-3265-9085-8269-3286-77", provider="azure"),
+    _Mark(field="chassis_asset_tag", text="OracleCloud.com", provider="oci"),
+    _Mark(field="product_name", text="Alibaba Cloud ECS", provider="alibaba"),
+    _Mark(field="chassis_vendor", text="IBM:Cloud Compute Server", provider="ibm"),
+    _Mark(field="sys_vendor", text="DigitalOcean", provider="digitalocean"),
+    _Mark(field="sys_vendor", text="Hetzner", provider="hetzner"),
+    _Mark(field="sys_vendor", text="Scaleway", provider="scaleway", names_machine_type=True),
+    _Mark(field="sys_vendor", text="Vultr", provider="vultr"),
+    _Mark(field="sys_vendor", text="UpCloud", provider="upcloud"),
+    _Mark(field="product_name", text="OpenStack", provider="openstack"),
+)
+"""From cloud-init 24.1, tools/ds-identify and the data sources it starts (read 2025-09)."""
+
+
+def collect(source: Source, options: CollectOptions) -> dict[str, object]:
+    """`cloud`."""
+    values = {mark.field: read_text(source, f"{_DMI}/{mark.field}") for mark in _MARKS}
+    mark = next((mark for mark in _MARKS if _matches(values[mark.field], mark.text)), None)
+    evidence = tuple(file_ref(f"{_DMI}/{name}") for name, value in values.items() if not isinstance(value, Unknown))
+    if mark is not None:
+        return {"cloud": Cloud(provider=mark.provider, machine_type=_machine_type(source, mark), evidence=evidence)}
+    # The vendor's name alone is enough to say that it is none of these; without it nobody has looked.
+    vendor = values["sys_vendor"]
+    provider = vendor if isinstance(vendor, Unknown) else None
+    return {"cloud": Cloud(provider=provider, machine_type=provider, evidence=evidence)}
+
+
+def _matches(value: str | Unknown, text: str) -> bool:
+    return not isinstance(value, Unknown) and value.startswith(text)
+
+
+def _machine_type(source: Source, mark: _Mark) -> str | Unknown:
+    if not mark.names_machine_type:
+        return Unknown(Reason.NOT_SUPPORTED, "only the provider's metadata service names the machine type")
+    return read_text(source, f"{_DMI}/product_name")

@@ -1,0 +1,91 @@
+"""What this process runs in: a container, a virtual machine, both or neither."""
+
+from __future__ import annotations
+
+from probes.collecting import CollectOptions
+from probes.evidence import environment_ref, file_ref
+from probes.facts import Container
+from probes.parsers.procfs import parse_cpuinfo
+from probes.record import EvidenceRef, Reason, Unknown
+from probes.sources.base import Source, read_text
+
+_ENVIRONMENT = (
+    ("KUBERNETES_SERVICE_HOST", "kubernetes"),
+    ("APPTAINER_CONTAINER", "apptainer"),
+    ("SINGULARITY_CONTAINER", "singularity"),
+)
+"""Set in every pod and in every Apptainer or Singularity container (their user guides, read 2025-09)."""
+_MARKER_FILES = (("/run/.containerenv", "podman"), ("/.dockerenv", "docker"))
+_CGROUP_WORDS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"))
+_CGROUP = "/proc/self/cgroup"
+_MOUNTINFO = "/proc/self/mountinfo"
+_OSRELEASE = "/proc/sys/kernel/osrelease"
+_SYSTEMD = "/run/systemd/container"
+_DMI = ("/sys/class/dmi/id/sys_vendor", "/sys/class/dmi/id/product_name")
+_XEN = "/sys/hypervisor/type"
+_CPUINFO = "/proc/cpuinfo"
+_HYPERVISORS = (
+    ("QEMU", "kvm"),
+    ("KVM", "kvm"),
+    ("Amazon EC2", "kvm"),
+    ("Google", "kvm"),
+    ("OpenStack", "kvm"),
+    ("VMware", "vmware"),
+    ("Virtual Machine", "hyper-v"),
+    ("VirtualBox", "virtualbox"),
+    ("Xen", "xen"),
+)
+"""Words in the DMI vendor and product names (systemd v256, src/basic/virt.c, detect_vm_dmi_vendor; read 2025-09)."""
+
+
+def collect(source: Source, options: CollectOptions) -> dict[str, object]:
+    """`container`."""
+    runtime, runtime_ref = _runtime(source)
+    virtualization, virtualization_ref = _virtualization(source)
+    return {"container": Container(runtime=runtime, virtualization=virtualization, evidence=(runtime_ref, virtualization_ref))}
+
+
+def _runtime(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:
+    for variable, name in _ENVIRONMENT:
+        if isinstance(source.env(variable), str):
+            return name, environment_ref(variable)
+    for path, name in _MARKER_FILES:
+        if not isinstance(source.read(path), Unknown):
+            return name, file_ref(path)
+    if "microsoft" in _text(source, _OSRELEASE).lower():
+        return "wsl", file_ref(_OSRELEASE)
+    root = next((line for line in _text(source, _MOUNTINFO).splitlines() if line.split(" ")[4:5] == ["/"]), "")
+    if "/enroot/" in root or "/pyxis" in root:
+        return "enroot", file_ref(_MOUNTINFO)
+    told = read_text(source, _SYSTEMD)
+    if not isinstance(told, Unknown) and told:
+        return told, file_ref(_SYSTEMD)
+    groups = read_text(source, _CGROUP)
+    if isinstance(groups, Unknown):
+        return groups, file_ref(_CGROUP)
+    return next((name for word, name in _CGROUP_WORDS if word in groups), None), file_ref(_CGROUP)
+
+
+def _virtualization(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:
+    """The CPU's hypervisor bit decides on x86; elsewhere only the names in the DMI table hint at it."""
+    cpuinfo = read_text(source, _CPUINFO)
+    info = cpuinfo if isinstance(cpuinfo, Unknown) else parse_cpuinfo(cpuinfo)
+    bit = info if isinstance(info, Unknown) else info.hypervisor
+    if bit is False:
+        return None, file_ref(_CPUINFO)
+    xen = read_text(source, _XEN)
+    if not isinstance(xen, Unknown) and xen:
+        return xen, file_ref(_XEN)
+    names = [read_text(source, path) for path in _DMI]
+    words = " ".join(name for name in names if not isinstance(name, Unknown))
+    hypervisor = next((kind for word, kind in _HYPERVISORS if word in words), None)
+    if hypervisor is not None and not words.endswith(".metal"):
+        return hypervisor, file_ref(_DMI[0])
+    if bit is True:
+        return Unknown(Reason.NOT_SUPPORTED, "a virtual machine that does not name its hypervisor"), file_ref(_CPUINFO)
+    return (None, file_ref(_DMI[0])) if words else (bit, file_ref(_CPUINFO))
+
+
+def _text(source: Source, path: str) -> str:
+    text = read_text(source, path)
+    return "" if isinstance(text, Unknown) else text

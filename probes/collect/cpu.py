@@ -1,0 +1,117 @@
+"""Processors, and what of them this process may use."""
+
+from __future__ import annotations
+
+from probes.cgroup import Limit, cpu_quota
+from probes.collecting import CollectOptions
+from probes.evidence import file_ref
+from probes.facts import Cpu
+from probes.parsers.cpulist import parse_cpu_list
+from probes.parsers.procfs import CpuInfo, parse_cpuinfo, parse_status
+from probes.record import EvidenceRef, Reason, Unknown
+from probes.sources.base import Source, read_int, read_text
+
+_CPUINFO = "/proc/cpuinfo"
+_ARCH = "/proc/sys/kernel/arch"
+_STATUS = "/proc/self/status"
+_CPUS = "/sys/devices/system/cpu"
+
+
+def collect(source: Source, options: CollectOptions) -> dict[str, object]:
+    """`cpu`."""
+    text = read_text(source, _CPUINFO)
+    info = text if isinstance(text, Unknown) else parse_cpuinfo(text)
+    quota = cpu_quota(source)
+    files = [_CPUINFO, _STATUS, _CPUS, *([quota.file] if quota.file else [])]
+    return {"cpu": _cpu(source, info, quota, tuple(file_ref(file) for file in files))}
+
+
+def _cpu(source: Source, info: CpuInfo | Unknown, quota: Limit, evidence: tuple[EvidenceRef, ...]) -> Cpu:
+    architecture = read_text(source, _ARCH)  # since Linux 6.1
+    allowed, governor = _allowed(source, quota), _governor(source)
+    if isinstance(info, Unknown):
+        return Cpu(
+            model=info,
+            architecture=architecture,
+            sockets=info,
+            physical_cores=info,
+            logical_cpus=info,
+            allowed_cpus=allowed,
+            governor=governor,
+            flags=info,
+            evidence=evidence,
+        )
+    sockets, cores = info.sockets, info.physical_cores
+    if isinstance(sockets, Unknown) or isinstance(cores, Unknown):
+        sockets, cores = _topology(source)
+    return Cpu(
+        model=info.model,
+        architecture=info.architecture if isinstance(architecture, Unknown) else architecture,
+        sockets=sockets,
+        physical_cores=cores,
+        logical_cpus=info.logical_cpus,
+        allowed_cpus=allowed,
+        governor=governor,
+        flags=info.flags,
+        evidence=evidence,
+    )
+
+
+def _allowed(source: Source, quota: Limit) -> int | Unknown:
+    """CPUs of the affinity mask, fewer where the control group grants less time.
+
+    A quota is rounded down: threads beyond it would be stopped in every period.
+    """
+    status = read_text(source, _STATUS)
+    if isinstance(status, Unknown):
+        return status
+    cpus = parse_cpu_list(parse_status(status).get("Cpus_allowed_list", ""))
+    if isinstance(cpus, Unknown):
+        return cpus
+    if not cpus:
+        return Unknown(Reason.UNPARSABLE, f"{_STATUS} has no Cpus_allowed_list")
+    if isinstance(quota.value, Unknown):
+        return quota.value
+    return len(cpus) if quota.value is None else min(len(cpus), max(1, int(quota.value)))
+
+
+def _topology(source: Source) -> tuple[int | Unknown, int | Unknown]:
+    """Sockets and cores from sysfs, on architectures whose /proc/cpuinfo does not state them."""
+    online = read_text(source, f"{_CPUS}/online")
+    cpus = online if isinstance(online, Unknown) else parse_cpu_list(online)
+    if isinstance(cpus, Unknown):
+        return cpus, cpus
+    packages: set[int] = set()
+    cores: set[tuple[int, int]] = set()
+    for cpu in cpus:
+        folder = f"{_CPUS}/cpu{cpu}/topology"
+        package, core = read_int(source, f"{folder}/physical_package_id"), read_int(source, f"{folder}/core_id")
+        for answer in (package, core):
+            if isinstance(answer, Unknown):
+                return answer, answer
+        if isinstance(package, int) and isinstance(core, int):
+            packages.add(package)
+            cores.add((package, core))
+    if packages == {-1}:
+        silent = Unknown(Reason.NOT_SUPPORTED, "the platform does not state CPU packages")
+        return silent, silent
+    return len(packages), len(cores)
+
+
+def _governor(source: Source) -> str | Unknown:
+    """The frequency governor; several, where CPUs differ."""
+    policies = source.names(f"{_CPUS}/cpufreq")
+    if isinstance(policies, Unknown):
+        if policies.reason is Reason.TOOL_MISSING:
+            return Unknown(Reason.NOT_SUPPORTED, "the kernel does not control CPU frequencies here")
+        return policies
+    found: set[str] = set()
+    for policy in policies:
+        if policy.startswith("policy"):
+            governor = read_text(source, f"{_CPUS}/cpufreq/{policy}/scaling_governor")
+            if isinstance(governor, Unknown):
+                return governor
+            found.add(governor)
+    if not found:
+        return Unknown(Reason.NOT_SUPPORTED, "the kernel does not control CPU frequencies here")
+    return ", ".join(sorted(found))

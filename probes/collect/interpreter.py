@@ -1,0 +1,137 @@
+"""The interpreter that training runs in."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from probes.collecting import CollectOptions
+from probes.evidence import command_ref, file_ref
+from probes.facts import TrainingPython
+from probes.pythons import Python, Torch, exists, find_torch, read_python
+from probes.record import Reason, Record, Unknown
+from probes.sources.base import Source
+
+
+class _Candidate(Record, kw_only=True):
+    path: str | Unknown
+    found_by: str
+
+
+def collect(source: Source, options: CollectOptions) -> dict[str, object]:
+    """`training`: the interpreter that the user named, else the first candidate that has torch."""
+    if options.python is not None:
+        return {"training": _named(source, options, options.python)}
+    silence: Unknown | None = None
+    for candidate in _candidates(source, options):
+        if isinstance(candidate.path, Unknown):
+            silence = silence or candidate.path
+            continue
+        python = read_python(source, candidate.path, directory=options.directory, may_ask=options.ask_interpreters)
+        torch = python if isinstance(python, Unknown) else find_torch(source, python)
+        if isinstance(python, Python) and isinstance(torch, Torch):
+            return {"training": _training(candidate.path, candidate.found_by, python, torch)}
+        if isinstance(torch, Unknown) and torch.reason is not Reason.TOOL_MISSING:
+            silence = silence or torch
+    nothing = silence or Unknown(Reason.TOOL_MISSING, "no interpreter with torch was found")
+    return {
+        "training": TrainingPython(
+            path=silence, python_version=nothing, torch_version=silence, torch_cuda_version=nothing, nccl_version=nothing
+        )
+    }
+
+
+def _named(source: Source, options: CollectOptions, name: str) -> TrainingPython:
+    path = _absolute(source, options, name)
+    if isinstance(path, Unknown):
+        return _unreadable(path, path)
+    there = exists(source, path)
+    if there is not True:
+        absent = there or Unknown(Reason.TOOL_MISSING, f"{path} does not exist")
+        return _unreadable(absent, absent)
+    python = read_python(source, path, directory=options.directory, may_ask=options.ask_interpreters)
+    if isinstance(python, Unknown):
+        return _unreadable(path, python)
+    return _training(path, "--python", python, find_torch(source, python))
+
+
+def _unreadable(path: str | Unknown, reason: Unknown) -> TrainingPython:
+    return TrainingPython(
+        path=path,
+        found_by="--python",
+        python_version=reason,
+        torch_version=reason,
+        torch_cuda_version=reason,
+        nccl_version=reason,
+    )
+
+
+def _training(path: str, found_by: str, python: Python, torch: Torch | Unknown | None) -> TrainingPython:
+    evidence = (command_ref((path, "-c", "..."), "started once to learn where its packages are"),) if python.was_asked else ()
+    if not isinstance(torch, Torch):
+        none = Unknown(Reason.TOOL_MISSING, f"{path} has no torch") if torch is None else torch
+        return TrainingPython(
+            path=path,
+            found_by=found_by,
+            python_version=python.version,
+            torch_version=torch,
+            torch_cuda_version=none,
+            nccl_version=none,
+            evidence=(*evidence, *(file_ref(folder) for folder in python.packages)),
+        )
+    return TrainingPython(
+        path=path,
+        found_by=found_by,
+        python_version=python.version,
+        torch_version=torch.version,
+        torch_cuda_version=torch.cuda,
+        nccl_version=torch.nccl,
+        evidence=(*evidence, file_ref(f"{torch.folder}/torch/version.py")),
+    )
+
+
+def _candidates(source: Source, options: CollectOptions) -> Iterator[_Candidate]:
+    """In the order in which they count, only those that exist or cannot be looked at."""
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        prefix = source.env(variable)
+        if isinstance(prefix, Unknown):
+            yield _Candidate(path=prefix, found_by=variable)
+        elif prefix:
+            yield from _if_there(source, f"{prefix}/bin/python", variable)
+    if options.directory:
+        yield from _if_there(source, f"{options.directory}/.venv/bin/python", "./.venv")
+    if options.own_python:
+        yield from _if_there(source, options.own_python, "rigtune's own")
+    path = _on_path(source, "python3")
+    if path is not None:
+        yield _Candidate(path=path, found_by="PATH")
+
+
+def _if_there(source: Source, path: str, found_by: str) -> Iterator[_Candidate]:
+    there = exists(source, path)
+    if there:
+        yield _Candidate(path=there if isinstance(there, Unknown) else path, found_by=found_by)
+
+
+def _on_path(source: Source, name: str) -> str | Unknown | None:
+    """The first of that name on $PATH."""
+    folders = source.env("PATH")
+    if not isinstance(folders, str):
+        return folders
+    for folder in folders.split(":"):
+        if folder.startswith("/"):
+            path = posixpath.join(folder, name)
+            there = exists(source, path)
+            if there:
+                return there if isinstance(there, Unknown) else path
+    return None
+
+
+def _absolute(source: Source, options: CollectOptions, name: str) -> str | Unknown:
+    """`name` as the user's shell would find it."""
+    if "/" not in name:
+        return _on_path(source, name) or Unknown(Reason.TOOL_MISSING, f"no {name} on $PATH")
+    if name.startswith("~/"):
+        home = source.env("HOME")
+        return posixpath.join(home, name[2:]) if isinstance(home, str) else Unknown(Reason.NOT_RECORDED, "$HOME")
+    return posixpath.normpath(posixpath.join(options.directory, name))

@@ -1,0 +1,48 @@
+"""Resource limits of this process and the size of its shared memory."""
+
+from __future__ import annotations
+
+from probes.collecting import CollectOptions
+from probes.evidence import command_ref, file_ref
+from probes.facts import Limit, Limits
+from probes.parsers.procfs import parse_limits
+from probes.record import Reason, Unknown
+from probes.sources.base import Source, read_text
+from probes.space import DF, spaces
+
+_LIMITS = "/proc/self/limits"
+_SHM = "/dev/shm"  # noqa: S108 - the mount itself, not a file in it
+
+
+def collect(source: Source, options: CollectOptions) -> dict[str, object]:
+    """`limits`."""
+    text = read_text(source, _LIMITS)
+    soft = {} if isinstance(text, Unknown) else parse_limits(text)
+
+    def limit(name: str) -> Limit:
+        if isinstance(text, Unknown):
+            return text
+        return soft.get(name, Unknown(Reason.UNPARSABLE, f"{_LIMITS} has no {name!r}"))
+
+    total, free = _shm(source)
+    return {
+        "limits": Limits(
+            memlock_bytes=limit("Max locked memory"),
+            nofile=limit("Max open files"),
+            stack_bytes=limit("Max stack size"),
+            shm_bytes=total,
+            shm_free_bytes=free,
+            evidence=(file_ref(_LIMITS), command_ref(DF)),
+        )
+    }
+
+
+def _shm(source: Source) -> tuple[int | Unknown, int | Unknown]:
+    found = spaces(source)
+    if isinstance(found, Unknown):
+        return found, found
+    space = found.get(_SHM)
+    if space is None:
+        absent = Unknown(Reason.NOT_SUPPORTED, f"nothing is mounted on {_SHM}")
+        return absent, absent
+    return space.total_bytes, space.available_bytes

@@ -1,0 +1,36 @@
+"""Host memory and what of it the control group grants."""
+
+from __future__ import annotations
+
+from probes.cgroup import memory_limit
+from probes.collecting import CollectOptions
+from probes.evidence import file_ref
+from probes.facts import Memory
+from probes.parsers.procfs import parse_meminfo
+from probes.record import Reason, Unknown
+from probes.sources.base import Source, read_text
+
+_MEMINFO = "/proc/meminfo"
+
+
+def collect(source: Source, options: CollectOptions) -> dict[str, object]:
+    """`memory`."""
+    text = read_text(source, _MEMINFO)
+    sizes = {} if isinstance(text, Unknown) else parse_meminfo(text)
+
+    def size(name: str) -> int | Unknown:
+        if isinstance(text, Unknown):
+            return text
+        return sizes.get(name, Unknown(Reason.UNPARSABLE, f"{_MEMINFO} has no {name}"))
+
+    limit = memory_limit(source)
+    files = [_MEMINFO, *([limit.file] if limit.file else [])]
+    return {
+        "memory": Memory(
+            total_bytes=size("MemTotal"),
+            available_bytes=size("MemAvailable"),
+            limit_bytes=int(limit.value) if isinstance(limit.value, float) else limit.value,
+            swap_total_bytes=size("SwapTotal"),
+            evidence=tuple(file_ref(file) for file in files),
+        )
+    }

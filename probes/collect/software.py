@@ -1,0 +1,204 @@
+"""Versions that decide what can run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from probes.collecting import CollectOptions
+from probes.evidence import command_ref, file_ref, nvml_ref
+from probes.facts import Software
+from probes.nvidia import SMI_QUERY, SMI_TIMEOUT_S
+from probes.parsers.versions import (
+    DriverModule,
+    cuda_version,
+    mpi_version,
+    nccl_library_version,
+    nvcc_version,
+    os_name,
+    parse_driver_module,
+    slurm_version,
+    toolkit_version,
+)
+from probes.record import EvidenceRef, Reason, Unknown
+from probes.sources.base import Source, read_text
+
+T = TypeVar("T")
+
+_OS_RELEASE = ("/etc/os-release", "/usr/lib/os-release")
+_KERNEL = "/proc/sys/kernel/osrelease"
+_DRIVER = "/proc/driver/nvidia/version"
+_LIBRARY_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/usr/local/nccl/lib",
+    "/opt/nccl/build/lib",
+)
+"""Where the packages of NVIDIA, the distributions and the cloud images put libnccl.so.2."""
+_SLURM_CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")
+_FABRIC_UNITS = (
+    "/lib/systemd/system/nvidia-fabricmanager.service",
+    "/usr/lib/systemd/system/nvidia-fabricmanager.service",
+    "/etc/systemd/system/nvidia-fabricmanager.service",
+)
+_PEERMEM_MODULES = ("nvidia_peermem", "nv_peer_mem")
+"""Today's module of the driver, and Mellanox's own of before 2021."""
+_MODULES = "/sys/module"
+_NVCC = ("nvcc", "--version")
+_MPIRUN = ("mpirun", "--version")
+_SLURMD = ("slurmd", "-V")
+_SINFO = ("sinfo", "--version")
+_IS_ACTIVE = ("systemctl", "is-active", "nvidia-fabricmanager")
+
+
+def collect(source: Source, options: CollectOptions) -> dict[str, object]:
+    """`software`."""
+    module = _driver_module(source)
+    evidence: list[EvidenceRef] = []
+    return {
+        "software": Software(
+            operating_system=_operating_system(source, evidence),
+            kernel=_cited(read_text(source, _KERNEL), file_ref(_KERNEL), evidence),
+            driver_version=_driver_version(source, module, evidence),
+            driver_open_module=module if isinstance(module, Unknown) else module.is_open,
+            cuda_driver_version=_cuda_driver_version(source, evidence),
+            cuda_toolkit_version=_cuda_toolkit_version(source, evidence),
+            nccl_version=_nccl_version(source, evidence),
+            mpi_version=_by_command(source, _MPIRUN, mpi_version, evidence),
+            slurm_version=_slurm_version(source, evidence),
+            fabric_manager=_fabric_manager(source, evidence),
+            peermem_loaded=_peermem_loaded(source, evidence),
+            evidence=tuple(evidence),
+        )
+    }
+
+
+def _cited(value: T, ref: EvidenceRef, evidence: list[EvidenceRef]) -> T:
+    """`value`, with its origin noted where it is one."""
+    if not isinstance(value, Unknown):
+        evidence.append(ref)
+    return value
+
+
+def _operating_system(source: Source, evidence: list[EvidenceRef]) -> str | Unknown:
+    text: str | Unknown = Unknown(Reason.TOOL_MISSING)
+    for path in _OS_RELEASE:
+        text = read_text(source, path)
+        if not isinstance(text, Unknown):
+            return _cited(os_name(text), file_ref(path), evidence)
+    return text
+
+
+def _driver_module(source: Source) -> DriverModule | Unknown:
+    text = read_text(source, _DRIVER)
+    return text if isinstance(text, Unknown) else parse_driver_module(text)
+
+
+def _driver_version(source: Source, module: DriverModule | Unknown, evidence: list[EvidenceRef]) -> str | Unknown | None:
+    """The kernel module's own word, else NVML's (WSL has no /proc/driver), else nvidia-smi's."""
+    if not isinstance(module, Unknown):
+        return _cited(module.version, file_ref(_DRIVER), evidence)
+    by_nvml = source.nvml("nvmlSystemGetDriverVersion")
+    if isinstance(by_nvml, str):
+        return _cited(by_nvml, nvml_ref("nvmlSystemGetDriverVersion"), evidence)
+    by_smi, _ = _smi_versions(source)
+    if not isinstance(by_smi, Unknown):
+        return _cited(by_smi, command_ref(SMI_QUERY), evidence)
+    silent = (module, by_nvml, by_smi)
+    if all(isinstance(answer, Unknown) and answer.reason is Reason.TOOL_MISSING for answer in silent):
+        return None
+    return next(answer for answer in silent if isinstance(answer, Unknown) and answer.reason is not Reason.TOOL_MISSING)
+
+
+def _cuda_driver_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown:
+    number = source.nvml("nvmlSystemGetCudaDriverVersion")
+    if isinstance(number, int):
+        return _cited(cuda_version(number), nvml_ref("nvmlSystemGetCudaDriverVersion"), evidence)
+    _, by_smi = _smi_versions(source)
+    if not isinstance(by_smi, Unknown):
+        return _cited(by_smi, command_ref(SMI_QUERY), evidence)
+    return number if isinstance(number, Unknown) and number.reason is not Reason.NOT_RECORDED else by_smi
+
+
+def _smi_versions(source: Source) -> tuple[str | Unknown, str | Unknown]:
+    """Driver and CUDA version of `nvidia-smi -q -x`."""
+    text = source.run(SMI_QUERY, timeout_s=SMI_TIMEOUT_S).text()
+    if isinstance(text, Unknown):
+        return text, text
+    from probes.parsers.nvsmi_xml import parse_smi_xml  # noqa: PLC0415 - the XML parser takes longer to load than all else
+
+    log = parse_smi_xml(text)
+    return (log, log) if isinstance(log, Unknown) else (log.driver_version, log.cuda_version)
+
+
+def _cuda_toolkit_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown | None:
+    """Of $CUDA_HOME, of /usr/local/cuda, or of the nvcc on the path."""
+    home = source.env("CUDA_HOME")
+    folders = [home] if isinstance(home, str) and home.startswith("/") else []
+    for folder in (*folders, "/usr/local/cuda"):
+        path = f"{folder}/version.json"
+        text = read_text(source, path)
+        if not isinstance(text, Unknown):
+            return _cited(toolkit_version(text), file_ref(path), evidence)
+    return _by_command(source, _NVCC, nvcc_version, evidence)
+
+
+def _nccl_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown | None:
+    silence: Unknown | None = None
+    for folder in _LIBRARY_FOLDERS:
+        path = f"{folder}/libnccl.so.2"
+        target = source.link(path)
+        if not isinstance(target, Unknown):
+            return _cited(nccl_library_version(target), file_ref(path), evidence)
+        if target.reason is not Reason.TOOL_MISSING:
+            silence = target
+    return silence
+
+
+def _by_command(
+    source: Source, argv: tuple[str, ...], read: Callable[[str], str | Unknown], evidence: list[EvidenceRef]
+) -> str | Unknown | None:
+    """What a `--version` says; None where the command is not installed."""
+    text = source.run(argv).text()
+    if isinstance(text, Unknown):
+        return None if text.reason is Reason.TOOL_MISSING else text
+    return _cited(read(text), command_ref(argv), evidence)
+
+
+def _slurm_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown | None:
+    """Of the node's daemon; of the client only where a configuration file lies here, as without one it asks the network."""
+    version = _by_command(source, _SLURMD, slurm_version, evidence)
+    if version is not None:
+        return version
+    named = source.env("SLURM_CONF")
+    paths = (named, *_SLURM_CONFIGURATIONS) if isinstance(named, str) and named else _SLURM_CONFIGURATIONS
+    if all(isinstance(source.link(path), Unknown) for path in paths):
+        return None
+    return _by_command(source, _SINFO, slurm_version, evidence)
+
+
+def _fabric_manager(source: Source, evidence: list[EvidenceRef]) -> str | Unknown | None:
+    """The state of the service; None where no unit file is installed. is-active prints it whatever its exit code."""
+    links = [source.link(path) for path in _FABRIC_UNITS]
+    if all(isinstance(link, Unknown) for link in links):
+        return next((link for link in links if isinstance(link, Unknown) and link.reason is not Reason.TOOL_MISSING), None)
+    result = source.run(_IS_ACTIVE)
+    if result.failure is not None:
+        return result.failure
+    state = result.stdout.decode("utf-8", "replace").strip()
+    if not state.isalpha():
+        return Unknown(Reason.ERROR, result.stderr.decode("utf-8", "replace").strip()[:120] or "systemctl says nothing")
+    return _cited(state, command_ref(_IS_ACTIVE), evidence)
+
+
+def _peermem_loaded(source: Source, evidence: list[EvidenceRef]) -> bool | Unknown:
+    answers = [source.names(f"{_MODULES}/{module}") for module in _PEERMEM_MODULES]
+    loaded = any(not isinstance(answer, Unknown) for answer in answers)
+    silent = next(
+        (answer for answer in answers if isinstance(answer, Unknown) and answer.reason is not Reason.TOOL_MISSING), None
+    )
+    return (
+        silent if silent is not None and not loaded else _cited(loaded, file_ref(f"{_MODULES}/{_PEERMEM_MODULES[0]}"), evidence)
+    )

@@ -1,0 +1,56 @@
+"""Filesystems that a job may use: disks, network mounts, and the container's own root."""
+
+from __future__ import annotations
+
+from probes.collecting import CollectOptions
+from probes.evidence import command_ref, file_ref
+from probes.facts import Filesystem
+from probes.parsers.mounts import Mount, Space, parse_mounts
+from probes.record import Reason, Unknown
+from probes.sources.base import Source, read_text
+from probes.space import DF, spaces
+
+_MOUNTS = "/proc/self/mounts"
+_KERNEL_KINDS = frozenset(
+    {"autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs"}
+    | {"fuse.gvfsd-fuse", "fuse.lxcfs", "fuse.portal", "fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "ramfs"}
+    | {"rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tmpfs", "tracefs"}
+)
+"""Filesystems of the kernel and of the desktop (Linux 6.12, Documentation/filesystems): no place for data."""
+_SYSTEM_FOLDERS = ("/boot", "/dev", "/etc", "/proc", "/run", "/snap", "/sys", "/usr", "/var/lib/docker", "/var/lib/kubelet")
+
+
+def collect(source: Source, options: CollectOptions) -> dict[str, object]:
+    """`storage`, in the order of mounting."""
+    text = read_text(source, _MOUNTS)
+    if isinstance(text, Unknown):
+        return {"storage": text}
+    found = spaces(source)
+    return {"storage": tuple(_filesystem(mount, found) for mount in parse_mounts(text) if _is_usable(mount))}
+
+
+def _is_usable(mount: Mount) -> bool:
+    if mount.kind in _KERNEL_KINDS:
+        return mount.kind == "tmpfs" and mount.path == "/tmp"  # noqa: S108 - a mount point, not a file
+    return not any(mount.path == folder or mount.path.startswith(f"{folder}/") for folder in _SYSTEM_FOLDERS)
+
+
+def _filesystem(mount: Mount, found: dict[str, Space] | Unknown) -> Filesystem:
+    space = found if isinstance(found, Unknown) else _space(mount, found)
+    unknown = isinstance(space, Unknown)
+    return Filesystem(
+        mount=mount.path,
+        device=mount.device,
+        kind=mount.kind,
+        total_bytes=space if isinstance(space, Unknown) else space.total_bytes,
+        free_bytes=space if isinstance(space, Unknown) else space.available_bytes,
+        evidence=(file_ref(_MOUNTS),) if unknown else (file_ref(_MOUNTS), command_ref(DF)),
+    )
+
+
+def _space(mount: Mount, found: dict[str, Space]) -> Space | Unknown:
+    """By mount point; df names a device that is mounted in several places only once."""
+    if mount.path in found:
+        return found[mount.path]
+    same_device = (space for space in found.values() if mount.device.startswith("/") and space.device == mount.device)
+    return next(same_device, Unknown(Reason.ERROR, f"df does not list {mount.path}"))
