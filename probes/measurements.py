@@ -51,7 +51,7 @@ class BenchFailure(Record, kw_only=True):
     bench_id: str
     subject: str
     kind: str
-    """`no_interpreter`, `busy`, `timeout`, `crashed`, `out_of_memory`, `incomplete`, `unsupported`."""
+    """`no_interpreter`, `busy`, `timeout`, `stopped`, `crashed`, `out_of_memory`, `wrong_result`, `incomplete`, `unsupported`."""
     message: str
     log_tail: str = ""
     command: str = ""

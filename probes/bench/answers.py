@@ -1,0 +1,96 @@
+"""What all benchmarks do with an answer: find the samples, name the subject, say what went wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+from probes.benching import BenchRequest, Case
+from probes.measurements import BenchFailure, Measurement, Parameter
+from probes.parsers.worker_lines import DoneLine, FailureLine, LinesByRank, SampleLine, StartLine, WorkerLine
+
+
+def start_of(lines: tuple[WorkerLine, ...]) -> StartLine | None:
+    return next((line for line in lines if isinstance(line, StartLine)), None)
+
+
+def samples_of(request: BenchRequest, lines: tuple[WorkerLine, ...]) -> Iterator[SampleLine]:
+    """The sample lines that answer a case of the request and hold durations that a clock can give."""
+    for line in lines:
+        if not isinstance(line, SampleLine) or line.case not in request.cases or not line.durations_s:
+            continue
+        if all(math.isfinite(duration_s) and duration_s > 0 for duration_s in line.durations_s):
+            yield line
+
+
+def per_rank(
+    request: BenchRequest, lines_by_rank: LinesByRank, metric: str, unit: str, work: Callable[[Case], float]
+) -> tuple[Measurement, ...] | BenchFailure:
+    """One rate per rank and case: `work` of the case (flop, bytes) per second. For benchmarks in which ranks work alone."""
+    measurements = []
+    for rank, lines in sorted(lines_by_rank.items()):
+        start = start_of(lines)
+        if start is None:
+            continue
+        subject = request.subjects.get(start.uuid) or (f"GPU{rank}" if request.device == "cuda" else f"CPU rank {rank}")
+        for sample in samples_of(request, lines):
+            measurements.append(
+                Measurement(
+                    bench_id=request.bench_id,
+                    subject=subject,
+                    metric=metric,
+                    unit=unit,
+                    samples=tuple(work(sample.case) / duration_s for duration_s in sample.durations_s),
+                    parameters=sample.case,
+                    conditions=conditions(request, start),
+                )
+            )
+    return tuple(measurements) or failure_of(request, lines_by_rank)
+
+
+def slowest_rank(
+    request: BenchRequest, lines_by_rank: LinesByRank
+) -> Iterator[tuple[StartLine, Case, tuple[float, ...], dict[str, float]]]:
+    """Each case that all ranks answered: the first rank's start, the case, the slowest rank's duration of each sample, and the
+    largest of each figure over ranks. For benchmarks in which the ranks wait for each other.
+    """
+    start = start_of(lines_by_rank.get(0, ()))
+    if start is None or len(lines_by_rank) < request.ranks:
+        return
+    answers = [tuple(samples_of(request, lines)) for _, lines in sorted(lines_by_rank.items())]
+    for case in request.cases:
+        together = [sample for answer in answers for sample in answer if sample.case == case]
+        if len(together) < request.ranks:
+            continue
+        durations_s = tuple(max(row) for row in zip(*(sample.durations_s for sample in together), strict=False))
+        names = set.intersection(*(set(sample.figures) for sample in together))
+        yield start, case, durations_s, {name: max(sample.figures[name] for sample in together) for name in sorted(names)}
+
+
+def conditions(request: BenchRequest, start: StartLine) -> dict[str, Parameter]:
+    """What the worker saw around it, and how many ranks measured at the same time."""
+    return {**start.conditions, "concurrent_ranks": request.ranks}
+
+
+def complete(request: BenchRequest, lines_by_rank: LinesByRank) -> bool:
+    """True when every rank wrote its last line."""
+    answered = [any(isinstance(line, DoneLine) for line in lines) for lines in lines_by_rank.values()]
+    return len(answered) >= request.ranks and all(answered)
+
+
+def failures_of(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[BenchFailure, ...]:
+    """Every failure that the workers told, each once."""
+    told: dict[tuple[str, str], BenchFailure] = {}
+    for _, lines in sorted(lines_by_rank.items()):
+        for line in lines:
+            if isinstance(line, FailureLine):
+                case = ", ".join(f"{name} {value}" for name, value in line.case.items())
+                message = f"{line.message} ({case})" if case else line.message
+                told.setdefault((line.kind, message), request.failure(line.kind, message))
+    return tuple(told.values())
+
+
+def failure_of(request: BenchRequest, lines_by_rank: LinesByRank) -> BenchFailure:
+    """Why there is no measurement at all."""
+    told = failures_of(request, lines_by_rank)
+    return told[0] if told else request.failure("incomplete", "the worker ended without a sample")
