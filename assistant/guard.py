@@ -1,0 +1,154 @@
+"""Runs one command and leaves nothing of it behind. A script of its own, started by `assistant.runner`: standard library only.
+
+    python guard.py GRACE_S COMMAND...
+
+Standard input is the lifeline: when its other end closes, because rigtune wants to stop or was itself killed, the command and
+everything that it started get SIGTERM, and SIGKILL after GRACE_S seconds. Descendants are found even if they made sessions of
+their own, as torch's agent does for its ranks: this process adopts every orphan below it (PR_SET_CHILD_SUBREAPER). The command's
+output goes to the guard's standard error. The exit status is the command's, 128 + N where signal N ended it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+"""linux/prctl.h"""
+LIFELINE = 0
+
+
+def main(arguments: list[str]) -> int:
+    grace_s, command = float(arguments[0]), arguments[1:]
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    wake = wake_on_signals()
+    child = start(command)
+    status: int | None = None
+    while status is None:
+        readable, _, _ = select.select([LIFELINE, wake], [], [])
+        if wake in readable and signal.SIGCHLD not in os.read(wake, 4096):
+            break  # told to end
+        if LIFELINE in readable and not os.read(LIFELINE, 4096):
+            break
+        status = reap().get(child)
+    if status is None:
+        signal_tree(child, signal.SIGTERM)
+        status = wait_for_tree(child, wake, time.monotonic() + grace_s)
+    while True:
+        signal_tree(child, signal.SIGKILL)
+        ended = reap()
+        status = ended.get(child, status)
+        if not has_children():
+            return 128 - status if status is not None and status < 0 else status or 0
+        select.select([wake], [], [], 0.1)
+
+
+def prctl(option: int, value: int) -> None:
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None, use_errno=True).prctl(option, value)
+
+
+def wake_on_signals() -> int:
+    """A file descriptor from which the numbers of arriving signals can be read."""
+    receive, send = os.pipe()
+    os.set_blocking(send, False)
+    signal.set_wakeup_fd(send, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    return receive
+
+
+def start(command: list[str]) -> int:
+    """Run the command in a session of its own, tied to the life of this process."""
+    guard = os.getpid()
+    child = os.fork()
+    if child:
+        return child
+    try:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != guard:
+            os._exit(1)
+        os.setsid()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+        os.execvp(command[0], command)  # noqa: S606 - the command is an argument list
+    except OSError as error:
+        os.write(2, f"cannot start {command[0]}: {error.strerror}\n".encode("utf-8", "replace"))
+    os._exit(127)
+
+
+def reap() -> dict[int, int]:
+    """Exit codes of the children that ended, by process id; -N where signal N ended it."""
+    ended: dict[int, int] = {}
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            ended[pid] = os.waitstatus_to_exitcode(status)
+    return ended
+
+
+def has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def wait_for_tree(child: int, wake: int, deadline: float) -> int | None:
+    """Wait until nothing is left below this process or the deadline comes. The exit code of `child` where it ended."""
+    status: int | None = None
+    while True:
+        status = reap().get(child, status)
+        remaining = deadline - time.monotonic()
+        if remaining <= 0 or not has_children():
+            return status
+        select.select([wake], [], [], remaining)
+        with contextlib.suppress(BlockingIOError):
+            os.set_blocking(wake, False)
+            os.read(wake, 4096)
+
+
+def signal_tree(child: int, number: int) -> None:
+    """Signal the command's process group and every descendant."""
+    for send, pid in ((os.killpg, child), *((os.kill, pid) for pid in descendants())):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            send(pid, number)
+
+
+def descendants() -> list[int]:
+    """All processes below this one; none where there is no procfs."""
+    me = os.getpid()
+    parent_of = parents()
+    below = []
+    for pid in parent_of:
+        line = [pid]
+        while line[-1] in parent_of and parent_of[line[-1]] not in line:
+            line.append(parent_of[line[-1]])
+        if pid != me and me in line:
+            below.append(pid)
+    return below
+
+
+def parents() -> dict[int, int]:
+    """The parent of every process that can be seen."""
+    found: dict[int, int] = {}
+    with contextlib.suppress(OSError):
+        for directory in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                # The command's name stands in parentheses and may itself hold some.
+                found[int(directory.name)] = int((directory / "stat").read_bytes().rpartition(b")")[2].split()[1])
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,153 @@
+"""Finds out by one start whether a Python interpreter can run the workers."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+import probes
+from probes.errors import InterpreterError
+from probes.facts import TrainingPython
+from probes.record import Record, Unknown
+
+LEAST_PYTHON = (3, 9)
+LEAST_TORCH = (2, 4)
+"""The first with torch.nn.RMSNorm, which the reference model uses."""
+_DEADLINE_S = 180.0
+"""torch from a cold network file system takes a minute and more."""
+
+
+class Interpreter(Record, kw_only=True):
+    """What a training interpreter told about itself. Empty values mean that torch has no such thing."""
+
+    path: str
+    """As it was given: resolving links would leave a virtual environment."""
+    python: str
+    torch: str
+    cuda: str | None = None
+    """The CUDA that torch was built for."""
+    nccl_version: str = ""
+    gloo: bool = False
+    nccl: bool = False
+    devices: tuple[str, ...] = ()
+    """Names of the GPUs that torch can use, in its order."""
+
+
+class _Answer(Record, kw_only=True):
+    executable: str
+    python: str
+    torch: str | None = None
+    cuda: str | None = None
+    nccl_version: str = ""
+    gloo: bool = False
+    nccl: bool = False
+    devices: tuple[str, ...] = ()
+    error: str = ""
+
+
+def workers_path() -> Path:
+    """The folder that goes on PYTHONPATH so that `rigtune_worker` can be imported. It holds nothing else."""
+    return Path(probes.__file__).parent / "workers"
+
+
+def worker_environment() -> dict[str, str]:
+    """Variables with which an interpreter finds the workers and its own packages, and nothing from the current folder.
+
+    The user's PYTHONPATH stays, behind: without it another torch might be measured than the one that trains.
+    """
+    path = os.pathsep.join(filter(None, (str(workers_path()), os.environ.get("PYTHONPATH"))))
+    return {"PYTHONPATH": path, "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def install_command(python: str) -> str:
+    """The one command that gets torch into an interpreter."""
+    return f"{shlex.quote(python)} -m pip install torch"
+
+
+def choose_interpreter(training: TrainingPython, explicit: str | None) -> Interpreter:
+    """The interpreter that the user named, else the one that the probe found. Raises InterpreterError."""
+    if explicit:
+        return vet(explicit)
+    if isinstance(training.path, str):
+        return vet(training.path)
+    why = f": {training.path}" if isinstance(training.path, Unknown) else ""
+    raise InterpreterError(f"no Python interpreter with torch was found{why}", install_command(sys.executable))
+
+
+def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
+    """Start the interpreter at `path` once and have it describe itself. Raises InterpreterError with what to do."""
+    choose_other = "name the interpreter that you train with: --python PATH"
+    with tempfile.TemporaryDirectory(prefix="rigtune-vet-") as directory:
+        try:
+            finished = subprocess.run(
+                (str(Path(path).absolute()) if os.sep in path else path, "-m", "rigtune_worker.vet"),
+                cwd=directory,
+                env={**os.environ, **worker_environment()},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=deadline_s,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise InterpreterError(f"there is no Python interpreter {path!r}", choose_other) from None
+        except subprocess.TimeoutExpired:
+            message = f"{path} did not start torch within {deadline_s:.0f} s"
+            raise InterpreterError(message, "try again: the second start is faster, or " + choose_other) from None
+        except (OSError, ValueError) as error:
+            raise InterpreterError(f"{path!r} cannot be started: {error}", choose_other) from None
+    answer = _read(finished.stdout)
+    if answer is None:
+        words = finished.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise InterpreterError(
+            f"{path} is no usable Python interpreter (exit {finished.returncode}{': ' + words[-1] if words else ''})",
+            choose_other,
+        )
+    return _checked(path, answer)
+
+
+def _read(output: bytes) -> _Answer | None:
+    """The last line that is an answer: importing torch may print too."""
+    for line in reversed(output.splitlines()):
+        try:
+            return msgspec.json.decode(line, type=_Answer)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            continue
+    return None
+
+
+def _checked(path: str, answer: _Answer) -> Interpreter:
+    if _version(answer.python) < LEAST_PYTHON:
+        raise InterpreterError(
+            f"{path} is Python {answer.python}, the workers need 3.9 or newer", "name a newer interpreter: --python PATH"
+        )
+    if answer.torch is None:
+        trouble = f"torch cannot be imported in {path} ({answer.error})" if answer.error else f"{path} has no torch"
+        raise InterpreterError(trouble, install_command(path))
+    if _version(answer.torch) < LEAST_TORCH:
+        raise InterpreterError(
+            f"{path} has torch {answer.torch}, the workers need 2.4 or newer",
+            f"{shlex.quote(path)} -m pip install --upgrade torch",
+        )
+    return Interpreter(
+        path=path,
+        python=answer.python,
+        torch=answer.torch,
+        cuda=answer.cuda,
+        nccl_version=answer.nccl_version,
+        gloo=answer.gloo,
+        nccl=answer.nccl,
+        devices=answer.devices,
+    )
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """The leading numbers: `2.13.0+cpu` is (2, 13, 0)."""
+    match = re.match(r"\d+(\.\d+)*", text)
+    return tuple(int(part) for part in match.group().split(".")) if match else ()

@@ -1,0 +1,146 @@
+"""Starts programs in the training interpreter, watches them, and makes sure that none outlives rigtune.
+
+Every program runs below `assistant.guard`, which ends the whole tree of processes when it is told to, and also when rigtune
+itself is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+from probes.errors import WorkerError
+from probes.facts import MachineFacts
+from probes.record import known
+
+_GUARD = Path(__file__).with_name("guard.py")
+_LAUNCHER_VARIABLES = (
+    "RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE",
+    "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
+    "TORCHELASTIC_USE_AGENT_STORE",
+)  # fmt: skip
+"""Of a job that rigtune itself may run in; a program that inherits them waits for that job's ranks."""
+_BUSY_CPU_PERCENT = 60.0
+"""Of all CPUs together; more than that, and a measurement tells about the neighbours."""
+_CPU_SAMPLE_S = 0.5
+
+
+class Job:
+    """A running program. Use as a context manager: leaving it ends everything that is left of the program."""
+
+    def __init__(
+        self,
+        argv: tuple[str, ...],
+        *,
+        directory: Path,
+        environment: Mapping[str, str],
+        log: Path,
+        grace_s: float = 5.0,
+    ) -> None:
+        """Start `argv` in `directory` with `environment` over this process's own; its output goes to the file `log`.
+
+        `grace_s` is the time between SIGTERM and SIGKILL when it is stopped. Raises WorkerError where nothing can be started.
+        """
+        self.argv, self.directory, self.log = argv, directory, log
+        self._environment, self._grace_s = dict(environment), grace_s
+        inherited = {name: value for name, value in os.environ.items() if name not in _LAUNCHER_VARIABLES}
+        try:
+            with log.open("wb") as output:
+                self._guard = subprocess.Popen(
+                    (sys.executable, "-I", "-S", str(_GUARD), str(grace_s), *argv),
+                    cwd=directory,
+                    env={**inherited, **environment},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=output,
+                    start_new_session=True,
+                )
+        except (OSError, ValueError) as error:
+            raise WorkerError(f"cannot start {argv[0]}: {error}", "check that the folder exists and is yours") from error
+
+    @property
+    def command_line(self) -> str:
+        """What to type in a shell to run the same by hand."""
+        variables = [f"{name}={shlex.quote(value)}" for name, value in sorted(self._environment.items())]
+        return " ".join(("cd", shlex.quote(str(self.directory)), "&&", *variables, shlex.join(self.argv)))
+
+    def wait(self, timeout_s: float) -> int | None:
+        """The exit code, 128 + N after signal N; None when the program still runs after `timeout_s`."""
+        assert self._guard.stdout is not None  # noqa: S101 - opened above
+        # The guard never writes: its standard output becomes readable when it ends.
+        if self._guard.returncode is None and not select.select([self._guard.stdout], [], [], timeout_s)[0]:
+            return None
+        return self._guard.wait()
+
+    def stop(self) -> int:
+        """SIGTERM to all its processes, SIGKILL to those left after the grace time; returns the exit code."""
+        assert self._guard.stdin is not None  # noqa: S101 - opened above
+        with contextlib.suppress(OSError):
+            self._guard.stdin.close()
+        code = self.wait(self._grace_s + 10.0)
+        if code is None:
+            self._guard.kill()
+            code = self._guard.wait()
+        return code
+
+    def log_tail(self, limit_bytes: int = 4000) -> str:
+        """The end of the output, from the start of a line."""
+        try:
+            with self.log.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - limit_bytes))
+                text = file.read()
+        except OSError:
+            return ""
+        if size > limit_bytes:
+            text = text.partition(b"\n")[2]
+        return text.decode("utf-8", "replace").strip()
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+        assert self._guard.stdout is not None  # noqa: S101 - opened above
+        self._guard.stdout.close()
+
+
+def worker_variables(threads: int) -> dict[str, str]:
+    """What every program with several ranks on this node gets, unless the user set it himself."""
+    wanted = {
+        "OMP_NUM_THREADS": str(threads),
+        # The order of nvidia-smi; CUDA's own puts the fastest first.
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
+    if sys.platform.startswith("linux"):
+        # Ranks of one node: the loopback always works, the host name of a fresh server often resolves to nowhere.
+        wanted["GLOO_SOCKET_IFNAME"] = "lo"
+    return {name: value for name, value in wanted.items() if name == "OMP_NUM_THREADS" or name not in os.environ}
+
+
+def busy_gpus(facts: MachineFacts) -> str:
+    """Which GPUs other processes hold, in words; empty where none is known to be held."""
+    held = []
+    for gpu in facts.gpus if known(facts.gpus) else ():
+        processes = gpu.processes if known(gpu.processes) else ()
+        if processes:
+            names = ", ".join(
+                sorted({f"{process.name if known(process.name) else 'process'} {process.pid}" for process in processes})
+            )
+            held.append(f"GPU{gpu.index} is held by {names}")
+    return "; ".join(held)
+
+
+def busy_host(limit_percent: float = _BUSY_CPU_PERCENT) -> str:
+    """How busy the CPUs are, in words; empty where they are idle enough to measure. Takes half a second."""
+    percent = psutil.cpu_percent(interval=_CPU_SAMPLE_S)
+    return f"the CPUs are {percent:.0f} % busy with other work" if percent > limit_percent else ""

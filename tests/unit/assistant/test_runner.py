@@ -1,0 +1,165 @@
+"""Programs under the guard: their exit codes, their output, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from assistant.runner import Job, busy_gpus, worker_variables
+from probes.errors import WorkerError
+from probes.facts import Gpu, GpuProcess, MachineFacts
+
+PATIENCE_S = 20.0
+"""How long a test waits for something that takes milliseconds."""
+FORK_TREE = (
+    "sleep 987654 & echo $! >>pids; setsid sh -c 'echo $$ >>pids; exec sleep 987654' & echo $! >>pids; echo $$ >>pids; touch up; "
+)
+
+
+def job(tmp_path: Path, script: str, **more) -> Job:
+    return Job(("sh", "-c", script), directory=tmp_path, environment={}, log=tmp_path / "log", **more)
+
+
+def until_up(running: Job, tmp_path: Path) -> list[psutil.Process]:
+    while not (tmp_path / "up").exists():
+        assert running.wait(0.02) is None
+    return [psutil.Process(int(pid)) for pid in set((tmp_path / "pids").read_text().split()) if psutil.pid_exists(int(pid))]
+
+
+def assert_gone(processes: list[psutil.Process]) -> None:
+    assert processes
+    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_S)
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_the_exit_code_and_both_outputs_are_kept(tmp_path):
+    with job(tmp_path, "echo out; echo err >&2; exit 3") as running:
+        assert running.wait(PATIENCE_S) == 3
+    assert running.log_tail().split() == ["out", "err"]
+
+
+def test_a_signal_is_told_as_the_shell_tells_it(tmp_path):
+    with job(tmp_path, "kill -KILL $$") as running:
+        assert running.wait(PATIENCE_S) == 128 + signal.SIGKILL
+
+
+def test_a_program_that_does_not_exist_says_so(tmp_path):
+    with Job(("no-such-program",), directory=tmp_path, environment={}, log=tmp_path / "log") as running:
+        assert running.wait(PATIENCE_S) == 127
+    assert "cannot start no-such-program" in running.log_tail()
+
+
+def test_a_folder_that_does_not_exist_is_the_users_error(tmp_path):
+    with pytest.raises(WorkerError, match="cannot start"):
+        Job(("true",), directory=tmp_path / "none", environment={}, log=tmp_path / "log")
+
+
+def test_stop_ends_grandchildren_and_those_in_sessions_of_their_own(tmp_path):
+    with job(tmp_path, FORK_TREE + "wait") as running:
+        processes = until_up(running, tmp_path)
+        assert running.stop() == 128 + signal.SIGTERM
+    assert_gone(processes)
+
+
+def test_what_ignores_sigterm_is_killed(tmp_path):
+    with job(tmp_path, "trap '' TERM; " + FORK_TREE + "while true; do wait; done", grace_s=0.2) as running:
+        processes = until_up(running, tmp_path)
+        assert running.stop() == 128 + signal.SIGKILL
+    assert_gone(processes)
+
+
+def test_a_program_that_ends_leaves_no_orphans(tmp_path):
+    with job(tmp_path, FORK_TREE + "exit 0") as running:
+        assert running.wait(PATIENCE_S) == 0
+    assert not [line for line in (tmp_path / "pids").read_text().split() if _runs(int(line))]
+
+
+def _runs(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def test_leaving_the_block_by_an_error_stops_the_program(tmp_path):
+    processes = []
+
+    def interrupted() -> None:
+        with job(tmp_path, FORK_TREE + "wait") as running:
+            processes.extend(until_up(running, tmp_path))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert_gone(processes)
+
+
+@pytest.mark.parametrize("victim", ["rigtune", "guard"])
+def test_killed_without_warning_nothing_burns_on(tmp_path, victim):
+    """SIGKILL cannot be caught: the guard notices through its lifeline, and the program is tied to the guard."""
+    program = (
+        "import sys, pathlib; from assistant.runner import Job; here = pathlib.Path(sys.argv[1]);"
+        "job = Job(('sh', '-c', sys.argv[2] + 'wait'), directory=here, environment={}, log=here / 'log'); job.wait(1e6)"
+    )
+    root = Path(__file__).parents[3]
+    script = FORK_TREE if victim == "rigtune" else "echo $$ >>pids; touch up; exec sleep 987654; "
+    parent = subprocess.Popen((sys.executable, "-c", program, str(tmp_path), script), cwd=root)
+    try:
+        watched = psutil.Process(parent.pid)
+        while not (tmp_path / "up").exists():
+            assert parent.poll() is None
+            os.sched_yield()
+        processes = [psutil.Process(int(pid)) for pid in set((tmp_path / "pids").read_text().split())]
+        target = watched if victim == "rigtune" else watched.children()[0]
+        target.kill()
+        assert_gone(processes)
+    finally:
+        parent.kill()
+        parent.wait()
+
+
+def test_the_log_tail_starts_at_a_line(tmp_path):
+    with job(tmp_path, "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done") as running:
+        assert running.wait(PATIENCE_S) == 0
+    tail = running.log_tail(limit_bytes=100)
+    assert tail.splitlines()[0].startswith("line ")
+    assert tail.endswith("line 1999")
+
+
+def test_the_command_line_reproduces_the_run(tmp_path):
+    folder = tmp_path / "a folder; rm"
+    folder.mkdir()
+    argv = ("sh", "-c", 'echo "$GREETING" >answer')
+    with Job(argv, directory=folder, environment={"GREETING": "it's $HOME"}, log=folder / "log") as running:
+        assert running.wait(PATIENCE_S) == 0
+    first = (folder / "answer").read_text()
+    (folder / "answer").unlink()
+    subprocess.run(("sh", "-c", running.command_line), check=True)
+    assert (folder / "answer").read_text() == first == "it's $HOME\n"
+
+
+def test_a_job_around_rigtune_does_not_reach_its_programs(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "5")
+    monkeypatch.setenv("MASTER_ADDR", "elsewhere")
+    with job(tmp_path, 'echo "[$RANK$MASTER_ADDR]"') as running:
+        assert running.wait(PATIENCE_S) == 0
+    assert running.log_tail() == "[]"
+
+
+def test_settings_of_the_user_stay_except_the_measured_number_of_threads(monkeypatch):
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
+    monkeypatch.setenv("OMP_NUM_THREADS", "99")
+    variables = worker_variables(threads=3)
+    assert variables["OMP_NUM_THREADS"] == "3"
+    assert "GLOO_SOCKET_IFNAME" not in variables
+
+
+def test_a_gpu_with_processes_is_busy_and_one_that_could_not_be_read_is_not():
+    held = Gpu(index=2, processes=(GpuProcess(pid=41, name="python"), GpuProcess(pid=42)))
+    assert (
+        busy_gpus(MachineFacts(gpus=(Gpu(index=0, processes=()), Gpu(index=1), held))) == "GPU2 is held by process 42, python 41"
+    )
+    assert busy_gpus(MachineFacts(gpus=(Gpu(index=0, processes=()), Gpu(index=1)))) == ""
