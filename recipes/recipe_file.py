@@ -61,8 +61,6 @@ def load_recipe(text: str, name: str) -> Recipe:
         recipe = msgspec.convert(document, Recipe)
     except msgspec.ValidationError as error:
         raise _explained(str(error), name) from error
-    if recipe.schema_version < 1:
-        raise InputError(f"{name}: schema_version is {recipe.schema_version}, the first is 1", f"set it to {SCHEMA_VERSION}")
     for fault in faults(recipe):
         raise InputError(f"{name}: {fault.place}: {fault.problem}", fault.remedy)
     return recipe

@@ -92,6 +92,11 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def _assignable(value: str) -> str:
+    """`value` quoted for the right side of an assignment, where a leading `=` would look like a comparison."""
+    return f"'{value}'" if shlex.quote(value) == value and value.startswith("=") else shlex.quote(value)
+
+
 def _words(values: tuple[str, ...]) -> str:
     return " ".join(map(shlex.quote, values))
 
@@ -112,5 +117,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(sh=shlex.quote, words=_words, comment=_comment)
+    environment.filters.update(sh=shlex.quote, assignable=_assignable, words=_words, comment=_comment)
     return environment

@@ -40,11 +40,11 @@ _SET_BY_LAUNCHER = {
 }
 _SHELL_OWN = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
 """Read-only in bash: assigning them ends a script."""
-_SCRIPT_OWN = {
+SCRIPT_VARIABLES = {
     *("attempt", "code", "command", "escaped", "first_node", "folder", "guard", "hosts", "master", "node_rank", "port"),
     *("processes", "python", "word"),
 }
-"""Variables of the launch scripts."""
+"""What the launch scripts assign; a test keeps it complete."""
 
 
 def require_valid(recipe: Recipe) -> None:
@@ -170,7 +170,7 @@ def _environment_faults(recipe: Recipe) -> Iterator[Fault]:
             yield Fault(place, f"{name[:60]!r} is not a variable name", "use letters, digits and '_'")
         elif name in _SET_BY_LAUNCHER:
             yield Fault(place, f"{name} is set by the launch script itself", "remove it")
-        elif name in _SHELL_OWN or name in _SCRIPT_OWN:
+        elif name in _SHELL_OWN or name in SCRIPT_VARIABLES:
             yield Fault(place, f"{name} belongs to the shell that runs the script", "remove or rename it")
         elif name in seen:
             yield Fault(place, f"{name} appears twice", "keep one")

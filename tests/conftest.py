@@ -8,7 +8,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
+
+from recipes.recipe import Command, Convergence, ModelShape, Parallelism, Recipe, Resources
 
 NvmlStandin = Callable[[str], dict[str, str]]
 """Takes the text of a scenario, puts the stand-in in force and returns the environment variables that do so."""
@@ -46,3 +49,59 @@ def nvml_standin(
         return variables
 
     return use
+
+
+MakeRecipe = Callable[..., Recipe]
+
+
+@pytest.fixture
+def make_recipe() -> MakeRecipe:
+    """`make_recipe(nodes=2, command=...)`: a small valid CPU recipe with other values where they are given."""
+
+    def make(
+        *,
+        nodes: int = 1,
+        ranks_per_node: int = 2,
+        parallelism: dict[str, object] | None = None,
+        resources: dict[str, object] | None = None,
+        **fields: object,
+    ) -> Recipe:
+        recipe = Recipe(
+            name="mini",
+            title="rigtune-mini on a CPU",
+            model=ModelShape(
+                id="mini",
+                layers=2,
+                hidden=64,
+                heads=4,
+                kv_heads=2,
+                head_dim=16,
+                ffn_hidden=128,
+                vocab=256,
+                gated_mlp=True,
+                tied_embeddings=True,
+                learned_positions=0,
+                norm="rmsnorm",
+                bias=False,
+                qkv_bias=False,
+                sequence_length=32,
+            ),
+            parallelism=msgspec.structs.replace(
+                Parallelism(
+                    strategy="ddp",
+                    nodes=nodes,
+                    ranks_per_node=ranks_per_node,
+                    micro_batch=2,
+                    grad_accum=2,
+                    global_batch=4 * nodes * ranks_per_node,
+                    precision="fp32",
+                ),
+                **(parallelism or {}),
+            ),
+            convergence=Convergence(learning_rate=3e-3, warmup_steps=2, steps=20),
+            resources=Resources(**{"device": "cpu", "backend": "gloo", **(resources or {})}),
+            command=Command(kind="reference"),
+        )
+        return msgspec.structs.replace(recipe, **fields)
+
+    return make

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Llama 3 8B on 4 x 8 NVIDIA H100
+#
+# FSDP on 4 nodes x 8 ranks (NVIDIA H100, nccl), bf16, activation checkpointing full. Micro-batch 2 x 2
+# accumulation steps x 32 ranks = global batch 128.
+# Predicted: 1.5 s per step, 55.9 GiB peak memory per rank; `rigtune verify recipe.toml` measures it.
+#
+# Start on every node: ./launch.sh NODE_RANK [ATTEMPT] [-- PROGRAM ARGUMENTS]
+# NODE_RANK is 0 on the first node and 3 on the last. ATTEMPT is any number, the same on all nodes; give a new one
+# to each start, so that a process left from the previous start cannot join.
+# ./launch-all.sh does that over ssh.
+# Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
+
+set -euo pipefail
+
+# Environment
+# These lines win over what the calling shell has set: the plan was made with these values.
+
+# Two of the ports belong to storage. The equals sign asks for exact names: mlx5_1 alone would match mlx5_10
+# too.
+# Source: NCCL user guide, environment variables
+export NCCL_IB_HCA='=mlx5_0,mlx5_3'
+
+# A value that a shell would read.
+# Source: user
+# shellcheck disable=SC2016  # meant literally
+export HYDRA_FULL_ERROR='$HOME it'"'"'s'
+
+usage() {
+  echo "launch.sh: $1" >&2
+  echo "usage: launch.sh NODE_RANK [ATTEMPT] [-- PROGRAM ARGUMENTS], with NODE_RANK from 0 to 3" >&2
+  exit 2
+}
+
+node_rank=${NODE_RANK:-}
+attempt=${ATTEMPT:-0}
+if [[ $# -gt 0 && $1 != -- ]]; then
+  node_rank=$1
+  shift
+fi
+if [[ $# -gt 0 && $1 != -- ]]; then
+  attempt=$1
+  shift
+fi
+if [[ $# -gt 0 && $1 != -- ]]; then usage "unexpected argument $1"; fi
+[[ -n $node_rank ]] || usage "NODE_RANK is missing"
+[[ $node_rank =~ ^[0-9]{1,6}$ ]] || usage "NODE_RANK $node_rank is not a number"
+[[ $attempt =~ ^[0-9]{1,9}$ ]] || usage "ATTEMPT $attempt is not a number"
+node_rank=$((10#$node_rank))
+attempt=$((10#$attempt))
+[[ $node_rank -le 3 ]] || usage "NODE_RANK $node_rank is larger than 3"
+if [[ ${1-} == -- ]]; then shift; fi
+
+# The interpreter that has torch; RIGTUNE_PYTHON overrides the one of the recipe.
+python='/opt/my venv/bin/python'
+python=${RIGTUNE_PYTHON:-$python}
+case $python in
+  /*) ;;
+  */*) python=$PWD/$python ;; # the folder changes below
+esac
+if ! type -P -- "$python" >/dev/null; then
+  echo "launch.sh: no Python interpreter $python on $(uname -n); set RIGTUNE_PYTHON to one that has torch" >&2
+  exit 127
+fi
+
+# The folder that the program runs in
+cd -- '/home/someone/my project'
+
+# The kernel kills the ranks when their torchrun dies, even by kill -9; else they would live on and hold their memory.
+guard=(env)
+if setpriv --pdeathsig KILL true 2>/dev/null; then guard=(setpriv --pdeathsig KILL); fi
+
+# The first node's address, as every node reaches it
+master=${MASTER_ADDR:-gpu1}
+# Job name and attempt choose the port, from 20000 to 29999, below the ephemeral ports; MASTER_PORT overrides it.
+port=${MASTER_PORT:-$((20000 + (9704 + attempt) % 10000))}
+
+# A static rendezvous: with c10d torchrun ignores --node-rank and deals the ranks out in order of arrival.
+# shellcheck disable=SC2016  # meant literally
+exec "$python" -m torch.distributed.run \
+  --nnodes 4 \
+  --node-rank "$node_rank" \
+  --master-addr "$master" \
+  --master-port "$port" \
+  --rdzv-id mini-"$attempt" \
+  --nproc-per-node 8 \
+  --no-python "${guard[@]}" "$python" -u \
+  'train it.py' --batch=2 --lr 0.003 'it'"'"'s $HOME' '{"a": 1}' "$@"

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# rigtune-mini on a CPU
+#
+# DDP on 2 nodes x 2 ranks (cpu, gloo), fp32, activation checkpointing none. Micro-batch 2 x 2 accumulation
+# steps x 4 ranks = global batch 16.
+# Nothing could be predicted for this machine.
+#
+# Start on every node: ./launch.sh NODE_RANK [ATTEMPT] [-- PROGRAM ARGUMENTS]
+# NODE_RANK is 0 on the first node and 1 on the last. ATTEMPT is any number, the same on all nodes; give a new one
+# to each start, so that a process left from the previous start cannot join.
+# Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
+
+set -euo pipefail
+
+# Environment
+# Nothing to set: on this machine the libraries choose well by themselves.
+
+usage() {
+  echo "launch.sh: $1" >&2
+  echo "usage: launch.sh NODE_RANK [ATTEMPT] [-- PROGRAM ARGUMENTS], with NODE_RANK from 0 to 1" >&2
+  exit 2
+}
+
+node_rank=${NODE_RANK:-}
+attempt=${ATTEMPT:-0}
+if [[ $# -gt 0 && $1 != -- ]]; then
+  node_rank=$1
+  shift
+fi
+if [[ $# -gt 0 && $1 != -- ]]; then
+  attempt=$1
+  shift
+fi
+if [[ $# -gt 0 && $1 != -- ]]; then usage "unexpected argument $1"; fi
+[[ -n $node_rank ]] || usage "NODE_RANK is missing"
+[[ $node_rank =~ ^[0-9]{1,6}$ ]] || usage "NODE_RANK $node_rank is not a number"
+[[ $attempt =~ ^[0-9]{1,9}$ ]] || usage "ATTEMPT $attempt is not a number"
+node_rank=$((10#$node_rank))
+attempt=$((10#$attempt))
+[[ $node_rank -le 1 ]] || usage "NODE_RANK $node_rank is larger than 1"
+if [[ ${1-} == -- ]]; then shift; fi
+
+# The interpreter that has torch; RIGTUNE_PYTHON overrides the one of the recipe.
+python=python3
+python=${RIGTUNE_PYTHON:-$python}
+case $python in
+  /*) ;;
+  */*) python=$PWD/$python ;; # the folder changes below
+esac
+if ! type -P -- "$python" >/dev/null; then
+  echo "launch.sh: no Python interpreter $python on $(uname -n); set RIGTUNE_PYTHON to one that has torch" >&2
+  exit 127
+fi
+
+# The reference program lies beside this script and runs there.
+cd -- "$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)"
+export PYTHONPATH=".${PYTHONPATH:+:$PYTHONPATH}"
+
+# The kernel kills the ranks when their torchrun dies, even by kill -9; else they would live on and hold their memory.
+guard=(env)
+if setpriv --pdeathsig KILL true 2>/dev/null; then guard=(setpriv --pdeathsig KILL); fi
+
+# The first node's address, as every node reaches it
+master=${MASTER_ADDR:-}
+[[ -n $master ]] || usage "MASTER_ADDR is not set; export the address of the first node, the same on all nodes"
+# Job name and attempt choose the port, from 20000 to 29999, below the ephemeral ports; MASTER_PORT overrides it.
+port=${MASTER_PORT:-$((20000 + (9704 + attempt) % 10000))}
+
+# A static rendezvous: with c10d torchrun ignores --node-rank and deals the ranks out in order of arrival.
+exec "$python" -m torch.distributed.run \
+  --nnodes 2 \
+  --node-rank "$node_rank" \
+  --master-addr "$master" \
+  --master-port "$port" \
+  --rdzv-id mini-"$attempt" \
+  --nproc-per-node 2 \
+  --no-python "${guard[@]}" "$python" -u \
+  -m rigtune_worker.train --config workload.json "$@"
