@@ -1,0 +1,110 @@
+"""Launch files from a recipe."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from assistant.storage import read_bytes, write_files
+from assistant.usecases.events import Event, StageFinished, StageStarted, Written
+from probes.errors import InputError, OutputError, UsageError
+from probes.record import Record, to_json
+from probes.registry import Row
+from recipes.recipe import Artifact, Recipe
+from recipes.recipe_file import load_recipe
+from recipes.registry import LAUNCHERS
+
+MANIFEST = ".rigtune-export.json"
+
+
+class Manifest(Record, kw_only=True):
+    """What rigtune wrote into an export folder, so that a later export knows what a person has changed since."""
+
+    schema_version: int = 1
+    sha256: dict[str, tuple[str, ...]] = {}
+    """By path relative to the folder: the last two versions, for an export that was killed halfway left one of them."""
+
+
+def find_launcher(launcher_id: str) -> Row:
+    """The row of a launcher. Raises UsageError that names the nearest."""
+    ids = [row.id for row in LAUNCHERS]
+    for row in LAUNCHERS:
+        if row.id == launcher_id:
+            return row
+    near = difflib.get_close_matches(launcher_id.lower(), ids, n=1, cutoff=0.5)
+    suggestion = f"did you mean {near[0]}? " if near else ""
+    raise UsageError(f"there is no launcher {launcher_id[:80]!r}", f"{suggestion}launchers: {', '.join(ids)}")
+
+
+def export_recipe(recipe: Recipe, launchers: tuple[str, ...], directory: Path, *, overwrite: bool = False) -> Iterator[Event]:
+    """Write the files of each launcher into `directory`; the last event's result is the tuple of their paths.
+
+    Files that an earlier export wrote are replaced. Raises UsageError for an unknown launcher or a contradictory recipe, and
+    OutputError where the folder cannot be written, or holds a file of that name that somebody else wrote or changed and
+    `overwrite` is not given; nothing is written then.
+    """
+    started = time.monotonic()
+    yield StageStarted(stage="export", title=f"Writing launch files to {directory}")
+    if not launchers:
+        raise UsageError("no launcher is named", f"launchers: {', '.join(row.id for row in LAUNCHERS)}")
+    rendered = [find_launcher(launcher_id).load().render(recipe) for launcher_id in launchers]
+    artifacts = {artifact.path: artifact for group in rendered for artifact in group}
+    manifest = _read_manifest(directory)
+    kept = {path for path in artifacts if _same_recipe(directory / path, recipe)}
+    if not overwrite:
+        _refuse_foreign(directory, (artifact for path, artifact in artifacts.items() if path not in kept), manifest)
+    write_files(directory, [_manifest_file(manifest, artifacts.values())])
+    write_files(directory, [artifact for path, artifact in artifacts.items() if path not in kept])
+    for path in artifacts:
+        if "/" not in path and path not in kept:
+            yield Written(path=str(directory / path), what=_WHAT.get(path, "launch script"))
+    paths = tuple(directory / path for path in artifacts)
+    yield StageFinished(stage="export", result=paths, duration_s=time.monotonic() - started)
+
+
+_WHAT = {"recipe.toml": "recipe", "workload.json": "configuration of the reference program"}
+
+
+def _same_recipe(path: Path, recipe: Recipe) -> bool:
+    """True for a recipe file that says the same, perhaps in a person's own layout and with his comments."""
+    if path.name != "recipe.toml" or not path.exists():
+        return False
+    try:
+        return load_recipe(read_bytes(path).decode(), str(path)) == recipe
+    except (InputError, UnicodeDecodeError):
+        return False
+
+
+def _read_manifest(directory: Path) -> Manifest:
+    try:
+        return msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Manifest)
+    except (OSError, msgspec.MsgspecError):
+        return Manifest()
+
+
+def _manifest_file(manifest: Manifest, artifacts: Iterable[Artifact]) -> Artifact:
+    known = dict(manifest.sha256)
+    for artifact in artifacts:
+        earlier = known.get(artifact.path, ())[-1:]
+        known[artifact.path] = tuple(dict.fromkeys((*earlier, _digest(artifact.text.encode()))))
+    return Artifact(path=MANIFEST, text=to_json(Manifest(sha256=known)).decode())
+
+
+def _refuse_foreign(directory: Path, artifacts: Iterable[Artifact], manifest: Manifest) -> None:
+    for artifact in artifacts:
+        path = directory / artifact.path
+        if not path.is_file():
+            continue
+        ours = (_digest(artifact.text.encode()), *manifest.sha256.get(artifact.path, ()))
+        if _digest(read_bytes(path)) not in ours:
+            problem = f"{path} exists and is not as rigtune wrote it"
+            raise OutputError(problem, "move it away, choose another folder, or replace it with `rigtune export --overwrite`")
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

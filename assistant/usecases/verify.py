@@ -1,0 +1,177 @@
+"""Does a recipe run as predicted? A short run of the reference program with the recipe's shapes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from assistant.runner import Job
+from assistant.storage import default_run_directory
+from assistant.usecases.events import Event, Progress, StageFinished, StageStarted
+from assistant.usecases.export import export_recipe, find_launcher
+from probes.errors import WorkerError
+from probes.record import Record
+from probes.units import duration
+from recipes.recipe import Command, Recipe
+from recipes.verification import Verification, compare_peak_memory, compare_step_time
+
+_START_S = 300.0
+"""Importing torch on every rank from a cold network file system, and setting up the process group."""
+_STEP_S = 60.0
+"""For one step of which nothing is predicted."""
+_PATIENCE = 10.0
+"""A step may take so many times its prediction before the run counts as hung."""
+_POLL_S = 0.5
+_TAIL_LINES = 12
+_CAUSE = re.compile(r"(launch(-all)?\.sh|rigtune_worker): |(\[rank\d+\]: )?\w[\w.]*(Error|Exception)\b")
+
+
+class _Start(Record, kw_only=True, tag_field="event", tag="start"):
+    world_size: int
+    backend: str
+    device_name: str
+    torch_version: str
+
+
+class _Step(Record, kw_only=True, tag_field="event", tag="step"):
+    step: int
+    loss: float
+    duration_s: float
+
+
+class _Done(Record, kw_only=True, tag_field="event", tag="done"):
+    steps: int
+    interrupted: bool
+    median_step_time_s: float
+    peak_memory_bytes: float
+    loss_first: float
+    loss_last: float
+
+
+class _Failed(Record, kw_only=True, tag_field="event", tag="failed"):
+    kind: str
+    message: str
+
+
+_Line: TypeAlias = _Start | _Step | _Done | _Failed
+
+
+def verify_recipe(
+    recipe: Recipe,
+    *,
+    steps: int = 20,
+    python: str | None = None,
+    directory: Path | None = None,
+    timeout_s: float | None = None,
+) -> Iterator[Event]:
+    """Run `steps` optimizer steps through the torchrun launch script; the last event's result is a `Verification`.
+
+    It always runs the reference program, whose model has the recipe's shapes; with the user's own program the result says so.
+    `python` overrides the recipe's interpreter. Files go to `directory`, by default a new run folder. Raises UsageError for a
+    recipe that cannot be started from here, and WorkerError where the run fails or takes longer than `timeout_s` (by default
+    generously more than predicted); the end of its output comes before as `Progress`.
+    """
+    started = time.monotonic()
+    folder = (directory or default_run_directory() / "verify").absolute()
+    trial = _trial(recipe, python)
+    log, report = folder / "verify.log", folder / "report.jsonl"
+    launcher = find_launcher("torchrun").load()
+    command: tuple[str, ...] = launcher.start(trial, str(folder), ("--steps", str(steps), "--report", str(report)))
+    exporting = export_recipe(trial, ("torchrun",), folder, overwrite=True)
+    yield from (event for event in exporting if not isinstance(event, StageFinished))
+    report.unlink(missing_ok=True)
+
+    yield StageStarted(stage="verify", title=f"Training {recipe.name} for {steps} steps on {trial.parallelism.world_size} ranks")
+    yield Progress(stage="verify", message=shlex.join(command))
+    deadline_s = timeout_s if timeout_s is not None else _deadline_s(recipe, steps)
+    lines: list[_Line] = []
+    # What the user named for this run wins over what his shell exports for others.
+    environment = {"RIGTUNE_PYTHON": trial.resources.python} if python else {}
+    with Job(command, directory=folder, environment=environment, log=log) as job:
+        code: int | None = None
+        while code is None and time.monotonic() - started < deadline_s:
+            code = job.wait(_POLL_S)
+            known, lines = len(lines), _read_report(report)
+            for line in lines[known:]:
+                if isinstance(line, _Step):
+                    message = f"step {line.step}: loss {line.loss:.3f}, {duration(line.duration_s)}"
+                    yield Progress(stage="verify", message=message, done=line.step, total=steps)
+        tail = job.log_tail()
+    failure = _failure(lines, code, tail, deadline_s)
+    if failure:
+        for words in tail.splitlines()[-_TAIL_LINES:]:
+            yield Progress(stage="verify", message=words)
+        raise WorkerError(f"the verification of {recipe.name} failed: {failure}", f"the whole output is in {log}")
+    yield StageFinished(stage="verify", result=_verification(recipe, lines, log), duration_s=time.monotonic() - started)
+
+
+def _trial(recipe: Recipe, python: str | None) -> Recipe:
+    """The recipe with the reference program in place of the user's."""
+    path = str(Path(python).absolute()) if python and "/" in python else python
+    resources = msgspec.structs.replace(recipe.resources, python=path or recipe.resources.python)
+    return msgspec.structs.replace(recipe, command=Command(kind="reference"), resources=resources)
+
+
+def _deadline_s(recipe: Recipe, steps: int) -> float:
+    predicted_s = recipe.predicted.step_time_s
+    return _START_S + steps * (_STEP_S if predicted_s is None else _PATIENCE * predicted_s)
+
+
+def _read_report(path: Path) -> list[_Line]:
+    """The complete lines; the last one may still be under way."""
+    try:
+        text = path.read_bytes()
+    except OSError:
+        return []
+    lines: list[_Line] = []
+    for line in text.splitlines():
+        try:
+            lines.append(msgspec.json.decode(line, type=_Line))
+        except msgspec.MsgspecError:
+            break
+    return lines
+
+
+def _failure(lines: list[_Line], code: int | None, tail: str, deadline_s: float) -> str:
+    """Why the run is no verification; empty when it is one."""
+    for line in lines:
+        if isinstance(line, _Failed):
+            return line.message
+    if code is None:
+        return f"it did not end within {duration(deadline_s)}"
+    done = [line for line in lines if isinstance(line, _Done)]
+    if code == 0 and done and not done[0].interrupted and isinstance(lines[0], _Start):
+        return ""
+    causes = [line for line in tail.splitlines() if _CAUSE.match(line)]
+    words = causes[0] if causes else f"exit code {code}" if code else "it ended without a report"
+    return f"{words} (exit code {code})" if causes and code else words
+
+
+def _verification(recipe: Recipe, lines: list[_Line], log: Path) -> Verification:
+    start = next(line for line in lines if isinstance(line, _Start))
+    done = next(line for line in lines if isinstance(line, _Done))
+    notes = []
+    if recipe.command.kind != "reference":
+        notes.append("This ran the reference program with the recipe's shapes, not the recipe's own program.")
+    if done.loss_last >= done.loss_first:
+        notes.append("The loss did not fall in these few steps.")
+    return Verification(
+        name=recipe.name,
+        steps=done.steps,
+        world_size=start.world_size,
+        backend=start.backend,
+        device_name=start.device_name,
+        torch_version=start.torch_version,
+        step_time_s=compare_step_time(recipe.predicted, done.median_step_time_s),
+        peak_memory_bytes=compare_peak_memory(recipe.predicted, done.peak_memory_bytes),
+        loss_first=done.loss_first,
+        loss_last=done.loss_last,
+        notes=tuple(notes),
+        log=str(log),
+    )

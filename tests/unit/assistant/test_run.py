@@ -1,0 +1,85 @@
+"""Starting a recipe in the foreground: exit codes and signals pass through."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from assistant.foreground import run_in_foreground
+from assistant.usecases.events import Progress, StageFinished, Written
+from assistant.usecases.run import run_recipe
+from probes.errors import UsageError, WorkerError
+
+
+def stand_in(path, body):
+    path.write_text(f"#!/usr/bin/env bash\n{body}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(("body", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -KILL $$", 137)])
+def test_the_exit_code_is_the_programs(make_recipe, tmp_path, monkeypatch, body, code):
+    monkeypatch.setenv("RIGTUNE_PYTHON", stand_in(tmp_path / "python", body))
+    events = list(run_recipe(make_recipe(), directory=tmp_path / "a b", arguments=("--steps", "3")))
+    assert isinstance(events[-1], StageFinished)
+    assert events[-1].result == code
+    assert len([event for event in events if isinstance(event, StageFinished)]) == 1
+    assert [event.message for event in events if isinstance(event, Progress)] == [f"'{tmp_path}/a b/launch.sh' -- --steps 3"]
+    assert [event for event in events if isinstance(event, Written)]
+
+
+def test_a_relative_folder_works(make_recipe, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RIGTUNE_PYTHON", stand_in(tmp_path / "python", "exit 3"))
+    assert list(run_recipe(make_recipe(), directory=tmp_path.relative_to(tmp_path) / "launch"))[-1].result == 3
+
+
+def test_slurm_jobs_are_submitted(make_recipe, tmp_path, monkeypatch, capfd):
+    stand_in(tmp_path / "sbatch", 'echo "Submitted batch job 12: $*"')
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    events = list(run_recipe(make_recipe(), launcher="slurm", directory=tmp_path / "out", arguments=("x",)))
+    assert events[-1].result == 0
+    assert f"Submitted batch job 12: {tmp_path}/out/train.sbatch -- x" in capfd.readouterr().out
+
+
+def test_a_machine_without_the_scheduler_is_told(make_recipe, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(WorkerError, match="cannot start sbatch"):
+        list(run_recipe(make_recipe(), launcher="slurm", directory=tmp_path / "out"))
+
+
+def test_what_cannot_be_started_from_here_writes_nothing(make_recipe, tmp_path):
+    with pytest.raises(UsageError, match="names no hosts"):
+        list(run_recipe(make_recipe(nodes=2), directory=tmp_path / "out"))
+    with pytest.raises(UsageError, match="no launcher"):
+        list(run_recipe(make_recipe(), launcher="mpirum", directory=tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_reach_the_child_and_its_answer_counts(tmp_path, number):
+    child = f"trap 'exit 9' {number.name.removeprefix('SIG')}; echo ready; while :; do read -r -t 1 <>/dev/zero || :; done"
+    code = f"import sys; from assistant.foreground import run_in_foreground as r; sys.exit(r(('bash', '-c', {child!r})))"
+    with subprocess.Popen((sys.executable, "-c", code), stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        assert process.wait(30) == 9
+
+
+def test_the_child_ends_even_when_its_parent_is_killed(tmp_path):
+    code = "from assistant.foreground import run_in_foreground as r; r(('bash', '-c', 'echo $$; exec sleep 1000'))"
+    with subprocess.Popen((sys.executable, "-c", code), stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert int(process.stdout.readline()) > 0
+        process.kill()
+        # The child holds the other end of the pipe: it closes when the child is gone.
+        assert process.stdout.read() == b""
+
+
+def test_handlers_are_as_before_afterwards():
+    before = signal.getsignal(signal.SIGTERM)
+    assert run_in_foreground(("true",)) == 0
+    assert signal.getsignal(signal.SIGTERM) is before
