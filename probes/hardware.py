@@ -9,6 +9,7 @@ import functools
 import re
 import sys
 from importlib import resources
+from typing import Literal
 
 import msgspec
 
@@ -25,8 +26,10 @@ class GpuModel(StrictRecord, kw_only=True):
 
     id: str
     title: str
-    names: tuple[str, ...]
-    """Regular expressions, matched in full and without case against the driver's name."""
+    driver_name: str = ""
+    """The name that today's driver gives, in full."""
+    names: tuple[str, ...] = ()
+    """Its other names, as regular expressions that are matched in full and without case."""
     architecture: str
     compute_capability: str
     memory_bytes: int
@@ -61,14 +64,30 @@ class MachineModel(StrictRecord, kw_only=True):
     nvswitch: bool = False
     nvlink_count: int = 0
     """NVLinks between two GPUs of the node; with `nvswitch`, all of a GPU's links."""
-    gpu_link: str = "SYS"
-    """PCIe distance between GPUs on one socket, where they have no NVLink."""
+    gpus_per_switch: int = 0
+    """GPUs below one PCIe switch, together with their NICs; 0 where every device hangs on a root port of the host."""
+    switch_link: Literal["PIX", "PXB"] = "PIX"
+    """Distance between two devices of the same `gpus_per_switch` group."""
+    gpu_link: Literal["PHB", "NODE"] = "NODE"
+    """PCIe distance between two devices of one NUMA node that share no switch."""
+    gpu_numa_nodes: tuple[int, ...] = ()
+    """NUMA node of each GPU; empty where the GPUs are spread evenly in their order."""
     nic_count: int = 0
     nic_rate_gbps: float = 0.0
     nic_link_layer: str = "InfiniBand"
     nic_type: str = ""
+    """The part number that the driver shows (MT4129 is a ConnectX-7), or the driver's name for devices without one."""
+    nic_pcie_generation: int | None = None
+    nic_pcie_width: int = 16
     ethernet_rate_gbps: float = 0.0
     cpu_model: str
+    cpu_flags: tuple[str, ...]
+    """Those of /proc/cpuinfo that matter for training."""
+    architecture: Literal["x86_64", "aarch64"] = "x86_64"
+    virtual: bool = False
+    """True for a virtual machine."""
+    dmi: dict[str, str] = {}
+    """Files of /sys/class/dmi/id by which the maker or cloud is known."""
     sockets: int
     cores_per_socket: int
     threads_per_core: int = 2
@@ -92,7 +111,8 @@ class Catalogue(StrictRecord, kw_only=True):
         """The row of a GPU by its id or by the name that the driver gives; None where it is not in the catalogue."""
         wanted = name.strip()
         for row in self.gpus:
-            if row.id == wanted.lower() or any(re.fullmatch(pattern, wanted, re.IGNORECASE) for pattern in row.names):
+            names = (re.escape(row.id), re.escape(row.driver_name), *row.names)
+            if any(re.fullmatch(name, wanted, re.IGNORECASE) for name in names):
                 return row
         return None
 

@@ -59,7 +59,7 @@ class Source(Protocol):
     def nvml(self, call: str, *args: int) -> NvmlValue | Unknown:
         """The result of an NVML `Get` call by its C name; device arguments are given by index."""
 
-    def env(self, name: str) -> str | None | Unknown:
+    def env(self, name: str) -> str | Unknown | None:
         """One environment variable; None where it is not set."""
 
 

@@ -25,7 +25,7 @@ def open_source(paths: tuple[Path, ...] = (), machine: str | None = None) -> Sou
     if machine is not None:
         return _catalogue_machine(machine)
     if paths:
-        from probes.sources.loose import open_loose  # noqa: PLC0415 - `check` on the live machine need not load it
+        from probes.sources.loose import open_loose  # noqa: PLC0415 - a check of the live machine does not load it
 
         return open_loose([(str(path), _read(path)) for path in paths])
     from probes.sources.live import LiveSource  # noqa: PLC0415 - nor planning the subprocess machinery
@@ -53,6 +53,8 @@ def _read(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder", "Give the files in it, one by one.")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is not a file", "Give a recording, or what a command wrote.")
         with path.open("rb") as file:
             data = file.read(_MAX_FILE_BYTES + 1)
     except OSError as error:

@@ -76,8 +76,10 @@ def _merge(together: Answers, own: Answers, name: str) -> None:
     """Add the answers of one file."""
     for directory, names in own.directories.items():
         earlier = together.directories.get(directory, ())
-        both_known = not isinstance(names, Unknown) and not isinstance(earlier, Unknown)
-        together.directories[directory] = tuple(sorted({*names, *earlier})) if both_known else names
+        if not isinstance(names, Unknown) and not isinstance(earlier, Unknown):
+            together.directories[directory] = tuple(sorted({*names, *earlier}))
+        else:
+            together.directories[directory] = names
     for target, answers in zip(together.exact(), own.exact(), strict=True):
         for question, answer in answers.items():
             if target.setdefault(question, answer) != answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import json
@@ -112,7 +113,7 @@ def test_a_recording_keeps_content_that_looks_like_colours():
 
 
 def test_contradicting_files_are_refused():
-    with pytest.raises(InputError, match="second.*differently") as caught:
+    with pytest.raises(InputError, match=r"second.*differently") as caught:
         open_loose([("first", NVLINK_TEXT.encode()), ("second", NVLINK_TEXT.replace("25", "50").encode())])
     assert caught.value.hint
     assert open_loose([("first", NVLINK_TEXT.encode()), ("copy", NVLINK_TEXT.encode())])
@@ -147,10 +148,8 @@ def test_a_damaged_recording_is_told_as_such():
 
 @given(st.binary(max_size=300) | st.text(alphabet='GPU0123 X\t\nNVSYPIC:()LinkUD{}"/', max_size=200).map(str.encode))
 def test_any_paste_is_a_source_or_an_input_error(data):
-    try:
-        open_loose([("paste", data)])
-    except InputError as error:
-        assert "paste" in error.message
+    with contextlib.suppress(InputError):
+        assert open_loose([("paste", data)]).title == "paste"
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs the recorded outputs of RIGTUNE_SHARED")

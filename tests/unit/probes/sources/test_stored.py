@@ -35,15 +35,9 @@ class FixedSource:
 
     title = "fixed"
 
-    def __init__(self, commands, files, directories, links, calls, env):
-        self.commands, self.files, self.directories, self.links, self.calls, self.environment = (
-            commands,
-            files,
-            directories,
-            links,
-            calls,
-            env,
-        )
+    def __init__(self, *, commands=(), files=(), directories=(), links=(), calls=(), env=()):
+        self.commands, self.files, self.directories = dict(commands), dict(files), dict(directories)
+        self.links, self.calls, self.environment = dict(links), dict(calls), dict(env)
 
     def run(self, argv, *, timeout_s=10.0):
         return self.commands[argv]
@@ -131,10 +125,7 @@ def test_a_path_is_found_through_recorded_links():
 
 
 def test_text_stays_readable_and_bytes_survive():
-    class Inner(FixedSource):
-        pass
-
-    inner = Inner({("a",): CommandResult(stdout=b"\xff\xfe")}, {"/t": "Größe\n".encode(), "/b": b"\x00\xff"}, {}, {}, {}, {})
+    inner = FixedSource(commands={("a",): CommandResult(stdout=b"\xff\xfe")}, files={"/t": "Größe\n".encode(), "/b": b"\x00\xff"})
     recorder = RecordingSource(inner)
     _ask(recorder, inner)
     document = json.loads(dump_recording(recorder.recording("x")))
@@ -145,7 +136,7 @@ def test_text_stays_readable_and_bytes_survive():
 
 
 def test_threads_share_one_recorder():
-    inner = FixedSource({}, {f"/{number}": str(number).encode() for number in range(200)}, {}, {}, {}, {})
+    inner = FixedSource(files={f"/{number}": str(number).encode() for number in range(200)})
     recorder = RecordingSource(inner)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(recorder.read, inner.files))

@@ -1,0 +1,184 @@
+"""A machine from the catalogue, as a source: what a machine of that type would answer.
+
+So the same collectors work on it. What depends on the single machine (temperatures, processes, limits, addresses) is not
+recorded, and stays unknown.
+"""
+
+from __future__ import annotations
+
+from probes.hardware import GpuModel, MachineModel
+from probes.record import Reason, Unknown
+from probes.sources.answers import Answers
+from probes.sources.base import NvmlValue
+from probes.sources.pci_layout import Layout, Place, lay_out
+from probes.sources.stored import StoredSource
+
+_DEVICES = "/sys/bus/pci/devices"
+_VENDORS = {"nvidia": "0x10de", "mellanox": "0x15b3", "amazon": "0x1d0f"}
+"""PCI vendor ids (pci.ids)."""
+_CLASS_3D, _CLASS_INFINIBAND, _CLASS_ETHERNET = "0x030200", "0x020700", "0x020000"
+"""PCI Code and ID Assignment Specification 1.11."""
+_INFINIBAND_SPEEDS: dict[float, str] = {100: "EDR", 200: "HDR", 400: "NDR", 800: "XDR"}
+"""Names of four lanes (InfiniBand Architecture Specification 1.7)."""
+_SPEED_FIELD = 90
+"""NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON (nvml.h)."""
+_REMOTE_GPU, _REMOTE_SWITCH = 0, 2
+"""nvmlIntNvLinkDeviceType_t (nvml.h)."""
+
+
+def catalogue_source(machine: MachineModel, gpu: GpuModel) -> StoredSource:
+    """A source that answers as a `machine` would, with GPUs of the model `gpu`."""
+    layout = lay_out(machine)
+    answers = Answers()
+    _host(answers, machine)
+    _processors(answers, machine)
+    _numa_nodes(answers, machine)
+    answers.nvml("nvmlSystemGetDriverVersion", value=machine.driver_version)
+    answers.nvml("nvmlSystemGetCudaDriverVersion", value=_cuda_number(machine.cuda_driver_version))
+    answers.nvml("nvmlDeviceGetCount", value=machine.gpu_count)
+    for index, place in enumerate(layout.gpus):
+        _gpu(answers, gpu, index, place)
+        _nvlinks(answers, machine, gpu, index, layout)
+        _pci_device(answers, machine, place, _VENDORS["nvidia"], _CLASS_3D)
+        _pcie_link(answers, place, gpu.pcie_generation, gpu.pcie_width)
+    for index, place in enumerate(layout.nics):
+        _nic(answers, machine, index, place)
+    if not layout.nics:
+        answers.directories["/sys/class/infiniband"] = Unknown(Reason.TOOL_MISSING, "this machine has no RDMA devices")
+    _ethernet(answers, machine, layout.ethernet)
+    answers.list_directories()
+    return StoredSource(answers.recording(f"catalogue machine {machine.id}"))
+
+
+def _host(answers: Answers, machine: MachineModel) -> None:
+    answers.text("/etc/os-release", f'PRETTY_NAME="{machine.operating_system}"')
+    answers.text("/proc/meminfo", f"MemTotal: {machine.memory_bytes // 1024} kB")
+    answers.text("/proc/sys/kernel/arch", machine.architecture)
+    for name, value in machine.dmi.items():
+        answers.text(f"/sys/class/dmi/id/{name}", value)
+
+
+def _processors(answers: Answers, machine: MachineModel) -> None:
+    cores = machine.sockets * machine.cores_per_socket
+    flags = " ".join((*machine.cpu_flags, *(("hypervisor",) if machine.virtual else ())))
+    blocks = []
+    for cpu in range(cores * machine.threads_per_core):
+        core = cpu % cores
+        socket, core_id = divmod(core, machine.cores_per_socket)
+        folder = f"/sys/devices/system/cpu/cpu{cpu}/topology"
+        answers.text(f"{folder}/physical_package_id", socket)
+        answers.text(f"{folder}/core_id", core_id)
+        if machine.architecture == "x86_64":
+            own = f"physical id\t: {socket}\ncore id\t\t: {core_id}\nflags\t\t: lm {flags}\n"
+        else:
+            own = f"Features\t: {flags}\nCPU architecture: 8\n"
+        blocks.append(f"processor\t: {cpu}\nmodel name\t: {machine.cpu_model}\n{own}")
+    answers.text("/proc/cpuinfo", "\n".join(blocks))
+    answers.text("/sys/devices/system/cpu/online", _span(0, len(blocks)))
+
+
+def _numa_nodes(answers: Answers, machine: MachineModel) -> None:
+    answers.text("/sys/devices/system/node/online", _span(0, machine.numa_nodes))
+    for node in range(machine.numa_nodes):
+        folder = f"/sys/devices/system/node/node{node}"
+        answers.text(f"{folder}/cpulist", _cpus_of(machine, node))
+        answers.text(f"{folder}/meminfo", f"Node {node} MemTotal: {machine.memory_bytes // machine.numa_nodes // 1024} kB")
+
+
+def _cpus_of(machine: MachineModel, node: int) -> str:
+    """As Linux numbers them: all cores in the order of the nodes, then their second threads in the same order."""
+    cores = machine.sockets * machine.cores_per_socket
+    per_node = cores // machine.numa_nodes
+    starts = (thread * cores + node * per_node for thread in range(machine.threads_per_core))
+    return ",".join(_span(start, per_node) for start in starts)
+
+
+def _span(start: int, length: int) -> str:
+    return f"{start}-{start + length - 1}" if length > 1 else str(start)
+
+
+def _cuda_number(version: str) -> int:
+    """12080 for `12.8`, as the driver counts."""
+    major, minor = version.split(".")
+    return int(major) * 1000 + int(minor) * 10
+
+
+def _gpu(answers: Answers, gpu: GpuModel, index: int, place: Place) -> None:
+    major, minor = map(int, gpu.compute_capability.split("."))
+    answers.nvml("nvmlDeviceGetName", index, value=gpu.driver_name)
+    answers.nvml("nvmlDeviceGetMemoryInfo", index, value={"total": gpu.memory_bytes, "free": None, "used": None})
+    answers.nvml("nvmlDeviceGetPciInfo", index, value={"busId": f"0000{place.address.upper()}"})
+    answers.nvml("nvmlDeviceGetCudaComputeCapability", index, value=[major, minor])
+    for state in ("Curr", "Max"):
+        answers.nvml(f"nvmlDeviceGet{state}PcieLinkGeneration", index, value=gpu.pcie_generation)
+        answers.nvml(f"nvmlDeviceGet{state}PcieLinkWidth", index, value=gpu.pcie_width)
+    if gpu.power_limit_w is not None:
+        answers.nvml("nvmlDeviceGetPowerManagementDefaultLimit", index, value=round(gpu.power_limit_w * 1000))
+
+
+def _nvlinks(answers: Answers, machine: MachineModel, gpu: GpuModel, index: int, layout: Layout) -> None:
+    """All of a GPU's links lead to switches, or to the other GPU of its pair."""
+    partner = index ^ 1
+    ports = machine.nvlink_count if machine.nvswitch or partner < machine.gpu_count else 0
+    for port in range(ports):
+        answers.nvml("nvmlDeviceGetNvLinkState", index, port, value=1)
+        kind = _REMOTE_SWITCH if machine.nvswitch else _REMOTE_GPU
+        answers.nvml("nvmlDeviceGetNvLinkRemoteDeviceType", index, port, value=kind)
+        if not machine.nvswitch:
+            remote = f"0000{layout.gpus[partner].address.upper()}"
+            answers.nvml("nvmlDeviceGetNvLinkRemotePciInfo", index, port, value={"busId": remote})
+    answers.nvml("nvmlDeviceGetNvLinkState", index, ports, value=Unknown(Reason.NOT_SUPPORTED, "there is no such NVLink"))
+    if ports:
+        speed: NvmlValue = {"nvmlReturn": 0, "value": {"uiVal": round(gpu.nvlink_bandwidth_bytes_per_s / 1e6)}}
+        answers.nvml("nvmlDeviceGetFieldValues", index, _SPEED_FIELD, value=[speed])
+
+
+def _pci_device(answers: Answers, machine: MachineModel, place: Place, vendor: str, device_class: str) -> None:
+    answers.links[f"{_DEVICES}/{place.address}"] = place.path
+    answers.text(f"{place.path}/vendor", vendor)
+    answers.text(f"{place.path}/class", device_class)
+    answers.text(f"{place.path}/numa_node", place.numa_node)
+    answers.text(f"{place.path}/local_cpulist", _cpus_of(machine, place.numa_node))
+
+
+def _pcie_link(answers: Answers, place: Place, generation: int, width: int) -> None:
+    """From generation 3 on (8 GT/s) each doubles the rate (PCI Express Base Specification 6.0)."""
+    for state in ("current", "max"):
+        answers.text(f"{place.path}/{state}_link_speed", f"{8.0 * 2 ** (generation - 3):.1f} GT/s PCIe")
+        answers.text(f"{place.path}/{state}_link_width", width)
+
+
+def _nic(answers: Answers, machine: MachineModel, index: int, place: Place) -> None:
+    is_efa = machine.nic_type == "efa"
+    is_infiniband = machine.nic_link_layer == "InfiniBand"
+    vendor = _VENDORS["amazon" if is_efa else "mellanox"]
+    _pci_device(answers, machine, place, vendor, _CLASS_INFINIBAND if is_infiniband else _CLASS_ETHERNET)
+    if machine.nic_pcie_generation is not None:
+        _pcie_link(answers, place, machine.nic_pcie_generation, machine.nic_pcie_width)
+    # EFA devices are named by their bus, mlx5 devices by their number.
+    name = f"rdmap{int(place.address[5:7], 16)}s0" if is_efa else f"mlx5_{index}"
+    folder = f"{place.path}/infiniband/{name}"
+    answers.links[f"/sys/class/infiniband/{name}"] = folder
+    answers.links[f"{folder}/device"] = place.path
+    answers.links[f"/sys/class/infiniband/{name}/device"] = place.path
+    if is_efa:
+        answers.links[f"{place.path}/driver"] = "/sys/bus/pci/drivers/efa"
+        answers.links[f"/sys/class/infiniband/{name}/device/driver"] = "/sys/bus/pci/drivers/efa"
+    else:
+        answers.text(f"{folder}/hca_type", machine.nic_type)
+    port = f"{folder}/ports/1"
+    answers.text(f"{port}/state", "4: ACTIVE")
+    answers.text(f"{port}/phys_state", "5: LinkUp")
+    speed = _INFINIBAND_SPEEDS.get(machine.nic_rate_gbps)
+    answers.text(f"{port}/rate", f"{machine.nic_rate_gbps:g} Gb/sec{f' (4X {speed})' if speed else ''}")
+    answers.text(f"{port}/link_layer", machine.nic_link_layer)
+
+
+def _ethernet(answers: Answers, machine: MachineModel, place: Place) -> None:
+    """The host's own network. Its name is not known before; eth0 is the kernel's."""
+    if not machine.ethernet_rate_gbps:
+        return
+    folder = f"{place.path}/net/eth0"
+    answers.links["/sys/class/net/eth0"] = folder
+    answers.text(f"{folder}/operstate", "up")
+    answers.text(f"{folder}/speed", round(machine.ethernet_rate_gbps * 1000))
