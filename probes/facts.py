@@ -36,7 +36,7 @@ class NvLink(Record, kw_only=True):
 
 
 class GpuProcess(Record, kw_only=True):
-    """A process that holds memory on a GPU."""
+    """A process that computes on a GPU. Programs that only draw are not listed."""
 
     pid: int
     name: str | Unknown = NOT_RECORDED

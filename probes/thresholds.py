@@ -90,7 +90,6 @@ class Thresholds(StrictRecord, kw_only=True):
     nccl_stack_fixed: Version
     nccl_mig_fixed: Version
     dma_buf_kernel: Version
-    display_processes: Names
     read_only_filesystems: Names
     close_link_kinds: Names
     throttle_reasons: tuple[ThrottleReason, ...]

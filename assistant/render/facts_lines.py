@@ -97,7 +97,7 @@ def _gpus(gpus: tuple[Gpu, ...] | Unknown) -> list[str]:
     if isinstance(gpus, Unknown):
         return [str(gpus)]
     groups = _together((subject_name(gpu), _gpu(gpu)) for gpu in gpus)
-    return [f"{len(names)} x {text} ({fold_names(names)})" for text, names in groups.items()] or ["none"]
+    return [f"{fold_names(names)}: {len(names)} x {text}" for text, names in groups.items()] or ["none"]
 
 
 def _gpu(gpu: Gpu) -> str:
@@ -147,7 +147,7 @@ def _nics(nics: tuple[Nic, ...] | Unknown) -> list[str]:
     if isinstance(nics, Unknown):
         return [str(nics)]
     groups = _together((subject_name(nic), _nic(nic)) for nic in nics)
-    return [f"{len(names)} x {text} ({fold_names(names)})" for text, names in groups.items()] or ["none"]
+    return [f"{fold_names(names)}: {len(names)} x {text}" for text, names in groups.items()] or ["none"]
 
 
 def _nic(nic: Nic) -> str:

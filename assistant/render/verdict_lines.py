@@ -9,10 +9,10 @@ from probes.record import known
 from probes.verdict import Verdict
 
 _ANSWERS = {
-    Status.PASS: "fit to train",
-    Status.WARN: "fit to train, with warnings",
-    Status.FAIL: "not fit to train",
-    Status.UNKNOWN: "not enough is known to say that it is fit to train",
+    Status.PASS: "is fit to train",
+    Status.WARN: "is fit to train, with warnings",
+    Status.FAIL: "is not fit to train",
+    Status.UNKNOWN: "cannot be judged: too little is known",
 }
 _COUNTS = (
     (Status.FAIL, "failed"),
@@ -31,10 +31,10 @@ def verdict_lines(verdict: Verdict, *, colour: bool, verbose: bool) -> list[str]
         lines += ["", *_problem(same, colour=colour, verbose=verbose)]
     for status in (Status.UNKNOWN, Status.PASS, Status.SKIP):
         chosen = [finding for finding in verdict.findings if finding.status is status]
-        if chosen and verbose:
+        if chosen and verbose and status is not Status.SKIP:
             lines += ["", *(line for finding in chosen for line in _one_line(finding, colour=colour))]
-        elif chosen and status is Status.UNKNOWN:
-            lines += ["", *_unknowns(chosen, colour=colour)]
+        elif chosen and (verbose or status is Status.UNKNOWN):
+            lines += ["", *_by_reason(chosen, colour=colour)]
     if not verbose:
         lines += ["", "-v lists every finding with its evidence"]
     return lines
@@ -43,13 +43,7 @@ def verdict_lines(verdict: Verdict, *, colour: bool, verbose: bool) -> list[str]
 def _headline(verdict: Verdict, *, colour: bool) -> list[str]:
     name = verdict.hostname if known(verdict.hostname) else verdict.source or "this machine"
     counts = ", ".join(f"{verdict.counts[status]} {words}" for status, words in _COUNTS if verdict.counts[status])
-    first, *rest = filled(
-        f"{name} is {_ANSWERS[verdict.verdict]}"
-        if verdict.verdict is not Status.UNKNOWN
-        else f"{name}: {_ANSWERS[verdict.verdict]}",
-        label=badge(verdict.verdict),
-        indent=_INDENT,
-    )
+    first, *rest = filled(f"{name} {_ANSWERS[verdict.verdict]}", label=badge(verdict.verdict), indent=_INDENT)
     lines = [paint(first[:_INDENT], verdict.verdict, colour=colour) + bold(first[_INDENT:], colour=colour), *rest]
     lines += filled(counts or "no findings", indent=_INDENT)
     if verdict.required_unknown:
@@ -62,7 +56,7 @@ def _problem(same: list[Finding], *, colour: bool, verbose: bool) -> list[str]:
     subjects = clean(fold_names([each.subject for each in same]))
     title = f"{finding.check_id}  {subjects}"
     lines = [paint(badge(finding.status), finding.status, colour=colour) + bold(title, colour=colour)]
-    lines += filled(finding.summary, indent=_INDENT, label="")
+    lines += filled(finding.summary, indent=_INDENT)
     lines += filled(finding.observed, label="  found", indent=_INDENT)
     lines += filled(finding.expected, label="  wanted", indent=_INDENT)
     lines += filled(finding.why, label="  why", indent=_INDENT)
@@ -95,17 +89,18 @@ def _one_line(finding: Finding, *, colour: bool) -> list[str]:
     return [paint(first[:_INDENT], finding.status, colour=colour) + first[_INDENT:], *rest]
 
 
-def _unknowns(findings: list[Finding], *, colour: bool) -> list[str]:
+def _by_reason(findings: list[Finding], *, colour: bool) -> list[str]:
     """One entry for each reason, with the checks that it kept from being made."""
     reasons: dict[str, list[str]] = {}
     for finding in findings:
-        checks = reasons.setdefault(finding.observed, [])
+        checks = reasons.setdefault(finding.observed or finding.summary, [])
         if finding.check_id not in checks:
             checks.append(finding.check_id)
     lines = []
     for reason, checks in reasons.items():
-        first, *rest = filled(f"{reason}: {', '.join(checks)}", label=badge(Status.UNKNOWN), indent=_INDENT)
-        lines += [paint(first[:_INDENT], Status.UNKNOWN, colour=colour) + first[_INDENT:], *rest]
+        status = findings[0].status
+        first, *rest = filled(f"{reason}: {', '.join(checks)}", label=badge(status), indent=_INDENT)
+        lines += [paint(first[:_INDENT], status, colour=colour) + first[_INDENT:], *rest]
     return lines
 
 

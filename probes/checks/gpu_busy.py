@@ -1,6 +1,6 @@
 """Does somebody else use the GPUs?
 
-Processes of other containers are often invisible, so memory in use counts as well. Programs that draw the desktop do not.
+Processes of other containers are often invisible, so memory in use counts as well.
 Source: facebookresearch/gcm and AMD-AGI/Primus (memory in use before a job starts).
 """
 
@@ -12,13 +12,15 @@ from probes.facts import Gpu, GpuProcess
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import Judged, gpus_of, judge_each
 from probes.record import Unknown, known
-from probes.thresholds import Thresholds
+from probes.thresholds import Number
 from probes.units import gib
 
 JUDGE = Judge(
     check_id="gpu-busy",
     why="A second program takes memory and time of the GPU: training runs out of memory, or all ranks wait for this one.",
 )
+
+_SHOWN = 4
 
 REMEDY = Remedy(
     text="If the processes are not yours, ask their owner; if nobody owns the memory, reset the GPU.",
@@ -28,22 +30,21 @@ REMEDY = Remedy(
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
-    limits = evidence.thresholds
+    limit = evidence.thresholds.gpu_memory_in_use_bytes
     yield from judge_each(
-        JUDGE, gpus, lambda gpu: _judge(gpu, limits), what="the processes on the GPU", good="no other program uses the GPUs"
+        JUDGE, gpus, lambda gpu: _judge(gpu, limit), what="the processes on the GPU", good="no other program uses the GPUs"
     )
 
 
-def _judge(gpu: Gpu, limits: Thresholds) -> Judged:
-    subject, used, limit = f"GPU{gpu.index}", gpu.memory_used_bytes, limits.gpu_memory_in_use_bytes
-    foreign = [process for process in gpu.processes if _counts(process, limits)] if known(gpu.processes) else []
-    if foreign:
+def _judge(gpu: Gpu, limit: Number) -> Judged:
+    subject, used = f"GPU{gpu.index}", gpu.memory_used_bytes
+    if known(gpu.processes) and gpu.processes:
+        shown, more = gpu.processes[:_SHOWN], len(gpu.processes) - _SHOWN
         return JUDGE.warned(
             subject,
             "other processes use this GPU",
             expected="none",
-            observed="; ".join(_describe(process) for process in foreign[:4])
-            + (f" and {len(foreign) - 4} more" if foreign[4:] else ""),
+            observed="; ".join(_describe(process) for process in shown) + (f" and {more} more" if more > 0 else ""),
             remedy=REMEDY,
         )
     if known(used) and used > limit.value:
@@ -60,11 +61,8 @@ def _judge(gpu: Gpu, limits: Thresholds) -> Judged:
     return "no processes"
 
 
-def _counts(process: GpuProcess, limits: Thresholds) -> bool:
-    return isinstance(process.name, Unknown) or process.name.rpartition("/")[2] not in limits.display_processes.value
-
-
 def _describe(process: GpuProcess) -> str:
-    name = process.name if known(process.name) else "process"
+    """The program without folder and arguments; some drivers give the whole command line."""
+    name = process.name.split(" -")[0].rpartition("/")[2][:40] if known(process.name) else "process"
     memory = f", {gib(process.memory_bytes)}" if known(process.memory_bytes) else ""
     return f"{name} (pid {process.pid}{memory})"

@@ -72,14 +72,11 @@ def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
 
 
 def _judge(gpu: Gpu, driver: str | Unknown | None) -> Judged:
-    if isinstance(gpu.name, Unknown) and gpu.name.reason in BROKEN:
-        return JUDGE.failed(
-            f"GPU{gpu.index}",
-            "the GPU does not answer",
-            expected="an answer",
-            observed=str(gpu.name),
-            remedy=REBOOT,
-        )
+    for value in (gpu.name, gpu.memory_bytes, gpu.memory_used_bytes):
+        if isinstance(value, Unknown) and value.reason in BROKEN:
+            return JUDGE.failed(
+                f"GPU{gpu.index}", "the GPU does not answer", expected="an answer", observed=str(value), remedy=REBOOT
+            )
     versions = {version for version in (driver, gpu.driver_version) if isinstance(version, str)}
     if len(versions) > 1:
         return JUDGE.failed(

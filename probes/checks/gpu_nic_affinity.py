@@ -1,7 +1,7 @@
 """Has every GPU a NIC close by?
 
 GPUDirect RDMA runs at full rate below one PCIe switch or host bridge; across sockets it runs at half or NCCL turns it off. On
-Grace machines every distance reads SYS because NVLink-C2C hides the PCIe tree, and that is no fault. Source:
+Grace machines every distance reads NODE or SYS because NVLink-C2C hides the PCIe tree, and that is no fault. Source:
 linux-rdma/perftest#241; NCCL user guide, NCCL_NET_GDR_LEVEL.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.facts import Gpu, Link, MachineFacts, Nic
+from probes.facts import Gpu, Link, Nic
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, Judged, gpus_of, judge_each, nics_of
 from probes.rails import training_rails
-from probes.record import Reason, Unknown, value_or
+from probes.record import Reason, Unknown
 
 JUDGE = Judge(
     check_id="gpu-nic-affinity",
@@ -37,10 +37,13 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         return
     links = facts.links
     nearest = {gpu.index: _nearest(gpu, rails, links) for gpu in gpus}
-    if all(kind == "SYS" for kind in nearest.values()):
-        yield _all_far(facts)
-        return
     good = evidence.thresholds.close_link_kinds
+    if facts.cpu.architecture == "aarch64" and not any(kind in good.value for kind in nearest.values()):
+        yield JUDGE.skipped(HOST, "on this architecture NVLink-C2C hides the PCIe distances")
+        return
+    if all(kind == "SYS" for kind in nearest.values()):
+        yield _all_far()
+        return
 
     def judge(gpu: Gpu) -> Judged:
         kind = nearest[gpu.index]
@@ -76,9 +79,7 @@ def _nearest(gpu: Gpu, rails: tuple[Nic, ...], links: tuple[Link, ...]) -> str |
     return next((kind for kind in kinds if isinstance(kind, Unknown)), NO_PATH)
 
 
-def _all_far(facts: MachineFacts) -> Finding:
-    if value_or(facts.cpu.architecture, "") == "aarch64":
-        return JUDGE.skipped(HOST, "on this architecture NVLink-C2C hides the PCIe distances")
+def _all_far() -> Finding:
     return JUDGE.warned(
         HOST,
         "every training port is on another socket than every GPU, or the PCIe topology is hidden",

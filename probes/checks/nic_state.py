@@ -12,7 +12,7 @@ from probes.facts import Nic
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import Judged, judge_each, nics_of, subject_name
 from probes.rails import Rails, training_rails
-from probes.record import Unknown, value_or
+from probes.record import Unknown, known, value_or
 
 JUDGE = Judge(
     check_id="nic-state",
@@ -38,7 +38,7 @@ LOOK = Remedy(text="Check cable, transceiver and switch port.", command="ibstat"
 def check(evidence: Evidence) -> Iterator[Finding]:
     nics = yield from nics_of(JUDGE, evidence)
     rails = training_rails(evidence.facts)
-    with_gpus = bool(value_or(evidence.facts.gpus, ()))
+    with_gpus = known(evidence.facts.gpus) and len(evidence.facts.gpus) > 0
     yield from judge_each(
         JUDGE, nics, lambda nic: _judge(nic, rails, with_gpus=with_gpus), what="the state of the port", good="RDMA ports are up"
     )

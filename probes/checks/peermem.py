@@ -12,7 +12,7 @@ from probes.facts import MachineFacts, Nic
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, gpus_of, nics_of
 from probes.rails import training_rails
-from probes.record import Unknown, known, value_or
+from probes.record import Unknown, known
 from probes.thresholds import Version
 from probes.versions import at_least
 
@@ -38,7 +38,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         yield JUDGE.skipped(HOST, "no RDMA port is up, see nic-state")
     elif all(_is_efa(nic) for nic in rails):
         yield JUDGE.skipped(HOST, "EFA brings its own way to GPU memory")
-    elif all("geforce" in value_or(gpu.name, "").lower() for gpu in gpus):
+    elif all(known(gpu.name) and "geforce" in gpu.name.lower() for gpu in gpus):
         yield JUDGE.skipped(HOST, "GeForce GPUs have no GPUDirect RDMA")
     elif facts.software.peermem_loaded is True:
         yield JUDGE.passed(HOST, "NICs reach GPU memory directly", observed="nvidia_peermem is loaded", evidence=refs)
@@ -73,4 +73,4 @@ def _by_dma_buf(facts: MachineFacts, since: Version) -> Finding:
 
 
 def _is_efa(nic: Nic) -> bool:
-    return "efa" in value_or(nic.device_type, "").lower() or nic.name.startswith("rdmap")
+    return nic.name.startswith("rdmap") or (known(nic.device_type) and "efa" in nic.device_type.lower())

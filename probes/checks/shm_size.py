@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST
-from probes.record import Unknown, known, value_or
+from probes.record import Unknown, known
 from probes.units import gib
 
 JUDGE = Judge(check_id="shm-size", why="When /dev/shm is full, data loader workers die with a bus error and NCCL fails to start.")
@@ -19,7 +19,7 @@ JUDGE = Judge(check_id="shm-size", why="When /dev/shm is full, data loader worke
 def check(evidence: Evidence) -> Iterator[Finding]:
     limits, size = evidence.facts.limits, evidence.facts.limits.shm_bytes
     minimum, recommended = evidence.thresholds.shm_minimum_bytes, evidence.thresholds.shm_recommended_bytes
-    with_gpus = bool(value_or(evidence.facts.gpus, ()))
+    with_gpus = known(evidence.facts.gpus) and len(evidence.facts.gpus) > 0
     wanted = recommended if with_gpus else minimum
     if isinstance(size, Unknown):
         yield JUDGE.undetermined(HOST, size, what="the size of /dev/shm", evidence=limits.evidence)

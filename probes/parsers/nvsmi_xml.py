@@ -14,6 +14,7 @@ from probes.record import NOT_RECORDED, EvidenceRef, Reason, Record, Unknown
 T = TypeVar("T")
 
 _ROOT = "<nvidia_smi_log"
+_END = "</nvidia_smi_log>"
 _COMPUTE_MODES = {
     "Default": "default",
     "Exclusive_Process": "exclusive process",
@@ -61,28 +62,23 @@ def parse_smi_xml(text: str, evidence: tuple[EvidenceRef, ...] = ()) -> SmiLog |
 
 
 def _read(text: str) -> tuple[Element | None, list[Element], str]:
-    """The root, the complete GPU elements and what is wrong with the rest."""
+    """The root, the complete GPU elements and, where the rest is damaged or missing, a word on it."""
+    end = text.find(_END)
     parser: XMLPullParser[Any] = XMLPullParser(events=("start", "end"))
     root: Element | None = None
     gpus: list[Element] = []
-    problem = ""
     try:
-        parser.feed(text)
-        parser.close()
-    except ParseError as error:
-        problem = f"damaged or cut XML ({error})"
-    try:
+        parser.feed(text if end < 0 else text[: end + len(_END)])
         for event in parser.read_events():
             kind, element = event[0], event[-1]
             if isinstance(element, Element):
                 root = element if root is None else root
                 if kind == "end" and element.tag == "gpu":
                     gpus.append(element)
-                if kind == "end" and element is root:
-                    problem = ""  # what follows the end of the log is not ours: another command's output
+        parser.close()
     except ParseError as error:
-        problem = f"damaged or cut XML ({error})"
-    return root, gpus, problem
+        return root, gpus, f"damaged or cut XML ({error})"
+    return root, gpus, ""
 
 
 def _gpu(index: int, gpu: Element, driver: str | Unknown, evidence: tuple[EvidenceRef, ...]) -> Gpu:
@@ -234,9 +230,10 @@ def _processes(gpu: Element) -> tuple[GpuProcess, ...] | Unknown:
 
 
 def _process_list(elements: Iterable[Element]) -> Iterable[GpuProcess]:
+    """Those that compute, as NVML lists them; type G draws only."""
     for element in elements:
         pid = whole(element.findtext("pid"), "pid")
-        if not isinstance(pid, Unknown):
+        if not isinstance(pid, Unknown) and element.findtext("type") != "G":
             yield GpuProcess(
                 pid=pid,
                 name=printed(element.findtext("process_name"), "process_name"),

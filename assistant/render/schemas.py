@@ -1,0 +1,58 @@
+"""The JSON Schemas of what the commands print with `--format json`, generated from the records themselves.
+
+They are published in `assistant/docs/schemas/`; `python -m assistant.render.schemas` writes them anew.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from probes.errors import UsageError
+from probes.record import to_json
+
+RECORDS: dict[str, tuple[str, str]] = {
+    "probe": ("probes.facts", "MachineFacts"),
+    "check": ("probes.verdict", "Verdict"),
+    "bench": ("probes.measurements", "MeasurementSet"),
+    "plan": ("recipes.plan", "Plan"),
+}
+"""Command to the module and name of the record that it prints."""
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
+
+
+def schema_for(command: str) -> bytes:
+    """The schema of a command's JSON, as the bytes of its published file. Raises UsageError for an unknown command."""
+    if command not in RECORDS:
+        raise UsageError(f"no schema for {command!r}", f"there is one for {', '.join(RECORDS)}")
+    module, name = RECORDS[command]
+    record = getattr(importlib.import_module(module), name)
+    schema = msgspec.json.schema(record)
+    for definition in schema["$defs"].values():
+        _tighten(definition)
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"rigtune {command} --format json"}
+    return to_json(head | schema)
+
+
+def _tighten(definition: dict[str, Any]) -> None:
+    """Output holds every field, defaults too; only the detail of an Unknown is left out when empty."""
+    if "properties" in definition and definition["title"] != "Unknown":
+        definition["required"] = list(definition["properties"])
+    if "description" in definition:
+        definition["description"] = inspect.cleandoc(definition["description"])
+
+
+def publish(folder: Path = FOLDER) -> None:
+    """Write all schemas into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for command in RECORDS:
+        (folder / f"{command}.json").write_bytes(schema_for(command))
+
+
+if __name__ == "__main__":
+    publish()

@@ -1,0 +1,83 @@
+"""Every check on machines that differ from a healthy one in one thing."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from probes.facts import GpuProcess, MachineFacts
+from probes.findings import Finding, Status
+from probes.registry import CHECKS
+from probes.versions import at_least
+from tests.support.check_cases import CASES, Case
+from tests.support.machines import cpu_box, evidence_of, h100_node, with_gpus
+
+MODULES = {row.id: row.load() for row in CHECKS}
+
+
+def run(check_id: str, facts: MachineFacts) -> list[Finding]:
+    return list(MODULES[check_id].check(evidence_of(facts)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.check_id}: {case.name}")
+def test_check_says(case: Case) -> None:
+    findings = run(case.check_id, case.facts)
+    assert tuple(f"{finding.status.value} {finding.subject}" for finding in findings) == case.said
+    for finding in findings:
+        assert finding.check_id == case.check_id
+        assert finding.summary
+        assert finding.why
+        if finding.status in (Status.WARN, Status.FAIL):
+            assert finding.expected
+            assert finding.observed
+            assert finding.remedy is not None
+            assert finding.remedy.text
+        if finding.status is Status.UNKNOWN:
+            assert "unknown" in finding.observed
+
+
+@pytest.mark.parametrize("check_id", MODULES)
+def test_every_check_has_cases_of_every_kind(check_id: str) -> None:
+    said = {status.split()[0] for case in CASES if case.check_id == check_id for status in case.said}
+    assert {"PASS", "UNKNOWN"} <= said
+    assert said & {"WARN", "FAIL"}
+
+
+@pytest.mark.parametrize("facts", [h100_node(), cpu_box()], ids=["8 x H100", "no GPU"])
+def test_healthy_machine_has_no_problem(facts: MachineFacts) -> None:
+    findings = [finding for check_id in MODULES for finding in run(check_id, facts)]
+    assert {finding.status for finding in findings} <= {Status.PASS, Status.SKIP}
+
+
+def test_command_for_a_strange_mount_is_one_shell_word() -> None:
+    facts = cpu_box()
+    assert isinstance(facts.storage, tuple)
+    evil = msgspec.structs.replace(facts.storage[0], mount="/a b'; rm -rf $HOME", free_bytes=0)
+    (finding,) = run("disk-space", msgspec.structs.replace(facts, storage=(evil,)))
+    assert finding.remedy is not None
+    assert finding.remedy.command.endswith("""'/a b'"'"'; rm -rf $HOME'""")
+
+
+def test_many_processes_are_counted_not_listed() -> None:
+    facts = with_gpus(h100_node(), 0, processes=tuple(GpuProcess(pid=pid, name="python") for pid in range(300)))
+    finding = run("gpu-busy", facts)[0]
+    assert "and 296 more" in finding.observed
+
+
+def test_throttled_gpu_is_told_the_cause_not_the_general_bit() -> None:
+    facts = with_gpus(h100_node(), 0, throttle_reasons=("hw_thermal_slowdown", "hw_slowdown"))
+    assert "hot" in run("gpu-throttle", facts)[0].summary
+
+
+@pytest.mark.parametrize(
+    ("version", "minimum", "expected"),
+    [
+        ("2.28", "2.28", True),
+        ("2.28.3", "2.28", True),
+        ("2.27.9", "2.28", False),
+        ("13", "13.0", True),
+        ("5.4.0-150-generic", "5.12", False),
+    ],
+)
+def test_versions_compare_by_number(version: str, minimum: str, expected: bool) -> None:
+    assert at_least(version, minimum) is expected
