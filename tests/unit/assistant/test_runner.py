@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -102,23 +101,22 @@ def test_killed_without_warning_nothing_burns_on(tmp_path, victim):
     """SIGKILL cannot be caught: the guard notices through its lifeline, and the program is tied to the guard."""
     program = (
         "import sys, pathlib; from assistant.runner import Job; here = pathlib.Path(sys.argv[1]);"
-        "job = Job(('sh', '-c', sys.argv[2] + 'wait'), directory=here, environment={}, log=here / 'log'); job.wait(1e6)"
+        "job = Job(('sh', '-c', sys.argv[2] + 'wait'), directory=here, environment={}, log=here / 'log')\n"
+        "while not (here / 'up').exists(): job.wait(0.02)\n"
+        "print('up', flush=True); job.wait(1e6)"
     )
     root = Path(__file__).parents[3]
     script = FORK_TREE if victim == "rigtune" else "echo $$ >>pids; touch up; exec sleep 987654; "
-    parent = subprocess.Popen((sys.executable, "-c", program, str(tmp_path), script), cwd=root)
-    try:
+    argv = (sys.executable, "-c", program, str(tmp_path), script)
+    with subprocess.Popen(argv, cwd=root, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "up\n"
         watched = psutil.Process(parent.pid)
-        while not (tmp_path / "up").exists():
-            assert parent.poll() is None
-            os.sched_yield()
         processes = [psutil.Process(int(pid)) for pid in set((tmp_path / "pids").read_text().split())]
         target = watched if victim == "rigtune" else watched.children()[0]
         target.kill()
-        assert_gone(processes)
-    finally:
         parent.kill()
-        parent.wait()
+        assert_gone(processes)
 
 
 def test_the_log_tail_starts_at_a_line(tmp_path):

@@ -1,0 +1,111 @@
+"""An interpreter with torch, for tests that train for real. The application and these tests never import torch themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant.interpreter import vet, worker_environment
+from assistant.runner import worker_variables
+from probes.errors import InterpreterError
+from recipes.agent import agent_argv
+
+Train = Callable[..., subprocess.CompletedProcess[str]]
+DEADLINE_S = 180
+
+TINY = {
+    "id": "tiny",
+    "layers": 2,
+    "hidden": 64,
+    "heads": 4,
+    "kv_heads": 2,
+    "head_dim": 16,
+    "ffn_hidden": 96,
+    "vocab": 256,
+    "gated_mlp": True,
+    "tied_embeddings": False,
+    "learned_positions": 0,
+    "norm": "rmsnorm",
+    "bias": False,
+    "qkv_bias": False,
+    "sequence_length": 32,
+}
+
+
+@pytest.fixture(scope="session")
+def torch_python() -> str:
+    """RIGTUNE_TEST_PYTHON, or the first interpreter with torch of the environment, this one and the PATH."""
+    environments = [os.environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    candidates = [os.environ.get("RIGTUNE_TEST_PYTHON"), *(f"{path}/bin/python" for path in environments if path)]
+    for candidate in (*candidates, sys.executable, shutil.which("python3")):
+        if candidate:
+            try:
+                return vet(candidate).path
+            except InterpreterError:
+                continue
+    pytest.skip("needs an interpreter with torch: set RIGTUNE_TEST_PYTHON to one")
+
+
+@pytest.fixture(scope="session")
+def environment() -> dict[str, str]:
+    return {**os.environ, **worker_environment(), **worker_variables(threads=1)}
+
+
+@pytest.fixture(scope="session")
+def in_torch(torch_python: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+    """Run code there; what it assigns to `answer` comes back through JSON."""
+
+    def run(code: str) -> Any:
+        program = f"import json\n{code}\nprint(json.dumps(answer))"
+        finished = subprocess.run(
+            (torch_python, "-c", program),
+            env=environment,
+            cwd=tmp_path_factory.mktemp("in_torch"),
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=True,
+        )
+        return json.loads(finished.stdout.splitlines()[-1])
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def train(torch_python: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Train:
+    """Train the tiny model: `train(ranks=2, strategy="fsdp", micro_batch=2)`. The report's lines are in `.report`."""
+
+    def run(ranks: int = 1, model: dict[str, Any] | None = None, steps: int = 6, **more: Any) -> subprocess.CompletedProcess[str]:
+        folder: Path = tmp_path_factory.mktemp("train")
+        parallelism = {"strategy": "ddp", "nodes": 1, "micro_batch": 4, "grad_accum": 1, "global_batch": 8, "precision": "fp32"}
+        config = {
+            "model": model or TINY,
+            "parallelism": {**parallelism, **more},
+            "convergence": {"learning_rate": 3e-3, "warmup_steps": 2, "steps": steps},
+            "resources": {"device": "cpu", "backend": "gloo", "time_limit": "ignored"},
+        }
+        (folder / "workload.json").write_text(json.dumps(config))
+        program = ("-m", "rigtune_worker.train", "--config", "workload.json", "--report", "report.jsonl")
+        finished = subprocess.run(
+            agent_argv(torch_python, ranks, program),
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        report = folder / "report.jsonl"
+        lines = report.read_text().splitlines() if report.exists() else []
+        finished.report = [json.loads(line) for line in lines]  # type: ignore[attr-defined]
+        return finished
+
+    return run
