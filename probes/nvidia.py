@@ -18,6 +18,8 @@ SMI_NVLINK = ("nvidia-smi", "nvlink", "-s")
 SMI_TIMEOUT_S = 30.0
 """Without persistence mode nvidia-smi first wakes every GPU, which takes seconds each."""
 
+_MAX_DEVICES = 256
+"""More than PCIe puts into any machine: a damaged recording."""
 _MAX_NVLINKS = 36
 """NVML_NVLINK_MAX_LINKS of nvml.h 13."""
 _SPEED_FIELD = 90
@@ -33,7 +35,9 @@ def device_count(source: Source) -> int | Unknown:
     count = source.nvml("nvmlDeviceGetCount")
     if isinstance(count, Unknown):
         return count
-    return count if isinstance(count, int) else Unknown(Reason.UNPARSABLE, f"nvmlDeviceGetCount: {count!r}")
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= _MAX_DEVICES:
+        return Unknown(Reason.UNPARSABLE, f"nvmlDeviceGetCount: {str(count)[:60]!r}")
+    return count
 
 
 def bus_id(source: Source, index: int) -> str | Unknown:

@@ -167,7 +167,7 @@ def _whole(value: NvmlValue | Unknown) -> int | Unknown:
         return value
     if value is None:
         return Unknown(Reason.NOT_SUPPORTED, "NVML does not say")
-    return value if isinstance(value, int) else _odd("number", value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else _odd("number", value)
 
 
 def _flag(value: NvmlValue | Unknown) -> bool | Unknown:

@@ -114,7 +114,7 @@ def _driver_version(source: Source, module: DriverModule | Unknown, evidence: li
 
 def _cuda_driver_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown:
     number = source.nvml("nvmlSystemGetCudaDriverVersion")
-    if isinstance(number, int):
+    if isinstance(number, int) and not isinstance(number, bool):
         return _cited(cuda_version(number), nvml_ref("nvmlSystemGetCudaDriverVersion"), evidence)
     _, by_smi = _smi_versions(source)
     if not isinstance(by_smi, Unknown):

@@ -1,0 +1,282 @@
+"""CPU, NUMA, memory, limits, storage, container, cloud, scheduler and software."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from probes.collect import cloud, container, cpu, hostname, limits, memory, numa, scheduler, software, storage
+from probes.collecting import CollectOptions
+from probes.facts import Cloud, Container, Cpu, Limits, Memory, Scheduler, Software
+from probes.record import Reason, Unknown
+from probes.sources.base import CommandResult
+from tests.support.fake_source import FakeSource
+
+CPUINFO = "".join(
+    f"processor\t: {i}\nmodel name\t: Xeon\nphysical id\t: 0\ncore id\t: {i}\nflags\t: lm avx2 hypervisor\n\n" for i in range(8)
+)
+V2 = {
+    "/proc/self/cgroup": "0::/job/task\n",
+    "/proc/self/mountinfo": "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+    "/sys/fs/cgroup/job/task/memory.max": "max\n",
+    "/sys/fs/cgroup/job/task/cpu.max": "max 100000\n",
+    "/sys/fs/cgroup/job/memory.max": "4294967296\n",
+    "/sys/fs/cgroup/job/cpu.max": "250000 100000\n",
+}
+V1 = {
+    "/proc/self/cgroup": "4:memory:/docker/abc\n1:cpu,cpuacct:/docker/abc\n0::/\n",
+    "/proc/self/mountinfo": (
+        "31 30 0:27 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
+        "32 30 0:28 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n"
+    ),
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes": "8589934592\n",
+    "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "400000\n",
+    "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+}
+STATUS = {"/proc/self/status": "Name:\tx\nCpus_allowed_list:\t0-5\n", "/proc/cpuinfo": CPUINFO}
+MEMINFO = {"/proc/meminfo": "MemTotal: 100 kB\nMemAvailable: 60 kB\nSwapTotal: 0 kB\n"}
+
+
+def collected(module: Any, name: str, source: FakeSource) -> Any:
+    return module.collect(source, CollectOptions())[name]
+
+
+@pytest.mark.parametrize(
+    ("groups", "allowed", "limit"),
+    [
+        (V2, 2, 4 * 1024**3),
+        (V1, 4, 8 * 1024**3),
+        ({}, 6, None),
+        (V2 | {"/sys/fs/cgroup/job/memory.max": "max", "/sys/fs/cgroup/job/cpu.max": "max 100000"}, 6, None),
+        (V2 | {"/sys/fs/cgroup/job/cpu.max": "50000 100000"}, 1, 4 * 1024**3),
+        (V1 | {"/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712"}, 4, None),
+        (V1 | {"/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1"}, 6, 8 * 1024**3),
+    ],
+    ids=["version 2 of a parent", "version 1 in docker", "no groups", "version 2 open", "half a CPU", "memory open", "CPU open"],
+)
+def test_limits_of_control_groups(groups: dict[str, str], allowed: int, limit: int | None) -> None:
+    source = FakeSource(files=STATUS | MEMINFO | groups)
+    assert collected(cpu, "cpu", source).allowed_cpus == allowed
+    assert collected(memory, "memory", source).limit_bytes == limit
+
+
+def test_a_limit_that_may_not_be_read_is_unknown() -> None:
+    denied = Unknown(Reason.PERMISSION, "no")
+    source = FakeSource(files={**STATUS, **MEMINFO, **V2, "/sys/fs/cgroup/job/memory.max": denied})
+    found: Memory = collected(memory, "memory", source)
+    assert found.limit_bytes == denied
+    assert (found.total_bytes, found.available_bytes, found.swap_total_bytes) == (102400, 61440, 0)
+
+
+def test_the_file_that_limits_is_cited() -> None:
+    source = FakeSource(files=STATUS | MEMINFO | V2)
+    assert "/sys/fs/cgroup/job/cpu.max" in [ref.key for ref in collected(cpu, "cpu", source).evidence]
+    assert "/sys/fs/cgroup/job/memory.max" in [ref.key for ref in collected(memory, "memory", source).evidence]
+
+
+def test_cpu() -> None:
+    governors = {f"/sys/devices/system/cpu/cpufreq/policy{i}/scaling_governor": "performance\n" for i in range(2)}
+    found: Cpu = collected(cpu, "cpu", FakeSource(files=STATUS | governors))
+    assert (found.model, found.sockets, found.physical_cores, found.logical_cpus) == ("Xeon", 1, 8, 8)
+    assert (found.architecture, found.governor, found.flags) == ("x86_64", "performance", ("avx2",))
+    mixed = governors | {"/sys/devices/system/cpu/cpufreq/policy1/scaling_governor": "powersave\n"}
+    assert collected(cpu, "cpu", FakeSource(files=STATUS | mixed)).governor == "performance, powersave"
+
+
+def test_cpu_of_an_arm_machine() -> None:
+    block = "processor\t: {}\nFeatures\t: asimd\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd4f\n\n"
+    files = {"/proc/cpuinfo": "".join(block.format(i) for i in range(4)), "/sys/devices/system/cpu/online": "0-3\n"}
+    for i in range(4):
+        files[f"/sys/devices/system/cpu/cpu{i}/topology/physical_package_id"] = f"{i // 2}\n"
+        files[f"/sys/devices/system/cpu/cpu{i}/topology/core_id"] = f"{i % 2}\n"
+    found: Cpu = collected(cpu, "cpu", FakeSource(files=files))
+    assert (found.sockets, found.physical_cores, found.architecture) == (2, 4, "aarch64")
+
+
+def test_numa_nodes_need_neither_be_contiguous_nor_have_cpus() -> None:
+    files = {"/sys/devices/system/node/online": "0,8\n"}
+    files |= {f"/sys/devices/system/node/node{i}/meminfo": f"Node {i} MemTotal: 10 kB\n" for i in (0, 8)}
+    files |= {"/sys/devices/system/node/node0/cpulist": "0-71\n", "/sys/devices/system/node/node8/cpulist": "\n"}
+    nodes = collected(numa, "numa_nodes", FakeSource(files=files))
+    assert [(node.index, node.cpus, node.memory_bytes) for node in nodes] == [(0, "0-71", 10240), (8, "", 10240)]
+
+
+SHM = "/dev/shm"  # noqa: S108 - a mount point, not a file
+TMP = "/tmp"  # noqa: S108 - likewise
+DF = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/vda 100 60 40 60% /\ntmpfs 64 1 63 2% /dev/shm\n"
+LIMITS = (
+    "Max locked memory         unlimited            unlimited            bytes\n"
+    "Max open files            1024                 4096                 files\n"
+)
+
+
+def test_limits() -> None:
+    found: Limits = collected(limits, "limits", FakeSource(files={"/proc/self/limits": LIMITS}, commands={"df -Pk": DF}))
+    assert (found.memlock_bytes, found.nofile) == ("unlimited", 1024)
+    assert (found.shm_bytes, found.shm_free_bytes) == (64 * 1024, 63 * 1024)
+    assert isinstance(found.stack_bytes, Unknown)
+
+
+def test_no_shared_memory_is_mounted() -> None:
+    source = FakeSource(commands={"df -Pk": DF.replace(SHM, "/mnt")})
+    assert isinstance(collected(limits, "limits", source).shm_bytes, Unknown)
+
+
+MOUNTS = (
+    "/dev/vda / ext4 rw 0 0\nproc /proc proc rw 0 0\ntmpfs /run tmpfs rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n"
+    "/dev/vda /etc/hosts ext4 rw 0 0\n/dev/vda /bind ext4 rw 0 0\nserver:/x /data nfs4 rw 0 0\noverlay /usr/x overlay rw 0 0\n"
+)
+
+
+def test_storage_is_where_a_job_can_keep_data() -> None:
+    found = collected(storage, "storage", FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": DF}))
+    assert [filesystem.mount for filesystem in found] == ["/", TMP, "/bind", "/data"]
+    assert [filesystem.kind for filesystem in found] == ["ext4", "tmpfs", "ext4", "nfs4"]
+    assert found[0].free_bytes == found[2].free_bytes == 40 * 1024
+    assert isinstance(found[3].free_bytes, Unknown)
+
+
+def test_a_dead_network_filesystem_does_not_hide_the_local_ones() -> None:
+    late = Unknown(Reason.TIMEOUT, "df took longer than 10 s")
+    source = FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": late, "df -Pkl": DF})
+    found = collected(storage, "storage", source)
+    assert found[0].total_bytes == 100 * 1024
+
+
+def test_df_that_may_not_look_everywhere() -> None:
+    partly = CommandResult(exit_code=1, stdout=DF.encode(), stderr=b"df: /root/x: Permission denied")
+    found = collected(storage, "storage", FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": partly}))
+    assert found[0].total_bytes == 100 * 1024
+
+
+DMI = "/sys/class/dmi/id"
+
+
+@pytest.mark.parametrize(
+    ("files", "env", "runtime"),
+    [
+        ({"/.dockerenv": "", "/proc/self/cgroup": "0::/\n"}, {}, "docker"),
+        ({"/run/.containerenv": ""}, {}, "podman"),
+        ({"/.dockerenv": ""}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubernetes"),
+        ({"/proc/self/cgroup": "0::/kubepods.slice/x\n"}, {}, "kubernetes"),
+        ({"/proc/self/cgroup": "1:name=systemd:/lxc/c1\n"}, {}, "lxc"),
+        ({"/run/systemd/container": "lxc\n"}, {}, "lxc"),
+        ({"/proc/sys/kernel/osrelease": "5.15.153.1-microsoft-standard-WSL2\n"}, {}, "wsl"),
+        ({"/proc/self/mountinfo": "1 0 0:5 /pyxis_77 / rw - overlay /run/enroot/x rw\n"}, {}, "enroot"),
+        ({"/proc/self/cgroup": "0::/user.slice\n"}, {}, None),
+    ],
+)
+def test_container_runtime(files: dict[str, str], env: dict[str, str], runtime: str | None) -> None:
+    found: Container = collected(container, "container", FakeSource(files=files, env=env))
+    assert found.runtime == runtime
+
+
+@pytest.mark.parametrize(
+    ("files", "virtualization"),
+    [
+        ({"/proc/cpuinfo": CPUINFO.replace("hypervisor", "")}, None),
+        ({"/proc/cpuinfo": CPUINFO, f"{DMI}/sys_vendor": "QEMU\n"}, "kvm"),
+        ({"/proc/cpuinfo": CPUINFO, f"{DMI}/sys_vendor": "VMware, Inc.\n"}, "vmware"),
+        ({"/proc/cpuinfo": CPUINFO, f"{DMI}/product_name": "Virtual Machine\n"}, "hyper-v"),
+        ({"/proc/cpuinfo": CPUINFO, "/sys/hypervisor/type": "xen\n"}, "xen"),
+        ({"/proc/cpuinfo": "processor\t: 0\n", f"{DMI}/sys_vendor": "NVIDIA\n"}, None),
+    ],
+)
+def test_virtualization(files: dict[str, str], virtualization: str | None) -> None:
+    assert collected(container, "container", FakeSource(files=files)).virtualization == virtualization
+
+
+def test_a_virtual_machine_that_does_not_name_its_hypervisor() -> None:
+    found: Container = collected(container, "container", FakeSource(files={"/proc/cpuinfo": CPUINFO}))
+    assert isinstance(found.virtualization, Unknown)
+    assert found.virtualization.reason is Reason.NOT_SUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("files", "provider", "machine_type"),
+    [
+        ({"sys_vendor": "Amazon EC2", "product_name": "p5.48xlarge"}, "aws", "p5.48xlarge"),
+        ({"sys_vendor": "Google", "product_name": "Google Compute Engine"}, "gcp", Unknown),
+        ({"sys_vendor": "Microsoft Corporation", "chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77"}, "azure", Unknown),
+        ({"sys_vendor": "QEMU", "chassis_asset_tag": "OracleCloud.com"}, "oci", Unknown),
+        ({"sys_vendor": "Dell Inc.", "product_name": "PowerEdge XE9680"}, None, None),
+    ],
+)
+def test_cloud(files: dict[str, str], provider: str | None, machine_type: object) -> None:
+    found: Cloud = collected(cloud, "cloud", FakeSource(files={f"{DMI}/{name}": text for name, text in files.items()}))
+    assert found.provider == provider
+    assert isinstance(found.machine_type, Unknown) if machine_type is Unknown else found.machine_type == machine_type
+
+
+def test_a_machine_without_dmi_table_is_not_said_to_be_outside_a_cloud() -> None:
+    assert isinstance(collected(cloud, "cloud", FakeSource()).provider, Unknown)
+
+
+def test_scheduler() -> None:
+    job: Scheduler = collected(scheduler, "scheduler", FakeSource(env={"SLURM_JOB_ID": "42", "SLURM_NNODES": "4"}))
+    assert (job.kind, job.job_id, job.node_count) == ("slurm", "42", 4)
+    none: Scheduler = collected(scheduler, "scheduler", FakeSource())
+    assert (none.kind, none.job_id, none.node_count) == (None, None, None)
+    unknown: Scheduler = collected(scheduler, "scheduler", FakeSource(missing=Reason.NOT_RECORDED))
+    assert isinstance(unknown.kind, Unknown)
+
+
+def test_hostname() -> None:
+    assert collected(hostname, "hostname", FakeSource(files={"/proc/sys/kernel/hostname": "node17\n"})) == "node17"
+
+
+DRIVER = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\n"
+
+
+def test_software() -> None:
+    source = FakeSource(
+        files={
+            "/etc/os-release": 'PRETTY_NAME="Ubuntu 22.04.4 LTS"\n',
+            "/proc/sys/kernel/osrelease": "5.15.0\n",
+            "/proc/driver/nvidia/version": DRIVER,
+            "/usr/local/cuda/version.json": '{"cuda": {"version": "12.8.0"}}',
+            "/sys/module/nvidia_peermem/refcnt": "0",
+            "/lib/systemd/system/nvidia-fabricmanager.service": "[Unit]",
+        },
+        links={"/usr/lib/x86_64-linux-gnu/libnccl.so.2": "/usr/lib/x86_64-linux-gnu/libnccl.so.2.26.2"},
+        commands={
+            "mpirun --version": "mpirun (Open MPI) 4.1.7\n",
+            "slurmd -V": "slurm 24.05.3\n",
+            "systemctl is-active nvidia-fabricmanager": CommandResult(exit_code=3, stdout=b"inactive\n"),
+        },
+        nvml={"nvmlSystemGetCudaDriverVersion": 12080},
+    )
+    found: Software = collected(software, "software", source)
+    assert (found.operating_system, found.kernel) == ("Ubuntu 22.04.4 LTS", "5.15.0")
+    assert (found.driver_version, found.driver_open_module, found.cuda_driver_version) == ("570.86.15", True, "12.8")
+    assert (found.cuda_toolkit_version, found.nccl_version, found.mpi_version) == ("12.8.0", "2.26.2", "Open MPI 4.1.7")
+    assert (found.slurm_version, found.fabric_manager, found.peermem_loaded) == ("24.05.3", "inactive", True)
+    assert len({ref.key for ref in found.evidence}) == 10
+
+
+def test_nothing_installed() -> None:
+    found: Software = collected(software, "software", FakeSource())
+    assert (found.driver_version, found.cuda_toolkit_version, found.nccl_version) == (None, None, None)
+    assert (found.mpi_version, found.slurm_version, found.fabric_manager, found.peermem_loaded) == (None, None, None, False)
+    assert isinstance(found.cuda_driver_version, Unknown)
+
+
+def test_nothing_recorded_is_not_nothing_installed() -> None:
+    found: Software = collected(software, "software", FakeSource(missing=Reason.NOT_RECORDED))
+    leaves = [getattr(found, name) for name in found.__struct_fields__ if name != "evidence"]
+    assert all(isinstance(leaf, Unknown) and leaf.reason is Reason.NOT_RECORDED for leaf in leaves)
+
+
+def test_a_driver_that_does_not_answer_is_not_absent() -> None:
+    broken = Unknown(Reason.ERROR, "Driver/library version mismatch")
+    found: Software = collected(software, "software", FakeSource(nvml=lambda *_: broken))
+    assert found.driver_version == broken
+
+
+def test_slurms_client_is_not_started_without_a_configuration() -> None:
+    source = FakeSource(commands={"sinfo --version": "slurm 23.11.4"})
+    assert collected(software, "software", source).slurm_version is None
+    assert "sinfo --version" not in source.asked
+    configured = FakeSource(commands={"sinfo --version": "slurm 23.11.4"}, files={"/etc/slurm/slurm.conf": ""})
+    assert collected(software, "software", configured).slurm_version == "23.11.4"
