@@ -90,20 +90,25 @@ def judge_each(
 
 
 def fold_names(names: Sequence[str]) -> str:
-    """Names with runs of numbers folded: `GPU0-2, GPU5, mlx5_0`."""
+    """Names in natural order with runs of numbers folded: `GPU0-2, GPU5, mlx5_0`."""
     parts: list[str] = []
-    run: tuple[str, int, int] | None = None
-    for name in names:
-        stem = name.rstrip("0123456789")
-        digits = name[len(stem) :]
-        number = int(digits) if digits.isascii() and digits and str(int(digits)) == digits else None
-        if run is not None and number is not None and (stem, number) == (run[0], run[2] + 1):
-            run = (stem, run[1], number)
-            parts[-1] = f"{stem}{run[1]}-{number}"
+    first = last = ("", -2)
+    for stem, number in sorted(_split(name) for name in names):
+        if number >= 0 and (stem, number) == (last[0], last[1] + 1):
+            parts[-1] = f"{stem}{first[1]}-{number}"
         else:
-            run = (stem, number, number) if number is not None else None
-            parts.append(name)
+            parts.append(f"{stem}{number}" if number >= 0 else stem)
+            first = (stem, number)
+        last = (stem, number)
     return ", ".join(parts)
+
+
+def _split(name: str) -> tuple[str, int]:
+    """`mlx5_10` is (mlx5_, 10); a name without a plain number at its end has -1."""
+    stem = name.rstrip("0123456789")
+    digits = name[len(stem) :]
+    is_plain = digits[:1] != "0" or digits == "0"
+    return (stem, int(digits)) if digits and is_plain and len(digits) < 10 else (name, -1)
 
 
 def _refs(subjects: Iterable[Gpu | Nic | Filesystem]) -> tuple[EvidenceRef, ...]:

@@ -33,7 +33,8 @@ def training_rails(facts: MachineFacts) -> Rails:
 
     Of the ports that are up, the group of one link layer and rate with the most bandwidth is the fabric; where the PCIe
     distances are known, only ports below a GPU's switch compete. A port outside that group belongs to it when it has the same
-    link layer and device type (and, where known, sits below a GPU's switch too). When no port is up, all of them are `down`.
+    link layer and device type (and, where known, sits below a GPU's switch too); the unused second port of a card does not,
+    unless other cards use both. When no port is up, all of them are `down`.
     """
     nics = facts.nics if known(facts.nics) else ()
     up = [nic for nic in nics if is_up(nic)]
@@ -44,6 +45,9 @@ def training_rails(facts: MachineFacts) -> Rails:
     chosen = {(nic.name, nic.port) for nic in fabric}
     rest = [nic for nic in nics if (nic.name, nic.port) not in chosen]
     kin = [nic for nic in rest if _is_kin(nic, fabric[0]) and (not near or nic.name in _names_near_gpus(facts.links))]
+    cards = [_card(nic) for nic in fabric]
+    if len(cards) == len(set(cards)):
+        kin = [nic for nic in kin if is_up(nic) or _card(nic) not in cards]
     return Rails(
         active=tuple(fabric),
         slower=tuple(nic for nic in kin if is_up(nic)),
@@ -59,6 +63,11 @@ def _widest_group(nics: list[Nic]) -> list[Nic]:
         groups.setdefault(key, []).append(nic)
     layer, rate = max(groups, key=lambda key: (key[1] * len(groups[key]), key[0] == "InfiniBand", key[1]))
     return groups[layer, rate]
+
+
+def _card(nic: Nic) -> str:
+    """The PCI slot without the function, which counts the ports of a card; the device where the slot is unknown."""
+    return nic.pci_bus_id.partition(".")[0] if known(nic.pci_bus_id) else nic.name
 
 
 def _is_kin(nic: Nic, rail: Nic) -> bool:

@@ -13,7 +13,7 @@ from assistant.usecases.check import check_machine
 from assistant.usecases.probe import probe_machine
 from probes.findings import Evidence
 from probes.hardware import load_catalogue
-from probes.verdict import exit_code
+from probes.verdict import FailOn, exit_code
 
 
 @click.command()
@@ -29,7 +29,7 @@ def command(
     from_paths: tuple[Path, ...],
     machine: str | None,
     python: str | None,
-    fail_on: str,
+    fail_on: FailOn,
     output_format: str,
     quiet: bool,
     verbose: bool,

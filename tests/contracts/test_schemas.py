@@ -1,0 +1,74 @@
+"""The published JSON Schemas are current, and what the commands print conforms to them and to the names others rely on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from assistant.render.schemas import FOLDER, RECORDS, schema_for
+from assistant.usecases.check import check_machine
+from probes.errors import UsageError
+from probes.facts import MachineFacts
+from probes.record import to_json
+from tests.support.machines import cpu_box, evidence_of, h100_node
+
+MACHINES = {"h100": h100_node(), "cpu": cpu_box(), "unknown": MachineFacts()}
+
+
+def verdict_json(facts: MachineFacts) -> Any:
+    *_, finished = check_machine(evidence_of(facts))
+    return json.loads(to_json(finished.result))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("command", RECORDS)
+def test_published_schema_is_current(command: str) -> None:
+    assert (FOLDER / f"{command}.json").read_bytes() == schema_for(command), "run python -m assistant.render.schemas"
+
+
+def test_nothing_else_is_published() -> None:
+    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(RECORDS)
+
+
+@pytest.mark.parametrize("command", RECORDS)
+def test_schema_is_a_schema(command: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(json.loads(schema_for(command)))
+
+
+def test_unknown_command_has_no_schema() -> None:
+    with pytest.raises(UsageError, match="'probes'"):
+        schema_for("probes")
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_probe_conforms(name: str) -> None:
+    jsonschema.validate(json.loads(to_json(MACHINES[name])), json.loads(schema_for("probe")))
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_check_conforms(name: str) -> None:
+    jsonschema.validate(verdict_json(MACHINES[name]), json.loads(schema_for("check")))
+
+
+def test_a_missing_field_does_not_conform() -> None:
+    incomplete = json.loads(to_json(h100_node()))
+    del incomplete["gpus"][0]["memory_bytes"]
+    with pytest.raises(jsonschema.ValidationError, match="memory_bytes"):
+        jsonschema.validate(incomplete, json.loads(schema_for("probe")))
+
+
+def test_names_that_others_rely_on() -> None:
+    probe = json.loads(to_json(h100_node()))
+    assert (probe["schema_version"], probe["hostname"]) == (1, "node17")
+    assert probe["gpus"][0].items() >= {"index": 0, "name": "NVIDIA H100 80GB HBM3", "driver_version": "550.54.15"}.items()
+    assert probe["gpus"][0].items() >= {"memory_bytes": 81559 * 2**20, "pci_bus_id": "0000:19:00.0"}.items()
+    assert (
+        probe["nics"][0].items() >= {"name": "mlx5_0", "link_layer": "InfiniBand", "state": "ACTIVE", "rate_gbps": 400.0}.items()
+    )
+    assert probe["links"][0].items() >= {"a": "GPU0", "b": "GPU1", "kind": "NVLINK", "nvlink_count": 18}.items()
+    check = verdict_json(h100_node())
+    assert (check["schema_version"], check["verdict"]) == (1, "PASS")
+    wanted = {"check_id", "subject", "status", "summary", "expected", "observed", "why", "remedy", "evidence"}
+    assert all(set(finding) == wanted for finding in check["findings"])
