@@ -1,0 +1,136 @@
+"""The benchmarks page: what a run would cost, what was measured against what is published, and what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from assistant.present.results import Reference, Result, case, reference_of, results, title
+from assistant.present.text import BAD, CAUTION, CODE, DIM, GOOD, STRONG, clean, clean_block, frameless, joined, plain
+from probes.facts import MachineFacts
+from probes.hardware import Catalogue
+from probes.measurements import BenchFailure, MeasurementSet
+from probes.record import Unknown
+from probes.registry import BENCHMARKS, BenchmarkRow
+from probes.units import duration, percent, quantity
+
+GET_TORCH = "python3 -m venv .venv && .venv/bin/pip install torch"
+"""One command that gives a training interpreter where rigtune looks for one (`./.venv`)."""
+
+_LOG_LINES = 12
+_WELL = 0.8
+"""Share of a measured reference below which a result is marked."""
+
+
+def planned(suite: str = "quick") -> tuple[BenchmarkRow, ...]:
+    return tuple(row for row in BENCHMARKS if suite in row.suites)
+
+
+def cost(rows: Sequence[BenchmarkRow]) -> str:
+    """What a run occupies and how long it takes, in one sentence. Shown before it starts."""
+    seconds = sum(row.cost_s for row in rows)
+    occupied = "; ".join(dict.fromkeys(row.occupies for row in rows))
+    return f"about {duration(seconds)}, occupies {occupied}"
+
+
+def intro(facts: MachineFacts | None, measured: MeasurementSet, *, is_live: bool, progress: str) -> Text:
+    """The first lines: what runs, what could run, or why nothing can."""
+    if progress:
+        return Text.assemble(("Measuring  ", STRONG), progress, ("   . stops it", DIM))
+    if not is_live:
+        return Text.assemble(
+            ("Nothing can be measured here.", STRONG),
+            "\nThis is not the live machine. The plan uses published figures; start rigtune on the machine to measure it.",
+        )
+    if facts is not None and not isinstance(facts.training.path, Unknown) and not _has_torch(facts):
+        return _no_interpreter()
+    words = cost(planned())
+    if measured.measurements or measured.failures:
+        with_what = f" with {clean(measured.interpreter)}" if measured.interpreter else ""
+        return Text.assemble(("Measured", STRONG), f"{with_what}.  ", (f"s measures again: {words}.", DIM))
+    return Text.assemble(
+        ("Nothing was measured yet.", STRONG), f"  s starts the quick suite: {words}.\nThe plan then rests on it."
+    )
+
+
+def _has_torch(facts: MachineFacts) -> bool:
+    return facts.training.path is not None and facts.training.torch_version is not None
+
+
+def _no_interpreter() -> Text:
+    return joined(
+        Text("No training interpreter with torch was found, so nothing can be measured.", style=CAUTION),
+        Text("This command gets one where rigtune looks for it; then r probes again:"),
+        Text(f"  {GET_TORCH}", style=CODE),
+        Text("Or start rigtune with --python PATH. Planning works without it, from published figures.", style=DIM),
+    )
+
+
+def table(
+    measured: MeasurementSet,
+    facts: MachineFacts | None,
+    catalogue: Catalogue,
+    *,
+    is_running: bool,
+    current: str,
+    show_all: bool,
+    is_wide: bool,
+) -> Table:
+    """One line per result, one per benchmark without any."""
+    page = frameless("benchmark", "on", "median", *(("spread", "reference", "slowest") if is_wide else ("reference",)))
+    page.columns[1].no_wrap = page.columns[2].no_wrap = True
+    found = results(measured.measurements, show_all=show_all)
+    for row in planned(measured.suite or "quick"):
+        mine = [entry for entry in found if entry.bench_id == row.id]
+        failed = [entry for entry in measured.failures if entry.bench_id == row.id]
+        for entry in mine:
+            page.add_row(*_result(entry, reference_of(entry, facts, catalogue), is_wide=is_wide))
+        for failure in failed:
+            kind = Text(f"failed: {clean(failure.kind.replace('_', ' '))}", style=BAD)
+            page.add_row(Text(f"✗ {row.id}", style=BAD), plain(failure.subject), kind)
+        if not mine and not failed:
+            page.add_row(*_waiting(row, is_running=is_running, current=current))
+    return page
+
+
+def _waiting(row: BenchmarkRow, *, is_running: bool, current: str) -> tuple[Text, ...]:
+    if is_running and row.id.replace("-", " ") in current.lower().replace("-", " "):
+        return Text(f"> {row.id}", style=STRONG), Text(), Text("running", style=STRONG)
+    state = "queued" if is_running else "not run"
+    return Text(f"· {row.id}", style=DIM), Text(), Text(f"{state}, ~{duration(row.cost_s)}", style=DIM)
+
+
+def _result(entry: Result, reference: Reference | None, *, is_wide: bool) -> tuple[Text | str, ...]:
+    what = Text.assemble(("✓ ", GOOD), title(entry), ("  " if is_wide else "\n  "), (case(entry.parameters), DIM))
+    cells = (what, Text(entry.subject), Text(quantity(entry.median, entry.unit)))
+    if not is_wide:
+        return (*cells, _compared(entry, reference))
+    spread = Text(f"± {entry.spread * 100:.1f} %" if entry.spread else "-", style=DIM)
+    slowest = Text(entry.slowest or "-", style=CAUTION if entry.slowest else DIM)
+    return (*cells, spread, _compared(entry, reference).append(f" {reference.source}" if reference else "", DIM), slowest)
+
+
+def _compared(entry: Result, reference: Reference | None) -> Text:
+    """The share of a published figure; coloured where that figure is known to be reachable."""
+    if reference is None:
+        return Text("-", style=DIM)
+    share = entry.median / reference.value
+    style = "" if not reference.is_measured else GOOD if share >= _WELL else CAUTION
+    return Text.assemble((percent(share), style), f" of {quantity(reference.value, entry.unit)}")
+
+
+def failures(entries: Sequence[BenchFailure]) -> Text:
+    """What failed: the reason, the end of its log, and the command that reproduces it."""
+    text = Text()
+    for entry in entries:
+        text.append(f"✗ {clean(entry.bench_id)} on {clean(entry.subject)}", BAD)
+        text.append(f"  {clean(entry.message)}\n")
+        for line in clean_block(entry.log_tail).splitlines()[-_LOG_LINES:]:
+            text.append(f"  | {line}\n", DIM)
+        if entry.command:
+            text.append("  again: ", DIM)
+            text.append(f"{clean(entry.command)}\n", CODE)
+    text.rstrip()
+    return text

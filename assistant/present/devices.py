@@ -1,0 +1,123 @@
+"""The GPUs, one line each or one line per group of equals, and what it means that there is none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from assistant.present.text import CAUTION, DIM, STRONG, clean, folded, joined, short, status_text
+from probes.facts import Gpu, MachineFacts, PcieLink
+from probes.findings import WORST_FIRST, Finding, Status
+from probes.record import Reason, Unknown, known
+from probes.units import gib
+
+_COLUMNS = ("GPU", "state", "memory", "temp", "power", "util", "PCIe", "used by")
+
+
+def gpu_table(gpus: Sequence[Gpu], findings: Sequence[Finding], *, fold: bool) -> Table:
+    """GPUs with their live readings. With `fold`, GPUs alike share a line, so that the odd one stands out."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=DIM)
+    is_mixed = len({_memory(gpu) for gpu in gpus}) > 1
+    for column in _COLUMNS:
+        if is_mixed or column != "memory":
+            table.add_column(column, no_wrap=True, overflow="ellipsis")
+    groups: dict[tuple[object, ...], list[Gpu]] = {}
+    for gpu in gpus:
+        key = (_worst(gpu, findings), _memory(gpu), _pcie(gpu.pcie), _processes(gpu)) if fold else (gpu.index,)
+        groups.setdefault(key, []).append(gpu)
+    for group in groups.values():
+        cells = _row(group, findings)
+        table.add_row(*(cell for column, cell in zip(_COLUMNS, cells, strict=True) if is_mixed or column != "memory"))
+    return table
+
+
+def _row(group: Sequence[Gpu], findings: Sequence[Finding]) -> tuple[Text, ...]:
+    first = group[0]
+    status = _worst(first, findings)
+    return (
+        Text(folded([gpu.index for gpu in group])),
+        Text("·", style=DIM) if status is None else status_text(status),
+        Text(_memory(first)),
+        Text(_range(group, lambda gpu: gpu.temperature_c, "°C")),
+        Text(_power(group)),
+        Text(_range(group, lambda gpu: gpu.utilization_percent, "%")),
+        Text(_pcie(first.pcie)),
+        Text(_processes(first)),
+    )
+
+
+def gpu_title(gpus: Sequence[Gpu]) -> str:
+    """`8 × NVIDIA H100 80GB HBM3, 80.0 GiB`; several models are counted apart."""
+    models = Counter((short(gpu.name), _memory(gpu)) for gpu in gpus)
+    return "; ".join(f"{number} × {name}, {memory}" for (name, memory), number in models.items())
+
+
+def _worst(gpu: Gpu, findings: Sequence[Finding]) -> Status | None:
+    """The worst status among the findings on this GPU; None before any was made."""
+    made = {finding.status for finding in findings if finding.subject == f"GPU{gpu.index}"}
+    if not made:
+        return None
+    worst = next(status for status in WORST_FIRST if status in made)
+    return Status.PASS if worst is Status.SKIP else worst
+
+
+def _memory(gpu: Gpu) -> str:
+    return short(gpu.memory_bytes, gib)
+
+
+def _pcie(link: PcieLink) -> str:
+    if isinstance(link.generation, Unknown) and isinstance(link.width, Unknown):
+        return "?"
+    return f"Gen{short(link.generation)} ×{short(link.width)}"
+
+
+def _processes(gpu: Gpu) -> str:
+    if isinstance(gpu.processes, Unknown):
+        return "?"
+    return ", ".join(clean(short(process.name)).rsplit("/", 1)[-1] for process in gpu.processes) or "none"
+
+
+def _range(group: Sequence[Gpu], of: Callable[[Gpu], int | Unknown], unit: str) -> str:
+    values = [value for value in map(of, group) if known(value)]
+    if not values:
+        return "?"
+    low, high = min(values), max(values)
+    return f"{low} {unit}" if low == high else f"{low}-{high} {unit}"
+
+
+def _power(group: Sequence[Gpu]) -> str:
+    drawn = [gpu.power_w for gpu in group if known(gpu.power_w)]
+    limit = short(group[0].power_limit_w, lambda watts: f"{watts:.0f}")
+    if not drawn:
+        return "?"
+    low, high = f"{min(drawn):.0f}", f"{max(drawn):.0f}"
+    return f"{low}/{limit} W" if low == high else f"{low}-{high}/{limit} W"
+
+
+def no_gpu(facts: MachineFacts) -> Text:
+    """The designed empty state: what is missing, what that may mean, and what works all the same."""
+    if isinstance(facts.gpus, Unknown) and facts.gpus.reason is Reason.NOT_RECORDED:
+        return joined(
+            Text("Nothing is recorded about GPUs.", style=CAUTION),
+            Text("This source does not tell whether there are any; a recording made with --record does."),
+        )
+    driver = facts.software.driver_version
+    if known(facts.gpus) and known(driver) and driver is not None:
+        lines = [
+            Text("The NVIDIA driver answered and shows no GPU.", style=CAUTION),
+            Text("The container or virtual machine was started without one, or the GPU fell off the bus."),
+        ]
+    else:
+        lines = [
+            Text("No NVIDIA driver answered.", style=CAUTION),
+            Text("There is no GPU here, its driver is not loaded, or this container was started without it."),
+        ]
+    if isinstance(facts.gpus, Unknown):
+        lines.append(Text(clean(str(facts.gpus)), style=DIM))
+    rehearsal = Text.assemble(
+        ("CPU rehearsal: ", STRONG), "benchmarks, plan and script all work on the CPU, with gloo and a small model."
+    )
+    return joined(*lines, rehearsal)

@@ -1,0 +1,131 @@
+"""Services that answer from records, so that every state of the terminal UI can be reached without a machine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from assistant.present.recipe import Prepared
+from assistant.usecases.events import (
+    BenchFailed,
+    Event,
+    FactsGrew,
+    FindingMade,
+    Measured,
+    Progress,
+    StageFinished,
+    StageStarted,
+    Written,
+)
+from assistant.usecases.plan import PlanRequest
+from probes.facts import MachineFacts
+from probes.hardware import load_catalogue
+from probes.measurements import Measurement, MeasurementSet
+from probes.verdict import Verdict
+from recipes.plan import Plan
+from recipes.recipe import Recipe
+from tests.support.tui_machines import faulty_server, faulty_verdict, measured_on_gpus
+from tests.support.tui_plans import gpu_plan, prepared
+
+
+class ScriptedServices:
+    """Each use-case yields its record; `raising` names stages that fail, `holds` stages that wait until they are stopped."""
+
+    is_live = True
+    models = ("gpt2", "llama-3-8b", "rigtune-mini")
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        facts: MachineFacts | None = None,
+        verdict: Verdict | None = None,
+        measured: MeasurementSet | None = None,
+        made_plan: Plan | None = None,
+        made_recipe: Prepared | None = None,
+        title: str = "live",
+        raising: dict[str, Exception] | None = None,
+        holds: frozenset[str] = frozenset(),
+    ) -> None:
+        self.title = title
+        self.catalogue = load_catalogue()
+        self.directory = str(directory / "launch")
+        self.facts = facts if facts is not None else faulty_server()
+        self.verdict = verdict if verdict is not None else faulty_verdict()
+        self.measured = measured if measured is not None else measured_on_gpus()
+        self.made_plan = made_plan if made_plan is not None else gpu_plan()
+        self.made_recipe = made_recipe if made_recipe is not None else prepared()
+        self.raising = raising or {}
+        self.holds = holds
+        self.release = threading.Event()
+        """Lets held stages go on; the pilot's test sets it at its end."""
+        self.calls: list[str] = []
+        self.requests: list[PlanRequest] = []
+        self.reports: list[str] = []
+        self.closed: list[str] = []
+        self._folder = directory
+
+    def probe(self) -> Iterator[Event]:
+        yield from self._begin("probe")
+        yield Progress(stage="probe", message="GPUs", done=1, total=2)
+        yield FactsGrew(facts=MachineFacts(gpus=self.facts.gpus))
+        yield from self._hold("probe")
+        yield StageFinished(stage="probe", result=self.facts)
+
+    def check(self, facts: MachineFacts, measurements: tuple[Measurement, ...]) -> Iterator[Event]:
+        yield from self._begin("check")
+        for finding in self.verdict.findings:
+            yield FindingMade(finding=finding)
+        yield StageFinished(stage="check", result=self.verdict)
+
+    def measure(self, facts: MachineFacts, stop: Callable[[], bool]) -> Iterator[Event]:
+        try:
+            yield from self._begin("bench")
+            for measurement in self.measured.measurements:
+                yield Measured(measurement=measurement)
+            while "bench" in self.holds and not stop() and not self.release.wait(0.01):
+                pass
+            if stop():
+                return
+            for failure in self.measured.failures:
+                yield BenchFailed(failure=failure)
+            yield StageFinished(stage="bench", result=self.measured)
+        finally:
+            self.closed.append("bench")
+
+    def plan(self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Iterator[Event]:
+        self.requests.append(request)
+        yield from self._begin("plan")
+        yield StageFinished(stage="plan", result=self.made_plan)
+
+    def prepare(self, plan: Plan, facts: MachineFacts) -> Iterator[Event]:
+        yield from self._begin("recipe")
+        yield StageFinished(stage="recipe", result=self.made_recipe)
+
+    def export(self, recipe: Recipe, launcher: str, directory: str, *, overwrite: bool) -> Iterator[Event]:
+        yield from self._begin("export")
+        files = next(entry for entry in self.made_recipe.launchers if entry.launcher == launcher)
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        for artifact in files.artifacts:
+            path = Path(directory) / artifact.path
+            path.write_text(artifact.text)
+            yield Written(path=str(path), what="launch script")
+        yield StageFinished(stage="export", result=(directory,))
+
+    def save_report(self, text: str) -> str:
+        self.reports.append(text)
+        path = self._folder / f"bug-{len(self.reports)}.txt"
+        path.write_text(text)
+        return str(path)
+
+    def _begin(self, stage: str) -> Iterator[Event]:
+        self.calls.append(stage)
+        yield StageStarted(stage=stage, title=f"{stage} of the script")
+        if stage in self.raising:
+            raise self.raising[stage]
+
+    def _hold(self, stage: str) -> Iterator[Event]:
+        if stage in self.holds:
+            self.release.wait(60)
+        return iter(())

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from assistant.present import findings
+from probes.findings import Finding, Status
+from tests.support.tui_machines import clean_verdict, faulty_verdict, many_findings
+from tests.support.tui_text import words
+
+
+def test_worst_first_and_passed_ones_hidden():
+    found = faulty_verdict().findings
+    statuses = [row.finding.status for row in findings.rows(found, show_all=False)]
+    assert statuses == [Status.FAIL] * 2 + [Status.UNKNOWN] + [Status.WARN] * 3
+    assert len(findings.rows(found, show_all=True)) == len(found)
+
+
+def test_a_filter_needs_every_word():
+    found = faulty_verdict().findings
+    assert [row.finding.subject for row in findings.rows(found, show_all=True, query="fail MLX5")] == ["mlx5_3"]
+    assert findings.rows(found, show_all=True, query="no such words") == ()
+
+
+def test_keys_are_unique_even_where_findings_repeat():
+    found = many_findings(300).findings * 2
+    keys = [row.key for row in findings.rows(found, show_all=True)]
+    assert len(keys) == len(set(keys)) == 600
+
+
+def test_hostile_words_are_neither_markup_nor_escape_sequences():
+    row = findings.rows(many_findings(3).findings, show_all=True)[0]
+    assert "[bold]not markup[/]" in row.line.plain
+    assert "\x1b" not in row.line.plain
+    assert "\x1b" not in words(findings.detail(row.finding))
+
+
+def test_the_detail_shows_claim_remedy_and_evidence():
+    text = words(findings.detail(faulty_verdict().findings[1]))
+    for part in ("DOWN", "ACTIVE", "ibstat mlx5_3", "needs root", "/sys/class/infiniband/mlx5_3/ports/1/state"):
+        assert part in text
+
+
+def test_the_copied_remedy_is_the_command_or_else_the_words():
+    by_check = {finding.check_id: finding for finding in faulty_verdict().findings}
+    assert findings.remedy(by_check["nic-state"]) == "ibstat mlx5_3"
+    assert findings.remedy(by_check["memlock"]).startswith("Raise it")
+    assert findings.remedy(by_check["fabric-manager"]) == ""
+
+
+def test_the_title_tells_what_is_hidden():
+    found = faulty_verdict().findings
+    assert findings.title(found, 6, show_all=False, query="") == "2 FAIL, 1 unknown, 3 WARN  ·  a shows 9 more"
+    assert findings.title(found, 15, show_all=True, query="").endswith("8 ok, 1 skip")
+
+
+def test_the_empty_list_says_why():
+    assert "Nothing wrong" in findings.nothing(clean_verdict().findings, query="", is_checking=False).plain
+    assert "3 passed, 1 skipped" in findings.nothing(clean_verdict().findings, query="", is_checking=False).plain
+    assert "running" in findings.nothing((), query="", is_checking=True).plain
+    assert "No check" in findings.nothing((), query="", is_checking=False).plain
+    assert "esc clears" in findings.nothing((Finding(check_id="a", subject="b", status=Status.FAIL, summary="c"),), query="x", is_checking=False).plain

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from assistant.present import plan as page
+from assistant.usecases.plan import PlanRequest
+from probes.errors import UsageError
+from tests.support.tui_plans import gpu_plan
+from tests.support.tui_text import words
+
+
+@pytest.mark.parametrize(("is_wide", "width"), [(True, 138), (False, 76)])
+def test_every_decision_shows_value_basis_and_reason(is_wide, width):
+    text = words(page.decisions(gpu_plan(), is_wide=is_wide), width=width)
+    for part in ("FSDP over 8 ranks", "modelled", "measured", "DDP needs 141 GiB", "1.06e-4", "NCCL_IB_HCA", "port mlx5_3 is down"):
+        assert part in text
+    assert ("3.75e-5 linear" in text) == is_wide
+
+
+def test_the_prediction_names_its_terms():
+    memory, time = page.prediction(gpu_plan())
+    assert memory.title == "Memory per rank  62.3 GiB of 79.1 GiB, at most 68.5 GiB"
+    assert "activations" in words(memory.body)
+    assert time.title == "Step time  5.21 s  (4.7 s to 5.9 s)"
+    assert "12.6 k tokens/s per rank, MFU 47 %" in words(time.body)
+
+
+def test_an_unknown_speed_is_said_and_not_guessed():
+    _, time = page.prediction(gpu_plan(speed_known=False))
+    assert time.title == "Step time  unknown"
+    assert "no GEMM rate is known" in words(time.body)
+
+
+def test_rejected_candidates_keep_their_reason_and_are_bounded():
+    text = words(page.rejected(gpu_plan(rejected=3)).body)
+    assert "needs 141 GiB of 79.1 GiB" in text
+    assert "and 300 more" in words(page.rejected(gpu_plan(rejected=500)).body)
+
+
+def test_the_form_starts_from_the_plan():
+    assert page.form_values(PlanRequest(), gpu_plan()) == {
+        "model": "llama-3-8b",
+        "global_batch": "64",
+        "sequence_length": "8192",
+        "nodes": "1",
+    }
+    assert page.form_values(PlanRequest(model="gpt2", nodes=2), None)["model"] == "gpt2"
+
+
+def test_a_filled_form_becomes_a_request():
+    request = page.request_of({"model": " gpt2 ", "global_batch": "", "sequence_length": "1024", "nodes": ""})
+    assert request == PlanRequest(model="gpt2", sequence_length=1024)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", "1e3", "٣", "9" * 40])
+def test_what_is_no_number_is_named(text):
+    with pytest.raises(UsageError, match="global batch"):
+        page.request_of({"model": "gpt2", "global_batch": text, "sequence_length": "", "nodes": ""})
