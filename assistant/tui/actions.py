@@ -1,0 +1,144 @@
+"""The one registry of what a person can do in the terminal UI.
+
+Key bindings, the footer, the `?` panel and the command palette are generated from this table. A global key is never
+reused, and a key means the same on every screen that has it; `tests/contracts/test_actions.py` holds both.
+"""
+
+from __future__ import annotations
+
+from textual.binding import Binding, BindingType
+
+from probes.record import Record
+
+
+class ScreenRow(Record, frozen=True, kw_only=True):
+    """One screen: its digit is stable, 2 and 7 belong to Topology and Live."""
+
+    id: str
+    key: str
+    title: str
+    purpose: str
+
+
+class Action(Record, frozen=True, kw_only=True):
+    """Something a person can do. Its handler is `action_<id>` on the App, or on each of `screens`."""
+
+    id: str
+    title: str
+    """Words in the footer and the palette."""
+    help: str
+    key: str = ""
+    """Key as Textual names it; empty for the palette alone."""
+    shown_key: str = ""
+    """How the key is written, where that differs."""
+    screens: tuple[str, ...] = ()
+    """Ids of the screens where it applies; empty for everywhere."""
+    footer: bool = True
+    dangerous: bool = False
+    """It occupies the machine or writes files; the UI tells what it will do and asks first."""
+
+
+SCREENS: tuple[ScreenRow, ...] = (
+    ScreenRow(id="overview", key="1", title="Overview", purpose="What this machine is, and whether it can train."),
+    ScreenRow(id="findings", key="3", title="Findings", purpose="What is wrong, why it matters, and what to do about it."),
+    ScreenRow(id="benchmarks", key="4", title="Benchmarks", purpose="What this machine really delivers."),
+    ScreenRow(id="plan", key="5", title="Plan", purpose="How to train a model here, each decision with its basis."),
+    ScreenRow(id="recipe", key="6", title="Recipe", purpose="The launch script, and where to write it."),
+)
+
+ACTIONS: tuple[Action, ...] = (
+    Action(
+        id="next_step", title="Next step", help="Go to the screen that the verdict recommends", key="enter", screens=("overview",)
+    ),
+    Action(id="detail", title="Detail", help="Move into the detail of the chosen finding", key="enter", screens=("findings",)),
+    Action(
+        id="filter",
+        title="Filter",
+        help="Show only findings that contain some words",
+        key="slash",
+        shown_key="/",
+        screens=("findings",),
+    ),
+    Action(
+        id="start",
+        title="Start",
+        help="Run the quick benchmark; it occupies what the screen names",
+        key="s",
+        screens=("benchmarks",),
+        dangerous=True,
+    ),
+    Action(
+        id="show_all",
+        title="All",
+        help="Show everything: passed and skipped checks, every measured case; or only what matters",
+        key="a",
+        screens=("findings", "benchmarks"),
+    ),
+    Action(
+        id="workload",
+        title="Workload",
+        help="Choose model, batch, sequence length and nodes, then plan again",
+        key="w",
+        screens=("plan",),
+    ),
+    Action(
+        id="rejected", title="Rejected", help="Show what was considered and dropped, with the reason", key="x", screens=("plan",)
+    ),
+    Action(id="launcher", title="Launcher", help="Show the files of the next launcher", key="tab", screens=("recipe",)),
+    Action(
+        id="export",
+        title="Export",
+        help="Write the files of the shown launcher; asks for the folder",
+        key="e",
+        screens=("recipe",),
+        dangerous=True,
+    ),
+    Action(
+        id="copy",
+        title="Copy",
+        help="Copy the remedy or the script to the clipboard (OSC 52, also over SSH)",
+        key="y",
+        screens=("findings", "recipe"),
+    ),
+    Action(id="stop", title="Stop", help="Stop the benchmark that is running", key="full_stop", shown_key=".", footer=False),
+    Action(id="probe_again", title="Probe", help="Read the machine again and repeat the checks", key="r"),
+    Action(id="keys", title="Keys", help="Show every key of this screen", key="question_mark", shown_key="?"),
+    Action(id="command_palette", title="Palette", help="Find any action by its name", key="ctrl+p", shown_key="^p"),
+    Action(id="back", title="Back", help="Leave a panel, or return to the overview", key="escape", shown_key="esc", footer=False),
+    Action(id="change_theme", title="Theme", help="Choose other colours"),
+    Action(id="quit", title="Quit", help="Leave rigtune; asks while a benchmark runs", key="q"),
+)
+
+
+def actions_of(screen: str) -> tuple[Action, ...]:
+    """What applies on `screen`: its own actions first, then those that apply everywhere."""
+    return tuple(row for row in ACTIONS if screen in row.screens) + tuple(row for row in ACTIONS if not row.screens)
+
+
+def shown_key(action: Action) -> str:
+    return action.shown_key or action.key
+
+
+def screen_bindings(screen: str) -> list[BindingType]:
+    """The bindings of the actions that are special to `screen`."""
+    return [_binding(row, f"screen.{row.id}") for row in ACTIONS if screen in row.screens]
+
+
+def global_bindings() -> list[BindingType]:
+    """The bindings that hold everywhere: the screens' digits, then the global actions."""
+    digits: list[BindingType] = [
+        Binding(row.key, f"app.go('{row.id}')", row.title, show=False, id=row.id, tooltip=row.purpose) for row in SCREENS
+    ]
+    return digits + [_binding(row, f"app.{row.id}") for row in ACTIONS if row.key and not row.screens]
+
+
+def _binding(action: Action, call: str) -> Binding:
+    return Binding(
+        action.key,
+        call,
+        action.title,
+        show=action.footer,
+        key_display=shown_key(action),
+        tooltip=action.help,
+        id=action.id,
+    )

@@ -1,0 +1,290 @@
+"""The terminal UI: five screens over the same use-cases as the command line.
+
+Handlers here are the only writers of the state; each stage of work runs beside the UI and posts its events.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+import msgspec
+from textual.app import App, SystemCommand
+from textual.filter import LineFilter
+from textual.message import Message
+from textual.screen import Screen
+
+from assistant.tui.actions import SCREENS, actions_of, global_bindings
+from assistant.tui.appearance import ANSI_COLOURS, THEME, AsciiFilter
+from assistant.tui.background import StageEnded, StageEvent, StageRun, Stop
+from assistant.tui.desk import Services
+from assistant.tui.dialogs.bug import BugDialog
+from assistant.tui.dialogs.keys import KeysDialog
+from assistant.tui.dialogs.quit import QuitDialog
+from assistant.tui.frame import Frame
+from assistant.tui.screens.benchmarks import BenchmarksScreen
+from assistant.tui.screens.findings import FindingsScreen
+from assistant.tui.screens.overview import OverviewScreen
+from assistant.tui.screens.plan import PlanScreen
+from assistant.tui.screens.recipe import RecipeScreen
+from assistant.tui.session import Problem, State, advance, begin, end
+from assistant.usecases.events import Event
+from assistant.usecases.plan import PlanRequest
+from probes.errors import RigtuneError
+
+ASKS_BEFORE_LEAVING = {"bench": "A benchmark", "export": "An export"}
+LEAVING_TIMEOUT_S = 5.0
+"""How long a stopped benchmark gets to end its processes."""
+
+
+class RigtuneApp(App[int]):
+    """Probes by itself, checks, plans; measures and writes only when asked."""
+
+    TITLE = "rigtune"
+    CSS_PATH = "app.tcss"
+    BINDINGS = global_bindings()
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-medium"), (140, "-roomy")]
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (20, "-short"), (36, "-tall")]
+    MODES = {
+        "overview": OverviewScreen,
+        "findings": FindingsScreen,
+        "benchmarks": BenchmarksScreen,
+        "plan": PlanScreen,
+        "recipe": RecipeScreen,
+    }
+
+    def __init__(self, services: Services, *, ascii_only: bool = False) -> None:
+        self._ascii_filter = AsciiFilter() if ascii_only else None
+        super().__init__()
+        self.services = services
+        self.state = State(source_title=services.title, is_live=services.is_live)
+        self.animation_level = "none"
+        self._runs: dict[str, StageRun] = {}
+        self._wants_plan = False
+        self._is_leaving = False
+        self._is_refresh_due = False
+        self.ansi_theme_dark = ANSI_COLOURS
+        self.register_theme(THEME)
+        self.theme = THEME.name
+        if ascii_only:
+            self.add_class("-ascii")
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        filters = super().get_line_filters()
+        return filters if self._ascii_filter is None else (*filters, self._ascii_filter)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: the screens, then the actions of the current one."""
+        for row in SCREENS:
+            yield SystemCommand(f"{row.title}", row.purpose, partial(self.go, row.id))
+        if isinstance(screen, Frame):
+            for action in actions_of(screen.SCREEN_ID):
+                target = "screen" if action.screens else "app"
+                if action.id != "command_palette":
+                    yield SystemCommand(action.title, action.help, partial(self.run_action, f"{target}.{action.id}", screen))
+
+    def on_mount(self) -> None:
+        self.switch_mode(SCREENS[0].id)
+        self._probe()
+
+    # What screens and keys ask for
+
+    def go(self, screen: str) -> None:
+        """Switch to `screen`; plan and recipe make themselves when they are looked at."""
+        while self.screen.is_modal:
+            self.pop_screen()
+        self.switch_mode(screen)
+        if screen in ("plan", "recipe"):
+            self._wants_plan = True
+            self._plan_if_wanted()
+
+    def action_go(self, screen: str) -> None:
+        self.go(screen)
+
+    def measure(self) -> None:
+        """Run the quick benchmark, unless there is a reason not to, which is told."""
+        facts = self.state.facts
+        if facts is None or not self.state.facts_complete:
+            self.say("The machine is still being read; try again in a moment.", is_problem=True)
+        elif not self.state.is_live:
+            self.say("Only the live machine can be measured.", is_problem=True)
+        elif self._is_running("bench"):
+            self.say("The benchmark is running already; . stops it.", is_problem=True)
+        else:
+            self._start("bench", "Measuring", lambda stop: self.services.measure(facts, stop))
+
+    def plan(self, request: PlanRequest) -> None:
+        """Make a plan for `request`, then its recipe."""
+        self.state = msgspec.structs.replace(self.state, request=request)
+        self._wants_plan = True
+        facts, measurements = self.state.facts, self.state.measured.measurements
+        if facts is not None and self.state.facts_complete:
+            self._start("plan", "Planning", lambda stop: self.services.plan(facts, measurements, request))
+
+    def export(self, launcher: str, directory: str, *, overwrite: bool) -> None:
+        """Write the files of `launcher` into `directory`."""
+        if self.state.prepared is not None:
+            recipe = self.state.prepared.recipe
+            self._start(
+                "export", "Exporting", lambda stop: self.services.export(recipe, launcher, directory, overwrite=overwrite)
+            )
+
+    def say(self, message: str, *, is_problem: bool = False) -> None:
+        self.notify(message, severity="warning" if is_problem else "information", markup=False)
+
+    def report_bug(self, error: Exception) -> None:
+        """Keep the traceback and tell where; one report at a time."""
+        try:
+            saved_in = self.services.save_report("".join(traceback.format_exception(error)))
+        except RigtuneError:
+            saved_in = ""
+        if not isinstance(self.screen, BugDialog):
+            self.push_screen(BugDialog(f"{type(error).__name__}: {error}", saved_in))
+
+    # Global actions
+
+    def action_probe_again(self) -> None:
+        if self._is_running("bench"):
+            self.say("Not while the benchmark runs; . stops it.", is_problem=True)
+        else:
+            self._probe()
+
+    def action_stop(self) -> None:
+        running = self._runs.get("bench")
+        if running is None:
+            self.say("Nothing is running that could be stopped.")
+        else:
+            running.stop()
+            self.say("Stopping the benchmark; what was measured so far is kept.")
+
+    def action_keys(self) -> None:
+        if isinstance(self.screen, Frame):
+            self.push_screen(KeysDialog(self.screen.SCREEN_ID))
+
+    async def action_back(self) -> None:
+        if isinstance(self.screen, Frame) and not self.screen.leave():
+            self.go(SCREENS[0].id)
+
+    async def action_quit(self) -> None:
+        busy = next((stage for stage in ASKS_BEFORE_LEAVING if self._is_running(stage)), None)
+        if busy is None or isinstance(self.screen, QuitDialog):
+            self._leave()
+        else:
+            self.push_screen(QuitDialog(ASKS_BEFORE_LEAVING[busy]), lambda is_sure: self._leave() if is_sure else None)
+
+    def _leave(self) -> None:
+        """Stop everything. A benchmark gets a moment to end its processes; nothing else is waited for."""
+        self._is_leaving = True
+        for run in self._runs.values():
+            run.stop()
+        if self._is_running("bench"):
+            self.set_timer(LEAVING_TIMEOUT_S, lambda: self.exit(0))
+        else:
+            self.exit(0)
+
+    # Stages
+
+    def _probe(self) -> None:
+        self._start("probe", "Reading the machine", lambda stop: self.services.probe())
+
+    def _check(self) -> None:
+        facts, measurements = self.state.facts, self.state.measured.measurements
+        if facts is not None:
+            self._start("check", "Checking", lambda stop: self.services.check(facts, measurements))
+
+    def _plan_if_wanted(self) -> None:
+        has_problem = self.state.problem_of("plan") is not None
+        if self._wants_plan and self.state.plan is None and not has_problem and not self._is_running("plan"):
+            self.plan(self.state.request)
+
+    def _prepare(self) -> None:
+        plan, facts = self.state.plan, self.state.facts
+        if plan is not None and facts is not None:
+            self._start("recipe", "Writing the recipe", lambda stop: self.services.prepare(plan, facts))
+
+    def _is_running(self, stage: str) -> bool:
+        return stage in self._runs
+
+    def _start(self, stage: str, title: str, make_events: Callable[[Stop], Iterator[Event]]) -> None:
+        """Run a stage; an earlier run of the same stage is told to stop and no longer heard."""
+        if stage in self._runs:
+            self._runs[stage].stop()
+        run = StageRun(stage, make_events, self._post)
+        self._runs[stage] = run
+        self._write(begin(self.state, stage, title))
+        run.start()
+
+    def _post(self, message: Message) -> None:
+        self.post_message(message)
+
+    def on_stage_event(self, message: StageEvent) -> None:
+        if self._runs.get(message.run.stage) is message.run:
+            self._write(advance(self.state, message.event))
+
+    def on_stage_ended(self, message: StageEnded) -> None:
+        stage, error = message.run.stage, message.error
+        if self._runs.get(stage) is not message.run:
+            return
+        del self._runs[stage]
+        problem = None
+        if isinstance(error, RigtuneError):
+            problem = Problem(stage=stage, message=error.message, hint=error.hint)
+        elif error is not None:
+            problem = Problem(
+                stage=stage, message=f"{type(error).__name__}: {error}", hint="this is a bug in rigtune, not of your machine"
+            )
+        self._write(end(self.state, stage, problem))
+        if self._is_leaving:
+            self.exit(0)
+        elif error is None:
+            self._follow(stage)
+        elif not isinstance(error, RigtuneError):
+            self.report_bug(error)
+
+    def _follow(self, stage: str) -> None:
+        """What comes by itself after a stage: probe, check, and where a page shows it, plan and recipe."""
+        match stage:
+            case "probe":
+                self._check()
+                if self._wants_plan:
+                    self.plan(self.state.request)
+            case "bench":
+                self._check()
+                if self.state.plan is not None:
+                    self.plan(self.state.request)
+            case "plan":
+                self._prepare()
+            case "export" if self.state.written:
+                self.say(f"Wrote {self.state.written[0]}")
+
+    def _write(self, state: State) -> None:
+        """The new state; however many events arrive at once, the page is drawn once."""
+        self.state = state
+        if not self._is_refresh_due:
+            self._is_refresh_due = True
+            self.call_later(self._refresh_page)
+
+    def _refresh_page(self) -> None:
+        self._is_refresh_due = False
+        for screen in self.screen_stack:
+            if isinstance(screen, Frame):
+                screen.refresh_state()
+
+    def stop_all(self, timeout_s: float) -> None:
+        """End what still runs, as when the terminal went away."""
+        for run in self._runs.values():
+            run.stop()
+        bench = self._runs.get("bench")
+        if bench is not None:
+            bench.wait(timeout_s)
+
+
+def run_tui(services: Services, *, ascii: bool = False) -> int:  # noqa: A002  the option's name
+    """Open the terminal UI and return the exit code."""
+    app = RigtuneApp(services, ascii_only=ascii)
+    try:
+        result = app.run()
+    finally:
+        app.stop_all(LEAVING_TIMEOUT_S)
+    return result if result is not None else (app.return_code or 0)

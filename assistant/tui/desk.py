@@ -1,0 +1,95 @@
+"""The two sides of the application: what screens may ask of it, and what it asks of the rest of rigtune.
+
+Screens never start work themselves, and tests give the application scripted services.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol, cast
+
+from textual.app import App
+
+from assistant.tui.session import State
+from assistant.usecases.events import Event
+from assistant.usecases.plan import PlanRequest
+from probes.facts import MachineFacts
+from probes.hardware import Catalogue
+from probes.measurements import Measurement
+from recipes.plan import Plan
+from recipes.recipe import Recipe
+
+
+class Services(Protocol):
+    """Use-cases as generators of events; they run outside the UI's thread."""
+
+    @property
+    def title(self) -> str:
+        """What is looked at: `live`, a recording, a catalogue machine."""
+
+    @property
+    def is_live(self) -> bool:
+        """True when this machine itself is looked at, so that it can be measured."""
+
+    @property
+    def directory(self) -> str:
+        """Folder that the export dialog proposes."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Published figures to compare with."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Ids of the model presets."""
+
+    def probe(self) -> Iterator[Event]:
+        """Result: MachineFacts."""
+
+    def check(self, facts: MachineFacts, measurements: tuple[Measurement, ...]) -> Iterator[Event]:
+        """Result: Verdict."""
+
+    def measure(self, facts: MachineFacts, stop: Callable[[], bool]) -> Iterator[Event]:
+        """Result: MeasurementSet. Ends early once `stop` says so."""
+
+    def plan(self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Iterator[Event]:
+        """Result: Plan."""
+
+    def prepare(self, plan: Plan, facts: MachineFacts) -> Iterator[Event]:
+        """Result: Prepared."""
+
+    def export(self, recipe: Recipe, launcher: str, directory: str, *, overwrite: bool) -> Iterator[Event]:
+        """Result: the written paths."""
+
+    def save_report(self, text: str) -> str:
+        """Keep `text`, the traceback of a bug, and return where."""
+
+
+class Desk(Protocol):
+    """The application as screens see it."""
+
+    state: State
+    services: Services
+
+    def go(self, screen: str) -> None:
+        """Switch to a screen by its id."""
+
+    def measure(self) -> None:
+        """Run the quick benchmark."""
+
+    def plan(self, request: PlanRequest) -> None:
+        """Make a plan, then its recipe."""
+
+    def export(self, launcher: str, directory: str, *, overwrite: bool) -> None:
+        """Write the files of a launcher."""
+
+    def say(self, message: str, *, is_problem: bool = False) -> None:
+        """Show a short message for some seconds."""
+
+    def report_bug(self, error: Exception) -> None:
+        """Keep the traceback and tell the user where; the application goes on."""
+
+
+def desk_of(app: App[object]) -> Desk:
+    """The running application, which implements `Desk`."""
+    return cast("Desk", app)

@@ -1,0 +1,27 @@
+"""The `?` panel: every key of the screen, from the action registry."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.widgets import Static
+
+from assistant.present.text import key_table
+from assistant.tui.actions import ACTIONS, SCREENS, shown_key
+from assistant.tui.dialogs.base import Dialog
+
+
+class KeysDialog(Dialog[None]):
+    """The screen's own keys first, then those that hold everywhere."""
+
+    TITLE_WORDS = "Keys"
+
+    def __init__(self, screen_id: str) -> None:
+        super().__init__()
+        self._screen_id = screen_id
+
+    def compose_content(self) -> ComposeResult:
+        here = next(row for row in SCREENS if row.id == self._screen_id)
+        own = [(shown_key(row), row.title, row.help) for row in ACTIONS if here.id in row.screens]
+        everywhere = [(shown_key(row), row.title, row.help) for row in ACTIONS if not row.screens and row.key]
+        screens = [(row.key, row.title, row.purpose) for row in SCREENS]
+        yield Static(key_table(((here.title, own), ("Everywhere", everywhere), ("Screens", screens))))

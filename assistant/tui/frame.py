@@ -1,0 +1,84 @@
+"""What all screens share: title bar, body, footer, and the sentence for terminals that are too small."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from assistant.present.text import trouble
+from assistant.tui.desk import Desk, desk_of
+from assistant.tui.session import Problem, State
+from assistant.tui.widgets.title_bar import TitleBar
+
+TOO_SMALL = "rigtune needs at least 60 columns and 20 rows: enlarge this terminal, or use `rigtune check` and `rigtune auto`."
+TWO_COLUMNS = 100
+"""Columns from which a page has two panes."""
+ROOMY = 140
+"""Columns from which a page shows everything it has."""
+
+
+class Frame(Screen[None]):
+    """A screen of the application. Subclasses compose a body and show the state; they hold no data of their own but what
+    is chosen on the page."""
+
+    SCREEN_ID: ClassVar[str]
+    AUTO_FOCUS = ""
+
+    def compose(self) -> ComposeResult:
+        yield TitleBar(self.SCREEN_ID)
+        with Vertical(id="body"):
+            yield from self.compose_body()
+        yield Footer(show_command_palette=False)
+        yield Static(TOO_SMALL, id="too-small", markup=False)
+
+    def compose_body(self) -> ComposeResult:
+        """The page's own widgets."""
+        raise NotImplementedError
+
+    def show(self, state: State) -> None:
+        """Draw `state`; called when it changed, when the screen appears and when the terminal was resized."""
+        raise NotImplementedError
+
+    def leave(self) -> bool:
+        """`esc` on this screen: True when something on the page was closed, False to return to the overview."""
+        return False
+
+    @property
+    def desk(self) -> Desk:
+        return desk_of(self.app)
+
+    @property
+    def is_wide(self) -> bool:
+        return self.size.width >= TWO_COLUMNS
+
+    @property
+    def is_roomy(self) -> bool:
+        return self.size.width >= ROOMY
+
+    def refresh_state(self) -> None:
+        """Draw what the application knows now. A bug in a page is reported and the application goes on."""
+        if not self.is_mounted:
+            return
+        state = self.desk.state
+        try:
+            self.query_one(TitleBar).show(state)
+            self.show(state)
+        except Exception as error:  # noqa: BLE001  the boundary around one page
+            self.desk.report_bug(error)
+
+    def on_screen_resume(self) -> None:
+        self.refresh_state()
+
+    def on_resize(self) -> None:
+        self.refresh_state()
+
+    def show_problem(self, problem: Problem | None) -> None:
+        """Fill or hide the page's problem panel (`#problem`)."""
+        panel = self.query_one("#problem", Static)
+        panel.display = problem is not None
+        if problem is not None:
+            panel.update(trouble(problem.message, problem.hint))

@@ -1,0 +1,100 @@
+"""The use-cases that the command line gives to the terminal UI."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+import platformdirs
+
+from assistant.present.recipe import LauncherFiles, Prepared
+from assistant.storage import write_bytes
+from assistant.tui.desk import Services
+from assistant.usecases.check import check_machine
+from assistant.usecases.events import Event, StageFinished, StageStarted
+from assistant.usecases.export import export_recipe
+from assistant.usecases.measure import MeasureOptions, measure_machine
+from assistant.usecases.plan import PlanRequest, plan_workload
+from assistant.usecases.probe import probe_machine
+from probes.collecting import CollectOptions
+from probes.facts import MachineFacts
+from probes.findings import Evidence
+from probes.hardware import Catalogue, load_catalogue
+from probes.measurements import Measurement
+from probes.record import known
+from probes.sources.base import Source
+from recipes.models import load_models
+from recipes.plan import Plan
+from recipes.recipe import Command, Recipe
+from recipes.registry import LAUNCHERS
+from recipes.resolve import recipe_of
+
+LIVE_TITLE = "live"
+
+
+class RealServices:
+    """The use-cases on a real source."""
+
+    def __init__(self, source: Source, *, python: str | None, directory: Path | None) -> None:
+        self._source = source
+        self._python = python
+        self._directory = directory if directory is not None else Path.cwd() / "rigtune-run" / "launch"
+
+    @property
+    def title(self) -> str:
+        return self._source.title
+
+    @property
+    def is_live(self) -> bool:
+        return self._source.title == LIVE_TITLE
+
+    @property
+    def directory(self) -> str:
+        return str(self._directory)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return load_catalogue()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(model.id for model in load_models())
+
+    def probe(self) -> Iterator[Event]:
+        options = CollectOptions(python=self._python, directory=str(Path.cwd()), own_python=sys.executable)
+        return probe_machine(self._source, options)
+
+    def check(self, facts: MachineFacts, measurements: tuple[Measurement, ...]) -> Iterator[Event]:
+        return check_machine(Evidence(facts=facts, catalogue=load_catalogue(), measurements=measurements))
+
+    def measure(self, facts: MachineFacts, stop: Callable[[], bool]) -> Iterator[Event]:
+        return measure_machine(facts, MeasureOptions(suite="quick", python=self._python), stop)
+
+    def plan(self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Iterator[Event]:
+        return plan_workload(facts, measurements, request)
+
+    def prepare(self, plan: Plan, facts: MachineFacts) -> Iterator[Event]:
+        yield StageStarted(stage="recipe", title="Writing the recipe")
+        path = facts.training.path
+        python = self._python or (path if known(path) and path is not None else "")
+        recipe = recipe_of(plan, name=plan.workload.model.id, command=Command(kind="reference"), python=python)
+        files = tuple(
+            LauncherFiles(launcher=row.id, title=row.title, artifacts=tuple(row.load().render(recipe))) for row in LAUNCHERS
+        )
+        yield StageFinished(stage="recipe", result=Prepared(recipe=recipe, launchers=files))
+
+    def export(self, recipe: Recipe, launcher: str, directory: str, *, overwrite: bool) -> Iterator[Event]:
+        return export_recipe(recipe, (launcher,), Path(directory).expanduser(), overwrite=overwrite)
+
+    def save_report(self, text: str) -> str:
+        moment = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S%fZ")
+        path = platformdirs.user_state_path("rigtune") / "bugs" / f"{moment}.txt"
+        write_bytes(path, text.encode("utf-8", "backslashreplace"), mode=0o600)
+        return str(path)
+
+
+def real_services(source: Source, *, python: str | None = None, directory: Path | None = None) -> Services:
+    """The services that the command line gives to the terminal UI."""
+    return RealServices(source, python=python, directory=directory)

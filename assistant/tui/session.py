@@ -1,0 +1,145 @@
+"""What the terminal UI knows, in one frozen record, and how each event changes it.
+
+Handlers of the App are the only writers; screens read. `advance` is pure, so that every state can be tested without a
+terminal.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from assistant.present.recipe import Prepared
+from assistant.usecases.events import (
+    BenchFailed,
+    Event,
+    FactsGrew,
+    FindingMade,
+    Measured,
+    Progress,
+    StageFinished,
+    StageStarted,
+    Written,
+)
+from assistant.usecases.plan import PlanRequest
+from probes.facts import MachineFacts
+from probes.findings import Finding
+from probes.measurements import MeasurementSet
+from probes.record import Record
+from probes.verdict import Verdict
+from recipes.plan import Plan
+
+
+class Running(Record, frozen=True, kw_only=True):
+    """A stage under way."""
+
+    stage: str
+    title: str
+    message: str = ""
+    done: int = 0
+    total: int = 0
+
+
+class Problem(Record, frozen=True, kw_only=True):
+    """Why a stage gave no result, and what to do."""
+
+    stage: str
+    message: str
+    hint: str = ""
+
+
+class State(Record, frozen=True, kw_only=True):
+    """Everything that the screens show."""
+
+    source_title: str = ""
+    is_live: bool = True
+    facts: MachineFacts | None = None
+    facts_complete: bool = False
+    findings: tuple[Finding, ...] = ()
+    verdict: Verdict | None = None
+    measured: MeasurementSet = MeasurementSet()
+    request: PlanRequest = PlanRequest()
+    plan: Plan | None = None
+    prepared: Prepared | None = None
+    """The recipe of the plan and the files of every launcher."""
+    written: tuple[str, ...] = ()
+    """Files of the last export."""
+    running: tuple[Running, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    def running_stage(self, stage: str) -> Running | None:
+        return next((entry for entry in self.running if entry.stage == stage), None)
+
+    def problem_of(self, stage: str) -> Problem | None:
+        return next((entry for entry in self.problems if entry.stage == stage), None)
+
+
+def begin(state: State, stage: str, title: str) -> State:
+    """`stage` starts: earlier trouble with it is over."""
+    changed = msgspec.structs.replace(
+        state,
+        running=(*_without(state.running, stage), Running(stage=stage, title=title)),
+        problems=tuple(entry for entry in state.problems if entry.stage != stage),
+    )
+    if stage == "bench":
+        return msgspec.structs.replace(changed, measured=MeasurementSet())
+    if stage == "export":
+        return msgspec.structs.replace(changed, written=())
+    return changed
+
+
+def end(state: State, stage: str, problem: Problem | None = None) -> State:
+    """`stage` is over, with a problem or without."""
+    problems = state.problems if problem is None else (*state.problems, problem)
+    return msgspec.structs.replace(state, running=_without(state.running, stage), problems=problems)
+
+
+def advance(state: State, event: Event) -> State:
+    """The state after `event`. Facts and findings of an earlier probe stay until the new ones are complete."""
+    replace = msgspec.structs.replace
+    match event:
+        case StageStarted():
+            return replace(state, running=_changed(state.running, event.stage, title=event.title))
+        case Progress():
+            return replace(
+                state,
+                running=_changed(state.running, event.stage, message=event.message, done=event.done, total=event.total),
+            )
+        case FactsGrew() if not state.facts_complete:
+            return replace(state, facts=event.facts)
+        case FindingMade() if state.verdict is None:
+            return replace(state, findings=(*state.findings, event.finding))
+        case Measured():
+            return replace(
+                state, measured=replace(state.measured, measurements=(*state.measured.measurements, event.measurement))
+            )
+        case BenchFailed():
+            return replace(state, measured=replace(state.measured, failures=(*state.measured.failures, event.failure)))
+        case Written():
+            return replace(state, written=(*state.written, event.path))
+        case StageFinished():
+            return _with_result(state, event)
+    return state
+
+
+def _with_result(state: State, event: StageFinished) -> State:
+    replace = msgspec.structs.replace
+    match event.result:
+        case MachineFacts() as facts:
+            return replace(state, facts=facts, facts_complete=True)
+        case Verdict() as verdict:
+            return replace(state, verdict=verdict, findings=verdict.findings)
+        case MeasurementSet() as measured:
+            return replace(state, measured=measured)
+        case Plan() as plan:
+            return replace(state, plan=plan, prepared=None, written=())
+        case Prepared() as prepared:
+            return replace(state, prepared=prepared)
+    return state
+
+
+def _without(running: tuple[Running, ...], stage: str) -> tuple[Running, ...]:
+    return tuple(entry for entry in running if entry.stage != stage)
+
+
+def _changed(running: tuple[Running, ...], stage: str, **changes: str | int) -> tuple[Running, ...]:
+    return tuple(msgspec.structs.replace(entry, **changes) if entry.stage == stage else entry for entry in running)

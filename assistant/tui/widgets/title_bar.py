@@ -1,0 +1,36 @@
+"""The two lines on top: the screens with their digits, and what is looked at."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.widgets import Static
+
+from assistant.present.header import machine_line, progress
+from assistant.tui.actions import SCREENS
+from assistant.tui.session import State
+
+
+class TitleBar(Vertical):
+    """Screens on the first line; host, source and interpreter, or what is running, on the second."""
+
+    def __init__(self, screen_id: str) -> None:
+        super().__init__()
+        self._screen_id = screen_id
+
+    def compose(self) -> ComposeResult:
+        names = []
+        for row in SCREENS:
+            label = f" [b]{row.key}[/b] {row.title} "
+            label = f"[reverse]{label}[/reverse]" if row.id == self._screen_id else label
+            names.append(f"[@click=app.go('{row.id}')]{label}[/]")
+        yield Static(" ".join(names), id="screens")
+        yield Static(id="machine")
+
+    def show(self, state: State) -> None:
+        line = machine_line(state.facts, state.source_title)
+        if state.running:
+            now = state.running[-1]
+            line = Text.assemble(("> ", "bold"), progress(now.title, now.message, now.done, now.total), "  ·  ", line)
+        self.query_one("#machine", Static).update(line)
