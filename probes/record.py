@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import msgspec
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: object) -> Any:
+        return lambda decorated: decorated
+
 
 T = TypeVar("T")
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Record(msgspec.Struct, frozen=True):
     """An immutable value that travels as JSON. Unknown fields are ignored, so older readers accept newer files.
 
@@ -17,6 +26,7 @@ class Record(msgspec.Struct, frozen=True):
     """
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class StrictRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A record that people edit by hand: a field that does not exist is an error, not a silent no-op."""
 
