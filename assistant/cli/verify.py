@@ -9,7 +9,7 @@ import click
 from assistant.cli.diagnostics import follow
 from assistant.cli.export import read_recipe
 from assistant.cli.options import PATH, format_option, python_option, verbosity_options
-from assistant.cli.output import emit_json, emit_text
+from assistant.cli.output import emit_json, emit_text, wants_colour
 from assistant.usecases.verify import verify_recipe
 
 
@@ -29,4 +29,4 @@ def command(
     else:
         from assistant.render.verify_text import render_verification
 
-        emit_text(render_verification(result))
+        emit_text(render_verification(result, colour=wants_colour()))

@@ -16,12 +16,17 @@ from probes.findings import Status
 def render_auto(result: AutoResult, *, colour: bool = False) -> str:
     """Verdict with its problems, the plan, the files, and the command that starts training."""
     verdict = result.verdict
-    parts: list[RenderableType] = [Text(f"Verdict: {verdict.verdict}", style="bold")]
+    parts: list[RenderableType] = [Text(f"Verdict: {verdict.verdict.value}", style="bold")]
     for finding in verdict.findings:
         if finding.status in (Status.FAIL, Status.WARN):
             parts.append(f"  {finding.status.value} {finding.check_id} {finding.subject}: {finding.summary}")
     parts += [f"  no measurement of {failure.bench_id}: {failure.message}" for failure in result.measurements.failures]
-    parts += ["", render_plan(result.plan, colour=colour).rstrip(), "", Text(f"Everything is in {result.directory}", style="bold")]
+    parts += [
+        "",
+        render_plan(result.plan, colour=colour).rstrip(),
+        "",
+        Text(f"Everything is in {result.directory}", style="bold"),
+    ]
     parts += [f"  {script}" for script in result.scripts]
     if result.scripts:
         parts.append(f"Start training with  {shlex.quote(result.scripts[0])}")

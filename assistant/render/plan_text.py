@@ -22,7 +22,9 @@ def render_plan(plan: Plan, *, colour: bool = False, verbose: bool = False) -> s
     shown = plan.alternatives if verbose else plan.alternatives[:_ALTERNATIVES_SHOWN]
     if shown:
         parts += ["", Text(f"Alternatives ({len(plan.alternatives)})", style="bold")]
-        parts += [f"  {describe(choice)}  {_speed(choice)}, {gib(choice.predicted.memory_bytes_per_gpu.total)}" for choice in shown]
+        parts += [
+            f"  {describe(choice)}  {_speed(choice)}, {gib(choice.predicted.memory_bytes_per_gpu.total)}" for choice in shown
+        ]
     dropped = plan.rejected if verbose else plan.rejected[:_REJECTED_SHOWN]
     if dropped:
         parts += ["", Text(f"Rejected ({len(plan.rejected)})", style="bold")]
@@ -43,7 +45,9 @@ def describe(row: Choice | Candidate) -> str:
 def _headline(plan: Plan) -> Text:
     cluster, workload = plan.cluster, plan.workload
     where = f"{cluster.nodes} node{'s' * (cluster.nodes > 1)} x {cluster.ranks_per_node} {cluster.device_name}"
-    what = f"{workload.model.title}, sequence {workload.sequence_length}, {workload.precision}, global batch {workload.global_batch}"
+    what = (
+        f"{workload.model.title}, sequence {workload.sequence_length}, {workload.precision}, global batch {workload.global_batch}"
+    )
     return Text(f"{what}\non {where} ({cluster.title})", style="bold")
 
 
@@ -56,7 +60,10 @@ def _decisions(plan: Plan) -> RenderableType:
 
 def _prediction(choice: Choice) -> list[RenderableType]:
     memory, step = choice.predicted.memory_bytes_per_gpu, choice.predicted.step_time_s
-    lines: list[RenderableType] = [Text("Predicted", style="bold"), f"  memory per rank  {gib(memory.total)}, at most {gib(memory.upper)}"]
+    lines: list[RenderableType] = [
+        Text("Predicted", style="bold"),
+        f"  memory per rank  {gib(memory.total)}, at most {gib(memory.upper)}",
+    ]
     lines.append("    " + _memory_terms(memory))
     if isinstance(step.total, Unknown):
         lines.append(f"  step time        {step.total}")
@@ -66,7 +73,10 @@ def _prediction(choice: Choice) -> list[RenderableType]:
         interval = f" ({duration(step.low)} to {duration(step.high)})"
     lines.append(f"  step time        {duration(step.total)}{interval}")
     terms = ((name, getattr(step, name)) for name in _TIME_TERMS)
-    lines.append("    " + ", ".join(f"{name.replace('_', ' ')} {duration(value)}" for name, value in terms if not isinstance(value, Unknown)))
+    lines.append(
+        "    "
+        + ", ".join(f"{name.replace('_', ' ')} {duration(value)}" for name, value in terms if not isinstance(value, Unknown))
+    )
     lines.append(f"  speed            {_speed(choice)}")
     return lines
 

@@ -16,10 +16,12 @@ def text_of(parts: Iterable[RenderableType], *, colour: bool) -> str:
     """Render `parts` one below the other; without colour no escape code is left."""
     width = min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
     buffer = io.StringIO()
-    console = Console(file=buffer, width=width, force_terminal=colour, no_color=not colour, highlight=False, emoji=False, markup=False)
+    console = Console(
+        file=buffer, width=width, force_terminal=colour, no_color=not colour, highlight=False, emoji=False, markup=False
+    )
     for part in parts:
         console.print(part)
-    return buffer.getvalue()
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 
 def plain_table(*columns: str) -> Table:

@@ -69,7 +69,7 @@ def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
     verdict: Verdict = yield from _saved(check_machine(evidence), directory / "findings.json", "findings")
     measured = MeasurementSet(suite="none")
     if options.measure:
-        measuring = measure_machine(facts, MeasureOptions(suite="quick", python=options.collect.python))
+        measuring = measure_machine(facts, _measure_options(options))
         measured = yield from _saved(measuring, directory / "measurements.json", "measurements")
     planning = plan_workload(facts, measured.measurements, options.request)
     plan: Plan = yield from _saved(planning, directory / "plan.json", "plan with its reasons")
@@ -84,6 +84,12 @@ def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
         directory=str(directory), facts=facts, verdict=verdict, measurements=measured, plan=plan, scripts=scripts
     )
     yield StageFinished(stage="auto", result=result, duration_s=time.monotonic() - started)
+
+
+def _measure_options(options: AutoOptions) -> MeasureOptions:
+    """The plan is for the ranks that are measured; a busy host is better measured, and told, than not measured."""
+    ranks = options.request.pins.ranks_per_node
+    return MeasureOptions(suite="quick", python=options.collect.python, ranks_per_node=ranks, accept_busy_host=True)
 
 
 def _result(events: Iterator[Event]) -> Generator[Event, None, Any]:

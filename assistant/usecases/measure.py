@@ -33,6 +33,8 @@ class MeasureOptions(Record, kw_only=True):
     """Training interpreter; None for the one that the probe found."""
     force: bool = False
     """Measure although others use the GPUs or the CPUs."""
+    accept_busy_host: bool = False
+    """Measure on CPUs that others use too, and say so; GPUs in use are refused all the same."""
     ranks_per_node: int | None = None
     work_directory: str | None = None
     """Keeps requests, answers and logs; None for a temporary folder, which stays only where something failed."""
@@ -108,7 +110,9 @@ def _events(
         yield from _refused(rows, "unsupported", message)
         return
     busy = "" if options.force else busy_gpus(facts) if gpus else busy_host()
-    if busy:
+    if busy and options.accept_busy_host and not gpus:
+        yield Progress(stage="bench", message=f"{busy}: the numbers are lower than on a quiet machine")
+    elif busy:
         yield from _refused(rows, "busy", f"{busy}: wait, or measure all the same with --force")
         return
     visible = len(interpreter.devices) if gpus else None
