@@ -16,7 +16,7 @@ from probes.thresholds import Thresholds, load_thresholds
 class Status(str, enum.Enum):
     """The outcome of one check on one subject."""
 
-    PASS = "PASS"
+    PASS = "PASS"  # noqa: S105 - a status, no password
     WARN = "WARN"
     FAIL = "FAIL"
     SKIP = "SKIP"
@@ -69,36 +69,43 @@ class Judge(Record, kw_only=True):
     why: str
 
     def passed(self, subject: str, summary: str, *, observed: str = "", evidence: tuple[EvidenceRef, ...] = ()) -> Finding:
-        return self._finding(Status.PASS, subject, summary, "", observed, None, evidence)
+        return self._finding(subject, Status.PASS, summary, observed=observed, evidence=evidence)
 
     def warned(
         self, subject: str, summary: str, *, expected: str, observed: str, remedy: Remedy, evidence: tuple[EvidenceRef, ...] = ()
     ) -> Finding:
-        return self._finding(Status.WARN, subject, summary, expected, observed, remedy, evidence)
+        return self._finding(
+            subject, Status.WARN, summary, expected=expected, observed=observed, remedy=remedy, evidence=evidence
+        )
 
     def failed(
         self, subject: str, summary: str, *, expected: str, observed: str, remedy: Remedy, evidence: tuple[EvidenceRef, ...] = ()
     ) -> Finding:
-        return self._finding(Status.FAIL, subject, summary, expected, observed, remedy, evidence)
+        return self._finding(
+            subject, Status.FAIL, summary, expected=expected, observed=observed, remedy=remedy, evidence=evidence
+        )
 
     def skipped(self, subject: str, summary: str, *, evidence: tuple[EvidenceRef, ...] = ()) -> Finding:
-        return self._finding(Status.SKIP, subject, summary, "", "", None, evidence)
+        return self._finding(subject, Status.SKIP, summary, evidence=evidence)
 
     def undetermined(
         self, subject: str, unknown: Unknown, *, what: str, remedy: Remedy | None = None, evidence: tuple[EvidenceRef, ...] = ()
     ) -> Finding:
         """The check applies, but `what` could not be read."""
-        return self._finding(Status.UNKNOWN, subject, f"{what} could not be read", "", str(unknown), remedy, evidence)
+        return self._finding(
+            subject, Status.UNKNOWN, f"{what} could not be read", observed=str(unknown), remedy=remedy, evidence=evidence
+        )
 
     def _finding(
         self,
-        status: Status,
         subject: str,
+        status: Status,
         summary: str,
-        expected: str,
-        observed: str,
-        remedy: Remedy | None,
-        evidence: tuple[EvidenceRef, ...],
+        *,
+        expected: str = "",
+        observed: str = "",
+        remedy: Remedy | None = None,
+        evidence: tuple[EvidenceRef, ...] = (),
     ) -> Finding:
         return Finding(
             check_id=self.check_id,

@@ -9,7 +9,8 @@ from probes.facts import GpuProcess, MachineFacts
 from probes.findings import Finding, Status
 from probes.registry import CHECKS
 from probes.versions import at_least
-from tests.support.check_cases import CASES, Case
+from tests.support.check_case import Case
+from tests.support.check_cases import CASES
 from tests.support.machines import cpu_box, evidence_of, h100_node, with_gpus
 
 MODULES = {row.id: row.load() for row in CHECKS}
