@@ -7,18 +7,12 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
-from importlib import resources
 from typing import Literal
 
 import msgspec
 
 from probes.record import StrictRecord
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from probes.rows import read_rows
 
 
 class GpuModel(StrictRecord, kw_only=True):
@@ -123,8 +117,4 @@ class Catalogue(StrictRecord, kw_only=True):
 @functools.lru_cache(maxsize=1)
 def load_catalogue() -> Catalogue:
     """The rows shipped with rigtune, from `probes/data/gpus.toml` and `machines.toml`."""
-    data: dict[str, object] = {}
-    for name in ("gpus", "machines"):
-        text = resources.files("probes").joinpath("data", f"{name}.toml").read_text("utf-8")
-        data[name] = tomllib.loads(text)[name]
-    return msgspec.convert(data, Catalogue)
+    return msgspec.convert({**read_rows("gpus"), **read_rows("machines")}, Catalogue)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-
 from probes.record import Record
 
 SCHEMA_VERSION = 1
@@ -30,7 +28,7 @@ class Measurement(Record, kw_only=True):
 
     @property
     def median(self) -> float:
-        return statistics.median(self.samples)
+        return self.quantile(0.5)
 
     def quantile(self, fraction: float) -> float:
         """Linear interpolation between order statistics; `fraction` from 0 to 1."""

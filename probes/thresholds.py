@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import functools
-import sys
-from importlib import resources
 
 import msgspec
 
 from probes.record import EvidenceRef, StrictRecord
+from probes.rows import read_rows
 from probes.versions import numbers_of
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 class Cited(StrictRecord, kw_only=True):
@@ -111,5 +105,4 @@ class Thresholds(StrictRecord, kw_only=True):
 @functools.lru_cache(maxsize=1)
 def load_thresholds() -> Thresholds:
     """The rows shipped with rigtune, from `probes/data/thresholds.toml`."""
-    text = resources.files("probes").joinpath("data", "thresholds.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), Thresholds)
+    return msgspec.convert(read_rows("thresholds"), Thresholds)

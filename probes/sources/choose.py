@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 from probes.errors import InputError, UsageError
@@ -40,6 +39,8 @@ def _catalogue_machine(name: str) -> Source:
     row = catalogue.machine(name)
     if row is None:
         known = [row.id for row in catalogue.machines]
+        import difflib  # noqa: PLC0415 - only a wrong name needs it
+
         close = difflib.get_close_matches(name.strip().lower(), known, n=1)
         guess = f"Did you mean {close[0]}? " if close else ""
         raise UsageError(f"there is no catalogue machine {name!r}", f"{guess}Known: {', '.join(known)}.")
