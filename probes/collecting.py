@@ -65,15 +65,25 @@ def assemble(source_title: str, results: Iterable[Result]) -> MachineFacts:
 
 def _start(row: ProbeRow, source: Source, options: CollectOptions) -> Future[dict[str, object] | Unknown]:
     answer: Future[dict[str, object] | Unknown] = Future()
+    try:
+        # Not on the thread: threads that import at the same time mostly wait for each other.
+        collect = row.load().collect
+    except Exception as error:  # noqa: BLE001 - the facts of the others survive
+        answer.set_result(_crashed(row, error))
+        return answer
 
     def work() -> None:
         try:
-            answer.set_result(_checked(row, row.load().collect(source, options)))
-        except Exception as error:  # noqa: BLE001 - the facts of the others survive
-            answer.set_result(Unknown(Reason.ERROR, f"{row.id}: {traceback.format_exception_only(error)[-1].strip()}"))
+            answer.set_result(_checked(row, collect(source, options)))
+        except Exception as error:  # noqa: BLE001 - likewise
+            answer.set_result(_crashed(row, error))
 
     threading.Thread(target=work, name=f"rigtune-{row.id}", daemon=True).start()
     return answer
+
+
+def _crashed(row: ProbeRow, error: Exception) -> Unknown:
+    return Unknown(Reason.ERROR, f"{row.id}: {traceback.format_exception_only(error)[-1].strip()}")
 
 
 def _checked(row: ProbeRow, fields: dict[str, object]) -> dict[str, object]:

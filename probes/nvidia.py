@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from probes.facts import NvLink
-from probes.parsers.nvlink_status import NvlinkStatus, parse_nvlink_status
 from probes.parsers.pci import normal_address
-from probes.parsers.topo_matrix import TopoMatrix, parse_topo_matrix
 from probes.pci import DEVICES
 from probes.record import NOT_RECORDED, Reason, Unknown
 from probes.sources.base import Source, read_text
+
+if TYPE_CHECKING:  # loaded where nvidia-smi has answered: most machines never need them
+    from probes.parsers.nvlink_status import NvlinkStatus
+    from probes.parsers.topo_matrix import TopoMatrix
 
 SMI_QUERY = ("nvidia-smi", "-q", "-x")
 SMI_TOPOLOGY = ("nvidia-smi", "topo", "-m")
@@ -114,13 +117,21 @@ def _remote(source: Source, index: int, port: int, bus_ids: Sequence[str | Unkno
 def smi_topology(source: Source) -> TopoMatrix | Unknown:
     """`nvidia-smi topo -m`."""
     text = source.run(SMI_TOPOLOGY, timeout_s=SMI_TIMEOUT_S).text()
-    return text if isinstance(text, Unknown) else parse_topo_matrix(text)
+    if isinstance(text, Unknown):
+        return text
+    from probes.parsers.topo_matrix import parse_topo_matrix  # noqa: PLC0415
+
+    return parse_topo_matrix(text)
 
 
 def smi_nvlinks(source: Source) -> tuple[NvlinkStatus, ...] | Unknown:
     """`nvidia-smi nvlink -s`."""
     text = source.run(SMI_NVLINK, timeout_s=SMI_TIMEOUT_S).text()
-    return text if isinstance(text, Unknown) else parse_nvlink_status(text)
+    if isinstance(text, Unknown):
+        return text
+    from probes.parsers.nvlink_status import parse_nvlink_status  # noqa: PLC0415
+
+    return parse_nvlink_status(text)
 
 
 def driver_silence(addresses: tuple[str, ...] | Unknown, reason: Unknown) -> Unknown | None:

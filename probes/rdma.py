@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.pci import address_of
+from probes.pci import DEVICES, address_of, device_path
 from probes.record import Reason, Record, Unknown
 from probes.sources.base import Source
 
@@ -13,17 +13,33 @@ class RdmaDevice(Record, kw_only=True):
     """An RDMA device and its place in sysfs."""
 
     name: str
+    folder: str
+    """Where its own files are."""
     path: str | Unknown
-    """Canonical path of the device below /sys/devices."""
-
-    @property
-    def pci_bus_id(self) -> str | Unknown:
-        return address_of(self.path)
+    """Canonical path of the hardware below /sys/devices."""
+    pci_bus_id: str | Unknown
 
 
 def rdma_devices(source: Source) -> tuple[RdmaDevice, ...] | Unknown:
-    """The devices in the kernel's order of names; none where the kernel has no such class."""
+    """The devices in the order of their names; none where the kernel has no such class."""
     names = source.names(CLASS)
     if isinstance(names, Unknown):
-        return () if names.reason is Reason.TOOL_MISSING else names
-    return tuple(RdmaDevice(name=name, path=source.link(f"{CLASS}/{name}/device")) for name in names)
+        if names.reason is Reason.TOOL_MISSING:
+            return ()
+        return _below_pci(source) or names
+    paths = {name: source.link(f"{CLASS}/{name}/device") for name in names}
+    return tuple(
+        RdmaDevice(name=name, folder=f"{CLASS}/{name}", path=path, pci_bus_id=address_of(path)) for name, path in paths.items()
+    )
+
+
+def _below_pci(source: Source) -> tuple[RdmaDevice, ...]:
+    """The devices of a copy of /sys that lacks the class folder, as tools make that copy /sys/bus/pci only."""
+    addresses = source.names(DEVICES)
+    found: list[RdmaDevice] = []
+    for address in () if isinstance(addresses, Unknown) else addresses:
+        names = source.names(f"{DEVICES}/{address}/infiniband")
+        for name in () if isinstance(names, Unknown) else names:
+            folder = f"{DEVICES}/{address}/infiniband/{name}"
+            found.append(RdmaDevice(name=name, folder=folder, path=device_path(source, address), pci_bus_id=address))
+    return tuple(sorted(found, key=lambda device: device.name))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from probes.collecting import CollectOptions
@@ -18,11 +20,13 @@ from probes.nvidia import (
     smi_nvlinks,
     smi_topology,
 )
-from probes.parsers.nvlink_status import NvlinkStatus
-from probes.parsers.topo_matrix import TopoGpu
 from probes.pci import cpu_affinity, numa_node, nvidia_gpu_addresses
 from probes.record import NOT_RECORDED, Reason, Unknown
 from probes.sources.base import Source
+
+if TYPE_CHECKING:
+    from probes.parsers.nvlink_status import NvlinkStatus
+    from probes.parsers.topo_matrix import TopoGpu
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:

@@ -6,10 +6,10 @@ import msgspec
 
 from probes.collecting import CollectOptions
 from probes.evidence import command_ref, file_ref
-from probes.facts import Nic, PcieLink
+from probes.facts import Nic
 from probes.parsers.infiniband import parse_ibstat, port_link_layer, port_rate_gbps, port_word
 from probes.pci import DEVICES, numa_node, pcie_link
-from probes.rdma import CLASS, RdmaDevice, rdma_devices
+from probes.rdma import RdmaDevice, rdma_devices
 from probes.record import EvidenceRef, Reason, Unknown
 from probes.sources.base import Source, read_int, read_text
 
@@ -34,7 +34,7 @@ def _by_ibstat(source: Source, silence: Unknown) -> tuple[Nic, ...] | Unknown:
 
 
 def _ports(source: Source, device: RdmaDevice) -> tuple[Nic, ...]:
-    folder = f"{CLASS}/{device.name}"
+    folder = device.folder
     address = device.pci_bus_id
     common = Nic(
         name=device.name,
@@ -42,17 +42,17 @@ def _ports(source: Source, device: RdmaDevice) -> tuple[Nic, ...]:
         firmware_version=read_text(source, f"{folder}/fw_ver"),
         pci_bus_id=address,
         numa_node=numa_node(source, address),
-        pcie=PcieLink() if address == Unknown(Reason.NOT_RECORDED) else pcie_link(source, address),
+        pcie=pcie_link(source, address),
         evidence=_evidence(folder, address),
     )
     numbers = source.names(f"{folder}/ports")
     if isinstance(numbers, Unknown):
         return (msgspec.structs.replace(common, link_layer=numbers, state=numbers, physical_state=numbers, rate_gbps=numbers),)
-    return tuple(_port(source, common, folder, int(number)) for number in sorted(numbers, key=len) if number.isdecimal())
+    return tuple(_port(source, common, device, int(number)) for number in sorted(numbers, key=len) if number.isdecimal())
 
 
-def _port(source: Source, common: Nic, folder: str, number: int) -> Nic:
-    port = f"{folder}/ports/{number}"
+def _port(source: Source, common: Nic, device: RdmaDevice, number: int) -> Nic:
+    port = f"{device.folder}/ports/{number}"
     state, physical = read_text(source, f"{port}/state"), read_text(source, f"{port}/phys_state")
     rate, layer = read_text(source, f"{port}/rate"), read_text(source, f"{port}/link_layer")
     return msgspec.structs.replace(
@@ -62,7 +62,7 @@ def _port(source: Source, common: Nic, folder: str, number: int) -> Nic:
         state=state if isinstance(state, Unknown) else port_word(state),
         physical_state=physical if isinstance(physical, Unknown) else port_word(physical),
         rate_gbps=rate if isinstance(rate, Unknown) else port_rate_gbps(rate),
-        netdev=_netdev(source, folder, number),
+        netdev=_netdev(source, device, number),
     )
 
 
@@ -80,13 +80,15 @@ def _device_type(source: Source, folder: str) -> str | Unknown:
     return part if isinstance(driver, Unknown) else driver.rpartition("/")[2]
 
 
-def _netdev(source: Source, folder: str, port: int) -> str | Unknown | None:
+def _netdev(source: Source, device: RdmaDevice, port: int) -> str | Unknown | None:
     """The network interface of a port: that of its first GID (which knows bonds), else the device's one of that port."""
-    by_gid = read_text(source, f"{folder}/ports/{port}/gid_attrs/ndevs/0")
+    by_gid = read_text(source, f"{device.folder}/ports/{port}/gid_attrs/ndevs/0")
     if not isinstance(by_gid, Unknown) and by_gid:
         return by_gid
-    names = source.names(f"{folder}/device/net")
+    known = not isinstance(device.pci_bus_id, Unknown)
+    folder = f"{DEVICES}/{device.pci_bus_id}/net" if known else f"{device.folder}/device/net"
+    names = source.names(folder)
     if isinstance(names, Unknown):
         return None if names.reason is Reason.TOOL_MISSING else names
-    on_port = [name for name in names if read_int(source, f"{folder}/device/net/{name}/dev_port") == port - 1]
+    on_port = [name for name in names if read_int(source, f"{folder}/{name}/dev_port") == port - 1]
     return on_port[0] if on_port else None

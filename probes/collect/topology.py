@@ -13,7 +13,7 @@ from probes.nvidia import SMI_TOPOLOGY, bus_id, device_count, driver_silence, nv
 from probes.parsers.pci import pci_distance
 from probes.pci import DEVICES, device_path, nvidia_gpu_addresses
 from probes.pci import numa_node as numa_node_of
-from probes.rdma import CLASS, rdma_devices
+from probes.rdma import rdma_devices
 from probes.record import EvidenceRef, Reason, Record, Unknown
 from probes.sources.base import Source
 
@@ -25,6 +25,8 @@ class _Place(Record, kw_only=True):
     """A GPU or NIC and where it sits."""
 
     name: str
+    origin: str
+    """The file that says where it sits."""
     address: str | Unknown
     path: str | Unknown
     numa_node: int | Unknown | None
@@ -55,6 +57,7 @@ def _gpus(source: Source) -> list[_Place] | Unknown:
     return [
         _Place(
             name=f"GPU{index}",
+            origin=f"{DEVICES}/{address}",
             address=address,
             path=device_path(source, address),
             numa_node=numa_node_of(source, address),
@@ -72,6 +75,7 @@ def _nics(source: Source) -> list[_Place] | Unknown:
     return [
         _Place(
             name=device.name,
+            origin=device.folder,
             address=device.pci_bus_id,
             path=device.path,
             numa_node=numa_node_of(source, device.pci_bus_id),
@@ -89,7 +93,7 @@ def _link(source: Source, a: _Place, b: _Place) -> Link:
         if isinstance(level, int) and (level == 0 or level in _ANCESTORS):
             evidence = (nvml_ref(f"nvmlDeviceGetTopologyCommonAncestor({a.gpu_index}, {b.gpu_index})"),)
             return Link(a=a.name, b=b.name, kind=_ANCESTORS.get(level, "PIX"), evidence=evidence)
-    return Link(a=a.name, b=b.name, kind=_distance(a, b), evidence=_path_evidence(a, b))
+    return Link(a=a.name, b=b.name, kind=_distance(a, b), evidence=(file_ref(a.origin), file_ref(b.origin)))
 
 
 def _nvlink_count(a: _Place, b: _Place) -> int:
@@ -113,11 +117,6 @@ def _distance(a: _Place, b: _Place) -> LinkKind | Unknown:
 
 def _nvlink_evidence(a: _Place, b: _Place) -> tuple[EvidenceRef, ...]:
     return tuple(nvml_ref(f"nvmlDeviceGetNvLink*({place.gpu_index})") for place in (a, b))
-
-
-def _path_evidence(a: _Place, b: _Place) -> tuple[EvidenceRef, ...]:
-    keys = (f"{CLASS}/{place.name}/device" if place.gpu_index is None else f"{DEVICES}/{place.address}" for place in (a, b))
-    return tuple(file_ref(key) for key in keys)
 
 
 def _completed(source: Source, links: tuple[Link, ...]) -> tuple[Link, ...]:

@@ -20,7 +20,7 @@ HCA_FILES = {
     f"{HCA}/ports/1/phys_state": "5: LinkUp\n",
     f"{HCA}/ports/1/rate": "400 Gb/sec (4X NDR)\n",
     f"{HCA}/ports/1/link_layer": "InfiniBand\n",
-    f"{HCA}/device/net/ib0/dev_port": "0\n",
+    f"{PCI}/net/ib0/dev_port": "0\n",
     f"{PCI}/numa_node": "1\n",
     f"{PCI}/current_link_speed": "16.0 GT/s PCIe\n",
     f"{PCI}/max_link_speed": "32.0 GT/s PCIe\n",
@@ -57,7 +57,7 @@ def test_a_bond_is_named_by_its_first_gid() -> None:
 
 
 def test_ports_are_in_numeric_order_with_their_own_interfaces() -> None:
-    files = HCA_FILES | {f"{HCA}/ports/{i}/state": "1: DOWN\n" for i in (2, 10)} | {f"{HCA}/device/net/ib1/dev_port": "1\n"}
+    files = HCA_FILES | {f"{HCA}/ports/{i}/state": "1: DOWN\n" for i in (2, 10)} | {f"{PCI}/net/ib1/dev_port": "1\n"}
     found = nics(FakeSource(files=files, links=HCA_LINKS))
     assert isinstance(found, tuple)
     assert [(nic.port, nic.netdev) for nic in found] == [(1, "ib0"), (2, "ib1"), (10, None)]
@@ -81,6 +81,17 @@ def test_a_numa_node_that_the_platform_does_not_state() -> None:
 
 def test_no_rdma_devices() -> None:
     assert nics(FakeSource()) == ()
+
+
+def test_a_copy_of_the_pci_devices_alone() -> None:
+    files = {
+        f"{PCI}/infiniband/mlx5_0/{key.removeprefix(HCA)}".replace("//", "/"): text
+        for key, text in HCA_FILES.items()
+        if key.startswith(HCA)
+    }
+    found = nics(FakeSource(files=files | {f"{PCI}/net/ib0/dev_port": "0"}, missing=Reason.NOT_RECORDED))
+    assert isinstance(found, tuple)
+    assert [(nic.name, nic.pci_bus_id, nic.state, nic.netdev) for nic in found] == [("mlx5_0", "0000:19:00.0", "ACTIVE", "ib0")]
 
 
 IBSTAT = b"CA 'mlx5_0'\n\tPort 1:\n\t\tState: Active\n\t\tRate: 200\nibpanic: stat failed\n"
