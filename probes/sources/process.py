@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import time
@@ -24,6 +25,9 @@ def run_command(argv: tuple[str, ...], *, timeout_s: float, max_output_bytes: in
     At the deadline, or when it writes more than `max_output_bytes`, the whole group is killed; what it wrote until
     then is kept in the result. Nothing is raised for a command that cannot be started or does not end.
     """
+    missing = CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{argv[0]} is not installed"))
+    if shutil.which(argv[0]) is None and "/" not in argv[0]:
+        return missing  # without the cost of a fork
     try:
         process = subprocess.Popen(
             argv,
@@ -34,7 +38,7 @@ def run_command(argv: tuple[str, ...], *, timeout_s: float, max_output_bytes: in
             start_new_session=True,
         )
     except FileNotFoundError:
-        return CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{argv[0]} is not installed"))
+        return missing
     except PermissionError as error:
         return CommandResult(failure=Unknown(Reason.PERMISSION, f"{argv[0]}: {error.strerror}"))
     except OSError as error:
