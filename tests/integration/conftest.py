@@ -1,0 +1,66 @@
+"""What the tests with real programs share."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from recipes.recipe import Artifact, Recipe
+from recipes.registry import LAUNCHERS
+
+
+@pytest.fixture(scope="session")
+def torch_python() -> str:
+    """An interpreter with torch: RIGTUNE_TEST_PYTHON, or the one that runs the tests. Skips without."""
+    named = os.environ.get("RIGTUNE_TEST_PYTHON")
+    if named:
+        return named
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("needs torch: name an interpreter that has it in RIGTUNE_TEST_PYTHON")
+    return sys.executable
+
+
+Export = Callable[[str, Recipe, Path], Path]
+
+
+@pytest.fixture
+def export() -> Export:
+    """`export(launcher, recipe, folder)` writes the launch files and returns the script to start."""
+
+    def write(launcher: str, recipe: Recipe, folder: Path) -> Path:
+        (row,) = [row for row in LAUNCHERS if row.id == launcher]
+        artifacts: tuple[Artifact, ...] = row.load().render(recipe)
+        for artifact in artifacts:
+            path = folder / artifact.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(artifact.text)
+            path.chmod(artifact.mode)
+        return folder / artifacts[0].path
+
+    return write
+
+
+class TrainingReport(NamedTuple):
+    """What the reference program reported."""
+
+    start: dict[str, Any]
+    losses: list[float]
+    done: dict[str, Any]
+
+
+@pytest.fixture
+def read_report() -> Callable[[Path], TrainingReport]:
+    def read(path: Path) -> TrainingReport:
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        by_event = {line["event"]: line for line in lines}
+        losses = [line["loss"] for line in lines if line["event"] == "step"]
+        return TrainingReport(by_event["start"], losses, by_event["done"])
+
+    return read

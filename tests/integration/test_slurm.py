@@ -1,0 +1,206 @@
+"""The Slurm script on a real Slurm: two nodes that are virtual, on this machine. Needs root, slurmctld, slurmd and munged."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from assistant.usecases.run import run_recipe
+from recipes.recipe import Command
+
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
+LIMIT_S = 240
+NODES = 2
+GPUS = 8
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def slurm_conf(folder: Path) -> str:
+    host = socket.gethostname()
+    controller, *ports = free_ports(1 + NODES)
+    nodes = "\n".join(
+        f"NodeName=n{index} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=16 RealMemory=4000 Gres=gpu:{GPUS}"
+        for index, port in enumerate(ports, 1)
+    )
+    return f"""
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+ReturnToService=2
+SlurmdParameters=config_overrides
+GresTypes=gpu
+KillWait=5
+MinJobAge=600
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+{nodes}
+PartitionName=main Nodes=n[1-{NODES}] Default=YES MaxTime=01:00:00 State=UP
+"""
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[dict[str, str]]:
+    """A running cluster; the value is the environment in which its commands work."""
+    missing = [name for name in ("slurmctld", "slurmd", "munged", "sbatch") if shutil.which(name) is None]
+    if missing or os.geteuid() != 0:
+        pytest.skip(f"needs root and Slurm; missing here: {', '.join(missing) or 'root'}")
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # short: it holds a socket
+    folder.chmod(0o755)
+    (folder / "state").mkdir()
+    (folder / "munge.key").write_bytes(os.urandom(1024))
+    (folder / "munge.key").chmod(0o400)
+    for gpu in range(GPUS):
+        os.mknod(folder / f"gpu{gpu}", 0o20666, os.makedev(1, 3))
+    (folder / "slurm.conf").write_text(slurm_conf(folder))
+    (folder / "gres.conf").write_text(f"NodeName=n[1-{NODES}] Name=gpu File={folder}/gpu[0-{GPUS - 1}]\n")
+    (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+    environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+    munged = (
+        *("munged", "--force", f"--socket={folder}/munge.socket", f"--key-file={folder}/munge.key"),
+        *(f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log", f"--seed-file={folder}/munged.seed"),
+    )
+    daemons = [munged, ("slurmctld", "-c"), *(("slurmd", "-N", f"n{index}") for index in range(1, NODES + 1))]
+    try:
+        for daemon in daemons:
+            subprocess.run(daemon, env=environment, check=True, timeout=60)
+        # A job that uses every node waits until all have registered.
+        ready = ("srun", f"--nodes={NODES}", "--exclusive", "true")
+        subprocess.run(ready, env=environment, check=True, timeout=60)
+        yield environment
+    finally:
+        subprocess.run(("scancel", "--quiet", "--user=root"), env=environment, check=False, timeout=60)
+        started = []
+        for pid_file in sorted(folder.glob("*.pid"), reverse=True):
+            with contextlib.suppress(psutil.NoSuchProcess, ValueError):
+                started.append(psutil.Process(int(pid_file.read_text())))
+                started[-1].terminate()
+        for daemon in psutil.wait_procs(started, timeout=30)[1]:
+            daemon.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Job(msgspec.Struct):
+    id: str
+    exit_code: int
+    output: str
+
+
+def submit(environment: dict[str, str], script: Path, *arguments: object, cwd: Path) -> Job:
+    """Run a job to its end."""
+    command = ("sbatch", "--wait", "--parsable", str(script), *map(str, arguments))
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    job_id = done.stdout.strip()
+    assert job_id, done.stderr
+    output = (cwd / f"mini-{job_id}.out").read_text()
+    return Job(job_id, done.returncode, output)
+
+
+@pytest.fixture
+def recipe(make_recipe, torch_python):
+    """Two nodes with two ranks each that run the reference program."""
+    return make_recipe(nodes=2, ranks_per_node=2, resources={"python": torch_python, "cpus_per_node": 2})
+
+
+def test_two_nodes_with_two_ranks_each_train_together(slurm, recipe, export, read_report, tmp_path):
+    script = export("slurm", recipe, tmp_path / "it's a $folder: ü")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    report = tmp_path / "a report.jsonl"
+    job = submit(slurm, script, "--", "--steps", 6, "--report", report, cwd=elsewhere)
+    assert job.exit_code == 0, job.output
+    trained = read_report(report)
+    assert (trained.start["world_size"], trained.start["backend"]) == (4, "gloo")
+    assert trained.losses[-1] < trained.losses[0]
+
+
+def test_one_node_trains(slurm, make_recipe, torch_python, export, tmp_path):
+    script = export("slurm", make_recipe(resources={"python": torch_python}), tmp_path)
+    job = submit(slurm, script, "--steps", 4, cwd=tmp_path)
+    assert job.exit_code == 0, job.output
+    assert "world size 2," in job.output
+
+
+@pytest.fixture
+def own_program(make_recipe, torch_python, tmp_path):
+    """`own_program(text)`: a recipe for two nodes with one rank each that runs this program."""
+
+    def make(text):
+        program = tmp_path / "program.py"
+        program.write_text(f"import os, signal, sys\nrank, node = os.environ['RANK'], os.environ['SLURMD_NODENAME']\n{text}\n")
+        command = Command(kind="script", target=str(program), arguments=("{micro_batch}",))
+        return make_recipe(nodes=2, ranks_per_node=1, command=command, resources={"python": torch_python})
+
+    return make
+
+
+def test_ranks_follow_the_order_of_the_nodes(slurm, own_program, export, tmp_path):
+    script = export("slurm", own_program("os.write(1, f'rank {rank} on {node} {sys.argv[1:]}\\n'.encode())"), tmp_path / "launch")
+    job = submit(slurm, script, "--", "it's", "$HOME", cwd=tmp_path)
+    assert job.exit_code == 0, job.output
+    arguments = ["2", "it's", "$HOME"]
+    lines = {line for line in job.output.splitlines() if line.startswith("rank ")}
+    assert lines == {f"rank 0 on n1 {arguments}", f"rank 1 on n2 {arguments}"}
+
+
+def test_a_failing_rank_ends_the_whole_job(slurm, own_program, export, tmp_path):
+    script = export("slurm", own_program("if rank == '1': raise ValueError('bad shape')\nsignal.pause()"), tmp_path / "launch")
+    job = submit(slurm, script, cwd=tmp_path)
+    assert job.exit_code != 0
+    assert "ValueError: bad shape" in job.output
+
+
+def test_a_missing_interpreter_is_told_by_the_node(slurm, make_recipe, export, tmp_path):
+    recipe = make_recipe(nodes=2, resources={"python": "/no/such/python"})
+    job = submit(slurm, export("slurm", recipe, tmp_path / "launch"), cwd=tmp_path)
+    assert job.exit_code == 127
+    assert "no Python interpreter /no/such/python on " in job.output
+
+
+def test_slurm_accepts_a_gpu_job_that_fits_and_no_other(slurm, make_recipe, export, tmp_path):
+    resources = {"device": "cuda", "backend": "nccl", "partition": "main", "time_limit": "00:30:00", "cpus_per_node": 16}
+    for gpus, fits in ((GPUS, True), (GPUS + 1, False)):
+        script = export("slurm", make_recipe(nodes=2, ranks_per_node=gpus, resources=resources), tmp_path)
+        tested = subprocess.run(("sbatch", "--test-only", script), env=slurm, capture_output=True, timeout=60, check=False)
+        assert (tested.returncode == 0) == fits, tested.stderr
+
+
+def test_run_submits_and_tells_the_job(slurm, make_recipe, tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
+    monkeypatch.chdir(tmp_path)
+    events = list(
+        run_recipe(make_recipe(resources={"python": "/no/such/python"}), launcher="slurm", directory=tmp_path / "launch")
+    )
+    assert events[-1].result == 0
+    assert "Submitted batch job" in capfd.readouterr().out

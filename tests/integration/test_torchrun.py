@@ -1,0 +1,144 @@
+"""The torchrun script with real torch: it trains, keeps apart, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from assistant.usecases.verify import verify_recipe
+from recipes.recipe import Command
+
+pytestmark = pytest.mark.slow
+
+LIMIT_S = 240
+"""Far more than needed, for a machine that does much else."""
+
+
+@pytest.fixture
+def recipe(make_recipe, torch_python):
+    """Two gloo ranks of the reference program."""
+    return make_recipe(resources={"python": torch_python})
+
+
+@pytest.fixture
+def stubborn(make_recipe, torch_python, tmp_path):
+    """Two ranks of a program that says where it is and then waits forever, deaf to SIGTERM."""
+    program = tmp_path / "stubborn.py"
+    program.write_text(
+        "import os, signal\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "rank, node, run_id = (os.environ[name] for name in ('RANK', 'GROUP_RANK', 'TORCHELASTIC_RUN_ID'))\n"
+        "os.write(1, f'rank {rank} node {node} id {run_id}\\n'.encode())\n"
+        "while True: signal.pause()\n"
+    )
+    return make_recipe(command=Command(kind="script", target=str(program)), resources={"python": torch_python})
+
+
+def start(*command: object, **options: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        tuple(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, **options
+    )
+
+
+def wait_for_ranks(process: subprocess.Popen[str], count: int) -> list[list[str]]:
+    """The first lines of `count` ranks."""
+    lines: list[list[str]] = []
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("rank "):
+            lines.append(line.split())
+        if len(lines) == count:
+            return lines
+    raise AssertionError("the job ended before its ranks ran")
+
+
+def test_it_trains_the_reference_workload_on_two_ranks(recipe, export, read_report, tmp_path):
+    folder = tmp_path / "it's a $folder: ü"
+    script = export("torchrun", recipe, folder)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "json.py").write_text("raise SystemExit('a file of the current folder was imported')")
+    report = tmp_path / "report.jsonl"
+    subprocess.run((script, "--", "--steps", "10", "--report", report), cwd=elsewhere, check=True, timeout=LIMIT_S)
+    trained = read_report(report)
+    assert trained.start["world_size"] == 2
+    assert trained.start["backend"] == "gloo"
+    assert len(trained.losses) == 10
+    assert trained.done["loss_last"] < trained.done["loss_first"]
+
+
+def test_verification_measures_the_same_job(recipe, tmp_path):
+    result = list(verify_recipe(recipe, steps=8, directory=tmp_path))[-1].result
+    assert (result.world_size, result.steps) == (2, 8)
+    assert result.loss_last < result.loss_first
+    assert result.step_time_s.measured > 0
+    assert result.peak_memory_bytes.measured > 0
+
+
+def test_two_jobs_of_one_script_at_once_do_not_meet(recipe, export, read_report, tmp_path):
+    script = export("torchrun", recipe, tmp_path / "launch")
+    reports = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    jobs = [start(script, "--", "--steps", "5", "--report", report) for report in reports]
+    for job in jobs:
+        output, _ = job.communicate(timeout=LIMIT_S)
+        assert job.returncode == 0, output
+    assert [read_report(report).start["world_size"] for report in reports] == [2, 2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_the_ranks_end_with_the_script(stubborn, export, tmp_path, number):
+    job = start(export("torchrun", stubborn, tmp_path / "launch"))
+    wait_for_ranks(job, 2)
+    job.send_signal(number)
+    # Every process of the job holds the other end of the pipe: it ends when the last of them has.
+    job.communicate(timeout=LIMIT_S)
+    assert job.returncode != 0
+
+
+def test_a_failing_rank_ends_the_job_with_its_name(make_recipe, torch_python, export, tmp_path):
+    program = tmp_path / "fails.py"
+    program.write_text("import os, signal\nif os.environ['RANK'] == '1': raise ValueError('bad shape')\nsignal.pause()\n")
+    recipe = make_recipe(command=Command(kind="script", target=str(program)), resources={"python": torch_python})
+    job = start(export("torchrun", recipe, tmp_path / "launch"))
+    output, _ = job.communicate(timeout=LIMIT_S)
+    assert job.returncode == 1
+    assert "ValueError: bad shape" in output
+
+
+@pytest.fixture
+def two_nodes(stubborn, make_recipe, torch_python):
+    return make_recipe(nodes=2, ranks_per_node=1, command=stubborn.command, resources={"python": torch_python})
+
+
+def test_ranks_follow_the_node_order_and_attempts_do_not_meet(two_nodes, export, tmp_path):
+    """Two attempts of a job on two 'nodes' of this machine, each with the second node started first."""
+    script = export("torchrun", two_nodes, tmp_path / "launch")
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1"}
+    jobs = {(node, attempt): start(script, node, attempt, env=environment) for node in (1, 0) for attempt in (3, 4)}
+    try:
+        for (node, attempt), job in jobs.items():
+            ((_, rank, _, group_rank, _, run_id),) = wait_for_ranks(job, 1)
+            assert (int(rank), int(group_rank), run_id) == (node, node, f"mini-{attempt}")
+    finally:
+        for job in jobs.values():
+            job.kill()
+        for job in jobs.values():
+            job.communicate(timeout=LIMIT_S)
+
+
+def test_several_nodes_train_together(make_recipe, torch_python, export, read_report, tmp_path: Path):
+    recipe = make_recipe(nodes=2, ranks_per_node=1, resources={"python": torch_python})
+    script = export("torchrun", recipe, tmp_path / "launch")
+    report = tmp_path / "report.jsonl"
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1"}
+    jobs = [start(script, node, "--", "--steps", "6", "--report", report, env=environment) for node in (0, 1)]
+    for job in jobs:
+        output, _ = job.communicate(timeout=LIMIT_S)
+        assert job.returncode == 0, output
+    trained = read_report(report)
+    assert trained.start["world_size"] == 2
+    assert trained.losses[-1] < trained.losses[0]
