@@ -13,9 +13,9 @@ from probes.hardware import Catalogue, GpuModel
 from probes.measurements import Measurement
 from probes.record import Unknown, known, value_or
 from recipes.constants import constant
-from recipes.layout import default_ranks, training_gpus
+from recipes.layout import cores_per_rank, default_ranks, training_gpus
 from recipes.links import inter_bandwidth, inter_latency, intra_bandwidth, intra_latency
-from recipes.measured import measured_flops, measured_memory_bandwidth, step_anchors
+from recipes.measured import measured_flops, measured_memory_bandwidth, measured_step_efficiency, step_anchors
 from recipes.plan import Cluster, Figure
 
 _PRECISIONS = ("bf16", "fp32")
@@ -49,7 +49,7 @@ def cluster_of(
 
 
 def _title(facts: MachineFacts, nodes: int, device: str) -> str:
-    host = facts.hostname if known(facts.hostname) and facts.hostname else "this machine"
+    host = facts.hostname if known(facts.hostname) and facts.hostname else facts.source or "this machine"
     return f"{nodes} x {host}: {device}" if nodes > 1 else f"{host}: {device}"
 
 
@@ -87,6 +87,7 @@ def _gpu_cluster(
         intra_latency_s=intra_latency(facts, measurements, ranks),
         inter_bus_bandwidth_bytes_per_s=inter_bandwidth(facts) if nodes > 1 else None,
         inter_latency_s=inter_latency() if nodes > 1 else None,
+        step_efficiency=measured_step_efficiency(measurements, measured_flops(measurements)),
         physical_cores_per_rank=_cores_per_rank(facts, ranks),
         has_bf16=all(_has_bf16(gpu, catalogue) for gpu in gpus),
         anchors=step_anchors(measurements),
@@ -116,6 +117,7 @@ def _cpu_cluster(facts: MachineFacts, measurements: tuple[Measurement, ...], nod
         intra_latency_s=intra_latency(facts, measurements, ranks),
         inter_bus_bandwidth_bytes_per_s=inter_bandwidth(facts) if nodes > 1 else None,
         inter_latency_s=inter_latency() if nodes > 1 else None,
+        step_efficiency=measured_step_efficiency(measurements, measured_flops(measurements)),
         physical_cores_per_rank=_cores_per_rank(facts, ranks),
         has_bf16="bf16" in flops and "fp32" in flops and flops["bf16"].value > flops["fp32"].value,
         anchors=step_anchors(measurements),
@@ -141,11 +143,9 @@ def _host_memory_per_rank(facts: MachineFacts, ranks: int) -> Figure | None:
 
 
 def _cores_per_rank(facts: MachineFacts, ranks: int) -> int | None:
-    """Physical cores for each rank, within what this process may use."""
-    physical = value_or(facts.cpu.physical_cores, None)
-    if physical is None:
-        return None
-    return max(1, min(physical, value_or(facts.cpu.allowed_cpus, physical)) // ranks)
+    """Physical cores for each rank; None where neither cores nor CPUs are known."""
+    counted = known(facts.cpu.physical_cores) or known(facts.cpu.logical_cpus)
+    return cores_per_rank(facts, ranks) if counted else None
 
 
 def _has_bf16(gpu: Gpu, catalogue: Catalogue) -> bool:

@@ -57,9 +57,11 @@ def memory_breakdown(
 ) -> MemoryBreakdown:
     """The bill of one candidate. Activations and logits grow with the tokens of a micro-batch, the rest does not.
 
-    Logits: about 12 bytes per token and vocabulary entry in eager cross-entropy, often the largest single term.
+    Logits: about 12 bytes per token and vocabulary entry in eager cross-entropy, often the largest single term. On a CPU the
+    upper bound assumes that the C library gives nothing back between the moments.
     """
-    peak = max(_moments(workload, candidate, footprint, implementation), key=lambda moment: moment.total)
+    moments = _moments(workload, candidate, footprint, implementation)
+    peak = max(moments, key=lambda moment: moment.total)
     states = footprint.parameters + footprint.gradients + footprint.optimizer
     allocated = states + peak.total
     if device == "cuda":
@@ -68,10 +70,14 @@ def memory_breakdown(
         upper = (allocated + reserve) * (1 + constant("upper_fraction"))
         upper += constant("cuda_context_bytes") + constant("nccl_upper_bytes")
     else:
-        overhead = constant("cpu_process_bytes")
-        upper = allocated * (1 + constant("cpu_upper_fraction")) + overhead
+        # The worker reports its resident memory beyond the start of the process, which holds what the C library keeps.
+        heap = constant("cpu_heap_fraction") * peak.total + constant("cpu_lazy_bytes")
+        allocated += heap
+        overhead = constant("cpu_process_bytes") + heap
+        upper = (states + sum(moment.total for moment in moments)) * (1 + constant("cpu_upper_fraction"))
+        upper += constant("cpu_process_bytes") + constant("cpu_lazy_bytes")
     return MemoryBreakdown(
-        total=allocated + overhead,
+        total=states + peak.total + overhead,
         parameters=footprint.parameters,
         gradients=footprint.gradients,
         optimizer=footprint.optimizer,
