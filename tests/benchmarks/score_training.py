@@ -157,24 +157,25 @@ def median_error(ratios: list[float]) -> float:
     return statistics.median(abs(1 / ratio - 1) for ratio in ratios)
 
 
+def line(what: str, name: str, ratios: list[float]) -> str:
+    """One group: how many, median error, median and 10th to 90th percentile of measured over modelled."""
+    ordered = sorted(ratios)
+    low, high = ordered[len(ordered) // 10], ordered[len(ordered) * 9 // 10]
+    spread = f"{statistics.median(ordered):.2f} ({low:.2f} to {high:.2f})"
+    return f"{what:7} {len(ordered):4}  median error {median_error(ordered):6.1%}  measured/modelled {spread}  {name}\n"
+
+
 def main() -> int:
     path = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "data" / "training_open.csv"
     if not path.is_file():
-        print(f"{path} is absent; set RIGTUNE_SHARED")
+        sys.stderr.write(f"{path} is absent; set RIGTUNE_SHARED\n")
         return 0
     for what, groups in score(path).items():
-        everything = sorted(ratio for ratios in groups.values() for ratio in ratios)
-        if not everything:
-            continue
         for key, ratios in sorted(groups.items()):
-            low, high = sorted(ratios)[len(ratios) // 10], sorted(ratios)[len(ratios) * 9 // 10]
-            print(
-                f"{what:7} {len(ratios):4}  median error {median_error(ratios):6.1%}  measured/modelled {statistics.median(ratios):.2f} ({low:.2f} to {high:.2f})  {' '.join(key)}"
-            )
-        low, high = everything[len(everything) // 10], everything[len(everything) * 9 // 10]
-        print(
-            f"{what:7} {len(everything):4}  median error {median_error(everything):6.1%}  measured/modelled p10 {low:.2f}, p90 {high:.2f}  ALL"
-        )
+            sys.stdout.write(line(what, " ".join(key), ratios))
+        everything = [ratio for ratios in groups.values() for ratio in ratios]
+        if everything:
+            sys.stdout.write(line(what, "ALL", everything))
     return 0
 
 

@@ -1,0 +1,84 @@
+"""Clusters as the models see them, with published figures, for tests that need no catalogue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from probes.units import GIB
+from recipes.plan import Candidate, Cluster, Degrees, Figure
+from recipes.workload import TransformerModel, Workload
+
+
+def figure(value: float) -> Figure:
+    return Figure(value=value, basis="modelled", source="test")
+
+
+def h100_cluster(nodes: int = 1, ranks: int = 8, **changes: Any) -> Cluster:
+    """DGX H100: 794 TFLOP/s achieved, 2.5 TB/s copy, 367 GB/s ring, 8 x 400 Gb/s."""
+    cluster = Cluster(
+        title="test",
+        device="cuda",
+        device_name="H100",
+        nodes=nodes,
+        ranks_per_node=ranks,
+        memory_bytes_per_rank=figure(79.1 * GIB),
+        flops_per_s={"bf16": figure(794e12)},
+        peak_flops_per_s={"bf16": figure(989e12)},
+        memory_bandwidth_bytes_per_s=figure(2.5e12),
+        intra_bus_bandwidth_bytes_per_s=figure(367e9),
+        intra_latency_s=figure(1.9e-6),
+        inter_bus_bandwidth_bytes_per_s=figure(360e9),
+        inter_latency_s=figure(14e-6),
+        physical_cores_per_rank=14,
+        has_bf16=True,
+    )
+    return msgspec.structs.replace(cluster, **changes)
+
+
+def cpu_cluster(ranks: int = 2, **changes: Any) -> Cluster:
+    """A small virtual machine, gloo over the loopback."""
+    cluster = Cluster(
+        title="test",
+        device="cpu",
+        device_name="CPU",
+        nodes=1,
+        ranks_per_node=ranks,
+        memory_bytes_per_rank=figure(10 * GIB),
+        flops_per_s={"fp32": figure(50e9)},
+        memory_bandwidth_bytes_per_s=figure(16e9),
+        intra_bus_bandwidth_bytes_per_s=figure(1.2e9),
+        intra_latency_s=figure(200e-6),
+    )
+    return msgspec.structs.replace(cluster, **changes)
+
+
+def case(
+    model: TransformerModel,
+    *,
+    strategy: str = "ddp",
+    ranks: int = 8,
+    micro_batch: int = 1,
+    grad_accum: int = 1,
+    sequence_length: int | None = None,
+    precision: str = "bf16",
+    checkpointing: str = "none",
+) -> tuple[Workload, Candidate]:
+    """One way to run the model, with the batch that follows."""
+    global_batch = micro_batch * grad_accum * ranks
+    workload = Workload(
+        model=model,
+        sequence_length=sequence_length or model.sequence_length,
+        global_batch=global_batch,
+        precision=precision,  # type: ignore[arg-type]
+    )
+    return workload, Candidate(
+        strategy=strategy,
+        degrees=Degrees(dp=ranks) if strategy == "ddp" else Degrees(fsdp=ranks),
+        micro_batch=micro_batch,
+        grad_accum=grad_accum,
+        global_batch=global_batch,
+        activation_checkpointing=checkpointing,  # type: ignore[arg-type]
+        precision=precision,
+    )
