@@ -74,7 +74,6 @@ def table(
     catalogue: Catalogue,
     *,
     is_running: bool,
-    current: str,
     show_all: bool,
     is_wide: bool,
 ) -> Table:
@@ -82,6 +81,7 @@ def table(
     page = frameless("benchmark", "on", "median", *(("spread", "reference", "slowest") if is_wide else ("reference",)))
     page.columns[1].no_wrap = page.columns[2].no_wrap = True
     found = results(measured.measurements, show_all=show_all)
+    is_next = True
     for row in planned(measured.suite or "quick"):
         mine = [entry for entry in found if entry.bench_id == row.id]
         failed = [entry for entry in measured.failures if entry.bench_id == row.id]
@@ -91,12 +91,13 @@ def table(
             kind = Text(f"failed: {clean(failure.kind.replace('_', ' '))}", style=BAD)
             page.add_row(Text(f"✗ {row.id}", style=BAD), plain(failure.subject), kind)
         if not mine and not failed:
-            page.add_row(*_waiting(row, is_running=is_running, current=current))
+            page.add_row(*_waiting(row, is_running=is_running, is_next=is_next))
+            is_next = False
     return page
 
 
-def _waiting(row: BenchmarkRow, *, is_running: bool, current: str) -> tuple[Text, ...]:
-    if is_running and row.id.replace("-", " ") in current.lower().replace("-", " "):
+def _waiting(row: BenchmarkRow, *, is_running: bool, is_next: bool) -> tuple[Text, ...]:
+    if is_running and is_next:
         return Text(f"> {row.id}", style=STRONG), Text(), Text("running", style=STRONG)
     state = "queued" if is_running else "not run"
     return Text(f"· {row.id}", style=DIM), Text(), Text(f"{state}, ~{duration(row.cost_s)}", style=DIM)

@@ -69,6 +69,12 @@ def file_names(files: LauncherFiles) -> Text:
     return Text("  ".join(names), style=DIM)
 
 
+def overwrite_words(*, overwrite: bool) -> Text:
+    """What happens to files of the same name that somebody changed."""
+    answer = "are replaced" if overwrite else "are kept, and nothing is written"
+    return Text.assemble(("ctrl+o  ", STRONG), ("files of that name that were changed by hand ", DIM), answer)
+
+
 def _source(artifact: Artifact) -> RenderableType:
     text = clean_block(artifact.text)
     lexer = _LEXERS.get(PurePosixPath(artifact.path).suffix)

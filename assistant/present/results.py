@@ -94,7 +94,8 @@ def _subjects(names: Sequence[str]) -> str:
     numbers = [match for name in names if (match := re.fullmatch(r"(\D*)(\d+)", name))]
     if len(numbers) < len(names) or len(names) == 1:
         return ", ".join(dict.fromkeys(clean(name) for name in names))
-    return clean(numbers[0][1]) + folded([int(match[2]) for match in numbers])
+    family = numbers[0][1]
+    return clean(family) + " " * family.endswith(" ") + folded([int(match[2]) for match in numbers])
 
 
 def _slowest(group: Sequence[Measurement], middle: float) -> str:

@@ -27,6 +27,8 @@ class Frame(Screen[None]):
 
     SCREEN_ID: ClassVar[str]
     AUTO_FOCUS = ""
+    _is_broken = False
+    """The page could not be drawn and that was reported."""
 
     def compose(self) -> ComposeResult:
         yield TitleBar(self.SCREEN_ID)
@@ -60,7 +62,7 @@ class Frame(Screen[None]):
         return self.size.width >= ROOMY
 
     def refresh_state(self) -> None:
-        """Draw what the application knows now. A bug in a page is reported and the application goes on."""
+        """Draw what the application knows now. A bug in a page is reported once, and the application goes on."""
         if not self.is_mounted:
             return
         state = self.desk.state
@@ -68,7 +70,11 @@ class Frame(Screen[None]):
             self.query_one(TitleBar).show(state)
             self.show(state)
         except Exception as error:  # noqa: BLE001  the boundary around one page
-            self.desk.report_bug(error)
+            if not self._is_broken:
+                self._is_broken = True
+                self.desk.report_bug(error)
+        else:
+            self._is_broken = False
 
     def on_screen_resume(self) -> None:
         self.refresh_state()

@@ -62,6 +62,7 @@ class ScriptedServices:
         """Lets held stages go on; the pilot's test sets it at its end."""
         self.calls: list[str] = []
         self.requests: list[PlanRequest] = []
+        self.overwrites: list[bool] = []
         self.reports: list[str] = []
         self.closed: list[str] = []
         self._folder = directory
@@ -104,6 +105,7 @@ class ScriptedServices:
         yield StageFinished(stage="recipe", result=self.made_recipe)
 
     def export(self, recipe: Recipe, launcher: str, directory: str, *, overwrite: bool) -> Iterator[Event]:
+        self.overwrites.append(overwrite)
         yield from self._begin("export")
         files = next(entry for entry in self.made_recipe.launchers if entry.launcher == launcher)
         Path(directory).mkdir(parents=True, exist_ok=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
-from textual.widgets import Checkbox, Input, Static
+from textual.binding import Binding, BindingType
+from textual.widgets import Input, Static
 
-from assistant.present.recipe import LauncherFiles, file_names
+from assistant.present.recipe import LauncherFiles, file_names, overwrite_words
 from assistant.tui.dialogs.base import Dialog
 
 
@@ -23,20 +24,26 @@ class ExportDialog(Dialog[ExportChoice]):
     """One `enter` accepts the proposed folder."""
 
     TITLE_WORDS = "Export"
-    HINT = "enter writes   tab moves   esc cancels"
+    HINT = "enter writes   ctrl+o replaces   esc cancels"
     AUTO_FOCUS = "#directory"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+o", "toggle_overwrite", "Replace", show=False)]
 
     def __init__(self, files: LauncherFiles, directory: str) -> None:
         super().__init__()
         self._files = files
         self._directory = directory
+        self._overwrite = False
 
     def compose_content(self) -> ComposeResult:
         yield Static("Folder", classes="label")
         yield Input(self._directory, id="directory", select_on_focus=False)
         yield Static(file_names(self._files))
-        yield Checkbox("replace files that were changed by hand", id="overwrite", compact=True)
+        yield Static(overwrite_words(overwrite=False), id="overwrite")
         yield Static(id="complaint")
+
+    def action_toggle_overwrite(self) -> None:
+        self._overwrite = not self._overwrite
+        self.query_one("#overwrite", Static).update(overwrite_words(overwrite=self._overwrite))
 
     @on(Input.Submitted)
     def _accept(self, event: Input.Submitted) -> None:
@@ -44,4 +51,4 @@ class ExportDialog(Dialog[ExportChoice]):
         if not directory:
             self.query_one("#complaint", Static).update("Name a folder.")
             return
-        self.dismiss(ExportChoice(directory, self.query_one("#overwrite", Checkbox).value))
+        self.dismiss(ExportChoice(directory, self._overwrite))

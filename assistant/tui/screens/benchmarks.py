@@ -43,7 +43,6 @@ class BenchmarksScreen(Frame):
             state.facts,
             self.desk.services.catalogue,
             is_running=running is not None,
-            current=running.message if running else "",
             show_all=self._show_all,
             is_wide=self.is_roomy,
         )

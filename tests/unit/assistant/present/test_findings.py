@@ -56,4 +56,9 @@ def test_the_empty_list_says_why():
     assert "3 passed, 1 skipped" in findings.nothing(clean_verdict().findings, query="", is_checking=False).plain
     assert "running" in findings.nothing((), query="", is_checking=True).plain
     assert "No check" in findings.nothing((), query="", is_checking=False).plain
-    assert "esc clears" in findings.nothing((Finding(check_id="a", subject="b", status=Status.FAIL, summary="c"),), query="x", is_checking=False).plain
+    assert (
+        "esc clears"
+        in findings.nothing(
+            (Finding(check_id="a", subject="b", status=Status.FAIL, summary="c"),), query="x", is_checking=False
+        ).plain
+    )

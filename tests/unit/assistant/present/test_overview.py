@@ -28,7 +28,10 @@ def test_the_sentence_counts_what_is_wrong():
 
 def test_the_sentence_of_a_good_cpu_machine():
     verdict = clean_verdict()
-    assert overview.headline(verdict.verdict, verdict.findings, has_gpus=False).words == "Ready to train on its CPU: 3 checks passed."
+    assert (
+        overview.headline(verdict.verdict, verdict.findings, has_gpus=False).words
+        == "Ready to train on its CPU: 3 checks passed."
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,15 @@ from tests.support.tui_text import words
 @pytest.mark.parametrize(("is_wide", "width"), [(True, 138), (False, 76)])
 def test_every_decision_shows_value_basis_and_reason(is_wide, width):
     text = words(page.decisions(gpu_plan(), is_wide=is_wide), width=width)
-    for part in ("FSDP over 8 ranks", "modelled", "measured", "DDP needs 141 GiB", "1.06e-4", "NCCL_IB_HCA", "port mlx5_3 is down"):
+    for part in (
+        "FSDP over 8 ranks",
+        "modelled",
+        "measured",
+        "DDP needs 141 GiB",
+        "1.06e-4",
+        "NCCL_IB_HCA",
+        "port mlx5_3 is down",
+    ):
         assert part in text
     assert ("3.75e-5 linear" in text) == is_wide
 

@@ -25,7 +25,10 @@ def test_packages_that_come_along_are_counted():
     files = page.LauncherFiles(
         launcher="torchrun",
         title="torchrun",
-        artifacts=(Artifact(path="launch.sh", text="x"), *(Artifact(path=f"rigtune_worker/{name}.py", text="") for name in "abc")),
+        artifacts=(
+            Artifact(path="launch.sh", text="x"),
+            *(Artifact(path=f"rigtune_worker/{name}.py", text="") for name in "abc"),
+        ),
     )
     assert page.file_names(files).plain == "launch.sh  rigtune_worker/ (3 files)"
     assert "rigtune_worker" not in words(page.scripts(files))
