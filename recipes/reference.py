@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from importlib import resources
 
 import msgspec
@@ -11,12 +13,27 @@ from recipes.recipe import Artifact, Recipe
 PACKAGE = "rigtune_worker"
 CONFIG = "workload.json"
 
+_SIBLING = re.compile(r"^from \.(\w+) import", re.MULTILINE)
+"""How the package's modules import each other."""
+
 
 def reference_files(recipe: Recipe) -> tuple[Artifact, ...]:
     """The program's configuration, which holds the same fields as the recipe, and its source."""
     sections = {name: getattr(recipe, name) for name in ("model", "parallelism", "convergence", "resources")}
     config = msgspec.json.format(msgspec.json.encode(sections), indent=2).decode()
+    modules = (Artifact(path=f"{PACKAGE}/{name}.py", text=text) for name, text in sorted(_program().items()))
+    return (Artifact(path=CONFIG, text=config + "\n"), *modules)
+
+
+@functools.lru_cache(maxsize=1)
+def _program() -> dict[str, str]:
+    """The text of `rigtune_worker.train` and of what it imports, by module; the package's benchmarks stay at home."""
     package = resources.files("probes").joinpath("workers", PACKAGE)
-    modules = sorted((part for part in package.iterdir() if part.name.endswith(".py")), key=lambda part: part.name)
-    program = (Artifact(path=f"{PACKAGE}/{part.name}", text=part.read_text("utf-8")) for part in modules)
-    return (Artifact(path=CONFIG, text=config + "\n"), *program)
+    found: dict[str, str] = {}
+    wanted = ["__init__", "train"]
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            found[name] = package.joinpath(f"{name}.py").read_text("utf-8")
+            wanted += _SIBLING.findall(found[name])
+    return found

@@ -102,7 +102,7 @@ def _parallelism_faults(recipe: Recipe) -> Iterator[Fault]:
         yield Fault(
             "parallelism.global_batch",
             f"is {parallelism.global_batch}, but micro_batch {parallelism.micro_batch} x grad_accum {parallelism.grad_accum} x "
-            f"{parallelism.nodes} nodes x {parallelism.ranks_per_node} ranks = {product}",
+            f"nodes {parallelism.nodes} x ranks_per_node {parallelism.ranks_per_node} = {product}",
             "the global batch decides what is learned: keep it and change micro_batch or grad_accum so that the product fits",
         )
     strategies = [row.id for row in STRATEGIES]

@@ -29,7 +29,7 @@ _PATIENCE = 10.0
 """A step may take so many times its prediction before the run counts as hung."""
 _POLL_S = 0.5
 _TAIL_LINES = 12
-_CAUSE = re.compile(r"(launch(-all)?\.sh|rigtune_worker): |(\[rank\d+\]: )?\w[\w.]*(Error|Exception)\b")
+_CAUSE = re.compile(r"^((launch(-all)?\.sh|rigtune_worker): |(\[rank\d+\]: )?\w[\w.]*(Error|Exception)\b)|No module named")
 
 
 class _Start(Record, kw_only=True, tag_field="event", tag="start"):
@@ -148,7 +148,7 @@ def _failure(lines: list[_Line], code: int | None, tail: str, deadline_s: float)
     done = [line for line in lines if isinstance(line, _Done)]
     if code == 0 and done and not done[0].interrupted and isinstance(lines[0], _Start):
         return ""
-    causes = [line for line in tail.splitlines() if _CAUSE.match(line)]
+    causes = [line for line in tail.splitlines() if _CAUSE.search(line)]
     words = causes[0] if causes else f"exit code {code}" if code else "it ended without a report"
     return f"{words} (exit code {code})" if causes and code else words
 

@@ -99,6 +99,15 @@ def test_the_ranks_end_with_the_script(stubborn, export, tmp_path, number):
     assert job.returncode != 0
 
 
+def test_the_reference_program_ends_with_a_killed_script(recipe, export, tmp_path):
+    job = start(export("torchrun", recipe, tmp_path / "launch"), "--", "--steps", "1000000")
+    assert job.stdout is not None
+    assert any(line.startswith("step 1/") for line in job.stdout)
+    job.kill()
+    job.communicate(timeout=LIMIT_S)
+    assert job.returncode == -signal.SIGKILL
+
+
 def test_a_failing_rank_ends_the_job_with_its_name(make_recipe, torch_python, export, tmp_path):
     program = tmp_path / "fails.py"
     program.write_text("import os, signal\nif os.environ['RANK'] == '1': raise ValueError('bad shape')\nsignal.pause()\n")

@@ -90,6 +90,7 @@ def test_a_loss_that_does_not_fall_is_noted(make_recipe, tmp_path, interpreter):
             "out of memory",
         ),
         ([START], 'echo "[rank1]: ValueError: bad shape" >&2; exit 1', r"\[rank1\]: ValueError: bad shape \(exit code 1\)"),
+        ([], "echo \"x: No module named 'torch'\" >&2; exit 1", r"No module named 'torch' \(exit code 1\)"),
         ([START], "exit 3", "exit code 3"),
         ([START], "kill -KILL $$", "exit code 137"),
         ([], "exit 0", "ended without a report"),

@@ -140,8 +140,10 @@ def render(launcher: str, recipe: Recipe) -> tuple[Artifact, ...]:
 
 
 def program_of(call: Call) -> list[str]:
-    """What follows the interpreter in a torchrun command line."""
-    return call.arguments[call.arguments.index("-u") + 1 :]
+    """What follows torchrun's own options."""
+    if "-u" in call.arguments:
+        return call.arguments[call.arguments.index("-u") + 1 :]
+    return call.arguments[call.arguments.index("--nproc-per-node") + 2 :]
 
 
 def option(call: Call, name: str) -> str:

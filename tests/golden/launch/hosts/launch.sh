@@ -67,6 +67,7 @@ fi
 cd -- '/home/someone/my project'
 
 # The kernel kills the ranks when their torchrun dies, even by kill -9; else they would live on and hold their memory.
+# torchrun then calls the program `setpriv` in its messages.
 guard=(env)
 if setpriv --pdeathsig KILL true 2>/dev/null; then guard=(setpriv --pdeathsig KILL); fi
 

@@ -56,10 +56,6 @@ fi
 cd -- "$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)"
 export PYTHONPATH=".${PYTHONPATH:+:$PYTHONPATH}"
 
-# The kernel kills the ranks when their torchrun dies, even by kill -9; else they would live on and hold their memory.
-guard=(env)
-if setpriv --pdeathsig KILL true 2>/dev/null; then guard=(setpriv --pdeathsig KILL); fi
-
 # The first node's address, as every node reaches it
 master=${MASTER_ADDR:-}
 [[ -n $master ]] || usage "MASTER_ADDR is not set; export the address of the first node, the same on all nodes"
@@ -74,5 +70,4 @@ exec "$python" -m torch.distributed.run \
   --master-port "$port" \
   --rdzv-id mini-"$attempt" \
   --nproc-per-node 2 \
-  --no-python "${guard[@]}" "$python" -u \
   -m rigtune_worker.train --config workload.json "$@"

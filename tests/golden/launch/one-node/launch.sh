@@ -40,10 +40,6 @@ fi
 cd -- "$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)"
 export PYTHONPATH=".${PYTHONPATH:+:$PYTHONPATH}"
 
-# The kernel kills the ranks when their torchrun dies, even by kill -9; else they would live on and hold their memory.
-guard=(env)
-if setpriv --pdeathsig KILL true 2>/dev/null; then guard=(setpriv --pdeathsig KILL); fi
-
 # --standalone finds a free port and makes up an id by itself, so jobs on one machine cannot meet. The ranks meet on the
 # loopback: torchrun would use the host name, which on a fresh machine often resolves to nowhere, and then it hangs.
 exec "$python" -m torch.distributed.run \
@@ -51,5 +47,4 @@ exec "$python" -m torch.distributed.run \
   --local-addr 127.0.0.1 \
   --nnodes 1 \
   --nproc-per-node 2 \
-  --no-python "${guard[@]}" "$python" -u \
   -m rigtune_worker.train --config workload.json "$@"
