@@ -118,7 +118,9 @@ def write_files(directory: Path, artifacts: Iterable[Artifact]) -> tuple[Path, .
     for artifact in artifacts:
         path = directory / artifact.path
         if Path(artifact.path).is_absolute() or ".." in Path(artifact.path).parts:
-            raise OutputError(f"artifact {artifact.path!r} leads out of {directory}", "report this: launchers name files below the folder")
+            raise OutputError(
+                f"artifact {artifact.path!r} leads out of {directory}", "report this: launchers name files below the folder"
+            )
         write_bytes(path, artifact.text.encode("utf-8", "surrogateescape"), artifact.mode)
         written.append(path)
     return tuple(written)
@@ -143,4 +145,6 @@ def read_record(path: Path, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(read_bytes(path), type=kind)
     except msgspec.MsgspecError as error:
-        raise InputError(f"{path} is not a valid {kind.__name__} file: {error}", "write it again with the command that made it") from error
+        raise InputError(
+            f"{path} is not a valid {kind.__name__} file: {error}", "write it again with the command that made it"
+        ) from error

@@ -13,7 +13,7 @@ from types import FrameType
 
 import click
 
-from assistant.cli.diagnostics import complain, complain_usage
+from assistant.cli.diagnostics import complain, complain_usage, say
 from probes.errors import ExitCode, RigtuneError
 
 COMMANDS: dict[str, str] = {
@@ -57,19 +57,17 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="rigtune", prog_name="rigtune")
-@click.pass_context
-def rigtune(ctx: click.Context) -> None:
+def rigtune() -> None:
     """Knows your GPU server, measures it, and writes the launch recipe with the evidence for every line.
 
     Without a command: the terminal UI on a terminal, else `auto`.
     """
-    if ctx.invoked_subcommand is None:
-        name = "tui" if sys.stdin.isatty() and sys.stdout.isatty() else "auto"
-        command = rigtune.get_command(ctx, name)
-        assert command is not None
-        ctx.invoke(command)
+
+
+def _default_command() -> str:
+    return "tui" if sys.stdin.isatty() and sys.stdout.isatty() else "auto"
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -79,8 +77,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line with `arguments` (default: the process's) and return the exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        result = rigtune.main(args=arguments, prog_name="rigtune", standalone_mode=False)
+        result = rigtune.main(args=words or [_default_command()], prog_name="rigtune", standalone_mode=False)
         sys.stdout.flush()
     except RigtuneError as error:
         complain(error)
@@ -88,7 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, click.Abort):
-        print("rigtune: interrupted", file=sys.stderr)
+        say("rigtune: interrupted")
         return int(ExitCode.INTERRUPTED)
     except click.ClickException as error:
         complain_usage(error)

@@ -31,7 +31,9 @@ from assistant.usecases.auto import AutoOptions, auto
 @source_options
 @python_option
 @plan_options
-@click.option("--out", "directory", type=PATH, default=None, help="Folder for all results (default: a new one in the state folder).")
+@click.option(
+    "--out", "directory", type=PATH, default=None, help="Folder for all results (default: a new one in the state folder)."
+)
 @format_option("text", "json")
 @verbosity_options
 def command(

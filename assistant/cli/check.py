@@ -20,7 +20,9 @@ from probes.verdict import FailOn, exit_code
 @click.argument("more_paths", nargs=-1, type=PATH, metavar="")
 @source_options
 @python_option
-@click.option("--fail-on", type=click.Choice(("fail", "warn")), default="fail", show_default=True, help="Findings that give exit code 1.")
+@click.option(
+    "--fail-on", type=click.Choice(("fail", "warn")), default="fail", show_default=True, help="Findings that give exit code 1."
+)
 @format_option("text", "json")
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stdout; the exit code alone.")
 @click.option("-v", "--verbose", is_flag=True, help="Also the checks that passed or do not apply.")

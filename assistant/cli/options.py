@@ -97,6 +97,4 @@ def source_of(from_paths: tuple[Path, ...], machine: str | None) -> Source:
 
 
 def collect_options(python: str | None, *, ask_interpreters: bool = True) -> CollectOptions:
-    return CollectOptions(
-        python=python, directory=str(Path.cwd()), own_python=sys.executable, ask_interpreters=ask_interpreters
-    )
+    return CollectOptions(python=python, directory=str(Path.cwd()), own_python=sys.executable, ask_interpreters=ask_interpreters)

@@ -73,4 +73,3 @@ def command(
         emit_text(render_plan(plan, colour=wants_colour(), verbose=verbose))
         if output is not None and not quiet:
             click.echo(f"wrote {output}; next: rigtune export {output} --to torchrun --out DIR", err=True)
-

@@ -59,4 +59,3 @@ def command(
         from assistant.render.as_text import render_facts
 
         emit_text(render_facts(facts, colour=wants_colour()))
-

@@ -16,7 +16,9 @@ from assistant.usecases.run import run_recipe
 @click.argument("recipe_file", type=PATH, metavar="RECIPE")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--to", "launcher", default="torchrun", show_default=True, metavar="LAUNCHER")
-@click.option("--out", "directory", type=PATH, default=None, help="Folder for the launch files (default: launch/ beside the recipe).")
+@click.option(
+    "--out", "directory", type=PATH, default=None, help="Folder for the launch files (default: launch/ beside the recipe)."
+)
 @verbosity_options
 def command(
     recipe_file: Path, arguments: tuple[str, ...], launcher: str, directory: Path | None, quiet: bool, verbose: bool
@@ -27,7 +29,5 @@ def command(
     """
     recipe = read_recipe(recipe_file)
     target = directory if directory is not None else recipe_file.parent / "launch"
-    result = follow(
-        run_recipe(recipe, launcher=launcher, directory=target, arguments=arguments), quiet=quiet, verbose=verbose
-    )
+    result = follow(run_recipe(recipe, launcher=launcher, directory=target, arguments=arguments), quiet=quiet, verbose=verbose)
     return int(result)

@@ -19,9 +19,7 @@ from assistant.usecases.verify import verify_recipe
 @click.option("--steps", type=click.IntRange(min=2), default=20, show_default=True, help="Optimizer steps to run.")
 @format_option("text", "json")
 @verbosity_options
-def command(
-    recipe_file: Path, python: str | None, steps: int, output_format: str, quiet: bool, verbose: bool
-) -> None:
+def command(recipe_file: Path, python: str | None, steps: int, output_format: str, quiet: bool, verbose: bool) -> None:
     """Run some steps of RECIPE and print predicted beside measured step time and peak memory."""
     result = follow(verify_recipe(read_recipe(recipe_file), steps=steps, python=python), quiet=quiet, verbose=verbose)
     if output_format == "json":

@@ -7,14 +7,7 @@ from rich.text import Text
 
 from assistant.render.tables import plain_table, text_of
 from probes.measurements import Measurement, MeasurementSet
-from probes.units import duration, gb_per_s, gib, si
-
-_HOW = {"flop/s": lambda value: si(value, "FLOP/s"), "byte/s": gb_per_s, "s": duration, "byte": gib}
-
-
-def quantity(value: float, unit: str) -> str:
-    """`value` in the way its unit is written."""
-    return _HOW[unit](value) if unit in _HOW else si(value, unit)
+from probes.units import quantity
 
 
 def case(measurement: Measurement) -> str:

@@ -80,9 +80,7 @@ def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
     yield Written(path=str(directory / "recipe.toml"), what="recipe, edit it and export again")
     paths: tuple[Path, ...] = yield from _result(export_recipe(recipe, options.launchers, directory / "launch", overwrite=True))
     scripts = tuple(str(path) for path in paths if path.suffix in (".sh", ".sbatch"))
-    result = AutoResult(
-        directory=str(directory), facts=facts, verdict=verdict, measurements=measured, plan=plan, scripts=scripts
-    )
+    result = AutoResult(directory=str(directory), facts=facts, verdict=verdict, measurements=measured, plan=plan, scripts=scripts)
     yield StageFinished(stage="auto", result=result, duration_s=time.monotonic() - started)
 
 

@@ -17,11 +17,15 @@ def list_entries(kind: str) -> tuple[dict[str, str], ...]:
         case "checks":
             return tuple({"id": row.id, "title": row.title, "group": row.group} for row in CHECKS)
         case "benchmarks":
-            return tuple({"id": row.id, "title": f"{row.title} (about {row.cost_s:g} s, occupies {row.occupies})"} for row in BENCHMARKS)
+            return tuple(
+                {"id": row.id, "title": f"{row.title} (about {row.cost_s:g} s, occupies {row.occupies})"} for row in BENCHMARKS
+            )
         case "launchers":
             return tuple({"id": row.id, "title": row.title} for row in LAUNCHERS)
         case "models":
-            return tuple({"id": model.id, "title": f"{model.title}, {parameter_count(model):,} parameters"} for model in load_models())
+            return tuple(
+                {"id": model.id, "title": f"{model.title}, {parameter_count(model):,} parameters"} for model in load_models()
+            )
         case "machines":
             return tuple({"id": row.id, "title": row.title} for row in load_catalogue().machines)
         case _:

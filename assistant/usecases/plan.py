@@ -41,9 +41,7 @@ def plan_workload(facts: MachineFacts, measurements: tuple[Measurement, ...], re
     _require_positive(sequence_length=request.sequence_length, steps=request.steps)
     _require_positive(micro_batch=request.pins.micro_batch, ranks_per_node=request.pins.ranks_per_node)
     model = _model(request.model or default_model_id(facts))
-    cluster = cluster_of(
-        facts, measurements, load_catalogue(), nodes=request.nodes, ranks_per_node=request.pins.ranks_per_node
-    )
+    cluster = cluster_of(facts, measurements, load_catalogue(), nodes=request.nodes, ranks_per_node=request.pins.ranks_per_node)
     workload = default_workload(
         model,
         cluster,

@@ -1,6 +1,6 @@
 """`rigtune check` beside `python -m torch.utils.collect_env`, in one run: prints the ratio of their wall times.
 
-    python tests/benchmarks/check_against_collect_env.py [PYTHON_WITH_TORCH] [ROUNDS]
+python tests/benchmarks/check_against_collect_env.py [PYTHON_WITH_TORCH] [ROUNDS]
 """
 
 from __future__ import annotations

@@ -23,7 +23,12 @@ sys.exit(0)
 
 def _modules_loaded_by(*arguments: str) -> set[str]:
     done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT.format(arguments=list(arguments))], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", _SCRIPT.format(arguments=list(arguments))],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     return set(json.loads(done.stderr.strip().splitlines()[-1]))
 

@@ -40,7 +40,12 @@ def test_the_wheel_owns_one_top_level_name(wheel: Path) -> None:
 
 def test_the_wheel_carries_its_data(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    for data in (ROOT / "probes" / "data", ROOT / "recipes" / "data", ROOT / "recipes" / "templates", ROOT / "probes" / "workers"):
+    for data in (
+        ROOT / "probes" / "data",
+        ROOT / "recipes" / "data",
+        ROOT / "recipes" / "templates",
+        ROOT / "probes" / "workers",
+    ):
         for path in data.rglob("*"):
             if path.is_file() and path.suffix != ".pyc":
                 assert f"rigtune/_app/{path.relative_to(ROOT)}" in names

@@ -110,7 +110,9 @@ def test_a_file_where_the_output_folder_should_be(tmp_path: Path) -> None:
 def test_a_folder_without_permission(tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
-    assert_one_line(rigtune("auto", "--machine", "dgx-h100", "--out", locked / "run", "-q", cwd=tmp_path), "locked", "permission denied")
+    assert_one_line(
+        rigtune("auto", "--machine", "dgx-h100", "--out", locked / "run", "-q", cwd=tmp_path), "locked", "permission denied"
+    )
 
 
 def test_a_read_only_place(tmp_path: Path) -> None:
