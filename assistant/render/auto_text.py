@@ -11,6 +11,7 @@ from assistant.render.plan_text import render_plan
 from assistant.render.tables import text_of
 from assistant.usecases.auto import AutoResult
 from probes.findings import Status
+from probes.measurements import MeasurementSet
 
 
 def render_auto(result: AutoResult, *, colour: bool = False) -> str:
@@ -20,7 +21,8 @@ def render_auto(result: AutoResult, *, colour: bool = False) -> str:
     for finding in verdict.findings:
         if finding.status in (Status.FAIL, Status.WARN):
             parts.append(f"  {finding.status.value} {finding.check_id} {finding.subject}: {finding.summary}")
-    parts += [f"  no measurement of {failure.bench_id}: {failure.message}" for failure in result.measurements.failures]
+    for message, benchmarks in _failures(result.measurements).items():
+        parts.append(f"  no measurement of {', '.join(benchmarks)}: {message}")
     parts += [
         "",
         render_plan(result.plan, colour=colour).rstrip(),
@@ -31,3 +33,11 @@ def render_auto(result: AutoResult, *, colour: bool = False) -> str:
     if result.scripts:
         parts.append(f"Start training with  {shlex.quote(result.scripts[0])}")
     return text_of(parts, colour=colour)
+
+
+def _failures(measured: MeasurementSet) -> dict[str, list[str]]:
+    """Benchmarks by the reason that they gave no result."""
+    reasons: dict[str, list[str]] = {}
+    for failure in measured.failures:
+        reasons.setdefault(failure.message, []).append(failure.bench_id)
+    return reasons
