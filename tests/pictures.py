@@ -49,6 +49,10 @@ def machines(folder: Path) -> dict[str, ScriptedServices]:
     }
 
 
+EXTRAS = {"keys": ("3", ("question_mark",)), "export": ("6", ("e",)), "workload": ("5", ("w",)), "palette": ("6", ("ctrl+p",))}
+"""Dialogs: the screen, then the keys that open them."""
+
+
 async def draw(services: ScriptedServices, screen_key: str, size: tuple[int, int], keys: tuple[str, ...] = ()) -> str:
     """The SVG of one screen, without fonts from elsewhere."""
     app = RigtuneApp(services)
@@ -84,7 +88,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.readme is not None:
         with tempfile.TemporaryDirectory() as folder:
-            options.readme.write_text(asyncio.run(draw(ScriptedServices(Path(folder)), "1", (100, 36))))
+            options.readme.write_text(asyncio.run(draw(ScriptedServices(Path(folder)), "1", (120, 40))))
     if options.folder is not None:
         options.folder.mkdir(parents=True, exist_ok=True)
         for name, services in machines(options.folder).items():
@@ -95,6 +99,12 @@ def main() -> None:
                         keys = ("s",) if row.id == "benchmarks" and name != "unknown" else ()
                         path.write_text(asyncio.run(draw(services, row.key, size, keys)))
                         to_png(path)
+        for name, (screen_key, keys) in EXTRAS.items():
+            for size in SIZES:
+                path = options.folder / f"dialog-{name}-{size[0]}x{size[1]}.svg"
+                if options.only in path.name:
+                    path.write_text(asyncio.run(draw(ScriptedServices(options.folder), screen_key, size, keys)))
+                    to_png(path)
 
 
 if __name__ == "__main__":

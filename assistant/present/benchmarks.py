@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -38,7 +40,7 @@ def cost(rows: Sequence[BenchmarkRow]) -> str:
 def intro(facts: MachineFacts | None, measured: MeasurementSet, *, is_live: bool, progress: str) -> Text:
     """The first lines: what runs, what could run, or why nothing can."""
     if progress:
-        return Text.assemble(("Measuring  ", STRONG), progress, ("   . stops it", DIM))
+        return Text.assemble((progress, STRONG), ("   . stops it", DIM))
     if not is_live:
         return Text.assemble(
             ("Nothing can be measured here.", STRONG),
@@ -78,8 +80,10 @@ def table(
     is_wide: bool,
 ) -> Table:
     """One line per result, one per benchmark without any."""
-    page = frameless("benchmark", "on", "median", *(("spread", "reference", "slowest") if is_wide else ("reference",)))
-    page.columns[1].no_wrap = page.columns[2].no_wrap = True
+    columns = ("benchmark", "case", "on", "median", "spread", "reference", "slowest")
+    page = frameless(*(columns if is_wide else ("benchmark", "on", "median", "reference")))
+    for column in page.columns[2 if is_wide else 1 :][:2]:
+        column.no_wrap = True
     found = results(measured.measurements, show_all=show_all)
     is_next = True
     for row in planned(measured.suite or "quick"):
@@ -89,28 +93,36 @@ def table(
             page.add_row(*_result(entry, reference_of(entry, facts, catalogue), is_wide=is_wide))
         for failure in failed:
             kind = Text(f"failed: {clean(failure.kind.replace('_', ' '))}", style=BAD)
-            page.add_row(Text(f"✗ {row.id}", style=BAD), plain(failure.subject), kind)
+            page.add_row(Text(f"✗ {row.id}", style=BAD), *_blank_case(is_wide), plain(failure.subject), kind)
         if not mine and not failed:
-            page.add_row(*_waiting(row, is_running=is_running, is_next=is_next))
+            name, state = _waiting(row, is_running=is_running, is_next=is_next)
+            page.add_row(name, *_blank_case(is_wide), "", state)
             is_next = False
     return page
 
 
-def _waiting(row: BenchmarkRow, *, is_running: bool, is_next: bool) -> tuple[Text, ...]:
+def _blank_case(is_wide: bool) -> tuple[str, ...]:
+    return ("",) if is_wide else ()
+
+
+def _waiting(row: BenchmarkRow, *, is_running: bool, is_next: bool) -> tuple[Text, Text]:
+    """The benchmark and its state, while it has no result."""
     if is_running and is_next:
-        return Text(f"> {row.id}", style=STRONG), Text(), Text("running", style=STRONG)
+        return Text(f"> {row.id}", style=STRONG), Text("running", style=STRONG)
     state = "queued" if is_running else "not run"
-    return Text(f"· {row.id}", style=DIM), Text(), Text(f"{state}, ~{duration(row.cost_s)}", style=DIM)
+    return Text(f"· {row.id}", style=DIM), Text(f"{state}, ~{duration(row.cost_s)}", style=DIM)
 
 
-def _result(entry: Result, reference: Reference | None, *, is_wide: bool) -> tuple[Text | str, ...]:
-    what = Text.assemble(("✓ ", GOOD), title(entry), ("  " if is_wide else "\n  "), (case(entry.parameters), DIM))
-    cells = (what, Text(entry.subject), Text(quantity(entry.median, entry.unit)))
+def _result(entry: Result, reference: Reference | None, *, is_wide: bool) -> tuple[RenderableType, ...]:
+    """A narrow page has the case below the benchmark, and no columns for spread and slowest device."""
+    name, what = Text.assemble(("✓ ", GOOD), title(entry)), Text(case(entry.parameters), style=DIM)
+    subject, median = Text(entry.subject), Text(quantity(entry.median, entry.unit))
     if not is_wide:
-        return (*cells, _compared(entry, reference))
+        return Group(name, Padding(what, (0, 0, 0, 2))), subject, median, _compared(entry, reference)
     spread = Text(f"± {entry.spread * 100:.1f} %" if entry.spread else "-", style=DIM)
     slowest = Text(entry.slowest or "-", style=CAUTION if entry.slowest else DIM)
-    return (*cells, spread, _compared(entry, reference).append(f" {reference.source}" if reference else "", DIM), slowest)
+    source = f" {reference.source}" if reference else ""
+    return name, what, subject, median, spread, _compared(entry, reference).append(source, DIM), slowest
 
 
 def _compared(entry: Result, reference: Reference | None) -> Text:

@@ -15,23 +15,37 @@ from probes.record import Reason, Unknown, known
 from probes.units import gib
 
 _COLUMNS = ("GPU", "state", "memory", "temp", "power", "util", "PCIe", "used by")
+_DROPPED_FIRST = ("memory", "temp", "util", "power", "used by", "PCIe")
+"""Columns that a narrow panel goes without, in this order."""
+_GAP = 2
+_NAME_WIDTH = 15
+"""The kernel cuts process names there too (TASK_COMM_LEN)."""
 
 
-def gpu_table(gpus: Sequence[Gpu], findings: Sequence[Finding], *, fold: bool) -> Table:
-    """GPUs with their live readings. With `fold`, GPUs alike share a line, so that the odd one stands out."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=DIM)
-    is_mixed = len({_memory(gpu) for gpu in gpus}) > 1
-    for column in _COLUMNS:
-        if is_mixed or column != "memory":
-            table.add_column(column, no_wrap=True, overflow="ellipsis")
+def gpu_table(gpus: Sequence[Gpu], findings: Sequence[Finding], *, fold: bool, width: int) -> Table:
+    """GPUs with their live readings in `width` cells. With `fold`, GPUs alike share a line, so that the odd one stands out."""
     groups: dict[tuple[object, ...], list[Gpu]] = {}
     for gpu in gpus:
         key = (_worst(gpu, findings), _memory(gpu), _pcie(gpu.pcie), _processes(gpu)) if fold else (gpu.index,)
         groups.setdefault(key, []).append(gpu)
-    for group in groups.values():
-        cells = _row(group, findings)
-        table.add_row(*(cell for column, cell in zip(_COLUMNS, cells, strict=True) if is_mixed or column != "memory"))
+    rows = [dict(zip(_COLUMNS, _row(group, findings), strict=True)) for group in groups.values()]
+    columns = _fitting(rows, width, is_mixed=len({_memory(gpu) for gpu in gpus}) > 1)
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style=DIM)
+    for column in columns:
+        table.add_column(column, no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        table.add_row(*(row[column] for column in columns))
     return table
+
+
+def _fitting(rows: Sequence[dict[str, Text]], width: int, *, is_mixed: bool) -> list[str]:
+    """The columns that have room. Equal memory stands in the title alone."""
+    widths = {column: max(len(column), *(row[column].cell_len for row in rows)) + _GAP for column in _COLUMNS}
+    columns = [column for column in _COLUMNS if is_mixed or column != "memory"]
+    for column in _DROPPED_FIRST:
+        if sum(widths[name] for name in columns) - _GAP > width and column in columns:
+            columns.remove(column)
+    return columns
 
 
 def _row(group: Sequence[Gpu], findings: Sequence[Finding]) -> tuple[Text, ...]:
@@ -77,7 +91,11 @@ def _pcie(link: PcieLink) -> str:
 def _processes(gpu: Gpu) -> str:
     if isinstance(gpu.processes, Unknown):
         return "?"
-    return ", ".join(clean(short(process.name)).rsplit("/", 1)[-1] for process in gpu.processes) or "none"
+    names = [short(process.name).rsplit("/", 1)[-1] for process in gpu.processes]
+    if not names:
+        return "none"
+    first = names[0] if len(names[0]) <= _NAME_WIDTH else names[0][: _NAME_WIDTH - 1] + "…"
+    return first if len(names) == 1 else f"{first} +{len(names) - 1}"
 
 
 def _range(group: Sequence[Gpu], of: Callable[[Gpu], int | Unknown], unit: str) -> str:

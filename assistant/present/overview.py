@@ -30,6 +30,9 @@ from probes.record import Unknown, known
 from probes.registry import CHECKS
 from recipes.plan import Plan
 
+_STATUS_WIDTH = 9
+_SUBJECT_WIDTH = 12
+
 
 class NextStep(NamedTuple):
     """The screen to go to, and why."""
@@ -91,10 +94,10 @@ def verdict(head: Headline, step: NextStep, key: str, title: str, progress: str)
     return joined(first, second)
 
 
-def accelerators(facts: MachineFacts, findings: Sequence[Finding], *, complete: bool, fold: bool) -> Panel:
+def accelerators(facts: MachineFacts, findings: Sequence[Finding], *, complete: bool, fold: bool, width: int = 120) -> Panel:
     """The GPUs, or what it means that there is none."""
     if known(facts.gpus) and facts.gpus:
-        return Panel(f"GPUs  {gpu_title(facts.gpus)}", gpu_table(facts.gpus, findings, fold=fold))
+        return Panel(f"GPUs  {gpu_title(facts.gpus)}", gpu_table(facts.gpus, findings, fold=fold, width=width))
     if not complete:
         return Panel("GPUs", READING)
     return Panel("GPUs  unknown" if isinstance(facts.gpus, Unknown) else "GPUs  none", no_gpu(facts))
@@ -113,9 +116,10 @@ def finding_counts(findings: Sequence[Finding], limit: int) -> Panel:
     )
     troubles = [finding for status in WORST_FIRST[:3] for finding in findings if finding.status is status]
     table = Table.grid(padding=(0, 1, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, max_width=12, overflow="ellipsis")
-    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(no_wrap=True, min_width=_STATUS_WIDTH)
+    subject_width = min(max((len(finding.subject) for finding in troubles[:limit]), default=0), _SUBJECT_WIDTH)
+    table.add_column(no_wrap=True, min_width=subject_width, max_width=subject_width, overflow="ellipsis")
+    table.add_column(overflow="fold")
     for finding in troubles[:limit]:
         table.add_row(status_text(finding.status), plain(finding.subject), plain(finding.summary))
     more = len(troubles) - limit

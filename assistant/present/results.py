@@ -18,6 +18,7 @@ _SWEPT = frozenset({"m", "n", "k", "bytes", "micro_batch"})
 """Parameters of which a benchmark tries several values to find the best."""
 _IMPLIED = frozenset({"world_size", "collective", "backend"})
 """Parameters that the subject or the benchmark's name tells already."""
+_SHORT = {"micro_batch": "micro-batch", "sequence_length": "sequence"}
 _ODD = 0.05
 """Share below the median from which the slowest of several devices is named."""
 
@@ -129,7 +130,7 @@ def case(parameters: dict[str, Parameter]) -> str:
         elif isinstance(value, str):
             words.append(clean(value).replace("_to_", "→"))
         else:
-            words.append(f"{clean(name).replace('_', ' ')} {clean(value)}")
+            words.append(f"{_SHORT.get(name, clean(name).replace('_', ' '))} {clean(value)}")
     return " ".join([*words, shape] if shape else words)
 
 
@@ -143,11 +144,11 @@ def reference_of(result: Result, facts: MachineFacts | None, catalogue: Catalogu
     dtype = str(result.parameters.get("dtype", result.parameters.get("precision", "")))
     match result.bench_id, result.unit:
         case "gemm", "flop/s" if dtype in model.achievable_flops_per_s:
-            return Reference(model.achievable_flops_per_s[dtype], "measured elsewhere", is_measured=True)
+            return Reference(model.achievable_flops_per_s[dtype], "measured", is_measured=True)
         case "gemm" | "train-step", "flop/s" if dtype in model.peak_flops_per_s:
             return Reference(model.peak_flops_per_s[dtype], "datasheet", is_measured=False)
         case "all-reduce", "byte/s" if model.ring_bus_bandwidth_bytes_per_s:
-            return Reference(model.ring_bus_bandwidth_bytes_per_s, "measured elsewhere", is_measured=True)
+            return Reference(model.ring_bus_bandwidth_bytes_per_s, "measured", is_measured=True)
         case "memory-copy", "byte/s" if result.parameters.get("direction") == "device_to_device":
             return Reference(model.memory_bandwidth_bytes_per_s, "datasheet", is_measured=False)
         case _:

@@ -145,6 +145,9 @@ async def test_a_benchmark_can_be_stopped_and_keeps_what_was_measured(tmp_path):
         assert services.closed == ["bench"]
         assert app.state.measured.measurements == services.measured.measurements
         assert app.state.measured.failures == ()
+        services.holds = frozenset()
+        await pilot.press("s")
+        await until(pilot, lambda: app.state.measured == services.measured)
 
 
 async def test_a_recording_is_not_measured(tmp_path):

@@ -36,7 +36,7 @@ class ExportDialog(Dialog[ExportChoice]):
 
     def compose_content(self) -> ComposeResult:
         yield Static("Folder", classes="label")
-        yield Input(self._directory, id="directory", select_on_focus=False)
+        yield Input(self._directory, id="directory", select_on_focus=False, compact=True)
         yield Static(file_names(self._files))
         yield Static(overwrite_words(overwrite=False), id="overwrite")
         yield Static(id="complaint")

@@ -18,6 +18,8 @@ from assistant.tui.widgets.panel import PanelBox
 
 _TALL = 36
 """Rows from which every GPU has its own line."""
+_FRAME_WIDTH = 5
+"""Cells of a panel's border and padding, and of the scroll bar."""
 _MOST_FINDINGS = 10
 _FEW_FINDINGS = 3
 
@@ -50,8 +52,9 @@ class OverviewScreen(Frame):
         if facts is None:
             return
         complete, is_tall = state.facts_complete, self.size.height >= _TALL
+        width = self.size.width // (2 if self.is_wide else 1) - _FRAME_WIDTH
         panels = {
-            "accelerators": overview.accelerators(facts, state.findings, complete=complete, fold=not is_tall),
+            "accelerators": overview.accelerators(facts, state.findings, complete=complete, fold=not is_tall, width=width),
             "finding-counts": overview.finding_counts(state.findings, _MOST_FINDINGS if is_tall else _FEW_FINDINGS),
             "way": overview.way(self._milestones(state)),
             "fabric": fabric(facts, complete=complete),

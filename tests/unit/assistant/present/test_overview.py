@@ -60,6 +60,21 @@ def test_alike_gpus_share_a_line_so_that_the_odd_one_stands_out():
     assert "python3" in lines[4]
 
 
+@pytest.mark.parametrize("width", range(20, 120, 7))
+def test_a_narrow_panel_drops_columns_and_cuts_no_word(width):
+    panel = overview.accelerators(faulty_server(), faulty_verdict().findings, complete=True, fold=False, width=width)
+    text = words(panel.body, width=width)
+    assert "…" not in text
+    assert "FAIL" in text
+
+
+@pytest.mark.parametrize("width", [40, 56, 76])
+def test_summaries_wrap_and_are_not_cut(width):
+    text = " ".join(words(overview.finding_counts(faulty_verdict().findings, 10).body, width=width).split())
+    assert "✗ FAIL GPU5 PCIe link is x8, the slot allows x16" in text
+    assert all(word in text for word in "the state of the fabric manager could not be read".split())
+
+
 def test_every_gpu_has_its_line_where_there_is_room():
     panel = overview.accelerators(faulty_server(16), (), complete=True, fold=False)
     assert len(words(panel.body).splitlines()) == 17

@@ -1,0 +1,42 @@
+"""The terminal UI over the real use-cases, with a catalogue machine in place of a server."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+from assistant.tui.app import RigtuneApp
+from assistant.tui.services import real_services
+from probes.sources.choose import open_source
+
+
+async def test_a_catalogue_machine_becomes_a_launch_script(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    app = RigtuneApp(real_services(open_source((), "dgx-h100"), directory=tmp_path / "launch"))
+    end = time.monotonic() + 60
+    async with app.run_test(size=(100, 40)) as pilot:
+        for key, is_done in (
+            ("5", lambda: app.state.plan is not None),
+            ("6", lambda: app.state.prepared is not None),
+            ("e", lambda: bool(app.screen.query("#directory"))),
+            ("enter", lambda: bool(app.state.written) and not app.state.running),
+        ):
+            await pilot.press(key)
+            while not is_done():
+                assert not app.state.problems, app.state.problems
+                assert time.monotonic() < end
+                await pilot.pause()
+        assert app.state.plan.workload.model.id == "llama-3-8b"
+        script = Path(app.state.written[0])
+        assert script.parent == tmp_path / "launch"
+        subprocess.run(["bash", "-n", str(script)], check=True)
+        assert not (tmp_path / "state").exists(), "no bug was reported"
+
+
+async def test_a_bug_report_is_kept_for_the_user_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    path = Path(real_services(open_source((), "dgx-h100")).save_report("Traceback: \udcff"))
+    assert path.is_relative_to(tmp_path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_text().startswith("Traceback")
