@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from assistant.tui.session import Problem, State, advance, begin, end
-from assistant.usecases.events import BenchFailed, FactsGrew, FindingMade, Measured, Progress, StageFinished, StageStarted, Written
+from assistant.usecases.events import (
+    BenchFailed,
+    FactsGrew,
+    FindingMade,
+    Measured,
+    Progress,
+    StageFinished,
+    StageStarted,
+    Written,
+)
 from probes.facts import MachineFacts
 from probes.measurements import MeasurementSet
 from tests.support.tui_machines import cpu_box, faulty_server, faulty_verdict, measured_on_gpus

@@ -72,7 +72,7 @@ def test_a_narrow_panel_drops_columns_and_cuts_no_word(width):
 def test_summaries_wrap_and_are_not_cut(width):
     text = " ".join(words(overview.finding_counts(faulty_verdict().findings, 10).body, width=width).split())
     assert "✗ FAIL GPU5 PCIe link is x8, the slot allows x16" in text
-    assert all(word in text for word in "the state of the fabric manager could not be read".split())
+    assert "fabric manager could not be read" in text
 
 
 def test_every_gpu_has_its_line_where_there_is_room():
