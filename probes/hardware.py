@@ -73,7 +73,8 @@ class MachineModel(StrictRecord, kw_only=True):
     """The part number that the driver shows (MT4129 is a ConnectX-7), or the driver's name for devices without one."""
     nic_pcie_generation: int | None = None
     nic_pcie_width: int = 16
-    ethernet_rate_gbps: float = 0.0
+    ethernet_rate_gbps: float | None = None
+    """Of the host's own network, which every machine has; None where it is not known."""
     cpu_model: str
     cpu_flags: tuple[str, ...]
     """Those of /proc/cpuinfo that matter for training."""

@@ -176,9 +176,8 @@ def _nic(answers: Answers, machine: MachineModel, index: int, place: Place) -> N
 
 def _ethernet(answers: Answers, machine: MachineModel, place: Place) -> None:
     """The host's own network. Its name is not known before; eth0 is the kernel's."""
-    if not machine.ethernet_rate_gbps:
-        return
     folder = f"{place.path}/net/eth0"
     answers.links["/sys/class/net/eth0"] = folder
     answers.text(f"{folder}/operstate", "up")
-    answers.text(f"{folder}/speed", round(machine.ethernet_rate_gbps * 1000))
+    if machine.ethernet_rate_gbps is not None:
+        answers.text(f"{folder}/speed", round(machine.ethernet_rate_gbps * 1000))

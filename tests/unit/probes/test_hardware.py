@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import os
 import re
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from probes.hardware import Catalogue, GpuModel, load_catalogue
+from probes.hardware import Catalogue, GpuModel, MachineModel, load_catalogue
 
 CATALOGUE = load_catalogue()
 SHARED = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
@@ -41,7 +42,6 @@ DRIVER_NAMES = {
     "NVIDIA H20": "h20",
     "NVIDIA H200": "h200-sxm",
     "NVIDIA H200 NVL": "h200-nvl",
-    "NVIDIA GH200 480GB": "gh200",
     "NVIDIA B200": "b200",
     "NVIDIA B300 SXM6 AC": "b300",
     "NVIDIA GB200": "gb200",
@@ -62,6 +62,7 @@ OTHER_NAMES = [
     "NVIDIA H100 80GB HBM2e",
     "NVIDIA H20-3e",
     "NVIDIA GH200 144G HBM3e",
+    "NVIDIA GH200 480GB",
     "NVIDIA GeForce RTX 3090 Ti",
     "NVIDIA GeForce RTX 4090 D",
     "NVIDIA GeForce RTX 4090 Laptop GPU",
@@ -70,6 +71,39 @@ OTHER_NAMES = [
     "NVIDIA GB10",
     "Tesla V100-SXM3-32GB",
 ]
+
+
+# What vendors print for all links of a GPU in both directions, in GB/s.
+NVLINK_TOTALS = {
+    "v100-sxm2-16gb": 300,
+    "v100-sxm2-32gb": 300,
+    "a100-sxm4-40gb": 600,
+    "a100-sxm4-80gb": 600,
+    "a100-pcie-40gb": 600,
+    "a100-pcie-80gb": 600,
+    "a800-sxm4-80gb": 400,
+    "a800-pcie-80gb": 400,
+    "a30": 200,
+    "a40": 112.5,
+    "h100-sxm": 900,
+    "h100-pcie": 600,
+    "h100-nvl": 600,
+    "h800-sxm": 400,
+    "h20": 900,
+    "h200-sxm": 900,
+    "h200-nvl": 900,
+    "b200": 1800,
+    "b300": 1800,
+    "gb200": 1800,
+    "gb300": 1800,
+    "rtx-3090": 112.5,
+}
+
+
+def assert_cited(row: GpuModel | MachineModel) -> None:
+    """The row says what was read, no vaguer than a document or a recording, and in which month."""
+    assert len(row.source) > 30
+    assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", row.date)
 
 
 def _rows_of(name: str) -> list[str]:
@@ -128,8 +162,7 @@ def test_whole_gpus_of_recorded_outputs_have_the_memory_and_power_of_their_rows(
 
 @each_gpu
 def test_figures_are_plausible(gpu: GpuModel):
-    assert gpu.source
-    assert re.fullmatch(r"20\d\d-[01]\d", gpu.date)
+    assert_cited(gpu)
     assert set(gpu.peak_flops_per_s) <= {"fp32", "tf32", "bf16", "fp16", "fp8"}
     assert set(gpu.achievable_flops_per_s) <= set(gpu.peak_flops_per_s)
     for dtype, rate in gpu.achievable_flops_per_s.items():
@@ -161,6 +194,12 @@ def test_nvlink_figures_are_plausible(gpu: GpuModel):
         assert 0.7 * total < gpu.ring_bus_bandwidth_bytes_per_s < total
 
 
+def test_nvlinks_add_up_to_the_published_aggregate():
+    """Both directions of all links; a GPU without a published aggregate has no NVLink."""
+    totals = {row.id: 2 * row.nvlink_count * row.nvlink_bandwidth_bytes_per_s / 1e9 for row in CATALOGUE.gpus if row.nvlink_count}
+    assert totals == NVLINK_TOTALS
+
+
 def test_ids_are_unique():
     for rows in (CATALOGUE.gpus, CATALOGUE.machines):
         assert len({row.id for row in rows}) == len(rows)
@@ -170,14 +209,19 @@ def test_ids_are_unique():
 def test_a_machine_fits_its_gpu_and_itself(machine):
     gpu = CATALOGUE.gpu(machine.gpu)
     assert gpu is not None
-    assert machine.source
-    assert re.fullmatch(r"20\d\d-[01]\d", machine.date)
+    assert_cited(machine)
     assert machine.nvlink_count in {0, gpu.nvlink_count}
     assert not machine.nvswitch or machine.nvlink_count
     assert len(machine.gpu_numa_nodes) in {0, machine.gpu_count}
     assert all(node < machine.numa_nodes for node in machine.gpu_numa_nodes)
     assert machine.sockets * machine.cores_per_socket % machine.numa_nodes == 0
     assert bool(machine.nic_count) == bool(machine.nic_rate_gbps) == bool(machine.nic_type)
+
+
+def test_files_hold_no_words_about_memory_instead_of_sources():
+    for name in ("gpus", "machines"):
+        text = resources.files("probes").joinpath("data", f"{name}.toml").read_text("utf-8")
+        assert not re.search(r"from memory|without the .* at hand|were entered", text)
 
 
 def test_the_machines_that_users_are_told_of_are_there():
