@@ -13,14 +13,14 @@ _WIDEST = 120
 
 
 def text_of(parts: Iterable[RenderableType], *, colour: bool) -> str:
-    """Render `parts` one below the other; without colour no escape code is left."""
+    """Render `parts` one below the other; without colour no escape code is left. Lines are never broken: paths are copied."""
     width = min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
     buffer = io.StringIO()
     console = Console(
         file=buffer, width=width, force_terminal=colour, no_color=not colour, highlight=False, emoji=False, markup=False
     )
     for part in parts:
-        console.print(part)
+        console.print(part, soft_wrap=not isinstance(part, Table))
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 

@@ -1,0 +1,60 @@
+"""A bare clone becomes a launch script that trains: `make run` without a terminal, then the script it names."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+def test_make_run_ends_in_a_script_that_trains(tmp_path: Path, torch_python: str) -> None:
+    if shutil.which("make") is None or not (ROOT / ".git").exists():
+        pytest.skip("needs make and a git checkout")
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+    environment = {**os.environ, "VIRTUAL_ENV": str(Path(torch_python).parents[1]), "XDG_STATE_HOME": str(tmp_path / "state")}
+
+    done = subprocess.run(
+        ["make", "run"],
+        cwd=clone,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    script = re.search(r"^Start training with  (\S+)$", done.stdout, re.MULTILINE)
+    assert script is not None, done.stdout
+    launch = Path(script[1])
+    run = launch.parents[1]
+    assert {"facts.json", "findings.json", "measurements.json", "plan.json", "recipe.toml"} <= {
+        path.name for path in run.iterdir()
+    }
+    measured = json.loads((run / "measurements.json").read_text())
+    assert {row["bench_id"] for row in measured["measurements"]} == {"gemm", "memory-copy", "all-reduce", "train-step"}
+    assert measured["failures"] == []
+
+    report = tmp_path / "report.jsonl"
+    trained = subprocess.run(
+        [launch, "--", "--steps", "15", "--report", report],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert trained.returncode == 0, trained.stderr
+    events = [json.loads(line) for line in report.read_text().splitlines()]
+    assert (events[0]["event"], events[0]["world_size"]) == ("start", 2)
+    assert (events[-1]["event"], events[-1]["steps"]) == ("done", 15)
+    assert events[-1]["loss_last"] < events[-1]["loss_first"] - 1
