@@ -57,7 +57,7 @@ class Gpu(Record, kw_only=True):
     vbios_version: str | Unknown = NOT_RECORDED
     compute_capability: str | Unknown = NOT_RECORDED
     pcie: PcieLink = PcieLink()
-    numa_node: int | None | Unknown = NOT_RECORDED
+    numa_node: int | Unknown | None = NOT_RECORDED
     """None where the platform states none (-1 in sysfs)."""
     cpu_affinity: str | Unknown = NOT_RECORDED
     """CPU list as the kernel writes it: `0-51,104-155`."""
@@ -101,9 +101,9 @@ class Nic(Record, kw_only=True):
     device_type: str | Unknown = NOT_RECORDED
     firmware_version: str | Unknown = NOT_RECORDED
     pci_bus_id: str | Unknown = NOT_RECORDED
-    numa_node: int | None | Unknown = NOT_RECORDED
+    numa_node: int | Unknown | None = NOT_RECORDED
     pcie: PcieLink = PcieLink()
-    netdev: str | None | Unknown = NOT_RECORDED
+    netdev: str | Unknown | None = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()
 
 
@@ -159,7 +159,7 @@ class Memory(Record, kw_only=True):
 
     total_bytes: int | Unknown = NOT_RECORDED
     available_bytes: int | Unknown = NOT_RECORDED
-    limit_bytes: int | None | Unknown = NOT_RECORDED
+    limit_bytes: int | Unknown | None = NOT_RECORDED
     """The cgroup's limit; None where there is none."""
     swap_total_bytes: int | Unknown = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()
@@ -184,16 +184,16 @@ class Software(Record, kw_only=True):
 
     operating_system: str | Unknown = NOT_RECORDED
     kernel: str | Unknown = NOT_RECORDED
-    driver_version: str | None | Unknown = NOT_RECORDED
+    driver_version: str | Unknown | None = NOT_RECORDED
     driver_open_module: bool | Unknown = NOT_RECORDED
     cuda_driver_version: str | Unknown = NOT_RECORDED
     """The newest CUDA that the driver supports: `12.8`."""
-    cuda_toolkit_version: str | None | Unknown = NOT_RECORDED
-    nccl_version: str | None | Unknown = NOT_RECORDED
+    cuda_toolkit_version: str | Unknown | None = NOT_RECORDED
+    nccl_version: str | Unknown | None = NOT_RECORDED
     """NCCL installed for the whole system; torch usually brings its own."""
-    mpi_version: str | None | Unknown = NOT_RECORDED
-    slurm_version: str | None | Unknown = NOT_RECORDED
-    fabric_manager: str | None | Unknown = NOT_RECORDED
+    mpi_version: str | Unknown | None = NOT_RECORDED
+    slurm_version: str | Unknown | None = NOT_RECORDED
+    fabric_manager: str | Unknown | None = NOT_RECORDED
     """`active`, `inactive` ...; None where the service is not installed."""
     peermem_loaded: bool | Unknown = NOT_RECORDED
     """The nvidia_peermem module."""
@@ -203,15 +203,15 @@ class Software(Record, kw_only=True):
 class TrainingPython(Record, kw_only=True):
     """The interpreter that training runs in, read from its files without starting it."""
 
-    path: str | None | Unknown = NOT_RECORDED
+    path: str | Unknown | None = NOT_RECORDED
     """None where no candidate has torch."""
     found_by: str = ""
     """`--python`, `VIRTUAL_ENV`, `CONDA_PREFIX`, `./.venv`, `rigtune's own` or `PATH`."""
     python_version: str | Unknown = NOT_RECORDED
-    torch_version: str | None | Unknown = NOT_RECORDED
-    torch_cuda_version: str | None | Unknown = NOT_RECORDED
+    torch_version: str | Unknown | None = NOT_RECORDED
+    torch_cuda_version: str | Unknown | None = NOT_RECORDED
     """CUDA that torch was built for; None for a build without."""
-    nccl_version: str | None | Unknown = NOT_RECORDED
+    nccl_version: str | Unknown | None = NOT_RECORDED
     """The NCCL that torch brings."""
     evidence: tuple[EvidenceRef, ...] = ()
 
@@ -230,9 +230,9 @@ class Filesystem(Record, kw_only=True):
 class Container(Record, kw_only=True):
     """What this process runs in. `runtime` is None on a host."""
 
-    runtime: str | None | Unknown = NOT_RECORDED
+    runtime: str | Unknown | None = NOT_RECORDED
     """`docker`, `podman`, `kubernetes`, `enroot`, `lxc`, `wsl` ..."""
-    virtualization: str | None | Unknown = NOT_RECORDED
+    virtualization: str | Unknown | None = NOT_RECORDED
     """Hypervisor, None on bare metal."""
     evidence: tuple[EvidenceRef, ...] = ()
 
@@ -240,17 +240,17 @@ class Container(Record, kw_only=True):
 class Cloud(Record, kw_only=True):
     """The provider and machine type; None outside a known cloud."""
 
-    provider: str | None | Unknown = NOT_RECORDED
-    machine_type: str | None | Unknown = NOT_RECORDED
+    provider: str | Unknown | None = NOT_RECORDED
+    machine_type: str | Unknown | None = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()
 
 
 class Scheduler(Record, kw_only=True):
     """The batch system around this process. `kind` is None outside a job."""
 
-    kind: str | None | Unknown = NOT_RECORDED
-    job_id: str | None | Unknown = NOT_RECORDED
-    node_count: int | None | Unknown = NOT_RECORDED
+    kind: str | Unknown | None = NOT_RECORDED
+    job_id: str | Unknown | None = NOT_RECORDED
+    node_count: int | Unknown | None = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()
 
 
