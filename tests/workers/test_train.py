@@ -99,6 +99,28 @@ def test_the_report_tells_the_world_the_steps_and_the_result(ddp):
     assert "step 6/6  loss " in ddp.stdout
 
 
+def test_sharded_mixed_precision_keeps_the_positions(in_torch):
+    """Rotary angles in bf16 would be off by many turns at the end of a sequence."""
+    code = f"""
+import torch
+from rigtune_worker.model import ModelShape
+from rigtune_worker.parallel import build_model, process_group
+length, device = 2048, torch.device("cpu")
+shape = ModelShape.from_dict({{**{TINY!r}, "sequence_length": length}})
+tokens = torch.randint(0, shape.vocab, (1, length), generator=torch.Generator().manual_seed(1))
+logits = []
+with process_group("gloo", device), torch.no_grad():
+    for strategy, precision in (("ddp", "fp32"), ("fsdp", "bf16")):
+        model = build_model(shape, strategy=strategy, precision=precision, recompute=False, device=device)
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.mul_(10)  # so that attention prefers some positions
+        logits.append(model(tokens).float())
+answer = float((logits[1] - logits[0]).norm() / logits[0].norm())
+"""
+    assert in_torch(code) < 0.1
+
+
 @pytest.mark.slow
 def test_the_shipped_workload_learns_within_30_steps(train):
     mini = next(model for model in load_models() if model.id == "rigtune-mini")
@@ -136,6 +158,25 @@ def test_impossible_settings_are_refused_with_their_name(in_torch):
     assert in_torch(code) == [words for _, words in cases]
 
 
+def test_a_failed_rank_does_not_take_the_group_down_with_the_others(in_torch):
+    """NCCL would wait there for ranks that are waiting for this one in a collective."""
+    code = """
+import torch.distributed as dist
+from rigtune_worker.parallel import process_group
+import torch
+try:
+    with process_group("gloo", torch.device("cpu")):
+        raise ValueError
+except ValueError:
+    answer = [dist.is_initialized()]
+dist.destroy_process_group()
+with process_group("gloo", torch.device("cpu")):
+    pass
+answer.append(dist.is_initialized())
+"""
+    assert in_torch(code) == [True, False]
+
+
 def test_running_out_of_memory_names_the_micro_batch(torch_python, environment, tmp_path):
     """On a CPU by a limit on the address space, once torch is loaded."""
     config = {"model": {**TINY, "vocab": 50000}, "parallelism": {"micro_batch": 4096, "precision": "fp32"}}
@@ -159,7 +200,8 @@ def test_running_out_of_memory_names_the_micro_batch(torch_python, environment, 
     assert json.loads((tmp_path / "report.jsonl").read_text().splitlines()[-1])["kind"] == "out_of_memory"
 
 
-def test_sigterm_finishes_the_step(torch_python, environment, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_the_step_finish(torch_python, environment, tmp_path, number):
     config = {"model": TINY, "parallelism": {"micro_batch": 1}, "convergence": {"learning_rate": 1e-3, "steps": 1000000}}
     (tmp_path / "workload.json").write_text(json.dumps(config))
     argv = (torch_python, "-m", "rigtune_worker.train", "--config", "workload.json", "--report", "report.jsonl")
@@ -167,9 +209,9 @@ def test_sigterm_finishes_the_step(torch_python, environment, tmp_path):
         assert running.stdout is not None
         while not running.stdout.readline().startswith("step 1/"):
             assert running.poll() is None
-        running.send_signal(signal.SIGTERM)
+        running.send_signal(number)
         rest, _ = running.communicate(timeout=DEADLINE_S)
     assert running.returncode == 0
-    assert "on SIGTERM" in rest
+    assert "as a signal asked" in rest
     done = json.loads((tmp_path / "report.jsonl").read_text().splitlines()[-1])
     assert (done["event"], done["interrupted"]) == ("done", True)

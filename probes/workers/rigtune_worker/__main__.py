@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import traceback
 from typing import Any
 
@@ -13,7 +12,8 @@ import torch.distributed as dist
 
 from . import all_reduce, gemm, memory_copy, train_step
 from .parallel import SetupError, choose_device, process_group
-from .protocol import Answer, CaseError, die_with_parent, is_out_of_memory
+from .process import die_with_parent, run_and_leave
+from .protocol import Answer, CaseError, is_out_of_memory
 
 BENCHES = {"gemm": gemm.run, "memory-copy": memory_copy.run, "all-reduce": all_reduce.run, "train-step": train_step.run}
 
@@ -38,9 +38,7 @@ def main() -> int:
         answer.failure("out_of_memory" if is_out_of_memory(error) else "crashed", message)
     else:
         return 0
-    sys.stderr.flush()
-    # A rank that failed must not wait for the others while tearing the group down; the launcher ends them.
-    os._exit(1)
+    return 1
 
 
 def measure(bench: str, request: dict[str, Any], answer: Answer) -> None:
@@ -52,4 +50,4 @@ def measure(bench: str, request: dict[str, Any], answer: Answer) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_and_leave(main)

@@ -47,7 +47,10 @@ def choose_device(kind: str) -> torch.device:
 
 @contextlib.contextmanager
 def process_group(backend: str, device: torch.device) -> Iterator[None]:
-    """Join the ranks that the launcher started (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT); alone, a group of one."""
+    """Join the ranks that the launcher started (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT); alone, a group of one.
+
+    After an exception the group stays: NCCL takes it down together with the other ranks, which wait for this one elsewhere.
+    """
     if backend == "nccl" and not dist.is_nccl_available():
         raise SetupError(f"backend nccl: torch {torch.__version__} was built without NCCL")
     if backend == "gloo" and not dist.is_gloo_available():
@@ -59,10 +62,8 @@ def process_group(backend: str, device: torch.device) -> Iterator[None]:
     if "RANK" not in os.environ:
         options.update(store=dist.HashStore(), rank=0, world_size=1)
     dist.init_process_group(backend, **options)
-    try:
-        yield
-    finally:
-        dist.destroy_process_group()
+    yield
+    dist.destroy_process_group()
 
 
 def build_model(
@@ -105,7 +106,8 @@ def fsdp_sharder(precision: str, device: torch.device) -> Callable[[nn.Module], 
     if fully_shard is None:
         raise SetupError(f"strategy fsdp needs torch 2.6 or newer (FSDP2), this is torch {torch.__version__}")
     compute = torch.bfloat16 if precision == "bf16" else None
-    policy = MixedPrecisionPolicy(param_dtype=compute, reduce_dtype=torch.float32)
+    # Activations are in the parameters' type anyway; the rotary angles must stay fp32, in bf16 they lose the positions.
+    policy = MixedPrecisionPolicy(param_dtype=compute, reduce_dtype=torch.float32, cast_forward_inputs=False)
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     return lambda module: fully_shard(module, mesh=mesh, mp_policy=policy)
 

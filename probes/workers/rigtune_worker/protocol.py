@@ -11,18 +11,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import platform
-import signal
-import sys
 from typing import Any, TextIO
 
 import torch
 
-PR_SET_PDEATHSIG = 1
-"""linux/prctl.h"""
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "_alloc_failed")
+"""In the words of CUDA and NCCL, of torch on a CPU, and of cuBLAS, which allocates past torch."""
 
 
 class CaseError(Exception):
@@ -33,19 +30,6 @@ class CaseError(Exception):
         self.kind = kind
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends, so that no rank outlives a killed launcher (Linux)."""
-    if not sys.platform.startswith("linux"):
-        return
-    parent = os.getppid()
-    try:
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    except (OSError, AttributeError):
-        return
-    if os.getppid() != parent:
-        sys.exit(1)
-
-
 def dump_line(file: TextIO, value: dict[str, Any]) -> None:
     """Write one line and hand it to the kernel at once: a killed worker loses nothing that it had finished."""
     file.write(json.dumps(value) + "\n")
@@ -53,11 +37,11 @@ def dump_line(file: TextIO, value: dict[str, Any]) -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """True for torch's CUDA error and for a failed allocation on the CPU, which is a plain RuntimeError."""
+    """True for torch's own error, and for the plain RuntimeErrors of libraries and of the CPU."""
     if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
         return True
     words = str(error).lower()
-    return isinstance(error, RuntimeError) and ("out of memory" in words or "can't allocate memory" in words)
+    return isinstance(error, RuntimeError) and any(sign in words for sign in OUT_OF_MEMORY)
 
 
 class Answer:

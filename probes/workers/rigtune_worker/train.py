@@ -4,7 +4,7 @@
     python -m rigtune_worker.train --config workload.json --steps 10 --report report.jsonl
 
 The report holds one JSON object per line, each with `event`: `start`, then `step` for every optimizer step, then `done`, or
-`failed` with `kind` and `message`. SIGTERM ends the job after the step under way.
+`failed` with `kind` and `message`. SIGTERM and SIGINT end the job after the step under way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ import torch.distributed as dist
 
 from .memory import PeakMemory
 from .parallel import SetupError, agree, choose_device, largest, process_group
-from .protocol import cpu_name, die_with_parent, dump_line, is_out_of_memory
+from .process import die_with_parent, run_and_leave
+from .protocol import cpu_name, dump_line, is_out_of_memory
 from .trainer import TrainConfig, Trainer
 
 WARMUP_STEPS = 3
@@ -31,14 +32,20 @@ WARMUP_STEPS = 3
 
 
 class StopRequest:
-    """Set by SIGTERM; the loop looks at it between two steps."""
+    """Set by SIGTERM or SIGINT; the loop looks at it between two steps. A second SIGINT ends the process.
+
+    A second SIGTERM does not: Slurm sends one to every process, and torch's agent passes its own on.
+    """
 
     def __init__(self) -> None:
         self.asked = False
-        signal.signal(signal.SIGTERM, self.ask)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.ask)
 
-    def ask(self, *_: Any) -> None:
+    def ask(self, number: int, _frame: Any) -> None:
         self.asked = True
+        if number == signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Report:
@@ -106,7 +113,7 @@ def train(config: TrainConfig, device: torch.device, steps: int, report: Report)
     allocated, reserved = (int(value) for value in largest(device, memory.allocated_bytes, memory.reserved_bytes))
     if leads:
         if asked:
-            print(f"stopped after step {len(losses)} on SIGTERM", flush=True)
+            print(f"stopped after step {len(losses)}, as a signal asked", flush=True)
         median_s = median_step_time(durations_s)
         print(
             f"done: loss {losses[0]:.3f} -> {losses[-1]:.3f}, median step time {median_s:.4f} s, "
@@ -175,4 +182,4 @@ def failed(report: Report, kind: str, message: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_and_leave(main)
