@@ -7,51 +7,71 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 
 from probes.errors import WorkerError
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TIED = Path(__file__).with_name("tied.py")
 
 
 def run_in_foreground(argv: tuple[str, ...]) -> int:
     """Run `argv` to its end and return its exit code; 128 plus the signal's number where a signal ended it, as shells do.
 
-    SIGINT, SIGTERM and SIGHUP go on to the child, and this process waits for it. Where util-linux is installed the child
-    gets SIGTERM even when this process is killed with SIGKILL. Raises WorkerError when it cannot be started.
+    SIGINT, SIGTERM and SIGHUP go on to the child, and this process waits for it. On Linux the child gets SIGTERM even when
+    this process is killed with SIGKILL. Raises WorkerError when it cannot be started.
     """
     program = shutil.which(argv[0])
     if program is None:
         raise WorkerError(
             f"cannot start {argv[0]}: there is no such command", "is it installed on this machine, and on the PATH?"
         )
-    guard = ("setpriv", "--pdeathsig", "TERM", "--") if shutil.which("setpriv") else ()
-    try:
-        child = subprocess.Popen((*guard, program, *argv[1:]))
-    except OSError as error:
-        raise WorkerError(
-            f"cannot start {argv[0]}: {os.strerror(error.errno or 0).lower()}", "check the file's permissions"
-        ) from error
-    with _signals_forwarded_to(child):
+    relay = _Relay()
+    with _handled_by(relay):
+        try:
+            child = subprocess.Popen((sys.executable, "-I", "-S", str(_TIED), str(os.getpid()), program, *argv[1:]))
+        except OSError as error:
+            message = f"cannot start {argv[0]}: {os.strerror(error.errno or 0).lower()}"
+            raise WorkerError(message, "check the limits of this shell (ulimit -a)") from error
+        relay.connect(child)
         code = child.wait()
     return 128 - code if code < 0 else code
 
 
-@contextlib.contextmanager
-def _signals_forwarded_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Only the main thread of a program may handle signals; elsewhere this does nothing."""
+class _Relay:
+    """Passes signals on to the child, also those that come while it is being started."""
 
-    def forward(number: int, _frame: FrameType | None) -> None:
-        # The terminal has already sent its Ctrl-C to the child, and torchrun cuts its clean-up short at a second one.
-        if number != signal.SIGINT or not _terminal_signals_us():
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+
+    def connect(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+        for number in self._early:
             child.send_signal(number)
 
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        # The terminal has already sent its Ctrl-C to the child, and torchrun cuts its clean-up short at a second one.
+        if number == signal.SIGINT and _terminal_signals_us():
+            return
+        if self._child is None:
+            self._early.append(number)
+        else:
+            self._child.send_signal(number)
+
+
+@contextlib.contextmanager
+def _handled_by(relay: _Relay) -> Iterator[None]:
+    """Signals that are ignored stay so, for nohup. Only a main thread may handle signals; elsewhere this does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    previous = {number: signal.signal(number, forward) for number in _FORWARDED}
+    wanted = [number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, relay) for number in wanted}
     try:
         yield
     finally:

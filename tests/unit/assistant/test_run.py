@@ -70,6 +70,28 @@ def test_signals_reach_the_child_and_its_answer_counts(tmp_path, number):
         assert process.wait(30) == 9
 
 
+def test_a_signal_while_the_child_is_being_started_reaches_it(tmp_path):
+    """The program signals this process before it has had time to return from starting it."""
+    program = stand_in(
+        tmp_path / "program", 'trap "exit 9" TERM; kill -TERM $PPID; while :; do read -r -t 1 <>/dev/zero || :; done'
+    )
+    code = (
+        "import sys, time, subprocess; from assistant.foreground import run_in_foreground as r\n"
+        "class Slow(subprocess.Popen):\n"
+        "    def __init__(self, *a, **k): super().__init__(*a, **k); time.sleep(0.5)\n"
+        "subprocess.Popen = Slow\n"
+        f"sys.exit(r(({program!r},)))"
+    )
+    assert subprocess.run((sys.executable, "-c", code), timeout=30, check=False).returncode == 9
+
+
+def test_under_nohup_the_child_survives_the_terminal_too(tmp_path):
+    child = "kill -HUP $$; echo alive"
+    code = f"from assistant.foreground import run_in_foreground as r; r(('bash', '-c', {child!r}))"
+    words = ("nohup", sys.executable, "-c", code)
+    assert subprocess.run(words, capture_output=True, text=True, timeout=30, check=True).stdout == "alive\n"
+
+
 def test_the_child_ends_even_when_its_parent_is_killed(tmp_path):
     code = "from assistant.foreground import run_in_foreground as r; r(('bash', '-c', 'echo $$; exec sleep 1000'))"
     with subprocess.Popen((sys.executable, "-c", code), stdout=subprocess.PIPE, start_new_session=True) as process:

@@ -1,0 +1,35 @@
+"""Becomes a command that gets SIGTERM when rigtune dies, even by SIGKILL (Linux). Started by `assistant.foreground`.
+
+    python tied.py RIGTUNE_PID COMMAND...
+
+Standard library only. The exit status is the command's; 127 where it cannot be started.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+"""linux/prctl.h"""
+
+
+def main(rigtune: int, command: list[str]) -> int:
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != rigtune:
+            return 143
+    # Python ignores these two; what it starts should not.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execv(command[0], command)  # noqa: S606 - the command is an argument list
+    except OSError as error:
+        sys.stderr.write(f"rigtune: cannot start {command[0]}: {os.strerror(error.errno or 0).lower()}\n")
+    return 127
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))
