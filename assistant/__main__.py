@@ -1,7 +1,5 @@
 """`python -m assistant` from a checkout."""
 
-import sys
-
 from assistant.cli import main
 
-sys.exit(main())
+main()

@@ -8,6 +8,7 @@ names, and another distribution (torchtune ships a top-level `recipes`) must nei
 import importlib.util
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 
 def _packages_folder() -> Path:
@@ -20,9 +21,9 @@ def _packages_folder() -> Path:
     return Path(spec.origin).resolve().parents[1]
 
 
-def main() -> int:
-    """Run the command line; returns the exit code."""
+def main() -> NoReturn:
+    """Run the command line and end the process with its exit code."""
     sys.path.insert(0, str(_packages_folder()))
-    from assistant.cli import main as command_line
+    from assistant.cli import main as end_with_command_line
 
-    return command_line()
+    end_with_command_line()

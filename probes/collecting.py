@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
-import traceback
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from probes.facts import MachineFacts
 from probes.once import AskedOnce
@@ -37,19 +35,26 @@ class CollectOptions(Record, kw_only=True):
 def gather(
     source: Source, options: CollectOptions, rows: Sequence[ProbeRow] = PROBES, deadline_s: float = DEADLINE_S
 ) -> Iterator[Result]:
-    """The answers of all collectors, in the order of the table.
+    """The answers of all collectors, as they come.
 
     Each runs on a daemon thread of its own, so that one that hangs in the kernel delays neither the others nor the end of
     the program; it becomes Unknown (timeout). One that crashes becomes Unknown (error) with the last line of its traceback.
     """
     asked = AskedOnce(source)
-    running = [(row, _start(row, asked, options)) for row in rows]
+    results: queue.SimpleQueue[Result] = queue.SimpleQueue()
+    for row in rows:
+        _start(row, asked, options, results.put)
+    waiting = list(rows)
     end = time.monotonic() + deadline_s
-    for row, answer in running:
+    while waiting:
         try:
-            yield row, answer.result(max(end - time.monotonic(), 0))
-        except FutureTimeoutError:
-            yield row, Unknown(Reason.TIMEOUT, f"{row.title} took longer than {deadline_s:g} s")
+            row, result = results.get(timeout=max(end - time.monotonic(), 0))
+        except queue.Empty:
+            break
+        waiting.remove(row)
+        yield row, result
+    for row in waiting:
+        yield row, Unknown(Reason.TIMEOUT, f"{row.title} took longer than {deadline_s:g} s")
 
 
 def assemble(source_title: str, results: Iterable[Result]) -> MachineFacts:
@@ -63,26 +68,26 @@ def assemble(source_title: str, results: Iterable[Result]) -> MachineFacts:
     return MachineFacts(source=source_title, **fields)  # type: ignore[arg-type]
 
 
-def _start(row: ProbeRow, source: Source, options: CollectOptions) -> Future[dict[str, object] | Unknown]:
-    answer: Future[dict[str, object] | Unknown] = Future()
+def _start(row: ProbeRow, source: Source, options: CollectOptions, put: Callable[[Result], None]) -> None:
     try:
         # Not on the thread: threads that import at the same time mostly wait for each other.
         collect = row.load().collect
     except Exception as error:  # noqa: BLE001 - the facts of the others survive
-        answer.set_result(_crashed(row, error))
-        return answer
+        put((row, _crashed(row, error)))
+        return
 
     def work() -> None:
         try:
-            answer.set_result(_checked(row, collect(source, options)))
+            put((row, _checked(row, collect(source, options))))
         except Exception as error:  # noqa: BLE001 - likewise
-            answer.set_result(_crashed(row, error))
+            put((row, _crashed(row, error)))
 
     threading.Thread(target=work, name=f"rigtune-{row.id}", daemon=True).start()
-    return answer
 
 
 def _crashed(row: ProbeRow, error: Exception) -> Unknown:
+    import traceback  # noqa: PLC0415 - it costs every start a millisecond, and bugs are rare
+
     return Unknown(Reason.ERROR, f"{row.id}: {traceback.format_exception_only(error)[-1].strip()}")
 
 

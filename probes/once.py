@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import TypeVar, cast
 
 from probes.record import Unknown
 from probes.sources.base import CommandResult, NvmlValue, Source
 
 T = TypeVar("T")
+
+
+class _Question:
+    """One question and, once somebody has asked it, its answer. Whoever comes meanwhile waits for the lock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.answers: list[object] = []
 
 
 class AskedOnce:
@@ -22,7 +29,7 @@ class AskedOnce:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._lock = threading.Lock()
-        self._answers: dict[tuple[object, ...], Future[object]] = {}
+        self._questions: dict[tuple[object, ...], _Question] = {}
 
     @property
     def title(self) -> str:
@@ -46,15 +53,13 @@ class AskedOnce:
     def env(self, name: str) -> str | Unknown | None:
         return self._source.env(name)
 
+    def close(self) -> None:
+        self._source.close()
+
     def _once(self, key: tuple[object, ...], ask: Callable[[], T]) -> T:
         with self._lock:
-            answer = self._answers.get(key)
-            first = answer is None
-            if answer is None:
-                answer = self._answers[key] = Future()
-        if first:
-            try:
-                answer.set_result(ask())
-            except BaseException as error:  # noqa: BLE001 - raised again for everyone who asked
-                answer.set_exception(error)
-        return cast("T", answer.result())
+            question = self._questions.setdefault(key, _Question())
+        with question.lock:
+            if not question.answers:
+                question.answers.append(ask())
+        return cast("T", question.answers[0])

@@ -5,11 +5,13 @@ Data goes to stdout, words to stderr.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
 import sys
 from types import FrameType
+from typing import NoReturn
 
 import click
 
@@ -74,13 +76,13 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def main(arguments: list[str] | None = None) -> int:
+def command_line(arguments: list[str] | None = None) -> int:
     """Run the command line with `arguments` (default: the process's) and return the exit code."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     words = sys.argv[1:] if arguments is None else arguments
     try:
         result = rigtune.main(args=words or [_default_command()], prog_name="rigtune", standalone_mode=False)
-        sys.stdout.flush()
     except RigtuneError as error:
         complain(error)
         return int(error.exit_code)
@@ -92,7 +94,19 @@ def main(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         complain_usage(error)
         return int(ExitCode.USAGE)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return int(ExitCode.OK)
     return int(result) if isinstance(result, int) else int(ExitCode.OK)
+
+
+def main() -> NoReturn:
+    """The whole process: the command line, whatever standard streams there are, and then the end at once.
+
+    Threads that hang in the kernel must not delay the end, and taking the interpreter apart costs more than a check.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by who started us
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - for the life of the process
+    code = command_line()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code)

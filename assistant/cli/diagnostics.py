@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
+from assistant.render.lines import clean
 from assistant.usecases.events import BenchFailed, Event, Measured, Progress, StageFinished, StageStarted, Written
 from probes.errors import RigtuneError
 from probes.measurements import Measurement
@@ -19,7 +21,9 @@ def one_line(text: str) -> str:
 
 
 def say(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
+    """One or several lines. Names in them may come from hostile files; nobody may be listening."""
+    with contextlib.suppress(OSError):
+        print("\n".join(clean(line) for line in words.split("\n")), file=sys.stderr, flush=True)
 
 
 def complain(error: RigtuneError) -> None:

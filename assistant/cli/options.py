@@ -92,8 +92,10 @@ def paths_of(from_paths: tuple[Path, ...], more: tuple[Path, ...]) -> tuple[Path
 
 
 def source_of(from_paths: tuple[Path, ...], machine: str | None) -> Source:
-    """The source that the options name; the live machine without any."""
-    return open_source(from_paths, machine)
+    """The source that the options name; the live machine without any. It is closed when the command ends."""
+    source = open_source(from_paths, machine)
+    click.get_current_context().call_on_close(source.close)
+    return source
 
 
 def collect_options(python: str | None, *, ask_interpreters: bool = True) -> CollectOptions:

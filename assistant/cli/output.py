@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
+from probes.errors import OutputError
 from probes.record import Record, to_json
+
+_ASCII = str.maketrans({"✓": "+", "✗": "x", "µ": "u", "×": "x", "·": "-", "─": "-", "→": "->", "…": "..."})
+"""What the reports draw and abbreviate with, for terminals that know no more."""
 
 
 def wants_colour() -> bool:
@@ -14,8 +18,27 @@ def wants_colour() -> bool:
 
 
 def emit_text(text: str) -> None:
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    """A report, in the encoding of the terminal. Raises OutputError where it cannot be written."""
+    whole = text if text.endswith("\n") else text + "\n"
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        data = whole.encode(encoding)
+    except UnicodeEncodeError:
+        data = whole.translate(_ASCII).encode(encoding, "replace")
+    _write(data)
 
 
 def emit_json(record: Record | dict[str, object]) -> None:
-    sys.stdout.write(to_json(record).decode())
+    """JSON, which is UTF-8 whatever the terminal is. Raises OutputError where it cannot be written."""
+    _write(to_json(record))
+
+
+def _write(data: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        pass  # the reader has seen enough, and the exit code stays what it is
+    except OSError as error:
+        words = (error.strerror or "error").lower()
+        raise OutputError(f"cannot write the output: {words}", "check where stdout leads") from error

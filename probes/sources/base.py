@@ -62,6 +62,9 @@ class Source(Protocol):
     def env(self, name: str) -> str | Unknown | None:
         """One environment variable; None where it is not set."""
 
+    def close(self) -> None:
+        """End what the source has started; it is not asked any more."""
+
 
 def read_text(source: Source, path: str) -> str | Unknown:
     """The stripped text of a small file, as sysfs and procfs have them."""

@@ -14,7 +14,7 @@ from probes.record import Reason, Unknown
 from probes.sources.base import CommandResult, NvmlValue
 from probes.sources.deadline import within
 from probes.sources.nvml import NvmlClient
-from probes.sources.process import run_command
+from probes.sources.process import CommandRunner
 from probes.units import MIB
 
 T = TypeVar("T")
@@ -39,12 +39,13 @@ _REASONS = {
 class LiveSource:
     """Asks the running machine. Every question is bounded in time and size; failures are values.
 
-    Threads may share one. Use it as a context manager, or call `close()`, so that the NVML process ends with it.
+    Threads may share one. Use it as a context manager, or call `close()`, so that nothing of what it started stays behind.
     """
 
     title = "live"
 
     def __init__(self) -> None:
+        self._commands = CommandRunner()
         self._nvml = NvmlClient()
 
     def __enter__(self) -> LiveSource:
@@ -54,11 +55,12 @@ class LiveSource:
         self.close()
 
     def close(self) -> None:
-        """End the NVML process, if one was started."""
+        """End the NVML process and the commands that still run."""
+        self._commands.close()
         self._nvml.close()
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
-        return run_command(argv, timeout_s=timeout_s)
+        return self._commands.run(argv, timeout_s=timeout_s)
 
     def read(self, path: str) -> bytes | Unknown:
         return _ask(path, lambda: _read(path))

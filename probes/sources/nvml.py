@@ -22,7 +22,7 @@ import msgspec
 
 from probes.record import Reason, Unknown
 from probes.sources.base import NvmlValue
-from probes.sources.process import close_pipes, kill_group
+from probes.sources.process import close_pipes, kill_group, signal_group
 
 _LIBRARY = "libnvidia-ml.so.1"
 _LIBRARY_FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib")
@@ -71,6 +71,7 @@ class NvmlClient:
         self._child: subprocess.Popen[bytes] | None = None
         self._buffer = b""
         self._dead: Unknown | None = None
+        self._closed = False
         self._crashed: dict[str, Unknown] = {}
 
     def call(self, call: str, *args: int) -> NvmlValue | Unknown:
@@ -78,6 +79,8 @@ class NvmlClient:
         if not _CALL.fullmatch(call):
             raise ValueError(f"{call} is not a read-only NVML call")
         with self._lock:
+            if self._closed:
+                return Unknown(Reason.ERROR, "the NVML process was closed")
             if self._dead is not None:
                 return self._dead
             if call in self._crashed:
@@ -85,10 +88,13 @@ class NvmlClient:
             return self._ask(call, args)
 
     def close(self) -> None:
-        """End the child; later calls are `Unknown`."""
+        """End the child, in the middle of a call too; later calls are `Unknown`."""
+        self._closed = True
+        child = self._child
+        if child is not None:
+            signal_group(child)  # whoever waits for its answer holds the lock
         with self._lock:
             self._stop()
-            self._dead = Unknown(Reason.ERROR, "the NVML process was closed")
 
     def _ask(self, call: str, args: tuple[int, ...]) -> NvmlValue | Unknown:
         timeout_s = self._timeout_s
@@ -132,6 +138,8 @@ class NvmlClient:
         except OSError as error:
             return Unknown(Reason.ERROR, f"the NVML process cannot be started: {error.strerror}")
         self._buffer = b""
+        if self._closed:
+            signal_group(self._child)
         return None
 
     def _exchange(self, request: bytes, deadline: float) -> bytes:

@@ -1,4 +1,4 @@
-"""Run one command with a deadline and a bound on its output."""
+"""Run commands, each with a deadline and a bound on its output."""
 
 from __future__ import annotations
 
@@ -19,30 +19,54 @@ _REAP_S = 1.0
 """How long a killed process may take to disappear. One that waits inside a driver never does."""
 
 
-def run_command(argv: tuple[str, ...], *, timeout_s: float, max_output_bytes: int = MAX_OUTPUT_BYTES) -> CommandResult:
-    """Run `argv` without a shell, in the C locale, without input, as its own process group.
+class CommandRunner:
+    """Runs commands for any number of threads, and can end them all."""
 
-    At the deadline, or when it writes more than `max_output_bytes`, the whole group is killed; what it wrote until
-    then is kept in the result. Nothing is raised for a command that cannot be started or does not end.
-    """
-    missing = CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{argv[0]} is not installed"))
-    if shutil.which(argv[0]) is None and "/" not in argv[0]:
-        return missing  # without the cost of a fork
-    try:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "LC_ALL": "C"},
-            start_new_session=True,
-        )
-    except FileNotFoundError:
-        return missing
-    except PermissionError as error:
-        return CommandResult(failure=Unknown(Reason.PERMISSION, f"{argv[0]}: {error.strerror}"))
-    except OSError as error:
-        return CommandResult(failure=Unknown(Reason.ERROR, f"{argv[0]}: {error.strerror}"))
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._closed = False
+
+    def run(self, argv: tuple[str, ...], *, timeout_s: float, max_output_bytes: int = MAX_OUTPUT_BYTES) -> CommandResult:
+        """Run `argv` without a shell, in the C locale, without input, as its own process group.
+
+        At the deadline, or when it writes more than `max_output_bytes`, the whole group is killed; what it wrote until
+        then is kept in the result. Nothing is raised for a command that cannot be started or does not end.
+        """
+        missing = CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{argv[0]} is not installed"))
+        if shutil.which(argv[0]) is None and "/" not in argv[0]:
+            return missing  # without the cost of a fork
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "LC_ALL": "C"},
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            return missing
+        except PermissionError as error:
+            return CommandResult(failure=Unknown(Reason.PERMISSION, f"{argv[0]}: {error.strerror}"))
+        except OSError as error:
+            return CommandResult(failure=Unknown(Reason.ERROR, f"{argv[0]}: {error.strerror}"))
+        self._running.add(process)
+        try:
+            if self._closed:
+                signal_group(process)
+            return _result(process, argv[0], timeout_s, max_output_bytes)
+        finally:
+            self._running.discard(process)
+
+    def close(self) -> None:
+        """Kill what is running, and what is started from now on. The threads that wait for it go on."""
+        self._closed = True
+        for process in tuple(self._running):
+            signal_group(process)
+
+
+def _result(process: subprocess.Popen[bytes], name: str, timeout_s: float, max_output_bytes: int) -> CommandResult:
+    """Wait for the end of `process`, or bring it about."""
     deadline = time.monotonic() + timeout_s
     try:
         output, complete = _collect(process, deadline, max_output_bytes)
@@ -59,11 +83,18 @@ def run_command(argv: tuple[str, ...], *, timeout_s: float, max_output_bytes: in
         close_pipes(process)
     failure = None
     if sum(map(len, output)) > max_output_bytes:
-        failure = Unknown(Reason.ERROR, f"{argv[0]} wrote more than {max_output_bytes} bytes")
+        failure = Unknown(Reason.ERROR, f"{name} wrote more than {max_output_bytes} bytes")
     elif unfinished and process.returncode in (None, -signal.SIGKILL):
-        failure = Unknown(Reason.TIMEOUT, f"{argv[0]} took longer than {timeout_s:g} s")
+        failure = Unknown(Reason.TIMEOUT, f"{name} took longer than {timeout_s:g} s")
     stdout, stderr = output
     return CommandResult(exit_code=process.returncode or 0, stdout=bytes(stdout), stderr=bytes(stderr), failure=failure)
+
+
+def signal_group(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to a process that has not been waited for, and to all of its group."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -71,8 +102,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
     A process that had ended by itself keeps its own exit code: only a helper of it was holding the pipes open.
     """
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    signal_group(process)
     close_pipes(process)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_REAP_S)

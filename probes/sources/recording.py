@@ -62,6 +62,9 @@ class RecordingSource:
             self._answers.env[name] = value
         return value
 
+    def close(self) -> None:
+        self._inner.close()
+
     def recording(self, title: str) -> Recording:
         """Everything answered so far."""
         created = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")

@@ -205,6 +205,9 @@ class StoredSource:
     def env(self, name: str) -> str | Unknown | None:
         return self._env.get(name, NOT_RECORDED)
 
+    def close(self) -> None:
+        """Nothing was started."""
+
     def _resolve(self, path: str) -> str:
         return follow_links(path, self._links)
 

@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 _SCRIPT = """
 import json, sys
-from assistant.cli import main
-code = main({arguments!r})
+from assistant.cli import command_line
+code = command_line({arguments!r})
 sys.stdout.flush()
 print("\\n" + json.dumps(sorted(name for name in sys.modules if "." not in name)), file=sys.stderr)
 sys.exit(0)

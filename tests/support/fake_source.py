@@ -71,3 +71,6 @@ class FakeSource:
         if self._missing is Reason.NOT_RECORDED and name not in self._env:
             return self._absent(name)
         return self._env.get(name)
+
+    def close(self) -> None:
+        """Nothing was started."""

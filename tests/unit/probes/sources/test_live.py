@@ -16,7 +16,7 @@ import pytest
 from probes.record import Reason, Unknown
 from probes.sources.deadline import within
 from probes.sources.live import LiveSource
-from probes.sources.process import run_command
+from probes.sources.process import CommandRunner
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_command_killed_by_somebody_else_is_not_called_late(source):
 
 
 def test_output_is_bounded():
-    result = run_command(("cat", "/dev/zero"), timeout_s=10.0, max_output_bytes=1 << 20)
+    result = CommandRunner().run(("cat", "/dev/zero"), timeout_s=10.0, max_output_bytes=1 << 20)
     assert result.failure is not None
     assert result.failure.reason is Reason.ERROR
     assert len(result.stdout) < 2 << 20

@@ -1,0 +1,139 @@
+"""How the program ends and writes, whatever it was started with: streams that are closed or full, other encodings, signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from probes.errors import ExitCode
+
+ROOT = Path(__file__).resolve().parents[2]
+RIGTUNE = (sys.executable, "-m", "assistant")
+NvmlStandin = Callable[[str], dict[str, str]]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), **changes}
+
+
+def by_shell(script: str, *, cwd: Path, **changes: str) -> subprocess.CompletedProcess[str]:
+    """`script` with the program as "$@"."""
+    return subprocess.run(
+        ["bash", "-c", script, "bash", *RIGTUNE],
+        cwd=cwd,
+        env=environment(**changes),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+MACHINE = "--machine rtx4090-2"
+"""Its required checks cannot be made: exit code 3."""
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_change_no_exit_code(closed: str, tmp_path: Path) -> None:
+    done = by_shell(f'"$@" check {MACHINE} {closed}', cwd=tmp_path)
+    assert done.returncode == ExitCode.UNKNOWN
+    assert "Traceback" not in done.stderr
+
+
+def test_words_do_not_move_to_stdout_where_stderr_is_closed(tmp_path: Path) -> None:
+    done = by_shell('"$@" check --no-such-option 2>&-', cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
+
+
+def test_a_full_disk_behind_stdout_is_one_line(tmp_path: Path) -> None:
+    done = by_shell(f'"$@" check {MACHINE} >/dev/full', cwd=tmp_path)
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr == "rigtune: cannot write the output: no space left on device (hint: check where stdout leads)\n"
+
+
+def test_a_full_disk_behind_stderr_is_borne(tmp_path: Path) -> None:
+    assert by_shell('"$@" check --no-such-option 2>/dev/full', cwd=tmp_path).returncode == ExitCode.USAGE
+
+
+def test_a_reader_that_leaves_changes_no_exit_code(tmp_path: Path) -> None:
+    done = by_shell(f'"$@" check -v --format json {MACHINE} | true; exit "${{PIPESTATUS[0]}}"', cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (ExitCode.UNKNOWN, "")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}],
+    ids=["ascii", "C"],
+)
+def test_a_terminal_that_knows_ascii_only(changes: dict[str, str], tmp_path: Path) -> None:
+    text = by_shell(f'"$@" check -v {MACHINE}', cwd=tmp_path, **changes)
+    assert text.returncode == ExitCode.UNKNOWN
+    assert text.stdout.isascii()
+    assert "+ PASS" in text.stdout
+    machine = by_shell(f'"$@" probe --format json {MACHINE}', cwd=tmp_path, **changes)
+    assert json.loads(machine.stdout)["gpus"]
+
+
+@pytest.mark.parametrize("variables", ["HOME", "PATH", "HOME PATH LANG USER"])
+def test_a_bare_environment(variables: str, tmp_path: Path) -> None:
+    bare = {name: value for name, value in environment().items() if name not in variables.split()}
+    done = subprocess.run(
+        [*RIGTUNE, "check", "--format", "json"], cwd=tmp_path, env=bare, capture_output=True, check=False, timeout=60
+    )
+    assert json.loads(done.stdout)["findings"]
+    assert done.stderr == b""
+
+
+def start_hanging(tmp_path: Path) -> tuple[subprocess.Popen[str], int]:
+    """`rigtune check` while its `df` hangs, and a descriptor that ends with that `df`."""
+    tools, fifo = tmp_path / "tools", tmp_path / "fifo"
+    tools.mkdir()
+    os.mkfifo(fifo)
+    (tools / "df").write_text(f"#!/bin/sh\nexec 3>{fifo}\necho started >&3\nexec sleep 600\n")
+    (tools / "df").chmod(0o755)
+    lifeline = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    process = subprocess.Popen(
+        [*RIGTUNE, "check"],
+        cwd=tmp_path,
+        env=environment(PATH=f"{tools}:{os.environ['PATH']}"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert select.select([lifeline], [], [], 30)[0]
+    assert os.read(lifeline, 100) == b"started\n"
+    return process, lifeline
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_check_leaves_no_command_behind(number: signal.Signals, tmp_path: Path) -> None:
+    process, lifeline = start_hanging(tmp_path)
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=9)  # before the deadline of df itself
+    assert (process.returncode, stdout, stderr.strip()) == (ExitCode.INTERRUPTED, "", "rigtune: interrupted")
+    assert select.select([lifeline], [], [], 5)[0]
+    assert os.read(lifeline, 100) == b""
+    os.close(lifeline)
+
+
+def test_a_hanging_driver_does_not_hold_up_an_interrupt(nvml_standin: NvmlStandin, tmp_path: Path) -> None:
+    nvml_standin("gpu_count = 8\nhang = nvmlInit_v2\n")
+    process, lifeline = start_hanging(tmp_path)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=9)[1].strip() == "rigtune: interrupted"
+    os.close(lifeline)
+
+
+def test_two_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    argv = [*RIGTUNE, "check", "--format", "json"]
+    running = [subprocess.Popen(argv, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE) for _ in range(2)]
+    answers = [json.loads(process.communicate(timeout=60)[0]) for process in running]
+    assert answers[0]["counts"] == answers[1]["counts"]
