@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
+import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 import msgspec
 
 import probes
+from assistant.runner import output_of
 from probes.errors import InterpreterError
 from probes.facts import TrainingPython
 from probes.record import Record, Unknown
@@ -38,6 +38,8 @@ class Interpreter(Record, kw_only=True):
     nccl: bool = False
     devices: tuple[str, ...] = ()
     """Names of the GPUs that torch can use, in its order."""
+    cuda_error: str = ""
+    """Why it can use none, in the words of CUDA."""
 
 
 class _Answer(Record, kw_only=True):
@@ -49,6 +51,7 @@ class _Answer(Record, kw_only=True):
     gloo: bool = False
     nccl: bool = False
     devices: tuple[str, ...] = ()
+    cuda_error: str = ""
     error: str = ""
 
 
@@ -84,32 +87,30 @@ def choose_interpreter(training: TrainingPython, explicit: str | None) -> Interp
 def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
     """Start the interpreter at `path` once and have it describe itself. Raises InterpreterError with what to do."""
     choose_other = "name the interpreter that you train with: --python PATH"
-    with tempfile.TemporaryDirectory(prefix="rigtune-vet-") as directory:
-        try:
-            finished = subprocess.run(
-                (str(Path(path).absolute()) if os.sep in path else path, "-m", "rigtune_worker.vet"),
-                cwd=directory,
-                env={**os.environ, **worker_environment()},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=deadline_s,
-                check=False,
-            )
-        except FileNotFoundError:
-            raise InterpreterError(f"there is no Python interpreter {path!r}", choose_other) from None
-        except subprocess.TimeoutExpired:
-            message = f"{path} did not start torch within {deadline_s:.0f} s"
-            raise InterpreterError(message, "try again: the second start is faster, or " + choose_other) from None
-        except (OSError, ValueError) as error:
-            raise InterpreterError(f"{path!r} cannot be started: {error}", choose_other) from None
-    answer = _read(finished.stdout)
-    if answer is None:
-        words = finished.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise InterpreterError(
-            f"{path} is no usable Python interpreter (exit {finished.returncode}{': ' + words[-1] if words else ''})",
-            choose_other,
+    program = shutil.which(path)
+    if program is None and not Path(path).exists():
+        raise InterpreterError(f"there is no Python interpreter {path[:200]!r}", choose_other)
+    if program is None:
+        raise InterpreterError(f"{path} cannot be started: it is no program, or not yours to run", choose_other)
+    try:
+        code, output = output_of(
+            (str(Path(program).absolute()), "-m", "rigtune_worker.vet"),
+            directory=workers_path(),
+            environment=worker_environment(),
+            deadline_s=deadline_s,
         )
-    return _checked(path, answer)
+    except (OSError, ValueError) as error:
+        raise InterpreterError(f"{path} cannot be started: {error}", choose_other) from None
+    answer = _read(output)
+    if answer is not None:
+        return _checked(path, answer)
+    if code is None:
+        message = f"{path} did not start torch within {deadline_s:.0f} s"
+        raise InterpreterError(message, "try again: the second start is faster, or " + choose_other)
+    words = output.decode("utf-8", "replace").strip().splitlines()
+    raise InterpreterError(
+        f"{path} is no usable Python interpreter (exit {code}{': ' + words[-1][:200] if words else ''})", choose_other
+    )
 
 
 def _read(output: bytes) -> _Answer | None:
@@ -144,6 +145,7 @@ def _checked(path: str, answer: _Answer) -> Interpreter:
         gloo=answer.gloo,
         nccl=answer.nccl,
         devices=answer.devices,
+        cuda_error=answer.cuda_error,
     )
 
 

@@ -12,6 +12,7 @@ import select
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,10 @@ _LAUNCHER_VARIABLES = (
     "TORCHELASTIC_USE_AGENT_STORE",
 )  # fmt: skip
 """Of a job that rigtune itself may run in; a program that inherits them waits for that job's ranks."""
+_AGENT_PREFIX = "PET_"
+"""torch's agent reads its options from such variables (torch.distributed.argparse_util); Kubeflow sets them."""
+_SHORT_GRACE_S = 1.0
+_OUTPUT_LIMIT_BYTES = 1024**2
 _BUSY_CPU_PERCENT = 60.0
 """Of all CPUs together; more than that, and a measurement tells about the neighbours."""
 _CPU_SAMPLE_S = 0.5
@@ -52,18 +57,9 @@ class Job:
         """
         self.argv, self.directory, self.log = argv, directory, log
         self._environment, self._grace_s = dict(environment), grace_s
-        inherited = {name: value for name, value in os.environ.items() if name not in _LAUNCHER_VARIABLES}
         try:
             with log.open("wb") as output:
-                self._guard = subprocess.Popen(
-                    (sys.executable, "-I", "-S", str(_GUARD), str(grace_s), *argv),
-                    cwd=directory,
-                    env={**inherited, **environment},
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=output,
-                    start_new_session=True,
-                )
+                self._guard = _start_guard(argv, directory, environment, output=output.fileno(), grace_s=grace_s)
         except (OSError, ValueError) as error:
             raise WorkerError(f"cannot start {argv[0]}: {error}", "check that the folder exists and is yours") from error
 
@@ -112,6 +108,44 @@ class Job:
         self.stop()
         assert self._guard.stdout is not None  # noqa: S101 - opened above
         self._guard.stdout.close()
+
+
+def output_of(
+    argv: tuple[str, ...], *, directory: Path, environment: Mapping[str, str], deadline_s: float
+) -> tuple[int | None, bytes]:
+    """The exit code of a short program and the end of what it wrote to both outputs; the code is None where it was too slow.
+
+    Nothing of it is left afterwards. Raises OSError or ValueError where nothing can be started.
+    """
+    ends = time.monotonic() + deadline_s
+    output, ended = b"", False
+    with _start_guard(argv, directory, environment, output=subprocess.PIPE, grace_s=_SHORT_GRACE_S) as guard:
+        assert guard.stderr is not None  # noqa: S101 - opened above
+        while not ended and (left := ends - time.monotonic()) > 0:
+            if select.select([guard.stderr], [], [], left)[0]:
+                chunk = os.read(guard.stderr.fileno(), 65536)
+                output, ended = (output + chunk)[-_OUTPUT_LIMIT_BYTES:], not chunk
+    return guard.returncode if ended else None, output
+
+
+def _start_guard(
+    argv: tuple[str, ...], directory: Path, environment: Mapping[str, str], *, output: int, grace_s: float
+) -> subprocess.Popen[bytes]:
+    """`argv` below the guard, which writes the program's output to `output` as its standard error."""
+    inherited = {name: value for name, value in os.environ.items() if not _of_a_launcher(name)}
+    return subprocess.Popen(
+        (sys.executable, "-I", "-S", str(_GUARD), str(grace_s), *argv),
+        cwd=directory,
+        env={**inherited, **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=output,
+        start_new_session=True,
+    )
+
+
+def _of_a_launcher(name: str) -> bool:
+    return name in _LAUNCHER_VARIABLES or name.startswith(_AGENT_PREFIX)
 
 
 def worker_variables(threads: int) -> dict[str, str]:

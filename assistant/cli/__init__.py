@@ -79,7 +79,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def command_line(arguments: list[str] | None = None) -> int:
     """Run the command line with `arguments` (default: the process's) and return the exit code."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+            signal.signal(number, _interrupt)
     words = sys.argv[1:] if arguments is None else arguments
     try:
         result = rigtune.main(args=words or [_default_command()], prog_name="rigtune", standalone_mode=False)

@@ -51,7 +51,14 @@ def source_options(function: Command) -> Command:
 
 
 def python_option(function: Command) -> Command:
-    return click.option("--python", metavar="PATH", help="The Python interpreter that training runs in.")(function)
+    return click.option(
+        "--python", metavar="PATH", callback=_from_anywhere, help="The Python interpreter that training runs in."
+    )(function)
+
+
+def _from_anywhere(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """An absolute path, as programs run in other folders; a bare name stays, for the PATH. Links stay: they make a venv."""
+    return str(Path(value).absolute()) if value and "/" in value else value
 
 
 def format_option(*formats: str) -> Callable[[Command], Command]:

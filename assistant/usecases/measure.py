@@ -15,7 +15,7 @@ from assistant.usecases.bench_context import bench_context
 from assistant.usecases.bench_run import CaseMeasured, RunEnded, run_request
 from assistant.usecases.events import BenchFailed, Event, Measured, Progress, StageFinished, StageStarted
 from probes.benching import BenchContext, Case
-from probes.errors import InterpreterError, UsageError
+from probes.errors import InterpreterError, UsageError, WorkerError
 from probes.facts import MachineFacts
 from probes.measurements import BenchFailure, Measurement, MeasurementSet
 from probes.record import Record
@@ -44,9 +44,7 @@ def _never() -> bool:
     return False
 
 
-def measure_machine(
-    facts: MachineFacts, options: MeasureOptions, stop: Callable[[], bool] = _never
-) -> Iterator[Event]:
+def measure_machine(facts: MachineFacts, options: MeasureOptions, stop: Callable[[], bool] = _never) -> Iterator[Event]:
     """Run the benchmarks one after the other; the last event's result is the `MeasurementSet`.
 
     What prevents a measurement (no torch, busy GPUs, a crash) is a `BenchFailed` event and part of the result. `stop` is asked
@@ -106,7 +104,8 @@ def _events(
     gpus = training_gpus(facts)
     if gpus and not interpreter.devices:
         built = f"built for CUDA {interpreter.cuda}" if interpreter.cuda else "built without CUDA"
-        message = f"torch {interpreter.torch} in {interpreter.path} ({built}) can use none of the {len(gpus)} GPUs"
+        why = f": {interpreter.cuda_error}" if interpreter.cuda_error else ""
+        message = f"torch {interpreter.torch} in {interpreter.path} ({built}) can use none of the {len(gpus)} GPUs{why}"
         yield from _refused(rows, "unsupported", message)
         return
     busy = "" if options.force else busy_gpus(facts) if gpus else busy_host()
@@ -117,7 +116,7 @@ def _events(
         return
     visible = len(interpreter.devices) if gpus else None
     context = bench_context(facts, ranks_per_node=options.ranks_per_node, visible_gpus=visible)
-    directory = Path(options.work_directory or tempfile.mkdtemp(prefix="rigtune-bench-"))
+    directory = Path(options.work_directory) if options.work_directory else _temporary_directory()
     failed = False
     try:
         for event in _run_all(context, rows, interpreter, directory.absolute(), stop):
@@ -126,6 +125,13 @@ def _events(
     finally:
         if options.work_directory is None and not failed:
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def _temporary_directory() -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="rigtune-bench-"))
+    except OSError as error:
+        raise WorkerError(f"cannot make a temporary folder: {error.strerror}", "set TMPDIR to a folder that is yours") from error
 
 
 def _refused(rows: tuple[BenchmarkRow, ...], kind: str, message: str) -> Iterator[Event]:

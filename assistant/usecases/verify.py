@@ -93,7 +93,7 @@ def verify_recipe(
     lines: list[_Line] = []
     # What the user named for this run wins over what his shell exports for others.
     environment = {"RIGTUNE_PYTHON": trial.resources.python} if python else {}
-    with Job(command, directory=folder, environment=environment, log=log) as job:
+    with Job(command, directory=Path.cwd(), environment=environment, log=log) as job:
         code: int | None = None
         while code is None and time.monotonic() - started < deadline_s:
             code = job.wait(_POLL_S)
@@ -113,8 +113,7 @@ def verify_recipe(
 
 def _trial(recipe: Recipe, python: str | None) -> Recipe:
     """The recipe with the reference program in place of the user's."""
-    path = str(Path(python).absolute()) if python and "/" in python else python
-    resources = msgspec.structs.replace(recipe.resources, python=path or recipe.resources.python)
+    resources = msgspec.structs.replace(recipe.resources, python=python or recipe.resources.python)
     return msgspec.structs.replace(recipe, command=Command(kind="reference"), resources=resources)
 
 

@@ -19,14 +19,19 @@ def describe():
     import torch.distributed as dist  # noqa: PLC0415
 
     available = dist.is_available()
-    cuda = torch.cuda.is_available()
     found.update(
         torch=torch.__version__,
         cuda=torch.version.cuda,
         gloo=available and dist.is_gloo_available(),
         nccl=available and dist.is_nccl_available(),
-        devices=[torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())] if cuda else [],
+        devices=[],
     )
+    if torch.version.cuda:
+        try:
+            torch.cuda.init()
+            found["devices"] = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+        except Exception as error:  # no driver, one too old, a GPU in trouble
+            found["cuda_error"] = " ".join(str(error).split())[:300]
     if found["nccl"]:
         found["nccl_version"] = ".".join(str(part) for part in torch.cuda.nccl.version())
     return found

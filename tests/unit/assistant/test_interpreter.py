@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from assistant.interpreter import choose_interpreter, install_command, vet, worker_environment
@@ -82,6 +83,22 @@ def test_what_gives_no_answer_is_no_interpreter(tmp_path, body):
 def test_one_that_hangs_is_given_up(tmp_path):
     with pytest.raises(InterpreterError, match="did not start torch within"):
         vet(interpreter(tmp_path, "exec sleep 1000"), deadline_s=0.2)
+
+
+def test_nothing_is_left_of_a_wrapper_that_hangs(tmp_path):
+    with pytest.raises(InterpreterError, match="did not start torch within"):
+        vet(interpreter(tmp_path, f"sleep 987654 & echo $! >{tmp_path}/pid; wait"), deadline_s=1.0)
+    pid = int((tmp_path / "pid").read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_an_answer_counts_even_if_the_interpreter_does_not_end(tmp_path):
+    assert vet(interpreter(tmp_path, f"echo '{json.dumps(GOOD)}'; exec sleep 987654"), deadline_s=1.0).torch == "2.13.0+cpu"
+
+
+def test_one_that_never_stops_talking_is_given_up(tmp_path):
+    with pytest.raises(InterpreterError, match="did not start torch within"):
+        vet(interpreter(tmp_path, "exec yes"), deadline_s=0.2)
 
 
 @pytest.mark.parametrize("path", ["/nowhere/python", "no-such-python", "with\0nul"])

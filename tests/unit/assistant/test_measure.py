@@ -134,6 +134,13 @@ def test_busy_gpus_are_refused_unless_told(stand_in, tmp_path):
     assert {m.subject for m in told.measurements} == {"GPU0"}
 
 
+def test_no_temporary_folder_is_the_users_error(stand_in, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", "/proc/nowhere")
+    with pytest.raises(WorkerError, match="cannot make a temporary folder") as caught:
+        list(measure_machine(FACTS, MeasureOptions(python=stand_in(), force=True)))
+    assert "TMPDIR" in caught.value.hint
+
+
 def test_gpus_that_this_torch_cannot_use_are_not_measured_as_a_cpu(stand_in, tmp_path):
     result = result_of(measure(stand_in(), tmp_path, MachineFacts(gpus=(Gpu(index=0),))))
     assert result.measurements == ()

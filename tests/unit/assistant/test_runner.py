@@ -142,7 +142,8 @@ def test_the_command_line_reproduces_the_run(tmp_path):
 def test_a_job_around_rigtune_does_not_reach_its_programs(tmp_path, monkeypatch):
     monkeypatch.setenv("RANK", "5")
     monkeypatch.setenv("MASTER_ADDR", "elsewhere")
-    with job(tmp_path, 'echo "[$RANK$MASTER_ADDR]"') as running:
+    monkeypatch.setenv("PET_NNODES", "4")
+    with job(tmp_path, 'echo "[$RANK$MASTER_ADDR$PET_NNODES]"') as running:
         assert running.wait(PATIENCE_S) == 0
     assert running.log_tail() == "[]"
 
