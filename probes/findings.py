@@ -93,7 +93,7 @@ class Judge(Record, kw_only=True):
     ) -> Finding:
         """The check applies, but `what` could not be read."""
         return self._finding(
-            subject, Status.UNKNOWN, f"{what} could not be read", observed=str(unknown), remedy=remedy, evidence=evidence
+            subject, Status.UNKNOWN, f"{what} could not be read", observed=unknown.words, remedy=remedy, evidence=evidence
         )
 
     def _finding(

@@ -56,9 +56,14 @@ class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: Reason = msgspec.field(name="unknown")
     detail: str = ""
 
-    def __str__(self) -> str:
+    @property
+    def words(self) -> str:
+        """`timeout: df took longer than 10 s`."""
         words = self.reason.value.replace("_", " ")
-        return f"unknown ({words}: {self.detail})" if self.detail else f"unknown ({words})"
+        return f"{words}: {self.detail}" if self.detail else words
+
+    def __str__(self) -> str:
+        return f"unknown ({self.words})"
 
 
 NOT_RECORDED = Unknown(Reason.NOT_RECORDED)

@@ -60,16 +60,17 @@ def _problem(same: list[Finding], *, colour: bool, verbose: bool) -> list[str]:
     lines += filled(finding.observed, label="  found", indent=_INDENT)
     lines += filled(finding.expected, label="  wanted", indent=_INDENT)
     lines += filled(finding.why, label="  why", indent=_INDENT)
-    if finding.remedy is not None:
-        lines += _remedy(finding.remedy)
+    lines += _remedies([each.remedy for each in same if each.remedy is not None])
     if verbose:
         lines += _evidence(same)
     return lines
 
 
-def _remedy(remedy: Remedy) -> list[str]:
-    lines = filled(remedy.text, label="  do", indent=_INDENT)
-    if remedy.command:
+def _remedies(remedies: list[Remedy]) -> list[str]:
+    """Each text and each command once: those of alike findings may differ in the device that they name."""
+    texts = dict.fromkeys(remedy.text for remedy in remedies)
+    lines = [line for text in texts for line in filled(text, label="  do", indent=_INDENT)]
+    for remedy in dict.fromkeys(remedy for remedy in remedies if remedy.command):
         marks = [mark for mark, is_so in (("as root", remedy.needs_root), ("cannot be undone", not remedy.reversible)) if is_so]
         # A command stays on one line, so that it can be copied.
         lines.append(" " * _INDENT + f"$ {clean(remedy.command)}" + (f"   # {', '.join(marks)}" if marks else ""))

@@ -5,6 +5,7 @@ Source: imbue-ai/cluster-health and Verda documentation; the figures are data ro
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from probes.facts import Filesystem
@@ -44,14 +45,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             expected=f"less than {percent(row.value)} used",
             observed=f"{percent(used)} used, {gib(free)} free",
             remedy=Remedy(
-                text="Free space, or write checkpoints elsewhere.", command=f"du -xh --max-depth=1 {_quoted(filesystem.mount)}"
+                text="Free space, or write checkpoints elsewhere.",
+                command=f"du -xh --max-depth=1 {shlex.quote(filesystem.mount)}",
             ),
             evidence=(row.ref,),
         )
 
     yield from judge_each(JUDGE, writable, judge, what="the free space", good="there is free space")
-
-
-def _quoted(path: str) -> str:
-    """`path` as one word of a shell."""
-    return "'" + path.replace("'", "'\"'\"'") + "'"

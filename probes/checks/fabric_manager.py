@@ -1,6 +1,7 @@
 """Does the Fabric Manager run on a machine with NVSwitch?
 
-It sets up the switches; without it no new job gets NVLink. In a virtual machine or container it usually runs outside.
+It sets up the switches; without it no new job gets NVLink. In a virtual machine or container it usually runs outside,
+so that only a service that failed right here counts.
 Source: NVIDIA Fabric Manager user guide; NVIDIA/NVSentinel#883 (a dead service unnoticed for two weeks).
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from probes.facts import Gpu, MachineFacts
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, gpus_of
-from probes.record import Reason, Unknown, known
+from probes.record import Unknown, known
 
 JUDGE = Judge(
     check_id="fabric-manager",
@@ -37,9 +38,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         yield JUDGE.passed(HOST, "the Fabric Manager runs", observed=service, evidence=refs)
     elif isinstance(service, Unknown):
         yield JUDGE.undetermined(HOST, service, what="the state of the Fabric Manager", evidence=refs)
-    elif _may_run_outside(facts):
-        outside = Unknown(Reason.NOT_RECORDED, "inside a virtual machine or container it runs outside")
-        yield JUDGE.undetermined(HOST, outside, what="the state of the Fabric Manager", evidence=refs)
+    elif service != "failed" and _may_run_outside(facts):
+        yield JUDGE.skipped(HOST, "in a virtual machine or container the Fabric Manager runs outside", evidence=refs)
     elif all(gpu.fabric_state == "completed" for gpu in gpus):
         if service is None:
             yield JUDGE.passed(HOST, "the fabric is set up, by a manager that is not on this machine", evidence=refs)

@@ -66,7 +66,7 @@ def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
         return JUDGE.skipped(HOST, NO_GPU)
     if unknown.reason in BROKEN and known(driver) and driver is not None:
         return JUDGE.failed(
-            HOST, "the driver is loaded and does not answer", expected="an answer", observed=str(unknown), remedy=REBOOT
+            HOST, "the driver is loaded and does not answer", expected="an answer", observed=unknown.words, remedy=REBOOT
         )
     return JUDGE.undetermined(HOST, unknown, what="the GPUs", remedy=LIBRARY if known(driver) and driver is not None else None)
 
@@ -75,7 +75,7 @@ def _judge(gpu: Gpu, driver: str | Unknown | None) -> Judged:
     for value in (gpu.name, gpu.memory_bytes, gpu.memory_used_bytes):
         if isinstance(value, Unknown) and value.reason in BROKEN:
             return JUDGE.failed(
-                f"GPU{gpu.index}", "the GPU does not answer", expected="an answer", observed=str(value), remedy=REBOOT
+                f"GPU{gpu.index}", "the GPU does not answer", expected="an answer", observed=value.words, remedy=REBOOT
             )
     versions = {version for version in (driver, gpu.driver_version) if isinstance(version, str)}
     if len(versions) > 1:

@@ -7,13 +7,14 @@ linux-rdma/perftest#241; NCCL user guide, NCCL_NET_GDR_LEVEL.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from probes.facts import Gpu, Link, Nic
+from probes.facts import Gpu, Link, MachineFacts, Nic
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, Judged, gpus_of, judge_each, nics_of
 from probes.rails import training_rails
-from probes.record import Reason, Unknown
+from probes.record import Reason, Unknown, known
 
 JUDGE = Judge(
     check_id="gpu-nic-affinity",
@@ -38,7 +39,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     links = facts.links
     nearest = {gpu.index: _nearest(gpu, rails, links) for gpu in gpus}
     good = evidence.thresholds.close_link_kinds
-    if facts.cpu.architecture == "aarch64" and not any(kind in good.value for kind in nearest.values()):
+    if _on_grace(facts) and not any(kind in good.value for kind in nearest.values()):
         yield JUDGE.skipped(HOST, "on this architecture NVLink-C2C hides the PCIe distances")
         return
     if all(kind == "SYS" for kind in nearest.values()):
@@ -65,6 +66,12 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     yield from judge_each(
         JUDGE, gpus, judge, what="the distance between GPU and NIC", good="every GPU has a training port close by"
     )
+
+
+def _on_grace(facts: MachineFacts) -> bool:
+    """By the architecture, or by a GPU of a superchip: a pasted matrix does not name the CPU."""
+    names = [gpu.name for gpu in facts.gpus if known(gpu.name)] if known(facts.gpus) else []
+    return facts.cpu.architecture == "aarch64" or any(re.search(r"\bG[BH]\d", name) for name in names)
 
 
 def _nearest(gpu: Gpu, rails: tuple[Nic, ...], links: tuple[Link, ...]) -> str | Unknown:

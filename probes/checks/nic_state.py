@@ -6,6 +6,7 @@ the job; one for storage or management is only worth a look. Source: NCCL user g
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from probes.facts import Nic
@@ -18,21 +19,11 @@ JUDGE = Judge(
     check_id="nic-state",
     why="NCCL uses the ports that are up: with one rail down, multi-node training loses its bandwidth or does not start.",
 )
+SPARE = Judge(check_id=JUDGE.check_id, why="It may serve storage or management, or nobody at all; training goes on without it.")
 
-NEXT_STEP = {
-    "INIT": Remedy(
-        text="The cable is fine and no subnet manager has configured the port: start or ask for the subnet manager.",
-        command="sminfo",
-    ),
-    "ARMED": Remedy(text="The subnet manager has not finished with this port: look at its log."),
-}
-BY_PHYSICAL_STATE = {
-    "Disabled": Remedy(
-        text="The port is switched off by an administrator: enable it.", command="ibportstate -D 0 1 enable", needs_root=True
-    ),
-    "Polling": Remedy(text="The port finds no partner: check cable, transceiver and switch port.", command="ibstat"),
-}
-LOOK = Remedy(text="Check cable, transceiver and switch port.", command="ibstat")
+
+UNCONFIGURED = ("INIT", "ARMED")
+"""States of a port with a cable whose subnet manager has not finished."""
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
@@ -51,9 +42,30 @@ def _judge(nic: Nic, rails: Rails, *, with_gpus: bool) -> Judged:
         return f"{nic.state}, {nic.physical_state}" if isinstance(nic.physical_state, str) else nic.state
     physical = value_or(nic.physical_state, "")
     observed = ", ".join(word for word in (nic.state, physical) if word)
-    remedy = NEXT_STEP.get(nic.state) or BY_PHYSICAL_STATE.get(physical, LOOK)
-    if nic in rails.down and (rails.active or nic.state in NEXT_STEP or (with_gpus and physical != "Disabled")):
-        summary = "a training port is down"
-        return JUDGE.failed(subject_name(nic), summary, expected="ACTIVE, LinkUp", observed=observed, remedy=remedy)
+    remedy = _remedy(nic, physical)
+    if nic in rails.down and (rails.active or nic.state in UNCONFIGURED or (with_gpus and physical != "Disabled")):
+        return JUDGE.failed(
+            subject_name(nic), "a training port is down", expected="ACTIVE, LinkUp", observed=observed, remedy=remedy
+        )
     summary = "a port is down that training does not seem to need"
-    return JUDGE.warned(subject_name(nic), summary, expected="ACTIVE, LinkUp", observed=observed, remedy=remedy)
+    return SPARE.warned(subject_name(nic), summary, expected="ACTIVE, LinkUp", observed=observed, remedy=remedy)
+
+
+def _remedy(nic: Nic, physical: str) -> Remedy:
+    device = shlex.quote(nic.name)
+    if nic.link_layer == "Ethernet" and (physical == "Disabled" or nic.state in UNCONFIGURED):
+        interface = nic.netdev if isinstance(nic.netdev, str) else ""
+        command = f"ip link set {shlex.quote(interface)} up" if interface else f"rdma link show {device}/{nic.port}"
+        return Remedy(text="Its network interface is switched off: set it up.", command=command, needs_root=bool(interface))
+    if nic.state == "INIT":
+        text = "The cable is fine and no subnet manager has configured the port: start or ask for the subnet manager."
+        return Remedy(text=text, command=f"sminfo -C {device} -P {nic.port}")
+    if nic.state == "ARMED":
+        return Remedy(text="The subnet manager has not finished with this port: look at its log.")
+    if physical == "Disabled":
+        text = "The port is switched off by an administrator: enable it."
+        return Remedy(text=text, command=f"ibportstate -C {device} -D 0 {nic.port} enable", needs_root=True)
+    if physical == "Polling":
+        text = "The port finds no partner: check cable, transceiver and switch port."
+        return Remedy(text=text, command=f"ibstat {device} {nic.port}")
+    return Remedy(text="Check cable, transceiver and switch port.", command=f"ibstat {device} {nic.port}")

@@ -59,7 +59,7 @@ def _judge(gpu: Gpu, row: GpuModel | None, usual: int | None, *, alone: bool) ->
         observed=f"{up} up" + (f"; down: link {dead}" if dead else ""),
         remedy=Remedy(
             text="End all jobs and reset the GPUs; if the link stays down, the GPU module or its baseboard needs service.",
-            command="nvidia-smi nvlink --status && nvidia-smi --gpu-reset",
+            command="nvidia-smi --gpu-reset",
             needs_root=True,
         ),
         evidence=(EvidenceRef(source="catalogue", key=row.id, detail=row.source),) if row else (),

@@ -52,7 +52,7 @@ def _judge(gpu: Gpu, row: GpuModel | None, floor: Number) -> Judged:
         observed=f"{gb_per_s(slowest)}; slow: link {', '.join(map(str, slow))}",
         remedy=Remedy(
             text="End all jobs and reset the GPUs; if the rate stays low, the GPU module or its baseboard needs service.",
-            command="nvidia-smi nvlink --status && nvidia-smi --gpu-reset",
+            command="nvidia-smi --gpu-reset",
             needs_root=True,
         ),
         evidence=(EvidenceRef(source="catalogue", key=row.id, detail=row.source), floor.ref),

@@ -23,6 +23,11 @@ RESEAT = Remedy(
     command="lspci -vv | grep LnkSta",
     needs_root=True,
 )
+COMPARE = Remedy(
+    text="Compare with the data sheet: many machines are built so (AWS g4dn, g5, g6e). If it promises more, reseat the card.",
+    command="lspci -vv | grep LnkSta",
+    needs_root=True,
+)
 WATCH = Remedy(
     text="Look at the link again during a copy, then at the slot's generation in the BIOS.", command="nvidia-smi -q -d PCIE"
 )
@@ -53,7 +58,7 @@ def _judge(gpu: Gpu, widest: int, evidence: Evidence) -> Judged:
             else "the PCIe link is narrower than the GPU allows; the slot may be so",
             expected=f"x{link.width_max}",
             observed=f"x{link.width}",
-            remedy=RESEAT,
+            remedy=RESEAT if fault else COMPARE,
             evidence=(floor.ref,),
         )
     slow = known(link.generation) and known(link.generation_max) and link.generation < link.generation_max

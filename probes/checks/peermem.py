@@ -69,7 +69,7 @@ def _by_dma_buf(facts: MachineFacts, since: Version) -> Finding:
         )
     missing = (software.peermem_loaded, software.driver_open_module, new_enough)
     unknown = next(value for value in missing if isinstance(value, Unknown))
-    return JUDGE.undetermined(HOST, unknown, what="the way to GPU memory", evidence=software.evidence)
+    return JUDGE.undetermined(HOST, unknown, what="the setup of GPUDirect RDMA", evidence=software.evidence)
 
 
 def _is_efa(nic: Nic) -> bool:

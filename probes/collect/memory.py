@@ -21,7 +21,9 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     def size(name: str) -> int | Unknown:
         if isinstance(text, Unknown):
             return text
-        return sizes.get(name, Unknown(Reason.UNPARSABLE, f"{_MEMINFO} has no {name}"))
+        # Every kernel states how much is free. Without that it is a part of the file.
+        absent = Reason.UNPARSABLE if not sizes else Reason.NOT_SUPPORTED if "MemFree" in sizes else Reason.NOT_RECORDED
+        return sizes.get(name, Unknown(absent, f"{_MEMINFO} has no {name}"))
 
     limit = memory_limit(source)
     files = [_MEMINFO, *([limit.file] if limit.file else [])]

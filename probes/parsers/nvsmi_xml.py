@@ -131,11 +131,11 @@ def _found(element: Element, path: str) -> str | None:
 
 
 def _value(gpu: Element, path: str, read: Callable[[str | None, str], T | Unknown]) -> T | Unknown:
-    return read(_found(gpu, path), path.rsplit("/", 1)[-1])
+    return read(_found(gpu, path), path)
 
 
 def _unit(gpu: Element, path: str, unit: str, read: Callable[[str | None, str, str], T | Unknown]) -> T | Unknown:
-    return read(_found(gpu, path), path.rsplit("/", 1)[-1], unit)
+    return read(_found(gpu, path), path, unit)
 
 
 def _text(gpu: Element, path: str) -> str | Unknown:

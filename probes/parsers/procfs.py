@@ -78,7 +78,7 @@ def parse_cpuinfo(text: str) -> CpuInfo | Unknown:
     cores = {(cpu["physical id"], cpu["core id"]) for cpu in cpus if "physical id" in cpu and "core id" in cpu}
     silent = Unknown(Reason.NOT_SUPPORTED, "/proc/cpuinfo does not state it on this architecture")
     return CpuInfo(
-        model=first.get("model name") or first.get("cpu") or _arm_model(first),
+        model=first.get("model name") or first.get("cpu", "").partition(",")[0] or _arm_model(first),
         architecture=_architecture(first, words),
         logical_cpus=len(cpus),
         sockets=len(packages) or silent,

@@ -66,10 +66,13 @@ class Source(Protocol):
         """End what the source has started; it is not asked any more."""
 
 
+_AROUND = " \t\r\n\0"
+
+
 def read_text(source: Source, path: str) -> str | Unknown:
-    """The stripped text of a small file, as sysfs and procfs have them."""
+    """The text of a small file, as sysfs and procfs have them, without blanks and NULs around it."""
     data = source.read(path)
-    return data if isinstance(data, Unknown) else data.decode("utf-8", "replace").strip()
+    return data if isinstance(data, Unknown) else data.decode("utf-8", "replace").strip(_AROUND)
 
 
 def read_int(source: Source, path: str, base: int = 10) -> int | Unknown:

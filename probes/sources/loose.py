@@ -29,6 +29,7 @@ _NVLINK = re.compile(
     r"|Nvlink queries are not supported)",
     re.MULTILINE | re.IGNORECASE,
 )
+_IBSTAT = re.compile(r"^[ \t]*CA '[^'\n]+'[ \t]*\n[ \t]*CA type:", re.MULTILINE)
 _TREE_ROOTS = ("/sys", "/proc", "/etc", "/dev", "/run", "/var", "/usr", "/opt")
 
 
@@ -152,5 +153,6 @@ KINDS: tuple[Kind, ...] = (
         lambda text: bool(_NVLINK.search(text)),
         _command("nvidia-smi", "nvlink", "-s"),
     ),
+    Kind("ibstat", "of `ibstat`", lambda text: bool(_IBSTAT.search(text)), _command("ibstat")),
 )
 """Every kind whose recogniser agrees answers: a pasted terminal session may hold several."""

@@ -82,6 +82,12 @@ NETWORK_CASES = (
         with_part(h100_node(links=links("NODE")), "cpu", architecture="aarch64"),
         ("SKIP host",),
     ),
+    Case(
+        "gpu-nic-affinity",
+        "all far on Grace, of which only a paste is there",
+        with_part(with_gpus(h100_node(links=links("SYS")), name="NVIDIA GB200"), "cpu", architecture=NOT_RECORDED),
+        ("SKIP host",),
+    ),
     Case("gpu-nic-affinity", "one rail for all", h100_node(links=links("NODE"), nics=(ndr_port(0),)), (f"PASS {ALL}",)),
     Case("gpu-nic-affinity", "unread", h100_node(links=TIMEOUT), ("UNKNOWN host",)),
     Case("gpu-nic-affinity", "half read", h100_node(links=links("PIX", range(7))), ("UNKNOWN GPU7", "PASS GPU0-6")),

@@ -48,7 +48,7 @@ def test_one_finding_for_each_problem_and_one_for_each_reason() -> None:
     said = [(finding.status, finding.subject, finding.observed) for finding in findings]
     assert said == [
         (Status.FAIL, "GPU0", "bad"),
-        (Status.UNKNOWN, "GPU1, GPU5", "unknown (timeout)"),
+        (Status.UNKNOWN, "GPU1, GPU5", "timeout"),
         (Status.SKIP, "GPU2", ""),
         (Status.PASS, "GPU3-4", "fine"),
     ]

@@ -46,6 +46,15 @@ def test_same_problem_on_all_gpus_is_told_once() -> None:
     assert "persistence-mode  GPU0-7" in text
 
 
+def test_alike_problems_show_the_command_of_each() -> None:
+    facts = with_gpus(h100_node(), 1, 5, compute_mode="prohibited")
+    text = render_verdict(verdict_of(facts))
+    assert text.count("Set the default compute mode.") == 1
+    assert [line.strip() for line in text.splitlines() if "compute-mode=" in line] == [
+        f"$ nvidia-smi -i {index} --compute-mode=DEFAULT   # as root" for index in (1, 5)
+    ]
+
+
 def test_hostile_names_cannot_steer_the_terminal() -> None:
     evil = "\x1b]0;pwned\x07\x1b[2J\u202e\r\nPASS"
     facts = with_gpus(h100_node(hostname=evil), 0, name=evil)

@@ -7,11 +7,12 @@ import pytest
 
 from probes.facts import GpuProcess, MachineFacts
 from probes.findings import Finding, Status
+from probes.record import Reason
 from probes.registry import CHECKS
 from probes.versions import at_least
 from tests.support.check_case import Case
 from tests.support.check_cases import CASES
-from tests.support.machines import cpu_box, evidence_of, h100_node, with_gpus
+from tests.support.machines import cpu_box, evidence_of, h100_node, with_gpus, with_nics
 
 MODULES = {row.id: row.load() for row in CHECKS}
 
@@ -34,7 +35,7 @@ def test_check_says(case: Case) -> None:
             assert finding.remedy is not None
             assert finding.remedy.text
         if finding.status is Status.UNKNOWN:
-            assert "unknown" in finding.observed
+            assert finding.observed.split(":")[0].replace(" ", "_") in {*Reason}
 
 
 @pytest.mark.parametrize("check_id", MODULES)
@@ -57,6 +58,24 @@ def test_command_for_a_strange_mount_is_one_shell_word() -> None:
     (finding,) = run("disk-space", msgspec.structs.replace(facts, storage=(evil,)))
     assert finding.remedy is not None
     assert finding.remedy.command.endswith("""'/a b'"'"'; rm -rf $HOME'""")
+
+
+@pytest.mark.parametrize(
+    ("changes", "command"),
+    [
+        ({"physical_state": "Disabled"}, "ibportstate -C mlx5_5 -D 0 1 enable"),
+        ({"physical_state": "Disabled", "link_layer": "Ethernet", "netdev": "rail5"}, "ip link set rail5 up"),
+        ({"physical_state": "Disabled", "link_layer": "Ethernet", "netdev": None}, "rdma link show mlx5_5/1"),
+        ({"physical_state": "Polling", "link_layer": "Ethernet"}, "ibstat mlx5_5 1"),
+        ({"state": "INIT", "physical_state": "LinkUp"}, "sminfo -C mlx5_5 -P 1"),
+        ({"physical_state": "Disabled", "link_layer": "Ethernet", "netdev": "a;b"}, "ip link set 'a;b' up"),
+    ],
+)
+def test_command_names_the_port_that_is_down(changes: dict[str, str | None], command: str) -> None:
+    facts = with_nics(h100_node(), "mlx5_5", **{"state": "DOWN", **changes})
+    finding = run("nic-state", facts)[0]
+    assert finding.remedy is not None
+    assert finding.remedy.command == command
 
 
 def test_many_processes_are_counted_not_listed() -> None:

@@ -75,6 +75,21 @@ def test_the_file_that_limits_is_cited() -> None:
     assert "/sys/fs/cgroup/job/memory.max" in [ref.key for ref in collected(memory, "memory", source).evidence]
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("MemTotal: 100 kB\nMemFree: 60 kB\n", Reason.NOT_SUPPORTED),
+        ("MemTotal: 100 kB\n", Reason.NOT_RECORDED),
+        ("MemTotal\n", Reason.UNPARSABLE),
+    ],
+    ids=["old kernel", "part of the file", "damaged"],
+)
+def test_memory_that_is_not_stated(text: str, reason: Reason) -> None:
+    available = collected(memory, "memory", FakeSource(files={"/proc/meminfo": text})).available_bytes
+    assert isinstance(available, Unknown)
+    assert available.reason is reason
+
+
 def test_cpu() -> None:
     governors = {f"/sys/devices/system/cpu/cpufreq/policy{i}/scaling_governor": "performance\n" for i in range(2)}
     found: Cpu = collected(cpu, "cpu", FakeSource(files=STATUS | governors))
@@ -92,6 +107,12 @@ def test_cpu_of_an_arm_machine() -> None:
         files[f"/sys/devices/system/cpu/cpu{i}/topology/core_id"] = f"{i % 2}\n"
     found: Cpu = collected(cpu, "cpu", FakeSource(files=files))
     assert (found.sockets, found.physical_cores, found.architecture) == (2, 4, "aarch64")
+
+
+def test_a_copied_file_may_end_in_a_nul() -> None:
+    files = {"/sys/devices/system/node/online": "0-1\n\0", "/proc/sys/kernel/hostname": "\0node1\n"}
+    assert len(collected(numa, "numa_nodes", FakeSource(files=files))) == 2
+    assert collected(hostname, "hostname", FakeSource(files=files)) == "node1"
 
 
 def test_numa_nodes_need_neither_be_contiguous_nor_have_cpus() -> None:

@@ -53,6 +53,12 @@ def test_cpuinfo_of_grace() -> None:
     assert isinstance(info.sockets, Unknown)
 
 
+def test_cpuinfo_of_power() -> None:
+    info = procfs.parse_cpuinfo("processor\t: 0\ncpu\t\t: POWER9, altivec supported\n")
+    assert isinstance(info, procfs.CpuInfo)
+    assert (info.model, info.architecture) == ("POWER9", "ppc64le")
+
+
 def test_mount_points_with_spaces_and_mounts_over_mounts() -> None:
     text = "/dev/sda1 /mnt/my\\040disk ext4 rw 0 0\nold /data nfs rw 0 0\nnew /data nfs4 rw,hard 0 0\nbroken\n"
     assert [(mount.path, mount.device) for mount in mounts.parse_mounts(text)] == [

@@ -22,6 +22,8 @@ SHARED = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
 XML = ("nvidia-smi", "-q", "-x")
 TOPOLOGY = ("nvidia-smi", "topo", "-m")
 NVLINK = ("nvidia-smi", "nvlink", "-s")
+IBSTAT = ("ibstat",)
+COMMANDS = (XML, TOPOLOGY, NVLINK, IBSTAT)
 
 TOPOLOGY_TEXT = (
     "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\n"
@@ -30,6 +32,7 @@ TOPOLOGY_TEXT = (
     "NIC0\tPIX\tSYS\t X \n"
 )
 NVLINK_TEXT = "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\n\t Link 0: 25 GB/s\n\t Link 1: <inactive>\n"
+IBSTAT_TEXT = "CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Active\n\t\tRate: 400\n"
 XML_TEXT = '<?xml version="1.0" ?>\n<nvidia_smi_log>\n<driver_version>570.1</driver_version>\n</nvidia_smi_log>\n'
 
 
@@ -37,7 +40,9 @@ def _text(source, argv):
     return source.run(argv).text()
 
 
-@pytest.mark.parametrize(("argv", "text"), [(TOPOLOGY, TOPOLOGY_TEXT), (NVLINK, NVLINK_TEXT), (XML, XML_TEXT)])
+@pytest.mark.parametrize(
+    ("argv", "text"), [(TOPOLOGY, TOPOLOGY_TEXT), (NVLINK, NVLINK_TEXT), (XML, XML_TEXT), (IBSTAT, IBSTAT_TEXT)]
+)
 @pytest.mark.parametrize(
     "disguise",
     [
@@ -60,7 +65,7 @@ def test_a_kind_is_told_in_every_disguise(argv, text, disguise):
     assert isinstance(answered, str)
     assert "\r" not in answered
     assert "\x1b" not in answered
-    for other in {TOPOLOGY, NVLINK, XML} - {argv}:
+    for other in {*COMMANDS} - {argv}:
         assert _text(source, other) == NOT_RECORDED
 
 
@@ -70,13 +75,13 @@ def test_files_of_several_kinds_are_one_machine():
     source = open_loose(
         [
             ("/tmp/a", TOPOLOGY_TEXT.encode()),  # noqa: S108 - a name, no file
-            ("b", (NVLINK_TEXT + XML_TEXT).encode()),
+            ("b", (NVLINK_TEXT + XML_TEXT + IBSTAT_TEXT).encode()),
             ("c", json.dumps(tree).encode()),
             ("d", dump_recording(recording)),
         ]
     )
     assert source.title == "a + b + c + d"
-    assert all(isinstance(_text(source, argv), str) for argv in (XML, TOPOLOGY, NVLINK))
+    assert all(isinstance(_text(source, argv), str) for argv in COMMANDS)
     assert source.read("/sys/class/infiniband/mlx5_0/ports/1/state") == b"4: ACTIVE\n"
     assert source.env("HOME") == "/root"
     assert source.env("PATH") == NOT_RECORDED
@@ -169,12 +174,14 @@ def test_every_real_file_is_told_for_what_it_is():
             expected = TOPOLOGY
         elif row["kind"] == "nvlink" and name.startswith("status-"):
             expected = NVLINK
+        elif row["kind"] == "ib" and name.startswith("ibstat-"):
+            expected = IBSTAT
         try:
             source = open_loose([(name, path.read_bytes())])
         except InputError:
             told = set()
         else:
-            told = {argv for argv in (XML, TOPOLOGY, NVLINK) if isinstance(_text(source, argv), str)}
+            told = {argv for argv in COMMANDS if isinstance(_text(source, argv), str)}
         if told != ({expected} if expected else set()):
             wrong.append((row["path"], expected, told))
     assert rows
