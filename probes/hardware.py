@@ -104,12 +104,12 @@ class Catalogue(StrictRecord, kw_only=True):
 
     def gpu(self, name: str) -> GpuModel | None:
         """The row of a GPU by its id or by the name that the driver gives; None where it is not in the catalogue."""
-        wanted = name.strip()
+        wanted = name.strip().lower()
         for row in self.gpus:
-            names = (re.escape(row.id), re.escape(row.driver_name), *row.names)
-            if any(re.fullmatch(name, wanted, re.IGNORECASE) for name in names):
+            if wanted in (row.id.lower(), row.driver_name.lower()):
                 return row
-        return None
+        # Only names of long ago and of special models need the patterns.
+        return next((row for row in self.gpus if any(re.fullmatch(name, wanted, re.IGNORECASE) for name in row.names)), None)
 
     def machine(self, machine_id: str) -> MachineModel | None:
         return next((row for row in self.machines if row.id == machine_id.strip().lower()), None)

@@ -9,6 +9,7 @@ or a library that crashes, costs this process and not the program. Started as
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import queue
@@ -113,6 +114,7 @@ def serve(requests: queue.SimpleQueue[bytes], answers: BinaryIO) -> None:
 
 def main(pynvml_folder: str) -> None:
     """Serve until standard input ends, which it does with the parent; then leave, even in the middle of a call."""
+    gc.disable()  # what pynvml creates while it loads lives as long as this process
     sys.path.append(pynvml_folder)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
