@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import selectors
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 from probes.record import Reason, Unknown
@@ -15,6 +17,8 @@ from probes.sources.base import CommandResult
 from probes.units import MIB
 
 MAX_OUTPUT_BYTES = 32 * MIB
+_START_S = 1.0
+"""How long a command may take to start before `close` leaves it alone: a program on a dead network mount never does."""
 _REAP_S = 1.0
 """How long a killed process may take to disappear. One that waits inside a driver never does."""
 
@@ -24,7 +28,9 @@ class CommandRunner:
 
     def __init__(self) -> None:
         self._running: set[subprocess.Popen[bytes]] = set()
+        self._starting = 0
         self._closed = False
+        self._change = threading.Condition()
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float, max_output_bytes: int = MAX_OUTPUT_BYTES) -> CommandResult:
         """Run `argv` without a shell, in the C locale, without input, as its own process group.
@@ -36,6 +42,35 @@ class CommandRunner:
         if shutil.which(argv[0]) is None and "/" not in argv[0]:
             return missing  # without the cost of a fork
         try:
+            process = self._start(argv)
+        except FileNotFoundError:
+            return missing
+        except PermissionError as error:
+            return CommandResult(failure=Unknown(Reason.PERMISSION, f"{argv[0]}: {error.strerror}"))
+        except OSError as error:
+            return CommandResult(failure=Unknown(Reason.ERROR, f"{argv[0]}: {error.strerror}"))
+        try:
+            return _result(process, argv[0], timeout_s, max_output_bytes)
+        finally:
+            with self._change:
+                self._running.discard(process)
+
+    def close(self) -> None:
+        """Kill what is running or starting. The threads that wait for it go on; nothing can be run any more."""
+        with self._change:
+            self._closed = True
+            self._change.wait_for(lambda: not self._starting, _START_S)
+            for process in self._running:
+                signal_group(process)
+
+    def _start(self, argv: tuple[str, ...]) -> subprocess.Popen[bytes]:
+        """Raises OSError where `argv` cannot be started."""
+        with self._change:
+            if self._closed:
+                raise ProcessLookupError(errno.ESRCH, "not started, rigtune is ending")
+            self._starting += 1
+        process = None
+        try:
             process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
@@ -44,25 +79,13 @@ class CommandRunner:
                 env={**os.environ, "LC_ALL": "C"},
                 start_new_session=True,
             )
-        except FileNotFoundError:
-            return missing
-        except PermissionError as error:
-            return CommandResult(failure=Unknown(Reason.PERMISSION, f"{argv[0]}: {error.strerror}"))
-        except OSError as error:
-            return CommandResult(failure=Unknown(Reason.ERROR, f"{argv[0]}: {error.strerror}"))
-        self._running.add(process)
-        try:
-            if self._closed:
-                signal_group(process)
-            return _result(process, argv[0], timeout_s, max_output_bytes)
+            return process
         finally:
-            self._running.discard(process)
-
-    def close(self) -> None:
-        """Kill what is running, and what is started from now on. The threads that wait for it go on."""
-        self._closed = True
-        for process in tuple(self._running):
-            signal_group(process)
+            with self._change:
+                self._starting -= 1
+                if process is not None:
+                    self._running.add(process)
+                self._change.notify_all()
 
 
 def _result(process: subprocess.Popen[bytes], name: str, timeout_s: float, max_output_bytes: int) -> CommandResult:
