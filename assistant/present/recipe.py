@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
@@ -11,6 +10,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from assistant.present.text import DIM, GOOD, STRONG, Panel, clean, clean_block, joined, plural
+from assistant.usecases.export import how_to_start
 from probes.facts import MachineFacts
 from probes.record import Record
 from recipes.recipe import Artifact, Recipe
@@ -83,17 +83,22 @@ def _source(artifact: Artifact) -> RenderableType:
     return Syntax(text, lexer, theme="ansi_dark", background_color="default", word_wrap=True)
 
 
-def destination(files: LauncherFiles, directory: str, written: Sequence[str]) -> Panel:
-    """Where `e` will write and what, or every file that was written and how to start."""
-    if written:
-        lines = [Text(f"✓ {clean(path)}", style=GOOD) for path in written]
-        return Panel("Written", joined(*lines, Text.assemble(("start it:  ", DIM), (_start(written[0]), STRONG))))
+def destination(files: LauncherFiles, directory: str) -> Panel:
+    """Where `e` will write and what."""
     return Panel("Destination", joined(Text(clean(directory)), file_names(files)))
 
 
-def _start(path: str) -> str:
-    command = "sbatch" if path.endswith(".sbatch") else "bash"
-    return f"{command} {shlex.quote(clean(path))}"
+def written(files: LauncherFiles, recipe: Recipe, paths: Sequence[str]) -> Panel:
+    """Every file of this launcher that was written, and how to start."""
+    lines = [Text(f"✓ {clean(path)}", style=GOOD) for path in paths]
+    return Panel(
+        "Written", joined(*lines, Text.assemble(("start it:  ", DIM), (start_words(files.launcher, recipe, paths), STRONG)))
+    )
+
+
+def start_words(launcher: str, recipe: Recipe, paths: Sequence[str]) -> str:
+    """How to start what was written to `paths`."""
+    return clean(how_to_start(recipe, launcher, str(PurePosixPath(paths[0]).parent)))
 
 
 def waiting(facts: MachineFacts | None, *, has_failed: bool) -> Text:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -30,8 +28,7 @@ def render_auto(result: AutoResult, *, colour: bool = False) -> str:
         Text(f"Everything is in {result.directory}", style="bold"),
     ]
     parts += [f"  {script}" for script in result.scripts]
-    if result.scripts:
-        parts.append(f"Start training with  {shlex.quote(result.scripts[0])}")
+    parts.append(f"Start training:  {result.start}")
     return text_of(parts, colour=colour)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from assistant.storage import clear_partial_files, make_directory, write_bytes, write_record
 from assistant.usecases.check import check_machine
 from assistant.usecases.events import Event, StageFinished, StageStarted, Written
-from assistant.usecases.export import export_recipe
+from assistant.usecases.export import export_recipe, how_to_start
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.probe import probe_machine
@@ -52,6 +52,8 @@ class AutoResult(Record, kw_only=True):
     plan: Plan
     scripts: tuple[str, ...]
     """The script to start, one per launcher."""
+    start: str
+    """How to start training with the first launcher."""
 
 
 def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
@@ -80,7 +82,15 @@ def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
     yield Written(path=str(directory / "recipe.toml"), what="recipe, edit it and export again")
     paths: tuple[Path, ...] = yield from _result(export_recipe(recipe, options.launchers, directory / "launch", overwrite=True))
     scripts = tuple(str(path) for path in paths if path.suffix in (".sh", ".sbatch"))
-    result = AutoResult(directory=str(directory), facts=facts, verdict=verdict, measurements=measured, plan=plan, scripts=scripts)
+    result = AutoResult(
+        directory=str(directory),
+        facts=facts,
+        verdict=verdict,
+        measurements=measured,
+        plan=plan,
+        scripts=scripts,
+        start=how_to_start(recipe, options.launchers[0], str(directory / "launch")),
+    )
     yield StageFinished(stage="auto", result=result, duration_s=time.monotonic() - started)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import shlex
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,6 +21,10 @@ from recipes.recipe_file import load_recipe
 from recipes.registry import LAUNCHERS
 
 MANIFEST = ".rigtune-export.json"
+
+
+class ChangedFileError(OutputError):
+    """The folder holds a file of that name that somebody wrote or changed by hand."""
 
 
 class Manifest(Record, kw_only=True):
@@ -41,12 +46,21 @@ def find_launcher(launcher_id: str) -> Row:
     raise UsageError(f"there is no launcher {launcher_id[:80]!r}", f"{suggestion}launchers: {', '.join(ids)}")
 
 
+def how_to_start(recipe: Recipe, launcher_id: str, directory: str) -> str:
+    """The shell command that starts what was exported into `directory`; where one command cannot, what to do instead."""
+    try:
+        command: tuple[str, ...] = find_launcher(launcher_id).load().start(recipe, directory, ())
+    except UsageError as error:
+        return error.hint
+    return shlex.join(command).removesuffix(" --")
+
+
 def export_recipe(recipe: Recipe, launchers: tuple[str, ...], directory: Path, *, overwrite: bool = False) -> Iterator[Event]:
     """Write the files of each launcher into `directory`; the last event's result is the tuple of their paths.
 
     Files that an earlier export wrote are replaced. Raises UsageError for an unknown launcher or a contradictory recipe, and
-    OutputError where the folder cannot be written, or holds a file of that name that somebody else wrote or changed and
-    `overwrite` is not given; nothing is written then.
+    OutputError where the folder cannot be written. Without `overwrite`, a file of that name that somebody else wrote or
+    changed is a ChangedFileError, and nothing is written.
     """
     started = time.monotonic()
     yield StageStarted(stage="export", title=f"Writing launch files to {directory}")
@@ -103,7 +117,9 @@ def _refuse_foreign(directory: Path, artifacts: Iterable[Artifact], manifest: Ma
         ours = (_digest(artifact.text.encode()), *manifest.sha256.get(artifact.path, ()))
         if _digest(read_bytes(path)) not in ours:
             problem = f"{path} exists and is not as rigtune wrote it"
-            raise OutputError(problem, "move it away, choose another folder, or replace it with `rigtune export --overwrite`")
+            raise ChangedFileError(
+                problem, "move it away, choose another folder, or replace it with `rigtune export --overwrite`"
+            )
 
 
 def _digest(data: bytes) -> str:

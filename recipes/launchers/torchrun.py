@@ -26,5 +26,6 @@ def start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str,
         return (f"{folder}/{START_ALL_HOSTS}", "--", *arguments)
     raise UsageError(
         f"recipe {recipe.name!r} needs {recipe.parallelism.nodes} nodes and names no hosts",
-        f"set resources.hosts in the recipe, run {SCRIPT} on every node yourself, or use the launcher of your scheduler",
+        f"on every node: MASTER_ADDR=ADDRESS_OF_THE_FIRST {folder}/{SCRIPT} NODE_RANK; "
+        "or set resources.hosts in the recipe, or use the launcher of your scheduler",
     )

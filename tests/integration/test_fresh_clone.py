@@ -33,7 +33,7 @@ def test_make_run_ends_in_a_script_that_trains(tmp_path: Path, torch_python: str
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    script = re.search(r"^Start training with  (\S+)$", done.stdout, re.MULTILINE)
+    script = re.search(r"^Start training:  (\S+)$", done.stdout, re.MULTILINE)
     assert script is not None, done.stdout
     launch = Path(script[1])
     run = launch.parents[1]

@@ -12,6 +12,9 @@ from textual.widgets import Input, Static
 from assistant.present.recipe import LauncherFiles, file_names, overwrite_words
 from assistant.tui.dialogs.base import Dialog
 
+REPLACE_HINT = "e again: choose another folder, or ctrl+o before enter replaces it"
+"""What to do about a file that somebody changed by hand."""
+
 
 class ExportChoice(NamedTuple):
     """Where to write, and whether files that somebody changed may be replaced."""

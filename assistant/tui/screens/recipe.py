@@ -50,7 +50,12 @@ class RecipeScreen(Frame):
             self._shown = (files,)
             self.query_one("#script-text", Static).update(page.scripts(files))
             self.query_one("#script").scroll_home(animate=False)
-        self.query_one("#destination", PanelBox).show(page.destination(files, self.desk.services.directory, state.written))
+        is_written = state.written and state.exported_launcher == files.launcher
+        self.query_one("#destination", PanelBox).show(
+            page.written(files, prepared.recipe, state.written)
+            if is_written
+            else page.destination(files, self.desk.services.directory)
+        )
 
     def action_launcher(self) -> None:
         self._launcher += 1

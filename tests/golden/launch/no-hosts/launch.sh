@@ -5,7 +5,8 @@
 # steps x 4 ranks = global batch 16.
 # Nothing could be predicted for this machine.
 #
-# Start on every node: ./launch.sh NODE_RANK [ATTEMPT] [-- PROGRAM ARGUMENTS]
+# Start on every node: MASTER_ADDR=ADDRESS ./launch.sh NODE_RANK [ATTEMPT] [-- PROGRAM ARGUMENTS]
+# ADDRESS is the first node's, as every node reaches it.
 # NODE_RANK is 0 on the first node and 1 on the last. ATTEMPT is any number, the same on all nodes; give a new one
 # to each start, so that a process left from the previous start cannot join.
 # Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.

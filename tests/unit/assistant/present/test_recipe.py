@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import msgspec
+
 from assistant.present import recipe as page
 from recipes.recipe import Artifact
 from tests.support.tui_plans import SCRIPT, prepared
@@ -36,7 +38,14 @@ def test_packages_that_come_along_are_counted():
 
 def test_the_result_names_every_file_and_how_to_start():
     files = prepared().launchers[1]
-    assert "/srv/launch" in words(page.destination(files, "/srv/launch", ()).body)
-    text = words(page.destination(files, "/srv/launch", ("/srv/my launch/launch.sbatch",)).body)
-    assert "✓ /srv/my launch/launch.sbatch" in text
-    assert "sbatch '/srv/my launch/launch.sbatch'" in text
+    assert "/srv/launch" in words(page.destination(files, "/srv/launch").body)
+    text = words(page.written(files, prepared().recipe, ("/srv/my launch/train.sbatch",)).body)
+    assert "✓ /srv/my launch/train.sbatch" in text
+    assert "sbatch '/srv/my launch/train.sbatch'" in text
+
+
+def test_a_job_of_several_nodes_is_started_on_every_node():
+    recipe = prepared().recipe
+    several = msgspec.structs.replace(recipe, parallelism=msgspec.structs.replace(recipe.parallelism, nodes=4))
+    assert page.start_words("torchrun", recipe, ("/srv/launch.sh",)) == "/srv/launch.sh"
+    assert page.start_words("torchrun", several, ("/srv/launch.sh",)).startswith("on every node: MASTER_ADDR=")
