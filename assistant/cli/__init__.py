@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import click
 
-from assistant.cli.diagnostics import complain, complain_usage, say
+from assistant.cli.diagnostics import complain, complain_usage, has_terminal, say
 from probes.errors import ExitCode, RigtuneError
 
 COMMANDS: dict[str, str] = {
@@ -69,7 +69,7 @@ def rigtune() -> None:
 
 
 def _default_command() -> str:
-    return "tui" if sys.stdin.isatty() and sys.stdout.isatty() else "auto"
+    return "tui" if has_terminal() else "auto"
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

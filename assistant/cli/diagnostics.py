@@ -16,6 +16,11 @@ from probes.measurements import Measurement
 from probes.units import duration, quantity
 
 
+def has_terminal() -> bool:
+    """Whether somebody can see the terminal UI and type. Textual draws on stderr."""
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
 def one_line(text: str) -> str:
     return " ".join(text.split())
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
+from assistant.cli.diagnostics import has_terminal, say
 from assistant.cli.options import PATH, python_option, source_of, source_options
+from probes.errors import UsageError
 
 
 @click.command()
@@ -16,8 +18,13 @@ from assistant.cli.options import PATH, python_option, source_of, source_options
 @click.option("--ascii", "plain", is_flag=True, help="No box drawing, for serial consoles.")
 def command(from_paths: tuple[Path, ...], machine: str | None, python: str | None, directory: Path | None, plain: bool) -> int:
     """Open the terminal UI."""
+    if not has_terminal():
+        raise UsageError("the terminal UI needs a terminal", "`rigtune auto` does the main job without one")
     from assistant.tui.app import run_tui
     from assistant.tui.services import real_services
 
     services = real_services(source_of(from_paths, machine), python=python, directory=directory)
-    return run_tui(services, ascii=plain)
+    code, words = run_tui(services, ascii=plain)
+    if words:
+        say(words)
+    return code

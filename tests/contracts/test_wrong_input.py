@@ -49,6 +49,7 @@ def test_exit_codes_are_frozen() -> None:
         (("verify", "missing.toml"), ("missing.toml",)),
         (("probe", "--from", "nowhere.json"), ("nowhere.json",)),
         (("check", "--from", "."), ("folder",)),
+        (("tui",), ("terminal", "rigtune auto")),
         (("chek",), ("chek", "check")),
         (("check", "--no-such-option"), ("--no-such-option",)),
         (("check", "stray"), ("stray",)),
