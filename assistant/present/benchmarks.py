@@ -17,6 +17,7 @@ from probes.measurements import BenchFailure, MeasurementSet
 from probes.record import Unknown
 from probes.registry import BENCHMARKS, BenchmarkRow
 from probes.units import duration, percent, quantity
+from recipes.layout import training_gpus
 
 GET_TORCH = "python3 -m venv .venv && .venv/bin/pip install torch"
 """One command that gives a training interpreter where rigtune looks for one (`./.venv`)."""
@@ -30,15 +31,23 @@ def planned(suite: str = "quick") -> tuple[BenchmarkRow, ...]:
     return tuple(row for row in BENCHMARKS if suite in row.suites)
 
 
-def cost(rows: Sequence[BenchmarkRow]) -> str:
-    """What a run occupies and how long it takes, in one sentence. Shown before it starts."""
+def cost(rows: Sequence[BenchmarkRow], facts: MachineFacts | None) -> str:
+    """What a run occupies on this machine and how long it takes, in one sentence. Shown before it starts."""
     seconds = sum(row.cost_s for row in rows)
-    occupied = "; ".join(dict.fromkeys(row.occupies for row in rows))
+    if facts is None or isinstance(facts.gpus, Unknown):
+        occupied = "all GPUs, or all CPUs where there are none"
+    else:
+        occupied = "all GPUs" if training_gpus(facts) else "all CPUs"
     return f"about {duration(seconds)}, occupies {occupied}"
 
 
-def intro(facts: MachineFacts | None, measured: MeasurementSet, *, is_live: bool, progress: str) -> Text:
-    """The first lines: what runs, what could run, or why nothing can."""
+def intro(facts: MachineFacts | None, measured: MeasurementSet, *, is_live: bool, progress: str, note: str = "") -> Text:
+    """The first lines: what runs, what could run, or why nothing can. `note` is what speaks against the numbers."""
+    first = _first_lines(facts, measured, is_live=is_live, progress=progress)
+    return joined(first, Text(f"! {clean(note)}", style=CAUTION)) if note else first
+
+
+def _first_lines(facts: MachineFacts | None, measured: MeasurementSet, *, is_live: bool, progress: str) -> Text:
     if progress:
         return Text.assemble((progress, STRONG), ("   . stops it", DIM))
     if not is_live:
@@ -48,7 +57,7 @@ def intro(facts: MachineFacts | None, measured: MeasurementSet, *, is_live: bool
         )
     if facts is not None and not isinstance(facts.training.path, Unknown) and not _has_torch(facts):
         return _no_interpreter()
-    words = cost(planned())
+    words = cost(planned(), facts)
     if measured.measurements or measured.failures:
         with_what = f" with {clean(measured.interpreter)}" if measured.interpreter else ""
         return Text.assemble(("Measured", STRONG), f"{with_what}.  ", (f"s measures again: {words}.", DIM))

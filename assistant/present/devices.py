@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from assistant.present.text import CAUTION, DIM, STRONG, clean, folded, joined, short, status_text
+from assistant.present.text import CAUTION, DIM, STRONG, clean, folded, joined, plural, short, status_text
 from probes.facts import Gpu, MachineFacts, PcieLink
 from probes.findings import WORST_FIRST, Finding, Status
 from probes.record import Reason, Unknown, known
@@ -122,20 +122,29 @@ def no_gpu(facts: MachineFacts) -> Text:
             Text("Nothing is recorded about GPUs.", style=CAUTION),
             Text("This source does not tell whether there are any; a recording made with --record does."),
         )
-    driver = facts.software.driver_version
-    if known(facts.gpus) and known(driver) and driver is not None:
-        lines = [
-            Text("The NVIDIA driver answered and shows no GPU.", style=CAUTION),
-            Text("The container or virtual machine was started without one, or the GPU fell off the bus."),
-        ]
-    else:
-        lines = [
-            Text("No NVIDIA driver answered.", style=CAUTION),
-            Text("There is no GPU here, its driver is not loaded, or this container was started without it."),
-        ]
-    if isinstance(facts.gpus, Unknown):
-        lines.append(Text(clean(str(facts.gpus)), style=DIM))
     rehearsal = Text.assemble(
         ("CPU rehearsal: ", STRONG), "benchmarks, plan and script all work on the CPU, with gloo and a small model."
     )
-    return joined(*lines, rehearsal)
+    return joined(*(_silent_driver(facts, facts.gpus) if isinstance(facts.gpus, Unknown) else _none(facts)), rehearsal)
+
+
+def _silent_driver(facts: MachineFacts, silence: Unknown) -> list[Text]:
+    """Nobody answers for the GPUs; the PCI bus may still tell whether there are any."""
+    if known(facts.pci_gpus) and facts.pci_gpus:
+        bus = f"The PCI bus shows {plural(len(facts.pci_gpus), 'NVIDIA GPU')}: {', '.join(map(clean, facts.pci_gpus))}."
+    else:
+        bus = "There is no GPU here, its driver is not loaded, or this container was started without it."
+    return [Text("No NVIDIA driver answered.", style=CAUTION), Text(bus), Text(clean(str(silence)), style=DIM)]
+
+
+def _none(facts: MachineFacts) -> list[Text]:
+    """There is no usable GPU, which is known."""
+    driver = facts.software.driver_version
+    if known(driver) and driver is not None:
+        return [
+            Text("The NVIDIA driver answered and shows no GPU.", style=CAUTION),
+            Text("The container or virtual machine was started without one, or the GPU fell off the bus."),
+        ]
+    if facts.pci_gpus == ():
+        return [Text("No NVIDIA GPU is on the PCI bus.")]
+    return [Text("No NVIDIA GPU was found.")]

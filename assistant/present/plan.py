@@ -183,17 +183,16 @@ FIELDS = (
 
 
 def form_values(request: PlanRequest, plan: Plan | None) -> dict[str, str]:
-    """What the form starts with: the planned workload, else what was asked for."""
-    if plan is None:
-        asked = {field.name: getattr(request, field.name) for field in FIELDS}
-        return {name: "" if value is None else str(value) for name, value in asked.items()}
-    workload = plan.workload
-    return {
-        "model": request.model or workload.model.id,
-        "global_batch": str(workload.global_batch),
-        "sequence_length": str(workload.sequence_length),
-        "nodes": str(plan.cluster.nodes),
-    }
+    """What the form starts with: the planned model, and what was asked for. What rigtune chose stays its choice."""
+    asked = {field.name: getattr(request, field.name) for field in FIELDS}
+    values = {name: "" if value is None else str(value) for name, value in asked.items()}
+    return values if plan is None else {**values, "model": request.model or plan.workload.model.id}
+
+
+def form_hints(plan: Plan | None) -> dict[str, str]:
+    """What an empty field means, with the number that the present plan has."""
+    chosen = {} if plan is None else {name: getattr(plan.workload, name) for name in ("global_batch", "sequence_length")}
+    return {field.name: f"{field.hint}, now {chosen[field.name]}" if field.name in chosen else field.hint for field in FIELDS}
 
 
 def request_of(values: dict[str, str]) -> PlanRequest:

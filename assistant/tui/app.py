@@ -15,11 +15,13 @@ from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
 
+from assistant.present.recipe import start_words
 from assistant.tui.actions import SCREENS, actions_of, global_bindings
 from assistant.tui.appearance import ANSI_COLOURS, THEME, AsciiFilter
 from assistant.tui.background import StageEnded, StageEvent, StageRun, Stop
 from assistant.tui.desk import Services
 from assistant.tui.dialogs.bug import BugDialog
+from assistant.tui.dialogs.export import REPLACE_HINT
 from assistant.tui.dialogs.keys import KeysDialog
 from assistant.tui.dialogs.quit import QuitDialog
 from assistant.tui.frame import Frame
@@ -30,6 +32,7 @@ from assistant.tui.screens.plan import PlanScreen
 from assistant.tui.screens.recipe import RecipeScreen
 from assistant.tui.session import Problem, State, advance, begin, end
 from assistant.usecases.events import Event
+from assistant.usecases.export import ChangedFileError
 from assistant.usecases.plan import PlanRequest
 from probes.errors import RigtuneError
 
@@ -62,6 +65,7 @@ class RigtuneApp(App[int]):
         self.animation_level = "none"
         self._runs: dict[str, StageRun] = {}
         self._wants_plan = False
+        self._wants_bench = False
         self._is_leaving = False
         self._is_refresh_due = False
         self.ansi_theme_dark = ANSI_COLOURS
@@ -110,8 +114,15 @@ class RigtuneApp(App[int]):
         elif not self.state.is_live:
             self.say("Only the live machine can be measured.", is_problem=True)
         elif self._is_running("bench"):
-            self.say("The benchmark is running already; . stops it.", is_problem=True)
+            self._wants_bench = self._runs["bench"].is_stopped
+            self.say(
+                "It starts again as soon as the stopped one has ended."
+                if self._wants_bench
+                else "The benchmark is running already; . stops it.",
+                is_problem=not self._wants_bench,
+            )
         else:
+            self._wants_bench = False
             self._start("bench", "Measuring", lambda stop: self.services.measure(facts, stop))
 
     def plan(self, request: PlanRequest) -> None:
@@ -126,6 +137,7 @@ class RigtuneApp(App[int]):
         """Write the files of `launcher` into `directory`."""
         if self.state.prepared is not None:
             recipe = self.state.prepared.recipe
+            self.state = msgspec.structs.replace(self.state, exported_launcher=launcher)
             self._start(
                 "export", "Exporting", lambda stop: self.services.export(recipe, launcher, directory, overwrite=overwrite)
             )
@@ -156,6 +168,7 @@ class RigtuneApp(App[int]):
             self.say("Nothing is running that could be stopped.")
         else:
             running.stop()
+            self._wants_bench = False
             self.say("Stopping the benchmark; what was measured so far is kept.")
 
     def action_keys(self) -> None:
@@ -228,7 +241,9 @@ class RigtuneApp(App[int]):
             return
         del self._runs[stage]
         problem = None
-        if isinstance(error, RigtuneError):
+        if isinstance(error, ChangedFileError):
+            problem = Problem(stage=stage, message=error.message, hint=REPLACE_HINT)
+        elif isinstance(error, RigtuneError):
             problem = Problem(stage=stage, message=error.message, hint=error.hint)
         elif error is not None:
             problem = Problem(
@@ -249,13 +264,15 @@ class RigtuneApp(App[int]):
                 self._check()
                 if self._wants_plan:
                     self.plan(self.state.request)
+            case "bench" if self._wants_bench:
+                self.measure()
             case "bench":
                 self._check()
                 if self.state.plan is not None:
                     self.plan(self.state.request)
             case "plan":
                 self._prepare()
-            case "export" if self.state.written:
+            case "export" if self.state.written and not isinstance(self.screen, RecipeScreen):
                 self.say(f"Wrote {self.state.written[0]}")
 
     def _write(self, state: State) -> None:
@@ -271,6 +288,14 @@ class RigtuneApp(App[int]):
             if isinstance(screen, Frame):
                 screen.refresh_state()
 
+    def parting_words(self) -> str:
+        """What was written and how to start it, for the terminal that remains; empty without an export."""
+        state = self.state
+        if not state.written or state.prepared is None:
+            return ""
+        start = start_words(state.exported_launcher, state.prepared.recipe, state.written)
+        return "\n".join((*(f"wrote {path}" for path in state.written), f"Start training:  {start}"))
+
     def stop_all(self, timeout_s: float) -> None:
         """End what still runs, as when the terminal went away."""
         for run in self._runs.values():
@@ -280,11 +305,11 @@ class RigtuneApp(App[int]):
             bench.wait(timeout_s)
 
 
-def run_tui(services: Services, *, ascii: bool = False) -> int:  # noqa: A002  the option's name
-    """Open the terminal UI and return the exit code."""
+def run_tui(services: Services, *, ascii: bool = False) -> tuple[int, str]:  # noqa: A002  the option's name
+    """Open the terminal UI; return the exit code and what to tell on the terminal that it leaves."""
     app = RigtuneApp(services, ascii_only=ascii)
     try:
         result = app.run()
     finally:
         app.stop_all(LEAVING_TIMEOUT_S)
-    return result if result is not None else (app.return_code or 0)
+    return result if result is not None else (app.return_code or 0), app.parting_words()

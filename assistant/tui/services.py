@@ -70,7 +70,7 @@ class RealServices:
         return check_machine(Evidence(facts=facts, catalogue=load_catalogue(), measurements=measurements))
 
     def measure(self, facts: MachineFacts, stop: Callable[[], bool]) -> Iterator[Event]:
-        return measure_machine(facts, MeasureOptions(suite="quick", python=self._python), stop)
+        return measure_machine(facts, MeasureOptions(suite="quick", python=self._python, accept_busy_host=True), stop)
 
     def plan(self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Iterator[Event]:
         return plan_workload(facts, measurements, request)

@@ -57,12 +57,16 @@ class State(Record, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     verdict: Verdict | None = None
     measured: MeasurementSet = MeasurementSet()
+    measuring_note: str = ""
+    """What the last benchmark said about all of its numbers: that others used the machine too."""
     request: PlanRequest = PlanRequest()
     plan: Plan | None = None
     prepared: Prepared | None = None
     """The recipe of the plan and the files of every launcher."""
     written: tuple[str, ...] = ()
     """Files of the last export."""
+    exported_launcher: str = ""
+    """Id of the launcher that they belong to."""
     running: tuple[Running, ...] = ()
     problems: tuple[Problem, ...] = ()
 
@@ -81,7 +85,7 @@ def begin(state: State, stage: str, title: str) -> State:
         problems=tuple(entry for entry in state.problems if entry.stage != stage),
     )
     if stage == "bench":
-        return msgspec.structs.replace(changed, measured=MeasurementSet())
+        return msgspec.structs.replace(changed, measured=MeasurementSet(), measuring_note="")
     if stage == "export":
         return msgspec.structs.replace(changed, written=())
     return changed
@@ -99,6 +103,8 @@ def advance(state: State, event: Event) -> State:
     match event:
         case StageStarted():
             return replace(state, running=_changed(state.running, event.stage, title=event.title))
+        case Progress(stage="bench", total=0):
+            return replace(state, measuring_note=event.message)
         case Progress():
             return replace(
                 state,

@@ -112,7 +112,7 @@ def _events(
     if busy and options.accept_busy_host and not gpus:
         yield Progress(stage="bench", message=f"{busy}: the numbers are lower than on a quiet machine")
     elif busy:
-        yield from _refused(rows, "busy", f"{busy}: wait, or measure all the same with --force")
+        yield from _refused(rows, "busy", f"{busy}: wait, or measure all the same with `rigtune bench --force`")
         return
     visible = len(interpreter.devices) if gpus else None
     context = bench_context(facts, ranks_per_node=options.ranks_per_node, visible_gpus=visible)

@@ -109,6 +109,7 @@ def cpu_box(*, torch_version: str | None = "2.9.0") -> MachineFacts:
         hostname="devbox",
         source="live",
         gpus=(),
+        pci_gpus=(),
         nics=(),
         links=(),
         interfaces=(Interface(name="eth0", up=True, speed_gbps=10.0, is_virtual=False),),

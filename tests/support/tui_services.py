@@ -47,6 +47,7 @@ class ScriptedServices:
         title: str = "live",
         raising: dict[str, Exception] | None = None,
         holds: frozenset[str] = frozenset(),
+        note: str = "",
     ) -> None:
         self.title = title
         self.catalogue = load_catalogue()
@@ -58,6 +59,7 @@ class ScriptedServices:
         self.made_recipe = made_recipe if made_recipe is not None else prepared()
         self.raising = raising or {}
         self.holds = holds
+        self.note = note
         self.release = threading.Event()
         """Lets held stages go on; the pilot's test sets it at its end."""
         self.calls: list[str] = []
@@ -83,6 +85,8 @@ class ScriptedServices:
     def measure(self, facts: MachineFacts, stop: Callable[[], bool]) -> Iterator[Event]:
         try:
             yield from self._begin("bench")
+            if self.note:
+                yield Progress(stage="bench", message=self.note)
             for measurement in self.measured.measurements:
                 yield Measured(measurement=measurement)
             while "bench" in self.holds and not stop() and not self.release.wait(0.01):

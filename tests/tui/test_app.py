@@ -18,6 +18,7 @@ from assistant.tui.dialogs.export import ExportDialog
 from assistant.tui.dialogs.keys import KeysDialog
 from assistant.tui.dialogs.quit import QuitDialog
 from assistant.tui.dialogs.workload import WorkloadDialog
+from assistant.usecases.export import ChangedFileError
 from probes.errors import NoFeasiblePlanError, OutputError, UsageError
 from probes.measurements import MeasurementSet
 from tests.support.tui_machines import (
@@ -148,6 +149,38 @@ async def test_a_benchmark_can_be_stopped_and_keeps_what_was_measured(tmp_path):
         services.holds = frozenset()
         await pilot.press("s")
         await until(pilot, lambda: app.state.measured == services.measured)
+
+
+async def test_start_right_after_stop_starts_again(tmp_path):
+    services = ScriptedServices(tmp_path, holds=frozenset({"bench"}))
+    async with opened(services) as (app, pilot):
+        await pilot.press("4", "s")
+        await until(pilot, lambda: len(app.state.measured.measurements) == len(services.measured.measurements))
+        services.holds = frozenset()
+        await pilot.press("full_stop", "s")
+        await until(pilot, lambda: services.calls.count("bench") == 2)
+        await until(pilot, lambda: app.state.measured == services.measured and not app.state.running)
+        assert services.closed == ["bench", "bench"]
+
+
+async def test_stop_after_start_after_stop_leaves_it_stopped(tmp_path):
+    services = ScriptedServices(tmp_path, holds=frozenset({"bench"}))
+    async with opened(services) as (app, pilot):
+        await pilot.press("4", "s")
+        await until(pilot, lambda: bool(app.state.measured.measurements))
+        await pilot.press("full_stop", "s", "full_stop")
+        await until(pilot, lambda: app.state.running_stage("bench") is None)
+        assert services.calls.count("bench") in (1, 2)
+        assert app.state.measured.failures == ()
+
+
+async def test_a_busy_machine_is_told_beside_its_numbers(tmp_path):
+    services = ScriptedServices(tmp_path, holds=frozenset({"bench"}), note="the CPUs are 98 % busy")
+    async with opened(services) as (app, pilot):
+        await pilot.press("4", "s")
+        await until(pilot, lambda: bool(app.state.measured.measurements))
+        await pilot.pause()
+        assert "the CPUs are 98 % busy" in str(app.screen.query_one("#intro", Static).content)
 
 
 async def test_a_recording_is_not_measured(tmp_path):
@@ -295,6 +328,36 @@ async def test_replacing_changed_files_must_be_asked_for(tmp_path):
         await pilot.press("ctrl+o", "enter")
         await until(pilot, lambda: bool(app.state.written))
         assert services.overwrites == [True]
+
+
+async def test_a_file_changed_by_hand_is_kept_and_the_key_that_replaces_it_is_named(tmp_path):
+    services = ScriptedServices(tmp_path)
+    async with opened(services) as (app, pilot):
+        await pilot.press("6")
+        await until(pilot, lambda: app.state.prepared is not None)
+        services.raising["export"] = ChangedFileError("launch.sh exists", "replace it with `rigtune export --overwrite`")
+        await pilot.press("e")
+        await until(pilot, lambda: shows(app, ExportDialog))
+        await pilot.press("enter")
+        await until(pilot, lambda: app.state.problem_of("export") is not None)
+        assert "ctrl+o" in app.state.problem_of("export").hint
+
+
+async def test_written_files_are_told_beside_their_own_launcher_and_on_leaving(tmp_path):
+    services = ScriptedServices(tmp_path)
+    async with opened(services) as (app, pilot):
+        assert app.parting_words() == ""
+        await pilot.press("6")
+        await until(pilot, lambda: app.state.prepared is not None)
+        await pilot.press("e")
+        await until(pilot, lambda: shows(app, ExportDialog))
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(app.state.written) and not app.state.running)
+        destination = app.screen.query_one("#destination")
+        await until(pilot, lambda: str(destination.border_title) == "Written")
+        await pilot.press("tab")
+        await until(pilot, lambda: str(destination.border_title) == "Destination")
+        assert f"Start training:  {services.directory}/launch.sh" in app.parting_words()
 
 
 async def test_the_workload_form_plans_again(tmp_path):

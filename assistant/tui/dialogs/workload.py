@@ -9,7 +9,7 @@ from textual.containers import Horizontal
 from textual.suggester import SuggestFromList
 from textual.widgets import Input, Label, Static
 
-from assistant.present.plan import FIELDS, form_values, request_of
+from assistant.present.plan import FIELDS, form_hints, form_values, request_of
 from assistant.tui.dialogs.base import Dialog
 from assistant.tui.session import State
 from assistant.usecases.plan import PlanRequest
@@ -27,6 +27,7 @@ class WorkloadDialog(Dialog[PlanRequest]):
         super().__init__()
         self._request = state.request
         self._values = form_values(state.request, state.plan)
+        self._hints = form_hints(state.plan)
         self._models = models
 
     def compose_content(self) -> ComposeResult:
@@ -34,7 +35,13 @@ class WorkloadDialog(Dialog[PlanRequest]):
             with Horizontal(classes="field"):
                 yield Label(field.label)
                 suggester = SuggestFromList(self._models, case_sensitive=False) if field.name == "model" else None
-                yield Input(self._values[field.name], placeholder=field.hint, id=field.name, suggester=suggester, compact=True)
+                yield Input(
+                    self._values[field.name],
+                    placeholder=self._hints[field.name],
+                    id=field.name,
+                    suggester=suggester,
+                    compact=True,
+                )
         yield Static(f"models: {', '.join(self._models)}", id="models", markup=False)
         yield Static(id="complaint", markup=False)
 

@@ -36,7 +36,7 @@ class BenchmarksScreen(Frame):
         self.show_problem(state.problem_of("bench"))
         running = state.running_stage("bench")
         progress = header.progress(running.title, running.message, running.done, running.total) if running else ""
-        intro = benchmarks.intro(state.facts, state.measured, is_live=state.is_live, progress=progress)
+        intro = benchmarks.intro(state.facts, state.measured, is_live=state.is_live, progress=progress, note=state.measuring_note)
         self.query_one("#intro", Static).update(intro)
         table = benchmarks.table(
             state.measured,

@@ -96,11 +96,19 @@ def test_a_failure_shows_its_log_and_how_to_repeat_it():
 def test_the_intro_names_cost_or_what_is_missing():
     text = benchmarks.intro(cpu_box(), MeasurementSet(), is_live=True, progress="").plain
     assert "s starts the quick suite: about" in text
-    assert "occupies" in text
+    assert "occupies all CPUs." in text
+    text = benchmarks.intro(faulty_server(), MeasurementSet(), is_live=True, progress="").plain
+    assert "occupies all GPUs." in text
     text = benchmarks.intro(cpu_box(torch_version=None), MeasurementSet(), is_live=True, progress="").plain
     assert benchmarks.GET_TORCH in text
     assert "not the live machine" in benchmarks.intro(faulty_server(), MeasurementSet(), is_live=False, progress="").plain
     assert ". stops it" in benchmarks.intro(cpu_box(), MeasurementSet(), is_live=True, progress="gemm").plain
+
+
+@pytest.mark.parametrize("progress", ["", "gemm"])
+def test_what_speaks_against_the_numbers_is_said_while_and_after_they_are_taken(progress):
+    text = benchmarks.intro(cpu_box(), measured_on_cpu(), is_live=True, progress=progress, note="the CPUs are busy").plain
+    assert text.endswith("\n! the CPUs are busy")
 
 
 @pytest.mark.parametrize("width", [40, 76, 138])

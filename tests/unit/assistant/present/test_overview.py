@@ -83,8 +83,18 @@ def test_every_gpu_has_its_line_where_there_is_room():
 def test_no_gpu_is_explained_and_the_cpu_offered():
     panel = overview.accelerators(cpu_box(), (), complete=True, fold=False)
     assert panel.title == "GPUs  none"
-    assert "No NVIDIA driver answered." in words(panel.body)
+    assert "No NVIDIA GPU is on the PCI bus." in words(panel.body)
+    assert "driver" not in words(panel.body)
     assert "CPU rehearsal" in words(panel.body)
+
+
+def test_a_driver_that_is_silent_about_gpus_on_the_bus_is_told_with_both():
+    silent = Unknown(Reason.TOOL_MISSING, "libnvidia-ml.so.1 was not found")
+    facts = msgspec.structs.replace(cpu_box(), gpus=silent, pci_gpus=("0000:1b:00.0", "0000:43:00.0"))
+    text = " ".join(words(overview.accelerators(facts, (), complete=True, fold=False).body).split())
+    assert "No NVIDIA driver answered." in text
+    assert "The PCI bus shows 2 NVIDIA GPUs: 0000:1b:00.0, 0000:43:00.0." in text
+    assert "libnvidia-ml.so.1 was not found" in text
 
 
 def test_an_unanswered_question_is_not_called_none():

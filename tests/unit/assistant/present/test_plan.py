@@ -45,14 +45,21 @@ def test_rejected_candidates_keep_their_reason_and_are_bounded():
     assert "and 300 more" in words(page.rejected(gpu_plan(rejected=500)).body)
 
 
-def test_the_form_starts_from_the_plan():
+def test_the_form_starts_from_what_was_asked_for():
+    asked = page.form_values(PlanRequest(model="gpt2", nodes=2, global_batch=32), gpu_plan())
+    assert asked == {"model": "gpt2", "global_batch": "32", "sequence_length": "", "nodes": "2"}
+    assert page.form_values(PlanRequest(), None)["model"] == ""
+
+
+def test_the_form_shows_what_rigtune_chose_and_does_not_pin_it():
     assert page.form_values(PlanRequest(), gpu_plan()) == {
         "model": "llama-3-8b",
-        "global_batch": "64",
-        "sequence_length": "8192",
+        "global_batch": "",
+        "sequence_length": "",
         "nodes": "1",
     }
-    assert page.form_values(PlanRequest(model="gpt2", nodes=2), None)["model"] == "gpt2"
+    assert page.form_hints(gpu_plan())["global_batch"].endswith("now 64")
+    assert page.form_hints(None)["model"] == page.form_hints(gpu_plan())["model"]
 
 
 def test_a_filled_form_becomes_a_request():
