@@ -64,7 +64,8 @@ def in_torch(torch_python: str, environment: dict[str, str], tmp_path_factory: p
     """Run code there; what it assigns to `answer` comes back through JSON."""
 
     def run(code: str) -> Any:
-        program = f"import json\n{code}\nprint(json.dumps(answer))"
+        end = "print(json.dumps(answer)) or 0"
+        program = f"import json\n{code}\nfrom rigtune_worker.process import run_and_leave\nrun_and_leave(lambda: {end})"
         finished = subprocess.run(
             (torch_python, "-c", program),
             env=environment,

@@ -158,25 +158,6 @@ def test_impossible_settings_are_refused_with_their_name(in_torch):
     assert in_torch(code) == [words for _, words in cases]
 
 
-def test_a_failed_rank_does_not_take_the_group_down_with_the_others(in_torch):
-    """NCCL would wait there for ranks that are waiting for this one in a collective."""
-    code = """
-import torch.distributed as dist
-from rigtune_worker.parallel import process_group
-import torch
-try:
-    with process_group("gloo", torch.device("cpu")):
-        raise ValueError
-except ValueError:
-    answer = [dist.is_initialized()]
-dist.destroy_process_group()
-with process_group("gloo", torch.device("cpu")):
-    pass
-answer.append(dist.is_initialized())
-"""
-    assert in_torch(code) == [True, False]
-
-
 def test_running_out_of_memory_names_the_micro_batch(torch_python, environment, tmp_path):
     """On a CPU by a limit on the address space, once torch is loaded."""
     config = {"model": {**TINY, "vocab": 50000}, "parallelism": {"micro_batch": 4096, "precision": "fp32"}}

@@ -49,7 +49,8 @@ def choose_device(kind: str) -> torch.device:
 def process_group(backend: str, device: torch.device) -> Iterator[None]:
     """Join the ranks that the launcher started (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT); alone, a group of one.
 
-    After an exception the group stays: NCCL takes it down together with the other ranks, which wait for this one elsewhere.
+    Only NCCL's group is taken down, because its threads may still be sending, and not after an exception: the others would wait
+    elsewhere for this rank. Gloo has sent everything, and its end can wait forever for its own thread (seen with torch 2.4).
     """
     if backend == "nccl" and not dist.is_nccl_available():
         raise SetupError(f"backend nccl: torch {torch.__version__} was built without NCCL")
@@ -63,7 +64,8 @@ def process_group(backend: str, device: torch.device) -> Iterator[None]:
         options.update(store=dist.HashStore(), rank=0, world_size=1)
     dist.init_process_group(backend, **options)
     yield
-    dist.destroy_process_group()
+    if backend == "nccl":
+        dist.destroy_process_group()
 
 
 def build_model(
