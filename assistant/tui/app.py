@@ -31,6 +31,7 @@ from assistant.tui.screens.overview import OverviewScreen
 from assistant.tui.screens.plan import PlanScreen
 from assistant.tui.screens.recipe import RecipeScreen
 from assistant.tui.session import Problem, State, advance, begin, end
+from assistant.tui.terminal import WATCH_INTERVAL_S, has_hung_up, terminal_descriptor
 from assistant.usecases.events import Event
 from assistant.usecases.export import ChangedFileError
 from assistant.usecases.plan import PlanRequest
@@ -91,6 +92,9 @@ class RigtuneApp(App[int]):
     def on_mount(self) -> None:
         self.switch_mode(SCREENS[0].id)
         self._probe()
+        terminal = terminal_descriptor()
+        if terminal is not None:
+            self.set_interval(WATCH_INTERVAL_S, lambda: self._leave() if has_hung_up(terminal) else None)
 
     # What screens and keys ask for
 

@@ -1,0 +1,30 @@
+"""Whether the terminal that the UI draws on is still there."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+
+WATCH_INTERVAL_S = 1.0
+_GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
+
+
+def terminal_descriptor() -> int | None:
+    """The file descriptor of the terminal on standard input; None where there is none, as in tests."""
+    try:
+        descriptor = sys.stdin.fileno()
+    except (AttributeError, OSError, ValueError):
+        return None
+    return descriptor if os.isatty(descriptor) else None
+
+
+def has_hung_up(descriptor: int) -> bool:
+    """True once nobody is at the other end: the window was closed, the connection lost.
+
+    The kernel tells that by SIGHUP as well, but only to the session's own processes, and a user may ignore it (nohup). Textual's
+    input thread would spin on such a terminal for ever.
+    """
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(events & _GONE for _, events in poll.poll(0))
