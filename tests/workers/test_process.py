@@ -1,13 +1,14 @@
-"""How a worker process ends. No torch is needed for this."""
+"""How a worker process starts and ends. No torch is needed for this."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 
 import pytest
 
-from assistant.interpreter import worker_environment
+from assistant.interpreter import LEAST_PYTHON, worker_environment, workers_path
 
 TROUBLE_AT_EXIT = (
     "import atexit, os, sys; atexit.register(os.abort); from rigtune_worker.process import run_and_leave\n"
@@ -35,3 +36,12 @@ def test_what_was_done_counts_whatever_happens_while_python_ends(main, code, wor
     )
     assert finished.returncode == code, finished.stderr
     assert words in finished.stdout + finished.stderr
+
+
+@pytest.mark.parametrize("path", sorted(workers_path().rglob("*.py")), ids=lambda path: path.stem)
+def test_the_oldest_python_understands_the_workers(path):
+    """vet.py must even tell older ones that they are too old."""
+    tree = ast.parse(path.read_text(), feature_version=(3, 6) if path.stem == "vet" else LEAST_PYTHON)
+    postponed = any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body)
+    annotated = any(isinstance(node, (ast.AnnAssign, ast.arg)) and node.annotation for node in ast.walk(tree))
+    assert postponed or not annotated

@@ -34,7 +34,7 @@ def measure(size_bytes: int, device: torch.device, budget_s: float) -> list[floa
 
 def verify(values: torch.Tensor, device: torch.device) -> None:
     world_size = dist.get_world_size()
-    pattern = torch.arange(values.numel(), device=device, dtype=torch.int64).remainder_(PATTERN).float()
+    pattern = torch.arange(values.numel(), device=device, dtype=torch.int32).remainder_(PATTERN).float()
     torch.mul(pattern, dist.get_rank() + 1, out=values)
     dist.all_reduce(values)
     wrong = int((values != pattern * (world_size * (world_size + 1) // 2)).sum())
