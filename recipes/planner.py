@@ -31,7 +31,7 @@ def default_workload(
     global_batch: int | None = None,
     sequence_length: int | None = None,
     precision: Precision | None = None,
-    steps: int = 1000,
+    steps: int | None = None,
 ) -> Workload:
     """The job that the model's published recipe suggests, with what the user set.
 
@@ -39,6 +39,7 @@ def default_workload(
     what the ranks can share; a batch that the user gives is never changed. Raises UsageError for sizes that cannot be.
     """
     length = model.sequence_length if sequence_length is None else sequence_length
+    steps = int(constant(f"default_steps_{cluster.device}")) if steps is None else steps
     for name, value in (("sequence length", length), ("global batch", global_batch or 1), ("steps", steps)):
         if not 1 <= value <= _LONGEST_RUN:
             raise UsageError(f"{name} is {value}", f"give a whole number from 1 to {_LONGEST_RUN}")

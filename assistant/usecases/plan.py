@@ -48,7 +48,7 @@ def plan_workload(facts: MachineFacts, measurements: tuple[Measurement, ...], re
         global_batch=request.global_batch,
         sequence_length=request.sequence_length,
         precision=request.precision,
-        **({"steps": request.steps} if request.steps else {}),
+        steps=request.steps,
     )
     plan = make_plan(workload, cluster, facts, request.pins)
     yield StageFinished(stage="plan", result=plan, duration_s=time.monotonic() - started)

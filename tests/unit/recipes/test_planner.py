@@ -133,6 +133,14 @@ def test_the_default_batch_is_the_recipes_rounded_to_the_ranks():
     assert default_workload(find_model("gpt2"), h100_cluster(ranks=7)).global_batch % 7 == 0
 
 
+def test_a_run_of_no_given_length_is_short_on_a_cpu():
+    lengths = [plan("rigtune-mini", cluster).workload.steps for cluster in (cpu_cluster(), h100_cluster())]
+    assert lengths == [100, 1000]
+    short = plan("rigtune-mini", cpu_cluster())
+    assert short.chosen.warmup_steps == 10
+    assert plan("rigtune-mini", cpu_cluster(), steps=7).workload.steps == 7
+
+
 @pytest.mark.parametrize(
     ("cluster", "precision"), [(h100_cluster(), "bf16"), (h100_cluster(has_bf16=False), "fp32"), (cpu_cluster(), "fp32")]
 )
