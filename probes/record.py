@@ -90,5 +90,25 @@ class EvidenceRef(Record, kw_only=True):
 
 
 def to_json(record: Any, *, indent: int = 2) -> bytes:
-    """`record` as UTF-8 JSON with a newline at the end."""
-    return msgspec.json.format(msgspec.json.encode(record), indent=indent) + b"\n"
+    """`record` as UTF-8 JSON with a newline at the end. Bytes of file names that are no UTF-8 become U+FFFD."""
+    try:
+        data = msgspec.json.encode(record)
+    except UnicodeEncodeError:
+        data = msgspec.json.encode(_printable(msgspec.to_builtins(record, str_keys=True)))
+    return msgspec.json.format(data, indent=indent) + b"\n"
+
+
+def printable(text: str) -> str:
+    """`text` with U+FFFD for the bytes of a file name or variable that are no UTF-8, which no JSON can carry."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _printable(value: Any) -> Any:
+    match value:
+        case str():
+            return printable(value)
+        case dict():
+            return {_printable(name): _printable(item) for name, item in value.items()}
+        case list():
+            return [_printable(item) for item in value]
+    return value

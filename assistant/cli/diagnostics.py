@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from assistant.render.lines import clean
+from assistant.render.lines import clean_lines
 from assistant.usecases.events import BenchFailed, Event, Measured, Progress, StageFinished, StageStarted, Written
 from probes.errors import RigtuneError
 from probes.measurements import Measurement
@@ -28,7 +28,7 @@ def one_line(text: str) -> str:
 def say(words: str) -> None:
     """One or several lines. Names in them may come from hostile files; nobody may be listening."""
     with contextlib.suppress(OSError):
-        print("\n".join(clean(line) for line in words.split("\n")), file=sys.stderr, flush=True)
+        print(clean_lines(words), file=sys.stderr, flush=True)
 
 
 def complain(error: RigtuneError) -> None:

@@ -17,6 +17,11 @@ def clean(text: str) -> str:
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
+def clean_lines(text: str) -> str:
+    """The same for text of several lines."""
+    return "\n".join(map(clean, text.split("\n")))
+
+
 def filled(text: str, *, label: str = "", indent: int = 0, width: int = WIDTH) -> list[str]:
     """`label` and `text` in lines of `width`; what follows hangs at `indent`."""
     start = clean(label).ljust(indent)

@@ -6,10 +6,23 @@ import io
 import shutil
 from collections.abc import Iterable
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 
+from assistant.render.lines import clean_lines
+
 _WIDEST = 120
+
+
+class _Clean:
+    """`part` without control characters in its words: rich takes out a few of them only."""
+
+    def __init__(self, part: RenderableType) -> None:
+        self._part = part
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        return (Segment(clean_lines(segment.text), segment.style) for segment in console.render(self._part, options))
 
 
 def text_of(parts: Iterable[RenderableType], *, colour: bool) -> str:
@@ -20,7 +33,7 @@ def text_of(parts: Iterable[RenderableType], *, colour: bool) -> str:
         file=buffer, width=width, force_terminal=colour, no_color=not colour, highlight=False, emoji=False, markup=False
     )
     for part in parts:
-        console.print(part, soft_wrap=not isinstance(part, Table))
+        console.print(_Clean(part), soft_wrap=not isinstance(part, Table))
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 

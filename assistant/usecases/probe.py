@@ -14,7 +14,7 @@ from probes.sources.base import Source
 def probe_machine(source: Source, options: CollectOptions) -> Iterator[Event]:
     """Read every subject; the last event's result is `MachineFacts`."""
     started = time.monotonic()
-    yield StageStarted(stage="probe", title=f"Reading {source.title}")
+    yield StageStarted(stage="probe", title="Reading " + ("this machine" if source.title == "live" else source.title))
     results = []
     for row, result in gather(source, options):
         results.append((row, result))

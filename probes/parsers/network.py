@@ -10,7 +10,7 @@ from probes.record import Reason, Record, Unknown
 
 _ROUTE_UP = 0x1
 _ROUTE_GATEWAY = 0x2
-_LOCAL = re.compile(r"\|--\s+(\d+\.\d+\.\d+\.\d+)\s*\n\s*/32 host LOCAL")
+_LOCAL = re.compile(r"\|--\s+(\d+\.\d+\.\d+\.\d+)[ \t]*\n\s*/32 host LOCAL")
 
 
 class Route(Record, kw_only=True):

@@ -8,7 +8,7 @@ from probes.facts import NvLink
 from probes.record import NOT_RECORDED, Reason, Record, Unknown
 from probes.units import GB
 
-_GPU = re.compile(r"\s*GPU (\d{1,4}): (.+?)(?: \(UUID: ([^)\s]+)\)?)?\s*")
+_GPU = re.compile(r"GPU (\d{1,4}): (.+?)(?: \(UUID: ([^)\s]+)\)?)?")
 _LINK = re.compile(r"\s*Link (\d{1,3}): (?:(\d+(?:\.\d+)?) GB/s|(<inactive>))\s*", re.IGNORECASE)
 
 
@@ -35,7 +35,7 @@ def parse_nvlink_status(text: str) -> tuple[NvlinkStatus, ...] | Unknown:
             found.append(NvlinkStatus(index=int(heading[1]), name=heading[2], uuid=uuid, nvlinks=nvlinks))
 
     for line in text.splitlines():
-        if (match := _GPU.fullmatch(line)) is not None:
+        if (match := _GPU.fullmatch(line.strip())) is not None:
             finish()
             heading, links, verdict = match, [], NOT_RECORDED
         elif (match := _LINK.fullmatch(line)) is not None:

@@ -10,7 +10,7 @@ from probes.record import Reason, Record, Unknown
 from probes.units import KIB
 
 _MEMINFO = re.compile(r"^(?:Node \d+ )?(\w+(?:\(\w+\))?):\s+(\d+) kB$", re.MULTILINE)
-_LIMIT = re.compile(r"^(Max [a-z ]+?)\s{2,}(unlimited|\d+)\s+(?:unlimited|\d+)", re.MULTILINE)
+_LIMIT = re.compile(r"^(Max(?: [a-z]+)+) {2,}(unlimited|\d+)\s+(?:unlimited|\d+)", re.MULTILINE)
 _ARM_PARTS = {
     "0xd0c": "Arm Neoverse N1",
     "0xd40": "Arm Neoverse V1",

@@ -7,6 +7,7 @@ may have been cut, a row that does not fit the header and two cells that contrad
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from probes.facts import Link, LinkKind
 from probes.parsers.cpulist import is_cpu_list
@@ -24,6 +25,8 @@ be split in two ways and is no cell."""
 _NIC_NAME = re.compile(r"\s*(NIC\d{1,3})\s*:\s*(\S+)\s*")
 _KINDS: dict[str, LinkKind] = {"SYS": "SYS", "SOC": "SYS", "NODE": "NODE", "PHB": "PHB", "PXB": "PXB", "PIX": "PIX"}
 """Drivers before 384 call SYS `SOC`."""
+_MOST_DEVICES = 512
+"""More GPUs and NICs than any machine has: a hostile or damaged text, which would take minutes."""
 
 
 class TopoGpu(Record, kw_only=True):
@@ -55,39 +58,47 @@ class TopoMatrix(Record, kw_only=True):
 def parse_topo_matrix(text: str) -> TopoMatrix | Unknown:
     """The matrix in `text`; Unknown where there is none, or another one (`topo -p2p`, rocm-smi)."""
     lines = _ESCAPE.sub("", text.replace("\xa0", " ")).splitlines(keepends=True)
-    start = next((number for number, line in enumerate(lines) if _header(line) is not None), None)
-    header = None if start is None else _header(lines[start])
-    if start is None or header is None:
+    start, header = next(((number, header) for number, line in enumerate(lines) if (header := _header(line))), (0, None))
+    if header is None:
         return Unknown(Reason.UNPARSABLE, "no matrix header in the output of nvidia-smi topo -m")
     devices, columns = header
+    places = {name: place for place, name in enumerate(devices)}
+    if len(devices) > _MOST_DEVICES:
+        return Unknown(Reason.UNPARSABLE, f"a matrix of {len(devices)} devices is no machine's")
     cells: dict[tuple[str, str], set[str]] = {}
     gpus: dict[str, TopoGpu] = {}
     rows = 0
-    for line in lines[start + 1 :]:
-        if _header(line) is not None:
-            break
-        label = _DEVICE.match(line.lstrip())
-        if label is None or label[0] not in devices:
-            continue
-        row, rest = _cells(line.lstrip()[label.end() :], len(devices))
-        position = devices.index(label[0])
-        if not row or (position < len(row) and row[position] != "X"):
-            continue
+    for name, row, rest in _rows(lines[start + 1 :], places):
         rows += 1
         for device, cell in zip(devices, row, strict=False):
-            if device != label[0] and cell != "X":
-                cells.setdefault(_pair(devices, label[0], device), set()).add(cell)
-        if label[0].startswith("GPU"):
-            complete = len(row) == len(devices) and line.endswith(("\n", "\r"))
-            gpus[label[0]] = _gpu(label[0], rest if complete else "", columns)
+            if device != name and cell != "X":
+                pair = (name, device) if places[name] < places[device] else (device, name)
+                cells.setdefault(pair, set()).add(cell)
+        if name.startswith("GPU"):
+            gpus[name] = _gpu(name, rest, columns)
     if not rows or (len(devices) > 1 and not cells):
         return Unknown(Reason.UNPARSABLE, "a matrix header without rows of PCIe or NVLink distances")
     return TopoMatrix(
         devices=devices,
         gpus=tuple(gpus.get(name, TopoGpu(index=int(name[3:]))) for name in devices if name.startswith("GPU")),
-        links=tuple(_link(pair, cells[pair]) for pair in sorted(cells, key=lambda pair: [devices.index(name) for name in pair])),
+        links=tuple(_link(pair, cells[pair]) for pair in sorted(cells, key=lambda pair: (places[pair[0]], places[pair[1]]))),
         nic_names=_legend(lines[start + 1 :]),
     )
+
+
+def _rows(lines: list[str], places: dict[str, int]) -> Iterator[tuple[str, list[str], str]]:
+    """The rows up to the next header: the device, its cells, and what follows them where the row is whole."""
+    for line in lines:
+        if _header(line) is not None:
+            return
+        label = _DEVICE.match(line.lstrip())
+        if label is None or label[0] not in places:
+            continue
+        row, rest = _cells(line.lstrip()[label.end() :], len(places))
+        place = places[label[0]]
+        if row and (place >= len(row) or row[place] == "X"):
+            whole = len(row) == len(places) and line.endswith(("\n", "\r"))
+            yield label[0], row, rest if whole else ""
 
 
 def _header(line: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
@@ -106,8 +117,12 @@ def _header(line: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     if not devices or not devices[0].startswith("GPU") or (len(devices) < 2 and first is None):
         return None
     # A name that comes twice is another one cut short (NIC1 of NIC11): what follows has no sure column.
-    unique = next((position for position, name in enumerate(devices) if name in devices[:position]), len(devices))
-    return tuple(devices[:unique]), tuple(re.sub(r"\s+", " ", name) for name in _COLUMN.findall(line))
+    unique: dict[str, None] = {}
+    for name in devices:
+        if name in unique:
+            break
+        unique[name] = None
+    return tuple(unique), tuple(re.sub(r"\s+", " ", name) for name in _COLUMN.findall(line))
 
 
 def _cells(text: str, count: int) -> tuple[list[str], str]:
@@ -121,10 +136,6 @@ def _cells(text: str, count: int) -> tuple[list[str], str]:
     if cells and cut and cells[-1].startswith("NV"):
         cells.pop()  # NV1 may be what is left of NV18
     return cells, text[position:]
-
-
-def _pair(devices: tuple[str, ...], a: str, b: str) -> tuple[str, str]:
-    return (a, b) if devices.index(a) < devices.index(b) else (b, a)
 
 
 def _link(pair: tuple[str, str], cells: set[str]) -> Link:

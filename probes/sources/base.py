@@ -10,6 +10,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from probes.record import Reason, Record, Unknown
+from probes.units import MIB
+
+MAX_GIVEN_BYTES = 64 * MIB
+"""The largest file that a user gives us, unpacked: a recording of one machine has a few megabytes."""
 
 NvmlValue = None | bool | int | float | str | list["NvmlValue"] | dict[str, "NvmlValue"]
 """What an NVML call returns, in plain values: structures become dicts, arrays lists, bytes text."""

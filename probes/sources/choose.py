@@ -6,10 +6,9 @@ from pathlib import Path
 
 from probes.errors import InputError, UsageError
 from probes.hardware import load_catalogue
-from probes.sources.base import Source
+from probes.record import printable
+from probes.sources.base import MAX_GIVEN_BYTES, Source
 from probes.units import MIB
-
-_MAX_FILE_BYTES = 256 * MIB
 
 
 def open_source(paths: tuple[Path, ...] = (), machine: str | None = None) -> Source:
@@ -26,7 +25,7 @@ def open_source(paths: tuple[Path, ...] = (), machine: str | None = None) -> Sou
     if paths:
         from probes.sources.loose import open_loose  # noqa: PLC0415 - a check of the live machine does not load it
 
-        return open_loose([(str(path), _read(path)) for path in paths])
+        return open_loose([(printable(str(path)), _read(path)) for path in paths])
     from probes.sources.live import LiveSource  # noqa: PLC0415 - nor planning the subprocess machinery
 
     return LiveSource()
@@ -57,9 +56,9 @@ def _read(path: Path) -> bytes:
         if path.exists() and not path.is_file():
             raise InputError(f"{path} is not a file", "Give a recording, or what a command wrote.")
         with path.open("rb") as file:
-            data = file.read(_MAX_FILE_BYTES + 1)
+            data = file.read(MAX_GIVEN_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}", "Check the path and its permissions.") from error
-    if len(data) > _MAX_FILE_BYTES:
-        raise InputError(f"{path} is larger than {_MAX_FILE_BYTES // MIB} MiB", "Give what one command wrote, or a recording.")
+    if len(data) > MAX_GIVEN_BYTES:
+        raise InputError(f"{path} is larger than {MAX_GIVEN_BYTES // MIB} MiB", "Give what one command wrote, or a recording.")
     return data

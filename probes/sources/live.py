@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from probes.record import Reason, Unknown
+from probes.record import Reason, Unknown, printable
 from probes.sources.base import CommandResult, NvmlValue
 from probes.sources.deadline import within
 from probes.sources.nvml import NvmlClient
@@ -66,37 +66,38 @@ class LiveSource:
         return _ask(path, lambda: _read(path))
 
     def names(self, directory: str) -> tuple[str, ...] | Unknown:
-        return _ask(directory, lambda: tuple(sorted(map(_printable, os.listdir(directory)))))  # noqa: PTH208 - names, not paths
+        return _ask(directory, lambda: tuple(sorted(map(printable, os.listdir(directory)))))  # noqa: PTH208 - names, not paths
 
     def link(self, path: str) -> str | Unknown:
-        return _ask(path, lambda: _printable(str(Path(path).resolve(strict=True))))
+        return _ask(path, lambda: printable(str(Path(path).resolve(strict=True))))
 
     def nvml(self, call: str, *args: int) -> NvmlValue | Unknown:
         return self._nvml.call(call, *args)
 
     def env(self, name: str) -> str | Unknown | None:
         value = os.environ.get(name)
-        return None if value is None else _printable(value)
+        return None if value is None else printable(value)
 
 
 def _ask(path: str, question: Callable[[], T | Unknown]) -> T | Unknown:
     """The answer of the file system about `path`, its errors as values."""
+    name = printable(path)
     try:
         answer = question() if path.startswith(_KERNEL_TREES) else within(_READ_TIMEOUT_S, question)
     except OSError as error:
-        return Unknown(_REASONS.get(error.errno or 0, Reason.ERROR), f"{path}: {error.strerror}")
+        return Unknown(_REASONS.get(error.errno or 0, Reason.ERROR), f"{name}: {error.strerror}")
     except RuntimeError:
         # pathlib's word for a circle of symbolic links, before Python 3.13.
-        return Unknown(Reason.ERROR, f"{path}: symbolic links in a circle")
+        return Unknown(Reason.ERROR, f"{name}: symbolic links in a circle")
     if isinstance(answer, Unknown) and answer.reason is Reason.TIMEOUT:
-        return Unknown(Reason.TIMEOUT, f"{path}: {answer.detail}")
+        return Unknown(Reason.TIMEOUT, f"{name}: {answer.detail}")
     return answer
 
 
 def _read(path: str) -> bytes | Unknown:
     """The content of a regular file. Others are not even opened: opening a device can act on it, a FIFO never ends."""
     if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - one system call per question
-        return Unknown(Reason.ERROR, f"{path}: not a regular file")
+        return Unknown(Reason.ERROR, f"{printable(path)}: not a regular file")
     # O_NONBLOCK: /proc/kmsg and its like wait for news otherwise.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - opened by its descriptor
@@ -106,10 +107,5 @@ def _read(path: str) -> bytes | Unknown:
             chunks.append(chunk)
             size += len(chunk)
             if size > _MAX_FILE_BYTES:
-                return Unknown(Reason.ERROR, f"{path}: larger than {_MAX_FILE_BYTES // MIB} MiB")
+                return Unknown(Reason.ERROR, f"{printable(path)}: larger than {_MAX_FILE_BYTES // MIB} MiB")
     return b"".join(chunks)
-
-
-def _printable(text: str) -> str:
-    """File names and variables may hold bytes that are no text; JSON cannot carry those."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -19,10 +19,11 @@ from probes.sources.stored import FORMAT, Recording, StoredSource, follow_links,
 
 _ESCAPES = re.compile(r"(?:\x1b|\^\[)\[[0-9;]*[A-Za-z]")
 """Terminal colours, as such or in caret notation."""
-_TOPOLOGY_HEADER = re.compile(r"^.*GPU0.*CPU\s*Affinity", re.MULTILINE)
-_TOPOLOGY_ROW = re.compile(r"^[ \t]*GPU\d+\s*(?:.*[^\w.])?X(?:[^\w].*)?(?:NV\d+|PIX|PXB|PHB|NODE|SYS|SOC)", re.MULTILINE)
+_CPU_COLUMN = re.compile(r"CPU\s*Affinity")
+_GPU_LABEL = re.compile(r"[ \t]*GPU\d+\s*")
+_DISTANCE = re.compile(r"NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
 _NVLINK = re.compile(
-    r"^GPU \d+: .*\(UUID: [^)]*\)\s*\n"
+    r"^GPU \d+: [^\n(]*\(UUID: [^)\n]*\)[ \t]*\n"
     r"\s*(?:Link \d+: (?:<inactive>|[\d.]+ [GM]B/s)"
     r"|NVML: Unable to retrieve NVLink information"
     r"|Device does not have or support Nvlink"
@@ -31,6 +32,8 @@ _NVLINK = re.compile(
 )
 _IBSTAT = re.compile(r"^[ \t]*CA '[^'\n]+'[ \t]*\n[ \t]*CA type:", re.MULTILINE)
 _TREE_ROOTS = ("/sys", "/proc", "/etc", "/dev", "/run", "/var", "/usr", "/opt")
+_LONGEST_PATH = 4096
+"""PATH_MAX of Linux."""
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -100,6 +103,25 @@ def _command(*argv: str) -> Callable[[str, str, Answers], None]:
     return answer
 
 
+def _is_topology_line(line: str) -> bool:
+    """The header, or the row of a GPU: its own cell X, and a distance behind that."""
+    gpu = line.find("GPU0")
+    if gpu >= 0 and _CPU_COLUMN.search(line, gpu):
+        return True
+    label = _GPU_LABEL.match(line)
+    if label is None:
+        return False
+    last = max((match.start() for match in _DISTANCE.finditer(line, label.end())), default=0)
+    own = line.find("X", label.end(), last)
+    while own >= 0:
+        begins = own == label.end() or not (line[own - 1].isalnum() or line[own - 1] in "_.")
+        ends = not (line[own + 1].isalnum() or line[own + 1] == "_") or _DISTANCE.match(line, own + 1) is not None
+        if begins and ends:
+            return True
+        own = line.find("X", own + 1, last)
+    return False
+
+
 def _is_tree(text: str) -> bool:
     if not text.lstrip().startswith("{"):
         return False
@@ -107,7 +129,7 @@ def _is_tree(text: str) -> bool:
         entries = msgspec.json.decode(text, type=dict[str, str])
     except (msgspec.DecodeError, RecursionError):
         return False
-    return bool(entries) and all(path.startswith(_TREE_ROOTS) for path in entries)
+    return bool(entries) and all(path.startswith(_TREE_ROOTS) and len(path) <= _LONGEST_PATH for path in entries)
 
 
 def _tree(text: str, _name: str, answers: Answers) -> None:
@@ -144,7 +166,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "topology",
         "of `nvidia-smi topo -m`",
-        lambda text: bool(_TOPOLOGY_HEADER.search(text) or _TOPOLOGY_ROW.search(text)),
+        lambda text: any(_is_topology_line(line) for line in text.split("\n")),
         _command("nvidia-smi", "topo", "-m"),
     ),
     Kind(

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 
-from probes.record import Reason, Unknown
+from probes.record import Reason, Unknown, printable
 from probes.sources.base import CommandResult
 from probes.units import MIB
 
@@ -38,7 +38,8 @@ class CommandRunner:
         At the deadline, or when it writes more than `max_output_bytes`, the whole group is killed; what it wrote until
         then is kept in the result. Nothing is raised for a command that cannot be started or does not end.
         """
-        missing = CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{argv[0]} is not installed"))
+        name = printable(argv[0])
+        missing = CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{name} is not installed"))
         if shutil.which(argv[0]) is None and "/" not in argv[0]:
             return missing  # without the cost of a fork
         try:
@@ -46,11 +47,11 @@ class CommandRunner:
         except FileNotFoundError:
             return missing
         except PermissionError as error:
-            return CommandResult(failure=Unknown(Reason.PERMISSION, f"{argv[0]}: {error.strerror}"))
+            return CommandResult(failure=Unknown(Reason.PERMISSION, f"{name}: {error.strerror}"))
         except OSError as error:
-            return CommandResult(failure=Unknown(Reason.ERROR, f"{argv[0]}: {error.strerror}"))
+            return CommandResult(failure=Unknown(Reason.ERROR, f"{name}: {error.strerror}"))
         try:
-            return _result(process, argv[0], timeout_s, max_output_bytes)
+            return _result(process, name, timeout_s, max_output_bytes)
         finally:
             with self._change:
                 self._running.discard(process)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import threading
 
-from probes.record import Unknown
+from probes.record import Unknown, printable
 from probes.sources.answers import Answers
 from probes.sources.base import CommandResult, NvmlValue, Source
 from probes.sources.stored import Recording
@@ -14,7 +14,7 @@ from probes.sources.stored import Recording
 class RecordingSource:
     """Passes every question on to `inner` and remembers its answers. Threads may share one.
 
-    Where a question is asked twice, the last answer is kept.
+    Where a question is asked twice, the last answer is kept. Paths that are no UTF-8 are kept as they can be printed.
     """
 
     def __init__(self, inner: Source) -> None:
@@ -29,25 +29,25 @@ class RecordingSource:
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
         result = self._inner.run(argv, timeout_s=timeout_s)
         with self._lock:
-            self._answers.command(argv, result)
+            self._answers.command(tuple(map(printable, argv)), result)
         return result
 
     def read(self, path: str) -> bytes | Unknown:
         data = self._inner.read(path)
         with self._lock:
-            self._answers.file(path, data)
+            self._answers.file(printable(path), data)
         return data
 
     def names(self, directory: str) -> tuple[str, ...] | Unknown:
         names = self._inner.names(directory)
         with self._lock:
-            self._answers.directories[directory] = names
+            self._answers.directories[printable(directory)] = names
         return names
 
     def link(self, path: str) -> str | Unknown:
         target = self._inner.link(path)
         with self._lock:
-            self._answers.links[path] = target
+            self._answers.links[printable(path)] = target
         return target
 
     def nvml(self, call: str, *args: int) -> NvmlValue | Unknown:

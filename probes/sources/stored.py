@@ -18,12 +18,11 @@ import msgspec
 
 from probes.errors import InputError
 from probes.record import NOT_RECORDED, Reason, StrictRecord, Unknown, to_json, value_or
-from probes.sources.base import CommandResult, NvmlValue
+from probes.sources.base import MAX_GIVEN_BYTES, CommandResult, NvmlValue
 from probes.units import MIB
 
 FORMAT = "rigtune-recording"
 SCHEMA_VERSION = 1
-_MAX_FILE_BYTES = 256 * MIB
 _MAX_LINKS = 40
 """As in the kernel (MAXSYMLINKS)."""
 
@@ -116,10 +115,10 @@ def load_recording(data: bytes, name: str) -> Recording:
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(
             f"{name} is not a readable recording: {error}",
-            "The file is damaged or cut off, or it is something else. Copy it again, or record again with `rigtune capture`.",
+            "It is damaged, cut off or something else. Copy it again, or record again with `rigtune probe --record`.",
         ) from error
     if header.format != FORMAT:
-        raise InputError(f"{name} is not a rigtune recording", "Give a file that `rigtune capture` wrote.")
+        raise InputError(f"{name} is not a rigtune recording", "Give a file that `rigtune probe --record` wrote.")
     if header.schema_version > SCHEMA_VERSION:
         raise InputError(
             f"{name} has recording version {header.schema_version}; this rigtune reads up to {SCHEMA_VERSION}",
@@ -128,11 +127,11 @@ def load_recording(data: bytes, name: str) -> Recording:
     try:
         recording = msgspec.json.decode(text, type=Recording)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InputError(f"{name} is a damaged recording: {error}", "Record again with `rigtune capture`.") from error
+        raise InputError(f"{name} is a damaged recording: {error}", "Record again with `rigtune probe --record`.") from error
     if recording.checksum and recording.checksum != _checksum(recording):
         raise InputError(
             f"{name} was changed after it was recorded: its checksum does not match",
-            "Record again with `rigtune capture`. If the change is meant, empty the field `checksum` in the file.",
+            "Record again with `rigtune probe --record`. If the change is meant, empty the field `checksum` in the file.",
         )
     return recording
 
@@ -148,11 +147,11 @@ def unpack(data: bytes, name: str) -> bytes:
     if not data.startswith(b"\x1f\x8b"):
         return data
     try:
-        text = gzip.GzipFile(fileobj=io.BytesIO(data)).read(_MAX_FILE_BYTES + 1)
+        text = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MAX_GIVEN_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{name} is a damaged gzip file: {error}", "Copy it again, or record again.") from error
-    if len(text) > _MAX_FILE_BYTES:
-        raise InputError(f"{name} unpacks to more than {_MAX_FILE_BYTES // MIB} MiB", "This is no recording of one machine.")
+    if len(text) > MAX_GIVEN_BYTES:
+        raise InputError(f"{name} unpacks to more than {MAX_GIVEN_BYTES // MIB} MiB", "This is no recording of one machine.")
     return text
 
 

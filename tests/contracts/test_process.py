@@ -92,6 +92,44 @@ def test_a_bare_environment(variables: str, tmp_path: Path) -> None:
     assert done.stderr == b""
 
 
+def test_names_that_are_no_utf8(tmp_path: Path) -> None:
+    """Neither JSON nor a terminal can carry them."""
+    folder = tmp_path / os.fsdecode(b"dir\xff")
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / ".venv" / "bin" / "python").touch()
+    for arguments in (
+        ("probe", "-q", "--format", "json", "--record", os.fsdecode(b"node\xff.json")),
+        ("probe", "--format", "json", "--from", os.fsdecode(b"node\xff.json")),
+        ("probe", "--format", "json", "--python", "./none"),
+    ):
+        done = subprocess.run([*RIGTUNE, *arguments], cwd=folder, env=environment(), capture_output=True, check=False, timeout=60)
+        assert (done.returncode, done.stderr) == (ExitCode.OK, b"")
+        assert json.loads(done.stdout)["schema_version"] == 1
+
+
+EVIL = "NVIDIA \x1b]0;pwned\x07\x1b[2J\x9b31m\u202eH100\r"
+"""Sets the title of the terminal, clears it, colours it, and turns the reading direction."""
+
+
+@pytest.mark.parametrize("command", [("probe",), ("check", "-v"), ("plan", "gpt2"), ("auto", "gpt2", "--out", "out")])
+def test_names_in_a_recording_do_not_steer_the_terminal(command: tuple[str, ...], tmp_path: Path) -> None:
+    recording = tmp_path / "node\x1b[31m.json"
+    done = subprocess.run([*RIGTUNE, "probe", "-q", "--machine", "rtx4090-2", "--record", recording], cwd=tmp_path, check=False)
+    assert done.returncode == ExitCode.OK
+    answers = json.loads(recording.read_text()) | {"checksum": "", "title": EVIL}
+    answers["files"]["/proc/sys/kernel/hostname"] = EVIL
+    for answer in answers["nvml"]:
+        if answer["call"] == "nvmlDeviceGetName":
+            answer["value"] = EVIL
+    recording.write_text(json.dumps(answers))
+    told = subprocess.run(
+        [*RIGTUNE, *command, "--from", recording], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in told.stderr
+    for character in "\x1b\x07\x9b\u202e\r":
+        assert character not in told.stdout + told.stderr
+
+
 def start_hanging(tmp_path: Path) -> tuple[subprocess.Popen[str], int]:
     """`rigtune check` while its `df` hangs, and a descriptor that ends with that `df`."""
     tools, fifo = tmp_path / "tools", tmp_path / "fifo"

@@ -185,3 +185,9 @@ def test_noise_never_raises(text: str) -> None:
 @given(st.binary(max_size=600))
 def test_bytes_never_raise(data: bytes) -> None:
     parse_topo_matrix(FULL[:80] + data.decode("utf-8", "replace"))
+
+
+def test_a_matrix_of_thousands_of_devices_is_refused() -> None:
+    names = [f"GPU{n}" for n in range(1000)]
+    rows = "".join(f"{a}\t" + "\t".join("X" if a == b else "SYS" for b in names) + "\t0-3\t0\n" for a in names)
+    assert isinstance(parse_topo_matrix("\t" + "\t".join(names) + "\tCPU Affinity\tNUMA Affinity\n" + rows), Unknown)

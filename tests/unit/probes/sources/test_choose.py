@@ -64,7 +64,7 @@ def test_paths_that_cannot_be_read(tmp_path, monkeypatch):
     os.mkfifo(fifo)
     with pytest.raises(InputError, match="not a file"):
         open_source((fifo,))
-    monkeypatch.setattr("probes.sources.choose._MAX_FILE_BYTES", 10)
+    monkeypatch.setattr("probes.sources.choose.MAX_GIVEN_BYTES", 10)
     big = tmp_path / "big"
     big.write_bytes(b"x" * 11)
     with pytest.raises(InputError, match="larger"):

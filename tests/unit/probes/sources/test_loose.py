@@ -146,6 +146,26 @@ def test_what_is_nothing_known_says_what_is(data):
     assert all(kind.title in caught.value.hint for kind in KINDS)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GPU0 " * 200_000,
+        "GPU0 X " * 100_000,
+        "GPU0 X" + " a" * 500_000,
+        "GPU 0: " + " (UUID: " * 100_000,
+        "GPU 0: x (UUID: 1)" + "\n" * 500_000,
+        "CA 'a'" + " " * 500_000,
+        json.dumps({"/sys/" + "a/" * 200_000: "1"}),
+        '{"/sys/a":' + "[" * 1_000_000,
+        '{"format": "rigtune-recording", "title": ' + "[" * 1_000_000,
+    ],
+    ids=["one line", "cells", "blanks", "names", "empty lines", "a name", "a deep path", "JSON bomb", "recording bomb"],
+)
+def test_a_hostile_paste_is_refused_in_the_time_of_reading_it(text):
+    with pytest.raises(InputError):
+        open_loose([("paste", text.encode())])
+
+
 def test_a_damaged_recording_is_told_as_such():
     with pytest.raises(InputError, match="readable recording"):
         open_loose([("node17.json", dump_recording(Recording(title="node17"))[:-30])])

@@ -207,7 +207,7 @@ def test_foreign_and_damaged_files_are_refused(data):
 
 
 def test_a_gzip_bomb_is_refused(monkeypatch):
-    monkeypatch.setattr("probes.sources.stored._MAX_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr("probes.sources.stored.MAX_GIVEN_BYTES", 1 << 20)
     assert "MiB" in _error(gzip.compress(bytes(1 << 22))).message
 
 
