@@ -22,13 +22,13 @@ from probes.record import Record, T, to_json
 from recipes.recipe import Artifact
 
 _HINTS = {
-    errno.EACCES: "choose a folder that you may write to, with --out DIR",
-    errno.EPERM: "choose a folder that you may write to, with --out DIR",
-    errno.EROFS: "the file system is read-only; choose another folder with --out DIR",
-    errno.ENOSPC: "the disk is full; free some space or choose another folder with --out DIR",
+    errno.EACCES: "choose a folder that you may write to",
+    errno.EPERM: "choose a folder that you may write to",
+    errno.EROFS: "the file system is read-only; choose another folder",
+    errno.ENOSPC: "the disk is full; free some space or choose another folder",
     errno.EFBIG: "the file would pass the size limit of this shell (ulimit -f)",
-    errno.EDQUOT: "your quota is used up; free some space or choose another folder with --out DIR",
-    errno.ENOTDIR: "a part of that path is a file; choose another folder with --out DIR",
+    errno.EDQUOT: "your quota is used up; free some space or choose another folder",
+    errno.ENOTDIR: "a part of that path is a file; choose another folder",
     errno.EISDIR: "a folder stands where the file should go; remove it or choose another folder",
 }
 
@@ -45,7 +45,7 @@ def _told_to_user(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         words = os.strerror(error.errno) if error.errno else str(error)
-        hint = _HINTS.get(error.errno or 0, "check the path, or choose another folder with --out DIR")
+        hint = _HINTS.get(error.errno or 0, "check the path, or choose another folder")
         raise OutputError(f"cannot write {path}: {words.lower()}", hint) from error
 
 
@@ -59,11 +59,15 @@ def make_directory(path: Path) -> Path:
 
 
 def write_bytes(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Replace `path` by a complete file with `data`, or leave it as it was. Raises OutputError."""
+    """Replace `path` by a complete file with `data`, or leave it as it was; a device or pipe gets `data`. Raises OutputError."""
     with _told_to_user(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if path.exists() and not path.is_file():
+            with path.open("wb") as device:  # /dev/stdout, a pipe: nothing that may be replaced
+                device.write(data)
+            return
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
             _write_complete(temporary, data, mode)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import click
 
-from assistant.cli.diagnostics import follow
+from assistant.cli.diagnostics import follow, say
 from assistant.cli.options import (
     PATH,
     ProgramCommand,
@@ -64,7 +65,7 @@ def command(
     if output is not None:
         interpreter = python or (facts.training.path if isinstance(facts.training.path, str) else "")
         recipe = recipe_of(plan, name=plan.workload.model.id, command=command_of(program_after_dashes()), python=interpreter)
-        write_bytes(output, dump_recipe(recipe).encode())
+        write_bytes(output, dump_recipe(recipe).encode("utf-8", "surrogateescape"))
     if output_format == "json":
         emit_json(plan)
     else:
@@ -72,4 +73,4 @@ def command(
 
         emit_text(render_plan(plan, colour=wants_colour(), verbose=verbose))
         if output is not None and not quiet:
-            click.echo(f"wrote {output}; next: rigtune export {output} --to torchrun --out DIR", err=True)
+            say(f"wrote {output}; next: rigtune export {shlex.quote(str(output))}")

@@ -23,6 +23,19 @@ def test_a_file_replaces_the_former_one_with_its_mode(tmp_path: Path) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["launch.sh"]
 
 
+def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    link, fifo = tmp_path / "out", tmp_path / "fifo"
+    link.symlink_to("/dev/null")
+    storage.write_bytes(link, b"data")
+    assert link.is_char_device()
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    storage.write_bytes(fifo, b"data")
+    assert os.read(reader, 10) == b"data"
+    os.close(reader)
+    assert fifo.is_fifo()
+
+
 def test_it_works_where_unnamed_files_do_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real_open = os.open
 
