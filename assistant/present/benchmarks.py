@@ -55,7 +55,7 @@ def _first_lines(facts: MachineFacts | None, measured: MeasurementSet, *, is_liv
             ("Nothing can be measured here.", STRONG),
             "\nThis is not the live machine. The plan uses published figures; start rigtune on the machine to measure it.",
         )
-    if facts is not None and not isinstance(facts.training.path, Unknown) and not _has_torch(facts):
+    if lacks_torch(facts):
         return _no_interpreter()
     words = cost(planned(), facts)
     if measured.measurements or measured.failures:
@@ -66,8 +66,9 @@ def _first_lines(facts: MachineFacts | None, measured: MeasurementSet, *, is_liv
     )
 
 
-def _has_torch(facts: MachineFacts) -> bool:
-    return facts.training.path is not None and facts.training.torch_version is not None
+def lacks_torch(facts: MachineFacts | None) -> bool:
+    """True when it is known that no interpreter with torch is there to measure with."""
+    return facts is not None and (facts.training.path is None or facts.training.torch_version is None)
 
 
 def _no_interpreter() -> Text:
@@ -144,10 +145,15 @@ def _compared(entry: Result, reference: Reference | None) -> Text:
 
 
 def failures(entries: Sequence[BenchFailure]) -> Text:
-    """What failed: the reason, the end of its log, and the command that reproduces it."""
+    """What failed: the reason, the end of its log, and the command that reproduces it. What is alike is said once."""
     text = Text()
+    alike: dict[tuple[str, ...], list[BenchFailure]] = {}
     for entry in entries:
-        text.append(f"✗ {clean(entry.bench_id)} on {clean(entry.subject)}", BAD)
+        alike.setdefault((entry.subject, entry.message, entry.log_tail, entry.command), []).append(entry)
+    for group in alike.values():
+        entry = group[0]
+        names = ", ".join(clean(failure.bench_id) for failure in group)
+        text.append(f"✗ {names} on {clean(entry.subject)}", BAD)
         text.append(f"  {clean(entry.message)}\n")
         for line in clean_block(entry.log_tail).splitlines()[-_LOG_LINES:]:
             text.append(f"  | {line}\n", DIM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -18,6 +19,7 @@ _COLUMNS = ("GPU", "state", "memory", "temp", "power", "util", "PCIe", "used by"
 _DROPPED_FIRST = ("memory", "temp", "util", "power", "used by", "PCIe")
 """Columns that a narrow panel goes without, in this order."""
 _GAP = 2
+_GPU_NAMES = re.compile(r"GPU([0-9]{1,4})(?:-([0-9]{1,4}))?")
 _NAME_WIDTH = 15
 """The kernel cuts process names there too (TASK_COMM_LEN)."""
 
@@ -71,11 +73,21 @@ def gpu_title(gpus: Sequence[Gpu]) -> str:
 
 def _worst(gpu: Gpu, findings: Sequence[Finding]) -> Status | None:
     """The worst status among the findings on this GPU; None before any was made."""
-    made = {finding.status for finding in findings if finding.subject == f"GPU{gpu.index}"}
+    made = {finding.status for finding in findings if gpu.index in _indices(finding.subject)}
     if not made:
         return None
     worst = next(status for status in WORST_FIRST if status in made)
     return Status.PASS if worst is Status.SKIP else worst
+
+
+def _indices(subject: str) -> set[int]:
+    """The GPUs that a finding is about; checks fold those alike: `GPU0-2, GPU5`."""
+    found: set[int] = set()
+    for name in subject.split(", "):
+        match = _GPU_NAMES.fullmatch(name)
+        if match is not None:
+            found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return found
 
 
 def _memory(gpu: Gpu) -> str:
@@ -122,9 +134,8 @@ def no_gpu(facts: MachineFacts) -> Text:
             Text("Nothing is recorded about GPUs.", style=CAUTION),
             Text("This source does not tell whether there are any; a recording made with --record does."),
         )
-    rehearsal = Text.assemble(
-        ("CPU rehearsal: ", STRONG), "benchmarks, plan and script all work on the CPU, with gloo and a small model."
-    )
+    works = "plan and script work" if facts.training.path is None else "benchmarks, plan and script all work"
+    rehearsal = Text.assemble(("CPU rehearsal: ", STRONG), f"{works} on the CPU, with gloo and a small model.")
     return joined(*(_silent_driver(facts, facts.gpus) if isinstance(facts.gpus, Unknown) else _none(facts)), rehearsal)
 
 

@@ -39,8 +39,12 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
                 continue
             key = f"{finding.check_id}/{finding.subject}"
             seen[key] += 1
-            found.append(FindingRow(key if seen[key] == 1 else f"{key}/{seen[key]}", finding, _line(finding)))
-    return tuple(found)
+            found.append((key if seen[key] == 1 else f"{key}/{seen[key]}", finding))
+    alike = Counter((finding.status, finding.subject, finding.summary) for _, finding in found)
+    return tuple(
+        FindingRow(key, finding, _line(finding, names_check=alike[finding.status, finding.subject, finding.summary] > 1))
+        for key, finding in found
+    )
 
 
 def _searched(finding: Finding) -> str:
@@ -48,12 +52,18 @@ def _searched(finding: Finding) -> str:
     return " ".join(parts).lower()
 
 
-def _line(finding: Finding) -> Text:
+def _line(finding: Finding, *, names_check: bool) -> Text:
+    """The check is named where lines would say the same."""
     subject = clean(finding.subject)
     if len(subject) > _SUBJECT_WIDTH:
         subject = subject[: _SUBJECT_WIDTH - 1] + "…"
     return Text.assemble(
-        status_text(finding.status, _STATUS_WIDTH), " ", subject.ljust(_SUBJECT_WIDTH), " ", clean(finding.summary)
+        status_text(finding.status, _STATUS_WIDTH),
+        " ",
+        subject.ljust(_SUBJECT_WIDTH),
+        " ",
+        clean(finding.summary),
+        (f"  {clean(finding.check_id)}" if names_check else "", DIM),
     )
 
 

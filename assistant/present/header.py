@@ -8,13 +8,23 @@ from assistant.present.text import DIM, STRONG, clean, short
 from probes.facts import MachineFacts
 from probes.record import Unknown
 
+_HOST_WIDTH = 32
+
 
 def machine_line(facts: MachineFacts | None, source_title: str) -> Text:
     """`node-17 · live · python /opt/venv/bin/python (torch 2.9.0)`."""
     if facts is None:
         return Text.assemble(("rigtune", STRONG), (f"  ·  {clean(source_title)}", DIM))
-    host = "unnamed host" if isinstance(facts.hostname, Unknown) else clean(facts.hostname)
+    host = "unnamed host" if isinstance(facts.hostname, Unknown) else _cut(clean(facts.hostname))
     return Text.assemble((host, STRONG), (f"  ·  {clean(source_title)}  ·  {interpreter(facts)}", DIM))
+
+
+def _cut(host: str) -> str:
+    """A name as long as DNS allows would hide all that follows; its first label tells which machine it is."""
+    if len(host) <= _HOST_WIDTH:
+        return host
+    label = host.split(".", 1)[0]
+    return f"{label}…" if len(label) < _HOST_WIDTH else f"{host[: _HOST_WIDTH - 1]}…"
 
 
 def interpreter(facts: MachineFacts) -> str:

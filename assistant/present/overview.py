@@ -75,8 +75,12 @@ def _groups(findings: Sequence[Finding], status: Status) -> str:
     return ", ".join(sorted(names))
 
 
-def next_step(status: Status | None, *, is_live: bool, has_torch: bool, has_measurements: bool) -> NextStep:
+def next_step(
+    status: Status | None, *, is_live: bool, has_torch: bool, has_measurements: bool, has_plan: bool = False
+) -> NextStep:
     """What to do next on the way to a launch script."""
+    if has_plan:
+        return NextStep("recipe", "write the launch script")
     if status is Status.FAIL:
         return NextStep("findings", "see what failed and its remedy")
     if is_live and has_torch and not has_measurements:
@@ -104,7 +108,7 @@ def accelerators(facts: MachineFacts, findings: Sequence[Finding], *, complete: 
 
 
 def finding_counts(findings: Sequence[Finding], limit: int) -> Panel:
-    """How many of each status, then the worst in one line each."""
+    """How many of each status, then the worst; findings that say the same share a line."""
     counts = Counter(finding.status for finding in findings)
     title = "Findings"
     if not findings:
@@ -114,15 +118,22 @@ def finding_counts(findings: Sequence[Finding], limit: int) -> Panel:
         for status in WORST_FIRST
         if counts[status]
     )
-    troubles = [finding for status in WORST_FIRST[:3] for finding in findings if finding.status is status]
+    alike = Counter(
+        (finding.status, finding.subject, finding.summary)
+        for status in WORST_FIRST[:3]
+        for finding in findings
+        if finding.status is status
+    )
+    troubles = list(alike.items())
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True, min_width=_STATUS_WIDTH)
-    subject_width = min(max((len(finding.subject) for finding in troubles[:limit]), default=0), _SUBJECT_WIDTH)
+    subject_width = min(max((len(subject) for (_, subject, _), _ in troubles[:limit]), default=0), _SUBJECT_WIDTH)
     table.add_column(no_wrap=True, min_width=subject_width, max_width=subject_width, overflow="ellipsis")
     table.add_column(overflow="fold")
-    for finding in troubles[:limit]:
-        table.add_row(status_text(finding.status), plain(finding.subject), plain(finding.summary))
-    more = len(troubles) - limit
+    for (status, subject, summary), number in troubles[:limit]:
+        times = f"  ({number} checks)" if number > 1 else ""
+        table.add_row(status_text(status), plain(subject), plain(summary).append(times, DIM))
+    more = sum(number for _, number in troubles[limit:])
     last = [Text(f"{more} more on 3 Findings", style=DIM)] if more > 0 else []
     if not troubles:
         last = [Text("nothing wrong was found", style=DIM)]
@@ -150,7 +161,7 @@ def way(milestones: Sequence[Milestone]) -> Panel:
     """The steps from a fresh machine to a launch script: what is done, and the keys for the rest."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
-    table.add_column(overflow="ellipsis", no_wrap=True)
+    table.add_column(overflow="fold")
     for step in milestones:
         if step.done:
             table.add_row(Text(f"✓ {step.name}", style=GOOD), plain(step.done))

@@ -15,6 +15,7 @@ from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
 
+from assistant.present.benchmarks import lacks_torch
 from assistant.present.recipe import start_words
 from assistant.tui.actions import SCREENS, actions_of, global_bindings
 from assistant.tui.appearance import ANSI_COLOURS, THEME, AsciiFilter
@@ -117,6 +118,10 @@ class RigtuneApp(App[int]):
             self.say("The machine is still being read; try again in a moment.", is_problem=True)
         elif not self.state.is_live:
             self.say("Only the live machine can be measured.", is_problem=True)
+        elif lacks_torch(facts):
+            self.say(
+                "There is no training interpreter with torch to measure with; the page says how to get one.", is_problem=True
+            )
         elif self._is_running("bench"):
             self._wants_bench = self._runs["bench"].is_stopped
             self.say(

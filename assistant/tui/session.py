@@ -92,9 +92,16 @@ def begin(state: State, stage: str, title: str) -> State:
 
 
 def end(state: State, stage: str, problem: Problem | None = None) -> State:
-    """`stage` is over, with a problem or without."""
-    problems = state.problems if problem is None else (*state.problems, problem)
-    return msgspec.structs.replace(state, running=_without(state.running, stage), problems=problems)
+    """`stage` is over, with a problem or without. What an earlier run of it gave is no answer to what was asked now."""
+    ended = msgspec.structs.replace(state, running=_without(state.running, stage))
+    if problem is None:
+        return ended
+    told = msgspec.structs.replace(ended, problems=(*state.problems, problem))
+    if stage == "plan":
+        return msgspec.structs.replace(told, plan=None, prepared=None, written=())
+    if stage == "recipe":
+        return msgspec.structs.replace(told, prepared=None, written=())
+    return told
 
 
 def advance(state: State, event: Event) -> State:

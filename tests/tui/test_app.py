@@ -195,6 +195,15 @@ async def test_a_recording_is_not_measured(tmp_path):
         assert "bench" not in services.calls
 
 
+async def test_without_torch_nothing_is_started_and_the_page_says_how_to_get_it(tmp_path):
+    services = ScriptedServices(tmp_path, facts=cpu_box(torch_version=None))
+    async with opened(services) as (app, pilot):
+        await pilot.press("4", "s")
+        await pilot.pause()
+        assert "bench" not in services.calls
+        assert "pip install torch" in str(app.screen.query_one("#intro", Static).content)
+
+
 async def test_quitting_asks_while_a_benchmark_runs(tmp_path):
     services = ScriptedServices(tmp_path, holds=frozenset({"bench"}))
     async with opened(services) as (app, pilot):

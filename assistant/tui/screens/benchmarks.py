@@ -46,7 +46,9 @@ class BenchmarksScreen(Frame):
             show_all=self._show_all,
             is_wide=self.is_roomy,
         )
-        self.query_one("#results", PanelBox).show(Panel("Quick suite", table))
+        results = self.query_one("#results", PanelBox)
+        results.display = state.is_live
+        results.show(Panel("Quick suite", table))
         failed = self.query_one("#failures", PanelBox)
         failed.display = bool(state.measured.failures)
         failed.show(Panel("What failed", benchmarks.failures(state.measured.failures)))

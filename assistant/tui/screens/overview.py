@@ -88,6 +88,7 @@ class OverviewScreen(Frame):
             is_live=state.is_live,
             has_torch=overview.has_torch(state.facts),
             has_measurements=bool(state.measured.measurements),
+            has_plan=state.plan is not None,
         )
 
     def action_next_step(self) -> None:

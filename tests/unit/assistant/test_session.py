@@ -25,6 +25,17 @@ def after(state, *events):
     return state
 
 
+def test_a_plan_that_failed_leaves_no_script_of_the_plan_before():
+    state = after(
+        State(),
+        StageFinished(stage="plan", result=gpu_plan()),
+        StageFinished(stage="recipe", result=prepared()),
+        Written(path="launch.sh", what="launch script"),
+    )
+    state = end(begin(state, "plan", "Planning"), "plan", Problem(stage="plan", message="nothing fits"))
+    assert (state.plan, state.prepared, state.written) == (None, None, ())
+
+
 def test_facts_grow_until_they_are_complete():
     part = MachineFacts(hostname="node-17")
     state = after(begin(State(), "probe", "Reading"), FactsGrew(facts=part))

@@ -5,7 +5,7 @@ import pytest
 from assistant.present import benchmarks
 from assistant.present.results import case, reference_of, results, title
 from probes.hardware import Catalogue, load_catalogue
-from probes.measurements import Measurement, MeasurementSet
+from probes.measurements import BenchFailure, Measurement, MeasurementSet
 from tests.support.tui_machines import cpu_box, faulty_server, measured_on_cpu, measured_on_gpus, unknown_machine
 from tests.support.tui_text import words
 
@@ -103,6 +103,11 @@ def test_the_intro_names_cost_or_what_is_missing():
     assert benchmarks.GET_TORCH in text
     assert "not the live machine" in benchmarks.intro(faulty_server(), MeasurementSet(), is_live=False, progress="").plain
     assert ". stops it" in benchmarks.intro(cpu_box(), MeasurementSet(), is_live=True, progress="gemm").plain
+
+
+def test_a_reason_that_stopped_every_benchmark_is_said_once():
+    refused = [BenchFailure(bench_id=name, subject="this machine", kind="busy", message="GPU0 is held") for name in ("a", "b")]
+    assert benchmarks.failures(refused).plain == "✗ a, b on this machine  GPU0 is held"
 
 
 @pytest.mark.parametrize("progress", ["", "gemm"])

@@ -62,3 +62,10 @@ def test_the_empty_list_says_why():
             (Finding(check_id="a", subject="b", status=Status.FAIL, summary="c"),), query="x", is_checking=False
         ).plain
     )
+
+
+def test_the_check_is_named_where_lines_would_say_the_same():
+    alike = [Finding(check_id=name, subject="host", status=Status.UNKNOWN, summary="not read") for name in ("mig", "ecc")]
+    other = Finding(check_id="nofile", subject="host", status=Status.WARN, summary="few")
+    lines = [" ".join(row.line.plain.split()) for row in findings.rows([*alike, other], show_all=False)]
+    assert lines == ["? unknown host not read mig", "? unknown host not read ecc", "! WARN host few"]

@@ -5,9 +5,10 @@ import pytest
 
 from assistant.present import overview
 from assistant.present.fabric import fabric
+from assistant.present.header import machine_line
 from assistant.present.machine import host, software
 from probes.facts import MachineFacts, NvLink
-from probes.findings import Status
+from probes.findings import Finding, Status
 from probes.measurements import MeasurementSet
 from probes.record import Reason, Unknown
 from tests.support.tui_machines import clean_verdict, cpu_box, faulty_server, faulty_verdict, unknown_machine
@@ -47,6 +48,8 @@ def test_the_sentence_of_a_good_cpu_machine():
 )
 def test_the_next_step(status, is_live, has_torch, has_measurements, screen):
     step = overview.next_step(status, is_live=is_live, has_torch=has_torch, has_measurements=has_measurements)
+    made = overview.next_step(status, is_live=is_live, has_torch=has_torch, has_measurements=has_measurements, has_plan=True)
+    assert made.screen == "recipe"
     assert step.screen == screen
 
 
@@ -78,6 +81,29 @@ def test_summaries_wrap_and_are_not_cut(width):
 def test_every_gpu_has_its_line_where_there_is_room():
     panel = overview.accelerators(faulty_server(16), (), complete=True, fold=False)
     assert len(words(panel.body).splitlines()) == 17
+
+
+def test_a_finding_on_several_gpus_counts_for_each_of_them():
+    folded = Finding(check_id="row-remap", subject="GPU0-2, GPU5", status=Status.WARN, summary="rows wait for a restart")
+    panel = overview.accelerators(faulty_server(), (folded,), complete=True, fold=False)
+    states = [line.split()[1] for line in words(panel.body).splitlines()[1:]]
+    assert states == ["!", "!", "!", "·", "·", "!", "·", "·"]
+
+
+def test_findings_that_say_the_same_share_a_line():
+    alike = [
+        Finding(check_id=f"check-{number}", subject="host", status=Status.UNKNOWN, summary="the GPUs could not be read")
+        for number in range(20)
+    ]
+    lines = words(overview.finding_counts(alike, 3).body).splitlines()
+    assert [line.strip() for line in lines] == ["20 unknown", "? unknown host the GPUs could not be read  (20 checks)"]
+
+
+def test_a_long_host_name_hides_nothing_behind_it():
+    facts = msgspec.structs.replace(cpu_box(), hostname="node-17." + "very-long-domain." * 14 + "example.org")
+    assert machine_line(facts, "live").plain.startswith("node-17…  ·  live  ·  ")
+    facts = msgspec.structs.replace(cpu_box(), hostname="x" * 253)
+    assert len(machine_line(facts, "live").plain.split("  ·  ")[0]) == 32
 
 
 def test_no_gpu_is_explained_and_the_cpu_offered():
