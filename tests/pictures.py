@@ -1,8 +1,9 @@
-"""Draws every screen of the terminal UI for three machines at two sizes, to be looked at by eye.
+"""Draws every screen and dialog of the terminal UI for several machines at two sizes, to be looked at by eye.
 
     python -m tests.pictures FOLDER          SVG files, and PNG files where chromium is installed
     python -m tests.pictures --readme FILE   the one picture of the README
 
+`faults` and `crowd` are scripted, the others go through the real use-cases; `here` measures, when torch is found.
 Chromium runs in a network namespace of its own, without any interface.
 """
 
@@ -10,60 +11,147 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import os
 import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
+
+import msgspec
+from textual.pilot import Pilot
 
 from assistant.tui.actions import SCREENS
 from assistant.tui.app import RigtuneApp
-from probes.findings import Finding, Status
-from probes.measurements import MeasurementSet
-from probes.verdict import judge
-from recipes.plan import Plan
-from tests.support.tui_machines import clean_verdict, cpu_box, measured_on_cpu, unknown_machine
+from assistant.tui.desk import Services
+from assistant.tui.services import real_services
+from probes.record import to_json
+from probes.sources.choose import open_source
+from probes.sources.stored import Recording
+from recipes.plan import Decision
+from tests.support.tui_machines import faulty_server, many_findings
 from tests.support.tui_plans import gpu_plan
 from tests.support.tui_services import ScriptedServices
 
 SIZES = ((80, 24), (140, 40))
-CELL_WIDTH, CELL_HEIGHT = 12.2, 24.4
+LONGEST_WAIT_S = 180.0
+TICK_S = 0.05
+LONG = "a reason that goes on and on, as those do which cite where they were read, "
 
 
-def machines(folder: Path) -> dict[str, ScriptedServices]:
-    unknown = judge(
-        [Finding(check_id="gpu-count", subject="host", status=Status.UNKNOWN, summary="the GPUs could not be read")],
-        (),
-        hostname="?",
-        source="recording",
+def empty_recording(folder: Path) -> Services:
+    path = folder / "empty.json"
+    path.write_bytes(to_json(Recording(title="a machine of which nothing was recorded")))
+    return real_services(open_source((path,)), directory=folder / "launch")
+
+
+def crowd(folder: Path) -> Services:
+    """Sixteen GPUs, three hundred findings, long names and reasons."""
+    plan = gpu_plan(rejected=300)
+    decision = Decision(
+        name="micro_batch", value="1", basis="modelled", because=LONG * 8, alternatives=tuple(f"{n} sequences" for n in range(9))
     )
-    slow: Plan = gpu_plan(device_name="CPU", speed_known=False, rejected=0)
-    nothing = ScriptedServices(
-        folder, facts=unknown_machine(), verdict=unknown, measured=MeasurementSet(), made_plan=slow, title="recording empty.json"
-    )
-    nothing.is_live = False
-    return {
-        "h100": ScriptedServices(folder),
-        "cpu": ScriptedServices(folder, facts=cpu_box(), verdict=clean_verdict(), measured=measured_on_cpu()),
-        "unknown": nothing,
-    }
+    facts = msgspec.structs.replace(faulty_server(16), hostname="a-very-long-host-name." * 6 + "example.org")
+    plan = msgspec.structs.replace(plan, decisions=(decision, *plan.decisions), warnings=(LONG * 3,) * 3)
+    return ScriptedServices(folder, facts=facts, verdict=many_findings(300), made_plan=plan)
 
 
-EXTRAS = {"keys": ("3", ("question_mark",)), "export": ("6", ("e",)), "workload": ("5", ("w",)), "palette": ("6", ("ctrl+p",))}
-"""Dialogs: the screen, then the keys that open them."""
+MACHINES: dict[str, Callable[[Path], Services]] = {
+    "faults": ScriptedServices,
+    "crowd": crowd,
+    "dgx-h100": lambda folder: real_services(open_source((), "dgx-h100"), directory=folder / "launch"),
+    "here": lambda folder: real_services(open_source(), directory=folder / "launch"),
+    "no-torch": lambda folder: real_services(open_source(), directory=folder / "launch"),
+    "empty": empty_recording,
+}
+
+DIALOGS = {
+    "keys": ("3", ("question_mark",)),
+    "export": ("6", ("e",)),
+    "workload": ("5", ("w",)),
+    "palette": ("6", ("ctrl+p",)),
+    "filter": ("3", ("slash",)),
+    "rejected": ("5", ("x",)),
+    "written": ("6", ("e", "enter")),
+}
+"""Name: the screen, then the keys that open it."""
 
 
-async def draw(services: ScriptedServices, screen_key: str, size: tuple[int, int], keys: tuple[str, ...] = ()) -> str:
-    """The SVG of one screen, without fonts from elsewhere."""
+@contextlib.contextmanager
+def surroundings(name: str, folder: Path) -> Iterator[None]:
+    """`no-torch` sees no interpreter but the system's."""
+    if name != "no-torch":
+        yield
+        return
+    bare = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "CONDA_PREFIX")}
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        with mock.patch.dict(os.environ, {**bare, "PATH": "/usr/bin:/bin"}, clear=True):
+            yield
+    finally:
+        os.chdir(before)
+
+
+async def settle(app: RigtuneApp, pilot: Pilot[int]) -> None:
+    """Until nothing runs any more and everything is drawn."""
+    for _ in range(round(LONGEST_WAIT_S / TICK_S)):
+        await pilot.pause(TICK_S)
+        if not app.state.running:
+            break
+    for _ in range(4):
+        await pilot.pause(TICK_S)
+    app.clear_notifications()
+    await pilot.pause(TICK_S)
+
+
+def picture(app: RigtuneApp) -> str:
+    """The SVG of what is on the screen, without fonts from elsewhere."""
+    return re.sub(r"@font-face\s*\{[^}]*\}", "", app.export_screenshot(title="rigtune"))
+
+
+async def draw_machine(name: str, folder: Path, *, ascii_only: bool = False) -> Iterator[tuple[str, str]]:
+    """File names and pictures of every screen, each at both sizes."""
+    drawn = []
+    app = RigtuneApp(MACHINES[name](folder), ascii_only=ascii_only)
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await settle(app, pilot)
+        for row in SCREENS:
+            await pilot.press(row.key)
+            await settle(app, pilot)
+            if row.id == "benchmarks":
+                drawn += [
+                    (f"{name}-{row.key}-before-{width}x{height}", await at(app, pilot, width, height)) for width, height in SIZES
+                ]
+                await pilot.press("s")
+                await settle(app, pilot)
+            drawn += [
+                (f"{name}-{row.key}-{row.id}-{width}x{height}", await at(app, pilot, width, height)) for width, height in SIZES
+            ]
+        await pilot.press("1")
+        await settle(app, pilot)
+        drawn += [(f"{name}-9-end-{width}x{height}", await at(app, pilot, width, height)) for width, height in SIZES]
+    return iter(drawn)
+
+
+async def at(app: RigtuneApp, pilot: Pilot[int], width: int, height: int) -> str:
+    await pilot.resize_terminal(width, height)
+    await settle(app, pilot)
+    return picture(app)
+
+
+async def draw_keys(services: Services, keys: tuple[str, ...], size: tuple[int, int]) -> str:
+    """The screen after `keys`."""
     app = RigtuneApp(services)
     async with app.run_test(size=size) as pilot:
-        for key in (screen_key, *keys):
-            for _ in range(20):
-                await pilot.pause(0.02)
+        await settle(app, pilot)
+        for key in keys:
             await pilot.press(key)
-        for _ in range(20):
-            await pilot.pause(0.02)
-        return re.sub(r"@font-face\s*\{[^}]*\}", "", app.export_screenshot(title="rigtune"))
+            await settle(app, pilot)
+        return picture(app)
 
 
 def to_png(svg: Path) -> None:
@@ -80,31 +168,33 @@ def to_png(svg: Path) -> None:
         subprocess.run(command, check=False, capture_output=True, timeout=120)
 
 
+def save(folder: Path, name: str, svg: str) -> None:
+    path = folder / f"{name}.svg"
+    path.write_text(svg)
+    to_png(path)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path)
-    parser.add_argument("--readme", type=Path)
-    parser.add_argument("--only", default="", help="a part of the file names")
+    parser.add_argument("--readme", type=Path, help="write the picture of the README there")
+    parser.add_argument("--only", nargs="*", default=[*MACHINES, "dialogs"], help="some of: %(default)s")
+    parser.add_argument("--ascii", action="store_true", help="as on a serial console")
     options = parser.parse_args()
-    if options.readme is not None:
-        with tempfile.TemporaryDirectory() as folder:
-            options.readme.write_text(asyncio.run(draw(ScriptedServices(Path(folder)), "1", (120, 40))))
-    if options.folder is not None:
+    with tempfile.TemporaryDirectory() as scratch:
+        if options.readme is not None:
+            options.readme.write_text(asyncio.run(draw_keys(ScriptedServices(Path(scratch)), (), (120, 40))))
+        if options.folder is None:
+            return
         options.folder.mkdir(parents=True, exist_ok=True)
-        for name, services in machines(options.folder).items():
-            for row in SCREENS:
-                for size in SIZES:
-                    path = options.folder / f"{name}-{row.key}-{row.id}-{size[0]}x{size[1]}.svg"
-                    if options.only in path.name:
-                        keys = ("s",) if row.id == "benchmarks" and name != "unknown" else ()
-                        path.write_text(asyncio.run(draw(services, row.key, size, keys)))
-                        to_png(path)
-        for name, (screen_key, keys) in EXTRAS.items():
-            for size in SIZES:
-                path = options.folder / f"dialog-{name}-{size[0]}x{size[1]}.svg"
-                if options.only in path.name:
-                    path.write_text(asyncio.run(draw(ScriptedServices(options.folder), screen_key, size, keys)))
-                    to_png(path)
+        for name in (name for name in MACHINES if name in options.only):
+            with surroundings(name, Path(scratch)):
+                for title, svg in asyncio.run(draw_machine(name, Path(scratch), ascii_only=options.ascii)):
+                    save(options.folder.absolute(), title, svg)
+        for name, (screen_key, keys) in DIALOGS.items() if "dialogs" in options.only else ():
+            for width, height in SIZES:
+                svg = asyncio.run(draw_keys(ScriptedServices(Path(scratch)), (screen_key, *keys), (width, height)))
+                save(options.folder, f"dialog-{name}-{width}x{height}", svg)
 
 
 if __name__ == "__main__":
