@@ -16,10 +16,10 @@ _ANSWERS = {
 }
 _COUNTS = (
     (Status.FAIL, "failed"),
-    (Status.WARN, "warnings"),
+    (Status.WARN, "warned"),
     (Status.UNKNOWN, "could not be checked"),
     (Status.PASS, "passed"),
-    (Status.SKIP, "do not apply"),
+    (Status.SKIP, "skipped"),
 )
 _INDENT = 10
 
@@ -41,7 +41,8 @@ def verdict_lines(verdict: Verdict, *, colour: bool, verbose: bool) -> list[str]
 
 
 def _headline(verdict: Verdict, *, colour: bool) -> list[str]:
-    name = verdict.hostname if known(verdict.hostname) else verdict.source or "this machine"
+    source = "" if verdict.source == "live" else verdict.source
+    name = verdict.hostname if known(verdict.hostname) else source or "this machine"
     counts = ", ".join(f"{verdict.counts[status]} {words}" for status, words in _COUNTS if verdict.counts[status])
     first, *rest = filled(f"{name} {_ANSWERS[verdict.verdict]}", label=badge(verdict.verdict), indent=_INDENT)
     lines = [paint(first[:_INDENT], verdict.verdict, colour=colour) + bold(first[_INDENT:], colour=colour), *rest]
@@ -100,7 +101,7 @@ def _by_reason(findings: list[Finding], *, colour: bool) -> list[str]:
     lines = []
     for reason, checks in reasons.items():
         status = findings[0].status
-        first, *rest = filled(f"{reason}: {', '.join(checks)}", label=badge(status), indent=_INDENT)
+        first, *rest = filled(f"{reason} ({', '.join(checks)})", label=badge(status), indent=_INDENT)
         lines += [paint(first[:_INDENT], status, colour=colour) + first[_INDENT:], *rest]
     return lines
 

@@ -20,9 +20,9 @@ from probes.units import MIB
 T = TypeVar("T")
 
 _READ_TIMEOUT_S = 5.0
-_KERNEL_TREES = ("/proc/", "/sys/")
+_KERNEL_TREES = {"/proc/": "/proc/self", "/sys/": "/sys/kernel"}
 """Answered by the kernel itself. A thread for each of a hundred such questions would cost more than the questions; one
-that blocks in a wedged driver holds its collector alone, and that has a deadline."""
+that blocks in a wedged driver holds its collector alone, and that has a deadline. The second path is always there."""
 _MAX_FILE_BYTES = 32 * MIB
 _REASONS = {
     errno.ENOENT: Reason.TOOL_MISSING,
@@ -82,9 +82,13 @@ class LiveSource:
 def _ask(path: str, question: Callable[[], T | Unknown]) -> T | Unknown:
     """The answer of the file system about `path`, its errors as values."""
     name = printable(path)
+    tree = next((tree for tree in _KERNEL_TREES if path.startswith(tree)), "")
     try:
-        answer = question() if path.startswith(_KERNEL_TREES) else within(_READ_TIMEOUT_S, question)
+        answer = question() if tree else within(_READ_TIMEOUT_S, question)
     except OSError as error:
+        if error.errno == errno.ENOENT and tree and not os.path.exists(_KERNEL_TREES[tree]):  # noqa: PTH110 - as above
+            # In a chroot the file tells nothing by being absent.
+            return Unknown(Reason.ERROR, f"{name}: {tree} is not mounted here")
         return Unknown(_REASONS.get(error.errno or 0, Reason.ERROR), f"{name}: {error.strerror}")
     except RuntimeError:
         # pathlib's word for a circle of symbolic links, before Python 3.13.

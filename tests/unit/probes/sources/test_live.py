@@ -166,6 +166,14 @@ def test_the_kernels_refusals_have_reasons(source, monkeypatch, number, reason):
     assert _reason(source.read("/sys/kernel/x")) is reason
 
 
+def test_a_kernel_tree_that_is_not_mounted_is_no_answer(source, monkeypatch, tmp_path):
+    """In a chroot without /sys there may still be GPUs."""
+    monkeypatch.setattr("probes.sources.live._KERNEL_TREES", {f"{tmp_path}/": f"{tmp_path}/kernel"})
+    assert _reason(source.names(f"{tmp_path}/class/infiniband")) is Reason.ERROR
+    (tmp_path / "kernel").mkdir()
+    assert _reason(source.names(f"{tmp_path}/class/infiniband")) is Reason.TOOL_MISSING
+
+
 def test_names_are_sorted_and_links_canonical(source, tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "a").symlink_to("b")
