@@ -13,10 +13,19 @@ _HOST_WIDTH = 32
 
 def machine_line(facts: MachineFacts | None, source_title: str) -> Text:
     """`node-17 · live · python /opt/venv/bin/python (torch 2.9.0)`."""
+    words = clean(source_title) if facts is None else f"{clean(source_title)}  ·  {interpreter(facts)}"
+    return Text.assemble((_host(facts), STRONG), (f"  ·  {words}", DIM))
+
+
+def running_line(facts: MachineFacts | None, what: str) -> Text:
+    """The same line while something runs: `node-17 · > Checking: 3 of 30`."""
+    return Text.assemble((_host(facts), STRONG), "  ·  ", ("> ", STRONG), what)
+
+
+def _host(facts: MachineFacts | None) -> str:
     if facts is None:
-        return Text.assemble(("rigtune", STRONG), (f"  ·  {clean(source_title)}", DIM))
-    host = "unnamed host" if isinstance(facts.hostname, Unknown) else _cut(clean(facts.hostname))
-    return Text.assemble((host, STRONG), (f"  ·  {clean(source_title)}  ·  {interpreter(facts)}", DIM))
+        return "rigtune"
+    return "unnamed host" if isinstance(facts.hostname, Unknown) else _cut(clean(facts.hostname))
 
 
 def _cut(host: str) -> str:

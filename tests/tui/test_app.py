@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Footer, Input, OptionList, Static
 
+from assistant.tui.actions import SCREENS
 from assistant.tui.app import RigtuneApp
 from assistant.tui.dialogs.bug import BugDialog
 from assistant.tui.dialogs.export import ExportDialog
@@ -422,12 +423,31 @@ async def test_the_chosen_finding_stays_chosen_when_checks_run_again(tmp_path):
         assert listing.highlighted_option.id == "persistence-mode/GPU2"
 
 
-async def test_every_key_is_listed(tmp_path):
-    async with opened(ScriptedServices(tmp_path)) as (app, pilot):
+async def test_every_key_is_listed_and_the_last_can_be_reached(tmp_path):
+    async with opened(ScriptedServices(tmp_path), (80, 24)) as (app, pilot):
         await pilot.press("6", "question_mark")
         await until(pilot, lambda: shows(app, KeysDialog))
+        box = app.screen.query_one(".dialog")
+        await until(pilot, lambda: box.max_scroll_y > 0)
+        await pilot.press("end")
+        await until(pilot, lambda: box.scroll_y == box.max_scroll_y)
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, KeysDialog))
+
+
+async def test_the_overview_scrolls_at_once(tmp_path):
+    async with opened(ScriptedServices(tmp_path), (80, 24)) as (app, pilot):
+        await pilot.press("end")
+        panels = app.screen.query_one("#machine-panels")
+        await until(pilot, lambda: panels.scroll_y == panels.max_scroll_y > 0)
+
+
+async def test_a_click_on_its_name_opens_a_screen(tmp_path):
+    async with opened(ScriptedServices(tmp_path), (80, 24)) as (app, pilot):
+        line = "  ".join(f"{row.key} {row.title} " for row in SCREENS)
+        for row in SCREENS:
+            await pilot.click(offset=(line.index(row.title) + 4, 0))
+            await until(pilot, lambda wanted=row.id: mode(app) == wanted)
 
 
 async def test_the_palette_offers_the_actions_of_the_screen(tmp_path):

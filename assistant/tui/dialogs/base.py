@@ -19,10 +19,12 @@ class Dialog(ModalScreen[Answer]):
 
     TITLE_WORDS: ClassVar[str] = ""
     HINT: ClassVar[str] = "esc closes"
+    IS_TEXT: ClassVar[bool] = False
+    """True for a box without fields: the arrow keys scroll it."""
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close", show=False)]
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll(classes="dialog", can_focus=False) as box:
+        with VerticalScroll(classes="dialog", can_focus=self.IS_TEXT) as box:
             box.border_title = Text(self.TITLE_WORDS)
             box.border_subtitle = Text(self.HINT)
             yield from self.compose_content()

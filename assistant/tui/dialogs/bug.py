@@ -12,6 +12,8 @@ from assistant.tui.dialogs.base import Dialog
 class BugDialog(Dialog[None]):
     """Names the error and the file that holds its traceback; what was learned so far stays usable."""
 
+    IS_TEXT = True
+    AUTO_FOCUS = ".dialog"
     TITLE_WORDS = "A bug in rigtune"
     HINT = "esc goes on"
 

@@ -15,6 +15,8 @@ MOVING = (("arrows", "Move", "Move in a list, or scroll; page up and down, home 
 class KeysDialog(Dialog[None]):
     """The screen's own keys first, then those that hold everywhere."""
 
+    IS_TEXT = True
+    AUTO_FOCUS = ".dialog"
     TITLE_WORDS = "Keys"
 
     def __init__(self, screen_id: str) -> None:

@@ -29,6 +29,7 @@ class OverviewScreen(Frame):
 
     SCREEN_ID = "overview"
     BINDINGS = screen_bindings(SCREEN_ID)
+    AUTO_FOCUS = "#machine-panels"
 
     def compose_body(self) -> ComposeResult:
         yield PanelBox(id="verdict")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from assistant.present.header import machine_line, progress
+from assistant.present.header import machine_line, progress, running_line
 from assistant.tui.actions import SCREENS
 from assistant.tui.session import State
 
@@ -32,5 +31,5 @@ class TitleBar(Vertical):
         line = machine_line(state.facts, state.source_title)
         if state.running:
             now = state.running[-1]
-            line = Text.assemble(("> ", "bold"), progress(now.title, now.message, now.done, now.total), "  ·  ", line)
+            line = running_line(state.facts, progress(now.title, now.message, now.done, now.total))
         self.query_one("#machine", Static).update(line)
