@@ -65,7 +65,8 @@ def run_request(
     with Job(
         agent_argv(interpreter.path, request.ranks, program),
         directory=directory,
-        environment={**worker_environment(), **worker_variables(request.threads_per_rank)},
+        # torch's agent leaves a folder behind where temporary files go.
+        environment={**worker_environment(), **worker_variables(request.threads_per_rank), "TMPDIR": str(directory)},
         log=directory / "log.txt",
     ) as job:
         code: int | None = None

@@ -23,8 +23,11 @@ def measured(python: str, *only: str, ranks: int = 2):
     return result.measurements
 
 
-def test_all_reduce_over_two_ranks(torch_python):
+def test_all_reduce_over_two_ranks(torch_python, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     found = measured(torch_python, "all-reduce")
+    assert list(tmp_path.iterdir()) == []
     sizes = [m.parameters["bytes"] for m in found if m.metric == "bus_bandwidth_bytes_per_s"]
     assert sizes == [1024 * 4**power for power in range(9)]
     assert all(m.parameters["world_size"] == 2 and m.parameters["backend"] == "gloo" for m in found)
