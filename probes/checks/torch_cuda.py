@@ -5,6 +5,7 @@ Source: NVIDIA CUDA Compatibility guide; the drivers are data rows.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from probes.facts import MachineFacts
@@ -50,6 +51,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 def _with_gpus(facts: MachineFacts, torch: str, limits: Thresholds) -> Finding:
     cuda, driver, refs = facts.training.torch_cuda_version, facts.software.driver_version, facts.training.evidence
+    python = shlex.quote(facts.training.path) if isinstance(facts.training.path, str) else "python3"
     if isinstance(cuda, Unknown):
         return JUDGE.undetermined(HOST, cuda, what="the CUDA version that torch was built for", evidence=refs)
     if cuda is None:
@@ -59,7 +61,8 @@ def _with_gpus(facts: MachineFacts, torch: str, limits: Thresholds) -> Finding:
             expected="a CUDA build",
             observed=f"torch {torch}",
             remedy=Remedy(
-                text="Install a CUDA build of torch that suits the driver.", command="pip install --force-reinstall torch"
+                text="Install a CUDA build of torch that suits the driver.",
+                command=f"{python} -m pip install --force-reinstall torch",
             ),
             evidence=refs,
         )
