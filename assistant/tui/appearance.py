@@ -85,6 +85,7 @@ _ASCII = str.maketrans(
         "▐": "#",
         "▔": "-",
         "▁": "_",
+        **dict.fromkeys("▂▃▄▅▆▇", " "),  # the ends of scroll bars
         "▎": "|",
         "▊": "|",
         "µ": "u",
