@@ -20,12 +20,12 @@ $(VENV)/.made:
 	@$(PYTHON) -m venv $(VENV) || { echo 'Cannot make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv' >&2; exit 1; }
 	@touch $@
 
-$(VENV)/.installed: pyproject.toml | $(VENV)/.made
+$(VENV)/.installed: pyproject.toml assistant/_entry.py | $(VENV)/.made
 	@echo 'Setting up rigtune in $(VENV) ...' >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . >&2
 	@touch $@
 
-$(VENV)/.installed-test: pyproject.toml | $(VENV)/.made
+$(VENV)/.installed-test: pyproject.toml assistant/_entry.py | $(VENV)/.made
 	@echo 'Setting up rigtune and its tests in $(VENV) ...' >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' >&2
 	@touch $@ $(VENV)/.installed

@@ -6,6 +6,7 @@ names, and another distribution (torchtune ships a top-level `recipes`) must nei
 """
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -23,7 +24,10 @@ def _packages_folder() -> Path:
 
 def main() -> NoReturn:
     """Run the command line and end the process with its exit code."""
-    sys.path.insert(0, str(_packages_folder()))
+    # The modules of a training job or a cluster (an older click, a random.py) are not meant for this program.
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    foreign = {os.path.abspath(folder) for folder in named if folder}  # noqa: PTH100 - as site does, links unfollowed
+    sys.path[:] = [str(_packages_folder()), *(folder for folder in sys.path if folder not in foreign)]
     from assistant.cli import main as end_with_command_line
 
     end_with_command_line()

@@ -28,7 +28,7 @@ class Interpreter(Record, kw_only=True):
     """What a training interpreter told about itself. Empty values mean that torch has no such thing."""
 
     path: str
-    """As it was given: resolving links would leave a virtual environment."""
+    """Absolute or a name on the PATH; links as they were given, since resolving them would leave a virtual environment."""
     python: str
     torch: str
     cuda: str | None = None
@@ -86,6 +86,7 @@ def choose_interpreter(training: TrainingPython, explicit: str | None) -> Interp
 
 def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
     """Start the interpreter at `path` once and have it describe itself. Raises InterpreterError with what to do."""
+    path = str(Path(path).absolute()) if os.sep in path else path
     choose_other = "name the interpreter that you train with: --python PATH"
     program = shutil.which(path)
     if program is None and not Path(path).exists():
@@ -94,7 +95,7 @@ def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
         raise InterpreterError(f"{path} cannot be started: it is no program, or not yours to run", choose_other)
     try:
         code, output = output_of(
-            (str(Path(program).absolute()), "-m", "rigtune_worker.vet"),
+            (program, "-m", "rigtune_worker.vet"),
             directory=workers_path(),
             environment=worker_environment(),
             deadline_s=deadline_s,
@@ -108,6 +109,8 @@ def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
         message = f"{path} did not start torch within {deadline_s:.0f} s"
         raise InterpreterError(message, "try again: the second start is faster, or " + choose_other)
     words = output.decode("utf-8", "replace").strip().splitlines()
+    if os.environ.get("PYTHONPATH"):
+        choose_other += ", or unset PYTHONPATH, whose modules may stand in its way"
     raise InterpreterError(
         f"{path} is no usable Python interpreter (exit {code}{': ' + words[-1][:200] if words else ''})", choose_other
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,11 +16,14 @@ from probes.errors import WorkerError
 from probes.measurements import BenchFailure, Measurement
 from probes.parsers.worker_lines import SampleLine, WorkerLine, parse_worker_lines
 from probes.record import Record, to_json
+from probes.units import KIB
 from recipes.agent import agent_argv
 
 _TICK_S = 0.25
 _START_S = 120.0
 """For the start of torch on every rank; from a cold network file system that alone can take a minute."""
+_LEAST_FREE_BYTES = 64 * KIB
+"""Less, and a worker may have failed at writing its answer, and at saying so."""
 _OVERRUN = 3.0
 """The budget is an aim: a large case that was begun is finished."""
 
@@ -114,7 +118,8 @@ def interpreted(
         failures += (request.failure(trouble, f"{request.title} was stopped"),)
     elif not failures and code:
         ended = f"by signal {code - 128}" if code > 128 else f"with exit code {code}"
-        failures += (request.failure("crashed", f"the worker of {request.title} ended {ended}"),)
+        full = f"; the disk of {job.directory} is full" if shutil.disk_usage(job.directory).free < _LEAST_FREE_BYTES else ""
+        failures += (request.failure("crashed", f"the worker of {request.title} ended {ended}{full}"),)
     elif not failures and not complete(request, lines_by_rank):
         failures += (request.failure("incomplete", f"the answer of {request.title} has no end"),)
     elif not failures and isinstance(result, BenchFailure):
