@@ -14,7 +14,8 @@ _ENVIRONMENT = (
     ("APPTAINER_CONTAINER", "apptainer"),
     ("SINGULARITY_CONTAINER", "singularity"),
 )
-"""Set in every pod and in every Apptainer or Singularity container (their user guides, read 2025-09)."""
+"""Kubernetes sets the first in every pod, for its own API. By the others public programs know that they run in Apptainer or
+Singularity (read 2026-11)."""
 _MARKER_FILES = (("/run/.containerenv", "podman"), ("/.dockerenv", "docker"))
 _CGROUP_WORDS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"))
 _CGROUP = "/proc/self/cgroup"
@@ -35,7 +36,8 @@ _HYPERVISORS = (
     ("VirtualBox", "virtualbox"),
     ("Xen", "xen"),
 )
-"""Words in the DMI vendor and product names (systemd v256, src/basic/virt.c, detect_vm_dmi_vendor; read 2025-09)."""
+"""Words in the DMI vendor and product names: from the table of systemd, src/basic/virt.c, detect_vm_dmi_vendor; Google's from
+cloud-init's tools/ds-identify; `Virtual Machine` is the product in kernel logs of Hyper-V guests. Read 2026-11."""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:

@@ -22,7 +22,8 @@ _KINDS = (
     _Kind(kind="lsf", job_id="LSB_JOBID"),
     _Kind(kind="flux", job_id="FLUX_JOB_ID", node_counts=("FLUX_JOB_NNODES",)),
 )
-"""sbatch(1), qsub(1B) of Torque, bsub(1) and flux-environment(7), read 2025-09."""
+"""Slurm 22.05, sbatch(1); IBM's LSF reference, environment variables set for job execution; flux-core, src/shell/task.c; those
+of PBS as job scripts for Torque use them. Read 2026-11."""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:

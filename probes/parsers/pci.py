@@ -48,8 +48,11 @@ def pci_distance(path_a: str, path_b: str, numa_a: int | Unknown | None, numa_b:
     The kinds are those of the `nvidia-smi topo` legend: PIX at most one switch, PXB several without the host bridge, PHB
     through one host bridge, NODE between host bridges of a NUMA node, SYS between nodes. In sysfs a switch is an upstream
     port with one downstream port per device, so devices on one switch lie at most two levels below their last common
-    bridge. That one shared `pciDDDD:BB` root means PHB, and that two devices without a node count as one node, is NCCL's
-    rule too (NVIDIA/nccl v2.5, src/graph/topo.cc, pciDistance; read 2025-09).
+    bridge. That one shared `pciDDDD:BB` root means PHB, and that two devices without a node count as one node, was NCCL's
+    rule too before it had a graph (NVIDIA/nccl, src/graph/topo.cc, pciDistance; read 2026-11).
+
+    On Grace every device has a PCI domain of its own. There `nvidia-smi topo` prints SYS between each GPU and each NIC,
+    as the domains meet nowhere; the NUMA node tells more, so that those of one CPU are NODE here.
     """
     parts_a, parts_b = path_a.split("/"), path_b.split("/")
     root_a, root_b = _root_index(parts_a), _root_index(parts_b)

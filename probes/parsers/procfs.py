@@ -17,7 +17,7 @@ _ARM_PARTS = {
     "0xd49": "Arm Neoverse N2",
     "0xd4f": "Arm Neoverse V2",
 }
-"""`CPU part` of implementer 0x41 (Arm): Technical Reference Manuals, MIDR_EL1, read 2025-09. Grace is a Neoverse V2."""
+"""`CPU part` of implementer 0x41 (Arm): util-linux 01e2697, sys-utils/lscpu-arm.c, read 2026-11. Grace is a Neoverse V2."""
 
 TRAINING_FLAGS = (
     "avx2",
