@@ -76,7 +76,7 @@ def decisions_of(
             chosen.strategy,
             pins.strategy,
             basis=basis,
-            because=_why_strategy(cluster, choices),
+            because=_why_strategy(cluster, choices, pinned=pins.strategy is not None),
             alternatives=tuple(_outlook(other) for other in choices[1:]),
         ),
         _decision(
@@ -84,9 +84,7 @@ def decisions_of(
             chosen.activation_checkpointing,
             pins.activation_checkpointing,
             basis=basis,
-            because="without recomputation it does not fit, or is not faster"
-            if chosen.activation_checkpointing == "full"
-            else "it fits without recomputation, which would cost one more forward pass (about a third)",
+            because=_why_checkpointing(choices),
         ),
         _decision(
             "micro_batch",
@@ -107,7 +105,7 @@ def decisions_of(
             value=str(workload.global_batch),
             basis="rule",
             because=f"{count(workload.tokens_per_step)} tokens per step; the published recipe has "
-            f"{count(workload.model.learning_rate_batch_tokens)} ({workload.model.source})",
+            f"{count(workload.model.learning_rate_batch_tokens)}",
         ),
         Decision(name="precision", value=workload.precision, basis="rule", because=_why_precision(workload, cluster)),
         _decision("learning_rate", f"{chosen.learning_rate:g}", pins.learning_rate, basis="rule", because=rate.because),
@@ -127,9 +125,7 @@ def decisions_of(
 
 def _decision(name: str, value: str, pin: object, *, basis: Basis, because: str, alternatives: tuple[str, ...] = ()) -> Decision:
     if pin is not None:
-        return Decision(
-            name=name, value=value, basis="user", because=f"you fixed it; otherwise: {because}", alternatives=alternatives
-        )
+        return Decision(name=name, value=value, basis="user", because=f"you fixed it; {because}", alternatives=alternatives)
     return Decision(name=name, value=value, basis=basis, because=because, alternatives=alternatives)
 
 
@@ -152,22 +148,32 @@ def _candidate(choice: Choice) -> Candidate:
     )
 
 
-def _why_strategy(cluster: Cluster, choices: list[Choice]) -> str:
+def _why_strategy(cluster: Cluster, choices: list[Choice], *, pinned: bool) -> str:
     chosen = choices[0]
     memory = chosen.predicted.memory_bytes_per_gpu
     limit = cluster.memory_bytes_per_rank
     of_limit = f" of {gib(limit.value)}" if limit else ""
     states = memory.parameters + memory.gradients + memory.optimizer
-    fits = f"states of {gib(states)} per rank and {gib(memory.upper)} at most in all{of_limit} fit"
+    needs = f"needs at most {gib(memory.upper)} per rank{of_limit}, {gib(states)} of it model states"
     other = next((choice for choice in choices[1:] if choice.strategy != chosen.strategy), None)
     if other is None:
-        return f"{fits}; no other strategy does" if cluster.world_size > 1 else fits
+        return needs if pinned or cluster.world_size == 1 else f"{needs}; no other strategy fits"
     mine, its = chosen.predicted.step_time_s.total, other.predicted.step_time_s.total
     if isinstance(mine, Unknown) or isinstance(its, Unknown):
-        return f"{fits}; the simplest strategy that fits, as no step time is known"
+        return f"{needs}; the simplest strategy that fits, as no step time is known"
     if its <= mine * (1 + constant("modelled_tie")):
-        return f"{fits}; {other.strategy} is not faster by more than the models' error, so the simpler one"
-    return f"{fits}; {other.strategy} takes {duration(its)} per step instead of {duration(mine)}"
+        return f"{needs}; {other.strategy} is not faster by more than the models' error, so the simpler one"
+    return f"{needs}; {other.strategy} takes {duration(its)} per step instead of {duration(mine)}"
+
+
+def _why_checkpointing(choices: list[Choice]) -> str:
+    chosen = choices[0]
+    if chosen.activation_checkpointing == "none":
+        return "it fits without recomputation, which would cost one more forward pass (about a third)"
+    without = [choice for choice in choices if (choice.strategy, choice.activation_checkpointing) == (chosen.strategy, "none")]
+    return (
+        "faster than without: what it frees allows larger micro-batches" if without else "without recomputation it does not fit"
+    )
 
 
 def _why_micro_batch(workload: Workload, cluster: Cluster, chosen: Choice) -> str:

@@ -66,7 +66,9 @@ def warmup_steps(workload: Workload) -> Rule:
     in_tokens = math.ceil(least * max(1.0, workload.model.learning_rate_batch_tokens / workload.tokens_per_step))
     steps = max(1, min(in_tokens, workload.steps // _WARMUP_SHARE))
     tokens = count(steps * workload.tokens_per_step)
-    rule = f"2 / (1 - beta2) steps (arXiv 1910.04209), at least {_FEWEST_WARMUP_STEPS}, kept in tokens for smaller batches"
+    rule = f"2 / (1 - beta2) steps, at least {_FEWEST_WARMUP_STEPS} (arXiv 1910.04209)"
+    if in_tokens > least:
+        rule += f", kept in tokens for the smaller batch: {in_tokens}"
     if steps < in_tokens:
-        rule += f": {in_tokens}, cut to a tenth of {workload.steps} steps"
+        rule = f"a tenth of the run of {workload.steps} steps; the rule asks for more: {rule}"
     return Rule(value=steps, because=f"{rule}; {tokens} tokens")

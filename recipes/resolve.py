@@ -86,13 +86,12 @@ def _number(value: object) -> float | None:
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
-    """The decisions as sentences; variables are left out, each carries its own reason."""
-    variables = {variable.name for variable in plan.env}
-    decisions = [_sentence(decision) for decision in plan.decisions if decision.name not in variables]
+    """The decisions as sentences. Left out is what says nothing new: arithmetic, and variables, which carry their own reason."""
+    silent = {"grad_accum", *(variable.name for variable in plan.env)}
+    decisions = [_sentence(decision) for decision in plan.decisions if decision.name not in silent]
     return (*decisions, *(f"Warning: {warning}" for warning in plan.warnings))
 
 
 def _sentence(decision: Decision) -> str:
-    alternatives = f" Instead of: {', '.join(decision.alternatives)}." if decision.alternatives else ""
     because = decision.because.rstrip().removesuffix(".")
-    return f"{decision.name} = {decision.value} ({decision.basis}): {because}.{alternatives}"
+    return f"{decision.name} = {decision.value} ({decision.basis}): {because}."

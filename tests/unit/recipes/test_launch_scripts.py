@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -229,6 +230,21 @@ def test_a_relative_interpreter_is_meant_from_the_callers_folder(make_recipe, be
     script = put_files(tmp_path / "launch", render("torchrun", make_recipe()))
     outcome = bench.run(str(script), RIGTUNE_PYTHON="./python-stand-in")
     assert outcome.exit_code == 0, outcome.words
+
+
+@pytest.mark.parametrize("shell", [("sh",), ("dash",), ("bash", "--posix"), ()])
+def test_any_way_to_start_it_works_also_by_a_link(make_recipe, bench, tmp_path, shell):
+    if shell and shutil.which(shell[0]) is None:
+        pytest.skip(f"there is no {shell[0]} here")
+    script = put_files(tmp_path / "a launch", render("torchrun", make_recipe()))
+    (tmp_path / "links").mkdir()
+    link = tmp_path / "links" / "train"
+    link.symlink_to(script)
+    for words in ((str(link),), (str(script),)):
+        outcome = bench.run(*shell, *words, "--", "a b")
+        assert outcome.exit_code == 0, outcome.words
+        assert outcome.calls[0].directory == str(tmp_path / "a launch")
+        assert program_of(outcome.calls[0])[-1] == "a b"
 
 
 def test_cdpath_does_not_lead_elsewhere(make_recipe, bench, tmp_path):

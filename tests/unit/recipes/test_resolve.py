@@ -74,6 +74,7 @@ def plan() -> Plan:
         ),
         decisions=(
             Decision(name="strategy", value="fsdp", basis="modelled", because="ddp needs 120 GiB.", alternatives=("ddp",)),
+            Decision(name="grad_accum", value="2", basis="rule", because="global batch 128 = micro-batch 2 x 2 x 32 ranks"),
             Decision(name="NCCL_IB_HCA", value="=mlx5_0", basis="rule", because="one port is down"),
         ),
         env=(EnvVar(name="NCCL_IB_HCA", value="=mlx5_0", why="one port is down", source="nccl.toml"),),
@@ -103,7 +104,7 @@ def test_predictions_that_verify_can_measure_are_kept_and_unknown_ones_are_none(
 def test_decisions_become_notes_and_variables_keep_their_own_reason(plan):
     recipe = recipe_of(plan, name="job", command=REFERENCE, python="")
     assert recipe.notes == (
-        "strategy = fsdp (modelled): ddp needs 120 GiB. Instead of: ddp.",
+        "strategy = fsdp (modelled): ddp needs 120 GiB.",
         "Warning: no bandwidth was measured",
     )
     assert [(entry.name, entry.why, entry.source) for entry in recipe.environment] == [

@@ -6,12 +6,16 @@
 # Start: ./launch-all.sh [-- PROGRAM ARGUMENTS]
 # Needs: ssh to every host without a password, and this folder under the same path there.
 # Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
+
+# Started as `sh SCRIPT`, go on in bash.
+if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
 hosts=(gpu1 gpu2 gpu3 gpu4)
-if [[ ${1-} == -- ]]; then shift; fi
-folder=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+folder=$(dirname -- "$(readlink -f -- "$0")")
 
+# What follows `--` goes to the program.
+if [[ ${1-} == -- ]]; then shift; fi
 # All nodes must agree on the attempt; the id of this process is unique among those that run.
 attempt=${ATTEMPT:-$$}
 

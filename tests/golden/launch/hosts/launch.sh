@@ -11,10 +11,12 @@
 # ./launch-all.sh does that over ssh.
 # Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
 
+# Started as `sh SCRIPT`, go on in bash.
+if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
 # Environment
-# These lines win over what the calling shell has set: the plan was made with these values.
+# The plan was made with these values; they win over those of the calling shell.
 
 # Two of the ports belong to storage. The equals sign asks for exact names: mlx5_1 alone would match mlx5_10
 # too.
@@ -26,6 +28,7 @@ export NCCL_IB_HCA='=mlx5_0,mlx5_3'
 # shellcheck disable=SC2016  # meant literally
 export HYDRA_FULL_ERROR='$HOME it'"'"'s'
 
+# Which node is this?
 usage() {
   echo "launch.sh: $1" >&2
   echo "usage: launch.sh NODE_RANK [ATTEMPT] [-- PROGRAM ARGUMENTS], with NODE_RANK from 0 to 3" >&2
@@ -49,6 +52,8 @@ if [[ $# -gt 0 && $1 != -- ]]; then usage "unexpected argument $1"; fi
 node_rank=$((10#$node_rank))
 attempt=$((10#$attempt))
 [[ $node_rank -le 3 ]] || usage "NODE_RANK $node_rank is larger than 3"
+
+# What follows `--` goes to the program.
 if [[ ${1-} == -- ]]; then shift; fi
 
 # The interpreter that has torch; RIGTUNE_PYTHON overrides the one of the recipe.

@@ -11,11 +11,14 @@
 # to each start, so that a process left from the previous start cannot join.
 # Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
 
+# Started as `sh SCRIPT`, go on in bash.
+if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
 # Environment
 # Nothing to set: on this machine the libraries choose well by themselves.
 
+# Which node is this?
 usage() {
   echo "launch.sh: $1" >&2
   echo "usage: launch.sh NODE_RANK [ATTEMPT] [-- PROGRAM ARGUMENTS], with NODE_RANK from 0 to 1" >&2
@@ -39,6 +42,8 @@ if [[ $# -gt 0 && $1 != -- ]]; then usage "unexpected argument $1"; fi
 node_rank=$((10#$node_rank))
 attempt=$((10#$attempt))
 [[ $node_rank -le 1 ]] || usage "NODE_RANK $node_rank is larger than 1"
+
+# What follows `--` goes to the program.
 if [[ ${1-} == -- ]]; then shift; fi
 
 # The interpreter that has torch; RIGTUNE_PYTHON overrides the one of the recipe.
@@ -54,7 +59,7 @@ if ! type -P -- "$python" >/dev/null; then
 fi
 
 # The reference program lies beside this script and runs there.
-cd -- "$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)"
+cd -- "$(dirname -- "$(readlink -f -- "$0")")"
 export PYTHONPATH=".${PYTHONPATH:+:$PYTHONPATH}"
 
 # The first node's address, as every node reaches it

@@ -13,15 +13,18 @@
 # - strategy = ddp (modelled): every rank holds the whole model.
 # - micro_batch = 2 (user): pinned.
 
+# Started as `sh SCRIPT`, go on in bash.
+if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
 # Environment
-# These lines win over what the calling shell has set: the plan was made with these values.
+# The plan was made with these values; they win over those of the calling shell.
 
 # One thread per physical core of the rank; more only take turns.
 # Source: torch.distributed.run, which sets 1 where nothing is set
 export OMP_NUM_THREADS=1
 
+# What follows `--` goes to the program.
 if [[ ${1-} == -- ]]; then shift; fi
 
 # The interpreter that has torch; RIGTUNE_PYTHON overrides the one of the recipe.
@@ -37,11 +40,11 @@ if ! type -P -- "$python" >/dev/null; then
 fi
 
 # The reference program lies beside this script and runs there.
-cd -- "$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)"
+cd -- "$(dirname -- "$(readlink -f -- "$0")")"
 export PYTHONPATH=".${PYTHONPATH:+:$PYTHONPATH}"
 
-# --standalone finds a free port and makes up an id by itself, so jobs on one machine cannot meet. The ranks meet on the
-# loopback: torchrun would use the host name, which on a fresh machine often resolves to nowhere, and then it hangs.
+# --standalone takes a free port and a new id, so jobs on one machine cannot meet. The ranks meet on the loopback: torchrun
+# would take the host name, and hang where that resolves to nowhere, as on many fresh machines.
 exec "$python" -m torch.distributed.run \
   --standalone \
   --local-addr 127.0.0.1 \
