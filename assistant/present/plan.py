@@ -151,10 +151,11 @@ def rejected(plan: Plan) -> Panel:
 
 def describe(row: Choice | Candidate) -> str:
     """One line: strategy, degrees, batch, recompute."""
-    degrees = ((name, getattr(row.degrees, name)) for name in ("dp", "fsdp", "tp", "pp", "cp", "ep", "vp"))
-    sizes = " ".join(f"{name} {size}" for name, size in degrees if size > 1) or "one rank"
+    degrees = [(name, getattr(row.degrees, name)) for name in ("dp", "fsdp", "tp", "pp", "cp", "ep", "vp")]
+    used = [(name, size) for name, size in degrees if size > 1]
+    spread = f"over {used[0][1]} ranks" if len(used) == 1 else " ".join(f"{name} {size}" for name, size in used) or "on one rank"
     recompute = "" if row.activation_checkpointing == "none" else ", full recompute"
-    return f"{row.strategy} {sizes}, micro-batch {row.micro_batch} × {row.grad_accum}{recompute}"
+    return f"{row.strategy} {spread}, micro-batch {row.micro_batch} × {row.grad_accum}{recompute}"
 
 
 def waiting(facts: MachineFacts | None, *, has_failed: bool) -> Text:

@@ -37,9 +37,10 @@ def render_plan(plan: Plan, *, colour: bool = False, verbose: bool = False) -> s
 
 def describe(row: Choice | Candidate) -> str:
     """One line: strategy, degrees, batch, recompute."""
-    sizes = " ".join(f"{name} {value}" for name, value in (("dp", row.degrees.dp), ("fsdp", row.degrees.fsdp)) if value > 1)
+    sizes = [f"{name} {value}" for name, value in (("dp", row.degrees.dp), ("fsdp", row.degrees.fsdp)) if value > 1]
+    spread = f"over {sizes[0].split()[1]} ranks" if len(sizes) == 1 else " ".join(sizes) or "on one rank"
     recompute = "" if row.activation_checkpointing == "none" else ", full recompute"
-    return f"{row.strategy} {sizes or 'one rank'}, micro-batch {row.micro_batch} x {row.grad_accum}{recompute}"
+    return f"{row.strategy} {spread}, micro-batch {row.micro_batch} x {row.grad_accum}{recompute}"
 
 
 def _headline(plan: Plan) -> Text:

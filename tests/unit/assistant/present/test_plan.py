@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from assistant.present import plan as page
 from assistant.usecases.plan import PlanRequest
 from probes.errors import UsageError
+from recipes.plan import Degrees
 from tests.support.tui_plans import gpu_plan
 from tests.support.tui_text import words
 
@@ -71,3 +73,10 @@ def test_a_filled_form_becomes_a_request():
 def test_what_is_no_number_is_named(text):
     with pytest.raises(UsageError, match="global batch"):
         page.request_of({"model": "gpt2", "global_batch": text, "sequence_length": "", "nodes": ""})
+
+
+def test_a_candidate_names_its_strategy_once():
+    rejected = gpu_plan().rejected[0].candidate
+    assert page.describe(rejected) == "ddp over 8 ranks, micro-batch 1 × 8, full recompute"
+    mixed = msgspec.structs.replace(rejected, strategy="hsdp", degrees=Degrees(dp=2, fsdp=4))
+    assert page.describe(mixed).startswith("hsdp dp 2 fsdp 4, ")
