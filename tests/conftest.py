@@ -10,8 +10,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, settings
 
 from recipes.recipe import Command, Convergence, ModelShape, Parallelism, Recipe, Resources
+
+# No test depends on how fast the machine is.
+settings.register_profile("rigtune", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("rigtune")
 
 NvmlStandin = Callable[[str], dict[str, str]]
 """Takes the text of a scenario, puts the stand-in in force and returns the environment variables that do so."""
