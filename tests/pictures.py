@@ -28,10 +28,16 @@ from assistant.tui.actions import SCREENS
 from assistant.tui.app import RigtuneApp
 from assistant.tui.desk import Services
 from assistant.tui.services import real_services
+from assistant.usecases.check import check_machine
+from assistant.usecases.events import StageFinished
+from probes.findings import Evidence
+from probes.hardware import load_catalogue
 from probes.record import to_json
 from probes.sources.choose import open_source
 from probes.sources.stored import Recording
 from recipes.plan import Decision
+from tests.support.check_case import pcie
+from tests.support.machines import h100_node, with_gpus, with_nics
 from tests.support.tui_machines import faulty_server, many_findings
 from tests.support.tui_plans import gpu_plan
 from tests.support.tui_services import ScriptedServices
@@ -57,6 +63,15 @@ def crowd(folder: Path) -> Services:
     facts = msgspec.structs.replace(faulty_server(16), hostname="a-very-long-host-name." * 6 + "example.org")
     plan = msgspec.structs.replace(plan, decisions=(decision, *plan.decisions), warnings=(LONG * 3,) * 3)
     return ScriptedServices(folder, facts=facts, verdict=many_findings(300), made_plan=plan)
+
+
+def example(folder: Path) -> Services:
+    """The server of the README: made-up facts with two faults, judged by the real checks."""
+    narrow = with_gpus(h100_node(hostname="node-17"), 5, pcie=pcie(8))
+    facts = with_nics(narrow, "mlx5_3", state="DOWN", physical_state="Polling")
+    *_, last = check_machine(Evidence(facts=facts, catalogue=load_catalogue()))
+    assert isinstance(last, StageFinished)
+    return ScriptedServices(folder, facts=facts, verdict=last.result)
 
 
 MACHINES: dict[str, Callable[[Path], Services]] = {
@@ -183,7 +198,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         if options.readme is not None:
-            options.readme.write_text(asyncio.run(draw_keys(ScriptedServices(Path(scratch)), (), (120, 40))))
+            options.readme.write_text(asyncio.run(draw_keys(example(Path(scratch)), (), (120, 42))))
         if options.folder is None:
             return
         options.folder.mkdir(parents=True, exist_ok=True)
