@@ -54,9 +54,11 @@ def _judge(nic: Nic, rails: Rails, *, with_gpus: bool) -> Judged:
 def _remedy(nic: Nic, physical: str) -> Remedy:
     device = shlex.quote(nic.name)
     if nic.link_layer == "Ethernet" and (physical == "Disabled" or nic.state in UNCONFIGURED):
-        interface = nic.netdev if isinstance(nic.netdev, str) else ""
-        command = f"ip link set {shlex.quote(interface)} up" if interface else f"rdma link show {device}/{nic.port}"
-        return Remedy(text="Its network interface is switched off: set it up.", command=command, needs_root=bool(interface))
+        if isinstance(nic.netdev, str):
+            text, command = "Its network interface is switched off: set it up.", f"ip link set {shlex.quote(nic.netdev)} up"
+            return Remedy(text=text, command=command, needs_root=True)
+        text = "Its network interface is switched off: find it, and set it up (ip link set NAME up)."
+        return Remedy(text=text, command=f"rdma link show {device}/{nic.port}")
     if nic.state == "INIT":
         text = "The cable is fine and no subnet manager has configured the port: start or ask for the subnet manager."
         return Remedy(text=text, command=f"sminfo -C {device} -P {nic.port}")

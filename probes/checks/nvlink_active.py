@@ -21,6 +21,7 @@ JUDGE = Judge(
     why="A dead link takes its share of bandwidth from every all-reduce, and a GPU without links falls back to PCIe.",
 )
 
+NO_NVLINK = Unknown(Reason.NOT_SUPPORTED, "this GPU has no NVLink")
 NO_BRIDGE = Unknown(Reason.NOT_SUPPORTED, "no NVLink is in use, and this GPU has them only with a bridge")
 
 
@@ -35,15 +36,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _judge(gpu: Gpu, row: GpuModel | None, usual: int | None, *, alone: bool) -> Judged:
-    links = gpu.nvlinks
+    links, expected = gpu.nvlinks, row.nvlink_count if row else usual
     if isinstance(links, Unknown):
-        return links
-    expected = row.nvlink_count if row else usual
+        return NO_NVLINK if row and row.nvlink_count == 0 else links
     if expected is None:
         return Unknown(Reason.NOT_RECORDED, "not in the catalogue, and no other GPU to compare with")
     up = sum(link.active is True for link in links)
     if expected == 0:
-        return Unknown(Reason.NOT_SUPPORTED, "this GPU has no NVLink")
+        return NO_NVLINK
     if up >= expected:
         return f"{up} of {expected} links"
     if up == 0 and (alone or row is None or row.nvlink_bridge):

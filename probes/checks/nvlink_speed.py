@@ -29,6 +29,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _judge(gpu: Gpu, row: GpuModel | None, floor: Number) -> Judged:
+    if row is not None and row.nvlink_count == 0:
+        return Unknown(Reason.NOT_SUPPORTED, "this GPU has no NVLink")
     if isinstance(gpu.nvlinks, Unknown):
         return gpu.nvlinks
     up = [link for link in gpu.nvlinks if link.active is True]

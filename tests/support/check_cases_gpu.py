@@ -153,6 +153,7 @@ GPU_CASES = (
 )
 
 BRIDGED = with_gpus(NODE, 0, 1, name="NVIDIA A100 80GB PCIe", nvlinks=nvlinks(up=0, of=12))
+PCIE_ONLY = with_gpus(NODE, name="NVIDIA L40S", nvlinks=NOT_RECORDED)
 STRANGER = with_gpus(NODE, name="NVIDIA H999", nvlinks=nvlinks(up=10, of=18))
 NO_FABRIC = with_gpus(NODE, fabric_state="not supported")
 
@@ -226,8 +227,10 @@ FABRIC_CASES = (
         with_gpus(NODE, 0, nvlinks=(*nvlinks(up=17, of=17), NvLink(index=17, active=TIMEOUT))),
         ("UNKNOWN GPU0", "PASS GPU1-7"),
     ),
+    Case("nvlink-active", "unread, and by the catalogue there is none", PCIE_ONLY, (f"SKIP {ALL}",)),
     Case("nvlink-active", "unread", with_gpus(NODE, nvlinks=TIMEOUT), (f"UNKNOWN {ALL}",)),
     Case("nvlink-active", "MIG", with_gpus(NODE, nvlinks=NOT_SUPPORTED), (f"SKIP {ALL}",)),
+    Case("nvlink-speed", "unread, and by the catalogue there is none", PCIE_ONLY, (f"SKIP {ALL}",)),
     Case("nvlink-speed", "full", NODE, (f"PASS {ALL}",)),
     Case("nvlink-speed", "one slow", with_gpus(NODE, 1, nvlinks=nvlinks(up=18, rate=12.5e9)), ("FAIL GPU1", "PASS GPU0, GPU2-7")),
     Case("nvlink-speed", "rate unread", with_gpus(ONE, nvlinks=(NvLink(index=0, active=True),)), ("UNKNOWN GPU0",)),

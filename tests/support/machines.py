@@ -48,8 +48,9 @@ H100 = GpuModel(
 A100_PCIE = msgspec.structs.replace(
     H100, id="a100-pcie", title="A100 PCIe", driver_name="NVIDIA A100 80GB PCIe", nvlink_count=12, nvlink_bridge=True
 )
+L40S = msgspec.structs.replace(H100, id="l40s", title="L40S", driver_name="NVIDIA L40S", nvlink_count=0)
 A800 = msgspec.structs.replace(H100, id="a800-sxm", title="A800 SXM", driver_name="NVIDIA A800-SXM4-80GB", nvlink_count=8)
-CATALOGUE = Catalogue(gpus=(H100, A100_PCIE, A800))
+CATALOGUE = Catalogue(gpus=(H100, A100_PCIE, A800, L40S))
 
 
 def h100(index: int, **changes: Any) -> Gpu:
