@@ -92,6 +92,26 @@ def test_a_bare_environment(variables: str, tmp_path: Path) -> None:
     assert done.stderr == b""
 
 
+def test_tools_that_write_noise(tmp_path: Path) -> None:
+    for name in ("nvidia-smi", "ip", "df", "slurmd", "sinfo", "nvcc", "mpirun", "systemctl", "python3"):
+        tool = tmp_path / name
+        tool.write_text("#!/bin/sh\nhead -c 300000 /dev/urandom; head -c 9000 /dev/urandom >&2; exit 3\n")
+        tool.chmod(0o755)
+    done = by_shell('"$@" check', cwd=tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert done.returncode == ExitCode.UNKNOWN, done.stdout
+    assert "no filesystem in the output of df" in " ".join(done.stdout.split())
+    assert done.stderr == ""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("hidden", ["/sys", "/proc"])
+def test_a_hidden_kernel_tree_is_no_machine_without_devices(hidden: str, tmp_path: Path) -> None:
+    done = by_shell(f'unshare --mount sh -c "mount -t tmpfs none {hidden} && $* probe --format json"', cwd=tmp_path)
+    facts = json.loads(done.stdout)
+    unknown = facts["nics"] if hidden == "/sys" else facts["limits"]["nofile"]
+    assert f"{hidden}/ is not mounted here" in unknown["detail"]
+
+
 def test_names_that_are_no_utf8(tmp_path: Path) -> None:
     """Neither JSON nor a terminal can carry them."""
     folder = tmp_path / os.fsdecode(b"dir\xff")
