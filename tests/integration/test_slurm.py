@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,7 @@ from recipes.recipe import Command
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 LIMIT_S = 240
+ROOT = Path(__file__).resolve().parents[2]
 NODES = 2
 GPUS = 8
 
@@ -117,13 +120,13 @@ class Job(msgspec.Struct):
     output: str
 
 
-def submit(environment: dict[str, str], script: Path, *arguments: object, cwd: Path) -> Job:
+def submit(environment: dict[str, str], script: Path, *arguments: object, cwd: Path, name: str = "mini") -> Job:
     """Run a job to its end."""
     command = ("sbatch", "--wait", "--parsable", str(script), *map(str, arguments))
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     job_id = done.stdout.strip()
     assert job_id, done.stderr
-    output = (cwd / f"mini-{job_id}.out").read_text()
+    output = (cwd / f"{name}-{job_id}.out").read_text()
     return Job(job_id, done.returncode, output)
 
 
@@ -143,6 +146,34 @@ def test_two_nodes_with_two_ranks_each_train_together(slurm, recipe, export, rea
     trained = read_report(report)
     assert (trained.start["world_size"], trained.start["backend"]) == (4, "gloo")
     assert trained.losses[-1] < trained.losses[0]
+
+
+def test_the_command_line_alone_leads_to_training_on_two_nodes(slurm, torch_python, tmp_path):
+    """As the README says it: plan, export, sbatch."""
+
+    def rigtune(*words):
+        argv = (sys.executable, "-m", "assistant", *map(str, words))
+        done = subprocess.run(
+            argv,
+            cwd=tmp_path,
+            env={**slurm, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    workload = ("rigtune-mini", "--nodes", 2, "--ranks-per-node", 2, "--sequence-length", 32, "--steps", 30)
+    rigtune("plan", *workload, "--python", torch_python, "-o", "recipe.toml")
+    script, *_ = rigtune("export", "recipe.toml", "--to", "slurm")
+    job = submit(slurm, tmp_path / script, cwd=tmp_path, name="rigtune-mini")
+    assert job.exit_code == 0, job.output
+    assert "world size 4, backend gloo," in job.output
+    assert "step 30/30" in job.output
+    first, last = re.search(r"^done: loss ([\d.]+) -> ([\d.]+)", job.output, re.MULTILINE).groups()
+    assert float(last) < float(first) - 3  # from ln(4096) to below the symbols' ln(64)
 
 
 def test_one_node_trains(slurm, make_recipe, torch_python, export, tmp_path):
