@@ -89,7 +89,7 @@ def _gpu_cluster(
         inter_latency_s=inter_latency() if nodes > 1 else None,
         step_efficiency=measured_step_efficiency(measurements, measured_flops(measurements)),
         physical_cores_per_rank=_cores_per_rank(facts, ranks),
-        has_bf16=all(_has_bf16(gpu, catalogue) for gpu in gpus),
+        has_bf16=all(has_bf16(gpu, catalogue) for gpu in gpus),
         anchors=step_anchors(measurements),
         warnings=tuple(warnings),
     )
@@ -148,7 +148,8 @@ def _cores_per_rank(facts: MachineFacts, ranks: int) -> int | None:
     return cores_per_rank(facts, ranks) if counted else None
 
 
-def _has_bf16(gpu: Gpu, catalogue: Catalogue) -> bool:
+def has_bf16(gpu: Gpu, catalogue: Catalogue) -> bool:
+    """Whether its tensor cores multiply bf16; False where neither the driver nor the catalogue tells."""
     capability = value_or(gpu.compute_capability, "")
     row = catalogue.gpu(gpu.name) if known(gpu.name) else None
     text = capability or (row.compute_capability if row else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 
+from assistant.interpreter import vet
+from probes.errors import InterpreterError
 from recipes.recipe import Command, Convergence, ModelShape, Parallelism, Recipe, Resources
 
 # No test depends on how fast the machine is.
@@ -54,6 +57,20 @@ def nvml_standin(
         return variables
 
     return use
+
+
+@pytest.fixture(scope="session")
+def torch_python() -> str:
+    """RIGTUNE_TEST_PYTHON, or the first interpreter with torch of the environment, this one and the PATH."""
+    environments = [os.environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    candidates = [os.environ.get("RIGTUNE_TEST_PYTHON"), *(f"{path}/bin/python" for path in environments if path)]
+    for candidate in (*candidates, sys.executable, shutil.which("python3")):
+        if candidate:
+            try:
+                return vet(candidate).path
+            except InterpreterError:
+                continue
+    pytest.skip("needs an interpreter with torch: set RIGTUNE_TEST_PYTHON to one")
 
 
 MakeRecipe = Callable[..., Recipe]

@@ -1,23 +1,21 @@
-"""What to measure on a machine: its device, its ranks and the reference model that suits it. Pure."""
+"""What to measure on a machine: its device, its ranks and the reference model that suits it."""
 
 from __future__ import annotations
 
 from probes.benching import BenchContext, ReferenceModel
 from probes.facts import MachineFacts
+from probes.hardware import load_catalogue
 from probes.record import known
+from recipes.cluster import has_bf16
+from recipes.defaults import CPU_MODEL, first_that_fits
 from recipes.layout import cores_per_rank, default_ranks, training_gpus
-from recipes.models import find_model, flops_per_token, parameter_count
+from recipes.models import find_model, flops_per_token
 from recipes.recipe import ModelShape
-from recipes.workload import TransformerModel
+from recipes.workload import Precision, TransformerModel
 
-_CPU_MODEL = "rigtune-mini"
 _GPU_MODELS = ("tinyllama-1.1b", "gpt2")
 """Largest first."""
-_STATE_BYTES_PER_PARAMETER = 16
-"""fp32 weights, gradients and two Adam moments (ZeRO, arXiv 1910.02054, section 3.1)."""
 _GPU_MICRO_BATCHES = (1, 4)
-_BF16_CAPABILITY = (8, 0)
-"""Ampere, the first NVIDIA architecture with bf16 tensor cores."""
 
 
 def bench_context(facts: MachineFacts, *, ranks_per_node: int | None = None, visible_gpus: int | None = None) -> BenchContext:
@@ -41,29 +39,26 @@ def bench_context(facts: MachineFacts, *, ranks_per_node: int | None = None, vis
 
 def _cpu_model(ranks: int) -> ReferenceModel:
     """The shipped workload with the micro-batch that its own global batch leaves to a rank, so that plans find it measured."""
-    model = find_model(_CPU_MODEL)
+    model = find_model(CPU_MODEL)
     global_batch = model.learning_rate_batch_tokens // model.sequence_length
     return _reference(model, (max(1, global_batch // max(2, ranks)),), "bf16")
 
 
 def _gpu_model(facts: MachineFacts) -> ReferenceModel:
-    """The largest model whose training states fill at most half of the smallest GPU."""
+    """The largest model that fits the smallest GPU, in the precision that plans choose there."""
     gpus = training_gpus(facts)
     memory_bytes = min((gpu.memory_bytes for gpu in gpus if known(gpu.memory_bytes)), default=0)
-    models = [find_model(model_id) for model_id in _GPU_MODELS]
-    fitting = [model for model in models if 2 * _STATE_BYTES_PER_PARAMETER * parameter_count(model) <= memory_bytes]
-    capable = all(_capability(gpu.compute_capability) >= _BF16_CAPABILITY for gpu in gpus if known(gpu.compute_capability))
-    return _reference(fitting[0] if fitting else models[-1], _GPU_MICRO_BATCHES, "bf16" if capable else "fp32")
+    model_id = first_that_fits(_GPU_MODELS, memory_bytes) or _GPU_MODELS[-1]
+    catalogue = load_catalogue()
+    return _reference(
+        find_model(model_id), _GPU_MICRO_BATCHES, "bf16" if all(has_bf16(gpu, catalogue) for gpu in gpus) else "fp32"
+    )
 
 
-def _capability(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".") if part.isdigit())
-
-
-def _reference(model: TransformerModel, micro_batches: tuple[int, ...], precision: str) -> ReferenceModel:
+def _reference(model: TransformerModel, micro_batches: tuple[int, ...], precision: Precision) -> ReferenceModel:
     return ReferenceModel(
         shape={name: getattr(model, name) for name in ModelShape.__struct_fields__},
         flops_per_token=flops_per_token(model, model.sequence_length),
         micro_batches=micro_batches,
-        precision="bf16" if precision == "bf16" else "fp32",
+        precision=precision,
     )

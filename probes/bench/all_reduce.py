@@ -6,7 +6,7 @@ and receive, so that it compares with a link's rate whatever the number of ranks
 
 from __future__ import annotations
 
-from probes.bench.answers import conditions, failure_of, slowest_rank
+from probes.bench.answers import failure_of, measurement, slowest_rank
 from probes.benching import BenchContext, BenchRequest
 from probes.measurements import BenchFailure, Measurement, Parameter
 from probes.parsers.worker_lines import LinesByRank
@@ -46,23 +46,13 @@ def bus_bandwidth_factor(ranks: int) -> float:
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
     """Time and bus bandwidth of every size. A sample takes as long as its slowest rank."""
-    measurements = []
+    measurements: list[Measurement] = []
     for start, case, durations_s, _ in slowest_rank(request, lines_by_rank):
         factor = float(case["bytes"]) * bus_bandwidth_factor(request.ranks)
         parameters: dict[str, Parameter] = {**case, "world_size": request.ranks, "backend": request.backend}
-        for metric, unit, samples in (
-            ("collective_time_s", "s", durations_s),
-            ("bus_bandwidth_bytes_per_s", "byte/s", tuple(factor / duration_s for duration_s in durations_s)),
-        ):
-            measurements.append(
-                Measurement(
-                    bench_id=request.bench_id,
-                    subject=request.subject,
-                    metric=metric,
-                    unit=unit,
-                    samples=samples,
-                    parameters=parameters,
-                    conditions=conditions(request, start),
-                )
-            )
+        rates = tuple(factor / duration_s for duration_s in durations_s)
+        measurements += [
+            measurement(request, start, parameters, "collective_time_s", unit="s", samples=durations_s),
+            measurement(request, start, parameters, "bus_bandwidth_bytes_per_s", unit="byte/s", samples=rates),
+        ]
     return tuple(measurements) or failure_of(request, lines_by_rank)

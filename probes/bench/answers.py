@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from probes.benching import BenchRequest, Case
 from probes.measurements import BenchFailure, Measurement, Parameter
@@ -34,17 +34,8 @@ def per_rank(
             continue
         subject = request.subjects.get(start.uuid) or (f"GPU{rank}" if request.device == "cuda" else f"CPU rank {rank}")
         for sample in samples_of(request, lines):
-            measurements.append(
-                Measurement(
-                    bench_id=request.bench_id,
-                    subject=subject,
-                    metric=metric,
-                    unit=unit,
-                    samples=tuple(work(sample.case) / duration_s for duration_s in sample.durations_s),
-                    parameters=sample.case,
-                    conditions=conditions(request, start),
-                )
-            )
+            rates = tuple(work(sample.case) / duration_s for duration_s in sample.durations_s)
+            measurements.append(measurement(request, start, sample.case, metric, unit=unit, samples=rates, subject=subject))
     return tuple(measurements) or failure_of(request, lines_by_rank)
 
 
@@ -67,9 +58,26 @@ def slowest_rank(
         yield start, case, durations_s, {name: max(sample.figures[name] for sample in together) for name in sorted(names)}
 
 
-def conditions(request: BenchRequest, start: StartLine) -> dict[str, Parameter]:
-    """What the worker saw around it, and how many ranks measured at the same time."""
-    return {**start.conditions, "concurrent_ranks": request.ranks}
+def measurement(
+    request: BenchRequest,
+    start: StartLine,
+    parameters: Mapping[str, Parameter],
+    metric: str,
+    *,
+    unit: str,
+    samples: tuple[float, ...],
+    subject: str = "",
+) -> Measurement:
+    """One figure of the request (by default of all its ranks), with what the worker saw around it."""
+    return Measurement(
+        bench_id=request.bench_id,
+        subject=subject or request.subject,
+        metric=metric,
+        unit=unit,
+        samples=samples,
+        parameters=dict(parameters),
+        conditions={**start.conditions, "concurrent_ranks": request.ranks},
+    )
 
 
 def complete(request: BenchRequest, lines_by_rank: LinesByRank) -> bool:

@@ -6,7 +6,7 @@ Model FLOPs are 6 per matmul parameter and token (2 forward, 4 backward; the emb
 
 from __future__ import annotations
 
-from probes.bench.answers import conditions, failure_of, slowest_rank
+from probes.bench.answers import failure_of, measurement, slowest_rank
 from probes.benching import BenchContext, BenchRequest
 from probes.measurements import BenchFailure, Measurement, Parameter
 from probes.parsers.worker_lines import LinesByRank
@@ -47,21 +47,11 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
     measurements: list[Measurement] = []
     for start, case, durations_s, figures in slowest_rank(request, lines_by_rank):
         flops = request.flops_per_token * float(case["micro_batch"]) * float(case["sequence_length"])
-        rows: list[tuple[str, str, tuple[float, ...]]] = [("step_time_s", "s", durations_s)]
-        if "peak_memory_bytes" in figures:
-            rows.append(("peak_memory_bytes", "byte", (figures["peak_memory_bytes"],)))
-        rows.append(("model_flops_per_s", "flop/s", tuple(flops / duration_s for duration_s in durations_s)))
+        rates = tuple(flops / duration_s for duration_s in durations_s)
         parameters: dict[str, Parameter] = {"model": request.model["id"], **case, "world_size": request.ranks}
-        measurements.extend(
-            Measurement(
-                bench_id=request.bench_id,
-                subject=request.subject,
-                metric=metric,
-                unit=unit,
-                samples=samples,
-                parameters=parameters,
-                conditions=conditions(request, start),
-            )
-            for metric, unit, samples in rows
-        )
+        measurements.append(measurement(request, start, parameters, "step_time_s", unit="s", samples=durations_s))
+        if "peak_memory_bytes" in figures:
+            peak = (figures["peak_memory_bytes"],)
+            measurements.append(measurement(request, start, parameters, "peak_memory_bytes", unit="byte", samples=peak))
+        measurements.append(measurement(request, start, parameters, "model_flops_per_s", unit="flop/s", samples=rates))
     return tuple(measurements) or failure_of(request, lines_by_rank)

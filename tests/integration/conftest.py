@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,18 +11,6 @@ import pytest
 
 from recipes.recipe import Artifact, Recipe
 from recipes.registry import LAUNCHERS
-
-
-@pytest.fixture(scope="session")
-def torch_python() -> str:
-    """An interpreter with torch: RIGTUNE_TEST_PYTHON, or the one that runs the tests. Skips without."""
-    named = os.environ.get("RIGTUNE_TEST_PYTHON")
-    if named:
-        return named
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("needs torch: name an interpreter that has it in RIGTUNE_TEST_PYTHON")
-    return sys.executable
-
 
 Export = Callable[[str, Recipe, Path], Path]
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assistant.interpreter import vet, worker_environment
+from assistant.interpreter import worker_environment
 from assistant.runner import worker_variables
-from probes.errors import InterpreterError
 from recipes.agent import agent_argv
 
 Train = Callable[..., subprocess.CompletedProcess[str]]
@@ -38,20 +35,6 @@ TINY = {
     "qkv_bias": False,
     "sequence_length": 32,
 }
-
-
-@pytest.fixture(scope="session")
-def torch_python() -> str:
-    """RIGTUNE_TEST_PYTHON, or the first interpreter with torch of the environment, this one and the PATH."""
-    environments = [os.environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
-    candidates = [os.environ.get("RIGTUNE_TEST_PYTHON"), *(f"{path}/bin/python" for path in environments if path)]
-    for candidate in (*candidates, sys.executable, shutil.which("python3")):
-        if candidate:
-            try:
-                return vet(candidate).path
-            except InterpreterError:
-                continue
-    pytest.skip("needs an interpreter with torch: set RIGTUNE_TEST_PYTHON to one")
 
 
 @pytest.fixture(scope="session")

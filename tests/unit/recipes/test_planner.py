@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probes.errors import ExitCode, NoFeasiblePlanError, UsageError
-from probes.facts import MachineFacts
+from probes.facts import Gpu, MachineFacts
 from probes.record import Unknown
 from probes.units import GIB
+from recipes.defaults import default_model_id
 from recipes.models import find_model, load_models
 from recipes.plan import Plan, StepAnchor
 from recipes.planner import default_workload, make_plan
@@ -131,6 +132,13 @@ def test_the_default_batch_is_the_recipes_rounded_to_the_ranks():
     assert default_workload(find_model("gpt2"), h100_cluster()).global_batch == 512
     assert default_workload(find_model("llama-3-8b"), h100_cluster(nodes=128)).global_batch == 1024
     assert default_workload(find_model("gpt2"), h100_cluster(ranks=7)).global_batch % 7 == 0
+
+
+def test_gpus_that_no_rank_can_use_do_not_choose_the_model():
+    split = Gpu(index=0, memory_bytes=141 * 2**30, mig_enabled=True)
+    assert default_model_id(MachineFacts(gpus=(split,) * 8)) == "rigtune-mini"
+    whole = msgspec.structs.replace(split, mig_enabled=False)
+    assert default_model_id(MachineFacts(gpus=(whole,) * 8)) == "llama-3-8b"
 
 
 def test_a_run_of_no_given_length_is_short_on_a_cpu():
