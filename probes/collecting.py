@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import cast
 
 from probes.facts import MachineFacts
 from probes.once import AskedOnce
@@ -14,6 +15,9 @@ from probes.registry import PROBES, ProbeRow
 from probes.sources.base import Source
 
 Result = tuple[ProbeRow, dict[str, object] | Unknown]
+
+JOINED = frozenset({"contradictions", "unread"})
+"""Fields to which every collector may add."""
 
 DEADLINE_S = 60.0
 """Per collector. Commands and NVML calls have shorter deadlines of their own; this one holds when several expire in a row."""
@@ -30,6 +34,8 @@ class CollectOptions(Record, kw_only=True):
     """The interpreter that rigtune itself runs in."""
     ask_interpreters: bool = True
     """Whether an interpreter whose files tell nothing (a wrapper script) may be started once."""
+    deep: bool = True
+    """Whether commands may be started for facts that only checks of the tier `deep` use."""
 
 
 def gather(
@@ -60,11 +66,15 @@ def gather(
 def assemble(source_title: str, results: Iterable[Result]) -> MachineFacts:
     """The facts of the collectors that have answered. What a failed one provides is unknown for its reason."""
     fields: dict[str, object] = {}
+    joined: dict[str, tuple[object, ...]] = dict.fromkeys(JOINED, ())
     for row, result in results:
         if isinstance(result, Unknown):
-            fields.update({name: _unknown_field(name, result) for name in row.provides})
-        else:
-            fields.update(result)
+            fields.update({name: _unknown_field(name, result) for name in row.provides if name not in JOINED})
+            continue
+        fields.update({name: value for name, value in result.items() if name not in JOINED})
+        for name in JOINED & result.keys():
+            joined[name] += cast("tuple[object, ...]", result[name])
+    fields.update(joined)
     return MachineFacts(source=source_title, **fields)  # type: ignore[arg-type]
 
 
@@ -92,7 +102,7 @@ def _crashed(row: ProbeRow, error: Exception) -> Unknown:
 
 
 def _checked(row: ProbeRow, fields: dict[str, object]) -> dict[str, object]:
-    if set(fields) != set(row.provides):
+    if set(fields) - JOINED != set(row.provides) - JOINED:
         raise ValueError(f"returned {sorted(fields)} and not {sorted(row.provides)}")
     return fields
 

@@ -9,6 +9,7 @@ import msgspec
 from probes.facts import MachineFacts
 from probes.hardware import Catalogue
 from probes.measurements import Measurement
+from probes.policy import Policy
 from probes.record import EvidenceRef, Record, Unknown
 from probes.thresholds import Thresholds, load_thresholds
 
@@ -60,6 +61,7 @@ class Evidence(Record, kw_only=True):
     catalogue: Catalogue
     measurements: tuple[Measurement, ...] = ()
     thresholds: Thresholds = msgspec.field(default_factory=load_thresholds)
+    policy: Policy = Policy()
 
 
 class Judge(Record, kw_only=True):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from probes.facts import NvLink
+from probes.outputs import outputs
 from probes.parsers.pci import normal_address
 from probes.pci import DEVICES
 from probes.record import NOT_RECORDED, Reason, Unknown
@@ -116,22 +117,22 @@ def _remote(source: Source, index: int, port: int, bus_ids: Sequence[str | Unkno
 
 def smi_topology(source: Source) -> TopoMatrix | Unknown:
     """`nvidia-smi topo -m`."""
-    text = source.run(SMI_TOPOLOGY, timeout_s=SMI_TIMEOUT_S).text()
-    if isinstance(text, Unknown):
-        return text
+    found = outputs(source, "topology", SMI_TOPOLOGY, timeout_s=SMI_TIMEOUT_S)
+    if isinstance(found, Unknown):
+        return found
     from probes.parsers.topo_matrix import parse_topo_matrix  # noqa: PLC0415
 
-    return parse_topo_matrix(text)
+    return parse_topo_matrix(found[0].text)
 
 
 def smi_nvlinks(source: Source) -> tuple[NvlinkStatus, ...] | Unknown:
     """`nvidia-smi nvlink -s`."""
-    text = source.run(SMI_NVLINK, timeout_s=SMI_TIMEOUT_S).text()
-    if isinstance(text, Unknown):
-        return text
+    found = outputs(source, "nvlink", SMI_NVLINK, timeout_s=SMI_TIMEOUT_S)
+    if isinstance(found, Unknown):
+        return found
     from probes.parsers.nvlink_status import parse_nvlink_status  # noqa: PLC0415
 
-    return parse_nvlink_status(text)
+    return parse_nvlink_status(found[0].text)
 
 
 def driver_silence(addresses: tuple[str, ...] | Unknown, reason: Unknown) -> Unknown | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from probes.record import Unknown
-from probes.sources.base import CommandResult, NvmlValue, Source
+from probes.sources.base import CommandResult, Given, NvmlValue, Source
 
 T = TypeVar("T")
 
@@ -35,6 +35,10 @@ class AskedOnce:
     def title(self) -> str:
         return self._source.title
 
+    @property
+    def is_live(self) -> bool:
+        return self._source.is_live
+
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
         return self._once(("run", *argv), lambda: self._source.run(argv, timeout_s=timeout_s))
 
@@ -52,6 +56,9 @@ class AskedOnce:
 
     def env(self, name: str) -> str | Unknown | None:
         return self._source.env(name)
+
+    def given(self, kind: str) -> tuple[Given, ...]:
+        return self._source.given(kind)
 
     def close(self) -> None:
         self._source.close()

@@ -83,7 +83,7 @@ class EvidenceRef(Record, kw_only=True):
     """Where something was read: enough to show the raw text again."""
 
     source: str
-    """`command`, `file`, `nvml`, `environment`, `catalogue`, `measurement` or `rule`."""
+    """`command`, `paste`, `file`, `nvml`, `environment`, `catalogue`, `measurement` or `rule`."""
     key: str
     """The command line, path, NVML call, catalogue row or benchmark id."""
     detail: str = ""

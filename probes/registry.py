@@ -11,6 +11,9 @@ from typing import Literal
 
 from probes.record import Record
 
+Tier = Literal["quick", "deep"]
+"""`quick` reads files and NVML; `deep` also starts commands. A stored source answers both at no cost."""
+
 
 class Row(Record, kw_only=True):
     """One entry of a table."""
@@ -27,18 +30,26 @@ class ProbeRow(Row, kw_only=True):
     """A collector: `collect(source: Source, options: CollectOptions) -> dict[str, object]` in its module."""
 
     provides: tuple[str, ...]
-    """The fields of `MachineFacts` that it returns, all of them each time."""
+    """The fields of `MachineFacts` that it returns, all of them each time. `contradictions` and `unread` may come on top;
+    those of all collectors are joined."""
+    tier: Tier = "quick"
 
 
-Group = Literal["driver", "gpu", "fabric", "network", "host", "software", "storage"]
+Group = Literal["input", "driver", "gpu", "fabric", "pcie", "network", "host", "software", "storage", "logs", "tools", "policy"]
+
+Need = Literal["gpus", "nics", "logs", "diagnoses", "tools", "fabric-discovery", "switches", "container", "policy"]
+"""What a check is about (`probes/needs.py`). A machine without it gives one SKIP, and the module is not even loaded."""
 
 
 class CheckRow(Row, kw_only=True):
-    """A check: `check(evidence: Evidence) -> Iterator[Finding]` in its module."""
+    """A check: `function(evidence: Evidence) -> Iterator[Finding]` in its module."""
 
+    function: str = "check"
     group: Group
     required: bool = True
     """An UNKNOWN of a required check makes the verdict UNKNOWN."""
+    tier: Tier = "quick"
+    needs: tuple[Need, ...] = ()
 
 
 class BenchmarkRow(Row, kw_only=True):
@@ -53,62 +64,247 @@ class BenchmarkRow(Row, kw_only=True):
     """Rough duration on one machine, shown before it starts."""
 
 
-def _check(check_id: str, title: str, group: Group, *, required: bool = True) -> CheckRow:
+def _check(
+    check_id: str,
+    title: str,
+    group: Group,
+    *needs: Need,
+    module: str = "",
+    required: bool = False,
+    tier: Tier = "quick",
+) -> CheckRow:
+    """A row; with `module`, the check is the function of its name in a module that it shares."""
+    name = check_id.replace("-", "_")
     return CheckRow(
-        id=check_id, title=title, module=f"probes.checks.{check_id.replace('-', '_')}", group=group, required=required
+        id=check_id,
+        title=title,
+        module=f"probes.checks.{module or name}",
+        function=name if module else "check",
+        group=group,
+        required=required,
+        tier=tier,
+        needs=needs,
+    )
+
+
+def _probe(probe_id: str, title: str, *provides: str, module: str = "", tier: Tier = "quick") -> ProbeRow:
+    return ProbeRow(
+        id=probe_id, title=title, module=f"probes.collect.{module or probe_id}", provides=provides or (probe_id,), tier=tier
     )
 
 
 PROBES: tuple[ProbeRow, ...] = (
-    ProbeRow(id="hostname", title="Name", module="probes.collect.hostname", provides=("hostname",)),
-    ProbeRow(id="gpu", title="GPUs", module="probes.collect.gpu", provides=("gpus", "pci_gpus")),
-    ProbeRow(id="topology", title="Topology", module="probes.collect.topology", provides=("links",)),
-    ProbeRow(id="infiniband", title="InfiniBand and RoCE", module="probes.collect.infiniband", provides=("nics",)),
-    ProbeRow(id="interfaces", title="Network interfaces", module="probes.collect.interfaces", provides=("interfaces",)),
-    ProbeRow(id="cpu", title="CPU", module="probes.collect.cpu", provides=("cpu",)),
-    ProbeRow(id="numa", title="NUMA nodes", module="probes.collect.numa", provides=("numa_nodes",)),
-    ProbeRow(id="memory", title="Memory", module="probes.collect.memory", provides=("memory",)),
-    ProbeRow(id="limits", title="Limits", module="probes.collect.limits", provides=("limits",)),
-    ProbeRow(id="software", title="Software", module="probes.collect.software", provides=("software",)),
-    ProbeRow(id="interpreter", title="Training interpreter", module="probes.collect.interpreter", provides=("training",)),
-    ProbeRow(id="storage", title="Storage", module="probes.collect.storage", provides=("storage",)),
-    ProbeRow(id="container", title="Container", module="probes.collect.container", provides=("container",)),
-    ProbeRow(id="cloud", title="Cloud", module="probes.collect.cloud", provides=("cloud",)),
-    ProbeRow(id="scheduler", title="Scheduler", module="probes.collect.scheduler", provides=("scheduler",)),
+    _probe("hostname", "Name", "hostname", "naming"),
+    _probe("dmi", "Maker and model"),
+    _probe("gpu", "GPUs", "gpus", "pci_gpus", "attached_gpus"),
+    _probe("pci", "PCI devices", "pci_devices"),
+    _probe("topology", "Topology", "links", "peer_access"),
+    _probe("infiniband", "InfiniBand and RoCE", "nics"),
+    _probe("interfaces", "Network interfaces"),
+    _probe("fabric", "InfiniBand fabric", "fabric_ports", "fabric_switches"),
+    _probe("cpu", "CPU"),
+    _probe("numa", "NUMA nodes", "numa_nodes"),
+    _probe("memory", "Memory"),
+    _probe("limits", "Limits"),
+    _probe("kernel", "Kernel settings"),
+    _probe("clock", "Time of day"),
+    _probe("power", "Power and sensors", tier="deep"),
+    _probe("software", "Software"),
+    _probe("environment", "Environment"),
+    _probe("interpreter", "Training interpreter", "training"),
+    _probe("storage", "Storage"),
+    _probe("container", "Container"),
+    _probe("cloud", "Cloud"),
+    _probe("scheduler", "Scheduler"),
+    _probe("events", "Logs"),
+    _probe("diagnoses", "Diagnoses of other tools", tier="deep"),
+    _probe("tool-results", "Measurements of other tools", "tool_results", module="tool_results"),
+    _probe("strangers", "Unrecognised files", "unread"),
 )
 """Collectors: `collect(source: Source, options: CollectOptions) -> dict[str, object]`, fields of `MachineFacts`."""
 
 CHECKS: tuple[CheckRow, ...] = (
-    _check("gpu-driver", "The driver answers for the GPUs", "driver"),
-    _check("gpu-count", "Every GPU on the PCI bus is available", "driver", required=False),
-    _check("gpu-model", "The GPUs are alike", "gpu", required=False),
-    _check("ecc-uncorrected", "No uncorrected memory errors", "gpu"),
-    _check("row-remap", "No memory row waits for replacement", "gpu"),
-    _check("nvlink-fabric", "Every GPU has joined the NVLink fabric", "fabric", required=False),
-    _check("fabric-manager", "The Fabric Manager runs", "fabric", required=False),
-    _check("nvlink-active", "All NVLinks are up", "fabric"),
-    _check("nvlink-speed", "NVLinks run at full speed", "fabric", required=False),
-    _check("pcie-link", "PCIe links have their full width", "gpu", required=False),
-    _check("gpu-throttle", "Nothing holds the clocks down", "gpu"),
-    _check("gpu-power-limit", "Power limits are at their default", "gpu", required=False),
-    _check("gpu-busy", "No other program uses the GPUs", "gpu", required=False),
-    _check("mig-mode", "No GPU is partitioned", "gpu", required=False),
-    _check("compute-mode", "Compute modes are at their default", "gpu", required=False),
-    _check("persistence-mode", "Persistence mode is on", "driver", required=False),
-    _check("nic-state", "The RDMA ports are up", "network"),
-    _check("nic-rate", "Training ports run at one rate", "network", required=False),
-    _check("memlock", "Enough memory may be locked for RDMA", "host"),
-    _check("shm-size", "Shared memory is large enough", "host"),
-    _check("nofile", "Enough files may be open", "host", required=False),
-    _check("stack-limit", "The stack limit suits NCCL", "host", required=False),
-    _check("cpu-affinity", "All CPUs may be used", "host", required=False),
-    _check("cpu-governor", "The CPUs run at full clock", "host", required=False),
-    _check("numa", "The NUMA node of each device is known", "host", required=False),
-    _check("gpu-nic-affinity", "Every GPU has a training port close by", "network", required=False),
-    _check("peermem", "NICs reach GPU memory directly", "network", required=False),
-    _check("disk-space", "There is room for checkpoints", "storage", required=False),
-    _check("torch-cuda", "Torch runs on this driver", "software", required=False),
-    _check("torch-architecture", "Torch has code for these GPUs", "software", required=False),
+    _check("input-readable", "What was given could be read", "input", module="inputs"),
+    _check("input-agreement", "The sources agree", "input", module="inputs"),
+    _check("gpu-driver", "The driver answers for the GPUs", "driver", required=True),
+    _check("driver-library", "Driver module and library are one version", "driver", "gpus", module="driver_software"),
+    _check("gpu-recovery-action", "No GPU asks for a reset", "driver", "gpus", required=True),
+    _check("gpu-count", "Every GPU on the PCI bus is available", "driver"),
+    _check("gpu-lost", "Every GPU answers in full", "driver", "gpus"),
+    _check("device-nodes", "The GPU device files are here", "driver", "gpus", module="driver_software"),
+    _check("driver-flavour", "The driver's kernel module suits the GPUs", "driver", "gpus", module="driver_software"),
+    _check("driver-cuda", "The driver is new enough for these GPUs", "driver", "gpus", module="driver_software"),
+    _check("persistence-mode", "Persistence mode is on", "driver", "gpus"),
+    _check("xid-hardware", "No Xid points at hardware", "logs", "logs", module="xid", required=True),
+    _check("xid-reset", "No Xid asks for a reset", "logs", "logs", module="xid"),
+    _check("xid-application", "No program crashed on a GPU", "logs", "logs", module="xid"),
+    _check("gsp-timeout", "The GPU's system processor answers", "logs", "logs", module="xid"),
+    _check("driver-messages", "The driver complains of nothing else", "logs", "logs", module="xid"),
+    _check("gpu-model", "The GPUs are alike", "gpu", "gpus"),
+    _check("gpu-memory-size", "Every GPU shows its full memory", "gpu", "gpus", module="gpu_identity"),
+    _check("vbios", "The GPUs have one VBIOS", "gpu", "gpus", module="gpu_identity"),
+    _check("gpu-firmware", "The GPUs have one firmware", "gpu", "gpus", module="gpu_identity"),
+    _check("inforom", "The InfoROM is valid", "gpu", "gpus", module="gpu_identity"),
+    _check("ecc-mode", "ECC is on", "gpu", "gpus", module="gpu_memory"),
+    _check("ecc-uncorrected", "No uncorrected memory errors", "gpu", "gpus", required=True),
+    _check("ecc-corrected", "Few corrected memory errors", "gpu", "gpus", module="gpu_memory"),
+    _check("ecc-sram", "No wear of on-chip memory", "gpu", "gpus", module="gpu_memory"),
+    _check("row-remap", "No memory row waits for replacement", "gpu", "gpus", required=True),
+    _check("row-remap-reserve", "Spare memory rows are left", "gpu", "gpus", module="gpu_memory"),
+    _check("retired-pages", "Few memory pages are retired", "gpu", "gpus", module="gpu_memory"),
+    _check("gpu-throttle", "Nothing holds the clocks down", "gpu", "gpus", required=True),
+    _check("gpu-violations", "Clocks were not held down for long", "gpu", "gpus", module="gpu_clocks"),
+    _check("gpu-temperature", "GPUs are cool enough", "gpu", "gpus", module="gpu_thermal"),
+    _check("gpu-memory-temperature", "GPU memory is cool enough", "gpu", "gpus", module="gpu_thermal"),
+    _check("gpu-temperature-spread", "No GPU is much hotter than the others", "gpu", "gpus", module="gpu_thermal"),
+    _check("gpu-fan", "The fans turn", "gpu", "gpus", module="gpu_thermal"),
+    _check("gpu-power-limit", "Power limits are at their default", "gpu", "gpus"),
+    _check("application-clocks", "Application clocks are at their default", "gpu", "gpus", module="gpu_clocks"),
+    _check("gpu-busy", "No other program uses the GPUs", "gpu", "gpus"),
+    _check("gpu-memory-leftover", "No memory is in use without a process", "gpu", "gpus", module="gpu_use"),
+    _check("gpu-idle", "An idle GPU shows no load", "gpu", "gpus", module="gpu_use"),
+    _check("gpu-spinning", "No program waits in a collective for ever", "gpu", "gpus", module="gpu_use"),
+    _check("mig-mode", "No GPU is partitioned", "gpu", "gpus"),
+    _check("compute-mode", "Compute modes are at their default", "gpu", "gpus"),
+    _check("confidential-compute", "Confidential computing is off", "gpu", "gpus", module="gpu_identity"),
+    _check("fabric-manager", "The Fabric Manager runs", "fabric", "gpus"),
+    _check("fabric-manager-version", "The Fabric Manager has the driver's version", "fabric", "gpus", module="nvswitch"),
+    _check("nvlink-fabric", "Every GPU has joined the NVLink fabric", "fabric", "gpus"),
+    _check("fabric-health", "The NVLink fabric is healthy", "fabric", "gpus", module="nvswitch"),
+    _check("fabric-clique", "The GPUs are in one NVLink clique", "fabric", "gpus", module="nvswitch"),
+    _check("nvswitch-count", "All NVSwitches are there", "fabric", "gpus", module="nvswitch"),
+    _check("nvswitch-faults", "The NVSwitches report no fault", "fabric", "logs", module="nvswitch"),
+    _check("imex", "The IMEX domain is up", "fabric", "gpus", module="nvswitch"),
+    _check("nvlink-active", "All NVLinks are up", "fabric", "gpus", required=True),
+    _check("nvlink-speed", "NVLinks run at full speed", "fabric", "gpus"),
+    _check("nvlink-errors", "NVLinks count no errors", "fabric", "gpus"),
+    _check("nvlink-mesh", "All pairs of GPUs have the same NVLinks", "fabric", "gpus"),
+    _check("peer-access", "GPUs reach each other's memory", "fabric", "gpus"),
+    _check("peer-access-geforce", "The driver refuses peer access where it is broken", "fabric", "gpus", module="peer_access"),
+    _check("pcie-link", "PCIe links have their full width", "pcie"),
+    _check("pcie-speed", "PCIe links have their full speed", "pcie", module="pcie_health"),
+    _check("pcie-bandwidth", "The kernel found no narrow PCIe path", "logs", "logs", module="pcie_health"),
+    _check("pcie-replays", "PCIe links repeat little", "pcie", "gpus", module="pcie_health"),
+    _check("pcie-errors", "PCIe links report no errors", "pcie", module="pcie_health"),
+    _check("pcie-payload", "PCIe payload sizes agree along the path", "pcie", module="pcie_settings"),
+    _check("pcie-read-request", "NICs may read large blocks", "pcie", "nics", module="pcie_settings"),
+    _check("slot-power", "PCIe slots give enough power", "logs", "logs", module="pcie_health"),
+    _check("acs", "Peer-to-peer traffic is not sent through the host", "pcie"),
+    _check("iommu", "The IOMMU does not translate", "pcie"),
+    _check("gpu-nic-affinity", "Every GPU has a training port close by", "pcie", "gpus"),
+    _check("gpu-sockets", "The GPUs are spread over the sockets", "pcie", "gpus", module="numa_balance"),
+    _check("numa", "The NUMA node of each device is known", "pcie"),
+    _check("nic-state", "The RDMA ports are up", "network", "nics", required=True),
+    _check("nic-subnet-manager", "The subnet manager serves every port", "network", "nics", module="nic_fabric"),
+    _check("nic-count", "The machine's training ports are all there", "network"),
+    _check("nic-rate", "Training ports run at one rate", "network", "nics"),
+    _check("nic-speed", "Training ports run at the rate of their card", "network", "nics", module="nic_link"),
+    _check("nic-width", "Links have all their lanes", "network", "nics", module="nic_link"),
+    _check("nic-bit-errors", "Links have few bit errors", "network", "nics", module="nic_link"),
+    _check("nic-firmware", "Cards of one kind have one firmware", "network", "nics", module="nic_identity"),
+    _check("nic-naming", "RDMA devices bear the names of their place", "network", "nics", module="nic_identity"),
+    _check("nic-virtual", "RDMA devices are whole", "network", "nics", module="nic_identity"),
+    _check("nic-link-downed", "No link went down", "network", "nics", module="nic_counters"),
+    _check("nic-symbol-errors", "No symbol errors", "network", "nics", module="nic_counters"),
+    _check("nic-receive-errors", "No receive errors", "network", "nics", module="nic_counters"),
+    _check("nic-discards", "No packets are thrown away", "network", "nics", module="nic_counters"),
+    _check("nic-retries", "No retries ran out", "network", "nics", module="nic_counters"),
+    _check("roce-congestion", "RoCE traffic is not throttled", "network", "nics", module="nic_counters"),
+    _check("link-flapping", "No link goes up and down", "network"),
+    _check("cable", "Cables and modules are well", "logs", "logs", module="link_flapping"),
+    _check("nic-pkey", "Ports are in one partition", "network", "nics", module="nic_fabric"),
+    _check("nic-mtu", "RDMA MTUs are large and alike", "network", "nics", module="nic_link"),
+    _check("nic-gid", "RoCE ports have a routable GID", "network", "nics"),
+    _check("nic-gid-index", "The forced GID index is right", "network", "nics", module="nic_gid"),
+    _check("nic-mixture", "Training ports are of one kind", "network", "nics", module="nic_fabric"),
+    _check("nic-netdev", "The training ports' interfaces are up", "network", "nics"),
+    _check("roce-address", "RoCE ports have an address", "network", "nics", module="nic_netdev"),
+    _check("roce-traffic-class", "RoCE traffic has its class", "network", "nics", module="nic_fabric"),
+    _check("verbs-devices", "RDMA device files are here", "network", "nics", module="rdma_software"),
+    _check("rdma-modules", "The RDMA kernel modules are loaded", "network", "nics", module="rdma_software"),
+    _check("peermem", "NICs reach GPU memory directly", "network", "nics"),
+    _check("interface-state", "Bonds have all their members", "network", module="interfaces"),
+    _check("interface-speed", "Members of a bond have one speed", "network", module="interfaces"),
+    _check("interface-mtu", "Interfaces of one kind have one MTU", "network", module="interfaces"),
+    _check("interface-cabling", "Interfaces lead where the others do", "network", module="interfaces"),
+    _check("interface-choice", "It is clear which interface to use", "network"),
+    _check("interface-subnets", "No two interfaces are in one subnet", "network", module="interface_choice"),
+    _check("fabric-links", "Every cabled port has its partner", "network", "fabric-discovery", module="fabric_discovery"),
+    _check("fabric-speed", "No link of the fabric is slow", "network", "fabric-discovery", module="fabric_discovery"),
+    _check("fabric-isolation", "The host sees a fabric", "network", "fabric-discovery", module="fabric_discovery"),
+    _check("switch-health", "The switch's fans and supplies work", "network", "switches", module="fabric_discovery"),
+    _check("hostname-address", "The host's name does not lead to itself", "network", module="naming"),
+    _check("time-sync", "The clock is kept", "host", module="host_health"),
+    _check("memlock", "Enough memory may be locked for RDMA", "host", required=True),
+    _check("shm-size", "Shared memory is large enough", "host", required=True),
+    _check("nofile", "Enough files may be open", "host"),
+    _check("stack-limit", "The stack limit suits NCCL", "host"),
+    _check("process-limit", "Enough processes may run", "host", module="host_limits"),
+    _check("port-range", "Enough ports for many connections", "host", module="host_limits"),
+    _check("somaxconn", "Enough connections may wait", "host", module="host_limits"),
+    _check("cpu-affinity", "All CPUs may be used", "host"),
+    _check("cpu-governor", "The CPUs run at full clock", "host"),
+    _check("numa-balancing", "The kernel does not move memory between nodes", "host", module="kernel_settings"),
+    _check("transparent-hugepages", "Large pages are allowed", "host", module="kernel_settings"),
+    _check("clocksource", "The clock source is fast", "host", module="kernel_settings"),
+    _check("remove-ipc", "Shared memory outlives a logout", "host", module="kernel_settings"),
+    _check("swap", "Training does not swap", "host", module="host_memory"),
+    _check("memory-available", "Enough host memory is free", "host", module="host_memory"),
+    _check("memory-fragmentation", "Large blocks of memory are free", "host", module="host_memory"),
+    _check("memory-balance", "NUMA nodes have equal memory", "host", module="host_memory"),
+    _check("memory-errors", "Host memory is without errors", "host", module="host_memory"),
+    _check("out-of-memory", "The kernel killed nothing for memory", "logs", "logs", module="kernel_events"),
+    _check("lockups", "The kernel did not hang", "logs", "logs", module="kernel_events"),
+    _check("machine-check", "The processors report no fault", "logs", "logs", module="kernel_events"),
+    _check("crashes", "No training library crashed", "logs", "logs", module="kernel_events"),
+    _check("filesystem-errors", "File systems and disks report no errors", "logs", "logs", module="kernel_events"),
+    _check("nccl-warnings", "NCCL warns of nothing", "logs", "logs"),
+    _check("zombies", "No dead processes pile up", "host", module="host_health"),
+    _check("blocked-processes", "No process hangs in the driver", "host", module="host_health"),
+    _check("uptime", "The machine has settled since boot", "host", module="host_health"),
+    _check("power-supplies", "The power supplies work", "host", module="host_health", tier="deep"),
+    _check("power-headroom", "The power supplies carry all GPUs", "host", "gpus", module="host_health"),
+    _check("sensors", "No sensor is beyond its limit", "host", module="host_health", tier="deep"),
+    _check("disk-space", "There is room for checkpoints", "storage"),
+    _check("read-only-filesystems", "File systems are writable", "storage", module="storage_health"),
+    _check("services", "The services of a GPU server run", "software", "gpus", tier="deep"),
+    _check(
+        "container-devices", "RDMA device files are passed into the container", "software", "container", module="container_access"
+    ),
+    _check("container-locking", "The container may lock memory", "software", "container", module="container_access"),
+    _check("container-numa", "The container may place memory", "software", "container", module="container_access"),
+    _check("proxy", "No proxy stands between the ranks", "software", module="environment_network"),
+    _check("scheduler-limits", "The batch system passes limits on rightly", "software", module="scheduler"),
+    _check("scheduler-binding", "The batch system leaves GPUs visible to each other", "software", module="scheduler"),
+    _check("scheduler-gpus", "The batch system knows all GPUs", "software", "gpus", module="scheduler"),
+    _check("torch-cuda", "Torch runs on this driver", "software", "gpus"),
+    _check("torch-architecture", "Torch has code for these GPUs", "software", "gpus"),
+    _check("nccl-version", "NCCL is new enough for these GPUs", "software", "gpus", module="nccl_software"),
+    _check("nccl-duplicates", "There is one NCCL", "software", "gpus", module="nccl_software"),
+    _check("nccl-plugin", "NCCL finds the network plugin of this platform", "software", "nics", module="nccl_software"),
+    _check("nccl-debug-settings", "No debugging switch is left on", "software", module="nccl_environment"),
+    _check("nccl-values", "NCCL understands the values", "software", module="nccl_environment"),
+    _check("nccl-forced", "No algorithm is forced on NCCL", "software", module="nccl_environment"),
+    _check("nccl-interfaces", "NCCL_SOCKET_IFNAME names one interface", "software", module="nccl_environment"),
+    _check("nccl-hcas", "NCCL_IB_HCA names the training ports", "software", module="nccl_environment"),
+    _check("gloo-interface", "GLOO_SOCKET_IFNAME names an interface", "software", module="nccl_environment"),
+    _check("nccl-configuration", "NCCL's configuration files are readable to NCCL", "software", module="nccl_environment"),
+    _check("cuda-connections", "CUDA_DEVICE_MAX_CONNECTIONS suits the GPUs", "software", "gpus", module="cuda_environment"),
+    _check("cuda-visible-devices", "Every GPU is visible to CUDA", "software", "gpus", module="cuda_environment"),
+    _check("cuda-injection", "No debugger or profiler is injected", "software", "gpus", module="cuda_environment"),
+    _check("omp-threads", "The number of CPU threads is sensible", "software", module="cuda_environment"),
+    _check("dcgm-diagnosis", "DCGM's own tests pass", "tools", "diagnoses", module="diagnoses"),
+    _check("host-bandwidth", "Copies between host and GPU are fast", "tools", "tools", module="tool_bandwidth"),
+    _check("peer-bandwidth", "Copies between GPUs are fast", "tools", "tools", module="tool_bandwidth"),
+    _check("collective-results", "Collectives gave right results", "tools", "tools", module="tool_collectives"),
+    _check("collective-bandwidth", "Collectives are as fast as the links", "tools", "tools", module="tool_collectives"),
+    _check("network-bandwidth", "RDMA transfers are as fast as the port", "tools", "tools", module="tool_network"),
+    _check("tool-complaints", "The tools complain of nothing", "tools", "tools", module="tool_collectives"),
+    _check("policy-gpus", "The GPUs are those that the policy expects", "policy", "policy", module="policy"),
+    _check("policy-nics", "The NICs are those that the policy expects", "policy", "policy", module="policy"),
+    _check("policy-versions", "Versions are those that the policy expects", "policy", "policy", module="policy"),
+    _check("policy-host", "The host is as the policy expects", "policy", "policy", module="policy"),
+    _check("policy-waivers", "No waiver has expired", "policy", "policy", module="policy"),
 )
 """What explains other failures stands first; findings of one status keep this order.
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from assistant.usecases.events import Event, FindingMade, StageFinished, StageStarted
 from probes.findings import Evidence, Finding, Judge
 from probes.judging import HOST
+from probes.needs import missing
 from probes.record import Reason, Unknown
 from probes.registry import CHECKS, CheckRow
 from probes.verdict import judge
@@ -33,7 +34,10 @@ def check_machine(evidence: Evidence, rows: Sequence[CheckRow] = CHECKS) -> Iter
 def _run(row: CheckRow, evidence: Evidence) -> list[Finding]:
     findings: list[Finding] = []
     try:
-        findings.extend(row.load().check(evidence))
+        absent = missing(row.needs, evidence)
+        if absent is not None:
+            return [Judge(check_id=row.id, why="").skipped(HOST, absent)]
+        findings.extend(getattr(row.load(), row.function)(evidence))
     except Exception as error:  # noqa: BLE001 -- one broken check must not hide the findings of all others
         findings.append(_crashed(row, error))
     return findings

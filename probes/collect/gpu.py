@@ -20,6 +20,7 @@ from probes.nvidia import (
     smi_nvlinks,
     smi_topology,
 )
+from probes.outputs import outputs
 from probes.pci import cpu_affinity, numa_node, nvidia_gpu_addresses
 from probes.record import NOT_RECORDED, Reason, Unknown
 from probes.sources.base import Source
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`gpus`, empty only where nothing hints at one, and `pci_gpus`."""
     on_bus = nvidia_gpu_addresses(source)
-    return {"gpus": _gpus(source, on_bus), "pci_gpus": on_bus}
+    return {"gpus": _gpus(source, on_bus), "pci_gpus": on_bus, "attached_gpus": NOT_RECORDED}
 
 
 def _gpus(source: Source, on_bus: tuple[str, ...] | Unknown) -> tuple[Gpu, ...] | Unknown:
@@ -66,12 +67,12 @@ def _by_nvml(source: Source) -> tuple[Gpu, ...] | Unknown:
 
 
 def _by_smi(source: Source) -> tuple[Gpu, ...] | Unknown:
-    text = source.run(SMI_QUERY, timeout_s=SMI_TIMEOUT_S).text()
-    if isinstance(text, Unknown):
-        return text
+    found = outputs(source, "nvidia-smi-xml", SMI_QUERY, timeout_s=SMI_TIMEOUT_S)
+    if isinstance(found, Unknown):
+        return found
     from probes.parsers.nvsmi_xml import parse_smi_xml  # noqa: PLC0415 - the XML parser takes longer to load than all else
 
-    log = parse_smi_xml(text)
+    log = parse_smi_xml(found[0].text)
     if isinstance(log, Unknown):
         return log
     evidence = (command_ref(SMI_QUERY, log.problem),)

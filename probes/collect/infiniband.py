@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from probes.collecting import CollectOptions
-from probes.evidence import command_ref, file_ref
+from probes.evidence import file_ref
 from probes.facts import Nic
+from probes.outputs import outputs
 from probes.parsers.infiniband import parse_ibstat, port_link_layer, port_rate_gbps, port_word
 from probes.pci import DEVICES, numa_node, pcie_link
 from probes.rdma import RdmaDevice, rdma_devices
@@ -27,10 +28,12 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 def _by_ibstat(source: Source, silence: Unknown) -> tuple[Nic, ...] | Unknown:
     if silence.reason is not Reason.NOT_RECORDED:
         return silence
-    result = source.run(_IBSTAT)
     # It ends with an error when one device vanishes, after it has told about the others.
-    nics = parse_ibstat(result.stdout.decode("utf-8", "replace"))
-    return tuple(msgspec.structs.replace(nic, evidence=(command_ref(_IBSTAT),)) for nic in nics) or silence
+    found = outputs(source, "ibstat", _IBSTAT, even_failed=True)
+    if isinstance(found, Unknown):
+        return silence
+    nics = parse_ibstat(found[0].text)
+    return tuple(msgspec.structs.replace(nic, evidence=(found[0].evidence,)) for nic in nics) or silence
 
 
 def _ports(source: Source, device: RdmaDevice) -> tuple[Nic, ...]:

@@ -8,7 +8,7 @@ import msgspec
 
 from probes.collecting import CollectOptions
 from probes.evidence import command_ref, file_ref, nvml_ref
-from probes.facts import Link, LinkKind, NvLink
+from probes.facts import Link, LinkKind, MachineFacts, NvLink
 from probes.nvidia import SMI_TOPOLOGY, bus_id, device_count, driver_silence, nvlinks, smi_topology
 from probes.parsers.pci import pci_distance
 from probes.pci import DEVICES, device_path, nvidia_gpu_addresses
@@ -36,7 +36,7 @@ class _Place(Record, kw_only=True):
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`links`: every pair of GPUs and NICs."""
-    return {"links": _links(source)}
+    return {"links": _links(source), "peer_access": MachineFacts().peer_access}
 
 
 def _links(source: Source) -> tuple[Link, ...] | Unknown:

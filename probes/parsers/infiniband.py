@@ -9,10 +9,16 @@ from probes.record import Reason, Unknown
 
 _NUMBERED = re.compile(r"\d+:\s*(\S.*)")
 _RATE = re.compile(r"(\d+(?:\.\d+)?)(?:\s*Gb/sec.*)?")
+_IBSTAT = re.compile(r"^[ \t]*CA '[^'\n]+'[ \t]*\n[ \t]*CA type:", re.MULTILINE)
 _CA = re.compile(r"\s*CA '([^']+)'\s*")
 _PORT = re.compile(r"\s*Port (\d{1,3}):\s*")
 _STATES = {"Active": "ACTIVE", "Initializing": "INIT", "Armed": "ARMED", "Down": "DOWN", "Active Defer": "ACTIVE_DEFER"}
 """ibstat's words for the states that sysfs writes in upper case."""
+
+
+def recognise(text: str) -> bool:
+    """Whether it is the output of `ibstat`."""
+    return bool(_IBSTAT.search(text))
 
 
 def port_word(text: str) -> str | Unknown:

@@ -10,6 +10,14 @@ from probes.units import GB
 
 _GPU = re.compile(r"GPU (\d{1,4}): (.+?)(?: \(UUID: ([^)\s]+)\)?)?")
 _LINK = re.compile(r"\s*Link (\d{1,3}): (?:(\d+(?:\.\d+)?) GB/s|(<inactive>))\s*", re.IGNORECASE)
+_BEGIN = re.compile(
+    r"^GPU \d+: [^\n(]*\(UUID: [^)\n]*\)[ \t]*\n"
+    r"\s*(?:Link \d+: (?:<inactive>|[\d.]+ [GM]B/s)"
+    r"|NVML: Unable to retrieve NVLink information"
+    r"|Device does not have or support Nvlink"
+    r"|Nvlink queries are not supported)",
+    re.MULTILINE | re.IGNORECASE,
+)
 
 
 class NvlinkStatus(Record, kw_only=True):
@@ -19,6 +27,10 @@ class NvlinkStatus(Record, kw_only=True):
     name: str
     uuid: str | Unknown = NOT_RECORDED
     nvlinks: tuple[NvLink, ...] | Unknown = NOT_RECORDED
+
+
+def recognise(text: str) -> bool:
+    return bool(_BEGIN.search(text))
 
 
 def parse_nvlink_status(text: str) -> tuple[NvlinkStatus, ...] | Unknown:

@@ -37,6 +37,10 @@ class SmiLog(Record, kw_only=True):
     """Why the output ends early, where it does."""
 
 
+def recognise(text: str) -> bool:
+    return _ROOT in text
+
+
 def parse_smi_xml(text: str, evidence: tuple[EvidenceRef, ...] = ()) -> SmiLog | Unknown:
     """The log in `text`, each GPU with `evidence`; Unknown where no log or not one whole GPU of those attached is there.
 

@@ -27,6 +27,9 @@ _KINDS: dict[str, LinkKind] = {"SYS": "SYS", "SOC": "SYS", "NODE": "NODE", "PHB"
 """Drivers before 384 call SYS `SOC`."""
 _MOST_DEVICES = 512
 """More GPUs and NICs than any machine has: a hostile or damaged text, which would take minutes."""
+_CPU_COLUMN = re.compile(r"CPU\s*Affinity")
+_GPU_LABEL = re.compile(r"[ \t]*GPU\d+\s*")
+_DISTANCE = re.compile(r"NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
 
 
 class TopoGpu(Record, kw_only=True):
@@ -53,6 +56,29 @@ class TopoMatrix(Record, kw_only=True):
             Link(a=names.get(link.a, link.a), b=names.get(link.b, link.b), kind=link.kind, nvlink_count=link.nvlink_count)
             for link in self.links
         )
+
+
+def recognise(text: str) -> bool:
+    return any(_is_topology_line(line) for line in text.split("\n"))
+
+
+def _is_topology_line(line: str) -> bool:
+    """The header, or the row of a GPU: its own cell X, and a distance behind that."""
+    gpu = line.find("GPU0")
+    if gpu >= 0 and _CPU_COLUMN.search(line, gpu):
+        return True
+    label = _GPU_LABEL.match(line)
+    if label is None:
+        return False
+    last = max((match.start() for match in _DISTANCE.finditer(line, label.end())), default=0)
+    own = line.find("X", label.end(), last)
+    while own >= 0:
+        begins = own == label.end() or not (line[own - 1].isalnum() or line[own - 1] in "_.")
+        ends = not (line[own + 1].isalnum() or line[own + 1] == "_") or _DISTANCE.match(line, own + 1) is not None
+        if begins and ends:
+            return True
+        own = line.find("X", own + 1, last)
+    return False
 
 
 def parse_topo_matrix(text: str) -> TopoMatrix | Unknown:

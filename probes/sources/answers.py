@@ -6,7 +6,7 @@ import posixpath
 from typing import Any
 
 from probes.record import Unknown
-from probes.sources.base import CommandResult, NvmlValue
+from probes.sources.base import CommandResult, Given, NvmlValue
 from probes.sources.stored import CommandAnswer, Content, NvmlAnswer, Recording, to_content
 
 
@@ -20,6 +20,7 @@ class Answers:
         self.links: dict[str, str | Unknown] = {}
         self.calls: dict[tuple[str, tuple[int, ...]], NvmlAnswer] = {}
         self.env: dict[str, str | Unknown | None] = {}
+        self.given: dict[str, tuple[Given, ...]] = {}
 
     def exact(self) -> tuple[dict[Any, Any], ...]:
         """The tables in which a question has one answer; a directory can be listed in parts."""
@@ -45,6 +46,10 @@ class Answers:
         failure = value if isinstance(value, Unknown) else None
         self.calls[call, args] = NvmlAnswer(call=call, args=args, value=None if failure else value, failure=failure)
 
+    def give(self, kind: str, given: tuple[Given, ...]) -> None:
+        """Add pasted texts of a kind, each once."""
+        self.given[kind] = tuple(dict.fromkeys((*self.given.get(kind, ()), *given)))
+
     def list_directories(self) -> None:
         """List every directory that a file or link lies in, for sources that hold whole trees."""
         children: dict[str, set[str]] = {}
@@ -69,4 +74,5 @@ class Answers:
             links=dict(self.links),
             nvml=tuple(self.calls.values()),
             env=dict(self.env),
+            given={kind: given for kind, given in self.given.items() if given},
         )

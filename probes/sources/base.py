@@ -19,6 +19,18 @@ NvmlValue = None | bool | int | float | str | list["NvmlValue"] | dict[str, "Nvm
 """What an NVML call returns, in plain values: structures become dicts, arrays lists, bytes text."""
 
 
+STRANGER = "unrecognised"
+"""The kind of the given files that are of no known kind."""
+
+
+class Given(Record, kw_only=True):
+    """A text that a person pasted or saved, of one kind."""
+
+    name: str
+    """Of the file."""
+    text: str
+
+
 class CommandResult(Record, kw_only=True):
     """How a command ended. `failure` is set when it could not be run to its end; then `exit_code` means nothing."""
 
@@ -48,6 +60,10 @@ class Source(Protocol):
     def title(self) -> str:
         """What this source is, for headers: `live`, `recording node17.json`, `catalogue machine dgx-h100`."""
 
+    @property
+    def is_live(self) -> bool:
+        """True where questions cost time: then a second way to the same fact is asked only when the first fails."""
+
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
         """Run a read-only command without a shell, in the C locale, with a deadline after which it is killed."""
 
@@ -65,6 +81,9 @@ class Source(Protocol):
 
     def env(self, name: str) -> str | Unknown | None:
         """One environment variable; None where it is not set."""
+
+    def given(self, kind: str) -> tuple[Given, ...]:
+        """What a person gave of one kind (`probes/kinds.py`); nothing on a live machine."""
 
     def close(self) -> None:
         """End what the source has started; it is not asked any more."""

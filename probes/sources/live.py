@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from probes.record import Reason, Unknown, printable
-from probes.sources.base import CommandResult, NvmlValue
+from probes.sources.base import CommandResult, Given, NvmlValue
 from probes.sources.deadline import within
 from probes.sources.nvml import NvmlClient
 from probes.sources.process import CommandRunner
@@ -43,6 +43,7 @@ class LiveSource:
     """
 
     title = "live"
+    is_live = True
 
     def __init__(self) -> None:
         self._commands = CommandRunner()
@@ -58,6 +59,9 @@ class LiveSource:
         """End the NVML process and the commands that still run."""
         self._commands.close()
         self._nvml.close()
+
+    def given(self, kind: str) -> tuple[Given, ...]:
+        return ()
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
         return self._commands.run(argv, timeout_s=timeout_s)

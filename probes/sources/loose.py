@@ -1,70 +1,64 @@
-"""Files that a person pasted: recognised by what they hold, whatever they are called.
-
-A new kind is a row in `KINDS`.
-"""
+"""Files that a person pasted: recognised by what they hold (`probes/kinds.py`), whatever they are called."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from probes.errors import InputError
+from probes.kinds import KINDS
 from probes.record import Unknown
 from probes.sources.answers import Answers
-from probes.sources.base import CommandResult
+from probes.sources.base import STRANGER, Given
 from probes.sources.stored import FORMAT, Recording, StoredSource, follow_links, load_recording, unpack
 
 _ESCAPES = re.compile(r"(?:\x1b|\^\[)\[[0-9;]*[A-Za-z]")
 """Terminal colours, as such or in caret notation."""
-_CPU_COLUMN = re.compile(r"CPU\s*Affinity")
-_GPU_LABEL = re.compile(r"[ \t]*GPU\d+\s*")
-_DISTANCE = re.compile(r"NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
-_NVLINK = re.compile(
-    r"^GPU \d+: [^\n(]*\(UUID: [^)\n]*\)[ \t]*\n"
-    r"\s*(?:Link \d+: (?:<inactive>|[\d.]+ [GM]B/s)"
-    r"|NVML: Unable to retrieve NVLink information"
-    r"|Device does not have or support Nvlink"
-    r"|Nvlink queries are not supported)",
-    re.MULTILINE | re.IGNORECASE,
-)
-_IBSTAT = re.compile(r"^[ \t]*CA '[^'\n]+'[ \t]*\n[ \t]*CA type:", re.MULTILINE)
 _TREE_ROOTS = ("/sys", "/proc", "/etc", "/dev", "/run", "/var", "/usr", "/opt")
 _LONGEST_PATH = 4096
 """PATH_MAX of Linux."""
 
 
-class Kind(msgspec.Struct, frozen=True):
-    """One kind of pasted file: how it is told, and what it answers."""
-
-    id: str
-    title: str
-    recognise: Callable[[str], bool]
-    answer: Callable[[str, str, Answers], None]
-    """Takes the text, the file's name and where to put the answers."""
-
-
 def open_loose(files: Sequence[tuple[str, bytes]]) -> StoredSource:
     """One source from all `files` (name and content), in any order and mix.
 
-    InputError for a file of no known kind, for a damaged one, and for two that answer the same question differently.
+    A file of no known kind is named among what could not be read, as long as another one is known. InputError where none
+    is, for a damaged recording, and for two recordings that answer the same question differently.
     """
     together = Answers()
+    strangers: list[str] = []
     for name, data in files:
         own = Answers()
         text = _text_of(unpack(data, name))
-        kinds = [kind for kind in KINDS if kind.recognise(text)]
-        if not kinds:
-            raise InputError(
-                f"{name} is nothing that rigtune knows",
-                "It reads " + "; ".join(kind.title for kind in KINDS) + ".",
-            )
-        for kind in kinds:
-            kind.answer(text, name, own)
+        if not _take(text, name, own):
+            strangers.append(name)
         _merge(together, own, name)
+    if len(strangers) == len(files):
+        raise InputError(
+            f"{', '.join(strangers)} is nothing that rigtune knows",
+            "It reads a recording, a JSON map of absolute paths to file contents, and the output of "
+            + "; ".join(kind.title for kind in KINDS)
+            + ".",
+        )
+    together.give(STRANGER, tuple(Given(name=name, text="") for name in strangers))
     return StoredSource(together.recording(" + ".join(posixpath.basename(name) for name, _ in files)))
+
+
+def _take(text: str, name: str, answers: Answers) -> bool:
+    """Put what `text` tells into `answers`; False where nobody knows it."""
+    if f'"{FORMAT}"' in text[:4096]:
+        _recording(text, name, answers)
+    elif _is_tree(text):
+        _tree(text, answers)
+    else:
+        for kind in KINDS:
+            if kind.load().recognise(text):
+                answers.give(kind.id, (Given(name=name, text=text),))
+        return bool(answers.given)
+    return True
 
 
 def _text_of(data: bytes) -> str:
@@ -84,6 +78,8 @@ def _merge(together: Answers, own: Answers, name: str) -> None:
             together.directories[directory] = tuple(sorted({*names, *earlier}))
         else:
             together.directories[directory] = names
+    for kind, given in own.given.items():
+        together.give(kind, given)
     for target, answers in zip(together.exact(), own.exact(), strict=True):
         for question, answer in answers.items():
             if target.setdefault(question, answer) != answer:
@@ -92,34 +88,6 @@ def _merge(together: Answers, own: Answers, name: str) -> None:
                     f"{name} and an earlier file answer `{words}` differently",
                     "Give the files of one machine, each kind once.",
                 )
-
-
-def _command(*argv: str) -> Callable[[str, str, Answers], None]:
-    """The whole text is what this command wrote."""
-
-    def answer(text: str, _name: str, answers: Answers) -> None:
-        answers.command(argv, CommandResult(stdout=text.encode()))
-
-    return answer
-
-
-def _is_topology_line(line: str) -> bool:
-    """The header, or the row of a GPU: its own cell X, and a distance behind that."""
-    gpu = line.find("GPU0")
-    if gpu >= 0 and _CPU_COLUMN.search(line, gpu):
-        return True
-    label = _GPU_LABEL.match(line)
-    if label is None:
-        return False
-    last = max((match.start() for match in _DISTANCE.finditer(line, label.end())), default=0)
-    own = line.find("X", label.end(), last)
-    while own >= 0:
-        begins = own == label.end() or not (line[own - 1].isalnum() or line[own - 1] in "_.")
-        ends = not (line[own + 1].isalnum() or line[own + 1] == "_") or _DISTANCE.match(line, own + 1) is not None
-        if begins and ends:
-            return True
-        own = line.find("X", own + 1, last)
-    return False
 
 
 def _is_tree(text: str) -> bool:
@@ -132,7 +100,7 @@ def _is_tree(text: str) -> bool:
     return bool(entries) and all(path.startswith(_TREE_ROOTS) and len(path) <= _LONGEST_PATH for path in entries)
 
 
-def _tree(text: str, _name: str, answers: Answers) -> None:
+def _tree(text: str, answers: Answers) -> None:
     """`{"/sys/...": content}`; a content of `-> target` is a symbolic link."""
     raw: dict[str, str | Unknown] = {}
     for path, content in msgspec.json.decode(text, type=dict[str, str]).items():
@@ -152,29 +120,4 @@ def _recording(text: str, name: str, answers: Answers) -> None:
     answers.links.update(recording.links)
     answers.calls.update(((answer.call, answer.args), answer) for answer in recording.nvml)
     answers.env.update(recording.env)
-
-
-KINDS: tuple[Kind, ...] = (
-    Kind("recording", "a rigtune recording", lambda text: f'"{FORMAT}"' in text[:4096], _recording),
-    Kind("tree", "a JSON map of absolute paths to file contents", _is_tree, _tree),
-    Kind(
-        "nvidia-smi-xml",
-        "the output of `nvidia-smi -q -x`",
-        lambda text: "<nvidia_smi_log" in text,
-        _command("nvidia-smi", "-q", "-x"),
-    ),
-    Kind(
-        "topology",
-        "of `nvidia-smi topo -m`",
-        lambda text: any(_is_topology_line(line) for line in text.split("\n")),
-        _command("nvidia-smi", "topo", "-m"),
-    ),
-    Kind(
-        "nvlink",
-        "of `nvidia-smi nvlink --status`",
-        lambda text: bool(_NVLINK.search(text)),
-        _command("nvidia-smi", "nvlink", "-s"),
-    ),
-    Kind("ibstat", "of `ibstat`", lambda text: bool(_IBSTAT.search(text)), _command("ibstat")),
-)
-"""Every kind whose recogniser agrees answers: a pasted terminal session may hold several."""
+    answers.given.update(recording.given)

@@ -7,7 +7,7 @@ import threading
 
 from probes.record import Unknown, printable
 from probes.sources.answers import Answers
-from probes.sources.base import CommandResult, NvmlValue, Source
+from probes.sources.base import CommandResult, Given, NvmlValue, Source
 from probes.sources.stored import Recording
 
 
@@ -25,6 +25,10 @@ class RecordingSource:
     @property
     def title(self) -> str:
         return self._inner.title
+
+    @property
+    def is_live(self) -> bool:
+        return self._inner.is_live
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
         result = self._inner.run(argv, timeout_s=timeout_s)
@@ -61,6 +65,12 @@ class RecordingSource:
         with self._lock:
             self._answers.env[name] = value
         return value
+
+    def given(self, kind: str) -> tuple[Given, ...]:
+        given = self._inner.given(kind)
+        with self._lock:
+            self._answers.give(kind, given)
+        return given
 
     def close(self) -> None:
         self._inner.close()

@@ -18,7 +18,7 @@ import msgspec
 
 from probes.errors import InputError
 from probes.record import NOT_RECORDED, Reason, StrictRecord, Unknown, to_json, value_or
-from probes.sources.base import MAX_GIVEN_BYTES, CommandResult, NvmlValue
+from probes.sources.base import MAX_GIVEN_BYTES, CommandResult, Given, NvmlValue
 from probes.units import MIB
 
 FORMAT = "rigtune-recording"
@@ -72,6 +72,8 @@ class Recording(StrictRecord, kw_only=True):
     """Symbolic links by path: the absolute path each leads to."""
     nvml: tuple[NvmlAnswer, ...] = ()
     env: dict[str, str | Unknown | None] = {}
+    given: dict[str, tuple[Given, ...]] = {}
+    """Pasted texts by kind."""
     checksum: str = ""
     """SHA-256 over the other fields; not checked where it is empty."""
 
@@ -138,7 +140,10 @@ def load_recording(data: bytes, name: str) -> Recording:
 
 def _checksum(recording: Recording) -> str:
     """Order and white space do not count; the content does."""
-    content = msgspec.json.encode(msgspec.structs.replace(recording, checksum=""), order="deterministic")
+    fields = msgspec.to_builtins(msgspec.structs.replace(recording, checksum=""), str_keys=True)
+    if not recording.given:
+        del fields["given"]  # younger than the first recordings
+    content = msgspec.json.encode(fields, order="deterministic")
     return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
@@ -177,6 +182,11 @@ class StoredSource:
         self._links = recording.links
         self._nvml = {(answer.call, answer.args): answer for answer in recording.nvml}
         self._env = recording.env
+        self._given = recording.given
+
+    @property
+    def is_live(self) -> bool:
+        return False
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
         return self._commands.get(argv) or CommandResult(failure=NOT_RECORDED)
@@ -203,6 +213,9 @@ class StoredSource:
 
     def env(self, name: str) -> str | Unknown | None:
         return self._env.get(name, NOT_RECORDED)
+
+    def given(self, kind: str) -> tuple[Given, ...]:
+        return self._given.get(kind, ())
 
     def close(self) -> None:
         """Nothing was started."""

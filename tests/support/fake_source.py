@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable, Mapping
 
 from probes.record import Reason, Unknown
-from probes.sources.base import CommandResult, NvmlValue
+from probes.sources.base import CommandResult, Given, NvmlValue
 
 Answer = str | bytes | CommandResult | Unknown
 
@@ -15,6 +15,7 @@ class FakeSource:
     """Answers from what it is given. What it does not hold has `missing` as its reason, or is a variable that is not set."""
 
     title = "fake"
+    is_live = False
 
     def __init__(
         self,
@@ -24,6 +25,7 @@ class FakeSource:
         commands: Mapping[str, Answer] | None = None,
         nvml: Mapping[str, NvmlValue | Unknown] | Callable[..., NvmlValue | Unknown] | None = None,
         env: Mapping[str, str] | None = None,
+        given: Mapping[str, str | tuple[Given, ...]] | None = None,
         missing: Reason = Reason.TOOL_MISSING,
     ) -> None:
         self.files = dict(files or {})
@@ -31,6 +33,7 @@ class FakeSource:
         self.commands = dict(commands or {})
         self._nvml = nvml or {}
         self._env = dict(env or {})
+        self._given = dict(given or {})
         self._missing = missing
         self.asked: list[str] = []
 
@@ -71,6 +74,11 @@ class FakeSource:
         if self._missing is Reason.NOT_RECORDED and name not in self._env:
             return self._absent(name)
         return self._env.get(name)
+
+    def given(self, kind: str) -> tuple[Given, ...]:
+        """A text alone stands for one file of the kind's name."""
+        given = self._given.get(kind, ())
+        return (Given(name=f"{kind}.txt", text=given),) if isinstance(given, str) else given
 
     def close(self) -> None:
         """Nothing was started."""

@@ -1,0 +1,13 @@
+"""Files that were given and are of no known kind."""
+
+from __future__ import annotations
+
+from probes.collecting import CollectOptions
+from probes.facts import Unread
+from probes.sources.base import STRANGER, Source
+
+
+def collect(source: Source, options: CollectOptions) -> dict[str, object]:
+    """`unread`: one entry for each file."""
+    why = "nothing that rigtune knows"
+    return {"unread": tuple(Unread(source=given.name, why=why) for given in source.given(STRANGER))}

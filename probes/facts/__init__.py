@@ -1,0 +1,133 @@
+"""What a machine is. Every leaf is a value or an `Unknown`; an empty tuple means "there are none".
+
+Field names are the JSON contract of `rigtune probe --format json`.
+"""
+
+from __future__ import annotations
+
+from probes.facts.gpu import (
+    Fabric,
+    Gpu,
+    GpuLimits,
+    GpuMemoryHealth,
+    GpuProcess,
+    MigDevice,
+    NvLink,
+    PcieLink,
+)
+from probes.facts.host import (
+    Clock,
+    Cpu,
+    Dmi,
+    Filesystem,
+    Kernel,
+    Limit,
+    Limits,
+    Memory,
+    Naming,
+    NumaNode,
+    Power,
+)
+from probes.facts.named import Count, State, count_of, counts, state_of, states
+from probes.facts.network import FabricPort, FabricSwitch, Gid, Interface, Nic
+from probes.facts.observed import Contradiction, Diagnosis, LogEvent, Reading, ToolResult, Unread
+from probes.facts.pci import Link, LinkKind, PciDevice, PciKind, PeerAccess
+from probes.facts.software import Cloud, Container, EnvironmentVariable, Scheduler, Software, TrainingPython
+from probes.record import NOT_RECORDED, Record, Unknown
+
+__all__ = [
+    "Acs",
+    "Clock",
+    "Cloud",
+    "Container",
+    "Contradiction",
+    "Count",
+    "Cpu",
+    "Diagnosis",
+    "Dmi",
+    "EnvironmentVariable",
+    "Fabric",
+    "FabricPort",
+    "FabricSwitch",
+    "Filesystem",
+    "Gid",
+    "Gpu",
+    "GpuLimits",
+    "GpuMemoryHealth",
+    "GpuProcess",
+    "Interface",
+    "Kernel",
+    "Limit",
+    "Limits",
+    "Link",
+    "LinkKind",
+    "LogEvent",
+    "MachineFacts",
+    "Memory",
+    "MigDevice",
+    "Naming",
+    "Nic",
+    "NumaNode",
+    "NvLink",
+    "PciDevice",
+    "PciKind",
+    "PcieLink",
+    "PeerAccess",
+    "Power",
+    "Reading",
+    "Scheduler",
+    "Software",
+    "State",
+    "ToolResult",
+    "TrainingPython",
+    "Unread",
+    "count_of",
+    "counts",
+    "state_of",
+    "states",
+]
+
+SCHEMA_VERSION = 1
+
+
+class MachineFacts(Record, kw_only=True):
+    """Everything that the collectors learned about one machine."""
+
+    schema_version: int = SCHEMA_VERSION
+    hostname: str | Unknown = NOT_RECORDED
+    naming: Naming = Naming()
+    source: str = ""
+    """Title of the source: live, a recording, a catalogue machine."""
+    dmi: Dmi = Dmi()
+    gpus: tuple[Gpu, ...] | Unknown = NOT_RECORDED
+    pci_gpus: tuple[str, ...] | Unknown = NOT_RECORDED
+    """Bus ids of the NVIDIA GPUs on the PCI bus, whether or not a driver answers for them."""
+    attached_gpus: int | Unknown = NOT_RECORDED
+    """How many GPUs the driver says are attached; more than `gpus` where an output was cut or a GPU is lost."""
+    pci_devices: tuple[PciDevice, ...] | Unknown = NOT_RECORDED
+    nics: tuple[Nic, ...] | Unknown = NOT_RECORDED
+    links: tuple[Link, ...] | Unknown = NOT_RECORDED
+    peer_access: tuple[PeerAccess, ...] | Unknown = NOT_RECORDED
+    interfaces: tuple[Interface, ...] | Unknown = NOT_RECORDED
+    fabric_ports: tuple[FabricPort, ...] | Unknown = NOT_RECORDED
+    fabric_switches: tuple[FabricSwitch, ...] | Unknown = NOT_RECORDED
+    cpu: Cpu = Cpu()
+    numa_nodes: tuple[NumaNode, ...] | Unknown = NOT_RECORDED
+    memory: Memory = Memory()
+    limits: Limits = Limits()
+    kernel: Kernel = Kernel()
+    clock: Clock = Clock()
+    power: Power = Power()
+    software: Software = Software()
+    environment: tuple[EnvironmentVariable, ...] | Unknown = NOT_RECORDED
+    training: TrainingPython = TrainingPython()
+    storage: tuple[Filesystem, ...] | Unknown = NOT_RECORDED
+    container: Container = Container()
+    cloud: Cloud = Cloud()
+    scheduler: Scheduler = Scheduler()
+    events: tuple[LogEvent, ...] | Unknown = NOT_RECORDED
+    """Of the kernel log and other logs; empty where a log was read and holds none."""
+    diagnoses: tuple[Diagnosis, ...] | Unknown = NOT_RECORDED
+    tool_results: tuple[ToolResult, ...] | Unknown = NOT_RECORDED
+    contradictions: tuple[Contradiction, ...] = ()
+    unread: tuple[Unread, ...] = ()

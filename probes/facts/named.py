@@ -1,0 +1,38 @@
+"""Small pairs, where a table would be a dict: JSON Schema and msgspec want no dict beside an Unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from probes.record import Record
+
+
+class Count(Record, kw_only=True):
+    """A counter and its value."""
+
+    name: str
+    value: int
+
+
+class State(Record, kw_only=True):
+    """A thing and its state in the tool's words."""
+
+    name: str
+    value: str
+
+
+def counts(values: dict[str, int]) -> tuple[Count, ...]:
+    return tuple(Count(name=name, value=value) for name, value in values.items())
+
+
+def states(values: dict[str, str]) -> tuple[State, ...]:
+    return tuple(State(name=name, value=value) for name, value in values.items())
+
+
+def count_of(values: Iterable[Count], name: str) -> int | None:
+    """The counter of that name; None where it was not read."""
+    return next((count.value for count in values if count.name == name), None)
+
+
+def state_of(values: Iterable[State], name: str) -> str | None:
+    return next((state.value for state in values if state.name == name), None)

@@ -1,0 +1,113 @@
+"""What was observed rather than what is there: events of the kernel log, other tools' diagnoses and measurements, and how
+well the sources could be read and agree."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from probes.record import NOT_RECORDED, EvidenceRef, Record, Unknown
+
+EventKind = Literal[
+    "xid",
+    "sxid",
+    "nvrm",
+    "gsp-timeout",
+    "nvswitch",
+    "peermem",
+    "pcie-limited",
+    "pcie-error",
+    "slot-power",
+    "link-down",
+    "link-up",
+    "cable",
+    "out-of-memory",
+    "lockup",
+    "machine-check",
+    "filesystem",
+    "storage",
+    "nccl-crash",
+    "crash",
+    "panic",
+    "nccl-warning",
+    "fabric-manager",
+]
+
+
+class LogEvent(Record, kw_only=True):
+    """One kind of event on one device in a log. Equal ones are counted, not repeated."""
+
+    kind: EventKind
+    code: int | None = None
+    """Xid or SXid number."""
+    device: str | None = None
+    """PCI address without function (`0000:9b:00`), network interface, or RDMA device."""
+    message: str
+    """The first line of its kind, without time stamp and prefix."""
+    fatal: bool | Unknown = NOT_RECORDED
+    """The log's own word, where it has one."""
+    count: int = 1
+    first_time: str = ""
+    """As the log prints it."""
+    last_time: str = ""
+    line: int = 0
+    """Line of the first one, from 1."""
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+class Diagnosis(Record, kw_only=True):
+    """One result of another tool's own test (`dcgmi diag`)."""
+
+    tool: str
+    test: str
+    subject: str
+    """`GPU3`, or `host`."""
+    result: Literal["PASS", "WARN", "FAIL", "SKIP", "UNKNOWN"]
+    message: str = ""
+    error_code: int | None = None
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+class ToolResult(Record, kw_only=True):
+    """One number that another benchmark printed (nvbandwidth, nccl-tests, perftest, bandwidthTest ...)."""
+
+    tool: str
+    test: str
+    """The tool's own name of the test: `host_to_device_memcpy_ce`, `all_reduce`, `ib_write_bw`."""
+    subject: str
+    """`GPU0`, `GPU0-GPU1`, `mlx5_0` or `host`."""
+    metric: Literal["bandwidth", "bus_bandwidth", "latency", "status"]
+    value: float | Unknown
+    unit: Literal["B/s", "s", ""] = "B/s"
+    size_bytes: int | None = None
+    wrong_values: int | None = None
+    """How many results the tool's own check found wrong."""
+    message: str = ""
+    """What the tool complained of, where it did."""
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+class Reading(Record, kw_only=True):
+    """What one source says."""
+
+    value: str
+    evidence: EvidenceRef
+
+
+class Contradiction(Record, kw_only=True):
+    """Two sources that say different things of one field that cannot change in between."""
+
+    subject: str
+    field: str
+    """`memory_bytes`, `pcie.width` ..."""
+    readings: tuple[Reading, ...]
+
+
+class Unread(Record, kw_only=True):
+    """A part of an input that could not be read. The rest was used."""
+
+    source: str
+    """File name or command line."""
+    line: int = 0
+    """From 1; 0 where it is about the whole."""
+    text: str = ""
+    why: str

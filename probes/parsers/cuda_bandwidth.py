@@ -1,0 +1,7 @@
+"""`bandwidthTest` or SuperBench `gpu_copy`."""
+
+from __future__ import annotations
+
+
+def recognise(text: str) -> bool:
+    return False

@@ -1,0 +1,7 @@
+"""/proc/driver/nvidia/version."""
+
+from __future__ import annotations
+
+
+def recognise(text: str) -> bool:
+    return False

@@ -1,0 +1,7 @@
+"""The Fabric Manager's log."""
+
+from __future__ import annotations
+
+
+def recognise(text: str) -> bool:
+    return False

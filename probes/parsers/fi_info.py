@@ -1,0 +1,7 @@
+"""`fi_info -v`."""
+
+from __future__ import annotations
+
+
+def recognise(text: str) -> bool:
+    return False

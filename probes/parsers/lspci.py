@@ -1,0 +1,7 @@
+"""`lspci`, short or -vvv."""
+
+from __future__ import annotations
+
+
+def recognise(text: str) -> bool:
+    return False

@@ -1,0 +1,7 @@
+"""A log with NCCL_DEBUG."""
+
+from __future__ import annotations
+
+
+def recognise(text: str) -> bool:
+    return False

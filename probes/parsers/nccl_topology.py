@@ -1,0 +1,7 @@
+"""An NCCL topology XML."""
+
+from __future__ import annotations
+
+
+def recognise(text: str) -> bool:
+    return False

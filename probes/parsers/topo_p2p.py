@@ -1,0 +1,7 @@
+"""`nvidia-smi topo -p2p`."""
+
+from __future__ import annotations
+
+
+def recognise(text: str) -> bool:
+    return False
