@@ -135,7 +135,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("driver-flavour", "The driver's kernel module suits the GPUs", "driver", "gpus", module="driver_software"),
     _check("driver-cuda", "The driver is new enough for these GPUs", "driver", "gpus", module="driver_software"),
     _check("persistence-mode", "Persistence mode is on", "driver", "gpus"),
-    _check("xid-hardware", "No Xid points at hardware", "logs", "logs", module="xid", required=True),
+    _check("xid-hardware", "No Xid points at hardware", "logs", "logs", module="xid"),
     _check("xid-reset", "No Xid asks for a reset", "logs", "logs", module="xid"),
     _check("xid-application", "No program crashed on a GPU", "logs", "logs", module="xid"),
     _check("gsp-timeout", "The GPU's system processor answers", "logs", "logs", module="xid"),
