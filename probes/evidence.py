@@ -25,3 +25,8 @@ def nvml_ref(call: str, detail: str = "") -> EvidenceRef:
 def environment_ref(name: str) -> EvidenceRef:
     """An environment variable."""
     return EvidenceRef(source="environment", key=name)
+
+
+def line_ref(number: int) -> EvidenceRef:
+    """A line of the text that a parser reads. Where the text came from is filled in by whoever knows (`nic_readers.py`)."""
+    return EvidenceRef(source="", key="", detail=f"line {number}")
