@@ -27,7 +27,7 @@ def render_script(template: str, recipe: Recipe, **values: object) -> str:
     """The text of `recipes/templates/<template>` for a recipe. Raises UsageError for a recipe that contradicts itself."""
     require_valid(recipe)
     return (
-        _environment()
+        templates()
         .get_template(template)
         .render(
             recipe=recipe,
@@ -109,7 +109,8 @@ def _comment(text: str, indent: str = "") -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _environment() -> Environment:
+def templates() -> Environment:
+    """The template engine of `recipes/templates`, for shell text and settings files."""
     environment = Environment(  # noqa: S701  shell text, quoted by the `sh` filter; HTML escapes would corrupt it
         loader=PackageLoader("recipes", "templates"),
         undefined=StrictUndefined,

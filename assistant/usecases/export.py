@@ -1,4 +1,4 @@
-"""Launch files from a recipe."""
+"""Launch files from a recipe, and files for provisioning."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from assistant.usecases.events import Event, StageFinished, StageStarted, Writte
 from probes.errors import InputError, OutputError, UsageError
 from probes.record import Record, to_json
 from probes.registry import Row
+from recipes.provision import ProvisionOptions, find_provision, render_provision
 from recipes.recipe import Artifact, Recipe
 from recipes.recipe_file import load_recipe
 from recipes.registry import LAUNCHERS
@@ -68,17 +69,36 @@ def export_recipe(recipe: Recipe, launchers: tuple[str, ...], directory: Path, *
         raise UsageError("no launcher is named", f"launchers: {', '.join(row.id for row in LAUNCHERS)}")
     rendered = [find_launcher(launcher_id).load().render(recipe) for launcher_id in launchers]
     artifacts = {artifact.path: artifact for group in rendered for artifact in group}
-    manifest = _read_manifest(directory)
     kept = {path for path in artifacts if _same_recipe(directory / path, recipe)}
+    yield from _write(directory, artifacts, kept, what="launch script", overwrite=overwrite)
+    paths = tuple(directory / path for path in artifacts)
+    yield StageFinished(stage="export", result=paths, duration_s=time.monotonic() - started)
+
+
+def export_provision(kind: str, options: ProvisionOptions, directory: Path, *, overwrite: bool = False) -> Iterator[Event]:
+    """Write the files of a kind of provisioning (`recipes/provision.py`); the last event's result is the tuple of their paths.
+
+    Raises UsageError for an unknown kind or options that no node can follow, otherwise as `export_recipe`.
+    """
+    started = time.monotonic()
+    row = find_provision(kind)
+    yield StageStarted(stage="export", title=f"{row.title}: writing to {directory}")
+    artifacts = {artifact.path: artifact for artifact in render_provision(row, options)}
+    yield from _write(directory, artifacts, set(), what=row.id, overwrite=overwrite)
+    paths = tuple(directory / path for path in artifacts)
+    yield StageFinished(stage="export", result=paths, duration_s=time.monotonic() - started)
+
+
+def _write(directory: Path, artifacts: dict[str, Artifact], kept: set[str], *, what: str, overwrite: bool) -> Iterator[Event]:
+    """Write `artifacts` but those `kept`, after asking whether anybody changed what stands there."""
+    manifest = _read_manifest(directory)
     if not overwrite:
         _refuse_foreign(directory, (artifact for path, artifact in artifacts.items() if path not in kept), manifest)
     write_files(directory, [_manifest_file(manifest, artifacts.values())])
     write_files(directory, [artifact for path, artifact in artifacts.items() if path not in kept])
     for path in artifacts:
         if "/" not in path and path not in kept:
-            yield Written(path=str(directory / path), what=_WHAT.get(path, "launch script"))
-    paths = tuple(directory / path for path in artifacts)
-    yield StageFinished(stage="export", result=paths, duration_s=time.monotonic() - started)
+            yield Written(path=str(directory / path), what=_WHAT.get(path, what))
 
 
 _WHAT = {"recipe.toml": "recipe", "workload.json": "configuration of the reference program"}
