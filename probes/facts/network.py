@@ -58,6 +58,10 @@ class Nic(Record, kw_only=True):
     pre_fec_bit_error_rate: float | Unknown = NOT_RECORDED
     bit_error_rate: float | Unknown = NOT_RECORDED
     """After error correction."""
+    fec: str | Unknown = NOT_RECORDED
+    """Error correction in the tool's words: `RS-FEC - (544,514) + PLR`."""
+    advice: str | Unknown | None = NOT_RECORDED
+    """What the card's own diagnosis recommends (mlxlink); None where it sees no issue."""
     pci_bus_id: str | Unknown = NOT_RECORDED
     numa_node: int | Unknown | None = NOT_RECORDED
     pcie: PcieLink = PcieLink()
@@ -88,6 +92,13 @@ class Interface(Record, kw_only=True):
     carrier_changes: int | Unknown = NOT_RECORDED
     """Ups and downs since boot."""
     duplex: str | Unknown = NOT_RECORDED
+    link_seen_by_bond: bool | Unknown | None = NOT_RECORDED
+    """What the bonding driver thinks of a member's link (MII status); None outside of a bond."""
+    mtu_configured: int | Unknown | None = NOT_RECORDED
+    """By the host's network configuration; None where that states none."""
+    bond_configured: str | Unknown | None = NOT_RECORDED
+    configured_name: str | Unknown = NOT_RECORDED
+    """The name that the network configuration gives to this hardware address."""
     pci_bus_id: str | Unknown | None = NOT_RECORDED
     neighbour: str | Unknown | None = NOT_RECORDED
     """Switch and port at the other end, as LLDP tells: `leaf1 Ethernet3`."""
@@ -107,6 +118,10 @@ class FabricPort(Record, kw_only=True):
     peer_port: int | None = None
     width: int | Unknown = NOT_RECORDED
     speed: str | Unknown = NOT_RECORDED
+    could_be: str | None = None
+    """Width or speed that both ends could have and do not, in the tool's words."""
+    guid: str | Unknown = NOT_RECORDED
+    """Of the node."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
