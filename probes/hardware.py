@@ -26,6 +26,8 @@ class GpuModel(StrictRecord, kw_only=True):
     """Its other names, as regular expressions that are matched in full and without case."""
     architecture: str
     compute_capability: str
+    pci_device_ids: tuple[str, ...] = ()
+    """Vendor and device as `lspci -nn` prints them: `10de:2330`. From the PCI ID database (pci-ids.ucw.cz, 2026-11)."""
     memory_bytes: int
     peak_flops_per_s: dict[str, float]
     """By dtype: fp32, tf32, bf16, fp16, fp8."""
@@ -110,6 +112,11 @@ class Catalogue(StrictRecord, kw_only=True):
                 return row
         # Only names of long ago and of special models need the patterns.
         return next((row for row in self.gpus if any(re.fullmatch(name, wanted, re.IGNORECASE) for name in row.names)), None)
+
+    def gpu_by_device(self, device_id: str) -> GpuModel | None:
+        """The row of a GPU by its PCI vendor and device id, which a bus shows without a driver."""
+        wanted = device_id.strip().lower()
+        return next((row for row in self.gpus if wanted in row.pci_device_ids), None)
 
     def machine(self, machine_id: str) -> MachineModel | None:
         return next((row for row in self.machines if row.id == machine_id.strip().lower()), None)
