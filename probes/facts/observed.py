@@ -39,6 +39,8 @@ class LogEvent(Record, kw_only=True):
     kind: EventKind
     code: int | None = None
     """Xid or SXid number."""
+    sub_code: int | None = None
+    """Of an NVLink 5 Xid (144 to 150): which fault of its unit."""
     device: str | None = None
     """PCI address without function (`0000:9b:00`), network interface, or RDMA device."""
     message: str
@@ -51,6 +53,9 @@ class LogEvent(Record, kw_only=True):
     last_time: str = ""
     line: int = 0
     """Line of the first one, from 1."""
+    last_line: int = 0
+    settled: bool = False
+    """True where the log goes on with a boot, a new load of the driver, or the GPU's word that it needs no recovery."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
