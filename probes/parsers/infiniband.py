@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import re
 
-from probes.facts import Nic
+from probes.evidence import line_ref
+from probes.facts import Nic, Unread
+from probes.parsers.rdma_words import guid, physical_state, port_rate, port_state, whole_number
 from probes.record import Reason, Unknown
 
 _NUMBERED = re.compile(r"\d+:\s*(\S.*)")
-_RATE = re.compile(r"(\d+(?:\.\d+)?)(?:\s*Gb/sec.*)?")
 _IBSTAT = re.compile(r"^[ \t]*CA '[^'\n]+'[ \t]*\n[ \t]*CA type:", re.MULTILINE)
 _CA = re.compile(r"\s*CA '([^']+)'\s*")
 _PORT = re.compile(r"\s*Port (\d{1,3}):\s*")
-_STATES = {"Active": "ACTIVE", "Initializing": "INIT", "Armed": "ARMED", "Down": "DOWN", "Active Defer": "ACTIVE_DEFER"}
-"""ibstat's words for the states that sysfs writes in upper case."""
+_PANIC = re.compile(r"ibpanic: \[\d{1,10}\] main: (.{1,200})")
+_VANISHED = re.compile(r"stat of IB device '([^'\n]{1,64})' failed: .{1,80}")
+_MISSING = Unknown(Reason.NOT_RECORDED, "not in the output of ibstat")
 
 
 def recognise(text: str) -> bool:
     """Whether it is the output of `ibstat`."""
-    return bool(_IBSTAT.search(text))
+    return "CA '" in text and bool(_IBSTAT.search(text))
 
 
 def port_word(text: str) -> str | Unknown:
     """The word of a sysfs state: `ACTIVE` of `4: ACTIVE`, `LinkUp` of `5: LinkUp`."""
     match = _NUMBERED.fullmatch(text.strip())
     return match[1] if match else Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a port state")
-
-
-def port_rate_gbps(text: str) -> float | Unknown:
-    """The rate of `400 Gb/sec (4X NDR)`, or of ibstat's bare `400`."""
-    match = _RATE.fullmatch(text.strip())
-    return float(match[1]) if match else Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a port rate")
 
 
 def port_link_layer(text: str) -> str | Unknown:
@@ -40,23 +36,31 @@ def port_link_layer(text: str) -> str | Unknown:
 
 
 def parse_ibstat(text: str) -> tuple[Nic, ...]:
-    """The ports of `ibstat`, also of an output that breaks off: what is complete counts."""
+    """The ports of `ibstat`, also of an output that breaks off: what is complete counts.
+
+    A device that vanished while ibstat ran (its `ibpanic` line) is a port all of whose values are unknown with that error.
+    """
     ports: list[Nic] = []
     device: dict[str, str] = {}
     port: dict[str, str] = {}
+    start = 0
 
     def finish() -> None:
         if "number" in port:
-            ports.append(_nic(device, port))
+            ports.append(_nic(device, port, start))
         port.clear()
 
-    for line in text.splitlines():
+    for number, line in enumerate(text.splitlines(), 1):
         if (match := _CA.fullmatch(line)) is not None:
             finish()
             device = {"name": match[1]}
         elif (match := _PORT.fullmatch(line)) is not None and device:
             finish()
-            port["number"] = match[1]
+            port["number"], start = match[1], number
+        elif (panic := _PANIC.search(line)) is not None:
+            finish()
+            device = {}
+            ports += _vanished(panic[1], number)
         else:
             name, colon, value = line.strip().partition(": ")
             if colon:
@@ -65,16 +69,46 @@ def parse_ibstat(text: str) -> tuple[Nic, ...]:
     return tuple(ports)
 
 
-def _nic(device: dict[str, str], port: dict[str, str]) -> Nic:
-    missing = Unknown(Reason.NOT_RECORDED, "not in the output of ibstat")
-    state = port.get("State")
+def unread_ibstat(text: str) -> tuple[Unread, ...]:
+    """The lines with which ibstat gave up; `source` is left to the caller."""
+    return tuple(
+        Unread(source="", line=number, text=line.strip()[:200], why=f"ibstat gave up: {match[1]}")
+        for number, line in enumerate(text.splitlines(), 1)
+        if (match := _PANIC.search(line)) is not None
+    )
+
+
+def _vanished(words: str, line: int) -> list[Nic]:
+    match = _VANISHED.search(words)
+    if match is None:
+        return []
+    gone = Unknown(Reason.ERROR, words)
+    return [
+        Nic(
+            name=match[1],
+            link_layer=gone,
+            state=gone,
+            physical_state=gone,
+            rate_gbps=gone,
+            device_type=gone,
+            evidence=(line_ref(line),),
+        )
+    ]
+
+
+def _nic(device: dict[str, str], port: dict[str, str], line: int) -> Nic:
     return Nic(
         name=device["name"],
         port=int(port["number"]),
-        link_layer=port_link_layer(port["Link layer"]) if "Link layer" in port else missing,
-        state=missing if state is None else _STATES.get(state, Unknown(Reason.UNPARSABLE, f"state {state[:40]!r}")),
-        physical_state=port.get("Physical state", missing),
-        rate_gbps=port_rate_gbps(port["Rate"]) if "Rate" in port else missing,
-        device_type=device.get("CA type", missing),
-        firmware_version=device.get("Firmware version", missing),
+        link_layer=port_link_layer(port["Link layer"]) if "Link layer" in port else _MISSING,
+        state=port_state(port["State"]) if "State" in port else _MISSING,
+        physical_state=physical_state(port["Physical state"]) if "Physical state" in port else _MISSING,
+        rate_gbps=port_rate(port["Rate"])[0] if "Rate" in port else _MISSING,
+        device_type=device.get("CA type", _MISSING) or _MISSING,
+        firmware_version=device.get("Firmware version", _MISSING) or _MISSING,
+        node_guid=guid(device["Node GUID"]) if "Node GUID" in device else _MISSING,
+        port_guid=guid(port["Port GUID"]) if "Port GUID" in port else _MISSING,
+        lid=whole_number(port["Base lid"]) if "Base lid" in port else _MISSING,
+        sm_lid=whole_number(port["SM lid"]) if "SM lid" in port else _MISSING,
+        evidence=(line_ref(line),),
     )
