@@ -9,12 +9,14 @@ from __future__ import annotations
 import difflib
 import json
 import posixpath
+import re
 
 from probes.errors import UsageError
 from probes.record import Record, StrictRecord
 from recipes.recipe import Artifact
 from recipes.script import templates
 
+_PLAIN = re.compile(r"[A-Za-z0-9/._+@-]+")
 REASON_TAG = "rigtune:"
 """Begins every reason that the health check writes; only drains with such a reason are lifted by it."""
 QUICK_S = 5
@@ -125,9 +127,9 @@ def find_provision(kind: str) -> ProvisionRow:
 
 def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Artifact, ...]:
     """The files of `row`. Raises UsageError for options that no node can follow."""
-    _require_absolute("the program", options.program)
+    _require_plain("the program", options.program)
     if options.policy is not None:
-        _require_absolute("the policy", options.policy)
+        _require_plain("the policy", options.policy)
     if options.gpus < 1:
         raise UsageError(f"a pod with {options.gpus} GPUs checks nothing", "give the number of GPUs of a node, such as 8")
     if not options.image.strip() or any(character.isspace() for character in options.image):
@@ -145,6 +147,9 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
     )
 
 
-def _require_absolute(what: str, path: str) -> None:
-    if not posixpath.isabs(path) or not path.isprintable():
+def _require_plain(what: str, path: str) -> None:
+    """systemd, YAML and shells each quote in their own way; a plain path means the same to all."""
+    if not posixpath.isabs(path):
         raise UsageError(f"{what} {path!r} is no absolute path", "hooks run without a search path or working directory")
+    if not _PLAIN.fullmatch(path):
+        raise UsageError(f"{what} {path!r} has characters that hooks may misread", "use letters, digits and / . _ + @ - alone")

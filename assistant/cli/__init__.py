@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "export": "write launch files from a recipe",
     "run": "start a recipe",
     "verify": "short run: predicted against measured",
+    "advise": "what to install for this distribution and these GPUs",
     "list": "checks, benchmarks, launchers, models, machines, gpus",
     "tui": "the terminal UI (the default on a terminal)",
 }

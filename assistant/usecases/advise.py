@@ -1,0 +1,52 @@
+"""What to install here: facts of the machine, or of the one that is planned, and the tables of what goes with what."""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+
+import msgspec
+
+from probes.errors import UsageError
+from probes.facts import MachineFacts
+from probes.hardware import Catalogue, GpuModel
+from recipes.hardware_plan import hardware_of, planned_hardware
+from recipes.installation import InstallationAdvice, advise_installation
+
+MOST_GPUS = 1024
+
+
+def advise_install(
+    facts: MachineFacts,
+    catalogue: Catalogue,
+    *,
+    gpu: str | None = None,
+    count: int = 1,
+    operating_system: str | None = None,
+    supplies_w: float | None = None,
+) -> InstallationAdvice:
+    """Advice for the GPUs of `facts`, or for `count` of the catalogue's `gpu`.
+
+    Raises UsageError for a GPU or distribution that no table knows, and for numbers that no machine has.
+    """
+    if not 1 <= count <= MOST_GPUS:
+        raise UsageError(f"--count {count} is no number of GPUs", f"Give 1 to {MOST_GPUS}.")
+    if supplies_w is not None and supplies_w <= 0:
+        raise UsageError(
+            f"--supplies-watts {supplies_w:g} is no power", "Give what the power supplies deliver together, such as 10200."
+        )
+    if operating_system is not None:
+        software = msgspec.structs.replace(facts.software, operating_system=operating_system)
+        facts = msgspec.structs.replace(facts, software=software)
+    hardware = hardware_of(facts, catalogue) if gpu is None else planned_hardware(_model(gpu, catalogue), count)
+    return advise_installation(facts, hardware, today=datetime.datetime.now(datetime.timezone.utc).date(), supplies_w=supplies_w)
+
+
+def _model(name: str, catalogue: Catalogue) -> GpuModel:
+    row = catalogue.gpu(name)
+    if row is not None:
+        return row
+    ids = [each.id for each in catalogue.gpus]
+    near = difflib.get_close_matches(name.lower(), ids, n=1, cutoff=0.5)
+    guess = f"Did you mean {near[0]}? " if near else ""
+    raise UsageError(f"there is no GPU {name[:80]!r} in the catalogue", f"{guess}`rigtune list gpus` names all.")
