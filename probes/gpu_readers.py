@@ -1,0 +1,95 @@
+"""Texts that tell something of GPUs: the outputs of tools, and descriptions of machines. Each is a row of `READERS`.
+
+A row names a kind (`probes/kinds.py`), the commands that write such a text here, and a function of the kind's parser:
+`(text: str) -> tuple[Gpu, ...]`, one partial record per GPU with what the text tells and nothing else. `read` asks for the
+texts and completes `evidence`: a parser may leave `line_ref(12)`, and without any the whole text is named. `collect/gpu.py`
+puts the records together behind those of NVML, in the order of the rows: by PCI address, else by UUID, else by index.
+
+A text that does not know NVML's indices (lspci, an NCCL topology) gives `index=UNNUMBERED`; where nothing else tells of such a
+GPU it is numbered by its PCI address, as NVML does it. On a live machine nobody is asked but NVML; where that does not answer,
+the commands of the rows are tried.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import cast
+
+import msgspec
+
+from probes.facts import Gpu, Unread
+from probes.nvidia import SMI_NVLINK, SMI_QUERY, SMI_TIMEOUT_S, SMI_TOPOLOGY
+from probes.outputs import Output, outputs
+from probes.record import EvidenceRef, Record, Unknown
+from probes.sources.base import Source
+
+UNNUMBERED = -1
+"""The index of a GPU whose text does not number them as NVML does."""
+
+
+class Told(Record, kw_only=True):
+    """What one text says of the machine's GPUs."""
+
+    gpus: tuple[Gpu, ...] = ()
+    attached_gpus: int | Unknown | None = None
+    """How many the driver counts; None where the text does not tell."""
+    unread: tuple[Unread, ...] = ()
+
+
+class GpuReader(Record, kw_only=True):
+    """One kind of text and the functions that find GPUs in it."""
+
+    kind: str
+    module: str
+    function: str = "parse_gpus"
+    commands: tuple[tuple[str, ...], ...] = ()
+    attached: str = ""
+    """A second function of the module, for the driver's own count: `(text: str) -> int | Unknown | None`."""
+    unread: str = ""
+    """A third one, for lines that could not be read: `(text: str) -> tuple[Unread, ...]`, `source` left empty."""
+
+    def read(self, source: Source) -> tuple[Told, ...] | Unknown:
+        """What each text of this kind tells; Unknown where there is none, with the reason of the command."""
+        found = outputs(source, self.kind, *self.commands, timeout_s=SMI_TIMEOUT_S)
+        if isinstance(found, Unknown):
+            return found
+        module = importlib.import_module(self.module)
+        return tuple(self._told(module, output) for output in found)
+
+    def _told(self, module: object, output: Output) -> Told:
+        gpus = cast("tuple[Gpu, ...]", getattr(module, self.function)(output.text))
+        unread = cast("tuple[Unread, ...]", getattr(module, self.unread)(output.text)) if self.unread else ()
+        return Told(
+            gpus=tuple(_placed(gpu, output) for gpu in gpus),
+            attached_gpus=getattr(module, self.attached)(output.text) if self.attached else None,
+            unread=tuple(msgspec.structs.replace(line, source=output.evidence.key) for line in unread),
+        )
+
+
+def _row(
+    kind: str, module: str, *commands: tuple[str, ...], function: str = "parse_gpus", attached: str = "", unread: str = ""
+) -> GpuReader:
+    return GpuReader(
+        kind=kind, module=f"probes.parsers.{module}", function=function, commands=commands, attached=attached, unread=unread
+    )
+
+
+READERS: tuple[GpuReader, ...] = (
+    _row("nvidia-smi-xml", "nvsmi_xml", SMI_QUERY, attached="attached_gpus", unread="unread"),
+    _row("nvidia-smi-text", "nvsmi_text", attached="attached_gpus", unread="unread"),
+    _row("nvidia-smi-csv", "nvsmi_csv", unread="unread"),
+    _row("nvidia-smi-table", "nvsmi_table", unread="unread"),
+    _row("nvidia-smi-list", "nvsmi_list", unread="unread"),
+    _row("nvidia-smi-monitor", "nvsmi_monitor"),
+    _row("nvidia-smi-error", "nvsmi_error"),
+    _row("nvlink", "nvlink_status", SMI_NVLINK),
+    _row("topology", "topo_matrix", SMI_TOPOLOGY),
+)
+"""In the order of trust: the first that knows a field has the last word. Rows of machine descriptions follow at the end."""
+
+
+def _placed(gpu: Gpu, output: Output) -> Gpu:
+    """`gpu` with evidence that leads to the text it was read from."""
+    source, key = output.evidence.source, output.evidence.key
+    refs = tuple(EvidenceRef(source=source, key=key, detail=ref.detail) for ref in gpu.evidence)
+    return msgspec.structs.replace(gpu, evidence=refs or (output.evidence,))
