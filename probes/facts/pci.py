@@ -14,7 +14,7 @@ class PciDevice(Record, kw_only=True):
     """One device of interest for training, or a bridge above one."""
 
     bus_id: str
-    """Lower case with a four-digit domain: `0000:1b:00.0`."""
+    """Lower case with a four-digit domain: `0000:1b:00.0`; empty where a pasted part does not name its device."""
     kind: PciKind
     device_id: str | Unknown = NOT_RECORDED
     """Vendor and device: `10de:2330`."""
@@ -24,9 +24,11 @@ class PciDevice(Record, kw_only=True):
     driver: str | Unknown | None = NOT_RECORDED
     """The kernel driver; None where none is bound."""
     parent: str | Unknown | None = NOT_RECORDED
-    """Bus id of the bridge above; None below a root port of the host."""
+    """Bus id of the bridge above; None for a root port and all else that hangs on the host bridge itself."""
     numa_node: int | Unknown | None = NOT_RECORDED
     pcie: PcieLink = PcieLink()
+    downgraded: tuple[str, ...] | Unknown = NOT_RECORDED
+    """What lspci marks as below the device's capability: `speed`, `width`."""
     max_payload_bytes: int | Unknown = NOT_RECORDED
     max_payload_supported_bytes: int | Unknown = NOT_RECORDED
     max_read_request_bytes: int | Unknown = NOT_RECORDED
