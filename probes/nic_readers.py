@@ -6,8 +6,8 @@ texts and completes `evidence`: a parser may leave `line_ref(12)`, and without a
 puts the records together behind those of sysfs, in the order of the rows: by name and port, else by PCI address.
 
 A text that knows the PCI device and not the RDMA device's name (lspci) gives `name=""` and `pci_bus_id`: such a record adds to
-all ports of that device, and stands alone, named by its address, where nothing else tells of it. On a live machine nobody is
-asked but sysfs, except where sysfs cannot be read.
+all ports of that device, and stands alone, named by its address, where nothing else tells of it. On a live machine only sysfs
+is asked, and the kinds of `LIVE` by a deep check.
 """
 
 from __future__ import annotations
@@ -55,8 +55,21 @@ def _row(kind: str, module: str, function: str = "parse_nics", *commands: tuple[
     return NicReader(kind=kind, module=f"probes.parsers.{module}", function=function, commands=commands, unread=unread)
 
 
-READERS: tuple[NicReader, ...] = (_row("ibstat", "infiniband", "parse_ibstat", ("ibstat",)),)
+READERS: tuple[NicReader, ...] = (
+    _row("ibv-devinfo", "ibv_devinfo", "parse_nics", ("ibv_devinfo", "-v")),
+    _row("ibstatus", "ibstatus", "parse_nics", ("ibstatus",)),
+    _row("ibstat", "infiniband", "parse_ibstat", ("ibstat",), unread="unread_ibstat"),
+    _row("mlxlink", "mlxlink"),
+    _row("show-gids", "show_gids"),
+    _row("ibdev2netdev", "ibdev2netdev", "parse_nics", ("ibdev2netdev",)),
+    _row("rdma-link", "rdma_link", "parse_nics", ("rdma", "link")),
+    _row("fi-info", "fi_info"),
+    _row("perfquery", "perfquery"),
+)
 """In the order of trust: the first that knows a field has the last word."""
+
+LIVE = frozenset({"ibv-devinfo"})
+"""What a deep check asks on a live machine too: it tells the RDMA MTU, which sysfs does not."""
 
 
 def _placed(nic: Nic, output: Output) -> Nic:

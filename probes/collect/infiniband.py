@@ -1,4 +1,4 @@
-"""InfiniBand, RoCE and EFA ports from sysfs; from `ibstat` where only that was recorded."""
+"""InfiniBand, RoCE and EFA ports: from sysfs, and from every text that tells of them where texts were given."""
 
 from __future__ import annotations
 
@@ -6,46 +6,84 @@ import msgspec
 
 from probes.collecting import CollectOptions
 from probes.evidence import file_ref
-from probes.facts import Nic
-from probes.outputs import outputs
-from probes.parsers.infiniband import parse_ibstat, port_link_layer, port_rate_gbps, port_word
+from probes.facts import Contradiction, Gid, Nic, Unread
+from probes.facts.named import Count
+from probes.parsers.infiniband import port_link_layer, port_word
+from probes.parsers.rdma_words import guid, mapped_ipv4, port_rate, whole_number
 from probes.pci import DEVICES, numa_node, pcie_link
 from probes.rdma import RdmaDevice, rdma_devices
 from probes.record import EvidenceRef, Reason, Unknown
 from probes.sources.base import Source, read_int, read_text
 
-_IBSTAT = ("ibstat",)
+_NET = "/sys/class/net"
+_VERBS = "/dev/infiniband"
+_IFF_UP = 0x1
+COUNTERS = (
+    "counters/symbol_error",
+    "counters/link_error_recovery",
+    "counters/link_downed",
+    "counters/port_rcv_errors",
+    "counters/port_xmit_discards",
+    "counters/excessive_buffer_overrun_errors",
+    "counters/local_link_integrity_errors",
+    "hw_counters/rnr_nak_retry_err",
+    "hw_counters/local_ack_timeout_err",
+    "hw_counters/packet_seq_err",
+    "hw_counters/out_of_sequence",
+    "hw_counters/roce_slow_restart",
+    "hw_counters/rx_icrc_encapsulated",
+)
+"""Those that checks look at; each read asks the card's firmware."""
+_ZEROS_AT_END = 8
+"""GID and partition tables have hundreds of slots, filled from the front: so many empty ones in a row are the end."""
+_DEEP_ONLY = Unknown(Reason.NOT_RECORDED, "read with --tier deep only")
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`nics`: one record per port."""
     devices = rdma_devices(source)
-    if isinstance(devices, Unknown):
-        return {"nics": _by_ibstat(source, devices)}
-    return {"nics": tuple(nic for device in devices for nic in _ports(source, device))}
+    found = () if isinstance(devices, Unknown) else tuple(nic for device in devices for nic in _ports(source, device))
+    if source.is_live and not (options.deep and found):
+        nics, contradictions, unread = tuple(msgspec.structs.replace(nic, mtu=_DEEP_ONLY) for nic in found), (), ()
+    else:
+        nics, contradictions, unread = _with_texts(source, found)
+    # Nobody can tell that there is none where the kernel could not be asked.
+    answer = devices if isinstance(devices, Unknown) and not nics else nics
+    return {"nics": answer, "contradictions": contradictions, "unread": unread}
 
 
-def _by_ibstat(source: Source, silence: Unknown) -> tuple[Nic, ...] | Unknown:
-    if silence.reason is not Reason.NOT_RECORDED:
-        return silence
-    # It ends with an error when one device vanishes, after it has told about the others.
-    found = outputs(source, "ibstat", _IBSTAT, even_failed=True)
-    if isinstance(found, Unknown):
-        return silence
-    nics = parse_ibstat(found[0].text)
-    return tuple(msgspec.structs.replace(nic, evidence=(found[0].evidence,)) for nic in nics) or silence
+def _with_texts(
+    source: Source, found: tuple[Nic, ...]
+) -> tuple[tuple[Nic, ...], tuple[Contradiction, ...], tuple[Unread, ...]]:
+    from probes.nic_merging import merge_nics  # noqa: PLC0415 - not on the way of a quick check
+    from probes.nic_readers import LIVE, READERS  # noqa: PLC0415 - likewise
+
+    told = list(found)
+    unread: list[Unread] = []
+    for reader in READERS:
+        if not source.is_live or reader.kind in LIVE:
+            nics, lines = reader.read(source)
+            told += nics
+            unread += lines
+    merged, contradictions = merge_nics(told)
+    return merged, contradictions, tuple(unread)
 
 
 def _ports(source: Source, device: RdmaDevice) -> tuple[Nic, ...]:
     folder = device.folder
     address = device.pci_bus_id
+    node_guid = read_text(source, f"{folder}/node_guid")
     common = Nic(
         name=device.name,
         device_type=_device_type(source, folder),
         firmware_version=read_text(source, f"{folder}/fw_ver"),
+        board_id=read_text(source, f"{folder}/board_id"),
+        node_guid=node_guid if isinstance(node_guid, Unknown) else guid(node_guid),
         pci_bus_id=address,
         numa_node=numa_node(source, address),
         pcie=pcie_link(source, address),
+        has_verbs_device=_has_verbs_device(source, device),
+        is_virtual_function=_is_virtual_function(source, address),
         evidence=_evidence(folder, address),
     )
     numbers = source.names(f"{folder}/ports")
@@ -57,15 +95,32 @@ def _ports(source: Source, device: RdmaDevice) -> tuple[Nic, ...]:
 def _port(source: Source, common: Nic, device: RdmaDevice, number: int) -> Nic:
     port = f"{device.folder}/ports/{number}"
     state, physical = read_text(source, f"{port}/state"), read_text(source, f"{port}/phys_state")
-    rate, layer = read_text(source, f"{port}/rate"), read_text(source, f"{port}/link_layer")
+    rate_text, layer_text = read_text(source, f"{port}/rate"), read_text(source, f"{port}/link_layer")
+    rate = (rate_text, rate_text, rate_text) if isinstance(rate_text, Unknown) else port_rate(rate_text)
+    layer = layer_text if isinstance(layer_text, Unknown) else port_link_layer(layer_text)
+    lid, sm_lid = read_text(source, f"{port}/lid"), read_text(source, f"{port}/sm_lid")
+    netdev = _netdev(source, device, number)
+    gids = _gids(source, port, layer)
+    first = gids[0].gid if not isinstance(gids, Unknown) and gids and gids[0].index == 0 else None
     return msgspec.structs.replace(
         common,
         port=number,
-        link_layer=layer if isinstance(layer, Unknown) else port_link_layer(layer),
+        link_layer=layer,
         state=state if isinstance(state, Unknown) else port_word(state),
         physical_state=physical if isinstance(physical, Unknown) else port_word(physical),
-        rate_gbps=rate if isinstance(rate, Unknown) else port_rate_gbps(rate),
-        netdev=_netdev(source, device, number),
+        rate_gbps=rate[0],
+        lanes=rate[1],
+        speed=rate[2],
+        # The last 64 bits of the first GID, which the kernel makes of the port's GUID.
+        port_guid=guid(first.replace(":", "")[-16:]) if first else common.port_guid,
+        lid=lid if isinstance(lid, Unknown) else whole_number(lid),
+        sm_lid=sm_lid if isinstance(sm_lid, Unknown) else whole_number(sm_lid),
+        gids=gids,
+        pkeys=_pkeys(source, port),
+        counters=_counters(source, port),
+        traffic_class=_traffic_class(source, device.folder, number, layer),
+        netdev=netdev,
+        netdev_up=netdev if netdev is None or isinstance(netdev, Unknown) else _netdev_up(source, device, netdev),
     )
 
 
@@ -83,15 +138,128 @@ def _device_type(source: Source, folder: str) -> str | Unknown:
     return part if isinstance(driver, Unknown) else driver.rpartition("/")[2]
 
 
+def _has_verbs_device(source: Source, device: RdmaDevice) -> bool | Unknown:
+    """Whether the device's file is in /dev, which a container's may lack."""
+    own = source.names(f"{device.folder}/device/infiniband_verbs")
+    files = source.names(_VERBS)
+    if isinstance(own, Unknown):
+        return own
+    if isinstance(files, Unknown):
+        return False if files.reason is Reason.TOOL_MISSING else files
+    return not set(own).isdisjoint(files)
+
+
+def _is_virtual_function(source: Source, address: str | Unknown) -> bool | Unknown:
+    """Whether it has a physical function on this host; one that a hypervisor passes through has none here."""
+    if isinstance(address, Unknown):
+        return address
+    owner = source.link(f"{DEVICES}/{address}/physfn")
+    if isinstance(owner, Unknown):
+        return False if owner.reason is Reason.TOOL_MISSING else owner
+    return True
+
+
 def _netdev(source: Source, device: RdmaDevice, port: int) -> str | Unknown | None:
     """The network interface of a port: that of its first GID (which knows bonds), else the device's one of that port."""
     by_gid = read_text(source, f"{device.folder}/ports/{port}/gid_attrs/ndevs/0")
     if not isinstance(by_gid, Unknown) and by_gid:
         return by_gid
-    known = not isinstance(device.pci_bus_id, Unknown)
-    folder = f"{DEVICES}/{device.pci_bus_id}/net" if known else f"{device.folder}/device/net"
+    folder = _net_folder(device)
     names = source.names(folder)
     if isinstance(names, Unknown):
         return None if names.reason is Reason.TOOL_MISSING else names
     on_port = [name for name in names if read_int(source, f"{folder}/{name}/dev_port") == port - 1]
     return on_port[0] if on_port else None
+
+
+def _net_folder(device: RdmaDevice) -> str:
+    known = not isinstance(device.pci_bus_id, Unknown)
+    return f"{DEVICES}/{device.pci_bus_id}/net" if known else f"{device.folder}/device/net"
+
+
+def _netdev_up(source: Source, device: RdmaDevice, netdev: str) -> bool | Unknown:
+    """Whether it can carry traffic; a driver that does not watch the carrier says `unknown`."""
+    folder = f"{_NET}/{netdev}"
+    state = read_text(source, f"{folder}/operstate")
+    if isinstance(state, Unknown):
+        folder = f"{_net_folder(device)}/{netdev}"
+        state = read_text(source, f"{folder}/operstate")
+    if isinstance(state, Unknown) or state != "unknown":
+        return state if isinstance(state, Unknown) else state == "up"
+    flags = read_int(source, f"{folder}/flags", 16)
+    return flags if isinstance(flags, Unknown) else bool(flags & _IFF_UP)
+
+
+def _gids(source: Source, port: str, layer: str | Unknown) -> tuple[Gid, ...] | Unknown:
+    names = source.names(f"{port}/gids")
+    if isinstance(names, Unknown):
+        return names
+    found: list[Gid] = []
+    zeros = 0
+    for index in sorted(int(name) for name in names if name.isdecimal() and len(name) < 6):
+        gid = read_text(source, f"{port}/gids/{index}")
+        if isinstance(gid, Unknown) or not gid.strip("0:") or not _is_gid(gid):
+            zeros += 1
+        else:
+            zeros = 0
+            found.append(_gid(source, port, index, gid, layer))
+        if zeros == _ZEROS_AT_END:
+            break
+    return tuple(found)
+
+
+def _is_gid(text: str) -> bool:
+    return text.count(":") == 7 and set(text.lower()) <= set("0123456789abcdef:")
+
+
+def _gid(source: Source, port: str, index: int, gid: str, layer: str | Unknown) -> Gid:
+    if layer == "InfiniBand":
+        return Gid(index=index, gid=gid, kind="IB", netdev=None)
+    kind = read_text(source, f"{port}/gid_attrs/types/{index}")
+    return Gid(
+        index=index,
+        gid=gid,
+        kind=kind if isinstance(kind, Unknown) else kind.removeprefix("IB/"),
+        address=mapped_ipv4(gid) if ":ffff:" in gid else None,
+        netdev=read_text(source, f"{port}/gid_attrs/ndevs/{index}"),
+    )
+
+
+def _pkeys(source: Source, port: str) -> tuple[str, ...] | Unknown:
+    names = source.names(f"{port}/pkeys")
+    if isinstance(names, Unknown):
+        return names
+    found: list[str] = []
+    zeros = 0
+    for index in sorted(int(name) for name in names if name.isdecimal() and len(name) < 6):
+        value = read_text(source, f"{port}/pkeys/{index}")
+        is_zero = isinstance(value, Unknown) or value == "0x0000"
+        zeros = zeros + 1 if is_zero else 0
+        if not isinstance(value, Unknown) and not is_zero:
+            found.append(value)
+        if zeros == _ZEROS_AT_END:
+            break
+    return tuple(found)
+
+
+def _counters(source: Source, port: str) -> tuple[Count, ...] | Unknown:
+    """The counters that there are; a port without performance management says `N/A (no PMA)` of each."""
+    read = {path.rpartition("/")[2]: read_text(source, f"{port}/{path}") for path in COUNTERS}
+    numbers = {name: text if isinstance(text, Unknown) else whole_number(text) for name, text in read.items()}
+    found = tuple(Count(name=name, value=number) for name, number in numbers.items() if not isinstance(number, Unknown))
+    if found:
+        return found
+    if any(isinstance(text, str) and text.startswith("N/A") for text in read.values()):
+        return Unknown(Reason.NOT_SUPPORTED, "the port has no counters")
+    return next(number for number in numbers.values() if isinstance(number, Unknown))
+
+
+def _traffic_class(source: Source, folder: str, port: int, layer: str | Unknown) -> int | Unknown:
+    """The class that the vendor's driver forces on all RoCE traffic: `Global tclass=106`."""
+    if layer != "Ethernet":
+        return Unknown(Reason.NOT_SUPPORTED, "only RoCE has traffic classes")
+    text = read_text(source, f"{folder}/tc/{port}/traffic_class")
+    if isinstance(text, Unknown):
+        return text
+    number = whole_number(text.rpartition("=")[2])
+    return 0 if not text else number

@@ -76,11 +76,10 @@ def _device_type(driver: str, entry: dict[str, str]) -> str | Unknown:
 
 
 def _bus_id(entry: dict[str, str]) -> str | Unknown:
-    parts = [
-        entry.get(f"fi_pci_attr.{name}", "").removeprefix("0x") for name in ("domain_id", "bus_id", "device_id", "function_id")
-    ]
-    if not all(_PART.fullmatch(part) for part in parts):
+    names = ("domain_id", "bus_id", "device_id", "function_id")
+    numbers = [n for name in names if not isinstance(n := whole_number(entry.get(f"fi_pci_attr.{name}", "")), Unknown)]
+    if len(numbers) != len(names):
         return NOT_RECORDED
-    domain, bus, device, function = (int(part, 16) for part in parts)
+    domain, bus, device, function = numbers
     address = normal_address(f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}")
     return NOT_RECORDED if isinstance(address, Unknown) else address
