@@ -1,7 +1,16 @@
-"""/proc/driver/nvidia/version."""
+"""/proc/driver/nvidia/version, as a file that somebody copied."""
 
 from __future__ import annotations
 
+from probes.parsers.versions import DriverModule, parse_driver_module
+from probes.record import Unknown
+
 
 def recognise(text: str) -> bool:
-    return False
+    """The line of the loaded module; the same words in a kernel log stand behind a time stamp."""
+    return any(line.startswith("NVRM version:") for line in text[:20_000].splitlines())
+
+
+def parse_driver_version(text: str) -> DriverModule | Unknown:
+    """The loaded module."""
+    return parse_driver_module(text)

@@ -1,7 +1,167 @@
-"""The kernel log (`dmesg`, journal, syslog)."""
+"""The kernel log in every form in which it is handed on: `dmesg` (raw, -T, --decode, ISO times, JSON), records of /dev/kmsg,
+`journalctl` (short, ISO, JSON), syslog, dumps of pstore, and bare lines that somebody copied.
+
+The text is searched for the few words that lines of interest contain, and only those lines are taken apart: a log of
+hundreds of megabytes costs seconds, and no memory beyond its events. A line counts once; what repeats is counted.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
+from probes.facts import LogEvent
+from probes.facts.observed import EventKind
+from probes.parsers.kernel_gpu import is_broken_xid, read_driver, read_module, read_peermem, read_switch, read_sxid, read_xid
+from probes.parsers.kernel_host import (
+    read_cable,
+    read_carrier,
+    read_crash,
+    read_filesystem,
+    read_link,
+    read_lockup,
+    read_machine_check,
+    read_memory,
+    read_pcie,
+    read_storage,
+)
+from probes.parsers.log_lines import KERNEL, is_log_line, take_apart
+from probes.parsers.log_tally import Sighting, Tally
+from probes.record import Record
+
+_Reader = Callable[[str], Sighting | None]
+
+_WORDS: tuple[tuple[_Reader, tuple[str, ...]], ...] = (
+    (read_xid, (" Xid ", "Xid (")),
+    (read_sxid, ("SXid (",)),
+    (read_driver, ("NVRM:",)),
+    (read_module, ("nvidia: ", "nvidia_")),
+    (read_peermem, ("peermem",)),
+    (read_switch, ("nvidia-nvswitch",)),
+    (read_pcie, ("limited by", "AER: ", "PCIe Bus Error", "DPC: ", "pciehp: ", "on the PCIe slot")),
+    (read_link, ("Link down", "Link up", "Link is ", "ink ACTIVE", "ink DOWN", "ink UP", "link status definitely")),
+    (read_cable, ("Port module event", "igh temperature", "igh Temperature")),
+    (read_memory, ("ut of memory", "oom-kill:")),
+    (read_lockup, ("soft lockup", "LOCKUP", "blocked for more than", "blocked in I/O", "stall", "starved for")),
+    (read_machine_check, ("EDAC MC", "Hardware Error]", "achine check", "memory error", "Memory failure:")),
+    (read_filesystem, ("EXT4-fs", "XFS (", "BTRFS", "ead-only", "forced readonly", "not responding")),
+    (read_storage, ("nvme nvme", "I/O error", "critical medium", "critical target", "md/raid", "md: ")),
+    (read_crash, ("segfault", "traps: ", "Kernel panic", "BUG: ", "kernel BUG", "Oops: ", "general protection")),
+)
+_DAEMON_WORDS = (" carrier",)
+_BOOT = ("Linux version ", "-- Boot ", "-- Reboot --")
+_DRIVER_LOAD = "NVRM: loading NVIDIA"
+_OF_DRIVER: frozenset[EventKind] = frozenset({"xid", "sxid", "nvrm", "gsp-timeout", "nvswitch"})
+_DAEMONS = frozenset({"systemd-networkd", "NetworkManager"})
+_WINDOW = 1 << 20
+_LONGEST_LINE = 4096
+_MOST_UNREAD = 20
+_SAMPLE = 1 << 18
+"""How much of a text is looked at line by line to tell whether it is a log."""
+_BARE_WORDS = (
+    "NVRM: Xid",
+    "SXid (",
+    " Xid ",
+    "NVRM: ",
+    "nvidia-nvswitch",
+    "nvidia-peermem",
+    "available PCIe bandwidth",
+    "mlx5_core ",
+)
+
+
+class UnreadLine(Record, kw_only=True):
+    """A line that begins as one of interest does, and goes on otherwise."""
+
+    number: int
+    text: str
+
+
+class KernelLog(Record, kw_only=True):
+    """What one log says."""
+
+    events: tuple[LogEvent, ...]
+    unread: tuple[UnreadLine, ...] = ()
+
 
 def recognise(text: str) -> bool:
-    return False
+    """Several lines with the marks of a log, or one that only a kernel writes."""
+    lines = [line for line in text[:_SAMPLE].split("\n") if line.strip()]
+    marked = sum(is_log_line(line) for line in lines[:200])
+    if marked and marked * 2 >= len(lines[:200]):
+        return True
+    return any(_is_kernel_line(line) for line in _lines_with(text, _BARE_WORDS))
+
+
+def _lines_with(text: str, words: tuple[str, ...]) -> Iterator[str]:
+    """The first lines that contain one of `words`."""
+    for word in words:
+        position, seen = text.find(word), 0
+        while position >= 0 and seen < 8:
+            end = text.find("\n", position)
+            start = text.rfind("\n", 0, position) + 1
+            yield text[start : end if end >= 0 else len(text)][:_LONGEST_LINE]
+            position, seen = text.find(word, end) if end >= 0 else -1, seen + 1
+
+
+def _is_kernel_line(line: str) -> bool:
+    apart = take_apart(line)
+    if apart.origin != KERNEL:
+        return False
+    whole = is_log_line(line) or bool(apart.time)
+    begins = apart.message.startswith(("NVRM: ", "nvidia-nvswitch", "nvidia-peermem", "Xid ", "pci 0000:", "mlx5_core 0"))
+    readers = (read_xid, read_sxid, read_driver, read_switch, read_peermem, read_pcie, read_cable, read_link)
+    return begins and (whole or any(reader(apart.message) for reader in readers))
+
+
+def parse_kernel_log(text: str) -> KernelLog:
+    """Every event of the log, counted, in the order of their first lines."""
+    tally = Tally()
+    unread: list[UnreadLine] = []
+    number, counted = 1, 0
+    for start, readers in _candidates(text):
+        number += text.count("\n", counted, start)
+        counted = start
+        end = text.find("\n", start, start + _LONGEST_LINE)
+        line = text[start : end if end >= 0 else start + _LONGEST_LINE]
+        apart = take_apart(line)
+        if apart.origin != KERNEL:
+            sighting = read_carrier(apart.message) if apart.origin in _DAEMONS else None
+        elif None in readers and apart.message.startswith(_BOOT):
+            tally.settle()
+            continue
+        elif None in readers and _DRIVER_LOAD in line:
+            tally.settle(kinds=_OF_DRIVER)
+            continue
+        else:
+            sighting = next((seen for reader in readers if reader is not None and (seen := reader(apart.message))), None)
+            if sighting is None and is_broken_xid(apart.message) and len(unread) < _MOST_UNREAD:
+                unread.append(UnreadLine(number=number, text=apart.message[:200]))
+        if sighting is not None:
+            tally.add(sighting, number, apart.time)
+            if sighting.code == 154 and sighting.variant.endswith("(None)"):
+                tally.settle(kinds=_OF_DRIVER, device=sighting.device)
+    return KernelLog(events=tally.events(), unread=tuple(unread))
+
+
+def _candidates(text: str) -> Iterator[tuple[int, list[_Reader | None]]]:
+    """Where the lines begin that contain a word of interest, in order, with their readers. None stands for a fresh start."""
+    words: list[tuple[str, _Reader | None]] = [(word, reader) for reader, some in _WORDS for word in some]
+    words += [(word, None) for word in (*_DAEMON_WORDS, *_BOOT, _DRIVER_LOAD)]
+    following = {word: text.find(word) for word, _ in words}
+    low = 0
+    while low < len(text):
+        end_of_line = text.find("\n", low + _WINDOW)
+        high = end_of_line if end_of_line >= 0 else len(text)
+        found: dict[int, list[_Reader | None]] = {}
+        for word, reader in words:
+            position = following[word]
+            while 0 <= position < high:
+                start = text.rfind("\n", 0, position) + 1
+                readers = found.setdefault(start, [])
+                if reader not in readers:
+                    readers.append(reader)
+                end = text.find("\n", position)
+                position = text.find(word, end) if end >= 0 else -1
+            following[word] = position
+        yield from sorted(found.items(), key=lambda item: item[0])
+        low = high

@@ -1,0 +1,208 @@
+"""What the kernel says of PCIe, network links, memory, processors, file systems, disks and crashes."""
+
+from __future__ import annotations
+
+import re
+
+from probes.parsers.log_tally import Sighting
+
+_PCI = r"([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]"
+_LEADING_PCI = re.compile(rf"(?:\S{{1,40}} )?{_PCI}")
+_LIMITED = re.compile(rf"{_PCI}.{{0,40}}?: [\d.]{{1,12}} Gb/s available (?:PCIe )?bandwidth, limited by ")
+_SEVERITY = r"((?:Un)?correct(?:ed|able))(?: \((Non-Fatal|Fatal)\))?"
+_AER_FROM = re.compile(rf"AER: (?:Multiple )?{_SEVERITY} error(?: message)? received: (?:{_PCI})?", re.I)
+_BUS_ERROR = re.compile(rf"(?:{_PCI}: )?(?:AER: )?PCIe Bus Error: severity={_SEVERITY}", re.I)
+_CONTAINED = re.compile(
+    r"DPC: (?:containment event|unmasked uncorrectable)|pciehp: Slot\(\S{1,20}\): (?:Link Down|Card not present)"
+)
+_SLOT_POWER = re.compile(r"insufficient power on the PCIe slot", re.I)
+
+_MLX_LINK = re.compile(r"mlx[45]_core [0-9a-f:.]{1,20}:? (\S{1,40}): Link (up|down)$")
+_MLX_PORT = re.compile(r"mlx[45]_core [0-9a-f:.]{1,20}:? (mlx[45]_\S{1,20}): Port:? \d+ [Ll]ink (ACTIVE|DOWN|UP)")
+_NIC_LINK = re.compile(r"(?:^|[ :])([A-Za-z][\w.-]{1,30}):? (?:NIC )?Link is ([Uu]p|[Dd]own)\b")
+_BOND = re.compile(
+    r"\(slave (\S{1,40})\): link status definitely (up|down)|link status definitely (up|down) for interface ([\w.-]{1,40})"
+)
+_CARRIER = re.compile(r"^([\w.@-]{1,40}): ([Ll]ost|[Gg]ained) carrier$")
+_VIRTUAL = re.compile(r"(?:veth|cali|docker|br-|cni|flannel|lxc|lxd|tap|tun|vnet|virbr|vxlan|dummy|ifb|kube|nodelocal|cilium|wg)")
+_MODULE_EVENT = re.compile(
+    rf"{_PCI}: Port module event(?:\[error\])?: module (\d{{1,3}}), (Cable unplugged|.*(?:[Hh]igh [Tt]emperature|[Ee]rror).*)"
+)
+_HOT_MODULE = re.compile(rf"{_PCI}.{{0,40}}?[Hh]igh temperature")
+
+_KILLED = re.compile(r"[Oo]ut of memory(?: \([^)]{1,40}\))?: Kill(?:ed)? process \d{1,10}")
+_OOM = re.compile(r"^oom-kill:\s?constraint=(\w{1,40})")
+_OOM_TASK = re.compile(r"\btask=([^,]{1,40})")
+_SOFT = re.compile(r"soft lockup - CPU#?\d+ stuck")
+_HARD = re.compile(r"hard LOCKUP on cpu", re.I)
+_HUNG = re.compile(r"task (\S{1,60}) blocked (?:in I/O wait )?for more than \d+ seconds")
+_STALL = re.compile(r"(?:self-detected stall|detected (?:expedited )?stalls?) on CPU|kthread starved for \d+ jiffies")
+_EDAC = re.compile(r"EDAC MC\d+: (\d{1,9}) (CE|UE) ")
+_HARDWARE = re.compile(
+    r"\[Hardware Error\]: (?:Machine check|CPU \d+: Machine Check|event severity: (\w{1,20})|.{0,60}?((?:un)?corrected) error)",
+    re.I,
+)
+_MCE = re.compile(r"Machine check events logged|Uncorrected (?:hardware )?memory error|Fatal machine check", re.I)
+_POISON = re.compile(r"Memory failure: 0x[0-9a-f]+:")
+
+_EXT4 = re.compile(
+    r"EXT4-fs error \(device (\S{1,40}?)\)|"
+    r"EXT4-fs \((\S{1,40}?)\): (?!(?:re-?)?mounted|unmount).*(?:error|corrupt|Remounting filesystem read-only|aborted)"
+)
+_XFS = re.compile(r"XFS \((\S{1,40}?)\): .*?(?:[Cc]orruption|I/O [Ee]rror|[Ss]hut(?:ting)? ?down|error -?\d+|log mount.*failed)")
+_BTRFS = re.compile(r"BTRFS (?:error|critical)(?: \(device (\S{1,40}?)\))?")
+_READ_ONLY = re.compile(r"(?:[Rr]emounting filesystem read-only|forced readonly|re-mounted read-only)")
+_NFS = re.compile(r"nfs: server (\S{1,80}) not responding")
+_NVME = re.compile(
+    r"nvme (nvme\d+): (?:I/O (?:tag )?\d+ .*(?:timeout|aborting)|controller is down|Device not ready|"
+    r"Removing after probe failure|.*[Ii]dentify.*failed)"
+)
+_IO_ERROR = re.compile(
+    r"(?:I/O error, dev |[Bb]uffer I/O error on dev(?:ice)? |(?:critical medium|critical target) error, dev )([\w-]{1,40})"
+)
+_NOT_A_DISK = re.compile(r"(?:fd|sr|loop|nbd|zram)\d")
+_RAID = re.compile(
+    r"md/raid\d*:(md\S{1,20}): .*?(?:Disk failure on (\S{1,40}),|not clean|failed)|md: (\S{1,20}): .*(?:kicking|failed)"
+)
+
+_FAULT = re.compile(
+    r"(?:traps: )?([^\[\]\s][^\[\]]{0,60})\[\d{1,10}\]"
+    r"(?:: segfault at|:? general protection|:? trap (?:invalid opcode|divide error))"
+)
+_LIBRARY = re.compile(r"(?: in |\bin )([^\s\[]{1,120})\[")
+_NCCL_LIBRARY = re.compile(r"libnccl|librccl|libnccl-net|libnccl-ofi")
+_GPU_LIBRARY = re.compile(
+    r"lib(?:cuda|nvidia|nvml|cudart|cudnn|cublas|nvrtc|nvshmem|torch|c10|ibverbs|mlx5|efa|fabric|mpi|uc[pts]|gloo|nvToolsExt)"
+)
+_TRAINING = re.compile(r"python|pt_|torchrun|ray::|ray$|train|VLLM|vllm|deepspeed|megatron|all_reduce|accelerate|nccl", re.I)
+_PANIC = re.compile(
+    r"Kernel panic - not syncing|Oops: (?:\w{1,40} )?[0-9a-f]{4} \[#|BUG: unable to handle|BUG: kernel NULL pointer|"
+    r"kernel BUG at|^general protection fault"
+)
+
+
+def read_pcie(message: str) -> Sighting | None:
+    if (match := _LIMITED.search(message)) is not None:
+        return Sighting("pcie-limited", message, device=match[1])
+    if (match := _AER_FROM.search(message)) is not None:
+        leading = _LEADING_PCI.match(message)
+        return _pcie_error(message, match[3] or (leading[1] if leading else None), match[1], match[2], "message")
+    if (match := _BUS_ERROR.search(message)) is not None:
+        leading = _LEADING_PCI.match(message)
+        return _pcie_error(message, match[1] or (leading[1] if leading else None), match[2], match[3], "decoded")
+    if _CONTAINED.search(message):
+        leading = _LEADING_PCI.match(message)
+        return Sighting("pcie-error", message, device=leading[1] if leading else None, fatal=True, variant="contained")
+    if _SLOT_POWER.search(message):
+        leading = _LEADING_PCI.match(message)
+        return Sighting("slot-power", message, device=leading[1] if leading else None)
+    return None
+
+
+def _pcie_error(message: str, device: str | None, severity: str, word: str | None, view: str) -> Sighting:
+    uncorrected = severity.lower().startswith("un")
+    fatal = uncorrected and (word or "").lower() == "fatal"
+    variant = "fatal" if fatal else "uncorrected" if uncorrected else "corrected"
+    return Sighting("pcie-error", message, device=device, fatal=fatal, variant=variant, view=view)
+
+
+def read_link(message: str) -> Sighting | None:
+    """Links of network interfaces and RDMA ports. Those of SATA disks and of containers' interfaces are no event."""
+    if (match := _MLX_LINK.search(message)) is not None or (match := _MLX_PORT.search(message)) is not None:
+        return _link(message, match[1], match[2], "driver")
+    if (match := _BOND.search(message)) is not None:
+        return _link(message, match[1] or match[4], match[2] or match[3], "bond")
+    if (match := _NIC_LINK.search(message)) is not None and not match[1].startswith(("SATA", "ata")):
+        return _link(message, match[1], match[2], "driver")
+    return None
+
+
+def read_carrier(message: str) -> Sighting | None:
+    """A line of the network daemon."""
+    match = _CARRIER.match(message)
+    return None if match is None else _link(message, match[1], "up" if match[2].lower() == "gained" else "down", "daemon")
+
+
+def _link(message: str, device: str, state: str, view: str) -> Sighting | None:
+    if _VIRTUAL.match(device):
+        return None
+    return Sighting("link-down" if state.lower() == "down" else "link-up", message, device=device, view=view)
+
+
+def read_cable(message: str) -> Sighting | None:
+    if (match := _MODULE_EVENT.search(message)) is not None:
+        return Sighting("cable", message, device=match[1], variant=f"{match[2]} {match[3][:40]}")
+    if (match := _HOT_MODULE.search(message)) is not None:
+        return Sighting("cable", message, device=match[1], variant="temperature")
+    return None
+
+
+def read_memory(message: str) -> Sighting | None:
+    if _KILLED.search(message):
+        return Sighting("out-of-memory", message, view="killed")
+    if (match := _OOM.match(message)) is not None:
+        task = _OOM_TASK.search(message)
+        words = f"oom-kill: {match[1]}" + (f", {task[1]}" if task else "")
+        return Sighting("out-of-memory", words, view="constraint")
+    return None
+
+
+def read_lockup(message: str) -> Sighting | None:
+    if _SOFT.search(message):
+        return Sighting("lockup", message, variant="soft lockup")
+    if _HARD.search(message):
+        return Sighting("lockup", message, variant="hard lockup")
+    if (match := _HUNG.search(message)) is not None:
+        return Sighting("lockup", message, variant=f"hung task {match[1].partition(':')[0]}")
+    return Sighting("lockup", message, variant="stall") if _STALL.search(message) else None
+
+
+def read_machine_check(message: str) -> Sighting | None:
+    if (match := _EDAC.search(message)) is not None:
+        return Sighting("machine-check", message, fatal=match[2] == "UE", variant=match[2])
+    if (match := _HARDWARE.search(message)) is not None:
+        word = (match[1] or match[2] or "").lower()
+        fatal = None if not word else word not in {"corrected", "info", "informational", "recoverable"}
+        return Sighting("machine-check", message, fatal=fatal, variant=word)
+    if _MCE.search(message):
+        return Sighting("machine-check", message, variant="logged")
+    return Sighting("machine-check", message, fatal=True, variant="poison") if _POISON.search(message) else None
+
+
+def read_filesystem(message: str) -> Sighting | None:
+    for pattern in (_EXT4, _XFS, _BTRFS):
+        if (match := pattern.search(message)) is not None:
+            device = next((group for group in match.groups() if group), None)
+            read_only = bool(_READ_ONLY.search(message)) or "hut" in message
+            return Sighting("filesystem", message, device=device, fatal=True if read_only else None)
+    if _READ_ONLY.search(message):
+        return Sighting("filesystem", message, fatal=True)
+    if (match := _NFS.search(message)) is not None:
+        return Sighting("filesystem", message, device=match[1], fatal=False, variant="nfs")
+    return None
+
+
+def read_storage(message: str) -> Sighting | None:
+    if (match := _NVME.search(message)) is not None:
+        return Sighting("storage", message, device=match[1])
+    if (match := _IO_ERROR.search(message)) is not None and not _NOT_A_DISK.match(match[1]):
+        return Sighting("storage", message, device=match[1])
+    if (match := _RAID.search(message)) is not None:
+        return Sighting("storage", message, device=match[2] or match[1] or match[3])
+    return None
+
+
+def read_crash(message: str) -> Sighting | None:
+    """A crash in NCCL, in a library of training, or of a training program; others are nobody's business here."""
+    if _PANIC.search(message):
+        return Sighting("panic", message, fatal=True)
+    match = _FAULT.search(message)
+    if match is None:
+        return None
+    library = _LIBRARY.search(message)
+    place = library[1] if library else ""
+    if _NCCL_LIBRARY.search(place):
+        return Sighting("nccl-crash", message, variant=place)
+    if _GPU_LIBRARY.search(place) or _TRAINING.search(match[1]):
+        return Sighting("crash", message, variant=f"{match[1]} {place}")
+    return None

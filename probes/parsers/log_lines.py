@@ -1,0 +1,97 @@
+"""What stands before a message in a log line: the forms in which kernels, journals and people hand logs on."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+_CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?"
+_ISO = rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?"
+_SYSLOG = rf"[A-Z][a-z]{{2}} {{1,2}}\d{{1,2}} {_CLOCK}"
+_WEEKDAY = rf"[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} [ \d]?\d {_CLOCK} \d{{4}}"
+_PRIORITY = re.compile(r"<\d{1,3}>(?:1 )?")
+_DECODED = re.compile(
+    r"\s{0,8}(?:kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local\d)\s{0,4}:\s?[a-z]{3,7}\s{0,4}:\s?"
+)
+_RECORD = re.compile(r"\d{1,3},\d{1,20},(\d{1,20}),[^;\n]{1,40};")
+_UPTIME = re.compile(r"\[\s{0,8}(\d{1,12}\.\d{1,9})(?:\s*<\s*\d{1,12}\.\d{1,9}>)?\](?:\[\s{0,8}[TC]\d{1,9}\])? ?")
+_DATE = re.compile(rf"(?:\[({_WEEKDAY}|{_ISO})\]:? ?|({_ISO}|{_SYSLOG})(?: |$))")
+_TAG = re.compile(r"(\S{1,80}) ([A-Za-z][\w@.+/-]{0,60})(\[\d{1,9}\])?: ")
+_JSON_MESSAGE = re.compile(r'\s{0,16}"msg"\s?: "(.{0,4000}?)"\s{0,4}$')
+
+KERNEL = ""
+"""The origin of what the kernel itself says."""
+
+
+class LogLine(NamedTuple):
+    """A line taken apart."""
+
+    time: str
+    """As the log prints it; empty where it has none."""
+    origin: str
+    """The program that wrote it, where a syslog or journal names one other than the kernel; `KERNEL` else."""
+    message: str
+
+
+def take_apart(line: str) -> LogLine:
+    """Time, writer and message of one line in any form; the message alone where there is nothing before it."""
+    if line.startswith("{"):
+        return _journal(line)
+    if (match := _JSON_MESSAGE.match(line)) is not None:
+        return LogLine("", KERNEL, match[1])
+    if (match := _RECORD.match(line)) is not None:
+        return LogLine(f"{int(match[1]) / 1e6:.6f}", KERNEL, line[match.end() :])
+    start, time = 0, ""
+    for pattern in (_PRIORITY, _DECODED):
+        if (match := pattern.match(line, start)) is not None:
+            start = match.end()
+    if (match := _UPTIME.match(line, start)) is not None:
+        start, time = match.end(), match[1]
+    elif (match := _DATE.match(line, start)) is not None:
+        start, time = match.end(), match[1] or match[2]
+    start, origin = _writer(line, start) if time else (start, KERNEL)
+    return LogLine(time, origin, line[start:].strip())
+
+
+def _writer(line: str, start: int) -> tuple[int, str]:
+    """The program that a host's tag behind the time names, and where its message begins."""
+    tag = _TAG.match(line, start)
+    if tag is None or tag[1].endswith(":"):
+        return start, KERNEL
+    if tag[2] == "kernel":
+        uptime = _UPTIME.match(line, tag.end())
+        return uptime.end() if uptime else tag.end(), KERNEL
+    return (tag.end(), tag[2]) if tag[3] else (start, KERNEL)
+
+
+def _journal(line: str) -> LogLine:
+    """A record of `journalctl -o json`."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return LogLine("", KERNEL, line)
+    message = record.get("MESSAGE") if isinstance(record, dict) else None
+    if not isinstance(message, str):
+        return LogLine("", KERNEL, "")
+    kernel = record.get("_TRANSPORT") == "kernel" or record.get("SYSLOG_IDENTIFIER") == "kernel"
+    origin = KERNEL if kernel else str(record.get("SYSLOG_IDENTIFIER", "journal"))
+    time = record.get("__REALTIME_TIMESTAMP", "")
+    return LogLine(time if isinstance(time, str) else "", origin, message.partition("\n")[0])
+
+
+_KERNEL_SIGNS = (
+    re.compile(r"(?:<\d{1,3}>)?\[\s{0,8}\d{1,12}\.\d{3,9}\](?:\[\s{0,8}[TC]\d{1,9}\])? ?\S"),
+    re.compile(r"kern\s{0,4}:\s?[a-z]{3,7}\s{0,4}:"),
+    _RECORD,
+    re.compile(rf"\[{_WEEKDAY}\] \S"),
+    re.compile(rf"(?:{_SYSLOG}|{_ISO}) \S{{1,80}} (?:kernel|systemd\[1\]|systemd-networkd\[\d{{1,9}}\]): "),
+    re.compile(r"\[\s{0,8}\d{1,12}\.\d{3,9}\] \S{1,80} kernel: "),
+)
+
+
+def is_log_line(line: str) -> bool:
+    """Whether a line bears the mark of a kernel log, a journal or a syslog, whatever it says."""
+    if line.startswith("{"):
+        return '"MESSAGE"' in line and ('"_TRANSPORT"' in line or '"SYSLOG_IDENTIFIER"' in line)
+    return any(sign.match(line) for sign in _KERNEL_SIGNS)
