@@ -5,7 +5,7 @@ A row names a kind (`probes/kinds.py`), the commands that write such a text here
 texts and completes `evidence`: a parser may leave `line_ref(12)`, and without any the whole text is named. `collect/gpu.py`
 puts the records together behind those of NVML, in the order of the rows: by PCI address, else by UUID, else by index.
 
-A text that does not know NVML's indices (lspci, an NCCL topology) gives `index=UNNUMBERED`; where nothing else tells of such a
+A text that does not know NVML's indices (lspci, an NCCL topology) gives `index=UNNUMBERED` (`probes/facts/gpu.py`); where nothing else tells of such a
 GPU it is numbered by its PCI address, as NVML does it. On a live machine nobody is asked but NVML; where that does not answer,
 the commands of the rows are tried.
 """
@@ -22,9 +22,6 @@ from probes.nvidia import SMI_NVLINK, SMI_QUERY, SMI_TIMEOUT_S, SMI_TOPOLOGY
 from probes.outputs import Output, outputs
 from probes.record import EvidenceRef, Record, Unknown
 from probes.sources.base import Source
-
-UNNUMBERED = -1
-"""The index of a GPU whose text does not number them as NVML does."""
 
 
 class Told(Record, kw_only=True):

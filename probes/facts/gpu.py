@@ -5,6 +5,9 @@ from __future__ import annotations
 from probes.facts.named import Count
 from probes.record import NOT_RECORDED, EvidenceRef, Record, Unknown
 
+UNNUMBERED = -1
+"""The index of a GPU in a text that does not number them as NVML does; the collector replaces it."""
+
 
 class PcieLink(Record, kw_only=True):
     """The trained and the possible PCIe link of a device."""
@@ -83,6 +86,10 @@ class GpuMemoryHealth(Record, kw_only=True):
     retired_pages_single_bit: int | Unknown = NOT_RECORDED
     retired_pages_double_bit: int | Unknown = NOT_RECORDED
     retired_pages_pending: bool | Unknown = NOT_RECORDED
+    repair_pending: bool | Unknown = NOT_RECORDED
+    """A memory channel or a TPC that is repaired at the next reset; drivers from 580 on."""
+    unrepairable: bool | Unknown = NOT_RECORDED
+    """The driver's own word that memory is beyond repair; drivers from 590 on."""
 
 
 class GpuLimits(Record, kw_only=True):
