@@ -1,12 +1,37 @@
-"""The machine's own name."""
+"""The machine's own name, and what it leads to."""
 
 from __future__ import annotations
 
 from probes.collecting import CollectOptions
+from probes.evidence import command_ref, file_ref
 from probes.facts import Naming
+from probes.parsers.network import parse_ahosts, parse_hosts
+from probes.record import Reason, Unknown
 from probes.sources.base import Source, read_text
+
+_HOSTS = "/etc/hosts"
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`hostname`."""
-    return {"hostname": read_text(source, "/proc/sys/kernel/hostname"), "naming": Naming()}
+    """`hostname` and `naming`."""
+    hostname = read_text(source, "/proc/sys/kernel/hostname")
+    if isinstance(hostname, Unknown):
+        return {"hostname": hostname, "naming": Naming(addresses=hostname)}
+    return {"hostname": hostname, "naming": _naming(source, hostname, deep=options.deep)}
+
+
+def _naming(source: Source, hostname: str, *, deep: bool) -> Naming:
+    """/etc/hosts comes first in the usual order of resolvers; a name server may take seconds, so that only a deep look asks."""
+    text = read_text(source, _HOSTS)
+    listed = () if isinstance(text, Unknown) else parse_hosts(text, hostname)
+    if listed:
+        return Naming(addresses=listed, evidence=(file_ref(_HOSTS),))
+    if not deep:
+        return Naming(addresses=Unknown(Reason.NOT_RECORDED, "not in /etc/hosts; name servers are asked with --tier deep only"))
+    argv = ("getent", "ahosts", hostname)
+    answer = source.run(argv).text()
+    found = () if isinstance(answer, Unknown) else parse_ahosts(answer)
+    if isinstance(answer, Unknown) and answer.reason is not Reason.ERROR:
+        return Naming(addresses=answer, evidence=(command_ref(argv),))
+    # getent ends with an error and no word where nobody knows the name.
+    return Naming(addresses=found, evidence=(command_ref(argv),))

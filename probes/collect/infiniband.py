@@ -44,9 +44,9 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     devices = rdma_devices(source)
     found = () if isinstance(devices, Unknown) else tuple(nic for device in devices for nic in _ports(source, device))
     if source.is_live and not (options.deep and found):
-        nics, contradictions, unread = tuple(msgspec.structs.replace(nic, mtu=_DEEP_ONLY) for nic in found), (), ()
-    else:
-        nics, contradictions, unread = _with_texts(source, found)
+        quick = tuple(msgspec.structs.replace(nic, mtu=_DEEP_ONLY) for nic in found)
+        return {"nics": devices if isinstance(devices, Unknown) else quick}
+    nics, contradictions, unread = _with_texts(source, found)
     # Nobody can tell that there is none where the kernel could not be asked.
     answer = devices if isinstance(devices, Unknown) and not nics else nics
     return {"nics": answer, "contradictions": contradictions, "unread": unread}

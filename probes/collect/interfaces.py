@@ -1,27 +1,31 @@
-"""Network interfaces of the kernel, with their addresses and the default route."""
+"""Network interfaces of the kernel with their addresses, bonds and the default route; from texts where only those were given."""
 
 from __future__ import annotations
 
 from probes.collecting import CollectOptions
 from probes.evidence import command_ref, file_ref
-from probes.facts import Interface
+from probes.facts import Contradiction, Interface, Unread
 from probes.parsers.network import (
     addresses_by_route,
     default_interface,
     local_addresses,
+    parse_bonding,
     parse_default_ipv6,
     parse_ip_addresses,
     parse_routes,
 )
+from probes.pci import DEVICES, address_of
 from probes.record import EvidenceRef, Reason, Record, Unknown
 from probes.sources.base import Source, read_int, read_text
 
 _CLASS = "/sys/class/net"
+_BONDING = "/proc/net/bonding"
 _ROUTE = "/proc/net/route"
 _ROUTE_V6 = "/proc/net/ipv6_route"
 _FIB_TRIE = "/proc/net/fib_trie"
 _IP_ADDR = ("ip", "-j", "addr")
 _IFF_UP = 0x1
+_KIND = "interfaces"
 
 
 class _Addresses(Record, kw_only=True):
@@ -31,20 +35,82 @@ class _Addresses(Record, kw_only=True):
     evidence: EvidenceRef
 
 
+class _Place(Record, kw_only=True):
+    """An interface and where its files are."""
+
+    name: str
+    folder: str
+    bond: str | None = None
+
+
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`interfaces`, in the order of their names."""
-    names = source.names(_CLASS)
-    if isinstance(names, Unknown):
-        return {"interfaces": names}
+    """`interfaces`, in the order of their names; those of given texts behind."""
+    places = _places(source)
+    found: tuple[Interface, ...] | Unknown = places if isinstance(places, Unknown) else _of_kernel(source, places)
+    if not source.given(_KIND):
+        return {"interfaces": found}
+    return _with_texts(source, found)
+
+
+def _of_kernel(source: Source, places: tuple[_Place, ...]) -> tuple[Interface, ...]:
     routes = read_text(source, _ROUTE)
     addresses = _addresses(source, routes)
     default = _default_interface(source, routes)
-    real = (name for name in names if name != "bonding_masters")  # a control file among the interfaces
-    return {"interfaces": tuple(_interface(source, name, addresses, default) for name in real)}
+    return tuple(_interface(source, place, addresses, default) for place in places)
 
 
-def _interface(source: Source, name: str, addresses: _Addresses, default: str | Unknown | None) -> Interface:
-    folder = f"{_CLASS}/{name}"
+def _with_texts(source: Source, found: tuple[Interface, ...] | Unknown) -> dict[str, object]:
+    from probes.interface_merging import from_text, merge_interfaces  # noqa: PLC0415 - pastes only
+    from probes.parsers.ip_json import parse_interfaces  # noqa: PLC0415 - likewise
+
+    groups = [] if isinstance(found, Unknown) else [found]
+    unread: list[Unread] = []
+    for given in source.given(_KIND):
+        told = parse_interfaces(given.text)
+        if isinstance(told, Unknown):
+            unread.append(Unread(source=given.name, why=told.detail))
+        else:
+            groups.append(from_text(told, EvidenceRef(source="paste", key=given.name)))
+    interfaces, contradictions = merge_interfaces(groups)
+    answer = found if isinstance(found, Unknown) and not interfaces else interfaces
+    return {"interfaces": answer, "contradictions": contradictions, "unread": tuple(unread)}
+
+
+def _places(source: Source) -> tuple[_Place, ...] | Unknown:
+    """The interfaces of the class folder, and members that only their bond's folder shows (as in another container)."""
+    names = source.names(_CLASS)
+    if isinstance(names, Unknown):
+        return _below_pci(source) or names
+    real = [name for name in names if name != "bonding_masters"]  # a control file among the interfaces
+    places = {name: _Place(name=name, folder=f"{_CLASS}/{name}") for name in real}
+    bonded = ((bond, member) for bond in real for member in _members(source, f"{_CLASS}/{bond}") or ())
+    for bond, member in bonded:
+        shown = f"{_CLASS}/{bond}/slave_{member}"
+        own = f"{_CLASS}/{member}"
+        is_own = member in places and not isinstance(source.names(own), Unknown)
+        places[member] = _Place(name=member, folder=own if is_own else shown, bond=bond)
+    return tuple(places[name] for name in sorted(places))
+
+
+def _below_pci(source: Source) -> tuple[_Place, ...]:
+    """The interfaces of a copy of /sys that lacks the class folder."""
+    addresses = source.names(DEVICES)
+    found: list[_Place] = []
+    for address in () if isinstance(addresses, Unknown) else addresses:
+        names = source.names(f"{DEVICES}/{address}/net")
+        for name in () if isinstance(names, Unknown) else names:
+            found.append(_Place(name=name, folder=f"{DEVICES}/{address}/net/{name}"))
+    return tuple(sorted(found, key=lambda place: place.name))
+
+
+def _members(source: Source, folder: str) -> tuple[str, ...] | None:
+    """The members of a bond; None for what is no bond."""
+    text = read_text(source, f"{folder}/bonding/slaves")
+    return None if isinstance(text, Unknown) else tuple(text.split())
+
+
+def _interface(source: Source, place: _Place, addresses: _Addresses, default: str | Unknown | None) -> Interface:
+    name, folder = place.name, place.folder
     path = source.link(folder)
     known = addresses.by_interface
     return Interface(
@@ -55,8 +121,36 @@ def _interface(source: Source, name: str, addresses: _Addresses, default: str | 
         addresses=known if isinstance(known, Unknown) else known.get(name, addresses.when_absent),
         is_virtual=path if isinstance(path, Unknown) else path.startswith("/sys/devices/virtual/"),
         is_default_route=default if isinstance(default, Unknown) else name == default,
+        bond=place.bond,
+        bond_members=_members(source, folder),
+        carrier_changes=read_int(source, f"{folder}/carrier_changes"),
+        duplex=read_text(source, f"{folder}/duplex"),
+        link_seen_by_bond=_link_seen_by_bond(source, place),
+        pci_bus_id=_pci_bus_id(source, folder),
         evidence=(file_ref(folder), addresses.evidence, file_ref(_ROUTE)),
     )
+
+
+def _pci_bus_id(source: Source, folder: str) -> str | Unknown | None:
+    """The device behind it; None for what has none."""
+    if folder.startswith(DEVICES):
+        return folder.removeprefix(f"{DEVICES}/").partition("/")[0]
+    path = source.link(f"{folder}/device")
+    if isinstance(path, Unknown):
+        return None if path.reason is Reason.TOOL_MISSING else path
+    # Paravirtual devices sit below their PCI device.
+    address = address_of(path)
+    return address if isinstance(address, str) else address_of(path.rpartition("/")[0])
+
+
+def _link_seen_by_bond(source: Source, place: _Place) -> bool | Unknown | None:
+    if place.bond is None:
+        return None
+    status = read_text(source, f"{place.folder}/bonding_slave/mii_status")
+    if not isinstance(status, Unknown):
+        return status == "up"
+    text = read_text(source, f"{_BONDING}/{place.bond}")
+    return status if isinstance(text, Unknown) else parse_bonding(text).get(place.name, status)
 
 
 def _up(source: Source, folder: str) -> bool | Unknown:

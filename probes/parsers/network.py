@@ -1,4 +1,4 @@
-"""/proc/net/route, /proc/net/fib_trie, /proc/net/if_inet6 and `ip -j addr`."""
+"""/proc/net/route, /proc/net/fib_trie, /proc/net/bonding, /etc/hosts and `ip -j addr`."""
 
 from __future__ import annotations
 
@@ -110,6 +110,34 @@ def addresses_by_route(addresses: tuple[str, ...], routes: tuple[Route, ...]) ->
             prefix = max(route.mask.bit_count() for route in near)
             found.setdefault(interfaces.pop(), []).append(f"{address}/{prefix}")
     return {name: tuple(values) for name, values in found.items()}
+
+
+def parse_bonding(text: str) -> dict[str, bool]:
+    """Whether the link of each member is up, from a file of /proc/net/bonding."""
+    found: dict[str, bool] = {}
+    member = ""
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if name.strip() == "Slave Interface":
+            member = value.strip()
+        elif name.strip() == "MII Status" and colon and member:
+            found.setdefault(member, value.strip() == "up")
+    return found
+
+
+def parse_hosts(text: str, name: str) -> tuple[str, ...]:
+    """The addresses that /etc/hosts gives to `name`."""
+    found: list[str] = []
+    for line in text.splitlines():
+        fields = line.partition("#")[0].split()
+        if any(alias.lower() == name.lower() for alias in fields[1:]):
+            found.append(fields[0])
+    return tuple(dict.fromkeys(found))
+
+
+def parse_ahosts(text: str) -> tuple[str, ...]:
+    """The addresses of `getent ahosts`, each once."""
+    return tuple(dict.fromkeys(line.split()[0] for line in text.splitlines() if line.strip()))
 
 
 def _ipv4(text: str) -> int | None:
