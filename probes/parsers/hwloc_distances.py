@@ -44,8 +44,8 @@ def nvlink_counts(
 ) -> dict[frozenset[str], int | None]:
     """NVLinks between pairs of GPUs by PCI address; None where there are some and the model does not tell how many.
 
-    `addresses` are those of the objects by type and number, `models` the names of the GPUs by address. Two GPUs that reach the
-    same switches have all the links of the lesser one to them.
+    `addresses` are those of the objects by type and number, `models` the names of the GPUs by address. Over switches, two GPUs
+    have all the links of the lesser one to them.
     """
     counts: dict[frozenset[str], int | None] = {}
     for matrix in matrices:
@@ -69,15 +69,8 @@ def _key(index: str, kind: str) -> tuple[str, int | None]:
 
 
 def _over_switches(matrix: Matrix, first: int, second: int, switches: list[int]) -> int:
-    """What the lesser of two GPUs has to the switches, where these are connected."""
-    own, other = ({n for n in switches if matrix.row(gpu)[n]} for gpu in (first, second))
-    reached, fresh = set(own), set(own)
-    while fresh and not reached & other:
-        fresh = {n for n in switches if n not in reached and any(matrix.row(seen)[n] for seen in fresh)}
-        reached |= fresh
-    if not reached & other:
-        return 0
-    return min(sum(matrix.row(gpu)[n] for n in near) for gpu, near in ((first, own), (second, other)))
+    """What the lesser of two GPUs has to the switches. hwloc leaves out the links between switches, which join them all."""
+    return min(sum(matrix.row(gpu)[switch] for switch in switches) for gpu in (first, second))
 
 
 def _links(megabytes: int, model: str) -> int | None:

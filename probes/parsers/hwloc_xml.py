@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from probes.evidence import line_ref
 from probes.facts import Cpu, Dmi, Gpu, Link, Nic, NumaNode, PciDevice, Unread
 from probes.parsers.cpumask import mask_cpus, mask_list
 from probes.parsers.hwloc_distances import Matrix, latency_rows, nvlink_counts
 from probes.parsers.pci import normal_address
-from probes.parsers.pci_classes import kind_of, nic_of_device
+from probes.parsers.pci_classes import UNNUMBERED, kind_of, nic_of_device
 from probes.parsers.pci_tree import End, tree_links
 from probes.parsers.xml_events import Element, walk
 from probes.record import NOT_RECORDED, Record, Unknown
@@ -95,21 +97,29 @@ def _device(thing: Thing) -> PciDevice:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs, indexed as NVML does where the file has NVML devices for all, else in the order of their addresses."""
+    """The GPUs, by NVML's numbers where the file has NVML devices for all of them."""
     hwloc = parse_hwloc(text)
-    return tuple(gpu for gpu, _ in _gpus(hwloc))
+    units = _units(hwloc)
+    gpus = _gpu_devices(hwloc, units)
+    numbers = _numbers([device for _, device in gpus], units)
+    return tuple(_gpu(index if numbers else UNNUMBERED, device, units.get(device.bus_id, [])) for index, device in gpus)
 
 
-def _gpus(hwloc: Hwloc) -> list[tuple[Gpu, PciDevice]]:
+def _units(hwloc: Hwloc) -> dict[str, list[Thing]]:
+    """The OS devices (nvml0, cuda0, mlx5_0) of each PCI device."""
     units: dict[str, list[Thing]] = {}
     for thing in hwloc.of("OSDev"):
         if thing.device:
             units.setdefault(thing.device, []).append(thing)
+    return units
+
+
+def _gpu_devices(hwloc: Hwloc, units: dict[str, list[Thing]]) -> list[tuple[int, PciDevice]]:
+    """With NVML's numbers, else numbered by their addresses as NVML does."""
     devices = [device for device in map(_device, (t for t in hwloc.of("PCIDev") if t.device)) if _is_gpu(device, units)]
     devices.sort(key=lambda device: device.bus_id)
-    indexes = _indexes(devices, units, "nvml") or _indexes(devices, units, "cuda") or tuple(range(len(devices)))
-    found = [(_gpu(index, device, units.get(device.bus_id, [])), device) for index, device in zip(indexes, devices, strict=True)]
-    return sorted(found, key=lambda pair: pair[0].index)
+    numbers = _numbers(devices, units) or range(len(devices))
+    return sorted(zip(numbers, devices, strict=True), key=lambda pair: pair[0])
 
 
 def _is_gpu(device: PciDevice, units: dict[str, list[Thing]]) -> bool:
@@ -118,15 +128,20 @@ def _is_gpu(device: PciDevice, units: dict[str, list[Thing]]) -> bool:
     )
 
 
-def _indexes(devices: list[PciDevice], units: dict[str, list[Thing]], prefix: str) -> tuple[int, ...] | None:
+def _numbers(devices: list[PciDevice], units: dict[str, list[Thing]]) -> tuple[int, ...]:
+    """The N of each device's nvmlN; none where one has no such unit."""
     numbers: list[int] = []
     for device in devices:
         names = [unit.attributes.get("name", "") for unit in units.get(device.bus_id, ())]
-        digits = next((name.removeprefix(prefix) for name in names if name.startswith(prefix)), "")
+        digits = next((name.removeprefix("nvml") for name in names if name.startswith("nvml")), "")
         if not digits.isascii() or not digits.isdigit() or len(digits) > 4:
-            return None
+            return ()
         numbers.append(int(digits))
-    return tuple(numbers) if len(set(numbers)) == len(numbers) else None
+    return tuple(numbers) if len(set(numbers)) == len(numbers) else ()
+
+
+def _model(units: list[Thing]) -> str:
+    return next((unit.infos["GPUModel"] for unit in units if "GPUModel" in unit.infos), "")
 
 
 def _gpu(index: int, device: PciDevice, units: list[Thing]) -> Gpu:
@@ -166,8 +181,6 @@ _STORAGE = frozenset({"Disk", "NVM", "MemoryModule", "Tape"})
 
 
 def _ports(name: str, thing: Thing, device: PciDevice | None) -> list[Nic]:
-    import msgspec  # noqa: PLC0415 - loaded already wherever a record is
-
     base = nic_of_device(device, name) if device is not None else Nic(name=name)
     base = msgspec.structs.replace(base, node_guid=thing.infos.get("NodeGUID", NOT_RECORDED), evidence=(line_ref(thing.line),))
     states = {
@@ -183,13 +196,15 @@ def parse_links(text: str) -> tuple[Link, ...]:
     hwloc = parse_hwloc(text)
     things = hwloc.of("PCIDev", "Bridge")
     devices = {device.bus_id: device for device in map(_device, (thing for thing in things if thing.device))}
-    ends = [End(f"GPU{gpu.index}", device) for gpu, device in _gpus(hwloc)]
+    units = _units(hwloc)
+    gpus = _gpu_devices(hwloc, units)
+    ends = [End(f"GPU{index}", device) for index, device in gpus]
     for nic in parse_nics(text):
         device = devices.get(str(nic.pci_bus_id))
         if device is not None and nic.port == 1:
             ends.append(End(nic.name or device.bus_id, device))
     by_number = {(thing.kind, thing.number): thing.device for thing in hwloc.things if thing.number is not None}
-    names = {str(gpu.pci_bus_id): str(gpu.name) for gpu, _ in _gpus(hwloc)}
+    names = {device.bus_id: _model(units.get(device.bus_id, [])) for _, device in gpus}
     return tree_links(ends, devices, nvlink_counts(hwloc.matrices, by_number, names))
 
 

@@ -10,9 +10,10 @@ import re
 import msgspec
 
 from probes.evidence import line_ref
-from probes.facts import Nic, PcieLink, PciDevice, Unread
+from probes.facts import Gpu, Link, Nic, PcieLink, PciDevice, Unread
 from probes.parsers.pci import GENERATION_BY_SPEED, link_width, normal_address
-from probes.parsers.pci_classes import class_of_words, kind_of, nic_of_device, vendor_of_words
+from probes.parsers.pci_classes import class_of_words, gpu_of_device, kind_of, nic_of_device, vendor_of_words
+from probes.parsers.pci_tree import End, tree_links
 from probes.record import NOT_RECORDED, Reason, Record, Unknown
 
 _HEADER = re.compile(r"((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]) +(\S.{3,300})")
@@ -97,6 +98,21 @@ def parse_unread(text: str) -> tuple[Unread, ...]:
 def parse_nics(text: str) -> tuple[Nic, ...]:
     """The functions that can do RDMA; lspci does not know the names of their RDMA devices."""
     return tuple(nic_of_device(device) for device in parse_devices(text) if device.kind == "rdma" and device.bus_id)
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    return tuple(gpu_of_device(device) for device in parse_devices(text) if device.kind == "gpu" and device.bus_id)
+
+
+def parse_links(text: str) -> tuple[Link, ...]:
+    """Every pair of GPUs and NICs of a listing that shows its tree (-v); NICs are named by their address."""
+    devices = {device.bus_id: device for device in parse_devices(text)}
+    gpus = sorted((device for device in devices.values() if device.kind == "gpu"), key=lambda device: device.bus_id)
+    if not gpus or isinstance(gpus[0].parent, Unknown):
+        return ()
+    ends = [End(f"GPU{index}", device) for index, device in enumerate(gpus)]
+    ends += [End(device.bus_id, device) for device in devices.values() if device.kind == "rdma" and device.bus_id]
+    return tree_links(ends, devices, {})
 
 
 def _class_and_name(rest: str) -> tuple[str, str, str] | None:

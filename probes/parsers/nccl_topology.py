@@ -17,7 +17,7 @@ from probes.evidence import line_ref
 from probes.facts import Gpu, Interface, Link, LinkKind, Nic, NumaNode, NvLink, PcieLink, PciDevice, Unread
 from probes.parsers.cpumask import mask_list
 from probes.parsers.pci import link_generation, link_width, normal_address
-from probes.parsers.pci_classes import kind_of, nic_of_device
+from probes.parsers.pci_classes import UNNUMBERED, kind_of, nic_of_device
 from probes.parsers.xml_events import Element, walk
 from probes.record import NOT_RECORDED, Record, Unknown
 
@@ -140,16 +140,21 @@ def parse_interfaces(text: str) -> tuple[Interface, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs, indexed as NCCL does or, in a template, in the order of their addresses.
+    """The GPUs by NCCL's numbers, which are NVML's; in a template they have none.
 
     NCCL counts the NVLinks by their other end and does not tell their ports: they are numbered as they come.
     """
-    topology = parse_nccl_topology(text)
-    places = [place for place in topology.places if place.gpu is not None or place.device.kind == "gpu"]
-    numbered = sum(place.gpu is not None for place in places) == len(places)
-    order = {place.device.bus_id: rank for rank, place in enumerate(sorted(places, key=lambda item: item.device.bus_id))}
-    gpus = [_gpu(place, place.gpu.dev if place.gpu is not None and numbered else order[place.device.bus_id]) for place in places]
-    return tuple(sorted({gpu.index: gpu for gpu in reversed(gpus)}.values(), key=lambda gpu: gpu.index))
+    places = _gpu_places(parse_nccl_topology(text))
+    return tuple(_gpu(place, UNNUMBERED if place.gpu is None else place.gpu.dev) for _, place in places)
+
+
+def _gpu_places(topology: NcclTopology) -> list[tuple[int, TopologyPlace]]:
+    """The places of the GPUs, with NCCL's numbers where all have one, else numbered by their addresses as NVML does."""
+    places = [place for place in topology.places if place.device.kind == "gpu"]
+    numbers = {place.gpu.dev for place in places if place.gpu is not None}
+    if len(numbers) == len(places):
+        return sorted(((place.gpu.dev, place) for place in places if place.gpu is not None), key=lambda pair: pair[0])
+    return list(enumerate(sorted(places, key=lambda place: place.device.bus_id)))
 
 
 def _gpu(place: TopologyPlace, index: int) -> Gpu:
@@ -177,8 +182,7 @@ def _nvlinks(links: tuple[tuple[str, int, bool], ...]) -> tuple[NvLink, ...]:
 def parse_links(text: str) -> tuple[Link, ...]:
     """Every pair of GPUs and NICs. Distances are NCCL's: it knows no host bridges, so that PHB means one NUMA node."""
     topology = parse_nccl_topology(text)
-    gpus = {str(gpu.pci_bus_id): f"GPU{gpu.index}" for gpu in parse_gpus(text)}
-    ends = [(gpus[place.device.bus_id], place) for place in topology.places if place.device.bus_id in gpus]
+    ends = [(f"GPU{index}", place) for index, place in _gpu_places(topology)]
     for place in topology.places:
         names = dict.fromkeys(net.name for net in place.nets if not net.is_socket)
         if not place.nets and place.device.kind == "rdma":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.facts import Nic, PciDevice, PciKind
+from probes.facts import Gpu, Nic, PciDevice, PciKind
 from probes.record import NOT_RECORDED, Unknown, value_or
 
 CLASS_CODES = {
@@ -70,6 +70,9 @@ VENDORS = {
 }
 """Vendors by how their name begins in pci.ids; the longer beginning comes first."""
 
+UNNUMBERED = -1
+"""The index of a GPU whose text does not number them as NVML does (`gpu_readers.py`)."""
+
 _NVIDIA, _AMD, _MELLANOX, _AMAZON = "10de", "1002", "15b3", "1d0f"
 _DISPLAYS = frozenset({"0300", "0302"})
 _AMD_COMPUTE = frozenset({"0300", "0302", "0380", "1200"})
@@ -116,6 +119,18 @@ def class_of_words(words: str) -> str | None:
 def vendor_of_words(words: str) -> str | None:
     """The vendor id of a device description that begins with the vendor's name."""
     return next((vendor for name, vendor in VENDORS.items() if words.startswith(name)), None)
+
+
+def gpu_of_device(device: PciDevice) -> Gpu:
+    """What a PCI device tells of the GPU."""
+    return Gpu(
+        index=UNNUMBERED,
+        pci_bus_id=device.bus_id,
+        pci_device_id=device.device_id,
+        pcie=device.pcie,
+        numa_node=device.numa_node,
+        evidence=device.evidence,
+    )
 
 
 def nic_of_device(device: PciDevice, name: str = "") -> Nic:
