@@ -7,26 +7,28 @@ from typing import TypeVar
 
 import msgspec
 
-from probes.facts import Filesystem, Gpu, Nic
+from probes.facts import Filesystem, Gpu, Interface, Nic
 from probes.findings import Evidence, Finding, Judge
 from probes.record import EvidenceRef, Reason, Unknown
 
 Judged = Finding | Unknown | str
 """What a check says about one subject: a problem, why it could not be judged, or what was seen where all is well."""
 
-Subject = TypeVar("Subject", Gpu, Nic, Filesystem)
+Subject = TypeVar("Subject", Gpu, Nic, Interface, Filesystem)
 
 HOST = "host"
 NO_GPU = "this machine has no NVIDIA GPU"
 
 
-def subject_name(subject: Gpu | Nic | Filesystem) -> str:
-    """`GPU3`, `mlx5_0`, `mlx4_0:2`, `/scratch`."""
+def subject_name(subject: Gpu | Nic | Interface | Filesystem) -> str:
+    """`GPU3`, `mlx5_0`, `mlx4_0:2`, `eth0`, `/scratch`."""
     match subject:
         case Gpu():
             return f"GPU{subject.index}"
         case Nic():
             return subject.name if subject.port == 1 else f"{subject.name}:{subject.port}"
+        case Interface():
+            return subject.name
         case Filesystem():
             return subject.mount
 
@@ -111,6 +113,6 @@ def _split(name: str) -> tuple[str, int]:
     return (stem, int(digits)) if digits and is_plain and len(digits) < 10 else (name, -1)
 
 
-def _refs(subjects: Iterable[Gpu | Nic | Filesystem]) -> tuple[EvidenceRef, ...]:
+def _refs(subjects: Iterable[Gpu | Nic | Interface | Filesystem]) -> tuple[EvidenceRef, ...]:
     """The evidence of all subjects, each reference once."""
     return tuple(dict.fromkeys(ref for subject in subjects for ref in subject.evidence))

@@ -67,6 +67,15 @@ class CudaArchitecture(Cited, kw_only=True):
     """The last major version of CUDA with it; None while it is supported."""
 
 
+class CounterLimit(Cited, kw_only=True):
+    """How much a port's counter may show. Counters run since the driver was loaded or they were cleared, so that small
+    numbers are history."""
+
+    name: str
+    """Of sysfs."""
+    value: int
+
+
 class Thresholds(StrictRecord, kw_only=True):
     """All limits, by name."""
 
@@ -87,6 +96,12 @@ class Thresholds(StrictRecord, kw_only=True):
     read_only_filesystems: Names
     close_link_kinds: Names
     throttle_reasons: tuple[ThrottleReason, ...]
+    raw_bit_error_rate: Number
+    effective_bit_error_rate: Number
+    rdma_mtu_minimum_bytes: Number
+    carrier_changes: Number
+    link_downs_logged: Number
+    port_counters: tuple[CounterLimit, ...]
     cuda_drivers: tuple[CudaDriver, ...]
     cuda_architectures: tuple[CudaArchitecture, ...]
 
