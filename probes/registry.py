@@ -116,7 +116,7 @@ PROBES: tuple[ProbeRow, ...] = (
     _probe("container", "Container"),
     _probe("cloud", "Cloud"),
     _probe("scheduler", "Scheduler"),
-    _probe("events", "Logs"),
+    _probe("events", "Logs", "events", "logs"),
     _probe("diagnoses", "Diagnoses of other tools", tier="deep"),
     _probe("tool-results", "Measurements of other tools", "tool_results", module="tool_results"),
     _probe("strangers", "Unrecognised files", "unread"),

@@ -93,6 +93,7 @@ class Thresholds(StrictRecord, kw_only=True):
     nccl_stack_fixed: Version
     nccl_mig_fixed: Version
     dma_buf_kernel: Version
+    machine_checks_corrected_maximum: Number
     read_only_filesystems: Names
     close_link_kinds: Names
     throttle_reasons: tuple[ThrottleReason, ...]

@@ -32,7 +32,7 @@ from probes.facts.named import Count, State, count_of, counts, state_of, states
 from probes.facts.network import FabricPort, FabricSwitch, Gid, Interface, Nic
 from probes.facts.observed import Contradiction, Diagnosis, LogEvent, Reading, ToolResult, Unread
 from probes.facts.pci import Link, LinkKind, PciDevice, PciKind, PeerAccess
-from probes.facts.software import Cloud, Container, EnvironmentVariable, Scheduler, Software, TrainingPython
+from probes.facts.software import Cloud, Container, EnvironmentVariable, Library, Scheduler, Software, TrainingPython
 from probes.record import NOT_RECORDED, Record, Unknown
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "GpuProcess",
     "Interface",
     "Kernel",
+    "Library",
     "Limit",
     "Limits",
     "Link",
@@ -127,6 +128,8 @@ class MachineFacts(Record, kw_only=True):
     scheduler: Scheduler = Scheduler()
     events: tuple[LogEvent, ...] | Unknown = NOT_RECORDED
     """Of the kernel log and other logs; empty where a log was read and holds none."""
+    logs: tuple[str, ...] | Unknown = NOT_RECORDED
+    """The kinds of log that `events` come from (`probes/kinds.py`): `kernel-log`, `nccl-log`, `fabric-manager-log`."""
     diagnoses: tuple[Diagnosis, ...] | Unknown = NOT_RECORDED
     tool_results: tuple[ToolResult, ...] | Unknown = NOT_RECORDED
     contradictions: tuple[Contradiction, ...] = ()
