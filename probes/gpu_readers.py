@@ -81,6 +81,11 @@ READERS: tuple[GpuReader, ...] = (
     _row("nvidia-smi-error", "nvsmi_error"),
     _row("nvlink", "nvlink_status", SMI_NVLINK),
     _row("topology", "topo_matrix", SMI_TOPOLOGY),
+    _row("nccl-topology", "nccl_topology"),
+    _row("hwloc", "hwloc_xml"),
+    _row("lspci", "lspci"),
+    _row("lstopo", "lstopo_console"),
+    _row("nccl-graph", "nccl_graph", unread="parse_unread"),
 )
 """In the order of trust: the first that knows a field has the last word. Rows of machine descriptions follow at the end."""
 

@@ -65,6 +65,9 @@ READERS: tuple[NicReader, ...] = (
     _row("rdma-link", "rdma_link", "parse_nics", ("rdma", "link")),
     _row("fi-info", "fi_info"),
     _row("perfquery", "perfquery"),
+    _row("nccl-topology", "nccl_topology"),
+    _row("hwloc", "hwloc_xml"),
+    _row("lspci", "lspci"),
 )
 """In the order of trust: the first that knows a field has the last word."""
 
