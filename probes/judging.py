@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
-from probes.facts import Filesystem, Gpu, Interface, Nic
-from probes.findings import Evidence, Finding, Judge
+from probes.facts import Filesystem, Gpu, Interface, LogEvent, Nic
+from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.record import EvidenceRef, Reason, Unknown
 
 Judged = Finding | Unknown | str
@@ -18,6 +18,7 @@ Subject = TypeVar("Subject", Gpu, Nic, Interface, Filesystem)
 
 HOST = "host"
 NO_GPU = "this machine has no NVIDIA GPU"
+READ_LOG = Remedy(text="Read the kernel log as root.", command="dmesg", needs_root=True)
 
 
 def subject_name(subject: Gpu | Nic | Interface | Filesystem) -> str:
@@ -54,6 +55,21 @@ def nics_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[
     if not nics:
         yield judge.skipped(HOST, "this machine has no RDMA port")
     return nics
+
+
+def events_of(judge: Judge, evidence: Evidence, log: str = "kernel-log") -> Generator[Finding, None, tuple[LogEvent, ...] | None]:
+    """The events to look at. None where no log of the kind was read, after one SKIP or UNKNOWN that says so."""
+    events, logs = evidence.facts.events, evidence.facts.logs
+    if isinstance(events, Unknown):
+        if events.reason is Reason.NOT_RECORDED:
+            yield judge.skipped(HOST, "no log was read")
+        else:
+            yield judge.undetermined(HOST, events, what="the log", remedy=READ_LOG)
+        return None
+    if not isinstance(logs, Unknown) and log not in logs:
+        yield judge.skipped(HOST, f"no {log.replace('-', ' ')} was read")
+        return None
+    return events
 
 
 def judge_each(
