@@ -54,6 +54,7 @@ KINDS: tuple[KindRow, ...] = (
     _kind("numactl", "`numactl -H`", "numactl"),
     _kind("lspci", "`lspci`, short or -vvv", "lspci"),
     _kind("dmidecode", "`dmidecode`", "dmidecode"),
+    _kind("ipmi", "`ipmitool sdr`, `sensor` or `dcmi power reading`", "ipmi"),
     _kind("ibstat", "`ibstat`", "infiniband"),
     _kind("ibstatus", "`ibstatus`", "ibstatus"),
     _kind("ibv-devinfo", "`ibv_devinfo`", "ibv_devinfo"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,4 +15,16 @@ else:
 
 def read_rows(name: str) -> dict[str, Any]:
     """The content of `probes/data/<name>.toml`. By path: importlib.resources costs every start several milliseconds."""
-    return tomllib.loads((Path(__file__).parent / "data" / f"{name}.toml").read_text("utf-8"))
+    return tomllib.loads(_text(name))
+
+
+def row_names(name: str) -> tuple[str, ...]:
+    """The `name` of every row of `probes/data/<name>.toml` that stands on a line of its own.
+
+    For long tables of which a start needs only this: reading all of it costs milliseconds.
+    """
+    return tuple(re.findall(r'^ *\{ name = "([^"\n]+)"', _text(name), re.MULTILINE))
+
+
+def _text(name: str) -> str:
+    return (Path(__file__).parent / "data" / f"{name}.toml").read_text("utf-8")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from probes.collecting import CollectOptions
 from probes.evidence import environment_ref, file_ref
-from probes.facts import Container
-from probes.parsers.procfs import parse_cpuinfo
+from probes.facts import Container, State
+from probes.parsers.kernel_files import parse_capabilities
+from probes.parsers.procfs import parse_cpuinfo, parse_listening, parse_status
 from probes.record import EvidenceRef, Reason, Unknown
 from probes.sources.base import Source, read_text
 
@@ -40,11 +41,53 @@ _HYPERVISORS = (
 cloud-init's tools/ds-identify; `Virtual Machine` is the product in kernel logs of Hyper-V guests. Read 2026-11."""
 
 
+_STATUS = "/proc/self/status"
+_TCP = ("/proc/net/tcp", "/proc/net/tcp6")
+_PROXY_PORTS = (("istio", (15001, 15006)), ("linkerd", (4140, 4143)))
+"""Ports on which the sidecar takes a pod's outgoing and incoming connections (Istio, "Ports used by Istio"; Linkerd,
+proxy configuration; read 2026-11)."""
+
+
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`container`."""
     runtime, runtime_ref = _runtime(source)
     virtualization, virtualization_ref = _virtualization(source)
-    return {"container": Container(runtime=runtime, virtualization=virtualization, evidence=(runtime_ref, virtualization_ref))}
+    status = read_text(source, _STATUS)
+    fields = {} if isinstance(status, Unknown) else parse_status(status)
+    silent = status if isinstance(status, Unknown) else Unknown(Reason.NOT_SUPPORTED, f"{_STATUS} does not state it")
+    return {
+        "container": Container(
+            runtime=runtime,
+            virtualization=virtualization,
+            capabilities=parse_capabilities(fields["CapEff"]) if "CapEff" in fields else silent,
+            seccomp=fields["Seccomp"] != "0" if "Seccomp" in fields else silent,
+            rdma_devices=_devices(source, "/dev/infiniband"),
+            nvidia_devices=_devices(source, "/dev", "nvidia"),
+            annotations=_proxies(source) if runtime == "kubernetes" else runtime if isinstance(runtime, Unknown) else (),
+            evidence=(runtime_ref, virtualization_ref, file_ref(_STATUS)),
+        )
+    }
+
+
+def _devices(source: Source, folder: str, prefix: str = "") -> tuple[str, ...] | Unknown:
+    """Names of device files; none where there is no such folder."""
+    names = source.names(folder)
+    if isinstance(names, Unknown):
+        return () if names.reason is Reason.TOOL_MISSING else names
+    return tuple(name for name in names if name.startswith(prefix))
+
+
+def _proxies(source: Source) -> tuple[State, ...] | Unknown:
+    """Sidecars share the network of the pod, so their ports are seen to listen."""
+    texts = [read_text(source, path) for path in _TCP]
+    if isinstance(texts[0], Unknown):
+        return texts[0]
+    ports = {port for text in texts if not isinstance(text, Unknown) for port in parse_listening(text)}
+    return tuple(
+        State(name=name, value=f"listens on {' and '.join(map(str, wanted))}")
+        for name, wanted in _PROXY_PORTS
+        if ports.issuperset(wanted)
+    )
 
 
 def _runtime(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:

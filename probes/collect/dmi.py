@@ -1,11 +1,31 @@
-"""Maker and model."""
+"""Maker and model, as the firmware states them."""
 
 from __future__ import annotations
 
 from probes.collecting import CollectOptions
-from probes.facts import MachineFacts
-from probes.sources.base import Source
+from probes.evidence import file_ref
+from probes.facts import Dmi
+from probes.record import Reason, Unknown
+from probes.sources.base import Source, read_text
+
+_FOLDER = "/sys/class/dmi/id"
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    return {"dmi": MachineFacts().dmi}
+    """`dmi`."""
+    values = {
+        field: _value(source, name)
+        for field, name in (
+            ("system_vendor", "sys_vendor"),
+            ("product_name", "product_name"),
+            ("board_name", "board_name"),
+            ("bios_version", "bios_version"),
+        )
+    }
+    is_told = any(isinstance(value, str) for value in values.values())
+    return {"dmi": Dmi(**values, evidence=(file_ref(_FOLDER),) if is_told else ())}
+
+
+def _value(source: Source, name: str) -> str | Unknown:
+    text = read_text(source, f"{_FOLDER}/{name}")
+    return text if isinstance(text, Unknown) or text else Unknown(Reason.NOT_SUPPORTED, f"the firmware leaves {name} empty")

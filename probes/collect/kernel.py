@@ -1,11 +1,196 @@
-"""Kernel settings."""
+"""How the kernel was started, what it is set to, and what it counts."""
 
 from __future__ import annotations
 
+import math
+
+import msgspec
+
 from probes.collecting import CollectOptions
-from probes.facts import MachineFacts
-from probes.sources.base import Source
+from probes.evidence import file_ref
+from probes.facts import Kernel
+from probes.logind import remove_ipc
+from probes.outputs import Output, outputs
+from probes.parsers.kernel_files import (
+    Process,
+    iommu_of_command_line,
+    iommu_of_types,
+    parse_boot_log,
+    parse_buddyinfo,
+    parse_chosen,
+)
+from probes.processes import DEEP_ONLY, processes
+from probes.record import EvidenceRef, Reason, Unknown, known
+from probes.sources.base import Source, read_int, read_text
+
+_COMMAND_LINE = "/proc/cmdline"
+_NUMA_BALANCING = "/proc/sys/kernel/numa_balancing"
+_HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
+_CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+_UPTIME = "/proc/uptime"
+_LOAD = "/proc/loadavg"
+_BUDDY = "/proc/buddyinfo"
+_PORTS = "/proc/sys/net/ipv4/ip_local_port_range"
+_SOMAXCONN = "/proc/sys/net/core/somaxconn"
+_FILE_MAX = "/proc/sys/fs/file-max"
+_MEMORY_CONTROLLERS = "/sys/devices/system/edac/mc"
+_IOMMU = "/sys/class/iommu"
+_GROUPS = "/sys/kernel/iommu_groups"
+_LARGEST_UPTIME_S = 1e10
+_TELLING = ("nvidia", "nv-", "nv_", "irq/nvidia", "UVM", "pt_main_thread", "pt_data_worker", "python", "torchrun", "nccl", "dcgm")
+"""Beginnings of the names of the driver's threads and of training's processes (leptonai/gpud, zombie and D-state checks;
+PyTorch names its threads pt_*; read 2026-08)."""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    return {"kernel": MachineFacts().kernel}
+    """`kernel`."""
+    all_processes = processes(source) if options.deep else DEEP_ONLY
+    first_port, last_port = _pair(source, _PORTS)
+    corrected, uncorrected = _memory_errors(source)
+    own_command_line = read_text(source, _COMMAND_LINE)
+    found = Kernel(
+        command_line=own_command_line,
+        iommu=_iommu(source, own_command_line),
+        numa_balancing=_numa_balancing(source),
+        transparent_hugepages=_chosen(source, _HUGE_PAGES),
+        clocksource=read_text(source, _CLOCK),
+        uptime_s=_first_number(source, _UPTIME),
+        free_blocks_1mib=_free_blocks(source),
+        memory_errors_corrected=corrected,
+        memory_errors_uncorrected=uncorrected,
+        zombie_processes=all_processes
+        if isinstance(all_processes, Unknown)
+        else sum(process.state == "Z" for process in all_processes),
+        blocked_processes=all_processes if isinstance(all_processes, Unknown) else _blocked(all_processes),
+        load_average=_first_number(source, _LOAD),
+        local_port_first=first_port,
+        local_port_last=last_port,
+        somaxconn=read_int(source, _SOMAXCONN),
+        file_max=read_int(source, _FILE_MAX),
+        remove_ipc=remove_ipc(source),
+    )
+    found = msgspec.structs.replace(found, evidence=_evidence(found))
+    logs = outputs(source, "kernel-log")
+    return {"kernel": found if isinstance(logs, Unknown) else _with_logs(found, logs)}
+
+
+def _with_logs(kernel: Kernel, logs: tuple[Output, ...]) -> Kernel:
+    """What the start wrote into a log that somebody gave, where nothing else tells."""
+    for output in logs:
+        log = parse_boot_log(output.text)
+        by_words = iommu_of_command_line(log.command_line) if log.command_line else None
+        told = {"command_line": log.command_line, "iommu": log.iommu or by_words, "clocksource": log.clocksource}
+        news = {name: value for name, value in told.items() if value and not known(getattr(kernel, name))}
+        if news:
+            kernel = msgspec.structs.replace(kernel, **news, evidence=(*kernel.evidence, output.evidence))
+    return kernel
+
+
+def _evidence(kernel: Kernel) -> tuple[EvidenceRef, ...]:
+    """The files that answered."""
+    answers = (
+        (kernel.command_line, _COMMAND_LINE),
+        (kernel.iommu, _GROUPS),
+        (kernel.numa_balancing, _NUMA_BALANCING),
+        (kernel.transparent_hugepages, _HUGE_PAGES),
+        (kernel.clocksource, _CLOCK),
+        (kernel.uptime_s, _UPTIME),
+        (kernel.free_blocks_1mib, _BUDDY),
+        (kernel.memory_errors_corrected, _MEMORY_CONTROLLERS),
+        (kernel.local_port_first, _PORTS),
+        (kernel.somaxconn, _SOMAXCONN),
+        (kernel.remove_ipc, "/etc/systemd/logind.conf"),
+    )
+    return tuple(file_ref(path) for value, path in answers if known(value))
+
+
+def _iommu(source: Source, command_line: str | Unknown) -> str | Unknown:
+    """By the domains that devices are in; without them by the command line, where that decides it."""
+    by_words = None if isinstance(command_line, Unknown) else iommu_of_command_line(command_line)
+    units = source.names(_IOMMU)
+    if units == ():
+        return "off"
+    groups = source.names(_GROUPS)
+    if not isinstance(groups, Unknown):
+        types = (read_text(source, f"{_GROUPS}/{group}/type") for group in groups)
+        by_types = iommu_of_types(kind for kind in types if not isinstance(kind, Unknown))
+        if by_types is not None:
+            return by_types
+    if by_words is not None:
+        return by_words
+    if isinstance(units, Unknown) and units.reason is Reason.TOOL_MISSING and not isinstance(command_line, Unknown):
+        return "off"  # a kernel without IOMMU support has no such class
+    return units if isinstance(units, Unknown) else Unknown(Reason.NOT_SUPPORTED, "the kernel states no domain type")
+
+
+def _numa_balancing(source: Source) -> bool | Unknown:
+    """0 is off; 1 and 2 are ways of moving memory."""
+    number = read_int(source, _NUMA_BALANCING)
+    if isinstance(number, Unknown):
+        return _built_without(number, "the kernel is built without it")
+    return number != 0
+
+
+def _chosen(source: Source, path: str) -> str | Unknown:
+    text = read_text(source, path)
+    return _built_without(text, "the kernel is built without it") if isinstance(text, Unknown) else parse_chosen(text)
+
+
+def _built_without(unknown: Unknown, why: str) -> Unknown:
+    return Unknown(Reason.NOT_SUPPORTED, why) if unknown.reason is Reason.TOOL_MISSING else unknown
+
+
+def _free_blocks(source: Source) -> int | Unknown:
+    text = read_text(source, _BUDDY)
+    return text if isinstance(text, Unknown) else parse_buddyinfo(text)
+
+
+def _first_number(source: Source, path: str) -> float | Unknown:
+    text = read_text(source, path)
+    if isinstance(text, Unknown):
+        return text
+    try:
+        number = float(text.split()[0])
+    except (ValueError, IndexError):
+        number = math.nan
+    return number if 0 <= number < _LARGEST_UPTIME_S else Unknown(Reason.UNPARSABLE, f"{path}: {text[:60]!r}")
+
+
+def _pair(source: Source, path: str) -> tuple[int | Unknown, int | Unknown]:
+    text = read_text(source, path)
+    if isinstance(text, Unknown):
+        return text, text
+    words = text.split()
+    if len(words) == 2 and all(word.isdecimal() and len(word) < 6 for word in words):
+        return int(words[0]), int(words[1])
+    unknown = Unknown(Reason.UNPARSABLE, f"{path}: {text[:60]!r}")
+    return unknown, unknown
+
+
+def _memory_errors(source: Source) -> tuple[int | Unknown, int | Unknown]:
+    """Of all memory controllers together."""
+    names = source.names(_MEMORY_CONTROLLERS)
+    if isinstance(names, Unknown):
+        absent = _built_without(names, "no memory controller reports errors here")
+        return absent, absent
+    controllers = [name for name in names if name.startswith("mc") and name[2:].isdecimal()]
+    if not controllers:
+        absent = Unknown(Reason.NOT_SUPPORTED, "no memory controller reports errors here")
+        return absent, absent
+    return _sum(source, controllers, "ce_count"), _sum(source, controllers, "ue_count")
+
+
+def _sum(source: Source, controllers: list[str], counter: str) -> int | Unknown:
+    total = 0
+    for controller in controllers:
+        value = read_int(source, f"{_MEMORY_CONTROLLERS}/{controller}/{counter}")
+        if isinstance(value, Unknown):
+            return value
+        total += value
+    return total
+
+
+def _blocked(found: tuple[Process, ...]) -> tuple[str, ...]:
+    """Names with process ids."""
+    stuck = (process for process in found if process.state == "D" and process.name.startswith(_TELLING))
+    return tuple(f"{process.name} ({process.pid})" for process in stuck)

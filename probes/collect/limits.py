@@ -32,6 +32,8 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
             stack_bytes=limit("Max stack size"),
             shm_bytes=total,
             shm_free_bytes=free,
+            processes=limit("Max processes"),
+            core_bytes=limit("Max core file size"),
             evidence=(file_ref(_LIMITS), command_ref(DF)),
         )
     }

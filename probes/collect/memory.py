@@ -6,7 +6,7 @@ from probes.cgroup import memory_limit
 from probes.collecting import CollectOptions
 from probes.evidence import file_ref
 from probes.facts import Memory
-from probes.parsers.procfs import parse_meminfo
+from probes.parsers.procfs import parse_huge_pages, parse_meminfo
 from probes.record import Reason, Unknown
 from probes.sources.base import Source, read_text
 
@@ -33,6 +33,8 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
             available_bytes=size("MemAvailable"),
             limit_bytes=int(limit.value) if isinstance(limit.value, float) else limit.value,
             swap_total_bytes=size("SwapTotal"),
+            hugepages_total=text if isinstance(text, Unknown) else parse_huge_pages(text),
+            hugepage_bytes=size("Hugepagesize"),
             evidence=tuple(file_ref(file) for file in files),
         )
     }

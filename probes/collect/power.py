@@ -1,11 +1,70 @@
-"""Power and sensors."""
+"""Power and sensors of the machine, as its management controller measures them. Starts ipmitool, in deep checks only."""
 
 from __future__ import annotations
 
 from probes.collecting import CollectOptions
-from probes.facts import MachineFacts
+from probes.facts import Power
+from probes.outputs import outputs
+from probes.parsers.ipmi import alarms, failed_supplies, has_supplies, parse_capacity, parse_power, parse_sensors
+from probes.processes import DEEP_ONLY
+from probes.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
 from probes.sources.base import Source
+
+_KIND = "ipmi"
+_READING = ("ipmitool", "dcmi", "power", "reading")
+_SENSORS = ("ipmitool", "sdr", "elist")
+_SUPPLIES = ("dmidecode", "-t", "39")
+_TIMEOUT_S = 20.0
+"""A management controller answers a few sensors a second."""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    return {"power": MachineFacts().power}
+    """`power`."""
+    if not options.deep:
+        return {"power": _all(DEEP_ONLY)}
+    evidence: list[EvidenceRef] = []
+    failed, beyond = _sensors(source, evidence)
+    system_w = _first(source, _KIND, _READING, evidence)
+    capacity_w = _first(source, "dmidecode", _SUPPLIES, evidence)
+    return {
+        "power": Power(
+            system_w=system_w,
+            supply_capacity_w=capacity_w,
+            failed_supplies=failed,
+            sensor_alarms=beyond,
+            evidence=tuple(dict.fromkeys(evidence)),
+        )
+    }
+
+
+def _all(unknown: Unknown) -> Power:
+    return Power(system_w=unknown, supply_capacity_w=unknown, failed_supplies=unknown, sensor_alarms=unknown)
+
+
+def _first(source: Source, kind: str, argv: tuple[str, ...], evidence: list[EvidenceRef]) -> float | Unknown:
+    """The first text of the kind that tells."""
+    texts = outputs(source, kind, argv, timeout_s=_TIMEOUT_S)
+    if isinstance(texts, Unknown):
+        return texts
+    read = parse_power if kind == _KIND else parse_capacity
+    silence: Unknown = NOT_RECORDED
+    for output in texts:
+        value = read(output.text)
+        if not isinstance(value, Unknown):
+            evidence.append(output.evidence)
+            return value
+        silence = value if output.evidence.source == "command" else NOT_RECORDED
+    return silence
+
+
+def _sensors(source: Source, evidence: list[EvidenceRef]) -> tuple[tuple[str, ...] | Unknown, tuple[str, ...] | Unknown]:
+    """Power supplies that failed, and sensors beyond a critical limit."""
+    texts = outputs(source, _KIND, _SENSORS, timeout_s=_TIMEOUT_S, even_failed=True)
+    if isinstance(texts, Unknown):
+        return texts, texts
+    sensors = tuple(sensor for output in texts for sensor in parse_sensors(output.text))
+    if not sensors:
+        return NOT_RECORDED, NOT_RECORDED
+    evidence += [output.evidence for output in texts]
+    none = Unknown(Reason.NOT_SUPPORTED, "no sensor of a power supply")
+    return failed_supplies(sensors) if has_supplies(sensors) else none, alarms(sensors)

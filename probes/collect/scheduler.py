@@ -1,12 +1,15 @@
-"""The batch job around this process, by its environment."""
+"""The batch job around this process, by its environment, and the batch system on this machine, by its files."""
 
 from __future__ import annotations
 
 from probes.collecting import CollectOptions
-from probes.evidence import environment_ref
-from probes.facts import Scheduler
+from probes.evidence import environment_ref, file_ref
+from probes.facts import Scheduler, State
+from probes.parsers.slurm_conf import gpus_of_node, settings_of
+from probes.parsers.versions import slurm_version
+from probes.processes import DEEP_ONLY
 from probes.record import EvidenceRef, Reason, Record, Unknown
-from probes.sources.base import Source
+from probes.sources.base import Source, read_text
 
 
 class _Kind(Record, kw_only=True):
@@ -24,19 +27,54 @@ _KINDS = (
 )
 """Slurm 22.05, sbatch(1); IBM's LSF reference, environment variables set for job execution; flux-core, src/shell/task.c; those
 of PBS as job scripts for Torque use them. Read 2026-11."""
+_SLURM_FOLDERS = ("/etc/slurm", "/etc/slurm-llnl", "/run/slurm/conf", "/var/spool/slurmd/conf-cache", "/usr/local/etc")
+_WANTED = (
+    *("ProctrackType", "TaskPlugin", "PropagateResourceLimits", "PropagateResourceLimitsExcept", "SelectType"),
+    *("SelectTypeParameters", "GresTypes", "HealthCheckProgram", "PrologFlags", "LaunchParameters", "TopologyPlugin"),
+)
+_WANTED_OF_GROUPS = ("ConstrainDevices", "ConstrainCores", "ConstrainRAMSpace", "CgroupPlugin")
+_SLURMD = ("slurmd", "-V")
+_HOSTNAME = "/proc/sys/kernel/hostname"
+
+
+class _System(Record, kw_only=True):
+    """What the files of the batch system say."""
+
+    settings: tuple[State, ...] | Unknown
+    gpus: int | Unknown | None
+    is_there: bool
+    evidence: tuple[EvidenceRef, ...] = ()
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`scheduler`."""
+    kind, job_id, count, evidence = _job(source)
+    system = _slurm(source)
+    return {
+        "scheduler": Scheduler(
+            kind=kind,
+            job_id=job_id,
+            node_count=count,
+            version=_version(source, options, has_slurm=system.is_there),
+            settings=system.settings,
+            gpus_of_node=system.gpus,
+            evidence=(*evidence, *system.evidence),
+        )
+    }
+
+
+def _job(
+    source: Source,
+) -> tuple[str | Unknown | None, str | Unknown | None, int | Unknown | None, tuple[EvidenceRef, ...]]:
+    """Kind, id and number of nodes of the job."""
     ids = [(row, source.env(row.job_id)) for row in _KINDS]
     for row, job_id in ids:
         if isinstance(job_id, str):
             count, evidence = _node_count(source, row)
-            evidence = (environment_ref(row.job_id), *evidence)
-            return {"scheduler": Scheduler(kind=row.kind, job_id=job_id, node_count=count, evidence=evidence)}
+            return row.kind, job_id, count, (environment_ref(row.job_id), *evidence)
     unknown = next((job_id for _, job_id in ids if isinstance(job_id, Unknown)), None)
     looked = () if unknown else tuple(environment_ref(row.job_id) for row in _KINDS)
-    return {"scheduler": Scheduler(kind=unknown, job_id=unknown, node_count=unknown, evidence=looked)}
+    return unknown, unknown, unknown, looked
 
 
 def _node_count(source: Source, row: _Kind) -> tuple[int | Unknown, tuple[EvidenceRef, ...]]:
@@ -45,3 +83,40 @@ def _node_count(source: Source, row: _Kind) -> tuple[int | Unknown, tuple[Eviden
         if isinstance(value, str) and value.isdecimal():
             return int(value), (environment_ref(name),)
     return Unknown(Reason.NOT_SUPPORTED, f"{row.kind} does not state the number of nodes"), ()
+
+
+def _version(source: Source, options: CollectOptions, *, has_slurm: bool) -> str | Unknown | None:
+    """Of the node's daemon, which tells it without asking the network; None where no batch system is set up here."""
+    if not has_slurm:
+        return None
+    if not options.deep:
+        return DEEP_ONLY
+    text = source.run(_SLURMD).text()
+    return text if isinstance(text, Unknown) else slurm_version(text)
+
+
+def _slurm(source: Source) -> _System:
+    """Of the first slurm.conf that is there; None and nothing where there is none."""
+    path = source.env("SLURM_CONF")
+    named = (path.rpartition("/")[0],) if isinstance(path, str) and path.startswith("/") else ()
+    silence: Unknown | None = None
+    for folder in (*named, *_SLURM_FOLDERS):
+        text = read_text(source, f"{folder}/slurm.conf")
+        if isinstance(text, Unknown):
+            silence = silence or (text if text.reason is not Reason.TOOL_MISSING else None)
+            continue
+        settings = settings_of(text, _WANTED)
+        evidence = [file_ref(f"{folder}/slurm.conf")]
+        groups = read_text(source, f"{folder}/cgroup.conf")
+        if not isinstance(groups, Unknown):
+            settings |= settings_of(groups, _WANTED_OF_GROUPS)
+            evidence.append(file_ref(f"{folder}/cgroup.conf"))
+        host = read_text(source, _HOSTNAME)
+        gpus = host if isinstance(host, Unknown) else gpus_of_node(text, host.partition(".")[0])
+        return _System(
+            settings=tuple(State(name=name, value=value) for name, value in settings.items()),
+            gpus=Unknown(Reason.NOT_RECORDED, "no line of slurm.conf is about this host") if gpus is None else gpus,
+            is_there=True,
+            evidence=tuple(evidence),
+        )
+    return _System(settings=silence or (), gpus=silence, is_there=silence is not None)

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+import msgspec
+
 from probes.collecting import CollectOptions
 from probes.evidence import command_ref, file_ref, nvml_ref
 from probes.facts import Software
+from probes.installed import installed
+from probes.libraries import LIBRARY_FOLDERS
 from probes.nvidia import SMI_QUERY, SMI_TIMEOUT_S
+from probes.outputs import outputs
+from probes.parsers.driver_version import parse_driver_version
+from probes.parsers.installed import parse_mentioned
 from probes.parsers.versions import (
     DriverModule,
     cuda_version,
@@ -20,7 +27,7 @@ from probes.parsers.versions import (
     slurm_version,
     toolkit_version,
 )
-from probes.record import EvidenceRef, Reason, Unknown
+from probes.record import EvidenceRef, Reason, Unknown, known
 from probes.sources.base import Source, read_text
 
 T = TypeVar("T")
@@ -28,15 +35,6 @@ T = TypeVar("T")
 _OS_RELEASE = ("/etc/os-release", "/usr/lib/os-release")
 _KERNEL = "/proc/sys/kernel/osrelease"
 _DRIVER = "/proc/driver/nvidia/version"
-_LIBRARY_FOLDERS = (
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/local/lib",
-    "/usr/local/nccl/lib",
-    "/opt/nccl/build/lib",
-)
-"""Where the packages of NVIDIA, the distributions and the cloud images put libnccl.so.2."""
 _SLURM_CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")
 _FABRIC_UNITS = (
     "/lib/systemd/system/nvidia-fabricmanager.service",
@@ -53,26 +51,53 @@ _SINFO = ("sinfo", "--version")
 _IS_ACTIVE = ("systemctl", "is-active", "nvidia-fabricmanager")
 
 
+_MENTIONING = ("nvidia-smi-text", "nvidia-smi-table", "nvidia-smi-error", "kernel-log")
+"""Kinds of text that tell versions beside what they are about."""
+
+
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`software`."""
     module = _driver_module(source)
     evidence: list[EvidenceRef] = []
-    return {
-        "software": Software(
-            operating_system=_operating_system(source, evidence),
-            kernel=_cited(read_text(source, _KERNEL), file_ref(_KERNEL), evidence),
-            driver_version=_driver_version(source, module, evidence),
-            driver_open_module=module if isinstance(module, Unknown) else module.is_open,
-            cuda_driver_version=_cuda_driver_version(source, evidence),
-            cuda_toolkit_version=_cuda_toolkit_version(source, evidence),
-            nccl_version=_nccl_version(source, evidence),
-            mpi_version=_by_command(source, _MPIRUN, mpi_version, evidence),
-            slurm_version=_slurm_version(source, evidence),
-            fabric_manager=_fabric_manager(source, evidence),
-            peermem_loaded=_peermem_loaded(source, evidence),
-            evidence=tuple(evidence),
-        )
-    }
+    software = Software(
+        operating_system=_operating_system(source, evidence),
+        kernel=_cited(read_text(source, _KERNEL), file_ref(_KERNEL), evidence),
+        driver_version=_driver_version(source, module, evidence),
+        driver_open_module=module if isinstance(module, Unknown) else module.is_open,
+        cuda_driver_version=_cuda_driver_version(source, evidence),
+        cuda_toolkit_version=_cuda_toolkit_version(source, evidence),
+        nccl_version=_nccl_version(source, evidence),
+        mpi_version=_by_command(source, _MPIRUN, mpi_version, evidence),
+        slurm_version=_slurm_version(source, evidence),
+        fabric_manager=_fabric_manager(source, evidence),
+        peermem_loaded=_peermem_loaded(source, evidence),
+        **installed(source, evidence, deep=options.deep),  # type: ignore[arg-type]
+    )
+    software = software if source.is_live else _with_texts(source, software, evidence)
+    return {"software": msgspec.structs.replace(software, evidence=tuple(dict.fromkeys(evidence)))}
+
+
+def _with_texts(source: Source, software: Software, evidence: list[EvidenceRef]) -> Software:
+    """What pasted texts mention of versions and modules, where nothing else tells."""
+    for kind in _MENTIONING:
+        texts = outputs(source, kind)
+        for output in () if isinstance(texts, Unknown) else texts:
+            told = parse_mentioned(output.text)
+            values = {
+                "driver_version": told.driver,
+                "driver_open_module": told.driver_open,
+                "cuda_driver_version": told.cuda,
+                "driver_library_version": told.library,
+                "kernel": told.kernel,
+            }
+            news = {name: value for name, value in values.items() if value is not None and not known(getattr(software, name))}
+            if news:
+                evidence.append(output.evidence)
+                software = msgspec.structs.replace(software, **news)
+    if known(software.modules) and not known(software.peermem_loaded):
+        loaded = any(name in software.modules for name in _PEERMEM_MODULES)
+        software = msgspec.structs.replace(software, peermem_loaded=loaded)
+    return software
 
 
 def _cited(value: T, ref: EvidenceRef, evidence: list[EvidenceRef]) -> T:
@@ -93,13 +118,17 @@ def _operating_system(source: Source, evidence: list[EvidenceRef]) -> str | Unkn
 
 def _driver_module(source: Source) -> DriverModule | Unknown:
     text = read_text(source, _DRIVER)
-    return text if isinstance(text, Unknown) else parse_driver_module(text)
+    if not isinstance(text, Unknown):
+        return parse_driver_module(text)
+    pasted = outputs(source, "driver-version")
+    return text if isinstance(pasted, Unknown) else parse_driver_version(pasted[0].text)
 
 
 def _driver_version(source: Source, module: DriverModule | Unknown, evidence: list[EvidenceRef]) -> str | Unknown | None:
     """The kernel module's own word, else NVML's (WSL has no /proc/driver), else nvidia-smi's."""
     if not isinstance(module, Unknown):
-        return _cited(module.version, file_ref(_DRIVER), evidence)
+        pasted = outputs(source, "driver-version")
+        return _cited(module.version, file_ref(_DRIVER) if isinstance(pasted, Unknown) else pasted[0].evidence, evidence)
     by_nvml = source.nvml("nvmlSystemGetDriverVersion")
     if isinstance(by_nvml, str):
         return _cited(by_nvml, nvml_ref("nvmlSystemGetDriverVersion"), evidence)
@@ -147,7 +176,7 @@ def _cuda_toolkit_version(source: Source, evidence: list[EvidenceRef]) -> str | 
 
 def _nccl_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown | None:
     silence: Unknown | None = None
-    for folder in _LIBRARY_FOLDERS:
+    for folder in LIBRARY_FOLDERS:
         path = f"{folder}/libnccl.so.2"
         target = source.link(path)
         if not isinstance(target, Unknown):

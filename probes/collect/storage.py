@@ -44,6 +44,7 @@ def _filesystem(mount: Mount, found: dict[str, Space] | Unknown) -> Filesystem:
         kind=mount.kind,
         total_bytes=space if isinstance(space, Unknown) else space.total_bytes,
         free_bytes=space if isinstance(space, Unknown) else space.available_bytes,
+        read_only="ro" in mount.options,
         evidence=(file_ref(_MOUNTS),) if unknown else (file_ref(_MOUNTS), command_ref(DF)),
     )
 

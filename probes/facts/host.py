@@ -77,6 +77,8 @@ class Filesystem(Record, kw_only=True):
     kind: str | Unknown = NOT_RECORDED
     total_bytes: int | Unknown = NOT_RECORDED
     free_bytes: int | Unknown = NOT_RECORDED
+    read_only: bool | Unknown = NOT_RECORDED
+    """As it is mounted; the kernel remounts a damaged filesystem so."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 

@@ -6,6 +6,15 @@ from probes.facts.named import State
 from probes.record import NOT_RECORDED, EvidenceRef, Record, Unknown
 
 
+class Library(Record, kw_only=True):
+    """A shared library that the loader finds."""
+
+    path: str
+    version: str | Unknown = NOT_RECORDED
+    found_by: str = ""
+    """`LD_PRELOAD`, `LD_LIBRARY_PATH` or `system`."""
+
+
 class Software(Record, kw_only=True):
     """Versions that decide what can run. None means "looked for and not installed"."""
 
@@ -42,6 +51,8 @@ class Software(Record, kw_only=True):
     """Channel devices that this process sees."""
     nccl_plugins: tuple[str, ...] | Unknown = NOT_RECORDED
     """Network and tuner plugins that NCCL would find, by path."""
+    nccl_libraries: tuple[Library, ...] | Unknown = NOT_RECORDED
+    """Every libnccl that the loader would find by itself, in the order in which it looks."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 

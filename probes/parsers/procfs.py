@@ -10,6 +10,7 @@ from probes.record import Reason, Record, Unknown
 from probes.units import KIB
 
 _MEMINFO = re.compile(r"^(?:Node \d+ )?(\w+(?:\(\w+\))?):\s+(\d+) kB$", re.MULTILINE)
+_HUGE_PAGES = re.compile(r"^HugePages_Total:\s+(\d{1,18})$", re.MULTILINE)
 _LIMIT = re.compile(r"^(Max(?: [a-z]+)+) {2,}(unlimited|\d+)\s+(?:unlimited|\d+)", re.MULTILINE)
 _ARM_PARTS = {
     "0xd0c": "Arm Neoverse N1",
@@ -42,6 +43,12 @@ def parse_meminfo(text: str) -> dict[str, int]:
     return {match[1]: int(match[2]) * KIB for match in _MEMINFO.finditer(text)}
 
 
+def parse_huge_pages(text: str) -> int | Unknown:
+    """How many huge pages are set aside, from /proc/meminfo."""
+    match = _HUGE_PAGES.search(text)
+    return int(match[1]) if match else Unknown(Reason.NOT_SUPPORTED, "/proc/meminfo counts no huge pages")
+
+
 def parse_limits(text: str) -> dict[str, int | Literal["unlimited"]]:
     """The soft limits of /proc/PID/limits by their printed names: `Max locked memory`."""
     return {match[1]: "unlimited" if match[2] == "unlimited" else int(match[2]) for match in _LIMIT.finditer(text)}
@@ -50,6 +57,13 @@ def parse_limits(text: str) -> dict[str, int | Literal["unlimited"]]:
 def parse_status(text: str) -> dict[str, str]:
     """/proc/PID/status: values by name."""
     return {name: value.strip() for name, colon, value in (line.partition(":") for line in text.splitlines()) if colon}
+
+
+def parse_listening(text: str) -> frozenset[int]:
+    """Ports on which somebody listens, from /proc/net/tcp."""
+    rows = (line.split() for line in text.splitlines())
+    ports = (row[1].rpartition(":")[2] for row in rows if len(row) > 3 and row[3] == "0A")
+    return frozenset(int(port, 16) for port in ports if re.fullmatch(r"[0-9A-Fa-f]{4}", port))
 
 
 class CpuInfo(Record, kw_only=True):
