@@ -73,7 +73,11 @@ def pcie_link(source: Source, address: str | Unknown) -> PcieLink:
     """The trained and the possible link of a device."""
     if isinstance(address, Unknown):
         return PcieLink(generation=address, generation_max=address, width=address, width_max=address)
-    folder = f"{DEVICES}/{address}"
+    return link_in(source, f"{DEVICES}/{address}")
+
+
+def link_in(source: Source, folder: str) -> PcieLink:
+    """The link of the device whose files are in `folder`."""
     return PcieLink(
         generation=_generation(source, f"{folder}/current_link_speed"),
         generation_max=_generation(source, f"{folder}/max_link_speed"),

@@ -2,43 +2,64 @@
 
 from __future__ import annotations
 
+import re
+
 from probes.cgroup import Limit, cpu_quota
 from probes.collecting import CollectOptions
 from probes.evidence import file_ref
 from probes.facts import Cpu
+from probes.merging import merge
+from probes.numa_readers import told_cpus
 from probes.parsers.cpulist import parse_cpu_list
 from probes.parsers.procfs import CpuInfo, parse_cpuinfo, parse_status
-from probes.record import EvidenceRef, Reason, Unknown
+from probes.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
 from probes.sources.base import Source, read_int, read_text
 
 _CPUINFO = "/proc/cpuinfo"
 _ARCH = "/proc/sys/kernel/arch"
 _STATUS = "/proc/self/status"
 _CPUS = "/sys/devices/system/cpu"
+_NAME = re.compile(r"cpu(\d{1,5})")
+_VOLATILE = frozenset({"allowed_cpus", "governor", "flags", "model", "max_mhz", "virtualization_flag"})
+"""What changes, depends on who asks, or is worded differently."""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`cpu`."""
+    """`cpu`, with what contradicts itself."""
     text = read_text(source, _CPUINFO)
     info = text if isinstance(text, Unknown) else parse_cpuinfo(text)
     quota = cpu_quota(source)
     files = [_CPUINFO, _STATUS, _CPUS, *([quota.file] if quota.file else [])]
-    return {"cpu": _cpu(source, info, quota, tuple(file_ref(file) for file in files))}
+    own = _cpu(source, info, quota, tuple(file_ref(file) for file in files))
+    told = () if source.is_live else told_cpus(source)
+    if not told:
+        return {"cpu": own}
+    merged, contradictions = merge("CPU", _by_trust(own, told), volatile=_VOLATILE)
+    return {"cpu": merged, "contradictions": contradictions}
+
+
+def _by_trust(own: Cpu, told: tuple[Cpu, ...]) -> tuple[Cpu, ...]:
+    """The kernel's own files first, unless none was recorded: then they are no evidence either."""
+    return told if isinstance(own.logical_cpus, Unknown) else (own, *told)
 
 
 def _cpu(source: Source, info: CpuInfo | Unknown, quota: Limit, evidence: tuple[EvidenceRef, ...]) -> Cpu:
     architecture = read_text(source, _ARCH)  # since Linux 6.1
     allowed, governor = _allowed(source, quota), _governor(source)
     if isinstance(info, Unknown):
+        sockets, cores = _topology(source)
+        online = _online(source)
         return Cpu(
             model=info,
             architecture=architecture,
-            sockets=info,
-            physical_cores=info,
-            logical_cpus=info,
+            sockets=sockets,
+            physical_cores=cores,
+            logical_cpus=online if isinstance(online, Unknown) else len(online),
             allowed_cpus=allowed,
             governor=governor,
             flags=info,
+            threads_per_core=_threads(source),
+            max_mhz=_max_mhz(source),
             evidence=evidence,
         )
     sockets, cores = info.sockets, info.physical_cores
@@ -53,6 +74,9 @@ def _cpu(source: Source, info: CpuInfo | Unknown, quota: Limit, evidence: tuple[
         allowed_cpus=allowed,
         governor=governor,
         flags=info.flags,
+        threads_per_core=_threads(source),
+        virtualization_flag=info.hypervisor,
+        max_mhz=_max_mhz(source),
         evidence=evidence,
     )
 
@@ -77,8 +101,7 @@ def _allowed(source: Source, quota: Limit) -> int | Unknown:
 
 def _topology(source: Source) -> tuple[int | Unknown, int | Unknown]:
     """Sockets and cores from sysfs, on architectures whose /proc/cpuinfo does not state them."""
-    online = read_text(source, f"{_CPUS}/online")
-    cpus = online if isinstance(online, Unknown) else parse_cpu_list(online)
+    cpus = _online(source)
     if isinstance(cpus, Unknown):
         return cpus, cpus
     packages: set[int] = set()
@@ -115,3 +138,28 @@ def _governor(source: Source) -> str | Unknown:
     if not found:
         return Unknown(Reason.NOT_SUPPORTED, "the kernel does not control CPU frequencies here")
     return ", ".join(sorted(found))
+
+
+def _online(source: Source) -> tuple[int, ...] | Unknown:
+    """The CPUs that are online; those with a folder where a copy of sysfs lacks the list."""
+    text = read_text(source, f"{_CPUS}/online")
+    if not isinstance(text, Unknown):
+        return parse_cpu_list(text)
+    names = source.names(_CPUS)
+    found = () if isinstance(names, Unknown) else tuple(sorted(int(m[1]) for name in names if (m := _NAME.fullmatch(name))))
+    return found or text
+
+
+def _threads(source: Source) -> int | Unknown:
+    """Hardware threads of the first core."""
+    cpus = _online(source)
+    if isinstance(cpus, Unknown) or not cpus:
+        return cpus if isinstance(cpus, Unknown) else NOT_RECORDED
+    text = read_text(source, f"{_CPUS}/cpu{cpus[0]}/topology/thread_siblings_list")
+    siblings = text if isinstance(text, Unknown) else parse_cpu_list(text)
+    return siblings if isinstance(siblings, Unknown) else len(siblings)
+
+
+def _max_mhz(source: Source) -> float | Unknown:
+    kilohertz = read_int(source, f"{_CPUS}/cpu0/cpufreq/cpuinfo_max_freq")
+    return kilohertz if isinstance(kilohertz, Unknown) else kilohertz / 1000

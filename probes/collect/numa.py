@@ -1,32 +1,138 @@
-"""NUMA nodes. Those without CPUs are memory of other devices (GPU memory on Grace, CXL)."""
+"""NUMA nodes: sysfs, and what numactl, lscpu, hwloc and an NCCL topology tell. Nodes without CPUs are memory of other devices."""
 
 from __future__ import annotations
 
+import re
+
+import msgspec
+
 from probes.collecting import CollectOptions
-from probes.facts import NumaNode
+from probes.facts import Contradiction, NumaNode, Reading
+from probes.numa_readers import told_nodes
+from probes.outputs import Output
 from probes.parsers.cpulist import parse_cpu_list
+from probes.parsers.cpumask import cpu_list, mask_list
+from probes.parsers.numa_status import numa_status_node
 from probes.parsers.procfs import parse_meminfo
-from probes.record import Reason, Unknown
+from probes.record import Reason, Unknown, known
 from probes.sources.base import Source, read_text
 
 _NODES = "/sys/devices/system/node"
+_ONLINE_CPUS = "/sys/devices/system/cpu/online"
+_GPUS = "/proc/driver/nvidia/gpus"
+_NAME = re.compile(r"node(\d{1,5})")
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`numa_nodes`."""
+    """`numa_nodes`, with what contradicts itself."""
+    own = _of_kernel(source)
+    told = () if source.is_live else told_nodes(source)
+    if not told:
+        return {"numa_nodes": own}
+    by_index = {node.index: node for node in (own if known(own) else ())}
+    for _, nodes in told:
+        for node in nodes:
+            by_index[node.index] = _filled(by_index[node.index], node) if node.index in by_index else node
+    return {"numa_nodes": tuple(by_index[index] for index in sorted(by_index)), "contradictions": _contradictions(told)}
+
+
+def _of_kernel(source: Source) -> tuple[NumaNode, ...] | Unknown:
     online = read_text(source, f"{_NODES}/online")
     if isinstance(online, Unknown):
-        # A kernel built without NUMA has no such folder.
-        return {"numa_nodes": () if online.reason is Reason.TOOL_MISSING else online}
-    nodes = parse_cpu_list(online)
-    return {"numa_nodes": nodes if isinstance(nodes, Unknown) else tuple(_node(source, index) for index in nodes)}
+        if online.reason is Reason.TOOL_MISSING:
+            return ()  # a kernel built without NUMA has no such folder
+        names = source.names(_NODES)
+        if isinstance(names, Unknown):
+            return online
+        indexes: tuple[int, ...] | Unknown = tuple(sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name))))
+    else:
+        indexes = parse_cpu_list(online)
+    if isinstance(indexes, Unknown):
+        return indexes
+    nodes = tuple(_node(source, index) for index in indexes)
+    if all(node.cpus != "" for node in nodes):
+        return nodes
+    of_gpus = _gpu_nodes(source)
+    return tuple(
+        msgspec.structs.replace(node, is_gpu_memory=of_gpus if isinstance(of_gpus, Unknown) else node.index in of_gpus)
+        for node in nodes
+    )
 
 
 def _node(source: Source, index: int) -> NumaNode:
     folder = f"{_NODES}/node{index}"
     meminfo = read_text(source, f"{folder}/meminfo")
+    total: int | Unknown
+    free: int | Unknown
     if isinstance(meminfo, Unknown):
-        memory: int | Unknown = meminfo
+        total = free = meminfo
     else:
-        memory = parse_meminfo(meminfo).get("MemTotal", Unknown(Reason.UNPARSABLE, f"{folder}/meminfo has no MemTotal"))
-    return NumaNode(index=index, cpus=read_text(source, f"{folder}/cpulist"), memory_bytes=memory)
+        values = parse_meminfo(meminfo)
+        total = values.get("MemTotal", Unknown(Reason.UNPARSABLE, f"{folder}/meminfo has no MemTotal"))
+        free = values.get("MemFree", Unknown(Reason.UNPARSABLE, f"{folder}/meminfo has no MemFree"))
+    distances = read_text(source, f"{folder}/distance")
+    return NumaNode(
+        index=index,
+        cpus=_cpus(source, folder),
+        memory_bytes=total,
+        memory_free_bytes=free,
+        distances=distances if isinstance(distances, Unknown) else _row(distances),
+        is_gpu_memory=False,
+    )
+
+
+def _cpus(source: Source, folder: str) -> str | Unknown:
+    """The CPUs of a node that are online."""
+    text = read_text(source, f"{folder}/cpulist")
+    if isinstance(text, Unknown):
+        mask = read_text(source, f"{folder}/cpumap")
+        return text if isinstance(mask, Unknown) else mask_list(mask)
+    cpus, online = parse_cpu_list(text), read_text(source, _ONLINE_CPUS)
+    running = online if isinstance(online, Unknown) else parse_cpu_list(online)
+    if isinstance(cpus, Unknown) or isinstance(running, Unknown) or not running:
+        return text
+    up = set(running)
+    return text if up.issuperset(cpus) else cpu_list(cpu for cpu in cpus if cpu in up)
+
+
+def _row(text: str) -> tuple[int, ...] | Unknown:
+    numbers = text.split()
+    if not numbers or not all(number.isdecimal() and len(number) < 5 for number in numbers):
+        return Unknown(Reason.UNPARSABLE, f"distance: {text[:40]!r}")
+    return tuple(int(number) for number in numbers)
+
+
+def _gpu_nodes(source: Source) -> frozenset[int] | Unknown:
+    """The nodes that the NVIDIA driver made of GPU memory."""
+    gpus = source.names(_GPUS)
+    if isinstance(gpus, Unknown):
+        return frozenset() if gpus.reason is Reason.TOOL_MISSING else gpus
+    texts = [read_text(source, f"{_GPUS}/{gpu}/numa_status") for gpu in gpus]
+    found = [numa_status_node(text) for text in texts if not isinstance(text, Unknown)]
+    return frozenset(node for node in found if node is not None)
+
+
+def _filled(first: NumaNode, second: NumaNode) -> NumaNode:
+    """`first` with what only `second` knows."""
+    missing = {
+        name: value
+        for name in first.__struct_fields__
+        if isinstance(getattr(first, name), Unknown) and known(value := getattr(second, name))
+    }
+    return msgspec.structs.replace(first, **missing)
+
+
+def _contradictions(told: tuple[tuple[Output, tuple[NumaNode, ...]], ...]) -> tuple[Contradiction, ...]:
+    """Texts that give one node different CPUs."""
+    readings: dict[int, dict[str, Reading]] = {}
+    for output, nodes in told:
+        for node in nodes:
+            cpus = node.cpus if isinstance(node.cpus, Unknown) else parse_cpu_list(node.cpus)
+            if not isinstance(cpus, Unknown) and cpus:
+                text = cpu_list(cpus)
+                readings.setdefault(node.index, {}).setdefault(text, Reading(value=text, evidence=output.evidence))
+    return tuple(
+        Contradiction(subject=f"NUMA node {index}", field="cpus", readings=tuple(values.values()))
+        for index, values in sorted(readings.items())
+        if len(values) > 1
+    )

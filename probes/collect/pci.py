@@ -1,11 +1,84 @@
-"""PCI devices."""
+"""PCI devices: sysfs, and what lspci, hwloc, an NCCL topology and dmidecode tell of the same ones."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+
 from probes.collecting import CollectOptions
-from probes.facts import MachineFacts
+from probes.facts import Contradiction, PciDevice, Unread
+from probes.merging import merge
+from probes.pci_readers import READERS
+from probes.pci_sysfs import pci_devices
+from probes.record import Unknown, known
 from probes.sources.base import Source
+
+_VOLATILE = frozenset(
+    {
+        "kind",
+        "name",
+        "class_code",
+        "driver",
+        "parent",
+        "downgraded",
+        "slot",
+        "aer_correctable",
+        "aer_nonfatal",
+        "aer_fatal",
+        "is_virtual_function",
+        "pcie.generation",
+        "pcie.generation_max",
+        "pcie.width_max",
+    }
+)
+"""What tools word differently, what changes, and what NCCL states of the whole path: no contradictions."""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    return {"pci_devices": MachineFacts().pci_devices}
+    """`pci_devices`, with what contradicts itself and what could not be read."""
+    own = pci_devices(source)
+    told: list[PciDevice] = []
+    unread: list[Unread] = []
+    for reader in () if source.is_live else READERS:
+        devices, lines = reader.read(source)
+        told += devices
+        unread += lines
+    if not told:
+        return {"pci_devices": own, "contradictions": (), "unread": tuple(unread)}
+    merged, contradictions = _merged((*(own if known(own) else ()), *told))
+    return {"pci_devices": _of_interest(merged), "contradictions": contradictions, "unread": tuple(unread)}
+
+
+def _merged(devices: Iterable[PciDevice]) -> tuple[dict[str, PciDevice], tuple[Contradiction, ...]]:
+    """One record per address; a link line without one stands alone."""
+    by_address: dict[str, list[PciDevice]] = {}
+    for number, device in enumerate(devices):
+        by_address.setdefault(device.bus_id or f"line {number}", []).append(device)
+    merged: dict[str, PciDevice] = {}
+    contradictions: list[Contradiction] = []
+    for address, records in by_address.items():
+        record, found = merge(address, records, volatile=_VOLATILE)
+        kind = next((each.kind for each in records if each.kind != "other"), "other")
+        merged[address] = msgspec.structs.replace(record, kind=kind)
+        contradictions += found
+    return merged, tuple(contradictions)
+
+
+def _of_interest(devices: dict[str, PciDevice]) -> tuple[PciDevice, ...]:
+    """Without the bridges that are above no GPU, NVSwitch or NIC, and the devices that training does not use."""
+    above: set[str] = set()
+    for device in devices.values():
+        parent = device.parent if device.kind in ("gpu", "nvswitch", "rdma") else None
+        while isinstance(parent, str) and parent in devices and parent not in above:
+            above.add(parent)
+            parent = devices[parent].parent
+    tree = any(isinstance(device.parent, str) for device in devices.values())
+    return tuple(
+        device
+        for address, device in sorted(devices.items())
+        if device.kind not in ("bridge", "other")
+        or address in above
+        or (device.kind == "bridge" and not tree)
+        or (device.kind == "other" and (not device.bus_id or isinstance(device.class_code, Unknown)))
+    )

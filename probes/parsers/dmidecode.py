@@ -66,7 +66,8 @@ def _said(sections: dict[str, dict[str, str]], title: str, field: str) -> str | 
 
 
 def _sections(text: str) -> Iterator[Section]:
-    title, line, fields, after_handle = "", 0, {}, False
+    title, line, after_handle = "", 0, False
+    fields: dict[str, str] = {}
     for number, row in enumerate(text.splitlines()[:_MOST_LINES], 1):
         if _HANDLE.match(row):
             if title:

@@ -40,7 +40,7 @@ def latency_rows(matrices: Iterable[Matrix]) -> dict[int, tuple[int, ...]]:
 
 
 def nvlink_counts(
-    matrices: Iterable[Matrix], addresses: Mapping[tuple[str, int | None], str], models: Mapping[str, str]
+    matrices: Iterable[Matrix], addresses: Mapping[tuple[str, int], str], models: Mapping[str, str]
 ) -> dict[frozenset[str], int | None]:
     """NVLinks between pairs of GPUs by PCI address; None where there are some and the model does not tell how many.
 
@@ -63,9 +63,9 @@ def nvlink_counts(
     return counts
 
 
-def _key(index: str, kind: str) -> tuple[str, int | None]:
+def _key(index: str, kind: str) -> tuple[str, int]:
     name, _, number = index.rpartition(":")
-    return name or kind, int(number) if number.isdecimal() and len(number) < 19 else None
+    return name or kind, int(number) if number.isdecimal() and len(number) < 19 else -1
 
 
 def _over_switches(matrix: Matrix, first: int, second: int, switches: list[int]) -> int:
