@@ -76,6 +76,22 @@ class CounterLimit(Cited, kw_only=True):
     value: int
 
 
+class NcclArchitecture(Cited, kw_only=True):
+    """The first NCCL with support for a GPU architecture."""
+
+    compute_capability: str
+    """The major version: `9`."""
+    nccl: str
+
+
+class NcclFault(Cited, kw_only=True):
+    """Versions of NCCL with a fault that ends or hangs jobs, both included."""
+
+    first: str
+    last: str
+    meaning: str
+
+
 class Thresholds(StrictRecord, kw_only=True):
     """All limits, by name."""
 
@@ -105,6 +121,18 @@ class Thresholds(StrictRecord, kw_only=True):
     port_counters: tuple[CounterLimit, ...]
     cuda_drivers: tuple[CudaDriver, ...]
     cuda_architectures: tuple[CudaArchitecture, ...]
+    process_limit_minimum: Number
+    port_range_minimum: Number
+    somaxconn_minimum: Number
+    uptime_minimum_s: Number
+    zombies_maximum: Number
+    free_blocks_minimum: Number
+    memory_available_minimum_fraction: Number
+    memory_errors_corrected_per_day: Number
+    numa_memory_spread: Number
+    host_power_per_socket_w: Number
+    nccl_architectures: tuple[NcclArchitecture, ...]
+    nccl_faults: tuple[NcclFault, ...]
 
     def cuda_driver(self, cuda_version: str) -> CudaDriver | None:
         """The driver row for a CUDA version such as `12.4`."""
