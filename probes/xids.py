@@ -41,6 +41,8 @@ class XidRows(StrictRecord, kw_only=True):
     source: str
     date: str
     xid: tuple[Xid, ...]
+    sub_codes: dict[str, dict[str, str]]
+    """What some sub-codes of an Xid say beyond its row, by both numbers."""
     switch: SwitchRows
 
     @property
@@ -50,6 +52,10 @@ class XidRows(StrictRecord, kw_only=True):
     def find(self, code: int | None) -> Xid | None:
         """The row of an Xid; None for a number without a documented meaning."""
         return next((row for row in self.xid if code in row.codes), None)
+
+    def sub_code(self, code: int, sub_code: int | None) -> str | None:
+        """What a sub-code adds."""
+        return self.sub_codes.get(str(code), {}).get(str(sub_code))
 
     def switch_part(self, code: int) -> str | None:
         """The part of an NVSwitch that an SXid is about."""

@@ -145,11 +145,13 @@ def _findings(judge: Judge, evidence: Evidence, cases: Iterable[Case]) -> Iterat
         say = judge.failed if case.severity == "fail" else judge.warned
         recurs = case.code == FALLEN_OFF and case.count > 1
         text = f"It came {case.count} times: the card, its power or its slot is at fault. " if recurs else ""
+        notes = {load_xids().sub_code(case.code, event.sub_code) for event in case.events} - {None}
+        text += "".join(f"A sub-code says that {note}. " for note in sorted(filter(None, notes)))
         yield say(
             _subject(evidence, case.device),
             f"Xid {case.code} on {case.device}: {case.row.name}",
             expected=f"no Xid {case.code}",
-            observed=_observed(case.events),
+            observed=_sub_codes(case.events) + _observed(case.events),
             remedy=Remedy(text=text + case.row.action),
             evidence=(*_refs(case.events), load_xids().ref),
         )
@@ -242,6 +244,11 @@ def _observed(events: Iterable[LogEvent]) -> str:
     if all(event.settled for event in ordered):
         words += ", before the last boot, load of the driver or recovery"
     return f"{words}: {ordered[0].message}"
+
+
+def _sub_codes(events: Iterable[LogEvent]) -> str:
+    codes = sorted({event.sub_code for event in events if event.sub_code is not None})
+    return f"sub-code {', '.join(map(str, codes))}; " if codes else ""
 
 
 def _refs(events: Iterable[LogEvent]) -> tuple[EvidenceRef, ...]:

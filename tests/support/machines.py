@@ -191,6 +191,8 @@ def h100_node(**changes: Any) -> MachineFacts:
         container=Container(runtime=None, virtualization=None),
         cloud=Cloud(provider=None, machine_type=None),
         scheduler=Scheduler(kind=None, job_id=None, node_count=None),
+        events=(),
+        logs=("kernel-log", "nccl-log", "fabric-manager-log"),
     )
     return msgspec.structs.replace(facts, **changes)
 
