@@ -10,7 +10,7 @@ from typing import cast
 
 from probes.facts import MachineFacts
 from probes.once import AskedOnce
-from probes.record import Reason, Record, Unknown
+from probes.record import DEEP_ONLY, Reason, Record, Unknown
 from probes.registry import PROBES, ProbeRow
 from probes.sources.base import Source
 
@@ -45,12 +45,16 @@ def gather(
 
     Each runs on a daemon thread of its own, so that one that hangs in the kernel delays neither the others nor the end of
     the program; it becomes Unknown (timeout). One that crashes becomes Unknown (error) with the last line of its traceback.
+    Collectors of the tier `deep` are not started unless `options` ask for it.
     """
     asked = AskedOnce(source)
     results: queue.SimpleQueue[Result] = queue.SimpleQueue()
-    for row in rows:
+    waiting = [row for row in rows if options.deep or row.tier == "quick"]
+    for row in waiting.copy():
         _start(row, asked, options, results.put)
-    waiting = list(rows)
+    for row in rows:
+        if row not in waiting:
+            yield row, DEEP_ONLY
     end = time.monotonic() + deadline_s
     while waiting:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import enum
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from probes.facts import MachineFacts
 from probes.hardware import Catalogue
 from probes.measurements import Measurement
-from probes.policy import Policy
+from probes.policy import Policy, Waiver
 from probes.record import EvidenceRef, Record, Unknown
 from probes.thresholds import Thresholds, load_thresholds
 
@@ -52,6 +53,8 @@ class Finding(Record, kw_only=True):
     """Why it matters for training."""
     remedy: Remedy | None = None
     evidence: tuple[EvidenceRef, ...] = ()
+    waived: Waiver | None = None
+    """The waiver of the policy under which it does not count; its status stays what it is."""
 
 
 class Evidence(Record, kw_only=True):
@@ -62,6 +65,8 @@ class Evidence(Record, kw_only=True):
     measurements: tuple[Measurement, ...] = ()
     thresholds: Thresholds = msgspec.field(default_factory=load_thresholds)
     policy: Policy = Policy()
+    today: datetime.date | None = None
+    """The day on which the policy's waivers must hold; None where nobody says."""
 
 
 class Judge(Record, kw_only=True):

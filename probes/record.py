@@ -67,6 +67,8 @@ class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 NOT_RECORDED = Unknown(Reason.NOT_RECORDED)
+DEEP_ONLY = Unknown(Reason.NOT_RECORDED, "read with --tier deep only")
+"""What only checks of the tier `deep` use, where those are not made."""
 
 
 def known(value: T | Unknown) -> TypeGuard[T]:
@@ -83,7 +85,7 @@ class EvidenceRef(Record, kw_only=True):
     """Where something was read: enough to show the raw text again."""
 
     source: str
-    """`command`, `paste`, `file`, `nvml`, `environment`, `catalogue`, `measurement` or `rule`."""
+    """`command`, `paste`, `file`, `nvml`, `environment`, `catalogue`, `measurement`, `rule` or `policy`."""
     key: str
     """The command line, path, NVML call, catalogue row or benchmark id."""
     detail: str = ""

@@ -300,10 +300,10 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("collective-bandwidth", "Collectives are as fast as the links", "tools", "tools", module="tool_collectives"),
     _check("network-bandwidth", "RDMA transfers are as fast as the port", "tools", "tools", module="tool_network"),
     _check("tool-complaints", "The tools complain of nothing", "tools", "tools", module="tool_collectives"),
-    _check("policy-gpus", "The GPUs are those that the policy expects", "policy", "policy", module="policy"),
-    _check("policy-nics", "The NICs are those that the policy expects", "policy", "policy", module="policy"),
-    _check("policy-versions", "Versions are those that the policy expects", "policy", "policy", module="policy"),
-    _check("policy-host", "The host is as the policy expects", "policy", "policy", module="policy"),
+    _check("policy-gpus", "The GPUs are those that the policy expects", "policy", "policy", module="policy", required=True),
+    _check("policy-nics", "The NICs are those that the policy expects", "policy", "policy", module="policy", required=True),
+    _check("policy-versions", "Versions are those that the policy expects", "policy", "policy", module="policy", required=True),
+    _check("policy-host", "The host is as the policy expects", "policy", "policy", module="policy", required=True),
     _check("policy-waivers", "No waiver has expired", "policy", "policy", module="policy"),
 )
 """What explains other failures stands first; findings of one status keep this order.

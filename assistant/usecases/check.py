@@ -2,36 +2,63 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections.abc import Iterator, Sequence
 
 from assistant.usecases.events import Event, FindingMade, StageFinished, StageStarted
+from probes.facts import MachineFacts
 from probes.findings import Evidence, Finding, Judge
+from probes.hardware import load_catalogue
 from probes.judging import HOST
+from probes.measurements import Measurement
 from probes.needs import missing
+from probes.policy import Policy
+from probes.policy_file import thresholds_under
 from probes.record import Reason, Unknown
 from probes.registry import CHECKS, CheckRow
+from probes.selection import under_policy
 from probes.verdict import judge
+from probes.waiving import unused, waive
+
+
+def evidence_under(
+    policy: Policy, facts: MachineFacts, *, today: datetime.date, measurements: tuple[Measurement, ...] = ()
+) -> Evidence:
+    """What the checks judge: the facts, the catalogue, and the limits and expectations of `policy`."""
+    return Evidence(
+        facts=facts,
+        catalogue=load_catalogue(),
+        measurements=measurements,
+        thresholds=thresholds_under(policy),
+        policy=policy,
+        today=today,
+    )
 
 
 def check_machine(evidence: Evidence, rows: Sequence[CheckRow] = CHECKS) -> Iterator[Event]:
-    """Run the checks of `rows` in their order; the last event's result is a `Verdict`.
+    """Run the checks of `rows` in their order, under the policy of `evidence`; the last event's result is a `Verdict`.
 
     A check that crashes gives an UNKNOWN of its own, and the others go on.
     """
     started = time.monotonic()
-    facts = evidence.facts
+    facts, policy = evidence.facts, evidence.policy
+    rows = under_policy(rows, policy)
     yield StageStarted(stage="check", title=f"Checking {facts.hostname if isinstance(facts.hostname, str) else facts.source}")
     findings: list[Finding] = []
     for row in rows:
-        for finding in _run(row, evidence):
+        for finding in waive(_run(row, evidence), policy.waivers, today=evidence.today):
             findings.append(finding)
             yield FindingMade(finding=finding)
-    verdict = judge(findings, rows, hostname=facts.hostname, source=facts.source)
+    notes = unused(findings, policy.waivers, ran=[row.id for row in rows], today=evidence.today)
+    verdict = judge(findings, rows, hostname=facts.hostname, source=facts.source, notes=notes)
     yield StageFinished(stage="check", result=verdict, duration_s=time.monotonic() - started)
 
 
 def _run(row: CheckRow, evidence: Evidence) -> list[Finding]:
+    off = evidence.policy.checks.off.get(row.id)
+    if off is not None:
+        return [Judge(check_id=row.id, why="").skipped(HOST, f"switched off by the policy: {off}")]
     findings: list[Finding] = []
     try:
         absent = missing(row.needs, evidence)

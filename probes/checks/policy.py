@@ -1,0 +1,330 @@
+"""Is the machine what the operator's policy expects, and are the policy's waivers still valid?
+
+Source: the policy file. A limit or expectation that it does not state is not judged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from probes.expected_versions import any_matches, words_of
+from probes.facts import Gpu, Software, TrainingPython
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, fold_names, subject_name
+from probes.parsers.pci import normal_address
+from probes.policy import HostExpectation, policy_ref
+from probes.rails import training_rails
+from probes.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, known, value_or
+from probes.units import gbit_per_s, gib
+
+GPUS = Judge(check_id="policy-gpus", why="Jobs are planned for the GPUs that the policy states.")
+NICS = Judge(check_id="policy-nics", why="Jobs are planned for the network that the policy states.")
+VERSIONS = Judge(check_id="policy-versions", why="Nodes with different software fail or slow down the jobs that they share.")
+HOST_STATE = Judge(check_id="policy-host", why="Jobs rely on the memory, file systems and services that the policy states.")
+WAIVERS = Judge(check_id="policy-waivers", why="A waiver that ran out no longer covers its problem.")
+
+_REMEDY = "Repair or replace what differs; where the policy is out of date, change it."
+
+Value = TypeVar("Value")
+Wanted = str | tuple[str, ...] | None
+
+
+class Wish(NamedTuple):
+    """One expectation: field of the policy, what it is about, and the value in words."""
+
+    place: str
+    what: str
+    expected: str
+
+
+class Held(NamedTuple):
+    """One expectation held against what was found."""
+
+    place: str
+    """Field of the policy."""
+    what: str
+    expected: str
+    found: str | Unknown
+    holds: bool
+    subjects: tuple[str, ...] = (HOST,)
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+def policy_gpus(evidence: Evidence) -> Iterator[Finding]:
+    """Model, number, memory, VBIOS and MIG mode."""
+    return _findings(GPUS, _held_gpus(evidence))
+
+
+def policy_nics(evidence: Evidence) -> Iterator[Finding]:
+    """Number, rate, link layer, firmware and places of the training ports."""
+    return _findings(NICS, _held_nics(evidence))
+
+
+def policy_versions(evidence: Evidence) -> Iterator[Finding]:
+    """Driver, operating system, kernel, libraries."""
+    return _findings(VERSIONS, _held_versions(evidence))
+
+
+def policy_host(evidence: Evidence) -> Iterator[Finding]:
+    """Memory, processors, mounts, services and kernel modules."""
+    return _findings(HOST_STATE, _held_host(evidence))
+
+
+def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
+    """Waivers that ran out. Those that cover nothing are told beside the verdict, as only the other findings show it."""
+    waivers = evidence.policy.waivers
+    if not waivers:
+        yield WAIVERS.skipped(HOST, "the policy waives nothing")
+        return
+    if evidence.today is None:
+        yield WAIVERS.undetermined(HOST, Unknown(Reason.NOT_RECORDED, "the day of the check"), what="today's date")
+        return
+    over = [waiver for waiver in waivers if not waiver.holds_on(evidence.today)]
+    for index, waiver in enumerate(waivers):
+        if waiver in over:
+            yield WAIVERS.warned(
+                waiver.subject,
+                f"the waiver of {waiver.check} has expired",
+                expected="a date that is still to come, or no waiver",
+                observed=f"expired on {waiver.expires}: {waiver.reason}",
+                remedy=Remedy(text=f"Solve what {waiver.check} finds, or renew the waiver with a new date."),
+                evidence=(policy_ref(f"waivers[{index}]"),),
+            )
+    if not over:
+        yield WAIVERS.passed(HOST, f"{len(waivers)} valid", evidence=(policy_ref("waivers"),))
+
+
+def _findings(judge: Judge, held: Iterator[Held]) -> Iterator[Finding]:
+    """One finding for each difference; what could not be read together by reason, what only a deep check reads as a SKIP."""
+    met: list[Held] = []
+    unread: dict[Unknown, list[Held]] = {}
+    is_empty = True
+    for one in held:
+        is_empty = False
+        if isinstance(one.found, Unknown):
+            unread.setdefault(one.found, []).append(one)
+        elif one.holds:
+            met.append(one)
+        else:
+            yield judge.failed(
+                fold_names(one.subjects),
+                f"{one.what} differs from the policy",
+                expected=one.expected,
+                observed=one.found,
+                remedy=Remedy(text=_REMEDY),
+                evidence=(policy_ref(one.place), *one.evidence),
+            )
+    for unknown, ones in unread.items():
+        what = ", ".join(dict.fromkeys(one.what for one in ones))
+        refs = tuple(policy_ref(one.place) for one in ones)
+        if unknown == DEEP_ONLY:
+            yield judge.skipped(HOST, f"{what}: {unknown.detail}", evidence=refs)
+        else:
+            yield judge.undetermined(HOST, unknown, what=what, evidence=refs)
+    if met:
+        words = ", ".join(dict.fromkeys(one.what for one in met))
+        yield judge.passed(HOST, "as the policy expects", observed=words, evidence=tuple(policy_ref(one.place) for one in met))
+    if is_empty:
+        yield judge.skipped(HOST, "the policy expects nothing of it")
+
+
+def _held_gpus(evidence: Evidence) -> Iterator[Held]:
+    wanted, gpus = evidence.policy.gpu, evidence.facts.gpus
+    if wanted.count is not None:
+        found = gpus if isinstance(gpus, Unknown) else str(len(gpus))
+        yield Held("gpu.count", "the number of GPUs", str(wanted.count), found, found == str(wanted.count))
+    each = (() if wanted.count == 0 else gpus) if isinstance(gpus, Unknown) else gpus
+    if wanted.model is not None:
+        row = evidence.catalogue.gpu(wanted.model)
+
+        def is_model(name: str) -> bool:
+            found = evidence.catalogue.gpu(name)
+            return name.lower() == str(wanted.model).lower() or (row is not None and found is not None and row.id == found.id)
+
+        title = f"{row.title} ({row.id})" if row is not None else wanted.model
+        yield from _of_each(Wish("gpu.model", "the model", title), each, lambda gpu: gpu.name, is_model, str)
+    if wanted.memory_bytes is not None:
+        size, share = wanted.memory_bytes, wanted.memory_tolerance_percent
+        wish = Wish("gpu.memory_bytes", "the memory", f"{gib(size)}, give or take {share:g} %")
+        yield from _of_each(wish, each, lambda gpu: gpu.memory_bytes, lambda has: _is_near(has, size, share), gib)
+    if wanted.vbios is not None:
+        vbios = wanted.vbios
+        wish = Wish("gpu.vbios", "the VBIOS", words_of(vbios))
+        yield from _of_each(wish, each, lambda gpu: gpu.vbios_version, lambda has: any_matches(has, vbios), str)
+    if wanted.mig is not None:
+        mig = wanted.mig
+        yield from _of_each(
+            Wish("gpu.mig", "the MIG mode", _on(mig)), each, lambda gpu: gpu.mig_enabled, lambda has: has is mig, _on
+        )
+
+
+def _of_each(
+    wish: Wish,
+    gpus: tuple[Gpu, ...] | Unknown,
+    value_of: Callable[[Gpu], Value | Unknown],
+    holds: Callable[[Value], bool],
+    words: Callable[[Value], str],
+) -> Iterator[Held]:
+    """One expectation on every GPU; those with the same value share one answer."""
+    if isinstance(gpus, Unknown):
+        yield Held(*wish, gpus, holds=False)
+        return
+    groups: dict[object, list[Gpu]] = {}
+    for gpu in gpus:
+        groups.setdefault(value_of(gpu), []).append(gpu)
+    for same in groups.values():
+        value = value_of(same[0])
+        names = tuple(subject_name(gpu) for gpu in same)
+        refs = tuple(dict.fromkeys(ref for gpu in same for ref in gpu.evidence))
+        if isinstance(value, Unknown):
+            yield Held(*wish, value, holds=False, subjects=names)
+        else:
+            yield Held(*wish, words(value), holds(value), names, refs)
+
+
+def _held_nics(evidence: Evidence) -> Iterator[Held]:
+    wanted, nics = evidence.policy.nic, evidence.facts.nics
+    active = training_rails(evidence.facts).active
+    refs = tuple(dict.fromkeys(ref for nic in active for ref in nic.evidence))
+    names = tuple(subject_name(nic) for nic in active) or (HOST,)
+    if wanted.count is not None:
+        found = nics if isinstance(nics, Unknown) else f"{len(active)}: {fold_names(names)}" if active else "0"
+        yield Held(
+            "nic.count", "the number of training ports", str(wanted.count), found, len(active) == wanted.count, evidence=refs
+        )
+    if wanted.rate_gbps is not None and wanted.count != 0:
+        rates = _same((nic.rate_gbps for nic in active), nics)
+        found_rate = rates if isinstance(rates, Unknown) else ", ".join(gbit_per_s(rate) for rate in rates) or "no port"
+        yield Held(
+            "nic.rate_gbps", "the rate", gbit_per_s(wanted.rate_gbps), found_rate, rates == (wanted.rate_gbps,), names, refs
+        )
+    if wanted.link_layer is not None and wanted.count != 0:
+        layers = _same((nic.link_layer for nic in active), nics)
+        found_layer = layers if isinstance(layers, Unknown) else ", ".join(layers) or "no port"
+        yield Held(
+            "nic.link_layer", "the link layer", wanted.link_layer, found_layer, layers == (wanted.link_layer,), names, refs
+        )
+    by_type = {} if isinstance(nics, Unknown) else {kind: [n for n in nics if n.device_type == kind] for kind in wanted.firmware}
+    for kind, versions in wanted.firmware.items():
+        place, what = f"nic.firmware.{kind}", f"the firmware of {kind}"
+        if isinstance(nics, Unknown):
+            yield Held(place, what, words_of(versions), nics, holds=False)
+        for nic in by_type.get(kind, ()):
+            has = nic.firmware_version
+            holds = known(has) and any_matches(has, versions)
+            yield Held(place, what, words_of(versions), has, holds, (subject_name(nic),), nic.evidence)
+    for name, bus_id in wanted.places.items():
+        place, what = f"nic.places.{name}", "the place"
+        port = next((nic for nic in nics if nic.name == name), None) if known(nics) else None
+        found_place = nics if isinstance(nics, Unknown) else "no such device" if port is None else port.pci_bus_id
+        yield Held(
+            place, what, bus_id, found_place, found_place == normal_address(bus_id), (name,), port.evidence if port else ()
+        )
+
+
+def _same(values: Iterable[Value | Unknown], nics: object) -> tuple[Value, ...] | Unknown:
+    """The different values, or why one of them is unknown."""
+    if isinstance(nics, Unknown):
+        return nics
+    found: list[Value] = []
+    for value in values:
+        if isinstance(value, Unknown):
+            return value
+        if value not in found:
+            found.append(value)
+    return tuple(found)
+
+
+def _held_versions(evidence: Evidence) -> Iterator[Held]:
+    wanted, facts = evidence.policy.software, evidence.facts
+    software, training = facts.software, facts.training
+    pairs: tuple[tuple[str, str, Wanted, str | Unknown | None, Software | TrainingPython], ...] = (
+        ("gpu.driver", "the driver", evidence.policy.gpu.driver, _driver(evidence), software),
+        ("software.operating_system", "the operating system", wanted.operating_system, software.operating_system, software),
+        ("software.kernel", "the kernel", wanted.kernel, software.kernel, software),
+        ("software.cuda", "the driver's CUDA", wanted.cuda, software.cuda_driver_version, software),
+        ("software.cuda_toolkit", "the CUDA toolkit", wanted.cuda_toolkit, software.cuda_toolkit_version, software),
+        ("software.nccl", "NCCL", wanted.nccl, nccl_of(evidence), training),
+        ("software.torch", "torch", wanted.torch, training.torch_version, training),
+        ("software.fabric_manager", "the Fabric Manager", wanted.fabric_manager, software.fabric_manager_version, software),
+    )
+    for place, what, versions, found, record in pairs:
+        if versions is None:
+            continue
+        holds = known(found) and found is not None and any_matches(found, versions)
+        yield Held(place, what, words_of(versions), "not installed" if found is None else found, holds, evidence=record.evidence)
+
+
+def _driver(evidence: Evidence) -> str | Unknown | None:
+    """Of the software, else of the first GPU, which pastes of nvidia-smi state alone."""
+    version, gpus = evidence.facts.software.driver_version, evidence.facts.gpus
+    return gpus[0].driver_version if isinstance(version, Unknown) and known(gpus) and gpus else version
+
+
+def nccl_of(evidence: Evidence) -> str | Unknown | None:
+    """The NCCL that torch brings, which is the one that training uses; else the system's."""
+    brought, installed = evidence.facts.training.nccl_version, evidence.facts.software.nccl_version
+    return brought if value_or(brought, None) is not None or installed is None else installed
+
+
+def _held_host(evidence: Evidence) -> Iterator[Held]:
+    wanted, facts = evidence.policy.host, evidence.facts
+    if wanted.memory_bytes is not None:
+        size, share, total = wanted.memory_bytes, wanted.memory_tolerance_percent, facts.memory.total_bytes
+        expected = f"{gib(size)}, give or take {share:g} %"
+        found = total if isinstance(total, Unknown) else gib(total)
+        holds = known(total) and _is_near(total, size, share)
+        yield Held("host.memory_bytes", "the host memory", expected, found, holds, evidence=facts.memory.evidence)
+    if wanted.cpus is not None:
+        cpus = facts.cpu.logical_cpus
+        found = cpus if isinstance(cpus, Unknown) else str(cpus)
+        yield Held("host.cpus", "the number of CPUs", str(wanted.cpus), found, cpus == wanted.cpus, evidence=facts.cpu.evidence)
+    if wanted.numa_nodes is not None:
+        nodes = facts.numa_nodes
+        count = nodes if isinstance(nodes, Unknown) else sum(node.is_gpu_memory is not True for node in nodes)
+        found = count if isinstance(count, Unknown) else str(count)
+        yield Held("host.numa_nodes", "the number of NUMA nodes", str(wanted.numa_nodes), found, count == wanted.numa_nodes)
+    yield from _held_names(wanted, evidence)
+
+
+def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
+    """Mounts, services and modules, each name by itself."""
+    facts = evidence.facts
+    storage, services, modules = facts.storage, facts.software.services, facts.software.modules
+    mounts = storage if isinstance(storage, Unknown) else {disk.mount: "mounted" for disk in storage}
+    units = services if isinstance(services, Unknown) else {service.name: service.value for service in services}
+    loaded = modules if isinstance(modules, Unknown) else dict.fromkeys(modules, "loaded")
+    tables: tuple[tuple[str, str, tuple[str, ...], dict[str, str] | Unknown, str, str], ...] = (
+        ("host.mounts", "mount", wanted.mounts, mounts, "mounted", "not mounted"),
+        ("host.services", "service", tuple(map(_unit, wanted.services)), _units(units), "active", "not installed"),
+        (
+            "host.modules",
+            "kernel module",
+            tuple(name.replace("-", "_") for name in wanted.modules),
+            loaded,
+            "loaded",
+            "not loaded",
+        ),
+    )
+    for place, what, names, found, good, absent in tables:
+        for name in names:
+            state = found if isinstance(found, Unknown) else found.get(name, absent)
+            yield Held(place, f"the {what} {name}", good, state, state == good)
+
+
+def _units(units: dict[str, str] | Unknown) -> dict[str, str] | Unknown:
+    return units if isinstance(units, Unknown) else {_unit(name): state for name, state in units.items()}
+
+
+def _unit(name: str) -> str:
+    """`nvidia-fabricmanager` is the unit `nvidia-fabricmanager.service`; either may be written."""
+    return name.removesuffix(".service")
+
+
+def _is_near(found: int, wanted: int, share_percent: float) -> bool:
+    return abs(found - wanted) <= wanted * share_percent / 100
+
+
+def _on(value: bool) -> str:
+    return "on" if value else "off"
