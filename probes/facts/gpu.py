@@ -23,6 +23,7 @@ class NvLink(Record, kw_only=True):
     """One NVLink port of a GPU. Error counters run since the driver was loaded."""
 
     index: int
+    """`UNNUMBERED` where a text speaks of several ports without their numbers ("all links are inactive")."""
     active: bool | Unknown
     bandwidth_bytes_per_s: float | Unknown = NOT_RECORDED
     """One direction."""
@@ -175,4 +176,6 @@ class Gpu(Record, kw_only=True):
     limits: GpuLimits = GpuLimits()
     utilization_percent: int | Unknown = NOT_RECORDED
     processes: tuple[GpuProcess, ...] | Unknown = NOT_RECORDED
+    failed_queries: tuple[str, ...] | Unknown = NOT_RECORDED
+    """What the driver answered with an error (`Unknown Error`, `GPU is lost`) when it was asked, by nvidia-smi's names."""
     evidence: tuple[EvidenceRef, ...] = ()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from probes.facts import NvLink
+from probes.evidence import line_ref
+from probes.facts import Gpu, NvLink
+from probes.facts.gpu import UNNUMBERED
 from probes.record import NOT_RECORDED, Reason, Record, Unknown
 from probes.units import GB
 
@@ -20,6 +22,11 @@ _BEGIN = re.compile(
 )
 
 
+_ALL_INACTIVE = "all links are inactive"
+_CUT = re.compile(r"(?:\[ ?)?(?:\.{2,10}|…)(?: ?\])?|\[?(?:snip|cut|truncated|output omitted)\]?", re.IGNORECASE)
+"""What people write in place of lines."""
+
+
 class NvlinkStatus(Record, kw_only=True):
     """The NVLink ports of one GPU. An empty tuple means that the GPU has none."""
 
@@ -27,10 +34,31 @@ class NvlinkStatus(Record, kw_only=True):
     name: str
     uuid: str | Unknown = NOT_RECORDED
     nvlinks: tuple[NvLink, ...] | Unknown = NOT_RECORDED
+    line: int = 0
+    """Where its block begins, from 1."""
 
 
 def recognise(text: str) -> bool:
     return bool(_BEGIN.search(text))
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """The GPUs of the output. Links that the text speaks of without a number share one record, numbered `UNNUMBERED`:
+    all of them, where the driver says that all are inactive, or the rest, where a person has cut the list.
+    """
+    status = parse_nvlink_status(text)
+    if isinstance(status, Unknown):
+        return ()
+    return tuple(
+        Gpu(index=gpu.index, name=gpu.name, uuid=gpu.uuid, nvlinks=_ports(gpu.nvlinks), evidence=(line_ref(gpu.line),))
+        for gpu in status
+    )
+
+
+def _ports(links: tuple[NvLink, ...] | Unknown) -> tuple[NvLink, ...] | Unknown:
+    if isinstance(links, Unknown) and _ALL_INACTIVE in links.detail.lower():
+        return (NvLink(index=UNNUMBERED, active=False),)
+    return links
 
 
 def parse_nvlink_status(text: str) -> tuple[NvlinkStatus, ...] | Unknown:
@@ -39,20 +67,23 @@ def parse_nvlink_status(text: str) -> tuple[NvlinkStatus, ...] | Unknown:
     links: list[NvLink] = []
     verdict: tuple[NvLink, ...] | Unknown = NOT_RECORDED
     heading: re.Match[str] | None = None
+    start = 0
 
     def finish() -> None:
         if heading is not None:
             uuid = heading[3] or NOT_RECORDED
             nvlinks = tuple(links) if links else verdict
-            found.append(NvlinkStatus(index=int(heading[1]), name=heading[2], uuid=uuid, nvlinks=nvlinks))
+            found.append(NvlinkStatus(index=int(heading[1]), name=heading[2], uuid=uuid, nvlinks=nvlinks, line=start))
 
-    for line in text.splitlines():
+    for number, line in enumerate(text.split("\n"), 1):
         if (match := _GPU.fullmatch(line.strip())) is not None:
             finish()
-            heading, links, verdict = match, [], NOT_RECORDED
+            heading, links, verdict, start = match, [], NOT_RECORDED, number
         elif (match := _LINK.fullmatch(line)) is not None:
             speed = float(match[2]) * GB if match[2] else NOT_RECORDED
             links.append(NvLink(index=int(match[1]), active=match[2] is not None, bandwidth_bytes_per_s=speed))
+        elif links and _CUT.fullmatch(line.strip()):
+            links.append(NvLink(index=UNNUMBERED, active=Unknown(Reason.NOT_RECORDED, "the list of links was cut")))
         else:
             verdict = _verdict(line, verdict)
     finish()
@@ -66,6 +97,6 @@ def _verdict(line: str, so_far: tuple[NvLink, ...] | Unknown) -> tuple[NvLink, .
         return ()
     if "not supported" in words and "nvlink" in words:
         return Unknown(Reason.NOT_SUPPORTED, line.strip()[:120])
-    if "all links are inactive" in words or words.startswith("nvml:"):
+    if _ALL_INACTIVE in words or words.startswith("nvml:"):
         return Unknown(Reason.ERROR, line.strip()[:120])
     return so_far

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.facts import Link, LinkKind
+import msgspec
+
+from probes.evidence import line_ref
+from probes.facts import Gpu, Link, LinkKind, Unread
 from probes.parsers.cpulist import is_cpu_list
 from probes.record import NOT_RECORDED, Reason, Record, Unknown
 
@@ -110,6 +113,56 @@ def parse_topo_matrix(text: str) -> TopoMatrix | Unknown:
         links=tuple(_link(pair, cells[pair]) for pair in sorted(cells, key=lambda pair: (places[pair[0]], places[pair[1]]))),
         nic_names=_legend(lines[start + 1 :]),
     )
+
+
+def parse_links(text: str) -> tuple[Link, ...]:
+    """The links of every matrix in `text`, with NICs by their real names."""
+    found: list[Link] = []
+    for first, part in _matrices(text):
+        matrix = parse_topo_matrix(part)
+        if not isinstance(matrix, Unknown):
+            found += [msgspec.structs.replace(link, evidence=(line_ref(first),)) for link in matrix.named_links()]
+    return tuple(found)
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """The GPUs of every matrix: that they are there, and their places."""
+    found: list[Gpu] = []
+    for first, part in _matrices(text):
+        matrix = parse_topo_matrix(part)
+        if not isinstance(matrix, Unknown):
+            found += [
+                Gpu(index=gpu.index, cpu_affinity=gpu.cpu_affinity, numa_node=gpu.numa_node, evidence=(line_ref(first),))
+                for gpu in matrix.gpus
+            ]
+    return tuple(found)
+
+
+def unread(text: str) -> tuple[Unread, ...]:
+    """Rows of a matrix that end before the header does, and devices of the header whose rows are missing."""
+    found: list[Unread] = []
+    for first, part in _matrices(text):
+        lines = _ESCAPE.sub("", part.replace("\xa0", " ")).splitlines(keepends=True)
+        header = _header(lines[0])
+        devices = header[0] if header is not None and len(header[0]) <= _MOST_DEVICES else ()
+        seen: set[str] = set()
+        for number, line in enumerate(lines[1:], first + 1):
+            for name, row, _ in _rows([line], {name: place for place, name in enumerate(devices)}):
+                seen.add(name)
+                if len(row) < len(devices):
+                    found.append(Unread(source="", line=number, text=name, why=f"{len(row)} of {len(devices)} cells of its row"))
+        missing = [name for name in devices if name not in seen and name.startswith("GPU")]
+        if seen and missing:
+            found.append(Unread(source="", line=first, text=", ".join(missing)[:80], why="rows of the matrix are missing"))
+    return tuple(found)
+
+
+def _matrices(text: str) -> Iterator[tuple[int, str]]:
+    """The first line (from 1) and the text of each matrix, from its header to the next header."""
+    lines = text.splitlines(keepends=True)
+    heads = [number for number, line in enumerate(lines) if _header(_ESCAPE.sub("", line.replace("\xa0", " "))) is not None]
+    for start, end in zip(heads, [*heads[1:], len(lines)], strict=True):
+        yield start + 1, "".join(lines[start:end])
 
 
 def _rows(lines: list[str], places: dict[str, int]) -> Iterator[tuple[str, list[str], str]]:
