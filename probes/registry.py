@@ -193,6 +193,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("iommu", "The IOMMU does not translate", "pcie"),
     _check("gpu-nic-affinity", "Every GPU has a training port close by", "pcie", "gpus"),
     _check("gpu-sockets", "The GPUs are spread over the sockets", "pcie", "gpus", module="numa_balance"),
+    _check("topology-visible", "The machine shows its PCIe topology", "pcie", "gpus", module="numa_balance"),
     _check("numa", "The NUMA node of each device is known", "pcie"),
     _check("nic-state", "The RDMA ports are up", "network", "nics", required=True),
     _check("nic-subnet-manager", "The subnet manager serves every port", "network", "nics", module="nic_fabric"),

@@ -105,6 +105,11 @@ class Thresholds(StrictRecord, kw_only=True):
     disk_used_fail_fraction: Number
     gpu_memory_in_use_bytes: Number
     pcie_width_minimum_fraction: Number
+    pcie_replays_most: Number
+    pcie_correctable_errors_most: Number
+    pcie_read_request_minimum_bytes: Number
+    pcie_read_request_rate_gbps: Number
+    arm_passthrough_kernel: Version
     nvlink_rate_minimum_fraction: Number
     nccl_stack_fixed: Version
     nccl_mig_fixed: Version
