@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -130,10 +132,14 @@ def test_words_in_place_of_a_whole_block(tag: str) -> None:
     assert value.reason in (Reason.ERROR, Reason.NOT_RECORDED)
 
 
-def test_one_unknown_counter_makes_the_sum_unknown() -> None:
-    gpu = first(FULL.replace("<dram_uncorrectable>20<", "<dram_uncorrectable>N/A<"))
+def test_one_unknown_counter_hides_no_errors_of_the_others() -> None:
+    assert first(FULL.replace("<dram_uncorrectable>20<", "<dram_uncorrectable>N/A<")).ecc_uncorrected_volatile == 5
+
+
+def test_one_unknown_counter_makes_a_sum_of_nothing_unknown() -> None:
+    counters = re.sub(r"(<sram_uncorrectable\w*>)\d+<", r"\g<1>0<", FULL)
+    gpu = first(counters.replace("<dram_uncorrectable>20<", "<dram_uncorrectable>N/A<"))
     assert isinstance(gpu.ecc_uncorrected_volatile, Unknown)
-    assert gpu.ecc_corrected_volatile == 11
 
 
 def test_schema_before_11() -> None:
