@@ -63,6 +63,9 @@ def _row(kind: str, module: str, *commands: tuple[str, ...], function: str = "pa
 READERS: tuple[LinkReader, ...] = (
     _row("topology", "topo_matrix", SMI_TOPOLOGY, unread="unread"),
     _row("rocm-topology", "rocm_topology", unread="unread"),
+    _row("nccl-topology", "nccl_topology"),
+    _row("hwloc", "hwloc_xml"),
+    _row("lspci", "lspci"),
 )
 """In the order of trust: the first that knows a pair has the last word."""
 

@@ -51,6 +51,8 @@ def _judge(device: Gpu | Nic) -> Judged:
 
 
 def _node_count(facts: MachineFacts) -> int | Unknown:
+    """Nodes with CPUs: memory of GPUs and behind CXL is no place for a rank."""
     if known(facts.numa_nodes) and facts.numa_nodes:
-        return len(facts.numa_nodes)
+        with_cpus = [node for node in facts.numa_nodes if node.cpus != "" and node.is_gpu_memory is not True]
+        return len(with_cpus)
     return facts.cpu.sockets

@@ -1,7 +1,8 @@
-"""Do the GPUs run on their full PCIe width, and at full speed when they work?
+"""Do the GPUs and NICs run on their full PCIe width, and the GPUs at full speed when they work?
 
 A link that trained narrow halves host copies, offloading and GPUDirect. An idle GPU lowers its PCIe generation to save power,
-so a low generation counts only while the GPU is busy. Source: oracle-quickstart/oci-hpc (width), Primus (outliers).
+so a low generation counts only while the GPU is busy. Other devices are held against the lanes that both ends of their link
+have. Source: oracle-quickstart/oci-hpc (width), Primus (outliers).
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Iterator
 
 from probes.facts import Gpu
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
+from probes.judging import Judged, fold_names, gpus_of, judge_each
+from probes.pci_paths import names_of, subject_of, tree_of
 from probes.record import Unknown, known
 
 JUDGE = Judge(
@@ -28,17 +30,48 @@ COMPARE = Remedy(
     command="lspci -vv | grep LnkSta",
     needs_root=True,
 )
+WATCHED = frozenset({"rdma", "nvme", "nvswitch"})
 WATCH = Remedy(
     text="Look at the link again during a copy, then at the slot's generation in the BIOS.", command="nvidia-smi -q -d PCIE"
 )
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
+    rest = tuple(_others(evidence))
+    yield from rest
+    if rest and not known(evidence.facts.gpus):
+        return
     gpus = yield from gpus_of(JUDGE, evidence)
     widest = max((gpu.pcie.width for gpu in gpus if known(gpu.pcie.width)), default=0)
     yield from judge_each(
         JUDGE, gpus, lambda gpu: _judge(gpu, widest, evidence), what="the PCIe link", good="PCIe links have their full width"
     )
+
+
+def _others(evidence: Evidence) -> Iterator[Finding]:
+    """NICs, NVMe and NVSwitches that trained narrower than both ends allow, and one word on those that did not."""
+    facts, well = evidence.facts, []
+    tree, names = tree_of(facts), names_of(facts)
+    for device in facts.pci_devices if known(facts.pci_devices) else ():
+        subject, now = subject_of(device, names), device.pcie.width
+        if device.kind not in WATCHED and device.bus_id:
+            continue
+        most = tree.possible_width(device)
+        if isinstance(now, Unknown) or isinstance(most, Unknown):
+            continue
+        if now >= most:
+            well.append(subject)
+            continue
+        yield JUDGE.warned(
+            subject,
+            "the PCIe link is narrower than both of its ends allow",
+            expected=f"x{most}",
+            observed=f"x{now}",
+            remedy=RESEAT,
+            evidence=device.evidence,
+        )
+    if well:
+        yield JUDGE.passed(fold_names(well), "PCIe links have the width of both ends")
 
 
 def _judge(gpu: Gpu, widest: int, evidence: Evidence) -> Judged:

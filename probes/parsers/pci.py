@@ -10,6 +10,8 @@ from probes.record import Reason, Unknown
 _ADDRESS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.IGNORECASE)
 _ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}", re.IGNORECASE)
 
+_RATE = re.compile(r"\d{1,3}(?:\.\d{1,3})?")
+
 GENERATION_BY_SPEED = {"2.5": 1, "5": 2, "5.0": 2, "8": 3, "8.0": 3, "16": 4, "16.0": 4, "32": 5, "32.0": 5, "64": 6, "64.0": 6}
 """GT/s as Linux prints them, by PCI Express Base Specification 6.0 (2022), table of data rates."""
 
@@ -27,10 +29,12 @@ def normal_address(text: str) -> str | Unknown:
 
 
 def link_generation(speed: str) -> int | Unknown:
-    """The PCIe generation of a sysfs speed: 5 for `32.0 GT/s PCIe`."""
+    """The PCIe generation of a sysfs speed: 5 for `32.0 GT/s PCIe`; Unknown (unparsable) for a rate that no generation has."""
     value = speed.split(" ", 1)[0]
     if value in GENERATION_BY_SPEED and "GT/s" in speed:
         return GENERATION_BY_SPEED[value]
+    if "GT/s" in speed and _RATE.fullmatch(value):
+        return Unknown(Reason.UNPARSABLE, f"link speed {value} GT/s")
     return Unknown(Reason.NOT_SUPPORTED, f"link speed {speed[:40]!r}")
 
 

@@ -1,0 +1,71 @@
+"""Does Access Control Services send traffic between GPUs and NICs through the host?
+
+A bridge with request or completion redirect sends every peer-to-peer packet up to the root complex: slow at best, a hang at
+worst. In a virtual machine the host needs it for isolation. On Grace the same holds for the SMMU. Source: NCCL,
+troubleshooting, PCI Access Control Services; NVIDIA/nccl#304 (patterns of broken and good machines), #2079.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.facts import MachineFacts, PciDevice
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, fold_names
+from probes.pci_paths import names_of, subject_of, training_devices, tree_of, unread_tree
+from probes.record import Unknown
+from probes.virtual import is_virtual
+
+JUDGE = Judge(check_id="acs", why="GPUDirect and peer-to-peer copies go through the CPU: a fraction of the bandwidth, or a hang.")
+
+REDIRECTS = frozenset({"request_redirect", "completion_redirect"})
+CLEAR = Remedy(
+    text="Switch ACS off in the BIOS, or clear it on these bridges after each boot (setpci -s BRIDGE ECAP_ACS+0x6.w=0000).",
+    command="lspci -vvv | grep -E '^[0-9a-f]|ACSCtl'",
+    needs_root=True,
+    reversible=True,
+)
+
+
+def check(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.facts
+    devices = training_devices(facts)
+    if is_virtual(facts):
+        yield JUDGE.skipped(HOST, "a virtual machine needs ACS on its host")
+    elif facts.cpu.architecture == "aarch64":
+        yield JUDGE.skipped(HOST, "Arm machines translate peer-to-peer by ATS and need ACS")
+    elif isinstance(facts.pci_devices, Unknown):
+        yield JUDGE.undetermined(HOST, unread_tree(facts), what="the PCI bridges")
+    elif len(devices) < 2:
+        yield JUDGE.skipped(HOST, "no two GPUs or NICs that could reach each other")
+    else:
+        yield from _judged(facts, devices)
+
+
+def _judged(facts: MachineFacts, devices: tuple[PciDevice, ...]) -> Iterator[Finding]:
+    tree, names = tree_of(facts), names_of(facts)
+    below: dict[str, list[str]] = {}
+    for device in devices:
+        for bridge in tree.above(device):
+            below.setdefault(bridge.bus_id, []).append(subject_of(device, names))
+    bridges = [tree.devices[address] for address in below]
+    redirecting = [(bridge, controls) for bridge in bridges if REDIRECTS & set(controls := _controls(bridge))]
+    for bridge, controls in redirecting:
+        yield JUDGE.warned(
+            bridge.bus_id,
+            f"this bridge sends peer-to-peer traffic of {fold_names(sorted(set(below[bridge.bus_id])))} through the host",
+            expected="no redirect",
+            observed=", ".join(controls).replace("_", " "),
+            remedy=CLEAR,
+            evidence=bridge.evidence,
+        )
+    silent = next((bridge.acs for bridge in bridges if isinstance(bridge.acs, Unknown)), None)
+    if silent is not None or not bridges:
+        reason = silent or next((device.parent for device in devices if isinstance(device.parent, Unknown)), unread_tree(facts))
+        yield JUDGE.undetermined(HOST, reason, what="the ACS controls of the bridges")
+    elif not redirecting:
+        yield JUDGE.passed(HOST, "no bridge above a GPU or NIC redirects", observed=f"{len(bridges)} bridges")
+
+
+def _controls(bridge: PciDevice) -> tuple[str, ...]:
+    return () if bridge.acs is None or isinstance(bridge.acs, Unknown) else bridge.acs

@@ -1,0 +1,75 @@
+"""Does the IOMMU leave the addresses of GPUs and NICs alone?
+
+On x86 without virtual machines, translation costs bandwidth of GPUDirect and breaks it on some machines; passthrough or no
+IOMMU is right. On Arm the SMMU has to translate for DMA-BUF before Linux 6.11. Source: NVIDIA/nccl#257; ROCm/cvs, host checks;
+NVIDIA/nodewright-packages#121 (Arm).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.facts import MachineFacts
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST
+from probes.pci_paths import training_devices
+from probes.record import Unknown, known
+from probes.versions import at_least
+from probes.virtual import is_virtual
+
+JUDGE = Judge(check_id="iommu", why="GPUDirect loses bandwidth or fails where every address is translated on its way.")
+ARM = Judge(check_id=JUDGE.check_id, why="Without translation CUDA cannot create a context there when DMA-BUF is used.")
+
+
+def check(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.facts
+    if facts.gpus == () and not any(device.kind == "gpu" for device in training_devices(facts)):
+        yield JUDGE.skipped(HOST, "this machine has no GPU")
+        return
+    if is_virtual(facts):
+        yield JUDGE.skipped(HOST, "the IOMMU of a virtual machine is its host's matter")
+        return
+    mode = _mode(facts)
+    if isinstance(mode, Unknown):
+        yield JUDGE.undetermined(HOST, mode, what="the mode of the IOMMU")
+    elif isinstance(facts.cpu.architecture, Unknown) and mode == "translated":
+        yield JUDGE.undetermined(HOST, facts.cpu.architecture, what="the architecture")
+    elif facts.cpu.architecture == "aarch64":
+        yield _on_arm(evidence, mode)
+    elif mode == "translated":
+        yield JUDGE.warned(
+            HOST,
+            "the IOMMU translates the addresses of GPUs and NICs",
+            expected="passthrough or off",
+            observed=mode,
+            remedy=Remedy(text="Boot with iommu=pt, or switch the IOMMU off in the BIOS where no virtual machine needs it."),
+            evidence=facts.kernel.evidence,
+        )
+    else:
+        yield JUDGE.passed(HOST, "the IOMMU does not translate", observed=mode, evidence=facts.kernel.evidence)
+
+
+def _mode(facts: MachineFacts) -> str | Unknown:
+    """The kernel's mode, else what the groups of the devices say."""
+    if known(facts.kernel.iommu):
+        return facts.kernel.iommu
+    groups = {device.iommu_group_type for device in training_devices(facts) if known(device.iommu_group_type)}
+    if not groups:
+        return facts.kernel.iommu
+    return "translated" if any(isinstance(group, str) and group.startswith("DMA") for group in groups) else "passthrough"
+
+
+def _on_arm(evidence: Evidence, mode: str) -> Finding:
+    kernel, fixed = evidence.facts.software.kernel, evidence.thresholds.arm_passthrough_kernel
+    if mode == "translated" or (known(kernel) and at_least(kernel, fixed.value)):
+        return ARM.passed(HOST, "the SMMU's mode suits this kernel", observed=mode)
+    if isinstance(kernel, Unknown):
+        return ARM.undetermined(HOST, kernel, what="the kernel's version")
+    return ARM.warned(
+        HOST,
+        "this kernel needs the SMMU to translate for DMA-BUF",
+        expected=f"iommu.passthrough=0, or Linux {fixed.value}",
+        observed=f"{mode}, Linux {kernel}",
+        remedy=Remedy(text="Boot with iommu.passthrough=0."),
+        evidence=(fixed.ref,),
+    )

@@ -1,0 +1,90 @@
+"""Are the GPUs spread evenly over the NUMA nodes that have any, and does the machine show its topology to NCCL?
+
+All GPUs on one of two sockets share one socket's memory bandwidth and PCIe roots; an uneven spread often means that a GPU is
+missing. A virtual machine that hides link speeds and nodes leaves NCCL without paths. Source: NVIDIA/nvbandwidth, affinity;
+NVIDIA/nccl, src/graph/xml.cc (what NCCL assumes without sysfs).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from probes.facts import Gpu
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, gpus_of
+from probes.record import NOT_RECORDED, Reason, Unknown, known, value_or
+
+SOCKETS = Judge(check_id="gpu-sockets", why="GPUs that crowd one socket share its memory bandwidth while the other idles.")
+VISIBLE = Judge(
+    check_id="topology-visible", why="Without distances and speeds NCCL takes slow paths and may refuse peer-to-peer."
+)
+
+SMALL = 4
+"""With fewer GPUs one socket is a common and sound design."""
+
+
+def gpu_sockets(evidence: Evidence) -> Iterator[Finding]:
+    gpus = yield from gpus_of(SOCKETS, evidence)
+    if not gpus:
+        return
+    if len(gpus) < SMALL:
+        yield SOCKETS.skipped(HOST, f"fewer than {SMALL} GPUs")
+        return
+    nodes = [gpu.numa_node for gpu in gpus]
+    unread = next((node for node in nodes if isinstance(node, Unknown)), None)
+    if unread is not None or None in nodes:
+        yield SOCKETS.undetermined(HOST, unread or Unknown(Reason.NOT_SUPPORTED, "no NUMA node stated"), what="the NUMA nodes")
+        return
+    counts = Counter(node for node in nodes if isinstance(node, int))
+    observed = ", ".join(f"{count} on node {node}" for node, count in sorted(counts.items()))
+    is_lopsided = len(counts) == 1 and value_or(evidence.facts.cpu.sockets, 1) > 1
+    if is_lopsided or len(set(counts.values())) > 1:
+        yield SOCKETS.warned(
+            HOST,
+            "all GPUs are on one socket" if is_lopsided else "the GPUs are spread unevenly over the NUMA nodes",
+            expected="the same number on each",
+            observed=observed,
+            remedy=Remedy(text="Look whether a GPU is missing; else move cards to slots of the other socket.", command="lstopo"),
+        )
+    else:
+        yield SOCKETS.passed(HOST, "the GPUs are spread evenly", observed=observed)
+
+
+def topology_visible(evidence: Evidence) -> Iterator[Finding]:
+    gpus = yield from gpus_of(VISIBLE, evidence)
+    if not gpus:
+        return
+    if len(gpus) == 1:
+        yield VISIBLE.skipped(HOST, "one GPU needs no path to another")
+        return
+    shown = [_shown(gpu) for gpu in gpus]
+    if any(value is True for value in shown):
+        yield VISIBLE.passed(HOST, "link speeds or NUMA nodes of the GPUs are visible")
+    elif all(value is False for value in shown):
+        yield VISIBLE.warned(
+            HOST,
+            "the machine hides PCIe link speeds and NUMA nodes of its GPUs",
+            expected="link speed, width and NUMA node of each GPU",
+            observed="none of them",
+            remedy=Remedy(
+                text="Give NCCL the provider's or the bare machine's topology file (NCCL_TOPO_FILE), "
+                "and pass NVLink through with a fabric partition."
+            ),
+            evidence=gpus[0].evidence,
+        )
+    else:
+        yield VISIBLE.undetermined(
+            HOST, next((value for value in shown if isinstance(value, Unknown)), NOT_RECORDED), what="the topology"
+        )
+
+
+def _shown(gpu: Gpu) -> bool | Unknown:
+    """True where a node or a link is known; False where the platform says that it has neither."""
+    values = (gpu.numa_node, gpu.pcie.width, gpu.pcie.width_max)
+    if any(known(value) and value is not None for value in values):
+        return True
+    hidden = any(isinstance(value, Unknown) and value.reason is Reason.NOT_SUPPORTED for value in values[1:])
+    if gpu.numa_node is None and hidden:
+        return False
+    return next((value for value in values if isinstance(value, Unknown)), NOT_RECORDED)

@@ -1,0 +1,259 @@
+"""Do the PCIe links run at the speed that both of their ends have, and without repeating or losing packets?
+
+An idle GPU lowers its generation to save power, so that only its maximum is judged here; NICs and NVMe keep theirs. A GPU's
+maximum is that of its path, as the driver states it. Source: DCGM, nvvs/plugin_src/pcie (replays); Linux, drivers/pci/pcie/aer.c
+and pci.c (limited bandwidth); leptonai/gpud, kmsg (slot power); mlx5 driver (slot power).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.facts import Gpu, LogEvent, MachineFacts, PciDevice
+from probes.facts.observed import EventKind
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, Judged, fold_names, gpus_of, judge_each
+from probes.pci_paths import Tree, names_of, subject_of, tree_of, unread_tree
+from probes.record import Reason, Unknown, known, value_or
+
+SPEED = Judge(
+    check_id="pcie-speed", why="Each generation doubles the bandwidth: host copies and RDMA stop at half of what was bought."
+)
+BANDWIDTH = Judge(check_id="pcie-bandwidth", why="The slowest link on the path of a GPU or NIC bounds its copies and its RDMA.")
+REPLAYS = Judge(
+    check_id="pcie-replays", why="Each replay is a packet that arrived damaged: the link is marginal and may fail under load."
+)
+ERRORS = Judge(
+    check_id="pcie-errors", why="Damaged and lost packets slow transfers down; an uncorrectable one ends the job or the GPU."
+)
+POWER = Judge(check_id="slot-power", why="A card that gets less power than it asked for runs slower or drops its modules.")
+
+SLOT = Remedy(
+    text="Look at the slot's generation and bifurcation in the BIOS, then at riser and retimer; compare with the data sheet.",
+    command="lspci -vv | grep -E 'LnkCap:|LnkSta:'",
+    needs_root=True,
+)
+LOAD = Remedy(
+    text="An idle GPU lowers its speed: read the link again during a copy. If it stays, reseat the card, look at riser and power.",
+    command="nvidia-smi -q -d PCIE",
+)
+RESEAT = Remedy(text="Reseat the card, its riser and cables; when the count still grows, have the card or slot replaced.")
+STEADY = frozenset({"rdma", "nvme"})
+"""Kinds that keep their speed when idle. Plain Ethernet serves the management."""
+
+
+def pcie_speed(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.facts
+    gpus = facts.gpus if known(facts.gpus) else ()
+    yield from judge_each(
+        SPEED, gpus, lambda gpu: _gpu_speed(gpu, evidence), what="the fastest PCIe speed", good="PCIe paths have the card's speed"
+    )
+    tree, names = tree_of(facts), names_of(facts)
+    devices = facts.pci_devices if known(facts.pci_devices) else ()
+    judged = [(device, _device_speed(device, tree, subject_of(device, names))) for device in devices]
+    yield from (verdict for _, verdict in judged if isinstance(verdict, Finding))
+    well = [subject_of(device, names) for device, verdict in judged if isinstance(verdict, str)]
+    if well:
+        yield SPEED.passed(fold_names(well), "links run at the speed of both ends")
+    if not gpus and not any(verdict is not None for _, verdict in judged):
+        yield _nothing(SPEED, facts, "the PCIe links")
+
+
+def _gpu_speed(gpu: Gpu, evidence: Evidence) -> Judged:
+    row = evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None
+    if isinstance(gpu.pcie.generation_max, Unknown):
+        return gpu.pcie.generation_max
+    if row is None:
+        return Unknown(Reason.NOT_SUPPORTED, "the GPU is not in the catalogue")
+    if gpu.pcie.generation_max >= row.pcie_generation:
+        return f"generation {gpu.pcie.generation_max}"
+    return SPEED.warned(
+        f"GPU{gpu.index}",
+        "the slot or its setting is slower than the card",
+        expected=f"generation {row.pcie_generation}",
+        observed=f"generation {gpu.pcie.generation_max} at most",
+        remedy=SLOT,
+    )
+
+
+def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str | None:
+    """A problem, what is well, or None where there is nothing to judge."""
+    now = device.pcie.generation
+    if isinstance(now, Unknown):
+        if now.reason is not Reason.UNPARSABLE:
+            return None
+        return SPEED.warned(
+            subject,
+            "the link states a speed that no PCIe generation has",
+            expected="2.5, 5, 8, 16, 32 or 64 GT/s",
+            observed=f"{now.detail}, {_lanes(device)}",
+            remedy=SLOT,
+            evidence=device.evidence,
+        )
+    if not device.bus_id and known(device.downgraded):
+        if "speed" not in device.downgraded:
+            return f"generation {now}"
+        return SPEED.warned(
+            subject,
+            "a link runs below the speed that its device has",
+            expected="the speed of LnkCap, under load",
+            observed=f"generation {now}, downgraded",
+            remedy=LOAD,
+            evidence=device.evidence,
+        )
+    most = tree.possible_generation(device)
+    if device.kind not in STEADY or isinstance(most, Unknown):
+        return None
+    if now >= most:
+        return f"generation {now}"
+    return SPEED.warned(
+        subject,
+        "the link runs below the speed that both of its ends have",
+        expected=f"generation {most}",
+        observed=f"generation {now}",
+        remedy=SLOT,
+        evidence=device.evidence,
+    )
+
+
+def _lanes(device: PciDevice) -> str:
+    return f"x{device.pcie.width}" if known(device.pcie.width) else "width unknown"
+
+
+def _nothing(judge: Judge, facts: MachineFacts, what: str) -> Finding:
+    if facts.pci_devices == () or (known(facts.pci_devices) and not known(facts.gpus)) or facts.gpus == ():
+        return judge.skipped(HOST, "no PCI device that training uses states it")
+    return judge.undetermined(HOST, unread_tree(facts), what=what)
+
+
+def pcie_bandwidth(evidence: Evidence) -> Iterator[Finding]:
+    yield from _of_events(
+        BANDWIDTH,
+        evidence,
+        "pcie-limited",
+        "the kernel found a narrow or slow link on the path",
+        expected="the full bandwidth of the card",
+        good="the kernel names no narrow PCIe path",
+        remedy=SLOT,
+    )
+
+
+def slot_power(evidence: Evidence) -> Iterator[Finding]:
+    yield from _of_events(
+        POWER,
+        evidence,
+        "slot-power",
+        "the slot gives less power than the card asks for",
+        expected="the power that the card asks for",
+        good="no card asks for more power than its slot gives",
+        remedy=Remedy(text="Set the slot's power limit in the BIOS, or connect the card's auxiliary power cable."),
+    )
+
+
+def _of_events(
+    judge: Judge, evidence: Evidence, kind: EventKind, summary: str, *, expected: str, good: str, remedy: Remedy
+) -> Iterator[Finding]:
+    """One warning per event of `kind` on a device that training uses, or on one that nobody knows."""
+    events = evidence.facts.events
+    if isinstance(events, Unknown):
+        yield judge.undetermined(HOST, events, what="the kernel log")
+        return
+    found = [event for event in events if event.kind == kind and _matters(event, evidence.facts)]
+    names = names_of(evidence.facts)
+    for event in found:
+        yield judge.warned(
+            _who(event, names), summary, expected=expected, observed=event.message, remedy=remedy, evidence=event.evidence
+        )
+    if not found:
+        yield judge.passed(HOST, good)
+
+
+def _matters(event: LogEvent, facts: MachineFacts) -> bool:
+    """False for a device that is known to be neither GPU, NIC nor NVSwitch, such as an NVMe in a narrow slot."""
+    kinds = {_slot(device.bus_id): device.kind for device in tree_of(facts).devices.values()}
+    return event.device is None or kinds.get(_slot(event.device), "rdma") in ("gpu", "rdma", "nvswitch")
+
+
+def _who(event: LogEvent, names: dict[str, str]) -> str:
+    if event.device is None:
+        return HOST
+    return next((name for address, name in names.items() if _slot(address) == _slot(event.device)), event.device)
+
+
+def _slot(address: str) -> str:
+    """Without the function: logs of the driver leave it out."""
+    return address.partition(".")[0]
+
+
+def pcie_replays(evidence: Evidence) -> Iterator[Finding]:
+    gpus = yield from gpus_of(REPLAYS, evidence)
+    most = evidence.thresholds.pcie_replays_most
+
+    def judge(gpu: Gpu) -> Judged:
+        if isinstance(gpu.pcie_replays, Unknown):
+            return gpu.pcie_replays
+        if gpu.pcie_replays <= most.value:
+            return f"{gpu.pcie_replays} replays"
+        return REPLAYS.warned(
+            f"GPU{gpu.index}",
+            "the PCIe link has repeated many packets",
+            expected=f"at most {most.value:g}",
+            observed=f"{gpu.pcie_replays} since the driver was loaded",
+            remedy=RESEAT,
+            evidence=(most.ref,),
+        )
+
+    yield from judge_each(REPLAYS, gpus, judge, what="the PCIe replays", good="PCIe links repeat little")
+
+
+def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.facts
+    names, found, counted = names_of(facts), 0, []
+    events = facts.events if known(facts.events) else ()
+    for event in events:
+        if event.kind == "pcie-error" and _matters(event, facts):
+            found += 1
+            yield _error_event(event, _who(event, names))
+    for device in tree_of(facts).devices.values():
+        verdict = _counters(device, subject_of(device, names), evidence)
+        if isinstance(verdict, Finding):
+            found += 1
+            yield verdict
+        elif verdict:
+            counted.append(subject_of(device, names))
+    if counted:
+        yield ERRORS.passed(fold_names(counted), "few or no PCIe errors since boot")
+    elif known(facts.events) and not found:
+        yield ERRORS.passed(HOST, "the log names no PCIe error")
+    elif not found:
+        yield _nothing(ERRORS, facts, "the PCIe errors")
+
+
+def _error_event(event: LogEvent, subject: str) -> Finding:
+    write = ERRORS.failed if event.fatal is True else ERRORS.warned
+    return write(
+        subject,
+        "the kernel reports PCIe errors",
+        expected="none",
+        observed=f"{event.message} ({event.count} times)" if event.count > 1 else event.message,
+        remedy=RESEAT,
+        evidence=event.evidence,
+    )
+
+
+def _counters(device: PciDevice, subject: str, evidence: Evidence) -> Finding | bool:
+    """A finding, or whether the counters are known at all."""
+    most = evidence.thresholds.pcie_correctable_errors_most
+    fatal, nonfatal = value_or(device.aer_fatal, 0), value_or(device.aer_nonfatal, 0)
+    corrected = value_or(device.aer_correctable, 0)
+    if not fatal and not nonfatal and corrected <= most.value:
+        return known(device.aer_correctable)
+    observed = f"{fatal} fatal, {nonfatal} not fatal, {corrected} corrected since boot"
+    return ERRORS.warned(
+        subject,
+        "the PCIe link lost packets" if fatal or nonfatal else "the PCIe link corrected many errors",
+        expected=f"none lost, at most {most.value:g} corrected",
+        observed=observed,
+        remedy=RESEAT,
+        evidence=(*device.evidence, most.ref),
+    )
