@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from probes.facts import Link, MachineFacts, Nic
+from probes.nic_models import load_nic_models
 from probes.record import Record, Unknown, known, value_or
 
 NEAR = frozenset({"PIX", "PXB"})
@@ -25,14 +26,16 @@ class Rails(Record, kw_only=True):
 
 
 def is_up(nic: Nic) -> bool:
-    return nic.state == "ACTIVE"
+    """Whether it carries traffic; where only its network interface is known, that one's state counts."""
+    return nic.state == "ACTIVE" or (isinstance(nic.state, Unknown) and nic.netdev_up is True)
 
 
 def training_rails(facts: MachineFacts) -> Rails:
     """Sort the ports. Pure guesswork is avoided: a port counts as a rail by three facts in turn.
 
     Of the ports that are up, the group of one link layer and rate with the most bandwidth is the fabric; where the PCIe
-    distances are known, only ports below a GPU's switch compete. A port outside that group belongs to it when it has the same
+    distances are known, only ports below a GPU's switch compete. Bonds and DPUs stand aside for plain ports of the same rate,
+    unless they are the majority (some machines train over them). A port outside that group belongs to it when it has the same
     link layer and device type (and, where known, sits below a GPU's switch too); the unused second port of a card does not,
     unless other cards use both. When no port is up, all of them are `down`.
     """
@@ -41,10 +44,16 @@ def training_rails(facts: MachineFacts) -> Rails:
     if not up:
         return Rails(down=tuple(nics))
     near = _names_near_gpus(facts.links) & {nic.name for nic in up}
-    fabric = _widest_group([nic for nic in up if nic.name in near] or up)
+    fabric, aside = _set_aside(_widest_group([nic for nic in up if nic.name in near] or up))
     chosen = {(nic.name, nic.port) for nic in fabric}
     rest = [nic for nic in nics if (nic.name, nic.port) not in chosen]
-    kin = [nic for nic in rest if _is_kin(nic, fabric[0]) and (not near or nic.name in _names_near_gpus(facts.links))]
+    kin = [
+        nic
+        for nic in rest
+        if _is_kin(nic, fabric[0]) and nic not in aside and (not near or nic.name in _names_near_gpus(facts.links))
+    ]
+    if not any(_is_bond(nic) for nic in fabric):
+        kin = [nic for nic in kin if not _is_bond(nic)]
     cards = [_card(nic) for nic in fabric]
     if len(cards) == len(set(cards)):
         kin = [nic for nic in kin if is_up(nic) or _card(nic) not in cards]
@@ -63,6 +72,22 @@ def _widest_group(nics: list[Nic]) -> list[Nic]:
         groups.setdefault(key, []).append(nic)
     layer, rate = max(groups, key=lambda key: (key[1] * len(groups[key]), key[0] == "InfiniBand", key[1]))
     return groups[layer, rate]
+
+
+def _set_aside(nics: list[Nic]) -> tuple[list[Nic], list[Nic]]:
+    """The plain ports, and the bonds and DPUs among them; all of them as they are where those are the majority."""
+    side = [nic for nic in nics if _is_bond(nic) or _is_dpu(nic)]
+    plain = [nic for nic in nics if nic not in side]
+    return (plain, side) if len(plain) >= len(side) else (nics, [])
+
+
+def _is_bond(nic: Nic) -> bool:
+    return "bond" in nic.name or (isinstance(nic.netdev, str) and nic.netdev.startswith("bond"))
+
+
+def _is_dpu(nic: Nic) -> bool:
+    card = load_nic_models().card(nic)
+    return card is not None and card.dpu
 
 
 def _card(nic: Nic) -> str:

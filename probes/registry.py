@@ -202,6 +202,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("nic-speed", "Training ports run at the rate of their card", "network", "nics", module="nic_link"),
     _check("nic-width", "Links have all their lanes", "network", "nics", module="nic_link"),
     _check("nic-bit-errors", "Links have few bit errors", "network", "nics", module="nic_link"),
+    _check("nic-advice", "The cards' firmware finds no fault with the links", "network", "nics", module="nic_link"),
     _check("nic-firmware", "Cards of one kind have one firmware", "network", "nics", module="nic_identity"),
     _check("nic-naming", "RDMA devices bear the names of their place", "network", "nics", module="nic_identity"),
     _check("nic-virtual", "RDMA devices are whole", "network", "nics", module="nic_identity"),

@@ -13,7 +13,7 @@ from probes.facts import Nic
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import Judged, judge_each, nics_of, subject_name
 from probes.rails import Rails, training_rails
-from probes.record import Unknown, known, value_or
+from probes.record import Reason, Unknown, known, value_or
 
 JUDGE = Judge(
     check_id="nic-state",
@@ -37,7 +37,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 def _judge(nic: Nic, rails: Rails, *, with_gpus: bool) -> Judged:
     if isinstance(nic.state, Unknown):
-        return nic.state
+        return _vanished(nic, nic.state) if nic.state.reason is Reason.ERROR else nic.state
     if nic.state == "ACTIVE":
         return f"{nic.state}, {nic.physical_state}" if isinstance(nic.physical_state, str) else nic.state
     physical = value_or(nic.physical_state, "")
@@ -49,6 +49,20 @@ def _judge(nic: Nic, rails: Rails, *, with_gpus: bool) -> Judged:
         )
     summary = "a port is down that training does not seem to need"
     return SPARE.warned(subject_name(nic), summary, expected="ACTIVE, LinkUp", observed=observed, remedy=remedy)
+
+
+def _vanished(nic: Nic, error: Unknown) -> Finding:
+    """The kernel lists the device and cannot show it: its driver has lost it."""
+    remedy = Remedy(
+        text="Look in the kernel log for why the driver lost the device, then reset the card or reboot.", command="dmesg"
+    )
+    return JUDGE.failed(
+        subject_name(nic),
+        "the device is listed and cannot be read",
+        expected="ACTIVE, LinkUp",
+        observed=error.detail,
+        remedy=remedy,
+    )
 
 
 def _remedy(nic: Nic, physical: str) -> Remedy:

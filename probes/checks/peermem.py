@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.facts import MachineFacts, Nic
+from probes.facts import MachineFacts, Nic, Software
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, gpus_of, nics_of
 from probes.rails import training_rails
@@ -40,10 +40,17 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         yield JUDGE.skipped(HOST, "EFA brings its own way to GPU memory")
     elif all(known(gpu.name) and "geforce" in gpu.name.lower() for gpu in gpus):
         yield JUDGE.skipped(HOST, "GeForce GPUs have no GPUDirect RDMA")
-    elif facts.software.peermem_loaded is True:
-        yield JUDGE.passed(HOST, "NICs reach GPU memory directly", observed="nvidia_peermem is loaded", evidence=refs)
+    elif (module := _peer_module(facts.software)) is not None:
+        yield JUDGE.passed(HOST, "NICs reach GPU memory directly", observed=f"{module} is loaded", evidence=refs)
     else:
         yield _by_dma_buf(facts, evidence.thresholds.dma_buf_kernel)
+
+
+def _peer_module(software: Software) -> str | None:
+    """The module that is loaded; nv_peer_mem is the one of the time before the driver brought its own."""
+    if software.peermem_loaded is True:
+        return "nvidia_peermem"
+    return "nv_peer_mem" if known(software.modules) and "nv_peer_mem" in software.modules else None
 
 
 def _by_dma_buf(facts: MachineFacts, since: Version) -> Finding:

@@ -52,9 +52,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     return {"nics": answer, "contradictions": contradictions, "unread": unread}
 
 
-def _with_texts(
-    source: Source, found: tuple[Nic, ...]
-) -> tuple[tuple[Nic, ...], tuple[Contradiction, ...], tuple[Unread, ...]]:
+def _with_texts(source: Source, found: tuple[Nic, ...]) -> tuple[tuple[Nic, ...], tuple[Contradiction, ...], tuple[Unread, ...]]:
     from probes.nic_merging import merge_nics  # noqa: PLC0415 - not on the way of a quick check
     from probes.nic_readers import LIVE, READERS  # noqa: PLC0415 - likewise
 

@@ -1,0 +1,122 @@
+"""Is it clear which interface the ranks meet over, and does each network have one way only?
+
+NCCL and Gloo take the first interface that is up unless they are told; a second one in the same subnet answers for the first. Source:
+NCCL user guide, NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux kernel documentation, ip-sysctl (arp_ignore).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from probes.facts import Interface, MachineFacts
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST
+from probes.record import EvidenceRef, Unknown, known
+from probes.variables import value_of
+
+CHOICE = Judge(
+    check_id="interface-choice",
+    why="A rank that meets the others over the wrong interface hangs at start, or uses a slow network.",
+)
+SUBNETS = Judge(
+    check_id="interface-subnets",
+    why="With two interfaces in one subnet the kernel answers and sends over either: traffic leaves its rail.",
+)
+_NOT_A_NETWORK = ("lo", "docker", "virbr", "veth", "cni", "cali", "flannel", "br-", "tun", "tap", "podman", "lxc", "cilium")
+"""Beginnings of names of interfaces that lead to containers, guests or nowhere; NCCL itself leaves out lo and docker."""
+
+
+def check(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.facts
+    if isinstance(facts.interfaces, Unknown):
+        yield CHOICE.undetermined(HOST, facts.interfaces, what="the network interfaces")
+        return
+    forced = value_of(facts, "NCCL_SOCKET_IFNAME")
+    usable = [one for one in facts.interfaces if _is_usable(one)]
+    unread = next((one.addresses for one in usable if isinstance(one.addresses, Unknown)), None)
+    default = next((one for one in usable if one.is_default_route is True), None)
+    refs = _refs(usable)
+    if forced is not None:
+        yield CHOICE.passed(HOST, "NCCL_SOCKET_IFNAME chooses the interface", observed=forced, evidence=refs)
+    elif default is not None:
+        yield CHOICE.passed(HOST, "the default route names the interface", observed=default.name, evidence=refs)
+    elif unread is not None:
+        yield CHOICE.undetermined(HOST, unread, what="the addresses of the interfaces", evidence=refs)
+    elif len(usable) == 1:
+        yield CHOICE.passed(HOST, "only one interface leads to a network", observed=usable[0].name, evidence=refs)
+    elif not usable:
+        yield CHOICE.skipped(HOST, "no interface leads to a network")
+    elif any(isinstance(one.is_default_route, Unknown) for one in usable):
+        route = next(one.is_default_route for one in usable if isinstance(one.is_default_route, Unknown))
+        yield CHOICE.undetermined(HOST, route, what="the default route", evidence=refs)
+    else:
+        yield CHOICE.warned(
+            HOST,
+            "several interfaces have an address, and none has the default route",
+            expected="one interface, or NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME",
+            observed=", ".join(one.name for one in usable),
+            remedy=Remedy(
+                text="Name the interface that leads to the other nodes.", command="ip route get ADDRESS-OF-ANOTHER-NODE"
+            ),
+            evidence=refs,
+        )
+
+
+def _is_usable(one: Interface) -> bool:
+    """Up, not part of a bond, and with an address as far as is known."""
+    if one.up is not True or isinstance(one.bond, str) or one.name.startswith(_NOT_A_NETWORK):
+        return False
+    return isinstance(one.addresses, Unknown) or any(not address.lower().startswith("fe80") for address in one.addresses)
+
+
+def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.facts
+    if isinstance(facts.interfaces, Unknown):
+        yield SUBNETS.undetermined(HOST, facts.interfaces, what="the network interfaces")
+        return
+    usable = [one for one in facts.interfaces if _is_usable(one)]
+    unread = next((one.addresses for one in usable if isinstance(one.addresses, Unknown)), None)
+    shared = {network: names for network, names in _networks(usable).items() if len(names) > 1}
+    for network, names in shared.items():
+        yield SUBNETS.warned(
+            ", ".join(names),
+            "several interfaces are in one subnet",
+            expected="one interface in a subnet, or rules that keep them apart",
+            observed=network,
+            remedy=Remedy(
+                text="Give each rail a subnet of its own, or set arp_ignore=1, arp_announce=2 and a routing rule for each.",
+                command="sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2",
+                needs_root=True,
+            ),
+            evidence=_refs([one for one in usable if one.name in names]),
+        )
+    if unread is not None:
+        yield SUBNETS.undetermined(HOST, unread, what="the addresses of the interfaces")
+    elif not usable:
+        yield SUBNETS.skipped(HOST, "no interface leads to a network")
+    elif not shared:
+        yield SUBNETS.passed(HOST, "no two interfaces are in one subnet", observed=_words(facts), evidence=_refs(usable))
+
+
+def _networks(usable: list[Interface]) -> dict[str, list[str]]:
+    """The interfaces of each IPv4 network; point-to-point addresses are none."""
+    found: dict[str, list[str]] = {}
+    for one in usable:
+        for address in one.addresses if known(one.addresses) else ():
+            try:
+                network = ipaddress.IPv4Interface(address).network
+            except ValueError:
+                continue
+            if "/" in address and network.prefixlen < 31 and one.name not in found.setdefault(str(network), []):
+                found[str(network)].append(one.name)
+    return found
+
+
+def _words(facts: MachineFacts) -> str:
+    usable = [one for one in facts.interfaces if _is_usable(one)] if known(facts.interfaces) else []
+    return ", ".join(f"{one.name} {one.addresses[0]}" for one in usable if known(one.addresses) and one.addresses)
+
+
+def _refs(interfaces: list[Interface]) -> tuple[EvidenceRef, ...]:
+    return tuple(dict.fromkeys(ref for one in interfaces for ref in one.evidence))

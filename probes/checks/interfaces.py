@@ -1,0 +1,214 @@
+"""Are bonds whole, and do the interfaces of one kind agree with each other and with the host's configuration?
+
+Source: facebookresearch/gcm, health checks (state, speed, MTU and neighbours of bond members); Linux kernel documentation,
+networking/bonding; NVIDIA DGX user guides (ports of known machines, `probes/data/nics.toml`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from probes.facts import Interface
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, Judged, judge_each
+from probes.nic_models import expected_ref, load_nic_models
+from probes.record import Reason, Unknown, known
+from probes.units import gbit_per_s
+
+STATE = Judge(
+    check_id="interface-state", why="A bond that lost a member runs at part of its rate, and the next loss cuts the node off."
+)
+SPEED = Judge(check_id="interface-speed", why="A member that is slower takes the same share of the connections and slows them.")
+MTU = Judge(check_id="interface-mtu", why="Where MTUs differ large packets are lost or cut, while ping and ssh work.")
+CABLING = Judge(check_id="interface-cabling", why="A port that is taken for another has the wrong addresses, bond or network.")
+_NO_BOND = "this machine has no bond"
+_CABLE = Remedy(text="Check the cable and the switch port of the member.", command="cat /proc/net/bonding/*")
+
+
+def _interfaces(judge: Judge, evidence: Evidence) -> Iterator[Finding]:
+    """One UNKNOWN where they could not be read."""
+    if isinstance(evidence.facts.interfaces, Unknown):
+        yield judge.undetermined(HOST, evidence.facts.interfaces, what="the network interfaces")
+
+
+def _known(evidence: Evidence) -> tuple[Interface, ...]:
+    return evidence.facts.interfaces if known(evidence.facts.interfaces) else ()
+
+
+def _bonds(interfaces: tuple[Interface, ...]) -> list[Interface]:
+    """Those that have members, or should have some; a bond that nobody uses is not in the way."""
+    wanted = {one.bond_configured for one in interfaces if isinstance(one.bond_configured, str)}
+    return [one for one in interfaces if isinstance(one.bond_members, tuple) and (one.bond_members or one.name in wanted)]
+
+
+def interface_state(evidence: Evidence) -> Iterator[Finding]:
+    yield from _interfaces(STATE, evidence)
+    interfaces = _known(evidence)
+    vanished = [one for one in interfaces if isinstance(one.up, Unknown) and one.up.reason is Reason.ERROR]
+    for one in vanished:
+        yield STATE.warned(
+            one.name,
+            "the interface is configured and not there",
+            expected="an interface of this name",
+            observed="none",
+            remedy=Remedy(text="Look for the card on the PCI bus and for its driver in the kernel log.", command="lspci -nn"),
+            evidence=one.evidence,
+        )
+    bonds = _bonds(interfaces)
+    if bonds:
+        by_name = {one.name: one for one in interfaces}
+        yield from judge_each(
+            STATE,
+            bonds,
+            lambda bond: _judge_bond(bond, by_name),
+            what="the state of the bond",
+            good="bonds have all their members",
+        )
+    elif not vanished and known(evidence.facts.interfaces):
+        yield STATE.skipped(HOST, _NO_BOND)
+
+
+def _judge_bond(bond: Interface, by_name: dict[str, Interface]) -> Judged:
+    members = bond.bond_members if isinstance(bond.bond_members, tuple) else ()
+    outside = [one.name for one in by_name.values() if one.bond_configured == bond.name and one.name not in members]
+    states = {name: _member_up(by_name.get(name)) for name in members}
+    down = [name for name, up in states.items() if up is False]
+    lost = [*(f"{name} is down" for name in down), *(f"{name} is not in it" for name in outside)]
+    if not any(up is True or isinstance(up, Unknown) for up in states.values()) or bond.up is False:
+        return STATE.failed(
+            bond.name,
+            "the bond has no link",
+            expected="at least one member that is up",
+            observed=", ".join(lost) or "no member",
+            remedy=Remedy(
+                text="Compare the hardware addresses in the network configuration with the cards': names may be swapped.",
+                command="cat /proc/net/bonding/*",
+            ),
+        )
+    if lost:
+        return STATE.warned(
+            bond.name, "the bond lost a member", expected="all members up", observed=", ".join(lost), remedy=_CABLE
+        )
+    unread = next((up for up in states.values() if isinstance(up, Unknown)), None)
+    return unread if unread is not None else ", ".join(states)
+
+
+def _member_up(member: Interface | None) -> bool | Unknown:
+    if member is None:
+        return Unknown(Reason.NOT_RECORDED, "the member's own state is not known")
+    return member.link_seen_by_bond if isinstance(member.link_seen_by_bond, bool) else member.up
+
+
+def interface_speed(evidence: Evidence) -> Iterator[Finding]:
+    yield from _interfaces(SPEED, evidence)
+    interfaces = _known(evidence)
+    machine = load_nic_models().front_end(evidence.facts)
+    members = [one for bond in _bonds(interfaces) for one in interfaces if one.name in (bond.bond_members or ())]  # type: ignore[operator]
+    if not members:
+        if known(evidence.facts.interfaces):
+            yield SPEED.skipped(HOST, _NO_BOND)
+        return
+    fastest: dict[object, float] = {}
+    for one in members:
+        if known(one.speed_gbps):
+            fastest[one.bond] = max(fastest.get(one.bond, 0.0), one.speed_gbps)
+
+    def judge(one: Interface) -> Judged:
+        if one.up is False:
+            return "down, see interface-state"
+        if isinstance(one.speed_gbps, Unknown):
+            return one.speed_gbps
+        own = machine.interface_rate_gbps if machine is not None and one.name in machine.interfaces else None
+        wanted = max(fastest[one.bond], own or 0.0)
+        if one.speed_gbps >= wanted:
+            return gbit_per_s(one.speed_gbps)
+        by_machine = machine is not None and own == wanted
+        return SPEED.warned(
+            one.name,
+            "the interface is slower than this machine's port can" if by_machine else "the member is slower than the others",
+            expected=gbit_per_s(wanted),
+            observed=gbit_per_s(one.speed_gbps),
+            remedy=Remedy(text="Check cable, transceiver and the switch port's setting.", command=f"ethtool {one.name}"),
+            evidence=(expected_ref(machine, machine.id),) if machine is not None and by_machine else (),
+        )
+
+    yield from judge_each(SPEED, members, judge, what="the speed of the interface", good="members of a bond have one speed")
+
+
+def interface_mtu(evidence: Evidence) -> Iterator[Finding]:
+    yield from _interfaces(MTU, evidence)
+    interfaces = _known(evidence)
+    by_name = {one.name: one for one in interfaces}
+    up = [one for one in interfaces if one.up is True and (isinstance(one.bond, str) or isinstance(one.mtu_configured, int))]
+    if not up:
+        if known(evidence.facts.interfaces):
+            yield MTU.skipped(HOST, "no bond, and no MTU in a network configuration")
+        return
+    usual = Counter(one.mtu for one in up if known(one.mtu)).most_common(1)
+
+    def judge(one: Interface) -> Judged:
+        if isinstance(one.mtu, Unknown):
+            return one.mtu
+        bond = by_name.get(one.bond) if isinstance(one.bond, str) else None
+        wanted = one.mtu_configured if isinstance(one.mtu_configured, int) else None
+        if wanted is None and bond is not None and known(bond.mtu):
+            wanted = bond.mtu
+        wanted = usual[0][0] if wanted is None else wanted
+        if one.mtu == wanted:
+            return f"{one.mtu} bytes"
+        return MTU.warned(
+            one.name,
+            "the interface has another MTU than its configuration or its bond",
+            expected=f"{wanted} bytes",
+            observed=f"{one.mtu} bytes",
+            remedy=Remedy(
+                text="Set the MTU in the network configuration, on all members and on the switch.",
+                command=f"ip link set {one.name} mtu {wanted}",
+                needs_root=True,
+            ),
+        )
+
+    yield from judge_each(MTU, up, judge, what="the MTU", good="interfaces have the MTU of their bond and configuration")
+
+
+def interface_cabling(evidence: Evidence) -> Iterator[Finding]:
+    yield from _interfaces(CABLING, evidence)
+    interfaces = _known(evidence)
+    named = [one for one in interfaces if known(one.configured_name)]
+    for one in named:
+        if one.configured_name != one.name:
+            yield CABLING.failed(
+                one.name,
+                "the interface has the hardware address that the configuration gives to another",
+                expected=f"the address of {one.configured_name} on {one.configured_name}",
+                observed=f"on {one.name}",
+                remedy=Remedy(text="Swap the cards or cables back, or correct the addresses in the network configuration."),
+                evidence=one.evidence,
+            )
+    astray = [one for one in interfaces if _is_astray(one)]
+    for one in astray:
+        yield CABLING.warned(
+            one.name,
+            "the interface has a link and a neighbour, and is not in the bond that the configuration names",
+            expected=f"a member of {one.bond_configured}",
+            observed=f"no member; at the other end {one.neighbour}",
+            remedy=Remedy(
+                text="Compare hardware addresses and neighbours with the plan: two ports may be swapped.", command="lldpctl"
+            ),
+            evidence=one.evidence,
+        )
+    if not interfaces:
+        return
+    if not named and not astray:
+        yield CABLING.skipped(HOST, "no network configuration was given to compare with")
+    elif not astray and all(one.configured_name == one.name for one in named):
+        yield CABLING.passed(
+            HOST,
+            "interfaces have the hardware addresses of their configuration",
+            observed=", ".join(f"{one.name} to {one.neighbour}" if isinstance(one.neighbour, str) else one.name for one in named),
+        )
+
+
+def _is_astray(one: Interface) -> bool:
+    return isinstance(one.bond_configured, str) and one.bond is None and one.up is True and isinstance(one.neighbour, str)

@@ -1,0 +1,109 @@
+"""Do links stay up, and are cables and modules well?
+
+The kernel counts the changes of an interface's carrier since boot, and the log names each loss. Source: Azure/azurehpc-health-checks
+(link flaps in 24 hours); NVIDIA/NVSentinel, NIC health (carrier_changes); leptonai/gpud (port module events of mlx5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.facts import Interface, LogEvent
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, Judged, judge_each
+from probes.record import Unknown, known
+
+FLAPPING = Judge(check_id="link-flapping", why="Each loss of a link stops the transfers on it for seconds and may end the job.")
+CABLE = Judge(check_id="cable", why="A module that overheats or lacks power takes its link down, sooner or later for good.")
+REMEDY = Remedy(
+    text="Reseat or replace cable and transceiver; look at the switch port's log for the same times.", command="dmesg"
+)
+
+
+def check(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.facts
+    losses = [event for event in facts.events if event.kind == "link-down"] if known(facts.events) else []
+    interfaces = [one for one in facts.interfaces if _is_port(one)] if known(facts.interfaces) else []
+    named = {one.name for one in interfaces}
+    for device, events in _by_device(losses).items():
+        if device not in named and (finding := _judge_losses(evidence, device, events)) is not None:
+            yield finding
+    if interfaces:
+        what, good = "the changes of the carrier", "links stay up"
+        yield from judge_each(FLAPPING, interfaces, lambda one: _judge(evidence, one, losses), what=what, good=good)
+    elif known(facts.events):
+        yield FLAPPING.passed(HOST, "the log shows no link that goes up and down", observed=f"{_times(losses)} losses of a link")
+    elif isinstance(facts.interfaces, Unknown):
+        yield FLAPPING.undetermined(HOST, facts.interfaces, what="the network interfaces")
+    else:
+        yield FLAPPING.skipped(HOST, "this machine has no network port")
+
+
+def _is_port(interface: Interface) -> bool:
+    """A port with a cable: loopback, bonds and the interfaces of containers come and go with software."""
+    return interface.is_virtual is not True and interface.bond_members is None
+
+
+def _by_device(losses: list[LogEvent]) -> dict[str, list[LogEvent]]:
+    found: dict[str, list[LogEvent]] = {}
+    for event in losses:
+        found.setdefault(event.device or HOST, []).append(event)
+    return found
+
+
+def _times(events: list[LogEvent]) -> int:
+    return sum(event.count for event in events)
+
+
+def _judge(evidence: Evidence, interface: Interface, losses: list[LogEvent]) -> Judged:
+    own = [event for event in losses if event.device == interface.name]
+    logged = _judge_losses(evidence, interface.name, own)
+    if logged is not None:
+        return logged
+    limit = evidence.thresholds.carrier_changes
+    changes = interface.carrier_changes
+    if isinstance(changes, Unknown):
+        return changes
+    if changes <= limit.value:
+        return f"{changes} changes"
+    return FLAPPING.warned(
+        interface.name,
+        "the link went up and down many times",
+        expected=f"at most {limit.value:g} changes since boot",
+        observed=f"{changes} changes",
+        remedy=REMEDY,
+        evidence=(limit.ref,),
+    )
+
+
+def _judge_losses(evidence: Evidence, device: str, events: list[LogEvent]) -> Finding | None:
+    limit = evidence.thresholds.link_downs_logged
+    if not events or _times(events) < limit.value:
+        return None
+    return FLAPPING.warned(
+        device,
+        "the log tells of many losses of this link",
+        expected=f"fewer than {limit.value:g} losses",
+        observed=f"{_times(events)} losses, first: {events[0].message}",
+        remedy=REMEDY,
+        evidence=(*(ref for event in events for ref in event.evidence), limit.ref),
+    )
+
+
+def cable(evidence: Evidence) -> Iterator[Finding]:
+    events = evidence.facts.events
+    if isinstance(events, Unknown):
+        yield CABLE.undetermined(HOST, events, what="the logs")
+        return
+    found = [event for event in events if event.kind == "cable"]
+    if not found:
+        yield CABLE.passed(HOST, "the log complains of no cable or module")
+    for event in found:
+        yield CABLE.warned(
+            event.device or HOST,
+            "the card complains of its cable or module",
+            expected="no complaint",
+            observed=f"{event.message} ({event.count} times)" if event.count > 1 else event.message,
+            remedy=REMEDY,
+            evidence=event.evidence,
+        )

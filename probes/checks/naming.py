@@ -1,0 +1,46 @@
+"""Does the host's name lead to an address that other nodes can reach?
+
+Launchers put the name of the first node into MASTER_ADDR, and Gloo takes the address of its own name. Debian writes the name with
+127.0.1.1 into /etc/hosts. Source: vllm-project/vllm#7074; sgl-project/sglang#3226; Debian reference, the hostname resolution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST
+from probes.record import Unknown, known, value_or
+
+JUDGE = Judge(
+    check_id="hostname-address",
+    why="A node that takes itself for 127.0.1.1 offers other nodes an address that leads to themselves.",
+)
+
+
+def hostname_address(evidence: Evidence) -> Iterator[Finding]:
+    naming = evidence.facts.naming
+    name = value_or(evidence.facts.hostname, "the host's name")
+    if isinstance(naming.addresses, Unknown):
+        yield JUDGE.undetermined(HOST, naming.addresses, what="the address of the host's name", evidence=naming.evidence)
+        return
+    reachable = [address for address in naming.addresses if not _is_loopback(address)]
+    if reachable:
+        yield JUDGE.passed(HOST, "the host's name leads to an address", observed=", ".join(reachable), evidence=naming.evidence)
+        return
+    remedy = Remedy(
+        text="For training on several nodes put an address of the network beside the name in /etc/hosts, or give the launcher an address.",
+        command=f"getent ahosts {name}" if known(evidence.facts.hostname) else "",
+    )
+    yield JUDGE.warned(
+        HOST,
+        "the host's name leads to itself" if naming.addresses else "nobody knows the host's name",
+        expected=f"an address of the network for {name}",
+        observed=", ".join(naming.addresses) or "none",
+        remedy=remedy,
+        evidence=naming.evidence,
+    )
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith(("127.", "fe80:")) or address == "::1"

@@ -1,0 +1,79 @@
+"""Are all the NICs there that this machine has for training?
+
+Only a known machine tells how many there should be: one of the catalogue by its maker's product name, or one whose NICs sit in
+known places. Source: the rows' own sources (`probes/data/machines.toml`, `nics.toml`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.facts import MachineFacts
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.hardware import MachineModel
+from probes.judging import HOST
+from probes.nic_models import Layout, expected_ref, load_nic_models
+from probes.rails import Rails, training_rails
+from probes.record import EvidenceRef, Unknown, known
+
+JUDGE = Judge(
+    check_id="nic-count", why="A NIC that is missing takes its share of the bandwidth to other nodes, or stops the job."
+)
+REMEDY = Remedy(
+    text="Look for the card on the PCI bus: if it is not there, reseat it or call the maker; else look why its driver left it.",
+    command="lspci -d 15b3:",
+)
+
+
+def check(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.facts
+    layout = load_nic_models().layout(facts)
+    if layout is not None:
+        yield _by_places(facts, layout)
+        return
+    machine = _machine(evidence)
+    if machine is None:
+        yield JUDGE.skipped(HOST, "nobody knows how many NICs a machine of this kind has")
+    elif isinstance(facts.nics, Unknown):
+        yield JUDGE.undetermined(HOST, facts.nics, what="the RDMA ports")
+    else:
+        yield _by_number(machine, training_rails(facts))
+
+
+def _machine(evidence: Evidence) -> MachineModel | None:
+    """The catalogue's machine with this product name. Clouds give one name to machines with any NICs: theirs are left out."""
+    product = evidence.facts.dmi.product_name
+    rows = [row for row in evidence.catalogue.machines if known(product) and row.dmi.get("product_name") == product]
+    return rows[0] if len({row.nic_count for row in rows}) == 1 and not rows[0].virtual else None
+
+
+def _by_places(facts: MachineFacts, layout: Layout) -> Finding:
+    assert known(facts.nics)
+    addresses = {nic.pci_bus_id for nic in facts.nics}
+    missing = [place for place in layout.rails if place.address not in addresses]
+    refs = (expected_ref(layout, layout.id),)
+    if missing:
+        return JUDGE.failed(
+            HOST,
+            "NICs of this machine are missing",
+            expected=f"{len(layout.rails)} NICs in a {layout.title}",
+            observed=f"none at {', '.join(place.address for place in missing)}",
+            remedy=REMEDY,
+            evidence=refs,
+        )
+    return JUDGE.passed(HOST, "all NICs are there", observed=f"{len(layout.rails)} as in a {layout.title}", evidence=refs)
+
+
+def _by_number(machine: MachineModel, rails: Rails) -> Finding:
+    present = len(rails.active) + len(rails.slower) + len(rails.down)
+    refs = (EvidenceRef(source="catalogue", key=machine.id, detail=machine.source),)
+    if present < machine.nic_count:
+        return JUDGE.failed(
+            HOST,
+            "training ports of this machine are missing",
+            expected=f"{machine.nic_count} ports: {machine.title}",
+            observed=f"{present}",
+            remedy=REMEDY,
+            evidence=refs,
+        )
+    return JUDGE.passed(HOST, "all training ports are there", observed=f"{present}: {machine.title}", evidence=refs)

@@ -1,0 +1,97 @@
+"""Are the network interfaces of the training ports up, and have RoCE ones an address?
+
+InfiniBand works without its interface (IPoIB), but the rendezvous often uses it; RoCE does not work without one. Source: NCCL user
+guide, troubleshooting: networking; facebookresearch/gcm, health checks (operstate of each ib interface); NVIDIA/nccl#925, #1796.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from probes.facts import MachineFacts, Nic
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, Judged, judge_each, nics_of, subject_name
+from probes.rails import training_rails
+from probes.record import Unknown, known
+
+JUDGE = Judge(
+    check_id="nic-netdev", why="RoCE needs the interface of its port; over InfiniBand the rendezvous and MPI often use it."
+)
+ADDRESS = Judge(check_id="roce-address", why="A RoCE port takes its address from its interface: without one, connections fail.")
+_NONE_UP = "no RDMA port is up, see nic-state"
+
+
+def check(evidence: Evidence) -> Iterator[Finding]:
+    if not (yield from nics_of(JUDGE, evidence)):
+        return
+    rails = training_rails(evidence.facts).active
+    if not rails:
+        yield JUDGE.skipped(HOST, _NONE_UP)
+        return
+    yield from judge_each(JUDGE, rails, _judge, what="the state of the interface", good="the training ports' interfaces are up")
+
+
+def _judge(nic: Nic) -> Judged:
+    if nic.netdev is None:
+        return "no interface"
+    if isinstance(nic.netdev, Unknown):
+        return nic.netdev
+    if isinstance(nic.netdev_up, Unknown):
+        return nic.netdev_up
+    if nic.netdev_up:
+        return nic.netdev
+    # The port itself is up: over InfiniBand only IP is missing.
+    write = JUDGE.failed if nic.link_layer == "Ethernet" else JUDGE.warned
+    return write(
+        subject_name(nic),
+        "the network interface of the training port is down",
+        expected=f"{nic.netdev} up",
+        observed=f"{nic.netdev} down, the port itself is {nic.state}",
+        remedy=Remedy(
+            text="Set it up, and give it its address in the network configuration.",
+            command=f"ip link set {shlex.quote(nic.netdev)} up",
+            needs_root=True,
+        ),
+    )
+
+
+def roce_address(evidence: Evidence) -> Iterator[Finding]:
+    if not (yield from nics_of(ADDRESS, evidence)):
+        return
+    rails = [nic for nic in training_rails(evidence.facts).active if nic.link_layer == "Ethernet" and nic.device_type != "efa"]
+    if not rails:
+        yield ADDRESS.skipped(HOST, "no training port that is up is RoCE")
+        return
+    yield from judge_each(
+        ADDRESS,
+        rails,
+        lambda nic: _judge_address(nic, evidence.facts),
+        what="the addresses of the interface",
+        good="RoCE ports have an address",
+    )
+
+
+def _judge_address(nic: Nic, facts: MachineFacts) -> Judged:
+    mapped = [gid.address for gid in nic.gids if gid.address] if known(nic.gids) else []
+    if mapped:
+        return mapped[0]
+    if not isinstance(nic.netdev, str):
+        return nic.netdev if isinstance(nic.netdev, Unknown) else _without(nic, "no interface")
+    if isinstance(facts.interfaces, Unknown):
+        return facts.interfaces
+    addresses = next((one.addresses for one in facts.interfaces if one.name == nic.netdev), ())
+    if isinstance(addresses, Unknown):
+        return addresses
+    routable = [address for address in addresses if not address.lower().startswith("fe80")]
+    return routable[0] if routable else _without(nic, f"{nic.netdev} without one")
+
+
+def _without(nic: Nic, observed: str) -> Finding:
+    return ADDRESS.warned(
+        subject_name(nic),
+        "the RoCE port has no address",
+        expected="an IP address on its interface",
+        observed=observed,
+        remedy=Remedy(text="Give the interface an address in the network of the other training ports of this rail."),
+    )
