@@ -34,7 +34,7 @@ SLOT = Remedy(
     needs_root=True,
 )
 LOAD = Remedy(
-    text="An idle GPU lowers its speed: read the link again during a copy. If it stays, reseat the card, look at riser and power.",
+    text="An idle GPU lowers its speed: read the link again during a copy. If it stays, look at card, riser and power.",
     command="nvidia-smi -q -d PCIE",
 )
 RESEAT = Remedy(text="Reseat the card, its riser and cables; when the count still grows, have the card or slot replaced.")

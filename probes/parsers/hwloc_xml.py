@@ -16,9 +16,10 @@ from probes.parsers.cpumask import mask_cpus, mask_list
 from probes.parsers.hwloc_distances import Matrix, latency_rows, nvlink_counts
 from probes.parsers.pci import normal_address
 from probes.parsers.pci_classes import UNNUMBERED, kind_of, nic_of_device
+from probes.parsers.pci_gpu_names import driver_name
 from probes.parsers.pci_tree import End, tree_links
 from probes.parsers.xml_events import Element, walk
-from probes.record import NOT_RECORDED, Record, Unknown
+from probes.record import NOT_RECORDED, Record, Unknown, value_or
 
 _MARK = re.compile(r"<topology(?: version=\"[\d.]{1,8}\")?>|<object type=\"(?:Machine|Package|Socket|NUMANode|PU)\"")
 _TAGS = ("topology", "object ")
@@ -149,7 +150,7 @@ def _gpu(index: int, device: PciDevice, units: list[Thing]) -> Gpu:
     kib = infos.get("CUDAGlobalMemorySize", "")
     return Gpu(
         index=index,
-        name=infos.get("GPUModel", NOT_RECORDED),
+        name=infos.get("GPUModel") or driver_name(value_or(device.device_id, "")) or NOT_RECORDED,
         uuid=infos.get("NVIDIAUUID", NOT_RECORDED),
         serial=infos.get("NVIDIASerial", NOT_RECORDED),
         memory_bytes=int(kib) * 1024 if kib.isascii() and kib.isdigit() and len(kib) < 14 else NOT_RECORDED,

@@ -10,7 +10,7 @@ import re
 import msgspec
 
 from probes.evidence import line_ref
-from probes.facts import Gpu, Link, Nic, PcieLink, PciDevice, Unread
+from probes.facts import Gpu, Link, Nic, PciDevice, PcieLink, Unread
 from probes.parsers.pci import GENERATION_BY_SPEED, link_width, normal_address
 from probes.parsers.pci_classes import class_of_words, gpu_of_device, kind_of, nic_of_device, vendor_of_words
 from probes.parsers.pci_tree import End, tree_links

@@ -14,12 +14,13 @@ from itertools import combinations
 import msgspec
 
 from probes.evidence import line_ref
-from probes.facts import Gpu, Interface, Link, LinkKind, Nic, NumaNode, NvLink, PcieLink, PciDevice, Unread
+from probes.facts import Gpu, Interface, Link, LinkKind, Nic, NumaNode, NvLink, PciDevice, PcieLink, Unread
 from probes.parsers.cpumask import mask_list
 from probes.parsers.pci import link_generation, link_width, normal_address
 from probes.parsers.pci_classes import UNNUMBERED, kind_of, nic_of_device
+from probes.parsers.pci_gpu_names import driver_name
 from probes.parsers.xml_events import Element, walk
-from probes.record import NOT_RECORDED, Record, Unknown
+from probes.record import NOT_RECORDED, Record, Unknown, value_or
 
 _TAGS = ("system", "cpu ", "pci ")
 _MARK = re.compile(r"<(?:cpu [^<>]{0,200}numaid=|pci busid=)|<system[^<>]{0,80}>\s{0,200}<cpu ")
@@ -28,6 +29,7 @@ _SOCKETS = "65536"
 """`maxconn` of the socket transport (src/transport/net_socket.cc)."""
 _MOST_LINKS = 64
 """Between two devices; the largest GPU has 18 links."""
+_GPU_CODES = frozenset({"0300", "0302", "0380", "1200"})
 _GPU_CLASSES = ("0x03", "0x12")
 """Display controllers and processing accelerators."""
 _HEX = re.compile(r"0x[0-9a-fA-F]{4,8}")
@@ -159,11 +161,12 @@ def _gpu_places(topology: NcclTopology) -> list[tuple[int, TopologyPlace]]:
 
 def _gpu(place: TopologyPlace, index: int) -> Gpu:
     device, gpu = place.device, place.gpu
+    name = driver_name(value_or(device.device_id, "")) or (f"AMD {gpu.gcn}" if gpu is not None and gpu.gcn else "")
     sm = gpu.sm if gpu is not None and not gpu.gcn else None
     links = gpu.nvlinks if gpu is not None and not gpu.gcn else ()
     return Gpu(
         index=index,
-        name=f"AMD {gpu.gcn}" if gpu is not None and gpu.gcn else NOT_RECORDED,
+        name=name or NOT_RECORDED,
         pci_bus_id=device.bus_id,
         pci_device_id=device.device_id,
         compute_capability=NOT_RECORDED if sm is None else f"{sm // 10}.{sm % 10}",
@@ -238,7 +241,7 @@ class _Reader:
     def __init__(self) -> None:
         self._places: list[_Place] = []
         self._open: list[_Place] = []
-        self._numa: int | None | Unknown = NOT_RECORDED
+        self._numa: int | Unknown | None = NOT_RECORDED
         self._nodes: dict[int, NumaNode] = {}
         self._cpu: dict[str, str] = {}
         self._loose: list[TopologyNet] = []
@@ -319,7 +322,7 @@ class _Reader:
 class _Place:
     """A `pci` element in the making."""
 
-    def __init__(self, line: int, address: str, parent: str | None, numa: int | None | Unknown, given: dict[str, str]) -> None:
+    def __init__(self, line: int, address: str, parent: str | None, numa: int | Unknown | None, given: dict[str, str]) -> None:
         self.address = address
         self.gpu: TopologyGpu | None = None
         self.nets: list[TopologyNet] = []
@@ -331,12 +334,11 @@ class _Place:
         class_code: str | Unknown = code if len(code) == len("0302") else NOT_RECORDED
         device_id = _device_id(given)
         kind = kind_of(class_code, device_id)
-        if self.gpu is not None or (
-            kind == "other" and isinstance(device_id, Unknown) and code in ("0300", "0302", "0380", "1200")
-        ):
+        is_nameless = isinstance(device_id, Unknown)
+        if self.gpu is not None or (is_nameless and code in _GPU_CODES):
             kind = "gpu"
-        elif kind == "ethernet" and any(not net.is_socket for net in self.nets):
-            kind = "rdma"
+        elif kind == "ethernet" and (any(not net.is_socket for net in self.nets) or (is_nameless and not self.nets)):
+            kind = "rdma"  # a template lists nothing but what NCCL is to use
         device = PciDevice(
             bus_id=self.address,
             kind=kind,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from probes.facts import Gpu, Nic, PciDevice, PciKind
+from probes.parsers.pci_gpu_names import driver_name
 from probes.record import NOT_RECORDED, Unknown, value_or
 
 CLASS_CODES = {
@@ -125,6 +126,7 @@ def gpu_of_device(device: PciDevice) -> Gpu:
     """What a PCI device tells of the GPU."""
     return Gpu(
         index=UNNUMBERED,
+        name=driver_name(value_or(device.device_id, ""), value_or(device.name, "")) or NOT_RECORDED,
         pci_bus_id=device.bus_id,
         pci_device_id=device.device_id,
         pcie=device.pcie,

@@ -19,11 +19,11 @@ class Element(NamedTuple):
     text: str = ""
 
 
-class _RootClosed(Exception):
+class _RootClosedError(Exception):
     pass
 
 
-class _TooDeep(Exception):
+class _TooDeepError(Exception):
     pass
 
 
@@ -43,14 +43,14 @@ def walk(text: str, roots: tuple[str, ...], take: Callable[[Element], None]) -> 
         start = min(position for position, _ in starts if position >= 0)
     before = text.count("\n", 0, start)
     parser = expat.ParserCreate()
-    state = _State(parser, before, take, is_part=is_part)
+    _Handlers(parser, before, take, is_part=is_part)
     try:
         if is_part:
-            parser.Parse("<part>", False)
-        parser.Parse(text[start:], True)
-    except _RootClosed:
+            parser.Parse("<part>")
+        parser.Parse(text[start:], True)  # noqa: FBT003 - the only way to say "this is all"
+    except _RootClosedError:
         return None
-    except _TooDeep:
+    except _TooDeepError:
         return parser.CurrentLineNumber + before, "elements nested too deep"
     except expat.ExpatError as error:
         return error.lineno + before, f"damaged or cut XML ({expat.ErrorString(error.code)})"
@@ -59,7 +59,7 @@ def walk(text: str, roots: tuple[str, ...], take: Callable[[Element], None]) -> 
     return None
 
 
-class _State:
+class _Handlers:
     def __init__(self, parser: expat.XMLParserType, before: int, take: Callable[[Element], None], *, is_part: bool) -> None:
         self._parser, self._before, self._take = parser, before, take
         self._depth = -1 if is_part else 0
@@ -72,7 +72,7 @@ class _State:
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise _TooDeep
+            raise _TooDeepError
         self._text.clear()
         if self._depth > 0:
             self._take(Element(self._parser.CurrentLineNumber + self._before, tag, attributes))
@@ -82,4 +82,4 @@ class _State:
         self._text.clear()
         self._depth -= 1
         if self._depth == 0 and not self._is_part:
-            raise _RootClosed
+            raise _RootClosedError
