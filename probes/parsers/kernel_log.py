@@ -31,7 +31,7 @@ from probes.record import Record
 _Reader = Callable[[str], Sighting | None]
 
 _WORDS: tuple[tuple[_Reader, tuple[str, ...]], ...] = (
-    (read_xid, (" Xid ", "Xid (")),
+    (read_xid, ("Xid ",)),
     (read_sxid, ("SXid (",)),
     (read_driver, ("NVRM:",)),
     (read_module, ("nvidia: ", "nvidia_")),
@@ -53,7 +53,7 @@ _DRIVER_LOAD = "NVRM: loading NVIDIA"
 _OF_DRIVER: frozenset[EventKind] = frozenset({"xid", "sxid", "nvrm", "gsp-timeout", "nvswitch"})
 _DAEMONS = frozenset({"systemd-networkd", "NetworkManager"})
 _WINDOW = 1 << 20
-_LONGEST_LINE = 4096
+_LONGEST_LINE = 8192
 _MOST_UNREAD = 20
 _SAMPLE = 1 << 18
 """How much of a text is looked at line by line to tell whether it is a log."""
@@ -123,45 +123,52 @@ def parse_kernel_log(text: str) -> KernelLog:
         counted = start
         end = text.find("\n", start, start + _LONGEST_LINE)
         line = text[start : end if end >= 0 else start + _LONGEST_LINE]
-        apart = take_apart(line)
-        if apart.origin != KERNEL:
-            sighting = read_carrier(apart.message) if apart.origin in _DAEMONS else None
-        elif None in readers and apart.message.startswith(_BOOT):
-            tally.settle()
-            continue
-        elif None in readers and _DRIVER_LOAD in line:
-            tally.settle(kinds=_OF_DRIVER)
-            continue
-        else:
-            sighting = next((seen for reader in readers if reader is not None and (seen := reader(apart.message))), None)
-            if sighting is None and is_broken_xid(apart.message) and len(unread) < _MOST_UNREAD:
-                unread.append(UnreadLine(number=number, text=apart.message[:200]))
+        time, origin, message = take_apart(line)
+        if origin != KERNEL:
+            sighting = read_carrier(message) if origin in _DAEMONS else None
+        elif (sighting := _first(readers, message)) is None:
+            if message.startswith(_BOOT):
+                tally.settle()
+            elif _DRIVER_LOAD in message:
+                tally.settle(kinds=_OF_DRIVER)
+            elif is_broken_xid(message) and len(unread) < _MOST_UNREAD:
+                unread.append(UnreadLine(number=number, text=message[:200]))
         if sighting is not None:
-            tally.add(sighting, number, apart.time)
+            tally.add(sighting, number, time)
             if sighting.code == 154 and sighting.variant.endswith("(None)"):
                 tally.settle(kinds=_OF_DRIVER, device=sighting.device)
     return KernelLog(events=tally.events(), unread=tuple(unread))
 
 
-def _candidates(text: str) -> Iterator[tuple[int, list[_Reader | None]]]:
-    """Where the lines begin that contain a word of interest, in order, with their readers. None stands for a fresh start."""
-    words: list[tuple[str, _Reader | None]] = [(word, reader) for reader, some in _WORDS for word in some]
-    words += [(word, None) for word in (*_DAEMON_WORDS, *_BOOT, _DRIVER_LOAD)]
+def _first(readers: tuple[_Reader, ...], message: str) -> Sighting | None:
+    for reader in readers:
+        sighting = reader(message)
+        if sighting is not None:
+            return sighting
+    return None
+
+
+def _candidates(text: str) -> Iterator[tuple[int, tuple[_Reader, ...]]]:
+    """Where the lines begin that contain a word of interest, in order, with the readers of these words."""
+    words = [(word, 1 << place) for place, (_, some) in enumerate(_WORDS) for word in some]
+    words += [(word, 0) for word in (*_DAEMON_WORDS, *_BOOT, _DRIVER_LOAD)]
     following = {word: text.find(word) for word, _ in words}
+    readers: dict[int, tuple[_Reader, ...]] = {}
     low = 0
     while low < len(text):
         end_of_line = text.find("\n", low + _WINDOW)
         high = end_of_line if end_of_line >= 0 else len(text)
-        found: dict[int, list[_Reader | None]] = {}
-        for word, reader in words:
+        found: dict[int, int] = {}
+        for word, bit in words:
             position = following[word]
             while 0 <= position < high:
                 start = text.rfind("\n", 0, position) + 1
-                readers = found.setdefault(start, [])
-                if reader not in readers:
-                    readers.append(reader)
+                found[start] = found.get(start, 0) | bit
                 end = text.find("\n", position)
                 position = text.find(word, end) if end >= 0 else -1
             following[word] = position
-        yield from sorted(found.items(), key=lambda item: item[0])
+        for start, bits in sorted(found.items()):
+            if bits not in readers:
+                readers[bits] = tuple(reader for place, (reader, _) in enumerate(_WORDS) if bits >> place & 1)
+            yield start, readers[bits]
         low = high

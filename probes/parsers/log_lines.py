@@ -38,14 +38,15 @@ def take_apart(line: str) -> LogLine:
     """Time, writer and message of one line in any form; the message alone where there is nothing before it."""
     if line.startswith("{"):
         return _journal(line)
-    if (match := _JSON_MESSAGE.match(line)) is not None:
-        return LogLine("", KERNEL, match[1])
-    if (match := _RECORD.match(line)) is not None:
-        return LogLine(f"{int(match[1]) / 1e6:.6f}", KERNEL, line[match.end() :])
     start, time = 0, ""
-    for pattern in (_PRIORITY, _DECODED):
-        if (match := pattern.match(line, start)) is not None:
-            start = match.end()
+    if not line.startswith("["):  # most lines of most logs need none of these
+        if (match := _JSON_MESSAGE.match(line)) is not None:
+            return LogLine("", KERNEL, match[1])
+        if (match := _RECORD.match(line)) is not None:
+            return LogLine(f"{int(match[1]) / 1e6:.6f}", KERNEL, line[match.end() :])
+        for pattern in (_PRIORITY, _DECODED):
+            if (match := pattern.match(line, start)) is not None:
+                start = match.end()
     if (match := _UPTIME.match(line, start)) is not None:
         start, time = match.end(), match[1]
     elif (match := _DATE.match(line, start)) is not None:
