@@ -5,9 +5,10 @@ A row names a kind (`probes/kinds.py`), the commands that write such a text here
 texts and completes `evidence`: a parser may leave `line_ref(12)`, and without any the whole text is named. `collect/gpu.py`
 puts the records together behind those of NVML, in the order of the rows: by PCI address, else by UUID, else by index.
 
-A text that does not know NVML's indices (lspci, an NCCL topology) gives `index=UNNUMBERED` (`probes/facts/gpu.py`); where nothing else tells of such a
-GPU it is numbered by its PCI address, as NVML does it. On a live machine nobody is asked but NVML; where that does not answer,
-the commands of the rows are tried.
+A text that does not know NVML's indices (lspci, an NCCL topology) gives `index=UNNUMBERED` (`probes/facts/gpu.py`); where
+nothing else tells of such a GPU it is numbered by its PCI address, as NVML does it. Rows with `driver=True` are the driver's
+own word; beside them the others only add to the GPUs that the driver shows. On a live machine nobody is asked but NVML; where
+that does not answer, the commands of the rows with `live=True` are tried.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Told(Record, kw_only=True):
     gpus: tuple[Gpu, ...] = ()
     attached_gpus: int | Unknown | None = None
     """How many the driver counts; None where the text does not tell."""
+    failure: Unknown | None = None
+    """Why the driver tells of no GPU at all, where the text says so."""
     unread: tuple[Unread, ...] = ()
 
 
@@ -40,10 +43,16 @@ class GpuReader(Record, kw_only=True):
     module: str
     function: str = "parse_gpus"
     commands: tuple[tuple[str, ...], ...] = ()
+    driver: bool = False
+    """True for what only a working driver can tell."""
+    live: bool = False
+    """True where the commands are worth their time on a live machine whose NVML does not answer."""
     attached: str = ""
     """A second function of the module, for the driver's own count: `(text: str) -> int | Unknown | None`."""
+    failure: str = ""
+    """Likewise, for a text that is nothing but a complaint: `(text: str) -> Unknown | None`."""
     unread: str = ""
-    """A third one, for lines that could not be read: `(text: str) -> tuple[Unread, ...]`, `source` left empty."""
+    """Likewise, for lines that could not be read: `(text: str) -> tuple[Unread, ...]`, `source` left empty."""
 
     def read(self, source: Source) -> tuple[Told, ...] | Unknown:
         """What each text of this kind tells; Unknown where there is none, with the reason of the command."""
@@ -59,28 +68,47 @@ class GpuReader(Record, kw_only=True):
         return Told(
             gpus=tuple(_placed(gpu, output) for gpu in gpus),
             attached_gpus=getattr(module, self.attached)(output.text) if self.attached else None,
+            failure=getattr(module, self.failure)(output.text) if self.failure else None,
             unread=tuple(msgspec.structs.replace(line, source=output.evidence.key) for line in unread),
         )
 
 
 def _row(
-    kind: str, module: str, *commands: tuple[str, ...], function: str = "parse_gpus", attached: str = "", unread: str = ""
+    kind: str,
+    module: str,
+    *commands: tuple[str, ...],
+    driver: bool = False,
+    live: bool = False,
+    function: str = "parse_gpus",
+    attached: str = "",
+    failure: str = "",
+    unread: str = "",
 ) -> GpuReader:
     return GpuReader(
-        kind=kind, module=f"probes.parsers.{module}", function=function, commands=commands, attached=attached, unread=unread
+        kind=kind,
+        module=f"probes.parsers.{module}",
+        function=function,
+        commands=commands,
+        driver=driver,
+        live=live,
+        attached=attached,
+        failure=failure,
+        unread=unread,
     )
 
 
 READERS: tuple[GpuReader, ...] = (
-    _row("nvidia-smi-xml", "nvsmi_xml", SMI_QUERY, attached="attached_gpus", unread="unread"),
-    _row("nvidia-smi-text", "nvsmi_text", attached="attached_gpus", unread="unread"),
-    _row("nvidia-smi-csv", "nvsmi_csv", unread="unread"),
-    _row("nvidia-smi-table", "nvsmi_table", unread="unread"),
-    _row("nvidia-smi-list", "nvsmi_list", unread="unread"),
-    _row("nvidia-smi-monitor", "nvsmi_monitor"),
-    _row("nvidia-smi-error", "nvsmi_error"),
-    _row("nvlink", "nvlink_status", SMI_NVLINK),
-    _row("topology", "topo_matrix", SMI_TOPOLOGY),
+    _row("nvidia-smi-xml", "nvsmi_xml", SMI_QUERY, driver=True, live=True, attached="attached_gpus", unread="unread"),
+    _row("nvidia-smi-text", "nvsmi_text", driver=True, attached="attached_gpus", unread="unread"),
+    _row("nvidia-smi-csv", "nvsmi_csv", driver=True, unread="unread"),
+    _row("nvidia-smi-table", "nvsmi_table", driver=True, unread="unread"),
+    _row("nvidia-smi-list", "nvsmi_list", driver=True, unread="unread"),
+    _row("nvidia-smi-monitor", "nvsmi_monitor", driver=True),
+    _row("nvidia-smi-error", "nvsmi_error", driver=True, failure="failure"),
+    _row("nvlink", "nvlink_status", SMI_NVLINK, driver=True, live=True),
+    _row("nvlink-errors", "nvlink_errors", driver=True, unread="unread"),
+    _row("dcgm-nvlink", "dcgm_nvlink", driver=True, unread="unread"),
+    _row("topology", "topo_matrix", SMI_TOPOLOGY, driver=True),
     _row("nccl-topology", "nccl_topology"),
     _row("hwloc", "hwloc_xml"),
     _row("lspci", "lspci"),

@@ -1,53 +1,69 @@
-"""GPUs: NVML; where it does not answer `nvidia-smi -q -x`; and where neither is there, what the PCI bus says."""
+"""GPUs: NVML; where it does not answer, nvidia-smi; and of a stored source everything that its texts tell."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import msgspec
 
 from probes.collecting import CollectOptions
-from probes.evidence import command_ref
-from probes.facts import Gpu, NvLink
-from probes.nvidia import (
-    SMI_NVLINK,
-    SMI_QUERY,
-    SMI_TIMEOUT_S,
-    SMI_TOPOLOGY,
-    bus_id,
-    device_count,
-    driver_silence,
-    smi_nvlinks,
-    smi_topology,
-)
-from probes.outputs import outputs
+from probes.facts import Contradiction, Gpu, Unread
+from probes.nvidia import bus_id, device_count, driver_silence
 from probes.pci import cpu_affinity, numa_node, nvidia_gpu_addresses
-from probes.record import NOT_RECORDED, Reason, Unknown
+from probes.record import NOT_RECORDED, Reason, Record, Unknown
 from probes.sources.base import Source
 
-if TYPE_CHECKING:
-    from probes.parsers.nvlink_status import NvlinkStatus
-    from probes.parsers.topo_matrix import TopoGpu
+_BUS_LISTINGS = ("lspci", "hwloc")
+"""Kinds that show every GPU on the bus, whether or not a driver answers for it."""
+
+
+class _Texts(Record, kw_only=True):
+    """What the texts say: those of the driver, and those that describe the bus or the machine."""
+
+    of_driver: tuple[tuple[Gpu, ...], ...] = ()
+    of_others: tuple[tuple[Gpu, ...], ...] = ()
+    on_bus: tuple[str, ...] = ()
+    attached: int | Unknown = NOT_RECORDED
+    unread: tuple[Unread, ...] = ()
+    silence: Unknown = NOT_RECORDED
+    """Why no text of the driver tells of a GPU."""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`gpus`, empty only where nothing hints at one, and `pci_gpus`."""
+    """`gpus`, empty only where nothing hints at one; `pci_gpus`, and how many the driver counts."""
     on_bus = nvidia_gpu_addresses(source)
-    return {"gpus": _gpus(source, on_bus), "pci_gpus": on_bus, "attached_gpus": NOT_RECORDED}
+    by_nvml = _by_nvml(source)
+    has_answer = isinstance(by_nvml, tuple) and bool(by_nvml)
+    if has_answer and source.is_live:
+        return _answer(by_nvml, on_bus, len(by_nvml), (), ())
+    texts = _read(source)
+    if isinstance(on_bus, Unknown) and on_bus.reason is Reason.NOT_RECORDED and texts.on_bus:
+        on_bus = texts.on_bus
+    own = (by_nvml,) if isinstance(by_nvml, tuple) and by_nvml else ()
+    gpus, contradictions = _merged(source, (*own, *texts.of_driver), texts)
+    attached = len(by_nvml) if isinstance(by_nvml, tuple) and by_nvml else texts.attached
+    found: tuple[Gpu, ...] | Unknown = gpus
+    if not gpus:
+        # NVML's own reason says more than that nvidia-smi is missing too, unless NVML was just never recorded.
+        unsaid = isinstance(by_nvml, tuple) or by_nvml.reason is Reason.NOT_RECORDED
+        found = driver_silence(on_bus, texts.silence if unsaid else by_nvml) or ()
+    return _answer(found, on_bus, attached, contradictions, texts.unread)
 
 
-def _gpus(source: Source, on_bus: tuple[str, ...] | Unknown) -> tuple[Gpu, ...] | Unknown:
-    found = _by_nvml(source)
-    if isinstance(found, tuple) and found:
-        return found
-    by_smi = _by_smi(source)
-    if isinstance(by_smi, tuple):
-        return by_smi
-    if by_smi.reason is Reason.NOT_RECORDED and (pasted := _by_loose_outputs(source)):
-        return pasted
-    # NVML's own reason says more than that nvidia-smi is missing too, unless NVML was just never recorded.
-    silence = by_smi if isinstance(found, tuple) or found.reason is Reason.NOT_RECORDED else found
-    return driver_silence(on_bus, silence) or ()
+def _answer(
+    gpus: tuple[Gpu, ...] | Unknown,
+    on_bus: tuple[str, ...] | Unknown,
+    attached: int | Unknown,
+    contradictions: tuple[Contradiction, ...],
+    unread: tuple[Unread, ...],
+) -> dict[str, object]:
+    return {
+        "gpus": gpus,
+        "pci_gpus": on_bus,
+        "attached_gpus": attached,
+        "contradictions": contradictions,
+        "unread": unread,
+    }
 
 
 def _by_nvml(source: Source) -> tuple[Gpu, ...] | Unknown:
@@ -66,55 +82,64 @@ def _by_nvml(source: Source) -> tuple[Gpu, ...] | Unknown:
     return gpus
 
 
-def _by_smi(source: Source) -> tuple[Gpu, ...] | Unknown:
-    found = outputs(source, "nvidia-smi-xml", SMI_QUERY, timeout_s=SMI_TIMEOUT_S)
-    if isinstance(found, Unknown):
-        return found
-    from probes.parsers.nvsmi_xml import parse_smi_xml  # noqa: PLC0415 - the XML parser takes longer to load than all else
+def _read(source: Source) -> _Texts:
+    """Ask every reader; on a live machine only those that are worth it, and none after the first has failed."""
+    from probes.gpu_readers import READERS  # noqa: PLC0415 - where NVML answers nobody reads texts
 
-    log = parse_smi_xml(found[0].text)
-    if isinstance(log, Unknown):
-        return log
-    evidence = (command_ref(SMI_QUERY, log.problem),)
-    links = _nvlinks_by_index(source)
-    return tuple(
-        msgspec.structs.replace(
-            gpu,
-            numa_node=numa_node(source, gpu.pci_bus_id),
-            cpu_affinity=cpu_affinity(source, gpu.pci_bus_id),
-            nvlinks=_ports(links, gpu.index),
-            evidence=evidence,
-        )
-        for gpu in log.gpus
+    of_driver: list[tuple[Gpu, ...]] = []
+    of_others: list[tuple[Gpu, ...]] = []
+    on_bus: list[str] = []
+    unread: list[Unread] = []
+    attached: int | Unknown = NOT_RECORDED
+    silence: Unknown = NOT_RECORDED
+    for reader in READERS:
+        if source.is_live and not reader.live:
+            continue
+        told = reader.read(source)
+        if isinstance(told, Unknown):
+            silence = told if silence == NOT_RECORDED else silence
+            if source.is_live and not of_driver:
+                break
+            continue
+        for text in told:
+            (of_driver if reader.driver else of_others).append(text.gpus)
+            unread += text.unread
+            if isinstance(attached, Unknown) and isinstance(text.attached_gpus, int):
+                attached = text.attached_gpus
+            if reader.kind in _BUS_LISTINGS:
+                on_bus += [gpu.pci_bus_id for gpu in text.gpus if isinstance(gpu.pci_bus_id, str)]
+            if text.failure is not None:
+                silence = text.failure
+    return _Texts(
+        of_driver=tuple(gpus for gpus in of_driver if gpus),
+        of_others=tuple(gpus for gpus in of_others if gpus),
+        on_bus=tuple(sorted(set(on_bus))),
+        attached=attached,
+        unread=tuple(unread),
+        silence=silence,
     )
 
 
-def _nvlinks_by_index(source: Source) -> dict[int, NvlinkStatus] | Unknown:
-    status = smi_nvlinks(source)
-    return status if isinstance(status, Unknown) else {gpu.index: gpu for gpu in status}
+def _merged(
+    source: Source, of_driver: tuple[tuple[Gpu, ...], ...], texts: _Texts
+) -> tuple[tuple[Gpu, ...], tuple[Contradiction, ...]]:
+    """The GPUs that the driver shows; where it shows none and does not complain, those that the others describe."""
+    if not of_driver and (not texts.of_others or texts.silence.reason is Reason.ERROR):
+        return (), ()
+    from probes.gpu_merging import merge_gpus  # noqa: PLC0415 - likewise
+
+    gpus, contradictions = merge_gpus(of_driver, texts.of_others) if of_driver else merge_gpus(texts.of_others)
+    return tuple(_placed(source, gpus)), contradictions
 
 
-def _ports(links: dict[int, NvlinkStatus] | Unknown, index: int) -> tuple[NvLink, ...] | Unknown:
-    if isinstance(links, Unknown):
-        return links
-    return links[index].nvlinks if index in links else NOT_RECORDED
-
-
-def _by_loose_outputs(source: Source) -> tuple[Gpu, ...]:
-    """What a pasted `nvidia-smi topo -m` or `nvidia-smi nvlink -s` alone tells: that GPUs are there, and little more."""
-    matrix = smi_topology(source)
-    places = {} if isinstance(matrix, Unknown) else {gpu.index: gpu for gpu in matrix.gpus}
-    status = _nvlinks_by_index(source)
-    links = {} if isinstance(status, Unknown) else status
-    return tuple(_loose_gpu(index, places.get(index), links.get(index)) for index in sorted({*places, *links}))
-
-
-def _loose_gpu(index: int, place: TopoGpu | None, status: NvlinkStatus | None) -> Gpu:
-    gpu = Gpu(index=index)
-    if place is not None:
-        evidence = (*gpu.evidence, command_ref(SMI_TOPOLOGY))
-        gpu = msgspec.structs.replace(gpu, cpu_affinity=place.cpu_affinity, numa_node=place.numa_node, evidence=evidence)
-    if status is not None:
-        evidence = (*gpu.evidence, command_ref(SMI_NVLINK))
-        gpu = msgspec.structs.replace(gpu, name=status.name, uuid=status.uuid, nvlinks=status.nvlinks, evidence=evidence)
-    return gpu
+def _placed(source: Source, gpus: Iterable[Gpu]) -> Iterable[Gpu]:
+    """With what sysfs knows of their places."""
+    for gpu in gpus:
+        node, cpus = gpu.numa_node, gpu.cpu_affinity
+        if isinstance(node, Unknown) and isinstance(gpu.pci_bus_id, str):
+            of_sysfs = numa_node(source, gpu.pci_bus_id)
+            node = of_sysfs if not isinstance(of_sysfs, Unknown) or node == NOT_RECORDED else node
+        if isinstance(cpus, Unknown) and isinstance(gpu.pci_bus_id, str):
+            near = cpu_affinity(source, gpu.pci_bus_id)
+            cpus = near if not isinstance(near, Unknown) or cpus == NOT_RECORDED else cpus
+        yield msgspec.structs.replace(gpu, numa_node=node, cpu_affinity=cpus)

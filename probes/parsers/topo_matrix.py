@@ -161,7 +161,7 @@ def _matrices(text: str) -> Iterator[tuple[int, str]]:
     """The first line (from 1) and the text of each matrix, from its header to the next header."""
     lines = text.splitlines(keepends=True)
     heads = [number for number, line in enumerate(lines) if _header(_ESCAPE.sub("", line.replace("\xa0", " "))) is not None]
-    for start, end in zip(heads, [*heads[1:], len(lines)], strict=True):
+    for start, end in zip(heads, [*heads[1:], len(lines)], strict=False):
         yield start + 1, "".join(lines[start:end])
 
 
