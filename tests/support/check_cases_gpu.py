@@ -93,24 +93,69 @@ GPU_CASES = (
     Case("row-remap", "failed, rest unread", with_gpus(ONE, row_remap_failed=True, row_remap_pending=TIMEOUT), ("FAIL GPU0",)),
     Case("row-remap", "half read", with_gpus(ONE, row_remap_failed=TIMEOUT), ("UNKNOWN GPU0",)),
     Case("row-remap", "before Ampere", with_gpus(ONE, row_remap_failed=NOT_SUPPORTED), ("SKIP GPU0",)),
-    Case("pcie-link", "full", NODE, (f"PASS {ALL}",)),
-    Case("pcie-link", "idle, so slow", with_gpus(NODE, pcie=pcie(16, 1)), (f"PASS {ALL}",)),
+    Case(
+        "pcie-link",
+        "full",
+        NODE,
+        (
+            "PASS mlx5_0-8",
+            f"PASS {ALL}",
+        ),
+    ),
+    Case(
+        "pcie-link",
+        "idle, so slow",
+        with_gpus(NODE, pcie=pcie(16, 1)),
+        (
+            "PASS mlx5_0-8",
+            f"PASS {ALL}",
+        ),
+    ),
     Case(
         "pcie-link",
         "busy and slow",
         with_gpus(NODE, 4, pcie=pcie(16, 3), utilization_percent=97, throttle_reasons=()),
-        ("WARN GPU4", "PASS GPU0-3, GPU5-7"),
+        ("PASS mlx5_0-8", "WARN GPU4", "PASS GPU0-3, GPU5-7"),
     ),
     Case(
         "pcie-link",
         "busy, reasons unread",
         with_gpus(ONE, pcie=pcie(16, 3), utilization_percent=97, throttle_reasons=TIMEOUT),
-        ("PASS GPU0",),
+        (
+            "PASS mlx5_0-8",
+            "PASS GPU0",
+        ),
     ),
-    Case("pcie-link", "half, others full", with_gpus(NODE, 2, pcie=pcie(8)), ("FAIL GPU2", "PASS GPU0-1, GPU3-7")),
-    Case("pcie-link", "half, by the slot", with_gpus(ONE, pcie=pcie(8)), ("WARN GPU0",)),
-    Case("pcie-link", "a quarter", with_gpus(ONE, pcie=pcie(4)), ("FAIL GPU0",)),
-    Case("pcie-link", "unread", with_gpus(ONE, pcie=PcieLink(width=16)), ("UNKNOWN GPU0",)),
+    Case(
+        "pcie-link", "half, others full", with_gpus(NODE, 2, pcie=pcie(8)), ("PASS mlx5_0-8", "FAIL GPU2", "PASS GPU0-1, GPU3-7")
+    ),
+    Case(
+        "pcie-link",
+        "half, by the slot",
+        with_gpus(ONE, pcie=pcie(8)),
+        (
+            "PASS mlx5_0-8",
+            "WARN GPU0",
+        ),
+    ),
+    Case(
+        "pcie-link",
+        "a quarter",
+        with_gpus(ONE, pcie=pcie(4)),
+        (
+            "PASS mlx5_0-8",
+            "FAIL GPU0",
+        ),
+    ),
+    Case(
+        "pcie-link",
+        "unread",
+        with_gpus(ONE, pcie=PcieLink(width=16)),
+        (
+            "PASS mlx5_0-8",
+            "UNKNOWN GPU0",
+        ),
+    ),
     Case("pcie-link", "no GPU", BOX, ("SKIP host",)),
     Case("gpu-throttle", "idle", NODE, (f"PASS {ALL}",)),
     Case("gpu-throttle", "at the power limit", with_gpus(NODE, throttle_reasons=("sw_power_cap",)), (f"PASS {ALL}",)),

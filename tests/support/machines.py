@@ -11,12 +11,15 @@ from probes.facts import (
     Container,
     Cpu,
     Filesystem,
+    Gid,
     Gpu,
     Interface,
+    Kernel,
     Limits,
     Link,
     MachineFacts,
     Memory,
+    Naming,
     Nic,
     NumaNode,
     NvLink,
@@ -24,11 +27,13 @@ from probes.facts import (
     Scheduler,
     Software,
     TrainingPython,
+    counts,
 )
 from probes.findings import Evidence
 from probes.hardware import Catalogue, GpuModel
 from probes.record import EvidenceRef
 from probes.units import GIB
+from tests.support.machines_pci import healthy_tree
 
 H100 = GpuModel(
     id="h100-sxm",
@@ -67,6 +72,7 @@ def h100(index: int, **changes: Any) -> Gpu:
         vbios_version="96.00.89.00.01",
         compute_capability="9.0",
         pcie=PcieLink(generation=5, generation_max=5, width=16, width_max=16),
+        pcie_replays=0,
         numa_node=index // 4,
         cpu_affinity="0-55,112-167" if index < 4 else "56-111,168-223",
         nvlinks=tuple(NvLink(index=n, active=True, bandwidth_bytes_per_s=26.562e9, remote="switch") for n in range(18)),
@@ -93,6 +99,9 @@ def h100(index: int, **changes: Any) -> Gpu:
     return msgspec.structs.replace(gpu, **changes)
 
 
+PORT_COUNTERS = ("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "port_xmit_discards", "rnr_nak_retry_err")
+
+
 def ndr_port(index: int, **changes: Any) -> Nic:
     """InfiniBand port `index` of the healthy node."""
     nic = Nic(
@@ -101,12 +110,30 @@ def ndr_port(index: int, **changes: Any) -> Nic:
         state="ACTIVE",
         physical_state="LinkUp",
         rate_gbps=400.0,
+        lanes=4,
+        speed="NDR",
         device_type="MT4129",
         firmware_version="28.39.1002",
+        board_id="MT_0000000838",
+        node_guid=f"946d:ae03:0012:{index:04x}",
+        port_guid=f"946d:ae03:0012:{index:04x}",
+        lid=10 + index,
+        sm_lid=1,
+        mtu=4096,
+        mtu_max=4096,
+        gids=(Gid(index=0, gid=f"fe80:0000:0000:0000:946d:ae03:0012:{index:04x}", kind="IB"),),
+        pkeys=("0xffff",),
+        counters=counts(dict.fromkeys(PORT_COUNTERS, 0)),
+        pre_fec_bit_error_rate=1e-8,
+        bit_error_rate=0.0,
+        advice=None,
         pci_bus_id=f"0000:{0x1A + 16 * index:02x}:00.0",
         numa_node=index // 4,
         pcie=PcieLink(generation=5, generation_max=5, width=16, width_max=16),
         netdev=f"ibs{index}",
+        netdev_up=True,
+        has_verbs_device=True,
+        is_virtual_function=False,
         evidence=(EvidenceRef(source="file", key=f"/sys/class/infiniband/mlx5_{index}/ports/1/state"),),
     )
     return msgspec.structs.replace(nic, **changes)
@@ -114,7 +141,9 @@ def ndr_port(index: int, **changes: Any) -> Nic:
 
 def storage_port(index: int, **changes: Any) -> Nic:
     """An Ethernet port for storage."""
-    return ndr_port(index, **{"link_layer": "Ethernet", "rate_gbps": 100.0, "device_type": "MT4125", **changes})
+    own = {"link_layer": "Ethernet", "rate_gbps": 100.0, "device_type": "MT4125", "board_id": "MT_0000000359"}
+    roce = {"traffic_class": 0, "counters": counts(dict.fromkeys((*PORT_COUNTERS, "roce_slow_restart"), 0))}
+    return ndr_port(index, **{**own, **roce, **changes})
 
 
 def h100_node(**changes: Any) -> MachineFacts:
@@ -129,6 +158,9 @@ def h100_node(**changes: Any) -> MachineFacts:
         source="live",
         gpus=gpus,
         pci_gpus=tuple(str(gpu.pci_bus_id) for gpu in gpus),
+        pci_devices=healthy_tree(
+            tuple(str(gpu.pci_bus_id) for gpu in gpus), tuple(str(ndr_port(index).pci_bus_id) for index in range(9))
+        ),
         nics=(*(ndr_port(index) for index in range(8)), storage_port(8)),
         links=(*between, *rails, *storage),
         interfaces=(
@@ -140,9 +172,24 @@ def h100_node(**changes: Any) -> MachineFacts:
                 addresses=("10.1.0.17",),
                 is_virtual=False,
                 is_default_route=True,
+                bond=None,
+                bond_members=None,
+                carrier_changes=2,
             ),
-            Interface(name="docker0", up=False, addresses=("172.17.0.1",), is_virtual=True, is_default_route=False),
+            Interface(
+                name="docker0",
+                up=False,
+                addresses=("172.17.0.1",),
+                is_virtual=True,
+                is_default_route=False,
+                bond=None,
+                bond_members=None,
+                carrier_changes=2,
+            ),
         ),
+        naming=Naming(addresses=("10.1.0.17",)),
+        fabric_ports=(),
+        fabric_switches=(),
         cpu=Cpu(
             model="Intel(R) Xeon(R) Platinum 8480C",
             architecture="x86_64",
@@ -155,6 +202,7 @@ def h100_node(**changes: Any) -> MachineFacts:
         ),
         numa_nodes=(NumaNode(index=0, cpus="0-55,112-167"), NumaNode(index=1, cpus="56-111,168-223")),
         memory=Memory(total_bytes=2015 * GIB, available_bytes=1990 * GIB, limit_bytes=None, swap_total_bytes=0),
+        kernel=Kernel(iommu="passthrough"),
         limits=Limits(
             memlock_bytes="unlimited",
             nofile=1048576,
@@ -204,6 +252,7 @@ def cpu_box(**changes: Any) -> MachineFacts:
         hostname="laptop",
         gpus=(),
         pci_gpus=(),
+        pci_devices=(),
         nics=(),
         links=(),
         cpu=Cpu(
