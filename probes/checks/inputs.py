@@ -1,0 +1,78 @@
+"""Could everything that was given be read, and do the sources agree?
+
+What could not be read is missing from the facts, and of two sources that contradict each other one is wrong. Source: the
+collectors' own notes (`MachineFacts.unread` and `.contradictions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.facts import Unread
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST
+from probes.record import NOT_RECORDED, EvidenceRef
+
+READABLE = Judge(check_id="input-readable", why="What could not be read is not judged: a fault may hide in it.")
+AGREEMENT = Judge(
+    check_id="input-agreement",
+    why="One of the sources is wrong, old, or of another machine, and a judgement by it is worth nothing.",
+)
+_LIVE = "live"
+_SHOWN = 3
+_LONGEST = 80
+
+
+def input_readable(evidence: Evidence) -> Iterator[Finding]:
+    """One finding for each file or command."""
+    by_source: dict[str, list[Unread]] = {}
+    for unread in evidence.facts.unread:
+        by_source.setdefault(unread.source, []).append(unread)
+    for source, lines in by_source.items():
+        more = f", and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+        yield READABLE.warned(
+            HOST,
+            f"a part of {source or 'the input'} could not be read",
+            expected="text that rigtune knows",
+            observed="; ".join(map(_words, lines[:_SHOWN])) + more,
+            remedy=Remedy(text="Copy the output again, whole and unedited; the rest of it was used."),
+            evidence=tuple(EvidenceRef(source="paste", key=source, detail=_place(line)) for line in lines[:_SHOWN]),
+        )
+    if not by_source:
+        yield _without_problem(READABLE, evidence, "everything that was given could be read")
+
+
+def input_agreement(evidence: Evidence) -> Iterator[Finding]:
+    """One finding for each field that is told differently."""
+    for conflict in evidence.facts.contradictions:
+        values = " but ".join(
+            f"{reading.value} ({reading.evidence.key or reading.evidence.source})" for reading in conflict.readings
+        )
+        yield AGREEMENT.warned(
+            conflict.subject,
+            f"the sources contradict each other about {conflict.field}",
+            expected="one value",
+            observed=values,
+            remedy=Remedy(text="Give outputs of one machine and one moment; the first of the values was used."),
+            evidence=tuple(reading.evidence for reading in conflict.readings),
+        )
+    if not evidence.facts.contradictions:
+        yield _without_problem(AGREEMENT, evidence, "the sources agree")
+
+
+def _without_problem(judge: Judge, evidence: Evidence, words: str) -> Finding:
+    if evidence.facts.source == _LIVE:
+        return judge.skipped(HOST, "the machine itself was asked")
+    if not evidence.facts.source:
+        return judge.undetermined(HOST, NOT_RECORDED, what="where the facts come from")
+    return judge.passed(HOST, words, observed=evidence.facts.source)
+
+
+def _words(unread: Unread) -> str:
+    text = f" {unread.text.strip()[:_LONGEST]!r}" if unread.text.strip() else ""
+    place = _place(unread)
+    return f"{place}{text}: {unread.why}" if place or text else unread.why
+
+
+def _place(unread: Unread) -> str:
+    return f"line {unread.line}" if unread.line > 0 else ""

@@ -1,0 +1,167 @@
+"""Do the variables that name interfaces and ports name the right ones?
+
+NCCL takes beginnings of names unless `=` stands first, and a user's list replaces its own filter of docker and loopback. Gloo
+takes whole names only. Source: NVIDIA NCCL user guide, NCCL_SOCKET_IFNAME and NCCL_IB_HCA; NVIDIA/nccl#286, #913;
+aws-samples/aws-do-eks#50 (gloo).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.environments import NameList, chosen, parse_names, setting, variables_of
+from probes.facts import EnvironmentVariable, Interface
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, fold_names
+from probes.rails import training_rails
+from probes.record import Unknown
+
+INTERFACES = Judge(
+    check_id="nccl-interfaces", why="Ranks on an interface that others cannot reach wait for each other until the timeout."
+)
+PORTS = Judge(
+    check_id="nccl-hcas",
+    why="A port that should not carry training slows it down or cannot reach the others, and one left out lies idle.",
+)
+GLOO = Judge(check_id="gloo-interface", why="Gloo ends with an error, or binds to an address that other nodes cannot reach.")
+_LOCAL = ("lo", "docker", "virbr", "veth", "cni", "flannel", "cali", "br-", "tun", "tap", "wg")
+
+
+def nccl_interfaces(evidence: Evidence) -> Iterator[Finding]:
+    variables = yield from variables_of(INTERFACES, evidence)
+    if variables is None:
+        return
+    variable = variables.get("NCCL_SOCKET_IFNAME")
+    if variable is None or not variable.value:
+        yield INTERFACES.skipped(HOST, "NCCL_SOCKET_IFNAME is not set, see interface-choice")
+        return
+    interfaces = evidence.facts.interfaces
+    if isinstance(interfaces, Unknown):
+        yield INTERFACES.undetermined(HOST, interfaces, what="the network interfaces", evidence=variable.evidence)
+        return
+    wanted = parse_names(variable.value)
+    found = chosen(wanted, (interface.name for interface in interfaces if interface.addresses != ()))
+    best = _best(interfaces)
+    expected = f"NCCL_SOCKET_IFNAME=={best}" if best else "the exact name of one interface"
+    problem = _of_interfaces(wanted, found)
+    if problem is None:
+        yield INTERFACES.passed(
+            HOST, "NCCL_SOCKET_IFNAME names one interface", observed=setting(variable), evidence=variable.evidence
+        )
+    else:
+        yield _warned(INTERFACES, variable, problem, expected, f"{setting(variable)}: {', '.join(found[:8]) or 'no interface'}")
+
+
+def _of_interfaces(wanted: NameList, found: tuple[str, ...]) -> str | None:
+    if not found:
+        return "NCCL_SOCKET_IFNAME names no interface of this machine that has an address"
+    local = [name for name in found if name.startswith(_LOCAL)]
+    if wanted.excludes and local:
+        return f"NCCL_SOCKET_IFNAME replaces NCCL's own filter and lets {', '.join(local[:4])} through"
+    if local:
+        return f"NCCL_SOCKET_IFNAME names {local[0]}, which reaches no other node"
+    if len(found) > 1 and not wanted.exact and not wanted.excludes and len(found) > len(wanted.names):
+        return "NCCL_SOCKET_IFNAME is the beginning of several names, and the first is used"
+    return None
+
+
+def nccl_hcas(evidence: Evidence) -> Iterator[Finding]:
+    variables = yield from variables_of(PORTS, evidence)
+    if variables is None:
+        return
+    variable = variables.get("NCCL_IB_HCA")
+    if variable is None or not variable.value:
+        yield PORTS.skipped(HOST, "NCCL_IB_HCA is not set, see nic-mixture")
+        return
+    nics = evidence.facts.nics
+    if isinstance(nics, Unknown):
+        yield PORTS.undetermined(HOST, nics, what="the RDMA ports", evidence=variable.evidence)
+        return
+    rails = training_rails(evidence.facts)
+    wanted = _without_ports(parse_names(variable.value))
+    found = chosen(wanted, dict.fromkeys(nic.name for nic in nics))
+    idle = [nic.name for nic in rails.active if nic.name not in found]
+    active = {nic.name for nic in rails.active}
+    foreign = [
+        nic.name
+        for nic in (*rails.slower, *rails.others)
+        if nic.name in found and nic.name not in active and nic.state == "ACTIVE"
+    ]
+    meant = set(wanted.names)
+    extra = [
+        name
+        for name in found
+        if not wanted.exact and not wanted.excludes and name not in meant and _is_number_longer(name, meant)
+    ]
+    expected = (
+        f"NCCL_IB_HCA=={','.join(dict.fromkeys(nic.name for nic in rails.active))}" if rails.active else "names of training ports"
+    )
+    if not found:
+        problem = "NCCL_IB_HCA names no RDMA device of this machine"
+    elif extra:
+        problem = f"NCCL_IB_HCA takes {fold_names(extra)} too, whose names only begin like those that are named"
+    elif foreign:
+        problem = f"NCCL_IB_HCA takes {fold_names(foreign)}, which is not for training"
+    elif idle:
+        problem = f"NCCL_IB_HCA leaves out {fold_names(idle)}"
+    else:
+        yield PORTS.passed(HOST, "NCCL_IB_HCA names the training ports", observed=setting(variable), evidence=variable.evidence)
+        return
+    yield _warned(PORTS, variable, problem, expected, f"{setting(variable)}: {fold_names(found) or 'no device'}")
+
+
+def gloo_interface(evidence: Evidence) -> Iterator[Finding]:
+    variables = yield from variables_of(GLOO, evidence)
+    if variables is None:
+        return
+    variable = variables.get("GLOO_SOCKET_IFNAME")
+    if variable is None or not variable.value:
+        yield GLOO.skipped(HOST, "GLOO_SOCKET_IFNAME is not set, see hostname-address")
+        return
+    interfaces = evidence.facts.interfaces
+    best = "" if isinstance(interfaces, Unknown) else _best(interfaces)
+    expected = f"GLOO_SOCKET_IFNAME={best}" if best else "the whole name of an interface"
+    if variable.value[0] in "^=":
+        yield _warned(GLOO, variable, "gloo takes whole names, without ^ and =", expected, setting(variable))
+        return
+    if isinstance(interfaces, Unknown):
+        yield GLOO.undetermined(HOST, interfaces, what="the network interfaces", evidence=variable.evidence)
+        return
+    names = [name for name in variable.value.split(",") if name]
+    here = {interface.name for interface in interfaces}
+    missing = [name for name in names if name not in here]
+    if missing:
+        yield _warned(GLOO, variable, f"there is no interface {', '.join(missing[:4])[:80]!r}", expected, setting(variable))
+    elif any(name.startswith(_LOCAL) for name in names):
+        yield _warned(GLOO, variable, "the interface reaches no other node", expected, setting(variable))
+    else:
+        yield GLOO.passed(HOST, "GLOO_SOCKET_IFNAME names an interface", observed=setting(variable), evidence=variable.evidence)
+
+
+def _best(interfaces: tuple[Interface, ...]) -> str:
+    """The interface of the default route."""
+    return next((interface.name for interface in interfaces if interface.is_default_route is True), "")
+
+
+def _without_ports(wanted: NameList) -> NameList:
+    """`mlx5_0:1` names a port of mlx5_0."""
+    names = tuple(name.partition(":")[0] for name in wanted.names)
+    return NameList(excludes=wanted.excludes, exact=wanted.exact, names=names)
+
+
+def _is_number_longer(name: str, meant: set[str]) -> bool:
+    """`mlx5_10` where `mlx5_1` is meant; `mlx5_1` where `mlx5` is meant is the purpose of a beginning."""
+    return any(
+        entry[-1:].isdecimal() and name.startswith(entry) and name[len(entry) :].isdecimal() and "_" in entry for entry in meant
+    )
+
+
+def _warned(judge: Judge, variable: EnvironmentVariable, summary: str, expected: str, observed: str) -> Finding:
+    return judge.warned(
+        HOST,
+        summary,
+        expected=expected,
+        observed=observed,
+        remedy=Remedy(text=f"Set it to {expected}.", command=f"export {expected}" if "=" in expected else ""),
+        evidence=variable.evidence,
+    )

@@ -1,0 +1,153 @@
+"""Is the NCCL that training loads new enough, the only one, and has it the plugin of this platform?
+
+Source: NCCL release notes; pytorch/pytorch#122571 and NVIDIA/nccl#354 (mixed versions); aws-ofi-nccl documentation. Versions
+are data rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.environments import nccl_version as version_of_nccl
+from probes.facts import Gpu, MachineFacts, Nic
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, Judged, gpus_of, judge_each, nics_of
+from probes.record import Reason, Unknown, value_or
+from probes.versions import at_least, numbers_of
+
+VERSION = Judge(
+    check_id="nccl-version", why="An NCCL from before these GPUs does not start on them, or does not know their links."
+)
+DUPLICATES = Judge(
+    check_id="nccl-duplicates",
+    why="A library on the search path replaces the one that torch was tested with; ranks of several versions refuse each other.",
+)
+PLUGIN = Judge(check_id="nccl-plugin", why="Without it NCCL cannot use these network cards and sends everything over TCP.")
+
+
+def nccl_version(evidence: Evidence) -> Iterator[Finding]:
+    gpus = yield from gpus_of(VERSION, evidence)
+    if not gpus:
+        return
+    facts, limits = evidence.facts, evidence.thresholds
+    refs = (*facts.training.evidence, *facts.software.evidence)
+    version = version_of_nccl(facts)
+    if version is None:
+        yield VERSION.skipped(HOST, "no NCCL was found")
+        return
+    if isinstance(version, Unknown):
+        yield VERSION.undetermined(HOST, version, what="the NCCL version", evidence=refs)
+        return
+    fault = next((row for row in limits.nccl_faults if _is_between(version, row.first, row.last)), None)
+    if fault is not None:
+        yield VERSION.warned(
+            HOST,
+            f"NCCL {version} is known to fail: {fault.meaning}",
+            expected=f"a version after {fault.last}",
+            observed=version,
+            remedy=Remedy(text="Update NCCL, or torch with it."),
+            evidence=(*refs, fault.ref),
+        )
+        return
+    rows = {row.compute_capability: row for row in limits.nccl_architectures}
+
+    def judge(gpu: Gpu) -> Judged:
+        """What is needed depends on the GPU's architecture."""
+        if isinstance(gpu.compute_capability, Unknown):
+            return gpu.compute_capability
+        row = rows.get(gpu.compute_capability.partition(".")[0])
+        enough = at_least(version, row.nccl if row else "2")
+        if isinstance(enough, Unknown):
+            return enough
+        if row is None or enough:
+            return f"NCCL {version}"
+        return VERSION.warned(
+            f"GPU{gpu.index}",
+            "NCCL is older than this GPU",
+            expected=f"NCCL {row.nccl} or newer for compute capability {gpu.compute_capability}",
+            observed=f"NCCL {version}",
+            remedy=Remedy(text="Update torch, which brings NCCL, or the NCCL of the system."),
+            evidence=(*refs, row.ref),
+        )
+
+    yield from judge_each(VERSION, gpus, judge, what="the compute capability", good="NCCL knows these GPUs")
+
+
+def _is_between(version: str, first: str, last: str) -> bool:
+    """Both included."""
+    return numbers_of(first) <= numbers_of(version) <= numbers_of(last)
+
+
+def nccl_duplicates(evidence: Evidence) -> Iterator[Finding]:
+    if not (yield from gpus_of(DUPLICATES, evidence)):
+        return
+    software, brought = evidence.facts.software, evidence.facts.training.nccl_version
+    libraries = software.nccl_libraries
+    if isinstance(libraries, Unknown):
+        yield DUPLICATES.undetermined(HOST, libraries, what="the NCCL libraries on the search path", evidence=software.evidence)
+        return
+    first = [library for library in libraries if library.found_by != "system"]
+    if not first:
+        yield DUPLICATES.passed(HOST, "no NCCL on a search path replaces torch's", evidence=software.evidence)
+        return
+    unread = next((library.version for library in first if isinstance(library.version, Unknown)), None)
+    if isinstance(brought, Unknown) or unread is not None:
+        unknown = brought if isinstance(brought, Unknown) else unread or Unknown(Reason.ERROR)
+        yield DUPLICATES.undetermined(HOST, unknown, what="the version of an NCCL library", evidence=software.evidence)
+        return
+    versions = {str(library.version) for library in first} | ({brought} if brought else set())
+    observed = ", ".join(f"{library.path} {library.version} ({library.found_by})" for library in first)
+    if len(versions) == 1:
+        yield DUPLICATES.passed(HOST, "all NCCL libraries are of one version", observed=observed, evidence=software.evidence)
+        return
+    yield DUPLICATES.warned(
+        HOST,
+        "several versions of NCCL are on the search path",
+        expected=f"NCCL {brought}, which torch brings" if brought else "one version",
+        observed=observed,
+        remedy=Remedy(text="Take the folder out of LD_LIBRARY_PATH, and the library out of LD_PRELOAD, where training starts."),
+        evidence=software.evidence,
+    )
+
+
+def nccl_plugin(evidence: Evidence) -> Iterator[Finding]:
+    nics = yield from nics_of(PLUGIN, evidence)
+    if not nics:
+        return
+    facts, plugins = evidence.facts, evidence.facts.software.nccl_plugins
+    needed = _needed(facts, nics)
+    if isinstance(needed, Unknown):
+        yield PLUGIN.undetermined(HOST, needed, what="the kind of the network cards")
+    elif not needed:
+        yield PLUGIN.passed(HOST, "NCCL drives these network cards by itself")
+    elif isinstance(plugins, Unknown):
+        yield PLUGIN.undetermined(HOST, plugins, what="NCCL's plugins", evidence=facts.software.evidence)
+    elif found := [path for path in plugins if "libnccl-net" in path or "gib" in path]:
+        yield PLUGIN.passed(HOST, "NCCL finds a network plugin", observed=", ".join(found[:3]), evidence=facts.software.evidence)
+    else:
+        yield PLUGIN.warned(
+            HOST,
+            f"NCCL finds no network plugin, and {needed} needs one",
+            expected="libnccl-net*.so on the loader's search path",
+            observed=", ".join(plugins[:3]) or "none",
+            remedy=Remedy(text=_REMEDIES[needed]),
+            evidence=facts.software.evidence,
+        )
+
+
+_REMEDIES = {
+    "EFA": "Install aws-ofi-nccl with the EFA installer, and put its folder on LD_LIBRARY_PATH or in ld.so.conf.d. In a "
+    "container the image brings it.",
+    "gIB": "Mount /usr/local/gib and source its scripts/set_nccl_env.sh where training starts.",
+}
+
+
+def _needed(facts: MachineFacts, nics: tuple[Nic, ...]) -> str | Unknown | None:
+    """The network that NCCL cannot drive alone."""
+    if any(nic.name.startswith("rdmap") or "efa" in value_or(nic.device_type, "").lower() for nic in nics):
+        return "EFA"
+    if facts.cloud.provider == "gcp":
+        return "gIB"
+    kinds = [nic.link_layer for nic in nics]
+    unread = next((kind for kind in kinds if isinstance(kind, Unknown)), None)
+    return unread if unread is not None and len(kinds) == 1 else None

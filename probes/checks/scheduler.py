@@ -1,0 +1,118 @@
+"""Does the batch system leave training what it needs: limits, sight of all GPUs, all GPUs?
+
+Source: slurm.conf(5), PropagateResourceLimits; NVIDIA/nccl#1066 and open-mpi/ompi#11949 (GPUs bound to single tasks do not see
+each other); gres.conf(5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.environments import setting, variables_of
+from probes.facts import state_of
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, gpus_of
+from probes.record import Unknown, known
+
+LIMITS = Judge(
+    check_id="scheduler-limits",
+    why="The limits of the shell that submits replace those of the node: RDMA then fails in jobs only.",
+)
+BINDING = Judge(
+    check_id="scheduler-binding",
+    why="A task that sees only its own GPU cannot use NVLink to the others: NCCL copies through host memory.",
+)
+GPUS = Judge(
+    check_id="scheduler-gpus", why="GPUs that the batch system does not know of lie idle; those it misses drain the node."
+)
+_NO_BINDING = ("none", "verbose,none", "quiet,none")
+
+
+def scheduler_limits(evidence: Evidence) -> Iterator[Finding]:
+    batch = evidence.facts.scheduler
+    if isinstance(batch.settings, Unknown):
+        yield LIMITS.undetermined(HOST, batch.settings, what="the settings of the batch system", evidence=batch.evidence)
+        return
+    if not batch.settings:
+        yield LIMITS.skipped(HOST, "no batch system is set up here")
+        return
+    if evidence.facts.nics == ():
+        yield LIMITS.skipped(HOST, "this machine has no RDMA port")
+        return
+    passes = (state_of(batch.settings, "PropagateResourceLimits") or "ALL").upper().split(",")
+    kept = (state_of(batch.settings, "PropagateResourceLimitsExcept") or "").upper().split(",")
+    if "MEMLOCK" in kept or "ALL" in kept or not {"ALL", "MEMLOCK"} & set(passes):
+        yield LIMITS.passed(HOST, "jobs keep the node's own limit of locked memory", evidence=batch.evidence)
+    elif kept != [""]:
+        yield _propagates("PropagateResourceLimitsExcept without MEMLOCK", evidence)
+    else:
+        yield _propagates(f"PropagateResourceLimits={','.join(passes)}", evidence)
+
+
+def _propagates(observed: str, evidence: Evidence) -> Finding:
+    return LIMITS.warned(
+        HOST,
+        "jobs take the limits of the shell that submits them",
+        expected="PropagateResourceLimitsExcept=MEMLOCK",
+        observed=observed,
+        remedy=Remedy(
+            text="Set it in slurm.conf, and LimitMEMLOCK=infinity for slurmd.", command="scontrol reconfigure", needs_root=True
+        ),
+        evidence=evidence.facts.scheduler.evidence,
+    )
+
+
+def scheduler_binding(evidence: Evidence) -> Iterator[Finding]:
+    batch = evidence.facts.scheduler
+    if isinstance(batch.kind, Unknown):
+        yield BINDING.undetermined(HOST, batch.kind, what="whether this is a job", evidence=batch.evidence)
+        return
+    if batch.kind != "slurm":
+        yield BINDING.skipped(HOST, "this is no job of Slurm")
+        return
+    variables = yield from variables_of(BINDING, evidence)
+    if variables is None:
+        return
+    bound = []
+    if "SLURM_GPUS_PER_TASK" in variables:
+        bound.append(variables["SLURM_GPUS_PER_TASK"])
+    if "SLURM_GPU_BIND" in variables and variables["SLURM_GPU_BIND"].value.lower() not in _NO_BINDING:
+        bound.append(variables["SLURM_GPU_BIND"])
+    if bound:
+        yield BINDING.warned(
+            HOST,
+            "Slurm shows each task only its own GPU",
+            expected="--gpus-per-node, with --gpu-bind=none",
+            observed=", ".join(map(setting, bound)),
+            remedy=Remedy(text="Ask for GPUs by node, and let every rank choose by its local number."),
+            evidence=tuple(ref for variable in bound for ref in variable.evidence),
+        )
+    else:
+        yield BINDING.passed(HOST, "tasks see the GPUs of each other", evidence=batch.evidence)
+
+
+def scheduler_gpus(evidence: Evidence) -> Iterator[Finding]:
+    gpus = yield from gpus_of(GPUS, evidence)
+    if not gpus:
+        return
+    batch = evidence.facts.scheduler
+    told = batch.gpus_of_node
+    if told is None or (isinstance(told, Unknown) and batch.settings == ()):
+        yield GPUS.skipped(HOST, "no batch system is set up here")
+    elif isinstance(told, Unknown):
+        yield GPUS.undetermined(HOST, told, what="the GPUs that the batch system knows of", evidence=batch.evidence)
+    elif known(batch.kind) and batch.kind is not None:
+        yield GPUS.skipped(HOST, "a job sees its own GPUs only")
+    elif told == len(gpus):
+        yield GPUS.passed(HOST, "the batch system knows all GPUs", observed=str(told), evidence=batch.evidence)
+    else:
+        yield GPUS.warned(
+            HOST,
+            "the batch system counts other GPUs than there are",
+            expected=f"Gres=gpu:{len(gpus)}",
+            observed=f"{told} in slurm.conf, {len(gpus)} here",
+            remedy=Remedy(
+                text="Where a GPU is lost, see gpu-count; else correct Gres in slurm.conf and gres.conf.", needs_root=True
+            ),
+            evidence=batch.evidence,
+        )

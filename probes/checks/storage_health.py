@@ -1,0 +1,53 @@
+"""Can the filesystems be written?
+
+The kernel remounts a damaged filesystem read-only. Source: leptonai/gpud and mej/nhc, mount checks; images that are read-only
+by design are a data row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.facts import Filesystem
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, Judged, judge_each
+from probes.record import Unknown, known
+
+READ_ONLY = Judge(
+    check_id="read-only-filesystems", why="Checkpoints and logs cannot be written, and the disk below has probably failed."
+)
+_LOCAL = ("/dev/",)
+
+
+def read_only_filesystems(evidence: Evidence) -> Iterator[Finding]:
+    storage, images = evidence.facts.storage, evidence.thresholds.read_only_filesystems
+    if isinstance(storage, Unknown):
+        yield READ_ONLY.undetermined(HOST, storage, what="the mounted filesystems")
+        return
+    wanted = [fs for fs in storage if not (known(fs.kind) and fs.kind in images.value)]
+    if not wanted:
+        yield READ_ONLY.skipped(HOST, "no filesystem was found that a job would write to")
+        return
+    in_container = isinstance(evidence.facts.container.runtime, str)
+
+    def judge(filesystem: Filesystem) -> Judged:
+        if isinstance(filesystem.read_only, Unknown):
+            return filesystem.read_only
+        if not filesystem.read_only:
+            return ""
+        is_disk = known(filesystem.device) and filesystem.device.startswith(_LOCAL)
+        if in_container or not is_disk:
+            return "some are mounted read-only on purpose"
+        return READ_ONLY.warned(
+            filesystem.mount,
+            "the filesystem is read-only",
+            expected="writable",
+            observed=f"{filesystem.device} is mounted read-only",
+            remedy=Remedy(
+                text="Unless that is meant, read the kernel's log, then check the disk and the filesystem.",
+                command="dmesg | grep -i -e 'I/O error' -e 'remounting'",
+                needs_root=True,
+            ),
+        )
+
+    yield from judge_each(READ_ONLY, wanted, judge, what="how it is mounted", good="the filesystems are writable")
