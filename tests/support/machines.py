@@ -14,7 +14,6 @@ from probes.facts import (
     Gid,
     Gpu,
     Interface,
-    Kernel,
     Limits,
     Link,
     MachineFacts,
@@ -28,11 +27,13 @@ from probes.facts import (
     Software,
     TrainingPython,
     counts,
+    states,
 )
 from probes.findings import Evidence
 from probes.hardware import Catalogue, GpuModel
 from probes.record import EvidenceRef
 from probes.units import GIB
+from tests.support.healthy_host import CLOCK, KERNEL, POWER
 from tests.support.machines_pci import healthy_tree
 
 H100 = GpuModel(
@@ -99,7 +100,14 @@ def h100(index: int, **changes: Any) -> Gpu:
     return msgspec.structs.replace(gpu, **changes)
 
 
-PORT_COUNTERS = ("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "port_xmit_discards", "rnr_nak_retry_err")
+PORT_COUNTERS = (
+    "symbol_error",
+    "link_error_recovery",
+    "link_downed",
+    "port_rcv_errors",
+    "port_xmit_discards",
+    "rnr_nak_retry_err",
+)
 
 
 def ndr_port(index: int, **changes: Any) -> Nic:
@@ -200,15 +208,23 @@ def h100_node(**changes: Any) -> MachineFacts:
             governor="performance",
             flags=("avx512f", "amx_bf16"),
         ),
-        numa_nodes=(NumaNode(index=0, cpus="0-55,112-167"), NumaNode(index=1, cpus="56-111,168-223")),
+        numa_nodes=(
+            NumaNode(index=0, cpus="0-55,112-167", memory_bytes=1007 * GIB),
+            NumaNode(index=1, cpus="56-111,168-223", memory_bytes=1008 * GIB),
+        ),
         memory=Memory(total_bytes=2015 * GIB, available_bytes=1990 * GIB, limit_bytes=None, swap_total_bytes=0),
-        kernel=Kernel(iommu="passthrough"),
+        kernel=KERNEL,
+        clock=CLOCK,
+        power=POWER,
+        environment=(),
         limits=Limits(
             memlock_bytes="unlimited",
             nofile=1048576,
             stack_bytes=8 * 2**20,
             shm_bytes=1007 * GIB,
             shm_free_bytes=1007 * GIB,
+            processes=8252000,
+            core_bytes=0,
             evidence=(EvidenceRef(source="file", key="/proc/self/limits"),),
         ),
         software=Software(
@@ -223,6 +239,9 @@ def h100_node(**changes: Any) -> MachineFacts:
             slurm_version=None,
             fabric_manager="active",
             peermem_loaded=False,
+            services=states({"nvidia-fabricmanager": "active", "nvidia-persistenced": "active"}),
+            nccl_plugins=(),
+            nccl_libraries=(),
         ),
         training=TrainingPython(
             path="/opt/train/bin/python",
@@ -233,12 +252,16 @@ def h100_node(**changes: Any) -> MachineFacts:
             nccl_version="2.21.5",
         ),
         storage=(
-            Filesystem(mount="/", device="/dev/nvme0n1p2", kind="ext4", total_bytes=1800 * GIB, free_bytes=1200 * GIB),
-            Filesystem(mount="/raid", device="/dev/md0", kind="xfs", total_bytes=28000 * GIB, free_bytes=20000 * GIB),
+            Filesystem(
+                mount="/", device="/dev/nvme0n1p2", kind="ext4", total_bytes=1800 * GIB, free_bytes=1200 * GIB, read_only=False
+            ),
+            Filesystem(
+                mount="/raid", device="/dev/md0", kind="xfs", total_bytes=28000 * GIB, free_bytes=20000 * GIB, read_only=False
+            ),
         ),
-        container=Container(runtime=None, virtualization=None),
+        container=Container(runtime=None, virtualization=None, annotations=()),
         cloud=Cloud(provider=None, machine_type=None),
-        scheduler=Scheduler(kind=None, job_id=None, node_count=None),
+        scheduler=Scheduler(kind=None, job_id=None, node_count=None, version=None, settings=(), gpus_of_node=None),
         events=(),
         logs=("kernel-log", "nccl-log", "fabric-manager-log"),
     )
@@ -276,7 +299,7 @@ def cpu_box(**changes: Any) -> MachineFacts:
             torch_cuda_version=None,
             nccl_version=None,
         ),
-        container=Container(runtime=None, virtualization="kvm"),
+        container=Container(runtime=None, virtualization="kvm", annotations=()),
     )
     return msgspec.structs.replace(facts, **changes)
 
