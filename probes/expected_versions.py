@@ -5,6 +5,8 @@ from __future__ import annotations
 import fnmatch
 import re
 
+from probes.facts import MachineFacts
+from probes.record import Unknown, value_or
 from probes.versions import numbers_of
 
 _OPERATORS = ("==", "!=", ">=", "<=", ">", "<")
@@ -31,6 +33,12 @@ def any_matches(found: str, wanted: str | tuple[str, ...]) -> bool:
 
 def words_of(wanted: str | tuple[str, ...]) -> str:
     return wanted if isinstance(wanted, str) else " or ".join(wanted)
+
+
+def nccl_of(facts: MachineFacts) -> str | Unknown | None:
+    """The NCCL that torch brings, which is the one that training uses; else the system's."""
+    brought, installed = facts.training.nccl_version, facts.software.nccl_version
+    return brought if value_or(brought, None) is not None or installed is None else installed
 
 
 def _matches(found: str, wanted: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, get_args
 
@@ -68,6 +67,8 @@ def _require_known(option: str, name: str, rows: Sequence[CheckRow]) -> None:
     ids = [row.id for row in rows]
     if name in ids or name in GROUPS:
         return
+    import difflib  # noqa: PLC0415 - only a wrong name needs it
+
     near = difflib.get_close_matches(name.lower(), [*ids, *GROUPS], n=1, cutoff=0.5)
     guess = f"did you mean {near[0]}?" if near else f"groups: {', '.join(GROUPS)}; `rigtune list checks` names the checks"
     raise UsageError(f"{option}: there is no check or group {name[:60]!r}", guess)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from assistant.cli.options import format_option
@@ -18,5 +20,15 @@ def command(kind: str, output_format: str) -> None:
     if output_format == "json":
         emit_json({"schema_version": 1, kind: entries})
         return
-    width = max((len(entry["id"]) for entry in entries), default=0)
-    emit_text("\n".join(f"{entry['id']:<{width}}  {entry['title']}" for entry in entries))
+    rows = [_cells(kind, entry) for entry in entries]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    emit_text("\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows))
+
+
+def _cells(kind: str, entry: dict[str, Any]) -> tuple[str, ...]:
+    """One line. Of a check also its group, tier and weight, and after the title what it is about."""
+    if kind != "checks":
+        return (entry["id"], entry["title"])
+    needs = f"  (needs {', '.join(entry['needs'])})" if entry["needs"] else ""
+    weight = "required" if entry["required"] else ""
+    return (entry["id"], entry["group"], entry["tier"], weight, entry["title"] + needs)

@@ -14,10 +14,10 @@ from probes.judging import HOST
 from probes.measurements import Measurement
 from probes.needs import missing
 from probes.policy import Policy
-from probes.policy_file import thresholds_under
 from probes.record import Reason, Unknown
 from probes.registry import CHECKS, CheckRow
 from probes.selection import under_policy
+from probes.thresholds import Thresholds, load_thresholds
 from probes.verdict import judge
 from probes.waiving import unused, waive
 
@@ -30,10 +30,18 @@ def evidence_under(
         facts=facts,
         catalogue=load_catalogue(),
         measurements=measurements,
-        thresholds=thresholds_under(policy),
+        thresholds=_thresholds(policy),
         policy=policy,
         today=today,
     )
+
+
+def _thresholds(policy: Policy) -> Thresholds:
+    if not policy.thresholds:
+        return load_thresholds()
+    from probes.policy_file import thresholds_under  # noqa: PLC0415 - most checks go by rigtune's own limits
+
+    return thresholds_under(policy)
 
 
 def check_machine(evidence: Evidence, rows: Sequence[CheckRow] = CHECKS) -> Iterator[Event]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from probes.hardware import load_catalogue
 from probes.registry import BENCHMARKS, CHECKS
 from probes.units import gib
@@ -11,11 +13,21 @@ from recipes.registry import LAUNCHERS
 KINDS = ("checks", "benchmarks", "launchers", "models", "machines", "gpus")
 
 
-def list_entries(kind: str) -> tuple[dict[str, str], ...]:
+def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
     """The entries of one kind, each with `id`, `title` and what else tells them apart."""
     match kind:
         case "checks":
-            return tuple({"id": row.id, "title": row.title, "group": row.group} for row in CHECKS)
+            return tuple(
+                {
+                    "id": row.id,
+                    "title": row.title,
+                    "group": row.group,
+                    "tier": row.tier,
+                    "required": row.required,
+                    "needs": list(row.needs),
+                }
+                for row in CHECKS
+            )
         case "benchmarks":
             return tuple(
                 {"id": row.id, "title": f"{row.title} (about {row.cost_s:g} s, occupies {row.occupies})"} for row in BENCHMARKS

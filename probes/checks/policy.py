@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
-from probes.expected_versions import any_matches, words_of
+from probes.expected_versions import any_matches, nccl_of, words_of
 from probes.facts import Gpu, Software, TrainingPython
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, fold_names, subject_name
 from probes.parsers.pci import normal_address
 from probes.policy import HostExpectation, policy_ref
 from probes.rails import training_rails
-from probes.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, known, value_or
+from probes.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, known
 from probes.units import gbit_per_s, gib
 
 GPUS = Judge(check_id="policy-gpus", why="Jobs are planned for the GPUs that the policy states.")
@@ -210,6 +210,8 @@ def _held_nics(evidence: Evidence) -> Iterator[Held]:
         place, what = f"nic.firmware.{kind}", f"the firmware of {kind}"
         if isinstance(nics, Unknown):
             yield Held(place, what, words_of(versions), nics, holds=False)
+        elif not by_type[kind]:
+            yield Held(place, what, words_of(versions), "no such card", holds=False)
         for nic in by_type.get(kind, ()):
             has = nic.firmware_version
             holds = known(has) and any_matches(has, versions)
@@ -245,7 +247,7 @@ def _held_versions(evidence: Evidence) -> Iterator[Held]:
         ("software.kernel", "the kernel", wanted.kernel, software.kernel, software),
         ("software.cuda", "the driver's CUDA", wanted.cuda, software.cuda_driver_version, software),
         ("software.cuda_toolkit", "the CUDA toolkit", wanted.cuda_toolkit, software.cuda_toolkit_version, software),
-        ("software.nccl", "NCCL", wanted.nccl, nccl_of(evidence), training),
+        ("software.nccl", "NCCL", wanted.nccl, nccl_of(facts), training),
         ("software.torch", "torch", wanted.torch, training.torch_version, training),
         ("software.fabric_manager", "the Fabric Manager", wanted.fabric_manager, software.fabric_manager_version, software),
     )
@@ -260,12 +262,6 @@ def _driver(evidence: Evidence) -> str | Unknown | None:
     """Of the software, else of the first GPU, which pastes of nvidia-smi state alone."""
     version, gpus = evidence.facts.software.driver_version, evidence.facts.gpus
     return gpus[0].driver_version if isinstance(version, Unknown) and known(gpus) and gpus else version
-
-
-def nccl_of(evidence: Evidence) -> str | Unknown | None:
-    """The NCCL that torch brings, which is the one that training uses; else the system's."""
-    brought, installed = evidence.facts.training.nccl_version, evidence.facts.software.nccl_version
-    return brought if value_or(brought, None) is not None or installed is None else installed
 
 
 def _held_host(evidence: Evidence) -> Iterator[Held]:

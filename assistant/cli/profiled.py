@@ -1,0 +1,78 @@
+"""A command whose exit code follows the convention of whoever started it, also where it fails before it has a verdict."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from assistant.cli.diagnostics import complain, complain_usage, one_line, say
+from assistant.cli.output import emit_text
+from probes.errors import ExitCode, RigtuneError
+from probes.exit_profiles import PROFILES, Profile, failure_status
+
+_OPTION = "--exit-profile"
+
+
+class ProfiledCommand(click.Command):
+    """Errors of every kind end with the profile's code; with `nagios` standard output says so as well, as it is all that
+    Nagios shows."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> Any:
+        given = list(args)
+        return _told(_profile_in(given), lambda: super(ProfiledCommand, self).make_context(info_name, args, parent, **extra))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        return _told(ctx.params.get("exit_profile", "gate"), lambda: super(ProfiledCommand, self).invoke(ctx))
+
+
+def _told(profile: Profile, work: Callable[[], Any]) -> Any:
+    """What `work` returns. Its errors are told here where `profile` has a code of its own for them."""
+    try:
+        return work()
+    except (click.exceptions.Exit, click.Abort):
+        raise
+    except RigtuneError as error:
+        if failure_status(error.exit_code, profile) == error.exit_code:
+            raise
+        complain(error)
+        _end(profile, int(error.exit_code), error.message)
+    except click.ClickException as error:
+        if failure_status(ExitCode.USAGE, profile) == ExitCode.USAGE:
+            raise
+        complain_usage(error)
+        _end(profile, int(ExitCode.USAGE), error.format_message())
+    except KeyboardInterrupt:
+        if failure_status(ExitCode.INTERRUPTED, profile) == ExitCode.INTERRUPTED:
+            raise
+        say("rigtune: interrupted")
+        _end(profile, int(ExitCode.INTERRUPTED), "interrupted")
+    except Exception as error:  # noqa: BLE001 - a bug must not end with 1, which says that the machine is bad
+        import traceback
+
+        say("".join(traceback.format_exception(error)).rstrip())
+        _end(profile, int(ExitCode.USAGE), f"{type(error).__name__} in rigtune itself")
+
+
+def _end(profile: Profile, code: int, message: str) -> None:
+    if profile == "nagios":
+        from assistant.render.as_nagios import nagios_failure
+
+        try:
+            emit_text(nagios_failure(one_line(message)))
+        except RigtuneError as error:
+            complain(error)
+    sys.stdout.flush()
+    raise click.exceptions.Exit(failure_status(code, profile))
+
+
+def _profile_in(arguments: list[str]) -> Profile:
+    """The profile that the arguments name, read without click, which may have refused them."""
+    found: Profile = "gate"
+    for word, following in itertools.pairwise([*arguments, ""]):
+        value = following if word == _OPTION else word.partition("=")[2] if word.startswith(f"{_OPTION}=") else ""
+        found = next((profile for profile in PROFILES if profile == value), found)
+    return found

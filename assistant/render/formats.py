@@ -1,0 +1,33 @@
+"""The output formats of `rigtune check`: one table, each format a pure function of the verdict, loaded on use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Literal, get_args
+
+from probes.record import to_json
+from probes.verdict import Verdict
+
+Format = Literal["text", "json", "junit", "markdown", "prometheus", "nagios"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+_FUNCTIONS: dict[Format, tuple[str, str]] = {
+    "junit": ("as_junit", "junit_text"),
+    "markdown": ("as_markdown", "markdown_text"),
+    "prometheus": ("as_prometheus", "prometheus_text"),
+    "nagios": ("as_nagios", "nagios_text"),
+}
+"""Format to the module in this package and its function."""
+
+
+def formatted(verdict: Verdict, output_format: Format, *, colour: bool = False, verbose: bool = False) -> str:
+    """The verdict in a format; `colour` and `verbose` are for `text` alone."""
+    if output_format == "text":
+        from assistant.render.as_text import render_verdict  # noqa: PLC0415 - no other format needs it
+
+        return render_verdict(verdict, colour=colour, verbose=verbose)
+    if output_format == "json":
+        return to_json(verdict).decode()
+    module, function = _FUNCTIONS[output_format]
+    text: str = getattr(importlib.import_module(f"assistant.render.{module}"), function)(verdict)
+    return text

@@ -1,0 +1,64 @@
+"""Policy files: read one, and write one from a good node."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+
+from assistant.storage import read_bytes, write_bytes
+from assistant.usecases.events import Event, StageFinished, StageStarted, Written
+from probes.errors import ExitCode, InputError, OutputError
+from probes.facts import MachineFacts
+from probes.findings import Status
+from probes.hardware import load_catalogue
+from probes.policy import Policy
+from probes.policy_file import load_policy
+from probes.record import known
+from probes.verdict import Verdict
+
+_LIMIT_BYTES = 1024**2
+
+
+class UnfitError(OutputError):
+    """A policy must not be learned from a machine that fails."""
+
+    exit_code = ExitCode.FINDINGS
+
+
+def read_policy(path: Path) -> Policy:
+    """The policy in a file. Raises InputError that names the file, the field and what is wrong."""
+    try:
+        text = read_bytes(path, limit_bytes=_LIMIT_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text (byte {error.start})", "a policy is a TOML file") from error
+    return load_policy(text, str(path), load_catalogue())
+
+
+def require_free(path: Path, *, force: bool) -> None:
+    """Raise OutputError where a file stands that may not be replaced: before minutes are spent on reading the machine."""
+    if path.exists() and not force:
+        raise OutputError(f"{path} exists", "choose another name, or replace it with --force")
+
+
+def learn_policy(facts: MachineFacts, verdict: Verdict, path: Path, *, force: bool, today: datetime.date) -> Iterator[Event]:
+    """Write what was read of a machine as a policy; the last event's result is the `Policy`.
+
+    Raises UnfitError for a machine that fails unless `force`, OutputError where the file cannot be written.
+    """
+    from probes.policy_learning import expectation_count, learned_policy, policy_text  # noqa: PLC0415 - no other check needs it
+
+    yield StageStarted(stage="learn", title="Learning a policy")
+    if verdict.verdict is Status.FAIL and not force:
+        failed = ", ".join(dict.fromkeys(finding.check_id for finding in verdict.findings if finding.status is Status.FAIL))
+        raise UnfitError(f"no policy was learned: the machine fails {failed}", "repair it first, or insist with --force")
+    policy = learned_policy(facts, load_catalogue())
+    count = expectation_count(policy)
+    if not count:
+        raise OutputError(
+            "no policy was learned: nothing was read of this machine", "learn it on the machine itself, or from a recording"
+        )
+    name = facts.hostname if known(facts.hostname) else facts.source
+    write_bytes(path, policy_text(policy, name, today).encode())
+    yield Written(path=str(path), what=f"policy with {count} expectations")
+    yield StageFinished(stage="learn", result=policy)
