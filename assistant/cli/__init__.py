@@ -22,6 +22,8 @@ COMMANDS: dict[str, str] = {
     "auto": "probe, check, quick benchmark, plan, export: the main job in one go",
     "probe": "what this machine is",
     "check": "is it fit to train? the exit code says so",
+    "capture": "a recording of all that was read here, without names and secrets",
+    "diff": "what changed between two nodes, or two moments",
     "bench": "measure it",
     "plan": "choose strategy, batch, learning rate, environment",
     "export": "write launch files from a recipe",

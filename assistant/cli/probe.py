@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from assistant.cli.diagnostics import follow
+from assistant.cli.diagnostics import follow, say
 from assistant.cli.options import (
     PATH,
     collect_options,
@@ -40,7 +40,7 @@ def command(
 ) -> None:
     """What this machine is: GPUs, links, NICs, CPU, memory, limits, software.
 
-    A recording holds what was read without redaction; its file is readable by you alone.
+    A recording holds what was read without redaction, readable by you alone; `rigtune capture` writes one to share.
     """
     source = source_of(paths_of(from_paths, more_paths), machine)
     if record is not None:
@@ -51,6 +51,10 @@ def command(
         recorder = RecordingSource(source)
         facts = follow(probe_machine(recorder, collect_options(python)), quiet=quiet, verbose=verbose)
         write_bytes(record, dump_recording(recorder.recording(source.title)), mode=0o600)
+        if not quiet:
+            from assistant.render.manifest_text import manifest_lines
+
+            say("\n".join(manifest_lines(None, str(record))))
     else:
         facts = follow(probe_machine(source, collect_options(python)), quiet=True)
     if output_format == "json":

@@ -1,0 +1,50 @@
+"""Record what can be read of a machine, without what names it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from assistant.usecases.events import Event, StageFinished
+from assistant.usecases.probe import probe_machine
+from probes.collecting import CollectOptions
+from probes.record import Record
+from probes.redaction import Manifest, redact
+from probes.sources.base import Source
+from probes.sources.recording import RecordingSource
+from probes.sources.stored import Recording
+
+_SALT_BYTES = 32
+
+
+class Capture(Record, kw_only=True):
+    """A recording; `manifest` is None where nothing was redacted."""
+
+    recording: Recording
+    manifest: Manifest | None = None
+
+
+def capture_machine(
+    source: Source, options: CollectOptions, *, redacted: bool = True, keep: frozenset[str] = frozenset(), salt: str | None = None
+) -> Iterator[Event]:
+    """Probe, then redact; the last event's result is a `Capture`.
+
+    Without `salt` a random one is used and forgotten, so that nobody can try out which value a placeholder stands for; with
+    the same salt two captures have the same placeholders.
+    """
+    started = time.monotonic()
+    recorder = RecordingSource(source)
+    for event in probe_machine(recorder, options):
+        if not isinstance(event, StageFinished):
+            yield event
+    recording = recorder.recording(source.title)
+    manifest = None
+    if redacted:
+        recording, manifest = redact(recording, salt=salt.encode() if salt else secrets.token_bytes(_SALT_BYTES), keep=keep)
+        recording = msgspec.structs.replace(recording, title=f"{recording.title}, redacted")
+    yield StageFinished(
+        stage="capture", result=Capture(recording=recording, manifest=manifest), duration_s=time.monotonic() - started
+    )

@@ -1,0 +1,124 @@
+"""Passwords, tokens and keys, by the shape that their makers gave them and by the names that they are given to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from probes.redaction.placeholders import Book
+from probes.redaction.spans import Span
+
+_B = r"(?<![A-Za-z0-9])"
+_TOKENS = re.compile(
+    rf"{_B}(?:hf_[A-Za-z0-9]{{16,}}|gh[pousr]_[A-Za-z0-9]{{16,}}|github_pat_\w{{20,}}|glpat-[\w-]{{16,}}|(?:AKIA|ASIA|AROA|AIDA)"
+    r"[A-Z0-9]{12,}|sk-[A-Za-z0-9_-]{16,}|xox[abeprs]-[\w-]{10,}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|npm_[A-Za-z0-9]{20,}|"
+    r"pypi-[\w-]{20,}|dckr_pat_[\w-]{16,}|dop_v1_\w{20,}|r8_\w{20,}|ya29\.[\w-]{16,}|SG\.[\w-]{12,}\.[\w-]{12,}|"
+    r"eyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]{4,}|wandb_v1_\w{16,})",
+    re.IGNORECASE,
+)
+"""The prefixes that the issuers document for their tokens, so that scanners like this one find them."""
+_BEARER = re.compile(r"\b(?:Bearer|Basic)[ \t]+(?=[A-Za-z+/._~-]{0,4096}[0-9=])([A-Za-z0-9+/=._~-]{8,4096})", re.IGNORECASE)
+_URL_USER = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://([^\s/@:\"'<>]{0,256}):([^\s/@\"'<>]{1,256})@", re.IGNORECASE)
+_WEBHOOK = re.compile(r"hooks\.slack\.com/services/([A-Za-z0-9/_-]{8,})", re.IGNORECASE)
+_CRYPT = re.compile(r"\$(?:1|2[abxy]|5|6|7|y|gy)\$[A-Za-z0-9./$=,]{8,}")
+_NETRC = re.compile(r"\blogin[ \t]+(\S{1,256})\s+password[ \t]+(\S{1,256})")
+_SSH_KEY = re.compile(r"(?<![A-Za-z0-9+/])(AAAA[0-9A-Za-z+/]{24,}={0,2})")
+_FINGERPRINT = re.compile(r"\bSHA256:([A-Za-z0-9+/]{43})")
+_PRODUCT_KEY = re.compile(r"(?<![A-Za-z0-9-])[A-Z0-9]{5}(?:-[A-Z0-9]{5}){3,5}(?![A-Za-z0-9-])")
+_ASSIGNMENT = re.compile(
+    r"(?<![A-Za-z0-9_.-])(-{0,2}[A-Za-z_][A-Za-z0-9_.-]{1,80})(?:[\\\"'\]]{0,4}[ \t]{0,8}[:=]{1,2}>?[ \t]{0,8}|>)"
+    r"(?=\\{0,3}\"([^\"\\\n]{1,1024})|'([^'\n]{1,1024})'|([^\s\"'`,;<>]{1,1024}))"
+)
+_OPTION = re.compile(r"(?<![A-Za-z0-9-])(--?[A-Za-z][A-Za-z0-9_-]{1,60})[ \t]+(?!-)([^\s\"']{4,4096})")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SECRET_WORDS = {
+    "token",
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "secret",
+    "secrets",
+    "apikey",
+    "credential",
+    "credentials",
+    "authtoken",
+    "authkey",
+    "psk",
+    "cookie",
+}
+_KEY_OF = {"api", "access", "private", "secret", "account", "encryption", "signing", "license", "licence", "auth", "ssh"}
+_KEY_OF |= {"wandb", "client", "shared", "master", "product", "activation", "host", "storage", "session", "munge"}
+_ELSEWHERE = {"path", "file", "dir", "directory", "url", "type", "name", "length", "len", "count", "size", "index", "parallelism"}
+"""Last words of names that tell of a secret and do not hold it."""
+_LICENCE_WORDS = {"license", "licence", "licensekey", "licencekey"}
+_NOTHING = {"", "none", "null", "nil", "true", "false", "yes", "no", "unset", "required", "n/a", "enabled", "disabled", "prompt"}
+_PEM_BEGIN, _PEM_END = "-----BEGIN ", "-----END "
+
+
+def secret_spans(text: str, book: Book) -> Iterator[Span]:
+    """Everything in `text` that looks like a secret or is called one."""
+    yield from _pem_spans(text, book)
+    for pattern, groups in (
+        (_TOKENS, (0,)),
+        (_BEARER, (1,)),
+        (_WEBHOOK, (1,)),
+        (_CRYPT, (0,)),
+        (_SSH_KEY, (1,)),
+        (_FINGERPRINT, (1,)),
+        (_PRODUCT_KEY, (0,)),
+        (_NETRC, (1, 2)),
+        (_URL_USER, (1, 2)),
+    ):
+        for match in pattern.finditer(text):
+            for group in groups:
+                if match[group]:
+                    yield Span(*match.span(group), "secret", secret_placeholder(match[group], book))
+    for match in _ASSIGNMENT.finditer(text):
+        group = match.lastindex or 4
+        if names_secret(match[1], match[group]):
+            yield Span(*match.span(group), "secret", secret_placeholder(match[group], book))
+    for match in _OPTION.finditer(text):
+        if names_secret(match[1], match[2]):
+            yield Span(*match.span(2), "secret", secret_placeholder(match[2], book))
+
+
+def secret_placeholder(value: str, book: Book) -> str:
+    """`redacted-3fa9c1d2`."""
+    return book.word("secret", value, "redacted")
+
+
+def names_secret(name: str, value: str) -> bool:
+    """Whether a setting of this name and value is a secret: by the words of the name, with what cannot be one left out."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words or words[-1] in _ELSEWHERE or value.lower() in _NOTHING or value.startswith("redacted-"):
+        return False
+    if _LICENCE_WORDS & set(words) and words[-1] in {"key", "id", "no", "number", "code", "license", "licence", "licensekey"}:
+        return len(value) >= 8 and any(character.isdigit() for character in value)
+    if _SECRET_WORDS & set(words):
+        return not (words[-1].startswith("token") and re.fullmatch(r"[\d.]{1,9}", value))
+    if words[-1] != "key" and words[-1:] != ["keys"]:
+        return False
+    if len(words) > 1 and words[-2] in _KEY_OF:
+        return True
+    mixed = any(character.isdigit() for character in value) and any(character.isalpha() for character in value)
+    return (
+        len(value) >= 20
+        and mixed
+        and not value.startswith(("/", "./"))
+        and re.fullmatch(r"[A-Za-z0-9+/=_.-]+", value) is not None
+    )
+
+
+def _pem_spans(text: str, book: Book) -> Iterator[Span]:
+    """Keys and certificates between their lines of dashes; to the end of the text where the last line is cut off."""
+    at = text.find(_PEM_BEGIN)
+    while at >= 0:
+        begin = text.find("-----", at + len(_PEM_BEGIN))
+        begin = begin + 5 if begin >= 0 else len(text)
+        end = text.find(_PEM_END, begin)
+        end = end if end >= 0 else len(text)
+        if end > begin:
+            lines = "\n" if "\n" in text[begin:end] else ""
+            yield Span(begin, end, "secret", lines + secret_placeholder(text[begin:end].strip(), book) + lines)
+        at = text.find(_PEM_BEGIN, end)

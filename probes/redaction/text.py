@@ -1,0 +1,141 @@
+"""One text without identities and secrets, in whatever encoding they stand in it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import posixpath
+import re
+import urllib.parse
+from collections.abc import Iterator
+
+from probes.redaction.addresses import address_spans
+from probes.redaction.clouds import cloud_spans
+from probes.redaction.hardware import hardware_spans
+from probes.redaction.names import Names
+from probes.redaction.placeholders import Book
+from probes.redaction.secrets import names_secret, secret_placeholder, secret_spans
+from probes.redaction.spans import Span, rewrite, settle
+from probes.redaction.tables import route_spans, route_v6_spans
+
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{12,65536}={0,2}(?![A-Za-z0-9+/=])")
+_ESCAPED = re.compile(
+    r"(?:[\w.~+/:@?&=!$*(),;-]|%[0-9A-Fa-f]{2}){0,2048}%[0-9A-Fa-f]{2}(?:[\w.~+/:@?&=!$*(),;-]|%[0-9A-Fa-f]{2}){0,2048}"
+)
+_DEPTH = 3
+"""Encodings inside encodings that are followed."""
+
+_FILE_WORDS = {
+    "hostname": "hostname",
+    "nodename": "hostname",
+    "serial": "serial",
+    "serial_number": "serial",
+    "serialnumber": "serial",
+    "board_serial": "serial",
+    "product_serial": "serial",
+    "chassis_serial": "serial",
+    "board_asset_tag": "asset_tag",
+    "chassis_asset_tag": "asset_tag",
+    "asset_tag": "asset_tag",
+    "domainname": "fqdn",
+}
+"""What small files hold whose content does not say it."""
+
+
+class TextRedactor:
+    """Replaces what names a machine, its people or their secrets. Remembers what it learnt for the next text."""
+
+    def __init__(self, salt: bytes, keep: frozenset[str] = frozenset()) -> None:
+        self.book = Book(salt)
+        self._names = Names(self.book)
+        self._keep = keep
+
+    def learn(self, text: str, key: str = "") -> None:
+        """Read a text for the names in it, which may stand in others without saying what they are."""
+        self._rewritten(text, key, 0, counted=False)
+
+    def text(self, text: str, key: str = "") -> str:
+        """`text` without what is to be taken out. `key` says what it is: a path, a variable's name, a call, a kind of paste."""
+        return self._rewritten(text, key, 0, counted=True)
+
+    def _rewritten(self, text: str, key: str, depth: int, *, counted: bool) -> str:
+        if not text or text.isspace() or (len(text) < 4 and text.strip().isdecimal()):
+            return text
+        title = _title(key, text)
+        if title:
+            whole = self._rewritten_plain(f"{title}={text}", "", depth, counted=counted)
+            return whole[len(title) + 1 :]
+        return self._rewritten_plain(text, key, depth, counted=counted)
+
+    def _rewritten_plain(self, text: str, key: str, depth: int, *, counted: bool) -> str:
+        found = list(self._spans(text, key))
+        for span in found:
+            if span.kind in ("secret", "serial"):
+                self._names.learn_value(span.kind, text[span.start : span.end])
+        if depth < _DEPTH:
+            found += self._nested(text, depth, counted=counted)
+        chosen = settle(span for span in found if span.kind not in self._keep)
+        if counted:
+            for span in chosen:
+                self.book.count(span.kind, span.replacement)
+        return rewrite(text, chosen)
+
+    def _spans(self, text: str, key: str) -> Iterator[Span]:
+        name, equals, value = text.partition("=")
+        if equals and not key and re.fullmatch(r"\w+", name) and names_secret(name, value.strip()):
+            yield Span(len(name) + 1, len(text), "secret", secret_placeholder(value, self.book))
+            return
+        yield from secret_spans(text, self.book)
+        match posixpath.basename(key):
+            case "route":
+                yield from route_spans(text, self.book)
+            case "ipv6_route" | "if_inet6":
+                yield from route_v6_spans(text, self.book)
+            case "hosts":
+                yield from self._names.host_table(text)
+            case "guid-list":
+                yield from self._names.guid_table(text)
+            case "cluster-model":
+                yield from self._names.cluster(text)
+        yield from self._names.spans(text)
+        yield from hardware_spans(text, self.book)
+        yield from address_spans(text, self.book)
+        yield from cloud_spans(text, self.book)
+
+    def _nested(self, text: str, depth: int, *, counted: bool) -> Iterator[Span]:
+        """Parts that hold something to take out once they are decoded."""
+        for match in _BASE64.finditer(text):
+            inner = _from_base64(match[0])
+            if inner is None:
+                continue
+            changed = self._rewritten_plain(inner, "", depth + 1, counted=counted)
+            if changed != inner:
+                yield Span(*match.span(), "encoded", base64.b64encode(changed.encode()).decode())
+        for match in _ESCAPED.finditer(text) if "%" in text else ():
+            inner = urllib.parse.unquote(match[0], errors="replace")
+            changed = self._rewritten_plain(inner, "", depth + 1, counted=counted)
+            if changed != inner:
+                yield Span(*match.span(), "encoded", urllib.parse.quote(changed, safe="/:@?&=+"))
+
+
+def _title(key: str, text: str) -> str:
+    """The name by which the rules know the whole of a text; empty where the text speaks for itself."""
+    if not key:
+        return ""
+    if key.startswith("/"):
+        return _FILE_WORDS.get(posixpath.basename(key), "") if len(text) < 1024 else ""
+    if key.startswith("nvml"):
+        return "serial" if "serial" in key.lower() else ""
+    return key if re.fullmatch(r"[A-Za-z_]\w*", key) else ""
+
+
+def _from_base64(text: str) -> str | None:
+    """The text in it; None where it is no base64 of a readable text."""
+    body = text.rstrip("=").replace("-", "+").replace("_", "/")
+    if len(body) % 4 == 1 or not (set(body) - set("0123456789abcdefABCDEF/")):
+        return None
+    try:
+        inner = base64.b64decode(body + "=" * (-len(body) % 4), validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        return None
+    return inner if all(character.isprintable() or character in "\n\r\t" for character in inner) else None
