@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -80,10 +80,9 @@ def _read_nccl(output: Output) -> _Read:
 
 
 def _read_manager(output: Output) -> _Read:
-    from probes.parsers import fabric_manager_log  # noqa: PLC0415 - only pastes have it
+    from probes.parsers.fabric_manager_log import parse_fabric_manager_log  # noqa: PLC0415 - only pastes have it
 
-    parse: Callable[[str], Iterable[LogEvent]] | None = getattr(fabric_manager_log, "parse_fabric_manager_log", None)
-    return _Read(_with_lines(output, () if parse is None else tuple(parse(output.text))))
+    return _Read(_with_lines(output, parse_fabric_manager_log(output.text)))
 
 
 def _with_lines(output: Output, events: Iterable[LogEvent]) -> tuple[LogEvent, ...]:

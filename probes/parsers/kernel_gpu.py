@@ -40,7 +40,9 @@ _MODULE = re.compile(
     r"nvidia: probe of .{1,20} failed"
 )
 _PEERMEM = re.compile(r"nvidia[-_]peermem\b.{0,80}?(?:ERROR|[Ii]nvalid|failed)")
-_SWITCH = re.compile(r"nvidia-nvswitch\d*: .*?(?:[Ff]ail|[Ee]rror|FATAL|[Ff]atal|[Uu]nable|[Tt]imed? ?out)")
+_SWITCH = re.compile(
+    r"nvidia-nvswitch\d*: .*?(?:[Ff]ail|[Ee]rror|FATAL|(?<![Nn]on-)(?<![Nn]on)[Ff]atal|[Uu]nable|[Tt]imed? ?out)"
+)
 
 _UNIT = re.compile(r"(?:^|[ ,])([A-Z][A-Z0-9_]{2,30}(?:/[A-Z][A-Z0-9_]{2,30})?)\s+(?:Fatal|Nonfatal)\b")
 
@@ -111,7 +113,7 @@ def read_driver(message: str) -> Sighting | None:
     if _GSP.search(text):
         return Sighting("gsp-timeout", text, device=device)
     for name, pattern in _COMPLAINTS:
-        if pattern.search(text):
+        if pattern.search(text) and not is_broken_xid(text):
             return Sighting("nvrm", text, device=device, variant=name)
     return None
 
