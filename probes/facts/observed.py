@@ -86,6 +86,10 @@ class ToolResult(Record, kw_only=True):
     size_bytes: int | None = None
     wrong_values: int | None = None
     """How many results the tool's own check found wrong."""
+    ranks: int | None = None
+    """GPUs that took part in a collective; None where the tool does not tell."""
+    nodes: int | None = None
+    """Machines that took part."""
     message: str = ""
     """What the tool complained of, where it did."""
     evidence: tuple[EvidenceRef, ...] = ()
