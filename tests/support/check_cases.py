@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.support.check_cases_gpu import FABRIC_CASES, GPU_CASES
 from tests.support.check_cases_host import HOST_CASES, NETWORK_CASES, SOFTWARE_CASES
 from tests.support.check_cases_logs import LOG_CASES
+from tests.support.check_cases_network import PORT_CASES
 from tests.support.check_cases_pci import PCI_CASES
 
-CASES = (*GPU_CASES, *FABRIC_CASES, *NETWORK_CASES, *HOST_CASES, *SOFTWARE_CASES, *LOG_CASES, *PCI_CASES)
+CASES = (*GPU_CASES, *FABRIC_CASES, *NETWORK_CASES, *HOST_CASES, *SOFTWARE_CASES, *LOG_CASES, *PCI_CASES, *PORT_CASES)

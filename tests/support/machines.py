@@ -239,6 +239,7 @@ def h100_node(**changes: Any) -> MachineFacts:
             slurm_version=None,
             fabric_manager="active",
             peermem_loaded=False,
+            modules=("ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib", "nvidia", "nvidia_uvm"),
             services=states({"nvidia-fabricmanager": "active", "nvidia-persistenced": "active"}),
             nccl_plugins=(),
             nccl_libraries=(),

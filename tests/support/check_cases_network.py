@@ -1,0 +1,381 @@
+"""What the checks of the network say about machines that differ from a healthy one in one thing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from probes.facts import (
+    EnvironmentVariable,
+    FabricPort,
+    FabricSwitch,
+    Gid,
+    Interface,
+    LogEvent,
+    MachineFacts,
+    Nic,
+    counts,
+    states,
+)
+from probes.record import Reason, Unknown
+from tests.support.check_case import BOX, NODE, NOT_RECORDED, TIMEOUT, UNREAD, Case
+from tests.support.machines import cpu_box, h100_node, ndr_port, with_nics, with_part
+
+RAILS = "mlx5_0-7"
+ALL_PORTS = "mlx5_0-8"
+GONE = Unknown(Reason.ERROR, "stat of the device failed: No such file or directory")
+
+
+def roce_port(index: int, **changes: Any) -> Nic:
+    """A RoCE rail with an address at the usual index."""
+    mapped = f"0000:0000:0000:0000:0000:ffff:0a00:{index:02x}11"
+    gids = (
+        Gid(index=2, gid=mapped, kind="RoCE v1", address=f"10.0.{index}.17"),
+        Gid(index=3, gid=mapped, kind="RoCE v2", address=f"10.0.{index}.17"),
+    )
+    own = {"link_layer": "Ethernet", "sm_lid": 0, "gids": gids, "traffic_class": 106, "netdev": f"eth{index}"}
+    return ndr_port(index, **{**own, **changes})
+
+
+def roce(index: int = 0, **changes: Any) -> MachineFacts:
+    """A node of four RoCE rails with `changes` on one."""
+    return h100_node(nics=tuple(roce_port(n, **(changes if n == index else {})) for n in range(4)), links=NOT_RECORDED)
+
+
+def counted(**values: int) -> MachineFacts:
+    """The first port counts these."""
+    return with_nics(NODE, "mlx5_0", counters=counts(values))
+
+
+def variables(facts: MachineFacts, **values: str) -> MachineFacts:
+    rows = tuple(EnvironmentVariable(name=name, value=value, origin="environment") for name, value in values.items())
+    return msgspec.structs.replace(facts, environment=rows)
+
+
+def interface(name: str, **changes: Any) -> Interface:
+    own: dict[str, Any] = {
+        "up": True,
+        "speed_gbps": 100.0,
+        "mtu": 9000,
+        "addresses": (),
+        "is_virtual": False,
+        "is_default_route": False,
+        "bond": None,
+        "bond_members": None,
+        "carrier_changes": 2,
+    }
+    return Interface(name=name, **{**own, **changes})
+
+
+BOND = interface("bond0", is_virtual=True, bond_members=("eth0", "eth1"), addresses=("192.0.2.7/24",), speed_gbps=200.0)
+
+
+def bonded(second: dict[str, Any] | None = None, bond: Interface = BOND) -> MachineFacts:
+    """A host whose two ports form a bond."""
+    members = (interface("eth0", bond="bond0"), interface("eth1", **{"bond": "bond0", **(second or {})}))
+    return cpu_box(interfaces=(*members, bond))
+
+
+def configured(name: str = "eth0", **changes: Any) -> Interface:
+    own = {"configured_name": name, "bond": "bond0", "bond_configured": "bond0", "mtu_configured": 9000, "neighbour": "leaf1 Et1"}
+    return interface(name, **{**own, **changes})
+
+
+def hosts(*interfaces: Interface) -> MachineFacts:
+    return cpu_box(interfaces=interfaces)
+
+
+def cabled(port: int, **changes: Any) -> FabricPort:
+    own = {
+        "node": "leaf1",
+        "node_kind": "switch",
+        "port": port,
+        "peer": f"node{port} HCA-1",
+        "peer_port": 1,
+        "width": 4,
+        "speed": "NDR",
+    }
+    return FabricPort(**{**own, **changes})
+
+
+def fabric(*ports: FabricPort) -> MachineFacts:
+    return cpu_box(fabric_ports=ports)
+
+
+def events(kind: str, count: int = 1) -> MachineFacts:
+    event = LogEvent(kind=kind, device="mlx5_0", message="Port module event: module 0, Cable error", count=count)  # type: ignore[arg-type]
+    return cpu_box(events=(event,))
+
+
+HOST = FabricPort(node="node1 HCA-1", node_kind="host", port=1, peer="leaf1", peer_port=1, width=4, speed="NDR")
+ODD = Unknown(Reason.UNPARSABLE, "no name for the speed (???)")
+SWITCH = FabricSwitch(name="leaf1", power_supplies=states({"PSU0": "OK"}), fans=states({"all": "OK", "fan1": "6000 rpm"}))
+BOND_OF_ONE = msgspec.structs.replace(BOND, bond_members=("eth0",))
+UNREAD_INTERFACES = cpu_box(interfaces=TIMEOUT)
+TWO = hosts(*(interface(f"eth{n}", addresses=(f"192.0.2.{n + 1}/24",)) for n in range(2)))
+DGX = with_part(NODE, "dmi", product_name="DGXH100")
+
+LINK_CASES = (
+    Case("nic-state", "vanished while it was read", with_nics(NODE, "mlx5_8", state=GONE), ("FAIL mlx5_8", f"PASS {RAILS}")),
+    Case("nic-subnet-manager", "served", NODE, (f"PASS {RAILS}",)),
+    Case("nic-subnet-manager", "none", with_nics(NODE, "mlx5_1", sm_lid=0), ("FAIL mlx5_1", "PASS mlx5_0, mlx5_2-7")),
+    Case("nic-subnet-manager", "waiting", with_nics(NODE, "mlx5_1", state="INIT"), ("FAIL mlx5_1", "PASS mlx5_0, mlx5_2-7")),
+    Case("nic-subnet-manager", "unread", with_nics(NODE, sm_lid=TIMEOUT), (f"UNKNOWN {RAILS}",)),
+    Case("nic-subnet-manager", "RoCE", roce(), ("SKIP host",)),
+    Case("nic-subnet-manager", "no port", BOX, ("SKIP host",)),
+    Case("nic-speed", "full", NODE, (f"PASS {RAILS}",)),
+    Case("nic-speed", "split cable", with_nics(NODE, lanes=2, rate_gbps=200.0), (f"PASS {RAILS}",)),
+    Case(
+        "nic-speed",
+        "older speed on all lanes",
+        with_nics(NODE, "mlx5_0", lanes=4, speed="HDR", rate_gbps=200.0),
+        ("WARN mlx5_0", "PASS mlx5_1-7"),
+    ),
+    Case("nic-speed", "a card that nobody knows", with_nics(NODE, device_type="MT9999"), (f"SKIP {RAILS}",)),
+    Case("nic-speed", "card unread", with_nics(NODE, device_type=TIMEOUT), (f"UNKNOWN {RAILS}",)),
+    Case("nic-speed", "none up", with_nics(NODE, state="DOWN"), ("SKIP host",)),
+    Case("nic-width", "full", NODE, (f"PASS {RAILS}",)),
+    Case("nic-width", "one lane", with_nics(NODE, "mlx5_2", lanes=1), ("WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-7")),
+    Case("nic-width", "split cable", with_nics(NODE, lanes=2), (f"PASS {RAILS}",)),
+    Case("nic-width", "unread", with_nics(NODE, lanes=TIMEOUT), (f"UNKNOWN {RAILS}",)),
+    Case("nic-width", "RoCE", roce(), ("SKIP host",)),
+    Case("nic-bit-errors", "few", NODE, (f"PASS {ALL_PORTS}",)),
+    Case(
+        "nic-bit-errors",
+        "many before correction",
+        with_nics(NODE, "mlx5_3", pre_fec_bit_error_rate=3e-6),
+        ("WARN mlx5_3", "PASS mlx5_0-2, mlx5_4-8"),
+    ),
+    Case("nic-bit-errors", "after correction", with_nics(NODE, "mlx5_0", bit_error_rate=1e-9), ("WARN mlx5_0", "PASS mlx5_1-8")),
+    Case(
+        "nic-bit-errors",
+        "nobody asked",
+        with_nics(NODE, bit_error_rate=NOT_RECORDED, pre_fec_bit_error_rate=NOT_RECORDED),
+        ("SKIP host",),
+    ),
+    Case("nic-bit-errors", "unread", UNREAD, ("UNKNOWN host",)),
+    Case("nic-advice", "none", NODE, (f"PASS {ALL_PORTS}",)),
+    Case("nic-advice", "bad cable", with_nics(NODE, "mlx5_0", advice="Bad signal integrity"), ("WARN mlx5_0", "PASS mlx5_1-8")),
+    Case("nic-advice", "nobody asked", with_nics(NODE, advice=NOT_RECORDED), ("SKIP host",)),
+    Case("nic-advice", "unread", UNREAD, ("UNKNOWN host",)),
+    Case("nic-mtu", "large", NODE, (f"PASS {RAILS}",)),
+    Case("nic-mtu", "small", with_nics(NODE, "mlx5_4", mtu=2048), ("WARN mlx5_4", "PASS mlx5_0-3, mlx5_5-7")),
+    Case("nic-mtu", "unread", with_nics(NODE, mtu=NOT_RECORDED), (f"UNKNOWN {RAILS}",)),
+    Case(
+        "nic-mtu",
+        "RoCE by its interfaces",
+        msgspec.structs.replace(roce(mtu=NOT_RECORDED), interfaces=tuple(interface(f"eth{n}", mtu=1500) for n in range(4))),
+        ("WARN mlx5_0", "PASS mlx5_1-3"),
+    ),
+    Case("nic-mtu", "none up", with_nics(NODE, state="DOWN"), ("SKIP host",)),
+)
+
+FABRIC_PORT_CASES = (
+    Case("nic-count", "a machine that nobody knows", NODE, ("SKIP host",)),
+    Case("nic-count", "ports unread", msgspec.structs.replace(DGX, nics=TIMEOUT), ("SKIP host",)),
+    Case("nic-pkey", "one", NODE, (f"PASS {RAILS}",)),
+    Case("nic-pkey", "another", with_nics(NODE, "mlx5_5", pkeys=("0x8001",)), ("FAIL mlx5_5", "PASS mlx5_0-4, mlx5_6-7")),
+    Case("nic-pkey", "limited member of the same", with_nics(NODE, "mlx5_5", pkeys=("0x7fff",)), (f"PASS {RAILS}",)),
+    Case("nic-pkey", "unread", with_nics(NODE, pkeys=TIMEOUT), (f"UNKNOWN {RAILS}",)),
+    Case("nic-pkey", "RoCE", roce(), ("SKIP host",)),
+    Case("nic-mixture", "one kind", NODE, ("PASS host",)),
+    Case(
+        "nic-mixture",
+        "RoCE at the rails' rate",
+        variables(with_nics(NODE, "mlx5_8", rate_gbps=400.0)),
+        ("WARN mlx5_8",),
+    ),
+    Case(
+        "nic-mixture",
+        "RoCE at the rails' rate, rails named",
+        variables(with_nics(NODE, "mlx5_8", rate_gbps=400.0), NCCL_IB_HCA="=mlx5_0"),
+        ("PASS host",),
+    ),
+    Case("nic-mixture", "two cards", with_nics(NODE, "mlx5_0", device_type="MT4123"), (f"WARN {RAILS}",)),
+    Case("nic-mixture", "link layers unread", with_nics(NODE, link_layer=TIMEOUT), ("SKIP host",)),
+    Case("nic-mixture", "unread", UNREAD, ("UNKNOWN host",)),
+    Case("roce-traffic-class", "one", roce(), ("PASS mlx5_0-3",)),
+    Case("roce-traffic-class", "one port without", roce(traffic_class=0), ("WARN mlx5_0", "PASS mlx5_1-3")),
+    Case("roce-traffic-class", "unread", with_nics(roce(), traffic_class=TIMEOUT), ("UNKNOWN mlx5_0-3",)),
+    Case("roce-traffic-class", "InfiniBand", NODE, ("SKIP host",)),
+    Case("nic-firmware", "one", NODE, (f"PASS {ALL_PORTS}",)),
+    Case(
+        "nic-firmware",
+        "one differs",
+        with_nics(NODE, "mlx5_2", firmware_version="28.37.1014"),
+        ("WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-8"),
+    ),
+    Case("nic-firmware", "unread", with_nics(NODE, firmware_version=TIMEOUT), (f"UNKNOWN {ALL_PORTS}",)),
+    Case("nic-naming", "in order", NODE, (f"PASS {ALL_PORTS}",)),
+    Case("nic-naming", "out of order", with_nics(NODE, "mlx5_0", pci_bus_id="0000:2f:00.0"), ("WARN mlx5_0", "PASS mlx5_1-8")),
+    Case("nic-naming", "unread", with_nics(NODE, pci_bus_id=TIMEOUT), (f"UNKNOWN {ALL_PORTS}",)),
+    Case("nic-virtual", "whole", NODE, (f"PASS {RAILS}",)),
+    Case("nic-virtual", "all virtual", with_nics(NODE, is_virtual_function=True), (f"PASS {RAILS}",)),
+    Case("nic-virtual", "one", with_nics(NODE, "mlx5_0", is_virtual_function=True), ("WARN mlx5_0", "PASS mlx5_1-7")),
+    Case("nic-virtual", "unread", with_nics(NODE, is_virtual_function=TIMEOUT), (f"UNKNOWN {RAILS}",)),
+    Case("nic-gid", "routable", roce(), ("PASS mlx5_0-3",)),
+    Case(
+        "nic-gid",
+        "first version only",
+        roce(gids=(Gid(index=0, gid="fe80::1", kind="RoCE v1"),)),
+        ("FAIL mlx5_0", "PASS mlx5_1-3"),
+    ),
+    Case(
+        "nic-gid", "link-local only", roce(gids=(Gid(index=1, gid="fe80::1", kind="RoCE v2"),)), ("WARN mlx5_0", "PASS mlx5_1-3")
+    ),
+    Case("nic-gid", "unread", roce(gids=TIMEOUT), ("UNKNOWN mlx5_0", "PASS mlx5_1-3")),
+    Case(
+        "nic-gid",
+        "kinds unread",
+        roce(gids=(Gid(index=0, gid="::ffff:10.0.0.1", kind=TIMEOUT),)),
+        ("UNKNOWN mlx5_0", "PASS mlx5_1-3"),
+    ),
+    Case("nic-gid", "InfiniBand", NODE, ("SKIP host",)),
+    Case("nic-gid-index", "not forced", roce(), ("PASS mlx5_0-3",)),
+    Case("nic-gid-index", "forced rightly", variables(roce(), NCCL_IB_GID_INDEX="3"), ("PASS mlx5_0-3",)),
+    Case("nic-gid-index", "forced wrongly", variables(roce(), NCCL_IB_GID_INDEX="2"), tuple(f"FAIL mlx5_{n}" for n in range(4))),
+    Case(
+        "nic-gid-index",
+        "at an unusual place",
+        roce(gids=(Gid(index=5, gid="::ffff:10.0.0.1", kind="RoCE v2"),)),
+        ("WARN mlx5_0", "PASS mlx5_1-3"),
+    ),
+    Case("nic-gid-index", "unread", roce(gids=TIMEOUT), ("UNKNOWN mlx5_0", "PASS mlx5_1-3")),
+    Case("nic-netdev", "up", NODE, (f"PASS {RAILS}",)),
+    Case("nic-netdev", "IPoIB down", with_nics(NODE, "mlx5_2", netdev_up=False), ("WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-7")),
+    Case("nic-netdev", "RoCE down", roce(netdev_up=False), ("FAIL mlx5_0", "PASS mlx5_1-3")),
+    Case("nic-netdev", "without one", with_nics(NODE, netdev=None, netdev_up=None), (f"PASS {RAILS}",)),
+    Case("nic-netdev", "unread", with_nics(NODE, netdev_up=TIMEOUT), (f"UNKNOWN {RAILS}",)),
+    Case("roce-address", "mapped", roce(), ("PASS mlx5_0-3",)),
+    Case("roce-address", "none", roce(gids=(), netdev="eth9"), ("WARN mlx5_0", "PASS mlx5_1-3")),
+    Case("roce-address", "unread", roce(gids=TIMEOUT, netdev=TIMEOUT), ("UNKNOWN mlx5_0", "PASS mlx5_1-3")),
+    Case("verbs-devices", "there", NODE, (f"PASS {RAILS}",)),
+    Case("verbs-devices", "missing", with_nics(NODE, "mlx5_0", has_verbs_device=False), ("FAIL mlx5_0", "PASS mlx5_1-7")),
+    Case("verbs-devices", "unread", with_nics(NODE, has_verbs_device=TIMEOUT), (f"UNKNOWN {RAILS}",)),
+    Case("rdma-modules", "loaded", NODE, ("PASS host",)),
+    Case("rdma-modules", "missing", with_part(with_nics(NODE, state="DOWN"), "software", modules=("ib_core",)), ("WARN host",)),
+    Case("rdma-modules", "built in", with_part(NODE, "software", modules=()), ("PASS host",)),
+    Case("rdma-modules", "unread", with_part(NODE, "software", modules=TIMEOUT), ("UNKNOWN host",)),
+    Case(
+        "peermem",
+        "the old module",
+        with_part(NODE, "software", driver_open_module=False, modules=("nv_peer_mem",)),
+        ("PASS host",),
+    ),
+)
+
+COUNTER_CASES = tuple(
+    case
+    for check_id, counter, many in (
+        ("nic-link-downed", "link_downed", 255),
+        ("nic-symbol-errors", "symbol_error", 5000),
+        ("nic-receive-errors", "port_rcv_errors", 90_000),
+        ("nic-discards", "port_xmit_discards", 20_046),
+        ("nic-retries", "rnr_nak_retry_err", 1000),
+    )
+    for case in (
+        Case(check_id, "none", NODE, (f"PASS {ALL_PORTS}",)),
+        Case(check_id, "history", counted(**{counter: 1}), (f"PASS {ALL_PORTS}",)),
+        Case(check_id, "many", counted(**{counter: many}), ("WARN mlx5_0", "PASS mlx5_1-8")),
+        Case(check_id, "unread", with_nics(NODE, counters=TIMEOUT), (f"UNKNOWN {ALL_PORTS}",)),
+        Case(check_id, "no such counter", counted(), ("SKIP mlx5_0", "PASS mlx5_1-8")),
+    )
+)
+CONGESTION_CASES = (
+    Case("roce-congestion", "none", NODE, ("PASS mlx5_8",)),
+    Case("roce-congestion", "many", with_nics(NODE, "mlx5_8", counters=counts({"roce_slow_restart": 90_000})), ("WARN mlx5_8",)),
+    Case("roce-congestion", "unread", with_nics(NODE, counters=TIMEOUT), ("UNKNOWN mlx5_8",)),
+    Case("roce-congestion", "no RoCE", cpu_box(nics=(ndr_port(0),)), ("SKIP host",)),
+)
+
+INTERFACE_CASES = (
+    Case("link-flapping", "steady", BOX, ("PASS eno1",)),
+    Case("link-flapping", "many changes", hosts(interface("eth0", carrier_changes=98)), ("WARN eth0",)),
+    Case("link-flapping", "many losses in the log", events("link-down", 7), ("WARN mlx5_0", "PASS eno1")),
+    Case("link-flapping", "one loss in the log", events("link-down"), ("PASS eno1",)),
+    Case("link-flapping", "only a log", msgspec.structs.replace(events("link-down"), interfaces=NOT_RECORDED), ("PASS host",)),
+    Case("link-flapping", "unread", cpu_box(interfaces=TIMEOUT, events=NOT_RECORDED), ("UNKNOWN host",)),
+    Case("link-flapping", "nothing", cpu_box(interfaces=(), events=NOT_RECORDED), ("SKIP host",)),
+    Case("cable", "no complaint", BOX, ("PASS host",)),
+    Case("cable", "a complaint", events("cable"), ("WARN mlx5_0",)),
+    Case("cable", "unread", cpu_box(events=TIMEOUT), ("UNKNOWN host",)),
+    Case("interface-state", "whole", bonded(), ("PASS bond0",)),
+    Case("interface-state", "a member down", bonded({"up": False}), ("WARN bond0",)),
+    Case("interface-state", "a member down for the bond", bonded({"link_seen_by_bond": False}), ("WARN bond0",)),
+    Case(
+        "interface-state",
+        "a member outside",
+        hosts(configured("eth0"), configured("eth1", bond=None), BOND_OF_ONE),
+        ("WARN bond0",),
+    ),
+    Case(
+        "interface-state",
+        "no member",
+        hosts(configured("eth0", bond=None), msgspec.structs.replace(BOND, bond_members=())),
+        ("FAIL bond0",),
+    ),
+    Case("interface-state", "gone", hosts(interface("eth1", up=GONE)), ("WARN eth1",)),
+    Case("interface-state", "no bond", BOX, ("SKIP host",)),
+    Case("interface-state", "unread", UNREAD_INTERFACES, ("UNKNOWN host",)),
+    Case("interface-speed", "equal", bonded(), ("PASS eth0-1",)),
+    Case("interface-speed", "one slower", bonded({"speed_gbps": 25.0}), ("WARN eth1", "PASS eth0")),
+    Case("interface-speed", "one unread", bonded({"speed_gbps": TIMEOUT}), ("UNKNOWN eth1", "PASS eth0")),
+    Case("interface-speed", "unread", UNREAD_INTERFACES, ("UNKNOWN host",)),
+    Case("interface-mtu", "equal", bonded(), ("PASS eth0-1",)),
+    Case("interface-mtu", "one differs", bonded({"mtu": 1500}), ("WARN eth1", "PASS eth0")),
+    Case("interface-mtu", "not as configured", hosts(configured(mtu=1500)), ("WARN eth0",)),
+    Case("interface-mtu", "one unread", bonded({"mtu": TIMEOUT}), ("UNKNOWN eth1", "PASS eth0")),
+    Case("interface-cabling", "as configured", hosts(configured()), ("PASS host",)),
+    Case("interface-cabling", "another's address", hosts(configured(configured_name="eth1")), ("FAIL eth0",)),
+    Case("interface-cabling", "outside of its bond", hosts(configured(bond=None)), ("WARN eth0",)),
+    Case("interface-cabling", "no configuration", BOX, ("SKIP host",)),
+    Case("interface-cabling", "unread", UNREAD_INTERFACES, ("UNKNOWN host",)),
+    Case("interface-choice", "default route", BOX, ("PASS host",)),
+    Case("interface-choice", "only one", hosts(interface("eth0", addresses=("192.0.2.1/24",))), ("PASS host",)),
+    Case("interface-choice", "two", TWO, ("WARN host",)),
+    Case("interface-choice", "two, one named", variables(TWO, NCCL_SOCKET_IFNAME="eth0"), ("PASS host",)),
+    Case("interface-choice", "addresses unread", hosts(interface("eth0", addresses=TIMEOUT)), ("UNKNOWN host",)),
+    Case("interface-choice", "none", hosts(), ("SKIP host",)),
+    Case("interface-choice", "unread", UNREAD_INTERFACES, ("UNKNOWN host",)),
+    Case("interface-subnets", "one each", BOX, ("PASS host",)),
+    Case("interface-subnets", "shared", TWO, ("WARN eth0, eth1",)),
+    Case("interface-subnets", "unread", UNREAD_INTERFACES, ("UNKNOWN host",)),
+    Case("interface-subnets", "none", hosts(), ("SKIP host",)),
+    Case("hostname-address", "leads to the network", BOX, ("PASS host",)),
+    Case("hostname-address", "leads to itself", with_part(BOX, "naming", addresses=("127.0.1.1",)), ("WARN host",)),
+    Case("hostname-address", "nobody knows it", with_part(BOX, "naming", addresses=()), ("WARN host",)),
+    Case("hostname-address", "unread", with_part(BOX, "naming", addresses=TIMEOUT), ("UNKNOWN host",)),
+)
+
+DISCOVERY_CASES = (
+    Case("fabric-links", "all", fabric(HOST, cabled(1)), ("PASS host",)),
+    Case("fabric-links", "one without a name", fabric(HOST, cabled(37, peer=None, speed=ODD)), ("WARN leaf1 port 37",)),
+    Case("fabric-links", "a free port", fabric(HOST, cabled(38, peer=None, speed="SDR")), ("PASS host",)),
+    Case("fabric-links", "unread", cpu_box(fabric_ports=TIMEOUT), ("UNKNOWN host",)),
+    Case("fabric-speed", "equal", fabric(*(cabled(n) for n in range(4))), ("PASS host",)),
+    Case("fabric-speed", "one slower", fabric(*(cabled(n) for n in range(4)), cabled(9, speed="HDR")), ("WARN leaf1 port 9",)),
+    Case("fabric-speed", "could be faster", fabric(cabled(1, could_be="Could be 106.25 Gbps")), ("WARN leaf1 port 1",)),
+    Case(
+        "fabric-speed",
+        "many slower",
+        fabric(*(cabled(n, could_be="Could be 4X") for n in range(9))),
+        (*(f"WARN leaf1 port {n}" for n in range(8)), "WARN host"),
+    ),
+    Case("fabric-speed", "unread", fabric(cabled(1, speed=ODD)), ("UNKNOWN host",)),
+    Case("fabric-isolation", "a fabric", fabric(HOST), ("PASS host",)),
+    Case("fabric-isolation", "nobody else", fabric(msgspec.structs.replace(HOST, peer=None)), ("FAIL node1 HCA-1 port 1",)),
+    Case("fabric-isolation", "switches only", fabric(cabled(1)), ("SKIP host",)),
+    Case("fabric-isolation", "unread", cpu_box(fabric_ports=TIMEOUT), ("UNKNOWN host",)),
+    Case("switch-health", "well", cpu_box(fabric_switches=(SWITCH,)), ("PASS leaf1",)),
+    Case(
+        "switch-health",
+        "a fan",
+        cpu_box(fabric_switches=(msgspec.structs.replace(SWITCH, fans=states({"all": "ERROR"})),)),
+        ("WARN leaf1",),
+    ),
+    Case("switch-health", "empty", cpu_box(fabric_switches=(FabricSwitch(name="leaf1"),)), ("UNKNOWN leaf1",)),
+    Case("switch-health", "none", BOX, ("SKIP host",)),
+)
+
+PORT_CASES = (*LINK_CASES, *FABRIC_PORT_CASES, *COUNTER_CASES, *CONGESTION_CASES, *INTERFACE_CASES, *DISCOVERY_CASES)
