@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from probes.facts import LogEvent
+from probes.facts import Gpu, LogEvent
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, events_of
 from probes.record import EvidenceRef, Record
@@ -56,6 +56,8 @@ class Case(Record, kw_only=True):
     code: int
     row: Xid
     events: tuple[LogEvent, ...]
+    recovered: bool = False
+    """The GPU says by now that it needs no recovery, which a reset leaves no trace of in the log."""
 
     @property
     def count(self) -> int:
@@ -63,7 +65,7 @@ class Case(Record, kw_only=True):
 
     @property
     def settled(self) -> bool:
-        return all(event.settled for event in self.events)
+        return self.recovered or all(event.settled for event in self.events)
 
     @property
     def severity(self) -> str:
@@ -83,7 +85,7 @@ def xid_reset(evidence: Evidence) -> Iterator[Finding]:
     events = yield from events_of(RESET, evidence)
     if events is None:
         return
-    cases = [case for case in _cases(events) if case.row.kind == "reset" and case.code not in GSP_CODES]
+    cases = [case for case in _cases(evidence, events) if case.row.kind == "reset" and case.code not in GSP_CODES]
     findings = [*_findings(RESET, evidence, cases), *_recovery(evidence, events)]
     yield from findings or [RESET.passed(HOST, "no Xid asks for a reset")]
 
@@ -96,7 +98,7 @@ def gsp_timeout(evidence: Evidence) -> Iterator[Finding]:
     events = yield from events_of(GSP, evidence)
     if events is None:
         return
-    cases = [case for case in _cases(events) if case.code in GSP_CODES]
+    cases = [case for case in _cases(evidence, events) if case.code in GSP_CODES]
     findings = list(_findings(GSP, evidence, cases))
     named = {case.device for case in cases}
     others = [event for event in events if event.kind == "gsp-timeout"]
@@ -112,7 +114,7 @@ def driver_messages(evidence: Evidence) -> Iterator[Finding]:
     events = yield from events_of(DRIVER, evidence)
     if events is None:
         return
-    cases = [case for case in _cases(events) if case.row.kind == "driver"]
+    cases = [case for case in _cases(evidence, events) if case.row.kind == "driver"]
     words = [event for event in events if event.kind in {"nvrm", "peermem"}]
     findings = [*_findings(DRIVER, evidence, cases), *(_complaint(evidence, event) for event in words)]
     yield from findings or [DRIVER.passed(HOST, "the driver complains of nothing else")]
@@ -121,21 +123,27 @@ def driver_messages(evidence: Evidence) -> Iterator[Finding]:
 def _by_class(judge: Judge, evidence: Evidence, kinds: set[XidClass], good: str) -> Iterator[Finding]:
     events = yield from events_of(judge, evidence)
     if events is not None:
-        cases = [case for case in _cases(events) if case.row.kind in kinds]
+        cases = [case for case in _cases(evidence, events) if case.row.kind in kinds]
         yield from list(_findings(judge, evidence, cases)) or [judge.passed(HOST, good)]
 
 
-def _cases(events: Iterable[LogEvent]) -> list[Case]:
+def _cases(evidence: Evidence, events: Iterable[LogEvent]) -> list[Case]:
     """The Xids by device and number, in the order of the log."""
     groups: dict[tuple[str, int], list[LogEvent]] = {}
     for event in events:
         if event.kind == "xid" and event.code is not None:
             groups.setdefault((event.device or HOST, event.code), []).append(event)
-    rows = load_xids() if groups else None
-    return [
-        Case(device=device, code=code, row=(rows.find(code) if rows else None) or _NO_MEANING, events=tuple(group))
-        for (device, code), group in groups.items()
-    ]
+    cases = []
+    for (device, code), group in groups.items():
+        row = load_xids().find(code) or _NO_MEANING
+        recovered = row.kind == "reset" and _needs_nothing(evidence, device)
+        cases.append(Case(device=device, code=code, row=row, events=tuple(group), recovered=recovered))
+    return cases
+
+
+def _needs_nothing(evidence: Evidence, device: str) -> bool:
+    gpu = _gpu(evidence, device)
+    return gpu is not None and isinstance(gpu.recovery_action, str) and gpu.recovery_action.lower() == "none"
 
 
 def _findings(judge: Judge, evidence: Evidence, cases: Iterable[Case]) -> Iterator[Finding]:
@@ -151,7 +159,7 @@ def _findings(judge: Judge, evidence: Evidence, cases: Iterable[Case]) -> Iterat
             _subject(evidence, case.device),
             f"Xid {case.code} on {case.device}: {case.row.name}",
             expected=f"no Xid {case.code}",
-            observed=_sub_codes(case.events) + _observed(case.events),
+            observed=_sub_codes(case.events) + _observed(case.events) + ("; recovery action now: none" if case.recovered else ""),
             remedy=Remedy(text=text + case.row.action),
             evidence=(*_refs(case.events), load_xids().ref),
         )
@@ -167,7 +175,7 @@ def _recovery(evidence: Evidence, events: Iterable[LogEvent]) -> Iterator[Findin
                 last[event.device] = event
     for device, event in last.items():
         action = event.message.rpartition("(")[2].partition(")")[0]
-        if event.settled or action == "None" or " to 0x" not in event.message:
+        if event.settled or action == "None" or _needs_nothing(evidence, device) or " to 0x" not in event.message:
             continue
         yield RESET.failed(
             _subject(evidence, device),
@@ -226,10 +234,15 @@ def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
 
 def _subject(evidence: Evidence, device: str) -> str:
     """`GPU4` where the machine's GPUs are known, else the PCI address."""
+    gpu = _gpu(evidence, device)
+    return device if gpu is None else f"GPU{gpu.index}"
+
+
+def _gpu(evidence: Evidence, device: str) -> Gpu | None:
     gpus = evidence.facts.gpus
     if not isinstance(gpus, tuple):
-        return device
-    return next((f"GPU{gpu.index}" for gpu in gpus if str(gpu.pci_bus_id).lower().startswith(device)), device)
+        return None
+    return next((gpu for gpu in gpus if str(gpu.pci_bus_id).lower().startswith(device)), None)
 
 
 def _observed(events: Iterable[LogEvent]) -> str:

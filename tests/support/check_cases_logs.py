@@ -5,7 +5,7 @@ from __future__ import annotations
 from probes.facts import LogEvent, MachineFacts
 from probes.record import NOT_RECORDED, Reason, Unknown
 from tests.support.check_case import BOX, NODE, Case
-from tests.support.machines import h100_node
+from tests.support.machines import h100_node, with_gpus
 
 CLOSED = h100_node(events=Unknown(Reason.PERMISSION, "dmesg: not permitted"), logs=Unknown(Reason.PERMISSION, "not permitted"))
 UNLOGGED = h100_node(events=NOT_RECORDED, logs=NOT_RECORDED)
@@ -13,7 +13,8 @@ GPU4 = "0000:9b:00"
 
 
 def logged(*events: LogEvent) -> MachineFacts:
-    return h100_node(events=events)
+    """A driver too old to say which recovery it asks for."""
+    return with_gpus(h100_node(events=events), recovery_action=NOT_RECORDED)
 
 
 def xid(code: int, device: str = GPU4, **changes: object) -> LogEvent:
@@ -31,6 +32,7 @@ def recovery(action: str, line: int, *, settled: bool = False) -> LogEvent:
 
 NVLINK = "Xid (PCI:0000:9b:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x025001c6 0x00000000)"
 NCCL_ONLY = h100_node(events=(), logs=("nccl-log",))
+RECOVERED = with_gpus(logged(xid(95), recovery("GPU Reset Required", 7)), 4, recovery_action="none")
 CHECKS = (
     "xid-hardware",
     "xid-reset",
@@ -73,6 +75,7 @@ LOG_CASES = (
     Case("xid-reset", "asks for a reset", logged(recovery("GPU Reset Required", 7)), ("FAIL GPU4",)),
     Case("xid-reset", "asked, and had it", logged(recovery("Drain and Reset", 3), recovery("None", 9)), ("PASS host",)),
     Case("xid-reset", "asks again", logged(recovery("None", 3), recovery("Drain P2P", 9)), ("FAIL GPU4",)),
+    Case("xid-reset", "reset since, by the GPU's word", RECOVERED, ("WARN GPU4",)),
     Case("xid-reset", "GSP is another check's", logged(xid(119)), ("PASS host",)),
     Case("xid-application", "two kinds on one GPU", logged(xid(13, count=629), xid(43)), ("WARN GPU4", "WARN GPU4")),
     Case("xid-application", "contained", logged(xid(94)), ("WARN GPU4",)),
