@@ -50,6 +50,15 @@ class ThrottleReason(Cited, kw_only=True):
     remedy: str
 
 
+class ViolationLimit(Cited, kw_only=True):
+    """How many seconds a cause may have held the clocks down since the driver was loaded."""
+
+    name: str
+    """As in `GpuLimits.violations_us`."""
+    value: float
+    meaning: str
+
+
 class CudaDriver(Cited, kw_only=True):
     """The oldest driver that runs programs built for a CUDA major version."""
 
@@ -118,6 +127,24 @@ class Thresholds(StrictRecord, kw_only=True):
     read_only_filesystems: Names
     close_link_kinds: Names
     throttle_reasons: tuple[ThrottleReason, ...]
+    gpu_memory_full_fraction: Number
+    gpu_memory_peer_fraction: Number
+    ecc_corrected_most: Number
+    sram_uncorrected_most: Number
+    rows_remapped_most: Number
+    retired_pages_warn: Number
+    retired_pages_most: Number
+    temperature_margin_warn_c: Number
+    temperature_plausible_c: Number
+    temperature_spread_c: Number
+    equal_load_fraction: Number
+    fan_needed_c: Number
+    application_clock_drift_mhz: Number
+    idle_utilization_percent: Number
+    idle_power_fraction: Number
+    spinning_sm_percent: Number
+    spinning_memory_percent: Number
+    violation_limits: tuple[ViolationLimit, ...]
     raw_bit_error_rate: Number
     effective_bit_error_rate: Number
     rdma_mtu_minimum_bytes: Number
