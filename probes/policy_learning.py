@@ -16,7 +16,7 @@ from probes.policy import GpuExpectation, HostExpectation, NicExpectation, Polic
 from probes.rails import training_rails
 from probes.record import StrictRecord, Unknown, known, printable, value_or
 
-Value = TypeVar("Value", str, int, float)
+Value = TypeVar("Value", str, bool, int, float)
 
 _HEAD = """\
 # What rigtune expects of machines like {name}, learned from it on {day}.

@@ -16,6 +16,8 @@ from probes.record import EvidenceRef
 _QUIET = frozenset({Status.PASS, Status.SKIP})
 _SUBJECT_WIDTH = 10
 _STATUS_WIDTH = 9
+_MOST_ALIKE = 3
+"""Unknown findings of one reason that are listed one by one."""
 
 
 class FindingRow(NamedTuple):
@@ -27,8 +29,13 @@ class FindingRow(NamedTuple):
 
 
 def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tuple[FindingRow, ...]:
-    """Worst first, in the order of the checks within a status. `query` keeps those that contain every word of it."""
+    """Worst first, in the order of the checks within a status. `query` keeps those that contain every word of it.
+
+    Without `query` and `show_all`, many checks that could not be made for one reason share a line, and what is waived is hidden.
+    """
     words = query.lower().split()
+    if not show_all and not words:
+        findings = _folded([finding for finding in findings if finding.waived is None])
     found = []
     seen: Counter[str] = Counter()
     for status in WORST_FIRST:
@@ -47,6 +54,33 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
     )
 
 
+def _folded(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings with one in the place of many unknown ones that have the same reason."""
+    reasons: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.status is Status.UNKNOWN and finding.observed:
+            reasons.setdefault(finding.observed, []).append(finding)
+    many = {reason: same for reason, same in reasons.items() if len(same) > _MOST_ALIKE}
+    kept = []
+    for finding in findings:
+        same = many.get(finding.observed, []) if finding.status is Status.UNKNOWN else []
+        if not same:
+            kept.append(finding)
+        elif finding is same[0]:
+            checks = ", ".join(dict.fromkeys(each.check_id for each in same))
+            kept.append(
+                Finding(
+                    check_id=finding.check_id,
+                    subject=f"{len(same)} checks",
+                    status=Status.UNKNOWN,
+                    summary=finding.observed,
+                    observed=f"could not be made: {checks}",
+                    evidence=tuple(dict.fromkeys(reference for each in same for reference in each.evidence)),
+                )
+            )
+    return kept
+
+
 def _searched(finding: Finding) -> str:
     parts = (finding.check_id, finding.subject, finding.status.value, finding.summary, finding.observed)
     return " ".join(parts).lower()
@@ -62,6 +96,7 @@ def _line(finding: Finding, *, names_check: bool) -> Text:
         " ",
         subject.ljust(_SUBJECT_WIDTH),
         " ",
+        "waived: " if finding.waived else "",
         clean(finding.summary),
         (f"  {clean(finding.check_id)}" if names_check else "", DIM),
     )
@@ -84,6 +119,7 @@ def detail(finding: Finding) -> RenderableType:
     """Expected, observed, why it matters, remedy and evidence."""
     rows = [
         ("subject", Text(f"{clean(finding.subject)}  ({clean(finding.check_id)})")),
+        ("waived", plain(f"until {finding.waived.expires}: {finding.waived.reason}" if finding.waived else "")),
         ("expected", plain(finding.expected)),
         ("observed", plain(finding.observed)),
         ("why", plain(finding.why)),

@@ -53,6 +53,7 @@ def headline(status: Status | None, findings: Sequence[Finding], *, has_gpus: bo
     """The answer in one sentence."""
     if status is None:
         return Headline(None, "Not checked yet")
+    findings = [finding for finding in findings if finding.waived is None]
     counts = Counter(finding.status for finding in findings)
     failing, warning, open_questions = counts[Status.FAIL], counts[Status.WARN], counts[Status.UNKNOWN]
     also = [f"{plural(warning, 'warning')}" if warning else "", f"{open_questions} undecided" if open_questions else ""]
@@ -108,7 +109,8 @@ def accelerators(facts: MachineFacts, findings: Sequence[Finding], *, complete: 
 
 
 def finding_counts(findings: Sequence[Finding], limit: int) -> Panel:
-    """How many of each status, then the worst; findings that say the same share a line."""
+    """How many of each status, then the worst; findings that say the same share a line, and waived ones do not count."""
+    findings = [finding for finding in findings if finding.waived is None]
     counts = Counter(finding.status for finding in findings)
     title = "Findings"
     if not findings:

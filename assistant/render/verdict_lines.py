@@ -63,7 +63,8 @@ def counts_line(verdict: Verdict) -> str:
 def _headline(verdict: Verdict, *, colour: bool) -> list[str]:
     first, *rest = filled(f"{name_of(verdict)} {ANSWERS[verdict.verdict]}", label=badge(verdict.verdict), indent=_INDENT)
     lines = [paint(first[:_INDENT], verdict.verdict, colour=colour) + bold(first[_INDENT:], colour=colour), *rest]
-    lines += filled(counts_line(verdict), indent=_INDENT)
+    is_open = verdict.verdict is Status.UNKNOWN and verdict.counts[Status.PASS] and not verdict.counts[Status.WARN]
+    lines += filled(("nothing wrong in what was read; " if is_open else "") + counts_line(verdict), indent=_INDENT)
     if verdict.required_unknown:
         lines += filled(f"required and not checked: {', '.join(verdict.required_unknown)}", indent=_INDENT)
     return lines
