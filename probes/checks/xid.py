@@ -36,6 +36,7 @@ _SEVERE = (
     "disagrees about version",
     "Unknown symbol",
     "probe of",
+    "copy vbios",
     "GPU lost",
     "GPU is lost",
 )

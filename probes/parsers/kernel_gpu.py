@@ -30,7 +30,7 @@ _COMPLAINTS = (
     ),
     (
         "probe failed",
-        re.compile(r"probe routine (?:was not called|failed)|None of the NVIDIA .{0,40}initialized|failed to copy vbios"),
+        re.compile(r"probe routine (?:was not called|failed)|None of the NVIDIA .{0,40}initialized|[Ff]ailed to copy vbios"),
     ),
     ("out of memory", re.compile(r"\[NV_ERR_NO_MEMORY\]")),
     ("assertion", re.compile(r"Assertion failed: .{1,200}\[NV_ERR_\w+\]")),

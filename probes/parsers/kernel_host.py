@@ -42,7 +42,9 @@ _HARDWARE = re.compile(
     r"\[Hardware Error\]: (?:Machine check|CPU \d+: Machine Check|event severity: (\w{1,20})|.{0,60}?((?:un)?corrected) error)",
     re.I,
 )
-_MCE = re.compile(r"Machine check events logged|Uncorrected (?:hardware )?memory error|Fatal machine check", re.I)
+_MCE = re.compile(
+    r"Machine check events logged|HANDLING MCE MEMORY ERROR|Uncorrected (?:hardware )?memory error|Fatal machine check", re.I
+)
 _POISON = re.compile(r"Memory failure: 0x[0-9a-f]+:")
 
 _EXT4 = re.compile(
@@ -187,6 +189,10 @@ def read_storage(message: str) -> Sighting | None:
         return Sighting("storage", message, device=match[1])
     if (match := _IO_ERROR.search(message)) is not None and not _NOT_A_DISK.match(match[1]):
         return Sighting("storage", message, device=match[1])
+    if "attempt to access beyond end of device" in message:
+        return Sighting(
+            "storage", message, device=message.partition(":")[0] if message[:1].islower() and ": " in message else None
+        )
     if (match := _RAID.search(message)) is not None:
         return Sighting("storage", message, device=match[2] or match[1] or match[3])
     return None

@@ -42,9 +42,9 @@ _WORDS: tuple[tuple[_Reader, tuple[str, ...]], ...] = (
     (read_cable, ("Port module event", "igh temperature", "igh Temperature")),
     (read_memory, ("ut of memory", "oom-kill:")),
     (read_lockup, ("soft lockup", "LOCKUP", "blocked for more than", "blocked in I/O", "stall", "starved for")),
-    (read_machine_check, ("EDAC MC", "Hardware Error]", "achine check", "memory error", "Memory failure:")),
+    (read_machine_check, ("EDAC MC", "Hardware Error]", "achine check", "memory error", "Memory failure:", "MCE MEMORY")),
     (read_filesystem, ("EXT4-fs", "XFS (", "BTRFS", "ead-only", "forced readonly", "not responding")),
-    (read_storage, ("nvme nvme", "I/O error", "critical medium", "critical target", "md/raid", "md: ")),
+    (read_storage, ("nvme nvme", "I/O error", "critical medium", "critical target", "beyond end of device", "md/raid", "md: ")),
     (read_crash, ("segfault", "traps: ", "Kernel panic", "BUG: ", "kernel BUG", "Oops: ", "general protection")),
 )
 _DAEMON_WORDS = (" carrier",)

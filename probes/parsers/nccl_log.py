@@ -22,6 +22,8 @@ _WORDS = (
     "DistBackendError",
     "NCCL error",
     "Watchdog caught",
+    "Some NCCL operations",
+    "communicator was aborted",
     "Error: ",
     "InvalidUsage: ",
     "Duplicate GPU",

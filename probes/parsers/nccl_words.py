@@ -24,7 +24,8 @@ _ENVELOPE = re.compile(r"NCCL WARN |\] (?:\S{1,80}:\d{1,6} )?WARN |^\S{1,80}\.(?
 _WARNING = re.compile(r"(?:^|\s)(?:NCCL )?WARN:? (.{1,2000})")
 _OFI = re.compile(r"Function: \w{1,60} Line: \d{1,6}: ")
 _TORCH = re.compile(
-    r"DistBackendError: (.{1,400})|(Watchdog caught collective operation timeout.{0,300})|RuntimeError: (NCCL error .{0,300})"
+    r"DistBackendError: (.{1,400})|(Watchdog caught collective operation timeout.{0,300})|"
+    r"((?:RuntimeError: NCCL error|Some NCCL operations have failed|NCCL communicator was aborted).{0,300})"
 )
 _TORCH_CAUSE = re.compile(r"nccl(?:UnhandledCudaError|SystemError|InternalError|InvalidUsage|RemoteError): ")
 _TEST = re.compile(r"(?:Test )?(?:CUDA|Cuda|NCCL) failure \S{1,80}:\d{1,6} '(.{1,200}?)'")

@@ -181,6 +181,8 @@ HOST = {
     "nvme nvme0: I/O 123 QID 4 timeout, aborting": ("storage", "nvme0"),
     "nvme nvme0: controller is down; will reset: CSTS=0xffffffff": ("storage", "nvme0"),
     "blk_update_request: I/O error, dev sdb, sector 12345": ("storage", "sdb"),
+    "nvme0n1: attempt to access beyond end of device": ("storage", "nvme0n1"),
+    "EDAC skx MC1: HANDLING MCE MEMORY ERROR": ("machine-check", None),
     "md/raid1:md0: Disk failure on sdb1, disabling device.": ("storage", "sdb1"),
     "pt_main_thread[2536443]: segfault at 7f ip 00 sp 00 error 4 in libnccl.so.2[7f7c+d3d3000]": ("nccl-crash", None),
     "traps: python3[77] general protection fault ip:7f sp:7f error:0 in libtorch_cuda.so[7f+1000]": ("crash", None),

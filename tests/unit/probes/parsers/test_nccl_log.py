@@ -45,6 +45,7 @@ FATAL = {
     "WARN: Function: find_ofi_provider Line: 543: NET/OFI Couldn't find any optimal provider": "NET/OFI Couldn't",
     "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1727, invalid usage": "NCCL error in",
     "[E ProcessGroupNCCL.cpp:563] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)": "Watchdog caught",
+    "RuntimeError: Some NCCL operations have failed or timed out. Due to the asynchronous nature": "Some NCCL operations",
     "gpu-7: Test CUDA failure common.cu:941 'system not yet initialized'": "system not yet",
     "gpu-7:41:48 [0] Caught signal 11 (Segmentation fault)": "Caught signal",
 }
