@@ -7,5 +7,16 @@ from tests.support.check_cases_host import HOST_CASES, NETWORK_CASES, SOFTWARE_C
 from tests.support.check_cases_logs import LOG_CASES
 from tests.support.check_cases_network import PORT_CASES
 from tests.support.check_cases_pci import PCI_CASES
+from tests.support.check_cases_system import SYSTEM_CASES
 
-CASES = (*GPU_CASES, *FABRIC_CASES, *NETWORK_CASES, *HOST_CASES, *SOFTWARE_CASES, *LOG_CASES, *PCI_CASES, *PORT_CASES)
+CASES = (
+    *GPU_CASES,
+    *FABRIC_CASES,
+    *NETWORK_CASES,
+    *HOST_CASES,
+    *SOFTWARE_CASES,
+    *LOG_CASES,
+    *PCI_CASES,
+    *PORT_CASES,
+    *SYSTEM_CASES,
+)
