@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.facts import MachineFacts
+from probes.facts import Nic
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.hardware import MachineModel
 from probes.judging import HOST
@@ -27,17 +27,17 @@ REMEDY = Remedy(
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
-    layout = load_nic_models().layout(facts)
-    if layout is not None:
-        yield _by_places(facts, layout)
-        return
-    machine = _machine(evidence)
-    if machine is None:
-        yield JUDGE.skipped(HOST, "nobody knows how many NICs a machine of this kind has")
-    elif isinstance(facts.nics, Unknown):
+    if isinstance(facts.nics, Unknown):
         yield JUDGE.undetermined(HOST, facts.nics, what="the RDMA ports")
-    else:
+        return
+    layout = load_nic_models().layout(facts)
+    machine = _machine(evidence)
+    if layout is not None:
+        yield _by_places(facts.nics, layout)
+    elif machine is not None:
         yield _by_number(machine, training_rails(facts))
+    else:
+        yield JUDGE.skipped(HOST, "nobody knows how many NICs a machine of this kind has")
 
 
 def _machine(evidence: Evidence) -> MachineModel | None:
@@ -47,9 +47,8 @@ def _machine(evidence: Evidence) -> MachineModel | None:
     return rows[0] if len({row.nic_count for row in rows}) == 1 and not rows[0].virtual else None
 
 
-def _by_places(facts: MachineFacts, layout: Layout) -> Finding:
-    assert known(facts.nics)
-    addresses = {nic.pci_bus_id for nic in facts.nics}
+def _by_places(nics: tuple[Nic, ...], layout: Layout) -> Finding:
+    addresses = {nic.pci_bus_id for nic in nics}
     missing = [place for place in layout.rails if place.address not in addresses]
     refs = (expected_ref(layout, layout.id),)
     if missing:

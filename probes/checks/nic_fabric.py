@@ -7,6 +7,7 @@ subnet management.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -24,12 +25,15 @@ SUBNET_MANAGER = Judge(
 PKEY = Judge(check_id="nic-pkey", why="Ports in different partitions cannot reach each other: some pairs of ranks hang.")
 MIXTURE = Judge(
     check_id="nic-mixture",
-    why="NCCL takes all ports that are up: InfiniBand and RoCE ports, or ports of different cards, do not work as one set of rails.",
+    why="NCCL takes all ports that are up: InfiniBand and RoCE ports, or different cards, do not work as one set of rails.",
 )
 TRAFFIC_CLASS = Judge(
     check_id="roce-traffic-class",
     why="RoCE traffic outside of the lossless class is dropped under load: training is fast on two nodes and collapses on many.",
 )
+_FULL_MEMBER = 0x8000
+"""The bit of a partition key that tells a full member."""
+_PKEY = re.compile(r"0x[0-9a-fA-F]{1,4}")
 UNCONFIGURED = ("INIT", "ARMED")
 """States of a port with a link that no subnet manager has set up."""
 _NO_INFINIBAND = "no training port is InfiniBand"
@@ -78,7 +82,7 @@ def nic_pkey(evidence: Evidence) -> Iterator[Finding]:
     def judge(nic: Nic) -> Judged:
         if isinstance(nic.pkeys, Unknown):
             return nic.pkeys
-        own = _partition(nic.pkeys) if nic.pkeys else "none"
+        own = _partition(nic.pkeys)
         if usual and own == usual[0][0]:
             return own
         return PKEY.failed(
@@ -93,9 +97,9 @@ def nic_pkey(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _partition(pkeys: tuple[str, ...]) -> str:
-    """The keys without the bit for full membership, which does not make another partition."""
-    numbers = sorted({int(key, 16) & 0x7FFF for key in pkeys if len(key) <= 6 and key.startswith("0x")})
-    return ", ".join(f"0x{number:04x}" for number in numbers)
+    """The keys as full members have them; a limited member is in the same partition."""
+    numbers = sorted({int(key, 16) | _FULL_MEMBER for key in pkeys if _PKEY.fullmatch(key)})
+    return ", ".join(f"0x{number:04x}" for number in numbers) or "none"
 
 
 def nic_mixture(evidence: Evidence) -> Iterator[Finding]:

@@ -79,7 +79,7 @@ def nic_naming(evidence: Evidence) -> Iterator[Finding]:
             return _wrong(nic, f"{expected}, as in a {layout.title}", layout)
         if layout is None and nic.name in misplaced:
             return _wrong(nic, "numbers that rise with the PCI address", None)
-        return f"{nic.name} at {nic.pci_bus_id}"
+        return ""
 
     yield from judge_each(NAMING, nics, judge, what="the place of the device", good="RDMA devices bear the names of their place")
 
@@ -95,7 +95,7 @@ def _wrong(nic: Nic, expected: str, layout: Layout | None) -> Finding:
         expected=expected,
         observed=f"{nic.name} at {nic.pci_bus_id}",
         remedy=Remedy(
-            text="Look at the udev rules for persistent names (60-rdma-persistent-naming.rules, 70-persistent-net.rules) and reboot.",
+            text="Look at the udev rules for persistent names (60-rdma-persistent-naming.rules) and reboot.",
             command="rdma link",
         ),
         evidence=(expected_ref(layout, layout.id),) if layout else (),

@@ -114,7 +114,22 @@ SWITCH = FabricSwitch(name="leaf1", power_supplies=states({"PSU0": "OK"}), fans=
 BOND_OF_ONE = msgspec.structs.replace(BOND, bond_members=("eth0",))
 UNREAD_INTERFACES = cpu_box(interfaces=TIMEOUT)
 TWO = hosts(*(interface(f"eth{n}", addresses=(f"192.0.2.{n + 1}/24",)) for n in range(2)))
-DGX = with_part(NODE, "dmi", product_name="DGXH100")
+A100_PORTS = tuple(
+    ndr_port(n, name=name, rate_gbps=200.0, speed="HDR", device_type="MT4123", pci_bus_id=f"0000:{bus}:00.0")
+    for n, (name, bus) in enumerate(
+        (
+            ("mlx5_0", "0c"),
+            ("mlx5_1", "12"),
+            ("mlx5_2", "4b"),
+            ("mlx5_3", "54"),
+            ("mlx5_6", "8d"),
+            ("mlx5_7", "94"),
+            ("mlx5_8", "ba"),
+            ("mlx5_9", "cc"),
+        )
+    )
+)
+DGX_A100 = h100_node(nics=A100_PORTS, links=NOT_RECORDED)
 
 LINK_CASES = (
     Case("nic-state", "vanished while it was read", with_nics(NODE, "mlx5_8", state=GONE), ("FAIL mlx5_8", f"PASS {RAILS}")),
@@ -173,7 +188,21 @@ LINK_CASES = (
 
 FABRIC_PORT_CASES = (
     Case("nic-count", "a machine that nobody knows", NODE, ("SKIP host",)),
-    Case("nic-count", "ports unread", msgspec.structs.replace(DGX, nics=TIMEOUT), ("SKIP host",)),
+    Case("nic-count", "ports unread", UNREAD, ("UNKNOWN host",)),
+    Case("nic-count", "all in their places", DGX_A100, ("PASS host",)),
+    Case("nic-count", "one missing", msgspec.structs.replace(DGX_A100, nics=A100_PORTS[1:]), ("FAIL host",)),
+    Case(
+        "nic-speed",
+        "of a machine that has more",
+        with_nics(DGX_A100, "mlx5_0", rate_gbps=100.0),
+        ("FAIL mlx5_0", "PASS mlx5_1-3, mlx5_6-9"),
+    ),
+    Case(
+        "nic-naming",
+        "a name at another place",
+        with_nics(DGX_A100, "mlx5_1", name="mlx5_5"),
+        ("WARN mlx5_5", "PASS mlx5_0, mlx5_2-3, mlx5_6-9"),
+    ),
     Case("nic-pkey", "one", NODE, (f"PASS {RAILS}",)),
     Case("nic-pkey", "another", with_nics(NODE, "mlx5_5", pkeys=("0x8001",)), ("FAIL mlx5_5", "PASS mlx5_0-4, mlx5_6-7")),
     Case("nic-pkey", "limited member of the same", with_nics(NODE, "mlx5_5", pkeys=("0x7fff",)), (f"PASS {RAILS}",)),
