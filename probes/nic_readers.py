@@ -2,8 +2,9 @@
 
 A row names a kind (`probes/kinds.py`), the commands that write such a text here, and a function of the kind's parser:
 `(text: str) -> tuple[Nic, ...]`, one partial record per port with what the text tells and nothing else. `read` asks for the
-texts and completes `evidence`: a parser may leave `line_ref(12)`, and without any the whole text is named. `collect/infiniband.py`
-puts the records together behind those of sysfs, in the order of the rows: by name and port, else by PCI address.
+texts and completes `evidence`: a parser may leave `line_ref(12)`, and without any the whole text is named.
+`collect/infiniband.py` puts the records together behind those of sysfs, in the order of the rows: by name and port, else by PCI
+address.
 
 A text that knows the PCI device and not the RDMA device's name (lspci) gives `name=""` and `pci_bus_id`: such a record adds to
 all ports of that device, and stands alone, named by its address, where nothing else tells of it. On a live machine only sysfs

@@ -1,13 +1,13 @@
 """Is the InfiniBand fabric behind the host whole, as discovery tools show it?
 
-Source: infiniband-diags manual pages, iblinkinfo(8) (`Could be`) and ibnetdiscover(8); treydock/infiniband_exporter (ports without a
-speed); stanford-rc/ibswinfo (states of power supplies and fans).
+Source: infiniband-diags manual pages, iblinkinfo(8) (`Could be`) and ibnetdiscover(8); treydock/infiniband_exporter (ports
+without a speed); stanford-rc/ibswinfo (states of power supplies and fans).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from probes.facts import FabricPort, FabricSwitch
 from probes.findings import Evidence, Finding, Judge, Remedy
@@ -28,7 +28,9 @@ _UNREAD = Unknown(Reason.UNPARSABLE, "the tool left it empty")
 
 
 def fabric_links(evidence: Evidence) -> Iterator[Finding]:
-    ports = _ports(evidence)
+    ports = yield from _ports(LINKS, evidence)
+    if ports is None:
+        return
     if not ports:
         yield LINKS.skipped(HOST, _NO_PORTS)
         return
@@ -55,7 +57,10 @@ def fabric_links(evidence: Evidence) -> Iterator[Finding]:
 
 
 def fabric_speed(evidence: Evidence) -> Iterator[Finding]:
-    cabled = [port for port in _ports(evidence) if port.peer is not None and _AGGREGATION not in port.node + port.peer]
+    ports = yield from _ports(SPEED, evidence)
+    if ports is None:
+        return
+    cabled = [port for port in ports if port.peer is not None and _AGGREGATION not in port.node + port.peer]
     if not cabled:
         yield SPEED.skipped(HOST, "no link between two nodes in what the tools printed")
         return
@@ -101,7 +106,9 @@ def fabric_speed(evidence: Evidence) -> Iterator[Finding]:
 
 
 def fabric_isolation(evidence: Evidence) -> Iterator[Finding]:
-    ports = _ports(evidence)
+    ports = yield from _ports(ISOLATION, evidence)
+    if ports is None:
+        return
     hosts = [port for port in ports if port.node_kind == "host"]
     if not hosts:
         yield ISOLATION.skipped(HOST, "no host in what the tools printed")
@@ -124,9 +131,11 @@ def fabric_isolation(evidence: Evidence) -> Iterator[Finding]:
 
 def switch_health(evidence: Evidence) -> Iterator[Finding]:
     switches = evidence.facts.fabric_switches
-    if isinstance(switches, Unknown) or not switches:
-        yield SWITCHES.skipped(HOST, "no state of a switch was given")
+    if isinstance(switches, Unknown):
+        yield SWITCHES.undetermined(HOST, switches, what="the state of the switches")
         return
+    if not switches:
+        yield SWITCHES.skipped(HOST, "no state of a switch was given")
     for switch in switches:
         yield _judge_switch(switch)
 
@@ -151,9 +160,13 @@ def _judge_switch(switch: FabricSwitch) -> Finding:
     return SWITCHES.passed(name, "fans and power supplies work", observed=hot, evidence=switch.evidence)
 
 
-def _ports(evidence: Evidence) -> tuple[FabricPort, ...]:
+def _ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[FabricPort, ...] | None]:
+    """The ports of the fabric; None where they could not be read, which one UNKNOWN says."""
     ports = evidence.facts.fabric_ports
-    return ports if known(ports) else ()
+    if isinstance(ports, Unknown):
+        yield judge.undetermined(HOST, ports, what="the fabric")
+        return None
+    return ports
 
 
 def _name(port: FabricPort) -> str:

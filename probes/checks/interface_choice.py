@@ -1,7 +1,7 @@
 """Is it clear which interface the ranks meet over, and does each network have one way only?
 
-NCCL and Gloo take the first interface that is up unless they are told; a second one in the same subnet answers for the first. Source:
-NCCL user guide, NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux kernel documentation, ip-sysctl (arp_ignore).
+NCCL and Gloo take the first interface that is up unless they are told; a second one in the same subnet answers for the first.
+Source: NCCL user guide, NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux kernel documentation, ip-sysctl (arp_ignore).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Do links stay up, and are cables and modules well?
 
-The kernel counts the changes of an interface's carrier since boot, and the log names each loss. Source: Azure/azurehpc-health-checks
-(link flaps in 24 hours); NVIDIA/NVSentinel, NIC health (carrier_changes); leptonai/gpud (port module events of mlx5).
+The kernel counts the changes of an interface's carrier since boot, and the log names each loss. Source:
+Azure/azurehpc-health-checks (link flaps in 24 hours); NVIDIA/NVSentinel, NIC health (carrier_changes); leptonai/gpud (port
+module events of mlx5).
 """
 
 from __future__ import annotations

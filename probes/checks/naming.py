@@ -29,7 +29,7 @@ def hostname_address(evidence: Evidence) -> Iterator[Finding]:
         yield JUDGE.passed(HOST, "the host's name leads to an address", observed=", ".join(reachable), evidence=naming.evidence)
         return
     remedy = Remedy(
-        text="For training on several nodes put an address of the network beside the name in /etc/hosts, or give the launcher an address.",
+        text="For several nodes put an address of the network beside the name in /etc/hosts, or give the launcher an address.",
         command=f"getent ahosts {name}" if known(evidence.facts.hostname) else "",
     )
     yield JUDGE.warned(

@@ -79,7 +79,7 @@ def _judge_port(judge: Judge, nic: Nic, limits: list[CounterLimit]) -> Judged:
             expected=", ".join(f"{limit.name} at most {limit.value}" for limit, _ in beyond),
             observed=", ".join(f"{limit.name} {count}" for limit, count in beyond),
             remedy=Remedy(
-                text="Read it again under load: if it rises, clean or replace cable and transceiver, and look at the switch port.",
+                text="Read it again under load: if it rises, replace cable and transceiver, and look at the switch port.",
                 command=f"perfquery -x -C {nic.name} -P {nic.port}",
             ),
             evidence=tuple(limit.ref for limit, _ in beyond),

@@ -1,7 +1,7 @@
 """Can RoCE ports be reached across routers, and does a forced GID index name the right entry?
 
-RoCE packets bear a GID as their address. Only the entries of RoCE v2 with an IP address of the interface cross a router; where they
-stand in the table depends on the order in which addresses came. Source: NCCL user guide, NCCL_IB_GID_INDEX; AMD-AGI/Primus,
+RoCE packets bear a GID as their address. Only the entries of RoCE v2 with an IP address of the interface cross a router; where
+they stand in the table depends on the order in which addresses came. Source: NCCL user guide, NCCL_IB_GID_INDEX; AMD-AGI/Primus,
 preflight; NVIDIA/nccl#426, #1510.
 """
 

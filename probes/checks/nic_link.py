@@ -1,9 +1,9 @@
 """Do the links run as fast, as wide and as cleanly as the cards can?
 
 A port trains down when a cable or transceiver is poor, or when the other end can do no more. Half of a card's rate is normal
-where one port of a switch is split over two hosts (HDR100, NDR200): then the lanes are fast and few. Source: OCI GPU health checks
-(bit error rates); NVIDIA/nccl#709 (MTU); NVIDIA/nccl#307, #489 (rates); NVIDIA ConnectX user manuals; NVIDIA firmware tools,
-mlxlink.
+where one port of a switch is split over two hosts (HDR100, NDR200): then the lanes are fast and few. Source: OCI GPU health
+checks (bit error rates); NVIDIA/nccl#709 (MTU); NVIDIA/nccl#307, #489 (rates); NVIDIA ConnectX user manuals; NVIDIA firmware
+tools, mlxlink.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RESEAT = Remedy(text="Reseat or replace cable and transceiver, and compare with 
 _NONE_UP = "no RDMA port is up, see nic-state"
 _MTUS = (4096, 2048, 1024, 512, 256)
 _ROCE_HEADERS_BYTES = 58
-"""What RoCE v2 adds to a payload inside an Ethernet frame: IP, UDP, transport headers and checksum (Linux, ib_addr.h, iboe_get_mtu)."""
+"""What RoCE v2 adds to a payload inside an Ethernet frame: IP, UDP, transport headers and checksum (Linux, ib_addr.h)."""
 
 
 def nic_speed(evidence: Evidence) -> Iterator[Finding]:

@@ -1,7 +1,8 @@
 """Are the network interfaces of the training ports up, and have RoCE ones an address?
 
-InfiniBand works without its interface (IPoIB), but the rendezvous often uses it; RoCE does not work without one. Source: NCCL user
-guide, troubleshooting: networking; facebookresearch/gcm, health checks (operstate of each ib interface); NVIDIA/nccl#925, #1796.
+InfiniBand works without its interface (IPoIB), but the rendezvous often uses it; RoCE does not work without one. Source: NCCL
+user guide, troubleshooting: networking; facebookresearch/gcm, health checks (operstate of each ib interface);
+NVIDIA/nccl#925, #1796.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The InfiniBand fabric behind the host, from what discovery tools printed. They ask the whole fabric: rigtune never runs them."""
+"""The InfiniBand fabric behind the host, from what discovery tools printed. They ask a whole fabric: never on a live host."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from probes.collecting import CollectOptions
 from probes.evidence import command_ref, file_ref
-from probes.facts import Contradiction, Interface, Unread
+from probes.facts import Interface, Unread
 from probes.parsers.network import (
     addresses_by_route,
     default_interface,

@@ -16,10 +16,12 @@ _PORT = re.compile(
 )
 _SPEED = re.compile(r"\b(\d{1,2})x([A-Z]{3}\d{0,3}|\?\?\?)")
 _LISTED = re.compile(
-    r"(CA|SW|RT)[ \t]+(\d{1,5})[ \t]+(\d{1,3})[ \t]+(0x[0-9a-fA-F]{1,16})[ \t]+(\d{1,2}|\?{1,3})x[ \t]+([A-Z]{3}\d{0,3}|\?\?\?)[ \t]+([^\n]{1,400})"
+    r"(CA|SW|RT)[ \t]+(\d{1,5})[ \t]+(\d{1,3})[ \t]+(0x[0-9a-fA-F]{1,16})[ \t]+(\d{1,2}|\?{1,3})x[ \t]+"
+    r"([A-Z]{3}\d{0,3}|\?\?\?)[ \t]+([^\n]{1,400})"
 )
 _PARTNER = re.compile(
-    r"-[ \t]+(?:CA|SW|RT)[ \t]+\d{1,5}[ \t]+(\d{1,3})[ \t]+0x[0-9a-fA-F]{1,16}[ \t]+\([ \t]*'([^'\n]{0,128})'[ \t]+-[ \t]+'([^'\n]{0,128})'[ \t]*\)[ \t]*"
+    r"-[ \t]+(?:CA|SW|RT)[ \t]+\d{1,5}[ \t]+(\d{1,3})[ \t]+0x[0-9a-fA-F]{1,16}[ \t]+"
+    r"\([ \t]*'([^'\n]{0,128})'[ \t]+-[ \t]+'([^'\n]{0,128})'[ \t]*\)[ \t]*"
 )
 _LONGEST = 800
 _ODD_SPEED = Unknown(Reason.UNPARSABLE, "ibnetdiscover has no name for the speed (???)")

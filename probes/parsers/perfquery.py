@@ -10,7 +10,8 @@ from probes.parsers.rdma_words import whole_number
 from probes.record import Unknown
 
 _HEAD = re.compile(
-    r"#[ \t]*Port[\w ]{0,40}[Cc]ounters:[ \t]*(?:Lid|DR path slid \d+; dlid \d+;[^\n]{0,60}?Lid)[ \t]+(\d{1,5})[ \t]+port[ \t]+(\d{1,3})\b.*"
+    r"#[ \t]*Port[\w ]{0,40}[Cc]ounters:[ \t]*(?:Lid|DR path slid \d+; dlid \d+;[^\n]{0,60}?Lid)[ \t]+"
+    r"(\d{1,5})[ \t]+port[ \t]+(\d{1,3})\b.*"
 )
 _FIELD = re.compile(r"([A-Z][A-Za-z0-9]{3,60}):\.*(\d{1,20}|0x[0-9a-fA-F]{1,16})")
 _NAMES = {

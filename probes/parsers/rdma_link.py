@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from probes.evidence import line_ref
@@ -30,7 +31,7 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
 
 
 def _nic(name: str, port: int, line: int, words: list[str]) -> Nic:
-    values = {key: value for key, value in zip(words, words[1:], strict=False) if key in _KEYS and value not in _KEYS}
+    values = {key: value for key, value in itertools.pairwise(words) if key in _KEYS and value not in _KEYS}
     return Nic(
         name=name,
         port=port,
