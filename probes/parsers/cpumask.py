@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from probes.record import Reason, Unknown
 
-_MASK = re.compile(r"(?:0x)?[0-9a-fA-F]{0,8}(?:,(?:0x)?[0-9a-fA-F]{0,8}){0,2047}")
+_WORD = r"(?:0x[0-9a-fA-F]{1,8}|[0-9a-fA-F]{0,8})"
+_MASK = re.compile(rf"{_WORD}(?:,{_WORD}){{0,2047}}")
 _SINGLE = re.compile(r"0x[0-9a-fA-F]{1,4096}")
 
 

@@ -1,0 +1,113 @@
+"""PCI devices and NUMA nodes from sysfs and from pasted texts."""
+
+from __future__ import annotations
+
+from probes.collect import numa, pci
+from probes.collecting import CollectOptions
+from probes.facts import NumaNode, PciDevice
+from probes.record import Reason
+from tests.support.fake_source import FakeSource
+
+DEVICES = "/sys/bus/pci/devices"
+ROOT = "/sys/devices/pci0000:15/0000:15:01.0"
+GPU, NIC, AUDIO = "0000:16:00.0", "0000:17:00.0", "0000:16:00.1"
+
+
+def files_of(address: str, class_code: str, vendor: str, device: str) -> dict[str, str]:
+    values = {"class": class_code, "vendor": vendor, "device": device, "numa_node": "1", "current_link_width": "16"}
+    values |= {"max_link_width": "16", "current_link_speed": "32.0 GT/s PCIe", "max_link_speed": "32.0 GT/s PCIe"}
+    return {f"{DEVICES}/{address}/{name}": f"{value}\n" for name, value in values.items()}
+
+
+FILES = {
+    **files_of("0000:15:01.0", "0x060400", "0x8086", "0x352a"),
+    **files_of(GPU, "0x030200", "0x10de", "0x2330"),
+    **files_of(AUDIO, "0x040300", "0x10de", "0x2330"),
+    **files_of(NIC, "0x020700", "0x15b3", "0x1021"),
+    **files_of("0000:00:1f.0", "0x060100", "0x8086", "0x1b81"),
+    f"{DEVICES}/{GPU}/aer_dev_correctable": "RxErr 3\nTOTAL_ERR_COR 3\n",
+    "/sys/kernel/iommu_groups/7/type": "identity\n",
+}
+LINKS = {
+    f"{DEVICES}/0000:15:01.0": ROOT,
+    f"{DEVICES}/{GPU}": f"{ROOT}/{GPU}",
+    f"{DEVICES}/{NIC}": f"{ROOT}/{NIC}",
+    f"{DEVICES}/{GPU}/driver": "/sys/bus/pci/drivers/nvidia",
+    f"{DEVICES}/{GPU}/iommu_group": "/sys/kernel/iommu_groups/7",
+}
+
+
+def devices_of(source: FakeSource) -> dict[str, PciDevice]:
+    devices = pci.collect(source, CollectOptions())["pci_devices"]
+    assert isinstance(devices, tuple)
+    return {device.bus_id: device for device in devices}
+
+
+def test_devices_of_interest_and_the_bridges_above_them() -> None:
+    devices = devices_of(FakeSource(files=FILES, links=LINKS))
+    assert {address: device.kind for address, device in devices.items()} == {"0000:15:01.0": "bridge", GPU: "gpu", NIC: "rdma"}
+    gpu = devices[GPU]
+    assert (gpu.device_id, gpu.parent, gpu.driver, gpu.numa_node, gpu.aer_correctable) == (
+        "10de:2330",
+        "0000:15:01.0",
+        "nvidia",
+        1,
+        3,
+    )
+    assert (gpu.iommu_group_type, gpu.pcie.generation, gpu.is_virtual_function) == ("identity", 5, False)
+    assert (devices[NIC].driver, devices["0000:15:01.0"].parent) == (None, None)
+
+
+def test_a_kernel_without_pci_has_no_device() -> None:
+    assert pci.collect(FakeSource(), CollectOptions()) == {"pci_devices": (), "contradictions": (), "unread": ()}
+
+
+def test_texts_add_to_what_sysfs_tells_and_contradict_it() -> None:
+    slots = f"{GPU}  CPU1 Slot10 PCI-E 5.0 X16\n"
+    listing = "16:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:2331] (rev a1)\n"
+    source = FakeSource(files=FILES, links=LINKS, given={"dmidecode": slots, "lspci": listing})
+    result = pci.collect(source, CollectOptions())
+    assert devices_of(source)[GPU].slot == "CPU1 Slot10 PCI-E 5.0 X16"
+    (contradiction,) = result["contradictions"]  # type: ignore[misc]
+    assert (contradiction.subject, contradiction.field) == (GPU, "device_id")
+
+
+def test_a_tree_of_buses_alone_has_links_without_names() -> None:
+    folder = "/sys/class/pci_bus/0000:c3/device/0000:c3:00.0"
+    files = {f"{folder}/current_link_speed": "4 GT/s", f"{folder}/current_link_width": "2"}
+    (device,) = devices_of(FakeSource(files=files, missing=Reason.NOT_RECORDED)).values()
+    assert (device.bus_id, device.kind, device.pcie.width) == ("0000:c3:00.0", "other", 2)
+
+
+def nodes_of(source: FakeSource) -> dict[int, NumaNode]:
+    nodes = numa.collect(source, CollectOptions())["numa_nodes"]
+    assert isinstance(nodes, tuple)
+    return {node.index: node for node in nodes}
+
+
+def test_memory_of_gpus_and_cpus_that_are_off() -> None:
+    nodes = "/sys/devices/system/node"
+    files = {
+        f"{nodes}/online": "0,8,255",
+        f"{nodes}/node0/cpulist": "0-7",
+        f"{nodes}/node0/distance": "10 40 80",
+        f"{nodes}/node8/cpulist": "8-15",
+        f"{nodes}/node255/cpulist": "",
+        "/sys/devices/system/cpu/online": "0-3,8-15",
+        "/proc/driver/nvidia/gpus/0004:05:00.0/numa_status": "Node:      255\nStatus:    online\n",
+    }
+    found = nodes_of(FakeSource(files=files))
+    assert {index: (node.cpus, node.is_gpu_memory) for index, node in found.items()} == {
+        0: ("0-3", False),
+        8: ("8-15", False),
+        255: ("", True),
+    }
+    assert found[0].distances == (10, 40, 80)
+
+
+def test_texts_that_disagree_on_nodes() -> None:
+    given = {"numactl": "node 0 cpus: 0 1\nnode 0 size: 10 MB\n", "lscpu": "NUMA node0 CPU(s): 0-3\n"}
+    source = FakeSource(given=given, missing=Reason.NOT_RECORDED)
+    assert nodes_of(source)[0].cpus == "0-1"
+    (contradiction,) = numa.collect(source, CollectOptions())["contradictions"]  # type: ignore[misc]
+    assert (contradiction.subject, contradiction.field) == ("NUMA node 0", "cpus")
