@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import NamedTuple
 
 from probes.facts import Filesystem, GpuProcess, Link, MachineFacts, NvLink, PcieLink
+from probes.policy import Policy
 from probes.record import Reason, Unknown
 from probes.units import GIB, MIB
 from tests.support.machines import cpu_box, h100, h100_node, with_gpus, with_part
@@ -16,6 +18,8 @@ class Case(NamedTuple):
     facts: MachineFacts
     said: tuple[str, ...]
     """Status and subject of each finding."""
+    policy: Policy = Policy()
+    today: datetime.date | None = datetime.date(2026, 11, 21)
 
 
 NOT_SUPPORTED = Unknown(Reason.NOT_SUPPORTED, "[N/A]")

@@ -7,6 +7,7 @@ from tests.support.check_cases_host import HOST_CASES, NETWORK_CASES, SOFTWARE_C
 from tests.support.check_cases_logs import LOG_CASES
 from tests.support.check_cases_network import PORT_CASES
 from tests.support.check_cases_pci import PCI_CASES
+from tests.support.check_cases_policy import POLICY_CASES
 from tests.support.check_cases_system import SYSTEM_CASES
 
 CASES = (
@@ -19,4 +20,5 @@ CASES = (
     *PCI_CASES,
     *PORT_CASES,
     *SYSTEM_CASES,
+    *POLICY_CASES,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -17,13 +19,13 @@ from tests.support.machines import cpu_box, evidence_of, h100_node, with_gpus, w
 FUNCTIONS = {row.id: getattr(row.load(), row.function) for row in CHECKS}
 
 
-def run(check_id: str, facts: MachineFacts) -> list[Finding]:
-    return list(FUNCTIONS[check_id](evidence_of(facts)))
+def run(check_id: str, facts: MachineFacts, **inputs: Any) -> list[Finding]:
+    return list(FUNCTIONS[check_id](msgspec.structs.replace(evidence_of(facts), **inputs)))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.check_id}: {case.name}")
 def test_check_says(case: Case) -> None:
-    findings = run(case.check_id, case.facts)
+    findings = run(case.check_id, case.facts, policy=case.policy, today=case.today)
     assert tuple(f"{finding.status.value} {finding.subject}" for finding in findings) == case.said
     for finding in findings:
         assert finding.check_id == case.check_id
