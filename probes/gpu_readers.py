@@ -114,6 +114,10 @@ READERS: tuple[GpuReader, ...] = (
     _row("lspci", "lspci"),
     _row("lstopo", "lstopo_console"),
     _row("nccl-graph", "nccl_graph", unread="parse_unread"),
+    _row("dcgm-diagnostic", "dcgm_diagnostic"),
+    _row("nvbandwidth", "nvbandwidth"),
+    _row("cuda-bandwidth", "cuda_bandwidth"),
+    _row("nccl-tests", "nccl_tests"),
 )
 """In the order of trust: the first that knows a field has the last word. Rows of machine descriptions follow at the end."""
 

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from probes.facts import NvLink
-from probes.outputs import outputs
 from probes.parsers.pci import normal_address
 from probes.pci import DEVICES
 from probes.record import NOT_RECORDED, Reason, Unknown
 from probes.sources.base import Source, read_text
-
-if TYPE_CHECKING:  # loaded where nvidia-smi has answered: most machines never need them
-    from probes.parsers.nvlink_status import NvlinkStatus
-    from probes.parsers.topo_matrix import TopoMatrix
 
 SMI_QUERY = ("nvidia-smi", "-q", "-x")
 SMI_TOPOLOGY = ("nvidia-smi", "topo", "-m")
@@ -113,26 +107,6 @@ def _remote(source: Source, index: int, port: int, bus_ids: Sequence[str | Unkno
     if source.nvml("nvmlDeviceGetNvLinkRemoteDeviceType", index, port) == _REMOTE_GPU:
         return address  # a GPU that belongs to another virtual machine or container
     return Unknown(Reason.NOT_SUPPORTED, f"NVLink {port} leads to {address}, which is neither a GPU nor a known switch")
-
-
-def smi_topology(source: Source) -> TopoMatrix | Unknown:
-    """`nvidia-smi topo -m`."""
-    found = outputs(source, "topology", SMI_TOPOLOGY, timeout_s=SMI_TIMEOUT_S)
-    if isinstance(found, Unknown):
-        return found
-    from probes.parsers.topo_matrix import parse_topo_matrix  # noqa: PLC0415
-
-    return parse_topo_matrix(found[0].text)
-
-
-def smi_nvlinks(source: Source) -> tuple[NvlinkStatus, ...] | Unknown:
-    """`nvidia-smi nvlink -s`."""
-    found = outputs(source, "nvlink", SMI_NVLINK, timeout_s=SMI_TIMEOUT_S)
-    if isinstance(found, Unknown):
-        return found
-    from probes.parsers.nvlink_status import parse_nvlink_status  # noqa: PLC0415
-
-    return parse_nvlink_status(found[0].text)
 
 
 def driver_silence(addresses: tuple[str, ...] | Unknown, reason: Unknown) -> Unknown | None:

@@ -48,6 +48,7 @@ READERS: tuple[PciReader, ...] = (
     PciReader(kind="hwloc", module="hwloc_xml", unread="parse_unread"),
     PciReader(kind="nccl-topology", module="nccl_topology", unread="parse_unread"),
     PciReader(kind="lstopo", module="lstopo_console"),
+    PciReader(kind="fabric-manager-log", module="fabric_manager_log"),
     PciReader(kind="dmidecode", module="dmidecode", function="parse_slots"),
 )
 """In the order of trust: the first that knows a field has the last word."""

@@ -1,11 +1,26 @@
-"""Diagnoses of other tools."""
+"""Diagnoses of other tools: `dcgmi diag`, where its report was given."""
 
 from __future__ import annotations
 
 from probes.collecting import CollectOptions
-from probes.facts import MachineFacts
+from probes.facts import Diagnosis, Unread
+from probes.record import NOT_RECORDED, Unknown
 from probes.sources.base import Source
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    return {"diagnoses": MachineFacts().diagnoses}
+    """`diagnoses`, Unknown where nobody gave any: rigtune does not start such tools."""
+    if source.is_live:
+        return {"diagnoses": NOT_RECORDED}
+    from probes.tool_readers import DIAGNOSES  # noqa: PLC0415 - a live machine has none
+
+    found: list[Diagnosis] = []
+    unread: list[Unread] = []
+    is_given = False
+    for reader in DIAGNOSES:
+        told = reader.read(source, Diagnosis)
+        if not isinstance(told, Unknown):
+            is_given = True
+            found += told[0]
+            unread += told[1]
+    return {"diagnoses": tuple(found) if is_given else NOT_RECORDED, "unread": tuple(unread)}

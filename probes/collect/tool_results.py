@@ -1,11 +1,26 @@
-"""Measurements of other tools."""
+"""Measurements of other tools, where their outputs were given."""
 
 from __future__ import annotations
 
 from probes.collecting import CollectOptions
-from probes.facts import MachineFacts
+from probes.facts import ToolResult, Unread
+from probes.record import NOT_RECORDED, Unknown
 from probes.sources.base import Source
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    return {"tool_results": MachineFacts().tool_results}
+    """`tool_results`, Unknown where nobody gave any: rigtune does not start such tools."""
+    if source.is_live:
+        return {"tool_results": NOT_RECORDED}
+    from probes.tool_readers import MEASUREMENTS  # noqa: PLC0415 - a live machine has none
+
+    found: list[ToolResult] = []
+    unread: list[Unread] = []
+    is_given = False
+    for reader in MEASUREMENTS:
+        told = reader.read(source, ToolResult)
+        if not isinstance(told, Unknown):
+            is_given = True
+            found += told[0]
+            unread += told[1]
+    return {"tool_results": tuple(found) if is_given else NOT_RECORDED, "unread": tuple(unread)}

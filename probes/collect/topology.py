@@ -1,4 +1,4 @@
-"""How GPUs and NICs reach each other: NVML and sysfs, and `nvidia-smi topo -m` for what they leave open."""
+"""How GPUs and NICs reach each other: NVML and sysfs, and every text that tells of it for what they leave open."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from itertools import combinations
 import msgspec
 
 from probes.collecting import CollectOptions
-from probes.evidence import command_ref, file_ref, nvml_ref
-from probes.facts import Link, LinkKind, MachineFacts, NvLink
-from probes.nvidia import SMI_TOPOLOGY, bus_id, device_count, driver_silence, nvlinks, smi_topology
+from probes.evidence import file_ref, nvml_ref
+from probes.facts import Contradiction, Link, LinkKind, NvLink, PeerAccess, Unread
+from probes.link_merging import merge_links
+from probes.nvidia import bus_id, device_count, driver_silence, nvlinks
+from probes.outputs import outputs
 from probes.parsers.pci import pci_distance
 from probes.pci import DEVICES, device_path, nvidia_gpu_addresses
 from probes.pci import numa_node as numa_node_of
@@ -19,6 +21,14 @@ from probes.sources.base import Source
 
 _ANCESTORS: dict[int, LinkKind] = {10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 """nvmlGpuTopologyLevel_t. 0 (two GPUs of one board) is a single bridge, which nvidia-smi prints as PIX."""
+
+
+NOT_DEEP = Unknown(Reason.NOT_RECORDED, "read with --tier deep only")
+
+_CAPABILITIES = {0: "read"}
+"""nvmlGpuP2PCapsIndex_t. Reading is what NCCL asks for; the driver grants writing along with it."""
+_STATUS = {0: "OK", 1: "CNS", 2: "GNS", 3: "TNS", 4: "DR", 5: "NS", 6: "U"}
+"""nvmlGpuP2PStatus_t, in the words of `nvidia-smi topo -p2p`."""
 
 
 class _Place(Record, kw_only=True):
@@ -35,18 +45,28 @@ class _Place(Record, kw_only=True):
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`links`: every pair of GPUs and NICs."""
-    return {"links": _links(source), "peer_access": MachineFacts().peer_access}
+    """`links`: every pair of GPUs and NICs; `peer_access`: what the driver says of GPUs among each other."""
+    links, contradictions, unread = _links(source)
+    access, half_read = _peer_access(source, options)
+    return {"links": links, "peer_access": access, "contradictions": contradictions, "unread": (*unread, *half_read)}
 
 
-def _links(source: Source) -> tuple[Link, ...] | Unknown:
+_Answer = tuple[tuple[Link, ...] | Unknown, tuple[Contradiction, ...], tuple[Unread, ...]]
+
+
+def _links(source: Source) -> _Answer:
     gpus = _gpus(source)
     nics = _nics(source)
     if isinstance(gpus, Unknown):
-        return _by_matrix(source, gpus, nics)
+        return _by_texts(source, gpus, nics)
     places = [*gpus, *([] if isinstance(nics, Unknown) else nics)]
     links = tuple(_link(source, a, b) for a, b in combinations(places, 2))
-    return links if all(not isinstance(link.kind, Unknown) for link in links) else _completed(source, links)
+    is_complete = all(not isinstance(link.kind, Unknown) for link in links)
+    if source.is_live and is_complete:
+        return links, (), ()
+    told, unread = _told(source)
+    merged, contradictions = merge_links((links, *told))
+    return merged, contradictions, unread
 
 
 def _gpus(source: Source) -> list[_Place] | Unknown:
@@ -119,32 +139,65 @@ def _nvlink_evidence(a: _Place, b: _Place) -> tuple[EvidenceRef, ...]:
     return tuple(nvml_ref(f"nvmlDeviceGetNvLink*({place.gpu_index})") for place in (a, b))
 
 
-def _completed(source: Source, links: tuple[Link, ...]) -> tuple[Link, ...]:
-    """`links` with what the matrix knows of those whose kind is open."""
-    matrix = _matrix_links(source)
-    if isinstance(matrix, Unknown):
-        return links
-    by_pair = {frozenset((link.a, link.b)): link for link in matrix}
-    return tuple(by_pair.get(frozenset((link.a, link.b)), link) if isinstance(link.kind, Unknown) else link for link in links)
+def _told(source: Source) -> tuple[list[tuple[Link, ...]], tuple[Unread, ...]]:
+    """What each text tells, and what of them could not be read. A live machine has the matrix of nvidia-smi alone."""
+    from probes.link_readers import READERS  # noqa: PLC0415 - where NVML and sysfs answer nobody reads texts
+
+    links: list[tuple[Link, ...]] = []
+    unread: list[Unread] = []
+    for reader in READERS[:1] if source.is_live else READERS:
+        told = reader.read(source)
+        for text in () if isinstance(told, Unknown) else told:
+            links.append(text.links)
+            unread += text.unread
+    return links, tuple(unread)
 
 
-def _matrix_links(source: Source) -> tuple[Link, ...] | Unknown:
-    matrix = smi_topology(source)
-    if isinstance(matrix, Unknown):
-        return matrix
-    evidence = (command_ref(SMI_TOPOLOGY),)
-    return tuple(msgspec.structs.replace(link, evidence=evidence) for link in matrix.named_links())
-
-
-def _by_matrix(source: Source, nvml: Unknown, nics: list[_Place] | Unknown) -> tuple[Link, ...] | Unknown:
-    """Without NVML: the matrix; without GPUs: the NICs among themselves."""
-    matrix = _matrix_links(source)
-    if not isinstance(matrix, Unknown):
-        return matrix
-    reason = nvml if nvml.reason is not Reason.NOT_RECORDED else matrix
-    silence = driver_silence(nvidia_gpu_addresses(source), reason)
+def _by_texts(source: Source, nvml: Unknown, nics: list[_Place] | Unknown) -> _Answer:
+    """Without NVML: the texts; without GPUs: the NICs among themselves."""
+    told, unread = _told(source)
+    between_nics = () if isinstance(nics, Unknown) else tuple(_link(source, a, b) for a, b in combinations(nics, 2))
+    if any(told):
+        merged, contradictions = merge_links((*told, between_nics))
+        return merged, contradictions, unread
+    silence = driver_silence(nvidia_gpu_addresses(source), nvml)
     if silence is not None:
-        return silence
-    if isinstance(nics, Unknown):
-        return nics
-    return tuple(_link(source, a, b) for a, b in combinations(nics, 2))
+        return silence, (), unread
+    return (nics if isinstance(nics, Unknown) else between_nics), (), unread
+
+
+def _peer_access(source: Source, options: CollectOptions) -> tuple[tuple[PeerAccess, ...] | Unknown, tuple[Unread, ...]]:
+    """NVML's word on each pair, and every pasted table."""
+    texts = outputs(source, "peer-access")
+    access: list[PeerAccess] = []
+    unread: list[Unread] = []
+    if not isinstance(texts, Unknown):
+        from probes.parsers import topo_p2p  # noqa: PLC0415 - only pastes have it
+
+        for text in texts:
+            origin = text.evidence
+            for pair in topo_p2p.parse_peer_access(text.text):
+                refs = tuple(EvidenceRef(source=origin.source, key=origin.key, detail=ref.detail) for ref in pair.evidence)
+                access.append(msgspec.structs.replace(pair, evidence=refs))
+            unread += [msgspec.structs.replace(line, source=origin.key) for line in topo_p2p.parse_unread(text.text)]
+    by_nvml = _nvml_peer_access(source) if options.deep or not source.is_live else NOT_DEEP
+    if isinstance(by_nvml, Unknown):
+        return (by_nvml if isinstance(texts, Unknown) else tuple(access)), tuple(unread)
+    return (*by_nvml, *access), tuple(unread)
+
+
+def _nvml_peer_access(source: Source) -> tuple[PeerAccess, ...] | Unknown:
+    """Each pair once: the driver answers the same for both directions."""
+    count = device_count(source)
+    if isinstance(count, Unknown):
+        return count
+    found: list[PeerAccess] = []
+    for a, b in combinations(range(count), 2):
+        for number, capability in _CAPABILITIES.items():
+            status = source.nvml("nvmlDeviceGetP2PStatus", a, b, number)
+            if isinstance(status, Unknown):
+                return status
+            word = _STATUS.get(status, "U") if isinstance(status, int) else "U"
+            evidence = (nvml_ref(f"nvmlDeviceGetP2PStatus({a}, {b}, {number})"),)
+            found.append(PeerAccess(a=f"GPU{a}", b=f"GPU{b}", capability=capability, status=word, evidence=evidence))
+    return tuple(found)

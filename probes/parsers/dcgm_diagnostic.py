@@ -90,7 +90,8 @@ def parse_diagnoses(text: str) -> tuple[Diagnosis, ...]:
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
     """The GPUs that the report names: their device ids and driver, and those with a result of their own."""
-    driver, ids = "", []
+    driver = ""
+    ids: list[str] = []
     for root in ROOTS:
         found = json_object(text, root)
         if found is not None:

@@ -78,6 +78,7 @@ def test_gpus_without_nvlink_by_nvml() -> None:
 
 def test_gpus_and_nics_by_their_paths_without_any_command() -> None:
     source = machine(Nvml())
+    source.is_live = True
     assert kinds(source) == {("GPU0", "GPU1"): "SYS", ("GPU0", "mlx5_0"): "PIX", ("GPU1", "mlx5_0"): "SYS"}
     assert source.asked == []
 
