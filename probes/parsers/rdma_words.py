@@ -6,7 +6,7 @@ import re
 
 from probes.record import Reason, Unknown
 
-_RATE = re.compile(r"(\d{1,5}(?:\.\d{1,5})?)(?:\s*Gb/sec(?:\s*\((\d{1,2})X(?:\s+([A-Z]{2,4}\d{0,3}))?\))?.{0,40})?")
+_RATE = re.compile(r"(\d{1,5}(?:\.\d{1,5})?)(?: \(FDR10\)|\s*Gb/sec(?:\s*\((\d{1,2})X(?:\s+([A-Z]{2,4}\d{0,3}))?\))?.{0,40})?")
 _HEX = re.compile(r"(?:0x)?([0-9a-f]{1,16})", re.IGNORECASE)
 _INTEGER = re.compile(r"0x[0-9a-f]{1,16}|\d{1,20}", re.IGNORECASE)
 

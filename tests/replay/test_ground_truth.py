@@ -254,7 +254,8 @@ IBSTAT = {
 
 @pytest.mark.parametrize("name", IBSTAT)
 def test_ports_of_ibstat(name: str) -> None:
-    assert Counter((nic.state, nic.rate_gbps) for nic in parse_ibstat(text_of(f"ib/{name}"))) == IBSTAT[name]
+    nics = [nic for nic in parse_ibstat(text_of(f"ib/{name}")) if isinstance(nic.state, str)]
+    assert Counter((nic.state, nic.rate_gbps) for nic in nics) == IBSTAT[name]
 
 
 def test_a_whole_paste_becomes_facts() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.parsers import infiniband, mounts, network, procfs, versions
+from probes.parsers import infiniband, mounts, network, procfs, rdma_words, versions
 from probes.parsers.cpulist import parse_cpu_list
 from probes.record import Unknown
 
@@ -110,12 +110,12 @@ def test_ip_addresses() -> None:
 
 @pytest.mark.parametrize(("text", "rate"), [("400 Gb/sec (4X NDR)", 400.0), ("2.5 Gb/sec (1X SDR)", 2.5), ("100", 100.0)])
 def test_port_rate(text: str, rate: float) -> None:
-    assert infiniband.port_rate_gbps(text) == rate
+    assert rdma_words.port_rate(text)[0] == rate
 
 
 @pytest.mark.parametrize("text", ["", "N/A", "Gb/sec", "fast", "400 Mb/sec"])
 def test_no_port_rate_is_unknown(text: str) -> None:
-    assert isinstance(infiniband.port_rate_gbps(text), Unknown)
+    assert isinstance(rdma_words.port_rate(text)[0], Unknown)
 
 
 def test_ibstat_that_breaks_off() -> None:
