@@ -114,13 +114,13 @@ def truths(path: str) -> Iterator[tuple[str, object, object]]:
         stated = NICS.get(name, int(nics[0]))
         found = facts.nics if known(facts.nics) else ()
         yield "NICs", stated, len(found) if row["kind"] == "nccl_topo" else max(len(found), kinds["rdma"])
-    if nodes := re.search(r"(\d+) CPU/NUMA|(\d+) NUMA nodes?[ ,]|^(\d+)-socket|NVSwitch bridges|4 NUMA", truth):
-        count = next((int(group) for group in nodes.groups() if group), None)
-        if count and known(facts.numa_nodes) and row["kind"] != "pci":
+    if nodes := re.search(r"(\d+) CPU/NUMA|(\d+) NUMA(?: nodes?)?[ ,(]", truth):
+        count = int(nodes[1] or nodes[2])
+        if known(facts.numa_nodes) and row["kind"] != "pci":
             yield "NUMA nodes", count, len(facts.numa_nodes)
     if links := re.search(r"(\d+) xgmi link entries", truth):
         by_pair = [link for link in facts.links if link.kind == "NVLINK"] if known(facts.links) else []
-        yield "xGMI links", int(links[1]), 2 * sum(link.nvlink_count or 0 for link in by_pair)
+        yield "xGMI links", int(links[1]), 2 * len(by_pair)  # each end has an entry
     if switches := re.search(r"(\d+|six) NVSwitch", truth):
         yield "NVSwitches", 6 if switches[1] == "six" else int(switches[1]), kinds["nvswitch"]
 
@@ -174,7 +174,7 @@ def test_print_the_score(capsys: pytest.CaptureFixture[str]) -> None:
         line = table.setdefault(row["kind"], [0, 0, 0])
         line[:] = [line[0] + 1, line[1] + len(found), line[2] + sum(found)]
     with capsys.disabled():
-        print("\nkind        files truths found")
+        print("\nkind        files truths found")  # noqa: T201 - the score is what this test is for
         for kind, (files, stated, right) in sorted(table.items()):
-            print(f"{kind:11} {files:5} {stated:6} {right:5}")
+            print(f"{kind:11} {files:5} {stated:6} {right:5}")  # noqa: T201 - likewise
     assert all(stated > 0 for _, stated, _ in table.values())

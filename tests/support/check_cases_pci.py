@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from probes.facts import LogEvent, MachineFacts, PcieLink, PciDevice
+from probes.facts import LogEvent, MachineFacts, PciDevice, PcieLink
 from probes.record import NOT_RECORDED, Reason, Unknown
 from tests.support.check_case import ALL, BOX, NODE, NOT_SUPPORTED, ONE, TIMEOUT, UNREAD, Case
 from tests.support.machines import h100_node, with_gpus, with_nics, with_part

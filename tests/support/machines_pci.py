@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.facts import PcieLink, PciDevice, PciKind
+from probes.facts import PciDevice, PcieLink, PciKind
 from probes.record import EvidenceRef
 
 FULL = PcieLink(generation=5, generation_max=5, width=16, width_max=16)

@@ -54,7 +54,9 @@ NODE = """\
       <object type="Core" os_index="1"><object type="PU" os_index="2"/><object type="PU" os_index="3"/></object>
       <object type="Bridge" bridge_type="0-1" bridge_pci="0000:[90-92]">
         <object type="PCIDev" gp_index="11" pci_busid="0000:91:00.0" pci_type="0302 [10de:1db8] [10de:131d] a1 00">
-          <object type="OSDev" gp_index="12" name="nvml0" osdev_type="12"><info name="GPUModel" value="Tesla V100-SXM3-32GB"/></object>
+          <object type="OSDev" gp_index="12" name="nvml0" osdev_type="12">
+            <info name="GPUModel" value="Tesla V100-SXM3-32GB"/>
+          </object>
         </object>
       </object>
     </object>
