@@ -29,7 +29,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
     if not gpus or not (yield from nics_of(JUDGE, evidence)):
         return
-    facts, rails = evidence.facts, training_rails(evidence.facts).active
+    facts, rails = evidence.facts, _rails(evidence.facts)
     if not rails:
         yield JUDGE.skipped(HOST, "no RDMA port is up, see nic-state")
         return
@@ -46,10 +46,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         yield _all_far()
         return
 
+    nodes = {gpu.numa_node for gpu in gpus if known(gpu.numa_node)}
+    # Fewer rails than GPUs means that some GPUs share a rail on their NUMA node, by design; fewer rails than NUMA nodes, that
+    # some nodes have none.
+    shared = {"NODE": len(rails) < len(gpus), "SYS": len(rails) < len(nodes)}
+
     def judge(gpu: Gpu) -> Judged:
         kind = nearest[gpu.index]
-        # Fewer rails than GPUs means that some GPUs share a rail on their NUMA node, by design.
-        if isinstance(kind, Unknown) or kind in good.value or (kind == "NODE" and len(rails) < len(gpus)):
+        if isinstance(kind, Unknown) or kind in good.value or shared.get(kind):
             return kind
         return JUDGE.warned(
             f"GPU{gpu.index}",
@@ -66,6 +70,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     yield from judge_each(
         JUDGE, gpus, judge, what="the distance between GPU and NIC", good="every GPU has a training port close by"
     )
+
+
+def _rails(facts: MachineFacts) -> tuple[Nic, ...]:
+    """The training ports that are up; all ports where no text tells which are (lspci, templates of clouds)."""
+    nics = facts.nics if known(facts.nics) else ()
+    if all(isinstance(nic.state, Unknown) for nic in nics):
+        return nics
+    return training_rails(facts).active
 
 
 def _on_grace(facts: MachineFacts) -> bool:

@@ -1,4 +1,4 @@
-"""Are the GPUs spread evenly over the NUMA nodes that have any, and does the machine show its topology to NCCL?
+"""Are the GPUs spread evenly over the sockets, and does the machine show its topology to NCCL?
 
 All GPUs on one of two sockets share one socket's memory bandwidth and PCIe roots; an uneven spread often means that a GPU is
 missing. A virtual machine that hides link speeds and nodes leaves NCCL without paths. Source: NVIDIA/nvbandwidth, affinity;
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from probes.facts import Gpu
+from probes.facts import Gpu, MachineFacts
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, gpus_of
-from probes.record import NOT_RECORDED, Reason, Unknown, known, value_or
+from probes.record import NOT_RECORDED, Reason, Unknown, known
 
 SOCKETS = Judge(check_id="gpu-sockets", why="GPUs that crowd one socket share its memory bandwidth while the other idles.")
 VISIBLE = Judge(
@@ -36,19 +36,38 @@ def gpu_sockets(evidence: Evidence) -> Iterator[Finding]:
     if unread is not None or None in nodes:
         yield SOCKETS.undetermined(HOST, unread or Unknown(Reason.NOT_SUPPORTED, "no NUMA node stated"), what="the NUMA nodes")
         return
-    counts = Counter(node for node in nodes if isinstance(node, int))
-    observed = ", ".join(f"{count} on node {node}" for node, count in sorted(counts.items()))
-    is_lopsided = len(counts) == 1 and value_or(evidence.facts.cpu.sockets, 1) > 1
+    socket_of = _sockets_by_node(evidence.facts)
+    if isinstance(socket_of, Unknown):
+        yield SOCKETS.undetermined(HOST, socket_of, what="the sockets of the NUMA nodes")
+        return
+    if len(set(socket_of.values())) < 2:
+        yield SOCKETS.skipped(HOST, "this machine has one socket")
+        return
+    counts = Counter(socket_of.get(node, node) for node in nodes if isinstance(node, int))
+    observed = ", ".join(f"{count} on socket {socket}" for socket, count in sorted(counts.items()))
+    is_lopsided = len(counts) == 1
     if is_lopsided or len(set(counts.values())) > 1:
         yield SOCKETS.warned(
             HOST,
-            "all GPUs are on one socket" if is_lopsided else "the GPUs are spread unevenly over the NUMA nodes",
+            "all GPUs are on one socket" if is_lopsided else "the GPUs are spread unevenly over the sockets",
             expected="the same number on each",
             observed=observed,
             remedy=Remedy(text="Look whether a GPU is missing; else move cards to slots of the other socket.", command="lstopo"),
         )
     else:
         yield SOCKETS.passed(HOST, "the GPUs are spread evenly", observed=observed)
+
+
+def _sockets_by_node(facts: MachineFacts) -> dict[int, int] | Unknown:
+    """The socket of each NUMA node with CPUs. Firmware numbers the nodes socket by socket, each with equally many."""
+    if isinstance(facts.numa_nodes, Unknown):
+        return facts.numa_nodes
+    if isinstance(facts.cpu.sockets, Unknown):
+        return facts.cpu.sockets
+    nodes = sorted(node.index for node in facts.numa_nodes if node.cpus != "" and node.is_gpu_memory is not True)
+    if not nodes or facts.cpu.sockets < 1 or len(nodes) % facts.cpu.sockets:
+        return Unknown(Reason.NOT_SUPPORTED, f"{len(nodes)} NUMA nodes on {facts.cpu.sockets} sockets")
+    return {node: position * facts.cpu.sockets // len(nodes) for position, node in enumerate(nodes)}
 
 
 def topology_visible(evidence: Evidence) -> Iterator[Finding]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from probes.facts import Gpu, LogEvent, MachineFacts, PciDevice
 from probes.facts.observed import EventKind
 from probes.findings import Evidence, Finding, Judge, Remedy
@@ -45,9 +47,18 @@ STEADY = frozenset({"rdma", "nvme"})
 def pcie_speed(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
     gpus = facts.gpus if known(facts.gpus) else ()
-    yield from judge_each(
-        SPEED, gpus, lambda gpu: _gpu_speed(gpu, evidence), what="the fastest PCIe speed", good="PCIe paths have the card's speed"
-    )
+    slow = [verdict for gpu in gpus if isinstance(verdict := _gpu_speed(gpu, evidence), Finding)]
+    if len(slow) == len(gpus) > 1 and len({verdict.observed for verdict in slow}) == 1:
+        # One fact of the machine, not a fault of each card.
+        yield msgspec.structs.replace(slow[0], subject=fold_names([f"GPU{gpu.index}" for gpu in gpus]), evidence=gpus[0].evidence)
+    else:
+        yield from judge_each(
+            SPEED,
+            gpus,
+            lambda gpu: _gpu_speed(gpu, evidence),
+            what="the fastest PCIe speed",
+            good="PCIe paths have the card's speed",
+        )
     tree, names = tree_of(facts), names_of(facts)
     devices = facts.pci_devices if known(facts.pci_devices) else ()
     judged = [(device, _device_speed(device, tree, subject_of(device, names))) for device in devices]

@@ -50,6 +50,12 @@ PCI_CASES = (
         with_gpus(NODE, 1, pcie=PcieLink(generation=4, generation_max=4, width=16, width_max=16)),
         ("WARN GPU1", "PASS GPU0, GPU2-7", f"PASS {NICS}"),
     ),
+    Case(
+        "pcie-speed",
+        "all slots slow",
+        with_gpus(NODE, pcie=PcieLink(generation=4, generation_max=4, width=16, width_max=16)),
+        (f"WARN {ALL}", f"PASS {NICS}"),
+    ),
     Case("pcie-speed", "slow NIC", with_device(NIC2, pcie=SLOW), (f"PASS {ALL}", "WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-8")),
     Case("pcie-speed", "idle GPU", with_device(GPU2, pcie=SLOW), (f"PASS {ALL}", f"PASS {NICS}")),
     Case("pcie-speed", "a line alone", UNTOLD, ("WARN PCI device",)),
@@ -118,6 +124,8 @@ PCI_CASES = (
     Case("gpu-sockets", "all on one", with_gpus(NODE, numa_node=0), ("WARN host",)),
     Case("gpu-sockets", "uneven", with_gpus(NODE, 4, numa_node=0), ("WARN host",)),
     Case("gpu-sockets", "unread", with_gpus(NODE, 4, numa_node=TIMEOUT), ("UNKNOWN host",)),
+    Case("gpu-sockets", "sockets unread", with_part(NODE, "cpu", sockets=TIMEOUT), ("UNKNOWN host",)),
+    Case("gpu-sockets", "one socket", with_part(NODE, "cpu", sockets=1), ("SKIP host",)),
     Case("gpu-sockets", "one GPU", ONE, ("SKIP host",)),
     Case("topology-visible", "visible", NODE, ("PASS host",)),
     Case(
