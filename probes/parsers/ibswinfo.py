@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from probes.evidence import line_ref
@@ -25,7 +26,7 @@ def parse_switches(text: str) -> tuple[FabricSwitch, ...]:
     switches: list[FabricSwitch] = []
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("part number ")]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in itertools.pairwise([*starts, len(lines)]):
         values = _values_of(lines[start:end])
         if values:
             switches.append(_switch(_title(lines, start), values, start + 1))
