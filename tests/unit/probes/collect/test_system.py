@@ -1,0 +1,308 @@
+"""Kernel, clock, maker, power, environment, and the newer fields of container, batch system and software."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from probes.collect import clock, container, dmi, environment, kernel, limits, memory, power, scheduler, software, storage
+from probes.collecting import CollectOptions
+from probes.facts import Clock, Container, Dmi, Kernel, Power, Scheduler, Software
+from probes.record import Reason, Unknown
+from probes.sources.base import CommandResult
+from tests.support.fake_source import FakeSource
+
+HEALTHY = {
+    "/proc/cmdline": "ro iommu=pt\n",
+    "/sys/class/iommu/dmar0/x": "",
+    "/sys/kernel/iommu_groups/0/type": "identity\n",
+    "/proc/sys/kernel/numa_balancing": "0\n",
+    "/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
+    "/proc/uptime": "1234.5 99.1\n",
+    "/proc/loadavg": "0.25 0.1 0.1 1/900 77\n",
+    "/proc/buddyinfo": "Node 0, zone Normal 0 0 0 0 0 0 0 0 7 1 1\n",
+    "/proc/sys/net/ipv4/ip_local_port_range": "32768\t60999\n",
+    "/proc/sys/net/core/somaxconn": "4096\n",
+    "/proc/sys/fs/file-max": "9223372036854775807\n",
+    "/sys/devices/system/edac/mc/mc0/ce_count": "2\n",
+    "/sys/devices/system/edac/mc/mc0/ue_count": "0\n",
+    "/sys/devices/system/edac/mc/mc1/ce_count": "1\n",
+    "/sys/devices/system/edac/mc/mc1/ue_count": "1\n",
+    "/etc/systemd/logind.conf": "[Login]\n#RemoveIPC=yes\n",
+    "/proc/7/stat": "7 (nvidia-smi) D 1 7",
+    "/proc/8/stat": "8 (python3) Z 1 8",
+    "/proc/9/stat": "9 (jbd2/sda) D 1 9",
+}
+
+
+def collected(module: Any, name: str, source: FakeSource, **options: Any) -> Any:
+    return module.collect(source, CollectOptions(**options))[name]
+
+
+def without(*paths: str, **changes: str) -> FakeSource:
+    return FakeSource(files={path: text for path, text in (HEALTHY | changes).items() if path not in paths})
+
+
+def test_kernel() -> None:
+    found: Kernel = collected(kernel, "kernel", without())
+    assert (found.iommu, found.numa_balancing, found.transparent_hugepages) == ("passthrough", False, "madvise")
+    assert (found.clocksource, found.uptime_s, found.load_average, found.free_blocks_1mib) == ("tsc", 1234.5, 0.25, 9)
+    assert (found.local_port_first, found.local_port_last, found.somaxconn) == (32768, 60999, 4096)
+    assert (found.memory_errors_corrected, found.memory_errors_uncorrected) == (3, 1)
+    assert (found.zombie_processes, found.blocked_processes) == (1, ("nvidia-smi (7)",))
+    assert found.remove_ipc is True
+    assert "/proc/cmdline" in {ref.key for ref in found.evidence}
+
+
+def test_nothing_of_the_kernel_is_recorded() -> None:
+    found: Kernel = collected(kernel, "kernel", FakeSource(missing=Reason.NOT_RECORDED))
+    leaves = [getattr(found, name) for name in found.__struct_fields__ if name not in ("evidence", "remove_ipc")]
+    assert all(isinstance(leaf, Unknown) and leaf.reason is Reason.NOT_RECORDED for leaf in leaves)
+    assert isinstance(found.remove_ipc, Unknown)
+
+
+def test_processes_are_only_walked_in_deep_checks() -> None:
+    found: Kernel = collected(kernel, "kernel", without(), deep=False)
+    assert isinstance(found.zombie_processes, Unknown)
+    assert isinstance(found.blocked_processes, Unknown)
+
+
+def test_iommu_without_domain_types_is_told_by_the_command_line() -> None:
+    assert collected(kernel, "kernel", without("/sys/kernel/iommu_groups/0/type")).iommu == "passthrough"
+    undecided = without("/sys/kernel/iommu_groups/0/type")
+    undecided.files["/proc/cmdline"] = "intel_iommu=on"
+    assert isinstance(collected(kernel, "kernel", undecided).iommu, Unknown)
+
+
+def test_a_kernel_without_iommu_support_has_none() -> None:
+    source = without("/sys/class/iommu/dmar0/x", "/sys/kernel/iommu_groups/0/type")
+    source.files["/proc/cmdline"] = "ro quiet"
+    assert collected(kernel, "kernel", source).iommu == "off"
+
+
+def test_what_is_not_built_in_is_not_unread() -> None:
+    found: Kernel = collected(kernel, "kernel", without("/proc/sys/kernel/numa_balancing"))
+    assert isinstance(found.numa_balancing, Unknown)
+    assert found.numa_balancing.reason is Reason.NOT_SUPPORTED
+
+
+def test_a_drop_in_of_logind_counts_by_its_name() -> None:
+    source = without()
+    source.files["/usr/lib/systemd/logind.conf.d/10-vendor.conf"] = "[Login]\nRemoveIPC=yes\n"
+    source.files["/etc/systemd/logind.conf.d/20-site.conf"] = "[Login]\nRemoveIPC=no\n"
+    assert collected(kernel, "kernel", source).remove_ipc is False
+    source.files["/etc/systemd/logind.conf.d/30-late.conf"] = "[Login]\nRemoveIPC=yes\n"
+    assert collected(kernel, "kernel", source).remove_ipc is True
+    none = collected(kernel, "kernel", without("/etc/systemd/logind.conf")).remove_ipc
+    assert isinstance(none, Unknown)
+    assert none.reason is Reason.NOT_SUPPORTED
+
+
+def test_a_kernel_log_tells_of_the_start() -> None:
+    log = "[    0.0] Command line: ro iommu=nopt\n[    1.0] clocksource: Switched to clocksource hpet\n"
+    source = FakeSource(given={"kernel-log": log}, missing=Reason.NOT_RECORDED)
+    found: Kernel = collected(kernel, "kernel", source)
+    assert (found.iommu, found.clocksource) == ("translated", "hpet")
+    assert found.evidence[0].source == "paste"
+
+
+SLICE = "/sys/fs/cgroup/system.slice"
+
+
+@pytest.mark.parametrize(
+    ("files", "daemon"),
+    [
+        ({f"{SLICE}/chrony.service/cgroup.procs": "7"}, "chronyd"),
+        ({f"{SLICE}/systemd-timesyncd.service/cgroup.procs": "7"}, "systemd-timesyncd"),
+        ({"/run/ntpd.pid": "12\n", "/proc/12/comm": "ntpd\n"}, "ntpd"),
+        ({"/run/ntpd.pid": "12\n", "/proc/12/comm": "bash\n", "/proc/1/stat": "1 (init) S 0"}, None),
+        ({"/proc/44/stat": "44 (chronyd) S 1 44"}, "chronyd"),
+        ({f"{SLICE}/ssh.service/cgroup.procs": "7"}, None),
+    ],
+)
+def test_who_keeps_the_clock(files: dict[str, str], daemon: str | None) -> None:
+    assert collected(clock, "clock", FakeSource(files=files)).daemon == daemon
+
+
+def test_whether_the_clock_is_kept() -> None:
+    kept: Clock = collected(clock, "clock", FakeSource(files={"/run/systemd/timesync/synchronized": ""}))
+    assert kept.synchronized is True
+    told = FakeSource(commands={"timedatectl show -p NTPSynchronized": "NTPSynchronized=no\n"})
+    assert collected(clock, "clock", told).synchronized is False
+    quick = FakeSource()
+    assert isinstance(collected(clock, "clock", quick, deep=False).synchronized, Unknown)
+    assert quick.asked == []
+
+
+def test_maker_and_model() -> None:
+    files = {"sys_vendor": "Dell Inc.\n", "product_name": "PowerEdge XE9680\n", "board_name": "\n"}
+    found: Dmi = collected(dmi, "dmi", FakeSource(files={f"/sys/class/dmi/id/{name}": text for name, text in files.items()}))
+    assert (found.system_vendor, found.product_name) == ("Dell Inc.", "PowerEdge XE9680")
+    assert isinstance(found.board_name, Unknown)
+    assert found.board_name.reason is Reason.NOT_SUPPORTED
+
+
+def test_power() -> None:
+    source = FakeSource(
+        commands={
+            "ipmitool dcmi power reading": " Instantaneous power reading: 2410 Watts\n",
+            "ipmitool sdr elist": CommandResult(
+                exit_code=1, stdout=b"PS1 | 1h | ok | 10.1 | Failure detected\nT | 2h | nr | 1.1 | 99\n"
+            ),
+            "dmidecode -t 39": "Max Power Capacity: 3000 W\nMax Power Capacity: 3000 W\n",
+        }
+    )
+    found: Power = collected(power, "power", source)
+    assert (found.system_w, found.supply_capacity_w, found.failed_supplies) == (2410.0, 6000.0, ("PS1",))
+    assert found.sensor_alarms == ("T (99)",)
+
+
+def test_power_without_a_tool_and_in_quick_checks() -> None:
+    source = FakeSource()
+    found: Power = collected(power, "power", source)
+    assert isinstance(found.system_w, Unknown)
+    assert found.system_w.reason is Reason.TOOL_MISSING
+    asked = list(source.asked)
+    assert isinstance(collected(power, "power", source, deep=False).system_w, Unknown)
+    assert source.asked == asked
+
+
+def test_environment_by_rank_of_its_origins() -> None:
+    source = FakeSource(
+        env={"NCCL_DEBUG": "WARN", "HOME": "/home/a", "SECRET_TOKEN": "x", "https_proxy": "http://user:word@proxy:3128"},
+        files={
+            "/home/a/.nccl.conf": "NCCL_DEBUG=INFO\nNCCL_IB_TC=106\nNCCL_ALGO Ring\n",
+            "/etc/nccl.conf": "NCCL_IB_TC=41\nNCCL_IB_SL=3\nNCCL_IB_SL=4\n",
+        },
+    )
+    result = environment.collect(source, CollectOptions())
+    found = result["environment"]
+    assert [(v.name, v.value, v.origin, v.is_effective) for v in found] == [
+        ("NCCL_DEBUG", "WARN", "environment", True),
+        ("https_proxy", "http://***@proxy:3128", "environment", True),
+        ("NCCL_DEBUG", "INFO", "/home/a/.nccl.conf", False),
+        ("NCCL_IB_TC", "106", "/home/a/.nccl.conf", True),
+        ("NCCL_IB_TC", "41", "/etc/nccl.conf", False),
+        ("NCCL_IB_SL", "3", "/etc/nccl.conf", True),
+        ("NCCL_IB_SL", "4", "/etc/nccl.conf", False),
+    ]
+    assert [(line.source, line.line) for line in result["unread"]] == [("/home/a/.nccl.conf", 3)]
+
+
+def test_a_named_file_replaces_that_of_the_home() -> None:
+    files = {"/home/a/.nccl.conf": "NCCL_ALGO=Ring\n", "/x/nccl": "NCCL_PROTO=Simple\n"}
+    source = FakeSource(env={"NCCL_CONF_FILE": "/x/nccl", "HOME": "/home/a"}, files=files)
+    names = [variable.name for variable in environment.collect(source, CollectOptions())["environment"]]
+    assert names == ["NCCL_CONF_FILE", "NCCL_PROTO"]
+    missing = FakeSource(env={"NCCL_CONF_FILE": "~/nccl.conf"})
+    assert [line.source for line in environment.collect(missing, CollectOptions())["unread"]] == ["~/nccl.conf"]
+
+
+def test_an_environment_that_nobody_recorded() -> None:
+    assert isinstance(environment.collect(FakeSource(missing=Reason.NOT_RECORDED), CollectOptions())["environment"], Unknown)
+    log = "n:1:1 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n"
+    (logged,) = collected(environment, "environment", FakeSource(missing=Reason.NOT_RECORDED, given={"nccl-log": log}))
+    assert (logged.name, logged.value, logged.evidence[0].detail) == ("NCCL_IB_DISABLE", "1", "line 1")
+    assert collected(environment, "environment", FakeSource()) == ()
+
+
+TCP = "  sl  local_address rem_address   st\n   0: 00000000:3A9E 00000000:0000 0A\n   1: 00000000:3A99 00000000:0000 0A\n"
+
+
+def test_rights_and_devices_of_a_container() -> None:
+    source = FakeSource(
+        files={
+            "/proc/self/status": "CapEff:\t0000000000804000\nSeccomp:\t2\n",
+            "/dev/infiniband/uverbs0": "",
+            "/dev/nvidia0": "",
+            "/dev/null": "",
+            "/proc/net/tcp": TCP,
+        },
+        env={"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
+    )
+    found: Container = collected(container, "container", source)
+    assert (found.capabilities, found.seccomp) == (("ipc_lock", "sys_nice"), True)
+    assert (found.rdma_devices, found.nvidia_devices) == (("uverbs0",), ("nvidia0",))
+    assert [(sign.name, sign.value) for sign in found.annotations] == [("istio", "listens on 15001 and 15006")]
+    bare: Container = collected(container, "container", FakeSource(files={"/proc/self/cgroup": "0::/\n"}))
+    assert (bare.rdma_devices, bare.nvidia_devices, bare.annotations) == ((), (), ())
+
+
+def test_slurm_by_its_files() -> None:
+    source = FakeSource(
+        files={
+            "/etc/slurm/slurm.conf": "ProctrackType=proctrack/cgroup\nNodeName=gpu[1-4] Gres=gpu:h100:8\n",
+            "/etc/slurm/cgroup.conf": "ConstrainDevices=yes\n",
+            "/proc/sys/kernel/hostname": "gpu2.example.net\n",
+        },
+        commands={"slurmd -V": "slurm 24.05.3\n"},
+    )
+    found: Scheduler = collected(scheduler, "scheduler", source)
+    assert (found.kind, found.version, found.gpus_of_node) == (None, "24.05.3", 8)
+    assert {(state.name, state.value) for state in found.settings} == {
+        ("ProctrackType", "proctrack/cgroup"),
+        ("ConstrainDevices", "yes"),
+    }
+    none: Scheduler = collected(scheduler, "scheduler", FakeSource())
+    assert (none.version, none.settings, none.gpus_of_node) == (None, (), None)
+
+
+CACHE = b"\0libnccl.so.2\0/usr/lib/libnccl.so.2\0/usr/lib/libdcgm.so.4\0/opt/ofi/libnccl-net.so\0"
+
+
+def test_what_is_installed_around_training() -> None:
+    source = FakeSource(
+        files={
+            "/etc/ld.so.cache": CACHE,
+            "/proc/modules": "nvidia_uvm 1515520 4 - Live 0x0\next4 999 1 - Live 0x0\n",
+            "/sys/module/gdrdrv/version": "2.4\n",
+            "/opt/nccl/lib/libnccl.so.2": "",
+            "/opt/nccl/lib/libother.so": "",
+            "/dev/nvidia-caps-imex-channels/channel0": "",
+            "/usr/bin/nvidia-imex-ctl": "",
+        },
+        links={
+            "/usr/lib/libnccl.so.2": "/usr/lib/libnccl.so.2.26.2",
+            "/usr/lib/libdcgm.so.4": "/usr/lib/libdcgm.so.4.2.3",
+            "/opt/nccl/lib/libnccl.so.2": "/opt/nccl/lib/libnccl.so.2.19.3",
+        },
+        env={"LD_LIBRARY_PATH": "/opt/nccl/lib:relative"},
+        commands={"nvidia-imex-ctl -N": "Domain State: UP\n"},
+    )
+    found: Software = collected(software, "software", source)
+    assert (found.dcgm_version, found.gdrcopy_version, found.modules) == ("4.2.3", "2.4", ("gdrdrv", "nvidia_uvm"))
+    assert (found.imex, found.imex_channels, found.nccl_plugins) == ("UP", 1, ("/opt/ofi/libnccl-net.so",))
+    assert [(library.version, library.found_by) for library in found.nccl_libraries] == [
+        ("2.19.3", "LD_LIBRARY_PATH"),
+        ("2.26.2", "system"),
+    ]
+    quick: Software = collected(software, "software", source, deep=False)
+    assert isinstance(quick.imex, Unknown)
+    assert isinstance(quick.services, Unknown)
+
+
+def test_texts_tell_versions_where_nothing_else_does() -> None:
+    given = {
+        "nvidia-smi-error": "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.178\n",
+        "driver-version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.173.02  Mon\n",
+        "lsmod": "Module Size Used by\nnvidia_peermem 16384 0\n",
+    }
+    found: Software = collected(software, "software", FakeSource(given=given, missing=Reason.NOT_RECORDED))
+    assert (found.driver_version, found.driver_library_version) == ("580.173.02", "580.178")
+    assert (found.modules, found.peermem_loaded) == (("nvidia_peermem",), True)
+
+
+def test_the_newer_fields_of_memory_limits_and_storage() -> None:
+    source = FakeSource(
+        files={
+            "/proc/meminfo": "MemTotal: 1 kB\nMemFree: 1 kB\nHugePages_Total:      12\nHugepagesize: 2048 kB\n",
+            "/proc/self/limits": "Max processes             4096                 4096                 processes\n",
+            "/proc/self/mounts": "/dev/md0 /raid xfs ro,noatime 0 0\n",
+        }
+    )
+    found = collected(memory, "memory", source)
+    assert (found.hugepages_total, found.hugepage_bytes) == (12, 2048 * 1024)
+    assert collected(limits, "limits", source).processes == 4096
+    assert collected(storage, "storage", source)[0].read_only is True
