@@ -114,6 +114,8 @@ READERS: tuple[GpuReader, ...] = (
     _row("lspci", "lspci"),
     _row("lstopo", "lstopo_console"),
     _row("nccl-graph", "nccl_graph", unread="parse_unread"),
+    _row("mock-machine", "mock_machine", attached="attached_gpus"),
+    _row("mock-gpu", "mock_gpu"),
     _row("dcgm-diagnostic", "dcgm_diagnostic"),
     _row("nvbandwidth", "nvbandwidth"),
     _row("cuda-bandwidth", "cuda_bandwidth"),

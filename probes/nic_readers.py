@@ -69,6 +69,7 @@ READERS: tuple[NicReader, ...] = (
     _row("nccl-topology", "nccl_topology"),
     _row("hwloc", "hwloc_xml"),
     _row("lspci", "lspci"),
+    _row("mock-machine", "mock_machine"),
 )
 """In the order of trust: the first that knows a field has the last word."""
 

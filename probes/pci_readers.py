@@ -50,5 +50,6 @@ READERS: tuple[PciReader, ...] = (
     PciReader(kind="lstopo", module="lstopo_console"),
     PciReader(kind="fabric-manager-log", module="fabric_manager_log"),
     PciReader(kind="dmidecode", module="dmidecode", function="parse_slots"),
+    PciReader(kind="mock-machine", module="mock_machine"),
 )
 """In the order of trust: the first that knows a field has the last word."""

@@ -5,6 +5,7 @@ Field names are the JSON contract of `rigtune probe --format json`.
 
 from __future__ import annotations
 
+from probes.facts.expected import Cluster, ExpectedDevice, ExpectedPort, Profile
 from probes.facts.gpu import (
     Fabric,
     Gpu,
@@ -39,6 +40,7 @@ __all__ = [
     "Acs",
     "Clock",
     "Cloud",
+    "Cluster",
     "Container",
     "Contradiction",
     "Count",
@@ -46,6 +48,8 @@ __all__ = [
     "Diagnosis",
     "Dmi",
     "EnvironmentVariable",
+    "ExpectedDevice",
+    "ExpectedPort",
     "Fabric",
     "FabricPort",
     "FabricSwitch",
@@ -75,6 +79,7 @@ __all__ = [
     "PcieLink",
     "PeerAccess",
     "Power",
+    "Profile",
     "Reading",
     "Scheduler",
     "Software",
@@ -132,5 +137,9 @@ class MachineFacts(Record, kw_only=True):
     """The kinds of log that `events` come from (`probes/kinds.py`): `kernel-log`, `nccl-log`, `fabric-manager-log`."""
     diagnoses: tuple[Diagnosis, ...] | Unknown = NOT_RECORDED
     tool_results: tuple[ToolResult, ...] | Unknown = NOT_RECORDED
+    profile: Profile = Profile()
+    """What a given hardware profile says that the machine should be."""
+    cluster: Cluster = Cluster()
+    """What a given model of a cluster tells."""
     contradictions: tuple[Contradiction, ...] = ()
     unread: tuple[Unread, ...] = ()

@@ -159,6 +159,8 @@ class Gpu(Record, kw_only=True):
     mig_pending: bool | Unknown = NOT_RECORDED
     """The MIG mode after the next reset."""
     mig_devices: tuple[MigDevice, ...] | Unknown = NOT_RECORDED
+    mig_profiles: tuple[MigDevice, ...] | Unknown = NOT_RECORDED
+    """What MIG can make of it, in a description of the model."""
     ecc_enabled: bool | Unknown = NOT_RECORDED
     ecc_corrected_volatile: int | Unknown = NOT_RECORDED
     ecc_uncorrected_volatile: int | Unknown = NOT_RECORDED

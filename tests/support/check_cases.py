@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.check_cases_descriptions import DESCRIPTION_CASES
 from tests.support.check_cases_gpu import FABRIC_CASES, GPU_CASES
 from tests.support.check_cases_host import HOST_CASES, NETWORK_CASES, SOFTWARE_CASES
 from tests.support.check_cases_logs import LOG_CASES
@@ -21,4 +22,5 @@ CASES = (
     *PORT_CASES,
     *SYSTEM_CASES,
     *POLICY_CASES,
+    *DESCRIPTION_CASES,
 )

@@ -1,0 +1,34 @@
+"""What a person says that the machine and its cluster should be."""
+
+from __future__ import annotations
+
+import msgspec
+
+from probes.collecting import CollectOptions
+from probes.facts import Cluster, Profile
+from probes.outputs import outputs
+from probes.record import Unknown
+from probes.sources.base import Source
+
+
+def collect(source: Source, options: CollectOptions) -> dict[str, object]:
+    """`profile` and `cluster`: the first of each that was given."""
+    return {"profile": _profile(source), "cluster": _cluster(source)}
+
+
+def _profile(source: Source) -> Profile:
+    given = outputs(source, "machine-profile")
+    if isinstance(given, Unknown):
+        return Profile()
+    from probes.parsers.machine_profile import parse_machine_profile  # noqa: PLC0415 - a live machine has none
+
+    return msgspec.structs.replace(parse_machine_profile(given[0].text), evidence=(given[0].evidence,))
+
+
+def _cluster(source: Source) -> Cluster:
+    given = outputs(source, "cluster-model")
+    if isinstance(given, Unknown):
+        return Cluster()
+    from probes.parsers.cluster_model import parse_cluster  # noqa: PLC0415 - likewise
+
+    return msgspec.structs.replace(parse_cluster(given[0].text), evidence=(given[0].evidence,))

@@ -1,0 +1,56 @@
+"""What a person says that a machine should be, and the cluster that it is to be part of. Descriptions, not observations."""
+
+from __future__ import annotations
+
+from probes.record import NOT_RECORDED, EvidenceRef, Record, Unknown
+
+
+class ExpectedDevice(Record, kw_only=True):
+    """A PCI device that should be at an address."""
+
+    bus_id: str
+    kind: str
+    """In the words of the profile: `gpu`, `ib`, `net`, `nvme`, `pci`."""
+    name: str = ""
+    """`/dev/nvidia0`, `/sys/class/net/ib0`."""
+    slot: str = ""
+    generations: tuple[int, ...] = ()
+    """PCIe generations that its link may have; empty where the profile does not tell."""
+    width: int | None = None
+    is_critical: bool = False
+    """True where the profile marks it as critical for the topology."""
+
+
+class ExpectedPort(Record, kw_only=True):
+    """A network port that should be there."""
+
+    name: str
+    """The RDMA device (`mlx5_0`), or the interface where it has none."""
+    netdev: str | None = None
+    link_layer: str
+    """`InfiniBand` or `Ethernet`."""
+    rate_gbps: float | None = None
+    mtu: int | None = None
+    firmware_versions: tuple[str, ...] = ()
+    """Those that are right; empty where any is."""
+
+
+class Profile(Record, kw_only=True):
+    """An expected hardware profile."""
+
+    devices: tuple[ExpectedDevice, ...] | Unknown = NOT_RECORDED
+    ports: tuple[ExpectedPort, ...] | Unknown = NOT_RECORDED
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+class Cluster(Record, kw_only=True):
+    """A model of a cluster: its switch tree, and the nodes below."""
+
+    nodes: int | Unknown = NOT_RECORDED
+    switches: int | Unknown = NOT_RECORDED
+    tiers: int | Unknown = NOT_RECORDED
+    """Levels of switches, from the top to those that nodes hang on."""
+    nvlink_domains: int | Unknown = NOT_RECORDED
+    nodes_per_domain: tuple[int, ...] | Unknown = NOT_RECORDED
+    """In the order of the domains in the text."""
+    evidence: tuple[EvidenceRef, ...] = ()
