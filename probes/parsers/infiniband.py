@@ -15,6 +15,8 @@ _CA = re.compile(r"\s*CA '([^']+)'\s*")
 _PORT = re.compile(r"\s*Port (\d{1,3}):\s*")
 _PANIC = re.compile(r"ibpanic: \[\d{1,10}\] main: (.{1,200})")
 _VANISHED = re.compile(r"stat of IB device '([^'\n]{1,64})' failed: .{1,80}")
+_NAME = ""
+"""The key of the device's name beside the fields, none of which has an empty name."""
 _MISSING = Unknown(Reason.NOT_RECORDED, "not in the output of ibstat")
 
 
@@ -53,8 +55,8 @@ def parse_ibstat(text: str) -> tuple[Nic, ...]:
     for number, line in enumerate(text.splitlines(), 1):
         if (match := _CA.fullmatch(line)) is not None:
             finish()
-            device = {"name": match[1]}
-        elif (match := _PORT.fullmatch(line)) is not None and device:
+            device = {_NAME: match[1]}
+        elif (match := _PORT.fullmatch(line)) is not None and _NAME in device:
             finish()
             port["number"], start = match[1], number
         elif (panic := _PANIC.search(line)) is not None:
@@ -63,7 +65,7 @@ def parse_ibstat(text: str) -> tuple[Nic, ...]:
             ports += _vanished(panic[1], number)
         else:
             name, colon, value = line.strip().partition(": ")
-            if colon:
+            if colon and name:
                 (port if port else device).setdefault(name, value.strip())
     finish()
     return tuple(ports)
@@ -98,7 +100,7 @@ def _vanished(words: str, line: int) -> list[Nic]:
 
 def _nic(device: dict[str, str], port: dict[str, str], line: int) -> Nic:
     return Nic(
-        name=device["name"],
+        name=device[_NAME],
         port=int(port["number"]),
         link_layer=port_link_layer(port["Link layer"]) if "Link layer" in port else _MISSING,
         state=port_state(port["State"]) if "State" in port else _MISSING,
