@@ -120,6 +120,8 @@ class Thresholds(StrictRecord, kw_only=True):
     pcie_read_request_rate_gbps: Number
     arm_passthrough_kernel: Version
     nvlink_rate_minimum_fraction: Number
+    nvlink_counter_end: Number
+    geforce_peer_access_fixed: Version
     nccl_stack_fixed: Version
     nccl_mig_fixed: Version
     dma_buf_kernel: Version

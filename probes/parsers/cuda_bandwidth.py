@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from probes.evidence import line_ref
 from probes.facts import Gpu, ToolResult
-from probes.parsers.tool_text import number, untagged
+from probes.parsers.tool_text import gpus_measured, number, untagged
 from probes.record import Reason, Unknown
 from probes.units import GB
 
@@ -55,14 +55,12 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs that bandwidthTest ran on. CUDA numbers them; where all are visible that is NVML's order."""
-    if not any(title in text for title in _TITLES):
-        return ()
-    found: dict[int, Gpu] = {}
+    """The GPUs that were measured. CUDA numbers them; where all are visible that is NVML's order."""
+    found: dict[int, Gpu] = {index: Gpu(index=index) for index in gpus_measured(parse_results(text))}
     for line_number, line in enumerate(text.split("\n"), 1):
         match = _DEVICE.fullmatch(line)
         if match is not None:
-            found.setdefault(int(match[1]), Gpu(index=int(match[1]), name=match[2], evidence=(line_ref(line_number),)))
+            found[int(match[1])] = Gpu(index=int(match[1]), name=match[2], evidence=(line_ref(line_number),))
     return tuple(found[index] for index in sorted(found))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from probes.evidence import line_ref
-from probes.facts import LogEvent, PciDevice
+from probes.facts import Gpu, LogEvent, PciDevice
+from probes.facts.gpu import UNNUMBERED
 from probes.parsers.kernel_gpu import pci_device
 from probes.parsers.log_tally import Sighting, Tally
 from probes.parsers.pci import normal_address
@@ -28,6 +29,9 @@ _ABORTED = re.compile(
 )
 _VERSION = re.compile(r"Fabric Manager version (\d{2,4}(?:\.\d{1,4}){1,3}) is running")
 _SWITCH = re.compile(r"Index: \d{1,3}  ?Physical Id: (\d{1,3})\s+PCI Bus ID: ([0-9A-Fa-f:.]{7,16})\b", re.IGNORECASE)
+_GPU = re.compile(
+    r"Physical ID: \d{1,3}\s+Index: \d{1,6}\s+Handle: [0-9a-f]{1,16}\s+PCI Bus ID: ([0-9A-Fa-f:.]{7,16})\b", re.IGNORECASE
+)
 _SIGNS = (_START, "detected NVSwitch ", "multicast team", "fabric manager", "Fabric Manager", "NVSwitch", "NVLink", "inband")
 
 
@@ -65,6 +69,17 @@ def parse_devices(text: str) -> tuple[PciDevice, ...]:
         address = normal_address(match[2]) if match else None
         if isinstance(address, str):
             found.setdefault(address, PciDevice(bus_id=address, kind="nvswitch", evidence=(line_ref(number),)))
+    return tuple(found.values())
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """The GPUs of the inventories, each once. The log numbers them by their place on the board."""
+    found: dict[str, Gpu] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        match = _GPU.search(line)
+        address = normal_address(match[1]) if match else None
+        if isinstance(address, str):
+            found.setdefault(address, Gpu(index=UNNUMBERED, pci_bus_id=address, evidence=(line_ref(number),)))
     return tuple(found.values())
 
 

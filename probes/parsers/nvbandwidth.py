@@ -13,7 +13,7 @@ from typing import Literal
 from probes.evidence import line_ref
 from probes.facts import Gpu, ToolResult, Unread
 from probes.parsers.pci import normal_address
-from probes.parsers.tool_text import json_object, line_at, number, untagged
+from probes.parsers.tool_text import gpus_measured, json_object, line_at, number, untagged
 from probes.record import Reason, Unknown
 from probes.units import GB
 
@@ -51,7 +51,7 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs that the list of devices names. CUDA numbers them; where all are visible that is NVML's order."""
+    """The GPUs that the list of devices names, else those that were measured. CUDA numbers them; where all are visible that is NVML's order."""
     found: dict[int, Gpu] = {}
     document = json_object(text, TOOL)
     body = document[0][TOOL] if document else None
@@ -61,6 +61,8 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
         match = pattern.fullmatch(line.strip()) if isinstance(line, str) and "(" in line else None
         if match is not None:
             found.setdefault(int(match[1]), Gpu(index=int(match[1]), name=match[2], pci_bus_id=_address(match[3])))
+    for index in () if found else gpus_measured(parse_results(text)):
+        found[index] = Gpu(index=index)
     return tuple(found[index] for index in sorted(found))
 
 

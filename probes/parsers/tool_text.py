@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
+
+from probes.facts import ToolResult
 
 _PREFIX = re.compile(r"\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>)?:? ?|\d{1,6}: ")
 """What `mpirun --tag-output`, `srun --label` and PRRTE put before each line."""
 _NUMBER = re.compile(r"[+-]?\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?")
+_GPU = re.compile(r"GPU\d{1,4}")
 _MOST_STARTS = 64
 """Braces that are tried as the beginning of an object; warnings may hold some."""
 
@@ -51,3 +55,9 @@ def json_object(text: str, key: str) -> tuple[dict[str, object], int, int] | Non
 def line_at(text: str, position: int) -> int:
     """The line of a position, from 1."""
     return text.count("\n", 0, position) + 1
+
+
+def gpus_measured(results: Iterable[ToolResult]) -> tuple[int, ...]:
+    """The numbers of the GPUs that are subjects of bandwidths."""
+    names = {name for result in results if result.metric == "bandwidth" for name in result.subject.split("-")}
+    return tuple(sorted(int(name[3:]) for name in names if _GPU.fullmatch(name)))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from probes.evidence import line_ref
-from probes.facts import PeerAccess, Unread
+from probes.facts import Gpu, PeerAccess, Unread
 
 _GPU = re.compile(r"GPU\d{1,3}")
 _CELL = re.compile(r"X|OK|CNS|GNS|TNS|NS|DR|U")
@@ -40,6 +40,15 @@ def parse_peer_access(text: str) -> tuple[PeerAccess, ...]:
             if other != name and cell != "X":
                 found.append(PeerAccess(a=name, b=other, capability=capability, status=cell, evidence=(line_ref(number),)))
     return tuple(found)
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """The GPUs of the tables: that they are there."""
+    found: dict[int, Gpu] = {}
+    for number, name, header, _, _ in _rows(text):
+        for other in (name, *header):
+            found.setdefault(int(other[3:]), Gpu(index=int(other[3:]), evidence=(line_ref(number),)))
+    return tuple(found[index] for index in sorted(found))
 
 
 def parse_unread(text: str) -> tuple[Unread, ...]:

@@ -1,0 +1,138 @@
+"""Have all pairs of GPUs the same NVLinks?
+
+Behind switches every pair has all links of the lesser GPU; in a mesh or a hybrid cube the pairs differ, and each GPU still has
+the same sum. A sum that is smaller is a dead link. Machines with PCIe alone, or with bridges between pairs, are built otherwise.
+Source: NVIDIA HGX and DGX-1 system architecture; NCCL user guide, topology; `nvidia-smi topo -m` legend.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from probes.facts import Gpu, Link
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, fold_names, gpus_of
+from probes.record import EvidenceRef, Reason, Unknown, known
+
+JUDGE = Judge(
+    check_id="nvlink-mesh",
+    why="A ring passes every GPU: the pair with the fewest links sets the speed for all, and a pair without any sends it over PCIe.",
+)
+
+_WHOLE_BOARDS = frozenset({8, 16})
+"""GPUs of a board. Fewer may be some of a cube's, given to a container."""
+_MORE_THAN_A_CUBE = 4
+"""Links of one pair; a hybrid cube of P100 or V100 gives one or two."""
+
+_RESET = Remedy(
+    text="Check the Fabric Manager and the NVLink state, end all jobs and reset the GPUs; what stays down needs service.",
+    command="nvidia-smi nvlink -s",
+)
+
+
+def check(evidence: Evidence) -> Iterator[Finding]:
+    gpus = yield from gpus_of(JUDGE, evidence)
+    if not gpus:
+        return
+    if len(gpus) < 2:
+        yield JUDGE.skipped(HOST, "one GPU has no peer")
+        return
+    links = evidence.facts.links
+    if isinstance(links, Unknown):
+        yield JUDGE.undetermined(HOST, links, what="the links between the GPUs")
+        return
+    pairs = {frozenset((link.a, link.b)): link for link in links if link.a.startswith("GPU") and link.b.startswith("GPU")}
+    unread = next((link.kind for link in pairs.values() if isinstance(link.kind, Unknown)), None)
+    if not pairs or unread is not None:
+        missing = unread or Unknown(Reason.NOT_RECORDED, "no pair of GPUs is known")
+        yield JUDGE.undetermined(HOST, missing, what="the links between the GPUs")
+        return
+    yield from _judge(evidence, gpus, pairs)
+
+
+def _judge(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], Link]) -> Iterator[Finding]:
+    names = [f"GPU{gpu.index}" for gpu in gpus]
+    refs = tuple(dict.fromkeys(ref for link in pairs.values() for ref in link.evidence))
+    if any(link.kind == "NVLINK" and link.nvlink_count is None for link in pairs.values()):
+        yield JUDGE.skipped(HOST, "the number of links between two GPUs is not told", evidence=refs)
+        return
+    sums = {name: _sum(name, names, pairs) for name in names}
+    whole = {name: total for name, total in sums.items() if total is not None}
+    if len(whole) < 2:
+        yield JUDGE.undetermined(
+            HOST, Unknown(Reason.NOT_RECORDED, "the matrix was cut"), what="some pairs of GPUs", evidence=refs
+        )
+        return
+    bare = _unlinked(evidence, gpus, pairs)
+    if bare:
+        yield JUDGE.failed(
+            fold_names(bare),
+            "GPUs that are joined by NVLink switches reach their peers over PCIe",
+            expected="NVLink between all pairs",
+            observed=_kinds(pairs),
+            remedy=_RESET,
+            evidence=refs,
+        )
+    elif not any(whole.values()):
+        yield JUDGE.skipped(HOST, "no two GPUs are joined by NVLink", evidence=refs)
+    elif 0 in whole.values() or len(set(whole.values())) == 1:
+        is_even = len(set(whole.values())) == 1
+        yield JUDGE.passed(
+            fold_names(list(whole)),
+            "every GPU has the same NVLinks to its peers" if is_even else "bridges join some of the GPUs",
+            observed=_kinds(pairs),
+            evidence=refs,
+        )
+    elif len(gpus) in _WHOLE_BOARDS or _is_full_mesh(pairs):
+        yield _uneven(whole, pairs, refs)
+    else:
+        yield JUDGE.skipped(HOST, "these may be some GPUs of a hybrid cube, whose pairs differ", evidence=refs)
+
+
+def _uneven(whole: dict[str, int], pairs: dict[frozenset[str], Link], refs: tuple[EvidenceRef, ...]) -> Finding:
+    """One link less at one GPU lowers the sums of its peers too, by less than its own."""
+    least, most = min(whole.values()), max(whole.values())
+    poor = [name for name, total in whole.items() if total == least]
+    return JUDGE.failed(
+        fold_names(poor),
+        "fewer NVLinks than the other GPUs have",
+        expected=f"{most} in all to the other GPUs",
+        observed=f"{least}; pairs: {_kinds(pairs)}",
+        remedy=_RESET,
+        evidence=refs,
+    )
+
+
+def _is_full_mesh(pairs: dict[frozenset[str], Link]) -> bool:
+    """All pairs have NVLink, and more than a cube gives to one."""
+    counts = [link.nvlink_count or 0 for link in pairs.values()]
+    return min(counts) > 0 and max(counts) >= _MORE_THAN_A_CUBE
+
+
+def _sum(name: str, names: Sequence[str], pairs: dict[frozenset[str], Link]) -> int | None:
+    """The NVLinks of one GPU to all its peers; None where one of its pairs is not known."""
+    links = [pairs.get(frozenset((name, other))) for other in names if other != name]
+    counts = [link.nvlink_count or 0 for link in links if link is not None]
+    return sum(counts) if len(counts) == len(links) else None
+
+
+def _unlinked(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], Link]) -> list[str]:
+    """GPUs of a kind that sits behind switches, or in a full mesh, with a pair that has no NVLink."""
+    meshed: set[str] = set()
+    for gpu in gpus:
+        row = evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None
+        # Six links (V100) make a cube in which some pairs have none.
+        if row is not None and row.nvlink_count >= 8 and not row.nvlink_bridge and gpu.mig_enabled is not True:
+            meshed.add(f"GPU{gpu.index}")
+    bare: set[str] = set()
+    for pair, link in pairs.items():
+        if pair <= meshed and link.kind != "NVLINK":
+            bare |= pair
+    return sorted(bare)
+
+
+def _kinds(pairs: dict[frozenset[str], Link]) -> str:
+    """`NV18 x 28`, with the most frequent first."""
+    counts = Counter(f"NV{link.nvlink_count}" if link.kind == "NVLINK" else str(link.kind) for link in pairs.values())
+    return ", ".join(f"{kind} x {count}" for kind, count in counts.most_common(6))
