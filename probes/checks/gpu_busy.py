@@ -1,6 +1,6 @@
 """Does somebody else use the GPUs?
 
-Processes of other containers are often invisible, so memory in use counts as well.
+Processes of other containers are often invisible, so where nobody can list them memory in use counts as well.
 Source: facebookresearch/gcm and AMD-AGI/Primus (memory in use before a job starts).
 """
 
@@ -47,7 +47,7 @@ def _judge(gpu: Gpu, limit: Number) -> Judged:
             observed="; ".join(_describe(process) for process in shown) + (f" and {more} more" if more > 0 else ""),
             remedy=REMEDY,
         )
-    if known(used) and used > limit.value:
+    if isinstance(gpu.processes, Unknown) and known(used) and used > limit.value:
         return JUDGE.warned(
             subject,
             "memory is in use, by no process that can be seen from here",

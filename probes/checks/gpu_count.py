@@ -1,7 +1,8 @@
 """Are all GPUs of the PCI bus available?
 
 A GPU that is on the bus and that the driver does not list has failed to start; the job then runs with fewer ranks than
-planned, or not at all. Source: awsome-distributed-training and Primus node checks.
+planned, or not at all. Likewise one that the driver counts and does not describe. Source: awsome-distributed-training and
+Primus node checks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,22 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
     if not gpus:
         return
-    on_bus = evidence.facts.pci_gpus
+    on_bus, attached = evidence.facts.pci_gpus, evidence.facts.attached_gpus
+    if isinstance(attached, int) and attached > len(gpus):
+        yield JUDGE.warned(
+            HOST,
+            "the driver counts more GPUs than it tells of",
+            expected=f"{attached} GPUs",
+            observed=f"{len(gpus)} GPUs",
+            remedy=Remedy(
+                text="An output that was cut looks like this: take it again. If it stays so, a GPU is lost.",
+                command="nvidia-smi -L",
+            ),
+        )
+        return
+    if isinstance(on_bus, Unknown) and isinstance(attached, int):
+        yield JUDGE.passed(HOST, "every GPU that the driver counts is available", observed=f"{len(gpus)} GPUs")
+        return
     if isinstance(on_bus, Unknown):
         yield JUDGE.undetermined(HOST, on_bus, what="the GPUs on the PCI bus")
         return

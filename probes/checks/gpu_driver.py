@@ -1,8 +1,7 @@
 """Does the NVIDIA driver answer for the GPUs that are there?
 
-A GPU on the PCI bus without a driver, a driver that does not answer, a GPU that has fallen off the bus, and a kernel module
-of another version than its libraries all end in a CUDA error at start. Source: NVIDIA driver documentation; the exit codes of
-nvidia-smi.
+A GPU on the PCI bus without a driver and a driver that does not answer both end in a CUDA error at start. Source: NVIDIA
+driver documentation; the exit codes of nvidia-smi.
 """
 
 from __future__ import annotations
@@ -18,6 +17,9 @@ JUDGE = Judge(check_id="gpu-driver", why="Without a driver that answers, no CUDA
 
 BROKEN = (Reason.ERROR, Reason.TIMEOUT)
 """Reasons that mean "asked, and it did not answer", as opposed to "nobody could ask"."""
+
+_SMI = "nvidia-smi: "
+"""Begins the words of nvidia-smi itself, which no machine without a driver has."""
 
 INSTALL = Remedy(
     text="Install the NVIDIA driver of this distribution, or load it when it is installed.",
@@ -48,12 +50,21 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         )
     elif not gpus:
         yield JUDGE.skipped(HOST, NO_GPU)
+    elif silent := _all_silent(gpus):
+        yield JUDGE.failed(HOST, "no GPU answers the driver", expected="an answer", observed=silent.words, remedy=REBOOT)
     elif isinstance(driver, Unknown) and all(isinstance(gpu.driver_version, Unknown) for gpu in gpus):
         yield JUDGE.undetermined(HOST, driver, what="the driver version")
     else:
         yield from judge_each(
             JUDGE, gpus, lambda gpu: _judge(gpu, driver), what="the GPU", good="the driver answers for every GPU"
         )
+
+
+def _all_silent(gpus: tuple[Gpu, ...]) -> Unknown | None:
+    """The first GPU's word where none of them has a name or a memory size, for an error each."""
+    words = [value for gpu in gpus for value in (gpu.name, gpu.memory_bytes) if isinstance(value, Unknown)]
+    is_silent = len(words) == 2 * len(gpus) and all(value.reason in BROKEN for value in words)
+    return words[0] if is_silent else None
 
 
 def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
@@ -64,7 +75,7 @@ def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
         )
     if known(on_bus) and not on_bus:
         return JUDGE.skipped(HOST, NO_GPU)
-    if unknown.reason in BROKEN and known(driver) and driver is not None:
+    if unknown.reason in BROKEN and (isinstance(driver, str) or unknown.detail.startswith(_SMI)):
         return JUDGE.failed(
             HOST, "the driver is loaded and does not answer", expected="an answer", observed=unknown.words, remedy=REBOOT
         )
@@ -72,20 +83,6 @@ def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
 
 
 def _judge(gpu: Gpu, driver: str | Unknown | None) -> Judged:
-    for value in (gpu.name, gpu.memory_bytes, gpu.memory_used_bytes):
-        if isinstance(value, Unknown) and value.reason in BROKEN:
-            return JUDGE.failed(
-                f"GPU{gpu.index}", "the GPU does not answer", expected="an answer", observed=value.words, remedy=REBOOT
-            )
-    versions = {version for version in (driver, gpu.driver_version) if isinstance(version, str)}
-    if len(versions) > 1:
-        return JUDGE.failed(
-            f"GPU{gpu.index}",
-            "kernel module and driver library have different versions",
-            expected=f"module and library {driver}",
-            observed=f"library {gpu.driver_version}",
-            remedy=Remedy(text="The driver was upgraded under the running kernel module: restart the machine.", needs_root=True),
-        )
-    if not versions:
-        return Unknown(Reason.NOT_RECORDED, "no driver version")
-    return f"driver {min(versions)}"
+    """Lost GPUs are for `gpu-lost` to name, and versions that differ for `driver-library`."""
+    version = driver if isinstance(driver, str) else gpu.driver_version
+    return version if isinstance(version, Unknown) else f"driver {version}"

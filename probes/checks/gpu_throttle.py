@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from probes.facts import Gpu
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import Judged, gpus_of, judge_each
-from probes.record import Unknown
+from probes.record import Unknown, known
 from probes.thresholds import ThrottleReason
 
 JUDGE = Judge(check_id="gpu-throttle", why="All ranks wait for the GPU whose clocks are held down.")
+
+_GENERAL = "hw_slowdown"
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
@@ -34,10 +36,14 @@ def _judge(gpu: Gpu, rows: tuple[ThrottleReason, ...]) -> Judged:
         return ", ".join(reasons) or "no reason active"
     # The general bit is set together with the one that names the cause; the last row in the table is the most specific.
     row = next((row for row in reversed(active) if row.severe), active[-1])
-    write = JUDGE.failed if row.severe else JUDGE.warned
+    # The causes come with the general bit. One alone beside the highest clock is left over, or an error of the driver.
+    is_stale = _GENERAL not in reasons and known(gpu.sm_clock_mhz) and gpu.sm_clock_mhz == gpu.sm_clock_max_mhz
+    write = JUDGE.failed if row.severe and not is_stale else JUDGE.warned
     return write(
         f"GPU{gpu.index}",
-        f"clocks are held down: {row.meaning}",
+        f"a reason is raised, and the clock is at its highest: {row.meaning}"
+        if is_stale
+        else f"clocks are held down: {row.meaning}",
         expected="no slowdown",
         observed=", ".join(reasons),
         remedy=Remedy(text=row.remedy, command="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),

@@ -22,6 +22,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     def judge(gpu: Gpu) -> Judged:
         if isinstance(gpu.mig_enabled, Unknown):
             return gpu.mig_enabled
+        if gpu.mig_pending is True and not gpu.mig_enabled:
+            return JUDGE.warned(
+                f"GPU{gpu.index}",
+                "the GPU is partitioned (MIG) with its next reset",
+                expected="off",
+                observed="off now, on after a reset",
+                remedy=Remedy(text="Take the mode back.", command=f"nvidia-smi -i {gpu.index} -mig 0", needs_root=True),
+            )
         if not gpu.mig_enabled:
             return "off"
         return JUDGE.warned(

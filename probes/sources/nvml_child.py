@@ -21,15 +21,22 @@ from typing import Any, BinaryIO
 DEVICE_ARGUMENTS = {"nvmlDeviceGetTopologyCommonAncestor": 2, "nvmlDeviceGetP2PStatus": 2}
 """How many leading arguments are devices, where it is not one."""
 
+MOST_FLOAT = 1e300
+SCOPE_SHIFT = 16
+"""Field ids are below 1 << 16; what stands above is their scope (the number of an NVLink)."""
+
 FILLED_STRUCTURES = {
     "nvmlDeviceGetGpuFabricInfo": "c_nvmlGpuFabricInfo_t",
     "nvmlDeviceGetGpuFabricInfoV": "c_nvmlGpuFabricInfo_v2_t",
+    "nvmlDeviceGetSramEccErrorStatus": "c_nvmlEccSramErrorStatus_v1_t",
 }
 """Calls of pynvml that fill a structure which the caller brings, instead of returning one."""
 
 
 def plain(value: Any) -> Any:
     """`value` as JSON can say it: structures and pynvml's objects become dicts, arrays lists, bytes text."""
+    if isinstance(value, float) and not -MOST_FLOAT < value < MOST_FLOAT:
+        return None  # JSON has no NaN, which a union shows where it holds a negative integer
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, bytes):
@@ -76,7 +83,8 @@ class Library:
         ready: list[Any] = [self._handle(index) for index in arguments[:devices]]
         rest = arguments[devices:]
         if call == "nvmlDeviceGetFieldValues":
-            return function(*ready, rest)
+            low = (1 << SCOPE_SHIFT) - 1
+            return function(*ready, [(field & low, field >> SCOPE_SHIFT) for field in rest])
         if call in FILLED_STRUCTURES:
             structure = getattr(self._nvml, FILLED_STRUCTURES[call])()
             function(*ready, ctypes.byref(structure))

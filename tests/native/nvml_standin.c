@@ -125,6 +125,12 @@ EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, device_t *device) {
 UNSIGNED(nvmlDeviceGetIndex, "index", device->index)
 TEXT(nvmlDeviceGetName, "name", "NVIDIA H100 80GB HBM3")
 TEXT(nvmlDeviceGetVbiosVersion, "vbios_version", "96.00.99.00.01")
+TEXT(nvmlDeviceGetInforomImageVersion, "inforom_version", "G520.0200.00.05")
+UNSIGNED(nvmlDeviceGetInforomConfigurationChecksum, "inforom_checksum", 0x1234)
+EXPORT int nvmlDeviceGetGspFirmwareVersion(device_t device, char *text) { ACT(device); strcpy(text, text_of(device, "gsp_version", "570.133.20")); return SUCCESS; }
+EXPORT int nvmlDeviceGetVirtualizationMode(device_t device, unsigned long long *mode) { ACT(device); *mode = number(device, "virtualization_mode", 0); return SUCCESS; }
+struct confidential { unsigned environment, feature, tools; };
+EXPORT int nvmlSystemGetConfComputeState(struct confidential *state) { ACT(NULL); *state = (struct confidential){0, (unsigned)number(NULL, "confidential_compute", 0), 0}; return SUCCESS; }
 TEXT(nvmlDeviceGetSerial, "serial", "1650000000000")
 EXPORT int nvmlDeviceGetUUID(device_t device, char *text, unsigned size) {
     ACT(device);
@@ -210,12 +216,30 @@ EXPORT int nvmlDeviceGetRemappedRows(device_t device, unsigned *corrected, unsig
     *failed = (unsigned)number(device, "remapped_failed", 0);
     return SUCCESS;
 }
+struct histogram { unsigned max, high, partial, low, none; };
+EXPORT int nvmlDeviceGetRowRemapperHistogram(device_t device, struct histogram *banks) {
+    ACT(device);
+    *banks = (struct histogram){(unsigned)number(device, "banks_max", 3200), 0, 0, 0, (unsigned)number(device, "banks_none", 0)};
+    return SUCCESS;
+}
+struct sram { unsigned version; unsigned long long aggregate_parity, aggregate_secded, aggregate_corrected, volatile_parity, volatile_secded, volatile_corrected, buckets[5]; unsigned exceeded; };
+EXPORT int nvmlDeviceGetSramEccErrorStatus(device_t device, struct sram *errors) {
+    ACT(device);
+    errors->aggregate_secded = number(device, "sram_uncorrected", 0);
+    errors->exceeded = (unsigned)number(device, "sram_threshold_exceeded", 0);
+    return SUCCESS;
+}
 UNSUPPORTED(nvmlDeviceGetRetiredPagesPendingStatus)
 UNSUPPORTED(nvmlDeviceGetFanSpeed)
 
 EXPORT int nvmlDeviceGetTemperature(device_t device, unsigned sensor, unsigned *value) { (void)sensor; ACT(device); *value = (unsigned)number(device, "temperature_c", 34); return SUCCESS; }
 struct temperature { unsigned version; int sensor; int value; };
 EXPORT int nvmlDeviceGetTemperatureV(device_t device, struct temperature *temperature) { ACT(device); temperature->value = (int)number(device, "temperature_c", 34); return SUCCESS; }
+struct margin { unsigned version; int celsius; };
+EXPORT int nvmlDeviceGetMarginTemperature(device_t device, struct margin *margin) { ACT(device); margin->celsius = (int)number(device, "temperature_margin_c", 53); return SUCCESS; }
+EXPORT int nvmlDeviceGetTemperatureThreshold(device_t device, unsigned kind, unsigned *value) { (void)kind; ACT(device); *value = (unsigned)number(device, "temperature_threshold_c", 90); return SUCCESS; }
+EXPORT int nvmlDeviceGetApplicationsClock(device_t device, unsigned kind, unsigned *mhz) { ACT(device); *mhz = kind == 2 ? 2619 : (unsigned)number(device, "application_clock_mhz", 1980); return SUCCESS; }
+EXPORT int nvmlDeviceGetDefaultApplicationsClock(device_t device, unsigned kind, unsigned *mhz) { ACT(device); *mhz = kind == 2 ? 2619 : 1980; return SUCCESS; }
 UNSIGNED(nvmlDeviceGetPowerUsage, "power_mw", 71000)
 UNSIGNED(nvmlDeviceGetPowerManagementLimit, "power_limit_mw", 700000)
 UNSIGNED(nvmlDeviceGetPowerManagementDefaultLimit, "power_limit_default_mw", 700000)
@@ -302,15 +326,28 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(device_t device, unsigned *co
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v2(device_t device, unsigned *count, struct process *list) { ACT(device); return processes(device, count, list); }
 EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(device_t device, unsigned *count, struct process *list) { (void)list; ACT(device); *count = 0; return SUCCESS; }
 
+/* Fields of a healthy GPU: totals of ECC errors, memory temperature, PCIe replays, T.Limits, recovery action, NVLink errors,
+   times that clocks were held down. A scenario overrides one with `field230 = 1`, and makes one unsupported with `field230 = no`. */
+static int field_default(unsigned field, long long *value) {
+    static const struct { unsigned field; long long value; } defaults[] = {
+        {5, 0}, {6, 0}, {74, 0}, {76, 0}, {82, 38}, {94, 0}, {188, 700000}, {192, 700000}, {193, -8}, {194, -2}, {196, 0},
+        {161, 0}, {162, 0}, {163, 0}, {230, 0}, {269, 0}, {270, 0}, {271, 0}};
+    for (unsigned i = 0; i < sizeof defaults / sizeof *defaults; i++)
+        if (defaults[i].field == field) return *value = defaults[i].value, 1;
+    return 0;
+}
 struct field_value { unsigned field, scope; long long timestamp, latency; unsigned kind; int result; unsigned long long value; };
 EXPORT int nvmlDeviceGetFieldValues(device_t device, int count, struct field_value *values) {
     ACT(device);
     for (int i = 0; i < count; i++) {
         char key[32];
         snprintf(key, sizeof key, "field%u", values[i].field);
-        values[i].result = text_of(device, key, NULL) ? SUCCESS : NOT_SUPPORTED;
-        values[i].kind = 3; /* unsigned long long */
-        values[i].value = number(device, key, 0);
+        long long fallback = 0;
+        const char *text = text_of(device, key, NULL);
+        int known = text ? strcmp(text, "no") != 0 : field_default(values[i].field, &fallback);
+        values[i].result = known ? SUCCESS : NOT_SUPPORTED;
+        values[i].kind = fallback < 0 ? 4 : 3; /* signed or unsigned long long */
+        values[i].value = text ? number(device, key, 0) : (unsigned long long)fallback;
     }
     return SUCCESS;
 }

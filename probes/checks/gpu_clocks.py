@@ -1,0 +1,96 @@
+"""How long something held the clocks down, and clocks that somebody set.
+
+Power capping is normal under load, but GPUs that do the same work are capped alike. Source: NVML reference, clock event reason
+counters; NVIDIA/DCGM#242 and leptonai/gpud for thermal and power brake; facebookresearch/gcm for application clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.facts import Count, Gpu, count_of
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import Judged, gpus_of, judge_each
+from probes.record import Unknown, known
+from probes.thresholds import ViolationLimit
+
+VIOLATIONS = Judge(
+    check_id="gpu-violations", why="What held the clocks down before does so again under load, and all ranks wait."
+)
+CLOCKS = Judge(check_id="application-clocks", why="Clocks that somebody lowered stay low for every later job.")
+
+_CAP = "sw_power_cap"
+_SECOND_US = 1e6
+
+
+def gpu_violations(evidence: Evidence) -> Iterator[Finding]:
+    gpus = yield from gpus_of(VIOLATIONS, evidence)
+    limits = evidence.thresholds.violation_limits
+    free = [gpu for gpu in gpus if known(gpu.limits.violations_us) and count_of(gpu.limits.violations_us, _CAP) == 0]
+    yield from judge_each(
+        VIOLATIONS,
+        gpus,
+        lambda gpu: _violations(gpu, limits, peers_free=len(free)),
+        what="the time that clocks were held down",
+        good="clocks were not held down for long",
+    )
+
+
+def _violations(gpu: Gpu, limits: tuple[ViolationLimit, ...], *, peers_free: int) -> Judged:
+    counters = gpu.limits.violations_us
+    if isinstance(counters, Unknown):
+        return counters
+    for limit in limits:
+        seconds = (count_of(counters, limit.name) or 0) / _SECOND_US
+        if seconds > limit.value:
+            return VIOLATIONS.warned(
+                f"GPU{gpu.index}",
+                f"clocks were held down: {limit.meaning}",
+                expected=f"at most {limit.value:g} s since the driver was loaded",
+                observed=f"{seconds:.1f} s",
+                remedy=Remedy(
+                    text="Read the counters again under load; if they rise, check cooling and power of this GPU.",
+                    command="nvidia-smi -q -d PERFORMANCE",
+                ),
+                evidence=(limit.ref,),
+            )
+    capped = count_of(counters, _CAP) or 0
+    if capped and peers_free:
+        return VIOLATIONS.warned(
+            f"GPU{gpu.index}",
+            "the power limit held this GPU down and others never",
+            expected="all GPUs alike",
+            observed=f"{capped / _SECOND_US:.3g} s here, 0 on {peers_free} others",
+            remedy=Remedy(
+                text="Fine where only this GPU had work; else compare power limits and cooling.", command="nvidia-smi -q -d POWER"
+            ),
+        )
+    return _longest(counters)
+
+
+def _longest(counters: tuple[Count, ...]) -> str:
+    most = max(counters, key=lambda counter: counter.value, default=None)
+    return f"at most {most.value / _SECOND_US:.3g} s ({most.name})" if most is not None and most.value else "0 s"
+
+
+def application_clocks(evidence: Evidence) -> Iterator[Finding]:
+    gpus = yield from gpus_of(CLOCKS, evidence)
+    drift = evidence.thresholds.application_clock_drift_mhz
+
+    def judge(gpu: Gpu) -> Judged:
+        clock, default = gpu.limits.application_sm_clock_mhz, gpu.limits.application_sm_clock_default_mhz
+        for value in (clock, default):
+            if isinstance(value, Unknown):
+                return value
+        if known(clock) and known(default) and clock < default - drift.value:
+            return CLOCKS.warned(
+                f"GPU{gpu.index}",
+                "the application clock is below its default",
+                expected=f"{default} MHz",
+                observed=f"{clock} MHz",
+                remedy=Remedy(text="Set it back.", command=f"nvidia-smi -i {gpu.index} -rac", needs_root=True),
+                evidence=(drift.ref,),
+            )
+        return f"{clock} MHz"
+
+    yield from judge_each(CLOCKS, gpus, judge, what="the application clocks", good="application clocks are at their default")
