@@ -52,7 +52,7 @@ def input_agreement(evidence: Evidence) -> Iterator[Finding]:
             conflict.subject,
             f"the sources contradict each other about {conflict.field}",
             expected="one value",
-            observed=values,
+            observed=values or "readings that are not kept",
             remedy=Remedy(text="Give outputs of one machine and one moment; the first of the values was used."),
             evidence=tuple(reading.evidence for reading in conflict.readings),
         )

@@ -37,7 +37,6 @@ from probes.facts.software import Cloud, Container, EnvironmentVariable, Library
 from probes.record import NOT_RECORDED, Record, Unknown
 
 __all__ = [
-    "Acs",
     "Clock",
     "Cloud",
     "Cluster",

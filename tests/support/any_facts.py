@@ -50,4 +50,14 @@ def _required(kind: type[msgspec.Struct]) -> dict[str, Any]:
     hints = typing.get_type_hints(kind)
     plain = {str: "x", int: 0, float: 0.0}
     fields = msgspec.structs.fields(kind)
-    return {field.name: plain.get(hints[field.name], Unknown(Reason.ERROR)) for field in fields if field.required}
+    return {field.name: _plain(hints[field.name], plain) for field in fields if field.required}
+
+
+def _plain(kind: Any, plain: dict[Any, Any]) -> Any:
+    if typing.get_origin(kind) is tuple:
+        return ()
+    if typing.get_origin(kind) is Literal:
+        return typing.get_args(kind)[0]
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not Unknown:
+        return kind(**_required(kind))
+    return plain.get(kind, Unknown(Reason.ERROR))
