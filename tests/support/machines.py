@@ -13,6 +13,8 @@ from probes.facts import (
     Filesystem,
     Gid,
     Gpu,
+    GpuLimits,
+    GpuMemoryHealth,
     Interface,
     Limits,
     Link,
@@ -31,7 +33,7 @@ from probes.facts import (
 )
 from probes.findings import Evidence
 from probes.hardware import Catalogue, GpuModel
-from probes.record import EvidenceRef
+from probes.record import EvidenceRef, Reason, Unknown
 from probes.units import GIB
 from tests.support.healthy_host import CLOCK, KERNEL, POWER
 from tests.support.machines_pci import healthy_tree
@@ -59,6 +61,10 @@ A800 = msgspec.structs.replace(H100, id="a800-sxm", title="A800 SXM", driver_nam
 CATALOGUE = Catalogue(gpus=(H100, A100_PCIE, A800, L40S))
 
 
+NO_RETIREMENT = Unknown(Reason.NOT_SUPPORTED, "[N/A]")
+"""From Ampere on GPUs remap rows and retire no pages."""
+
+
 def h100(index: int, **changes: Any) -> Gpu:
     """GPU `index` of the healthy node."""
     bus = ("19", "3b", "4c", "5d", "9b", "bb", "cb", "db")[index % 8]
@@ -66,11 +72,15 @@ def h100(index: int, **changes: Any) -> Gpu:
         index=index,
         name="NVIDIA H100 80GB HBM3",
         uuid=f"GPU-{index:08d}",
+        serial=f"16500000000{index:02d}",
         memory_bytes=81559 * 2**20,
         memory_used_bytes=4 * 2**20,
         pci_bus_id=f"0000:{bus}:00.0",
         driver_version="550.54.15",
         vbios_version="96.00.89.00.01",
+        gsp_firmware_version="550.54.15",
+        inforom_version="G520.0200.00.05",
+        inforom_valid=True,
         compute_capability="9.0",
         pcie=PcieLink(generation=5, generation_max=5, width=16, width_max=16),
         pcie_replays=0,
@@ -78,14 +88,33 @@ def h100(index: int, **changes: Any) -> Gpu:
         cpu_affinity="0-55,112-167" if index < 4 else "56-111,168-223",
         nvlinks=tuple(NvLink(index=n, active=True, bandwidth_bytes_per_s=26.562e9, remote="switch") for n in range(18)),
         fabric_state="completed",
+        recovery_action="none",
+        virtualization="none",
         persistence_mode=True,
         compute_mode="default",
+        confidential_compute=False,
         mig_enabled=False,
+        mig_pending=False,
+        mig_devices=(),
         ecc_enabled=True,
         ecc_corrected_volatile=0,
         ecc_uncorrected_volatile=0,
         row_remap_pending=False,
         row_remap_failed=False,
+        memory_health=GpuMemoryHealth(
+            ecc_pending=True,
+            corrected_aggregate=0,
+            uncorrected_aggregate=0,
+            sram_uncorrected_volatile=0,
+            sram_uncorrected_aggregate=0,
+            sram_threshold_exceeded=False,
+            remapped_rows_corrected=0,
+            remapped_rows_uncorrected=0,
+            remap_banks=counts({"max": 3200, "high": 0, "partial": 0, "low": 0, "none": 0}),
+            retired_pages_single_bit=NO_RETIREMENT,
+            retired_pages_double_bit=NO_RETIREMENT,
+            retired_pages_pending=NO_RETIREMENT,
+        ),
         temperature_c=31,
         power_w=70.0,
         power_limit_w=700.0,
@@ -93,6 +122,17 @@ def h100(index: int, **changes: Any) -> Gpu:
         sm_clock_mhz=345,
         sm_clock_max_mhz=1980,
         throttle_reasons=("gpu_idle",),
+        limits=GpuLimits(
+            temperature_margin_c=56,
+            temperature_slowdown_c=-2,
+            memory_temperature_c=40,
+            memory_temperature_max_c=95,
+            application_sm_clock_mhz=1980,
+            application_sm_clock_default_mhz=1980,
+            performance_state="P0",
+            fan_percent=Unknown(Reason.NOT_SUPPORTED, "[N/A]"),
+            violations_us=counts({"sw_power_cap": 4_000_000, "sw_thermal_slowdown": 0, "hw_thermal_slowdown": 0}),
+        ),
         utilization_percent=0,
         processes=(),
         evidence=(EvidenceRef(source="command", key="nvidia-smi -q -x"),),
@@ -232,6 +272,7 @@ def h100_node(**changes: Any) -> MachineFacts:
             kernel="5.15.0-91-generic",
             driver_version="550.54.15",
             driver_open_module=True,
+            driver_library_version="550.54.15",
             cuda_driver_version="12.4",
             cuda_toolkit_version="12.4",
             nccl_version=None,
@@ -260,7 +301,12 @@ def h100_node(**changes: Any) -> MachineFacts:
                 mount="/raid", device="/dev/md0", kind="xfs", total_bytes=28000 * GIB, free_bytes=20000 * GIB, read_only=False
             ),
         ),
-        container=Container(runtime=None, virtualization=None, annotations=()),
+        container=Container(
+            runtime=None,
+            virtualization=None,
+            annotations=(),
+            nvidia_devices=("nvidia-uvm", "nvidiactl", *(f"nvidia{index}" for index in range(8))),
+        ),
         cloud=Cloud(provider=None, machine_type=None),
         scheduler=Scheduler(kind=None, job_id=None, node_count=None, version=None, settings=(), gpus_of_node=None),
         events=(),
