@@ -11,7 +11,9 @@ import msgspec
 from probes.errors import InputError
 from probes.expected_versions import complaint_of
 from probes.hardware import Catalogue
+from probes.parsers.pci import normal_address
 from probes.policy import SCHEMA_VERSION, Policy
+from probes.record import Unknown
 from probes.registry import CHECKS
 from probes.strict_toml import read_strict, suggestion
 from probes.thresholds import Names, Number, Thresholds, Version, load_thresholds
@@ -48,6 +50,9 @@ def _faults(policy: Policy, catalogue: Catalogue) -> Iterator[tuple[str, str, st
         near = difflib.get_close_matches(model.lower(), [row.id for row in catalogue.gpus], n=1, cutoff=0.8)
         for guess in near:
             yield "gpu.model", f"there is no GPU {model[:60]!r}", f"did you mean {guess}?"
+    for device, bus_id in policy.nic.places.items():
+        if isinstance(normal_address(bus_id), Unknown):
+            yield f"nic.places.{device[:60]}", f"{bus_id[:60]!r} is not a PCI address", "write it as lspci does: 0000:1a:00.0"
     for place, wanted in _versions(policy):
         complaint = complaint_of(wanted)
         if complaint is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -12,10 +13,12 @@ import tomli_w
 from probes.expected_versions import any_matches, complaint_of, nccl_of
 from probes.facts import MachineFacts
 from probes.hardware import Catalogue
+from probes.parsers.pci import normal_address
 from probes.policy import GpuExpectation, HostExpectation, NicExpectation, Policy, SoftwareExpectation
 from probes.rails import training_rails
-from probes.record import StrictRecord, Unknown, known, printable, value_or
+from probes.record import StrictRecord, Unknown, known, printable
 
+Number = TypeVar("Number", int, float)
 Value = TypeVar("Value", str, bool, int, float)
 
 _HEAD = """\
@@ -93,7 +96,7 @@ def _gpu(facts: MachineFacts, catalogue: Catalogue) -> GpuExpectation:
     return GpuExpectation(
         model=row.id if row is not None else _name(name),
         count=len(gpus),
-        memory_bytes=_only(gpu.memory_bytes for gpu in gpus) or None,
+        memory_bytes=_size(_only(gpu.memory_bytes for gpu in gpus)),
         vbios=_versions(gpu.vbios_version for gpu in gpus),
         driver=_version(driver if known(driver) or not gpus else gpus[0].driver_version),
         mig=_only(gpu.mig_enabled for gpu in gpus),
@@ -110,10 +113,10 @@ def _nic(facts: MachineFacts) -> NicExpectation:
     layer = _only(nic.link_layer for nic in active)
     return NicExpectation(
         count=len(active),
-        rate_gbps=_only(nic.rate_gbps for nic in active) or None,
+        rate_gbps=_size(_only(nic.rate_gbps for nic in active)),
         link_layer="InfiniBand" if layer == "InfiniBand" else "Ethernet" if layer == "Ethernet" else None,
         firmware={kind: versions for kind, versions in firmware.items() if versions is not None},
-        places={name: place for nic in active if (name := _name(nic.name)) and (place := _name(nic.pci_bus_id))},
+        places={name: place for nic in active if (name := _name(nic.name)) and (place := _address(nic.pci_bus_id))},
     )
 
 
@@ -135,13 +138,18 @@ def _host(facts: MachineFacts) -> HostExpectation:
     storage = facts.storage if known(facts.storage) else ()
     services = software.services if known(software.services) else ()
     return HostExpectation(
-        memory_bytes=value_or(facts.memory.total_bytes, 0) or None,
-        cpus=value_or(facts.cpu.logical_cpus, 0) or None,
-        numa_nodes=(sum(node.is_gpu_memory is not True for node in nodes) or None) if known(nodes) else None,
+        memory_bytes=_size(facts.memory.total_bytes),
+        cpus=_size(facts.cpu.logical_cpus),
+        numa_nodes=_size(sum(node.is_gpu_memory is not True for node in nodes)) if known(nodes) else None,
         mounts=_names(disk.mount for disk in storage),
         services=_names(service.name for service in services if service.value == "active"),
         modules=_names(software.modules if known(software.modules) else ()),
     )
+
+
+def _size(value: Number | Unknown | None) -> Number | None:
+    """A number that a machine can have."""
+    return value if known(value) and value is not None and 0 < value < math.inf else None
 
 
 def _only(values: Iterable[Value | Unknown]) -> Value | None:
@@ -164,6 +172,10 @@ def _version(value: str | Unknown | None) -> str | None:
     """A value that, as an expected version, means itself: not a pattern and not a range."""
     name = _name(value)
     return name if name is not None and complaint_of(name) is None and any_matches(name, name) else None
+
+
+def _address(value: str | Unknown) -> str | None:
+    return value if known(value) and normal_address(value) == value else None
 
 
 def _names(values: Iterable[str]) -> tuple[str, ...]:

@@ -102,7 +102,10 @@ def to_json(record: Any, *, indent: int = 2) -> bytes:
 
 def printable(text: str) -> str:
     """`text` with U+FFFD for the bytes of a file name or variable that are no UTF-8, which no JSON can carry."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    except UnicodeEncodeError:  # half of a pair, of a JSON escape
+        return "".join("\N{REPLACEMENT CHARACTER}" if "\ud800" <= character <= "\udfff" else character for character in text)
 
 
 def _printable(value: Any) -> Any:
@@ -111,6 +114,6 @@ def _printable(value: Any) -> Any:
             return printable(value)
         case dict():
             return {_printable(name): _printable(item) for name, item in value.items()}
-        case list():
+        case list() | tuple():
             return [_printable(item) for item in value]
     return value

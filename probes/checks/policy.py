@@ -217,12 +217,11 @@ def _held_nics(evidence: Evidence) -> Iterator[Held]:
             holds = known(has) and any_matches(has, versions)
             yield Held(place, what, words_of(versions), has, holds, (subject_name(nic),), nic.evidence)
     for name, bus_id in wanted.places.items():
-        place, what = f"nic.places.{name}", "the place"
-        port = next((nic for nic in nics if nic.name == name), None) if known(nics) else None
+        ports = [nic for nic in nics if nic.name == name] if known(nics) else []
+        port = next((nic for nic in ports if nic.pci_bus_id == normal_address(bus_id)), ports[0] if ports else None)
         found_place = nics if isinstance(nics, Unknown) else "no such device" if port is None else port.pci_bus_id
-        yield Held(
-            place, what, bus_id, found_place, found_place == normal_address(bus_id), (name,), port.evidence if port else ()
-        )
+        holds = found_place == normal_address(bus_id)
+        yield Held(f"nic.places.{name}", "the place", bus_id, found_place, holds, (name,), port.evidence if port else ())
 
 
 def _same(values: Iterable[Value | Unknown], nics: object) -> tuple[Value, ...] | Unknown:

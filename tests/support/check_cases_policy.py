@@ -30,6 +30,7 @@ SERVICES = Policy(host=HostExpectation(services=("nvidia-fabricmanager",), modul
 SERVED = with_part(
     NODE, "software", services=(State(name="nvidia-fabricmanager.service", value="active"),), modules=("nvidia_peermem",)
 )
+UNSERVED = with_part(NODE, "software", services=NOT_RECORDED, modules=NOT_RECORDED)
 DRIVER = Policy(gpu=GpuExpectation(driver="550.54.15"))
 
 
@@ -93,7 +94,7 @@ POLICY_CASES = (
         "policy-host", "not served", with_part(SERVED, "software", services=(), modules=()), ("FAIL host", "FAIL host"), SERVICES
     ),
     Case("policy-host", "a small machine", BOX, ("FAIL host",) * 3 + ("PASS host",), HOST),
-    Case("policy-host", "unread", NODE, ("UNKNOWN host",), SERVICES),
+    Case("policy-host", "unread", UNSERVED, ("UNKNOWN host",), SERVICES),
     Case(
         "policy-host",
         "read by a deep check",
