@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.support.check_cases_descriptions import DESCRIPTION_CASES
 from tests.support.check_cases_gpu import FABRIC_CASES, GPU_CASES
+from tests.support.check_cases_gpu_health import GPU_HEALTH_CASES
 from tests.support.check_cases_host import HOST_CASES, NETWORK_CASES, SOFTWARE_CASES
 from tests.support.check_cases_logs import LOG_CASES
 from tests.support.check_cases_network import PORT_CASES
@@ -13,6 +14,7 @@ from tests.support.check_cases_system import SYSTEM_CASES
 
 CASES = (
     *GPU_CASES,
+    *GPU_HEALTH_CASES,
     *FABRIC_CASES,
     *NETWORK_CASES,
     *HOST_CASES,
