@@ -6,7 +6,7 @@ from probes.parsers.kernel_files import parse_commented, parse_settings, parse_s
 from probes.record import Reason, Unknown
 from probes.sources.base import Source, read_text
 
-_FOLDERS = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd")
+_FOLDERS = ("/etc/systemd", "/run/systemd", "/usr/lib/systemd")
 """By rank: the first main file counts, and a drop-in hides those of its name in later folders."""
 _SESSIONS = "/run/systemd/sessions"
 

@@ -15,7 +15,7 @@ UNITS = (
 SHOW = ("systemctl", "show", "-p", "Id,LoadState,ActiveState", *(f"{unit}.service" for unit in UNITS))
 _SYSTEMD = "/run/systemd/system"
 IMEX = ("nvidia-imex-ctl", "-N")
-_IMEX_FILES = ("/usr/bin/nvidia-imex-ctl", "/usr/bin/nvidia-imex")
+_IMEX_FILES = ("/usr/bin/nvidia-imex-ctl",)
 _PACKAGES = (
     *("datacenter-gpu-manager", "datacenter-gpu-manager-4-core", "nvidia-container-toolkit", "libfabric1", "libfabric-aws"),
     *("libfabric", "libgdrapi", "gdrcopy", "mlnx-ofed-kernel-dkms", "mlnx-ofa_kernel", "doca-ofed", "libnccl2", "nvidia-imex"),

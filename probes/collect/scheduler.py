@@ -27,7 +27,7 @@ _KINDS = (
 )
 """Slurm 22.05, sbatch(1); IBM's LSF reference, environment variables set for job execution; flux-core, src/shell/task.c; those
 of PBS as job scripts for Torque use them. Read 2026-11."""
-_SLURM_FOLDERS = ("/etc/slurm", "/etc/slurm-llnl", "/run/slurm/conf", "/var/spool/slurmd/conf-cache", "/usr/local/etc")
+_SLURM_FOLDERS = ("/etc/slurm", "/etc/slurm-llnl", "/run/slurm/conf")
 _WANTED = (
     *("ProctrackType", "TaskPlugin", "PropagateResourceLimits", "PropagateResourceLimitsExcept", "SelectType"),
     *("SelectTypeParameters", "GresTypes", "HealthCheckProgram", "PrologFlags", "LaunchParameters", "TopologyPlugin"),

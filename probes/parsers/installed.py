@@ -21,9 +21,15 @@ _LONGEST_NAME = 4096
 def parse_ld_cache(data: bytes, beginning: str) -> tuple[str, ...]:
     """Paths of the libraries in /etc/ld.so.cache whose file name begins so, in the order in which the loader finds them."""
     wanted = f"/{beginning}".encode()
-    chunks = (chunk for chunk in data.split(b"\0") if wanted in chunk and len(chunk) < _LONGEST_NAME)
-    paths = (chunk.decode("utf-8", "replace") for chunk in chunks if chunk.startswith(b"/"))
-    return tuple(dict.fromkeys(path for path in paths if path.rpartition("/")[2].startswith(beginning)))
+    paths: list[str] = []
+    position = data.find(wanted)
+    while position >= 0:
+        start = data.rfind(b"\0", max(0, position - _LONGEST_NAME), position) + 1
+        end = data.find(b"\0", position, position + _LONGEST_NAME)
+        if start and end > 0 and data[start : start + 1] == b"/" and b"/" not in data[position + 1 : end]:
+            paths.append(data[start:end].decode("utf-8", "replace"))
+        position = data.find(wanted, position + 1)
+    return tuple(dict.fromkeys(paths))
 
 
 def library_version(path: str) -> str | Unknown:

@@ -12,6 +12,8 @@ from probes.record import Record
 _LONGEST = 1023
 _LOGGED = re.compile(r"NCCL INFO (NCCL_[A-Z0-9_]{1,60}) set(?: by environment)? to (\S.{0,300}?)\.?\s*$")
 """`node17:12:12 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.`"""
+_BY_PLUGIN = re.compile(r"Setting (NCCL_[A-Z0-9_]{1,60}) to ")
+"""`NET/OFI Setting NCCL_PROTO to "simple"`: the plugin's own choice, which NCCL then reports as the environment's."""
 _MOST_LINES = 4096
 
 
@@ -49,10 +51,12 @@ def parse_configuration(text: str) -> tuple[tuple[Assignment, ...], tuple[Ignore
 
 
 def parse_logged(text: str) -> tuple[Assignment, ...]:
-    """The variables that ranks report, each name and value once."""
+    """The variables that ranks report, each name and value once; not those that a plugin sets itself."""
+    by_plugin = {match[1] for match in _BY_PLUGIN.finditer(text)}
     found: dict[tuple[str, str], Assignment] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if " set " not in line or (match := _LOGGED.search(line[-500:])) is None:
             continue
-        found.setdefault((match[1], match[2]), Assignment(line=number, name=match[1], value=match[2]))
+        if match[1] not in by_plugin:
+            found.setdefault((match[1], match[2]), Assignment(line=number, name=match[1], value=match[2]))
     return tuple(found.values())

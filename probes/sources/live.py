@@ -20,9 +20,10 @@ from probes.units import MIB
 T = TypeVar("T")
 
 _READ_TIMEOUT_S = 5.0
-_KERNEL_TREES = {"/proc/": "/proc/self", "/sys/": "/sys/kernel"}
-"""Answered by the kernel itself. A thread for each of a hundred such questions would cost more than the questions; one
-that blocks in a wedged driver holds its collector alone, and that has a deadline. The second path is always there."""
+_KERNEL_TREES = {"/proc/": "/proc/self", "/sys/": "/sys/kernel", "/dev/": "/dev/null", "/run/": "/run"}
+"""Answered by the kernel itself, or out of memory. A thread for each of a hundred such questions would cost more than the
+questions; one that blocks in a wedged driver holds its collector alone, and that has a deadline. The second path is always
+there."""
 _MAX_FILE_BYTES = 32 * MIB
 _REASONS = {
     errno.ENOENT: Reason.TOOL_MISSING,

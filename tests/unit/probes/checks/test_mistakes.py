@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from probes.facts import Gid, Interface, MachineFacts, Naming, PeerAccess, State
+from probes.facts import Fabric, Gid, Interface, MachineFacts, Naming, PeerAccess, State
 from probes.findings import Status
 from probes.registry import CHECKS
 from probes.units import MIB
@@ -86,7 +86,15 @@ MISTAKES = (
     Mistake(30, "another traffic class on one port", h100_node(links=(), nics=ROCE_PAIR), "roce-traffic-class"),
     Mistake(32, "Fabric Manager down", with_part(NODE, "software", fabric_manager="inactive"), "fabric-manager"),
     Mistake(
-        33, "IMEX domain down", with_part(with_gpus(NODE, name="NVIDIA GB200"), "software", imex="DOWN", imex_channels=0), "imex"
+        33,
+        "IMEX domain down",
+        with_part(
+            with_gpus(NODE, name="NVIDIA GB200", fabric=Fabric(cluster_uuid="6c1d8ee0-4a5e-4c37-9f2a-2b3f0c9d1e77")),
+            "software",
+            imex="DOWN",
+            imex_channels=0,
+        ),
+        "imex",
     ),
     Mistake(34, "RoCE port without address", h100_node(links=(), nics=(storage_port(0, gids=()),)), "nic-gid"),
     Mistake(36, "one connection on Blackwell", variables(BLACKWELL, CUDA_DEVICE_MAX_CONNECTIONS="1"), "cuda-connections"),

@@ -34,6 +34,15 @@ def test_what_ranks_say_is_set() -> None:
     ]
 
 
+def test_what_a_plugin_sets_is_nobodys_choice() -> None:
+    log = (
+        'n1:7:7 [0] NCCL INFO NET/OFI Setting NCCL_PROTO to "simple"\n'
+        "n1:7:7 [0] NCCL INFO NCCL_PROTO set by environment to simple\n"
+        "n1:7:7 [0] NCCL INFO NCCL_ALGO set by environment to Ring\n"
+    )
+    assert [line.name for line in parse_logged(log)] == ["NCCL_ALGO"]
+
+
 @given(st.one_of(st.text(), st.text(alphabet="NCL_=# \n\0'\"INFOset to.", max_size=300)))
 def test_nothing_breaks_and_nothing_is_invented(text: str) -> None:
     found, ignored = parse_configuration(text)
