@@ -1,7 +1,7 @@
 """What did DCGM's own diagnostic find?
 
-A failed test is a fault of the node until it passes. A warning, such as a setting that the test could not use, is told. A report in
-which no test can be found is unknown, never a pass. Source: NVIDIA DCGM user guide, diagnostics.
+A failed test is a fault of the node until it passes. A report in which no test can be found is unknown, never a pass.
+Source: NVIDIA DCGM user guide, diagnostics.
 """
 
 from __future__ import annotations

@@ -1,16 +1,19 @@
 """Are all NVLinks of every GPU up?
 
 The expected number comes from the catalogue row of the GPU: 12 on A100, 18 on H100, and 8 on the A800, by design. It never
-comes from the links that are alive, which would hide a dead one. A GPU without a row is only compared with its peers.
+comes from the links that are alive, which would hide a dead one. A GPU without a row is only compared with its peers. A link that
+the driver says is down is a fault; one that it does not list at all may be another variant of the board, and is told.
 Source: the catalogue; NVIDIA health validation, which allows no inactive link.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
 from probes.facts import Gpu, NvLink
+from probes.facts.gpu import UNNUMBERED
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.hardware import GpuModel
 from probes.judging import Judged, gpus_of, judge_each
@@ -31,7 +34,11 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     usual = _usual([gpu for gpu in gpus if rows[gpu.index] is None])
     good = "all NVLinks are up" if all(rows.values()) else "as many NVLinks as the others; the GPU is not in the catalogue"
     yield from judge_each(
-        JUDGE, gpus, lambda gpu: _judge(gpu, rows[gpu.index], usual, alone=len(gpus) == 1), what="the NVLink state", good=good
+        JUDGE,
+        gpus,
+        lambda gpu: _judge(gpu, rows[gpu.index], usual, alone=_is_alone(gpus, evidence)),
+        what="the NVLink state",
+        good=good,
     )
 
 
@@ -48,15 +55,16 @@ def _judge(gpu: Gpu, row: GpuModel | None, usual: int | None, *, alone: bool) ->
         return f"{up} of {expected} links"
     if up == 0 and (alone or row is None or row.nvlink_bridge):
         return Unknown(Reason.NOT_SUPPORTED, "one GPU alone needs no NVLink") if alone else NO_BRIDGE
+    dead = [link for link in links if link.active is False]
     unread = _unread(links)
-    if unread is not None and up + sum(isinstance(link.active, Unknown) for link in links) >= expected:
+    if unread is not None and (not dead or _may_be_up(links) + up >= expected):
         return unread
-    dead = ", ".join(str(link.index) for link in links if link.active is False)
-    return JUDGE.failed(
+    report = JUDGE.failed if dead or not links else JUDGE.warned
+    return report(
         f"GPU{gpu.index}",
-        "NVLinks are down",
+        "NVLinks are down" if dead else "fewer NVLinks than such a GPU has",
         expected=f"{expected} links up",
-        observed=f"{up} up" + (f"; down: link {dead}" if dead else ""),
+        observed=f"{up} up" + _words(dead),
         remedy=Remedy(
             text="End all jobs and reset the GPUs; if the link stays down, the GPU module or its baseboard needs service.",
             command="nvidia-smi --gpu-reset",
@@ -64,6 +72,28 @@ def _judge(gpu: Gpu, row: GpuModel | None, usual: int | None, *, alone: bool) ->
         ),
         evidence=(EvidenceRef(source="catalogue", key=row.id, detail=row.source),) if row else (),
     )
+
+
+def _words(dead: list[NvLink]) -> str:
+    """`; down: link 6; switched off: link 10, 11`."""
+    if any(link.index == UNNUMBERED for link in dead):
+        return "; all links are inactive"
+    down = [str(link.index) for link in dead if link.disabled is not True]
+    off = [str(link.index) for link in dead if link.disabled is True]
+    parts = (("down", down), ("switched off", off))
+    return "".join(f"; {name}: link {', '.join(links)}" for name, links in parts if links)
+
+
+def _may_be_up(links: tuple[NvLink, ...]) -> float:
+    """How many more links may be up; where a list was cut, any number."""
+    unread = [link for link in links if isinstance(link.active, Unknown)]
+    return math.inf if any(link.index == UNNUMBERED for link in unread) else len(unread)
+
+
+def _is_alone(gpus: tuple[Gpu, ...], evidence: Evidence) -> bool:
+    """One GPU that needs no peers: the first of its machine, and not said to be one of several."""
+    attached = evidence.facts.attached_gpus
+    return len(gpus) == 1 and gpus[0].index in (0, UNNUMBERED) and not (isinstance(attached, int) and attached > 1)
 
 
 def _unread(links: tuple[NvLink, ...]) -> Unknown | None:

@@ -17,7 +17,7 @@ from probes.record import EvidenceRef, Reason, Unknown, known
 
 JUDGE = Judge(
     check_id="nvlink-mesh",
-    why="A ring passes every GPU: the pair with the fewest links sets the speed for all, and a pair without any sends it over PCIe.",
+    why="A ring passes every GPU: the pair with the fewest links sets the speed for all, and one without any goes over PCIe.",
 )
 
 _WHOLE_BOARDS = frozenset({8, 16})

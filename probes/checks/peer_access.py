@@ -1,7 +1,7 @@
 """Do the GPUs reach each other's memory directly?
 
-Where the driver refuses it, NCCL copies through host memory. Between GPUs joined by NVLink a refusal is a fault; over PCIe it is a
-property of the platform (a virtual machine, ACS, a GeForce driver) that costs speed. Atomics are not needed.
+Where the driver refuses it, NCCL copies through host memory. Between GPUs joined by NVLink a refusal is a fault; over PCIe it
+is a property of the platform (a virtual machine, ACS, a GeForce driver) that costs speed. Atomics are not needed.
 Source: NCCL user guide, troubleshooting: GPU direct peer to peer; `nvidia-smi topo -p2p` legend; NVIDIA/nccl-tests#117 on RTX 40.
 """
 
@@ -17,8 +17,7 @@ from probes.versions import at_least
 
 JUDGE = Judge(
     check_id="peer-access",
-    why="Without peer access NCCL copies every block through host memory, at a fraction of the speed and at the cost of CPU memory "
-    "bandwidth.",
+    why="Without peer access NCCL copies every block through host memory, at a fraction of the speed.",
 )
 GEFORCE = Judge(
     check_id="peer-access-geforce",

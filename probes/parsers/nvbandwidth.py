@@ -51,7 +51,10 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs that the list of devices names, else those that were measured. CUDA numbers them; where all are visible that is NVML's order."""
+    """The GPUs that the list of devices names, else those that were measured.
+
+    CUDA numbers them; where all are visible that is NVML's order.
+    """
     found: dict[int, Gpu] = {}
     document = json_object(text, TOOL)
     body = document[0][TOOL] if document else None

@@ -1,0 +1,217 @@
+"""What did other tools' collectives say: right results, their speed, and complaints?
+
+The reference holds for a ring within one machine, of messages that fill the links; NVLS and trees may read higher. Across
+machines the network decides, which a table alone does not tell: there only a collapse with growing size is judged.
+Source: `probes/data/tool_references.toml`; NVIDIA/nccl-tests, doc/PERFORMANCE.md; stas00/ml-engineering, network benchmarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from probes.facts import ToolResult
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.hardware import GpuModel
+from probes.judging import HOST
+from probes.record import EvidenceRef, Unknown, known
+from probes.tool_references import ToolReferences, load_references
+from probes.units import gb_per_s, gib
+
+RESULTS = Judge(check_id="collective-results", why="A collective that computes wrong values ruins training without a word.")
+BANDWIDTH = Judge(check_id="collective-bandwidth", why="Training waits for its collectives: their rate bounds every step.")
+COMPLAINTS = Judge(check_id="tool-complaints", why="A measurement that its own tool complains of says nothing about the machine.")
+
+_AVERAGE = "average"
+_MOST_SHOWN = 5
+_CORRUPTION = Remedy(
+    text="Drain the node. Run the test on pairs of GPUs to find the one that is in every wrong pair; check ECC, NVLink errors, "
+    "forced relaxed ordering of the NICs, and NCCL's version."
+)
+_SLOW = Remedy(
+    text="Check NVLinks, PCIe links and clocks, then run the test with NCCL_DEBUG=INFO and see which path NCCL took.",
+    command="NCCL_DEBUG=INFO all_reduce_perf -b 1G -e 8G -f 2 -g 8",
+)
+_CONGESTED = Remedy(
+    text="Run the test on pairs of machines within and across switches: where only many or distant ones collapse, the network "
+    "between them drops or pauses packets (flow control, ECN, routing). Also compare NCCL_ALGO and NCCL_PROTO."
+)
+
+
+def collective_results(evidence: Evidence) -> Iterator[Finding]:
+    results = evidence.facts.tool_results
+    if isinstance(results, Unknown):
+        yield RESULTS.undetermined(HOST, results, what="the measurements")
+        return
+    checked = [result for result in results if result.wrong_values is not None]
+    wrong = [result for result in checked if result.wrong_values]
+    if wrong:
+        yield RESULTS.failed(
+            HOST,
+            "collectives gave wrong results",
+            expected="0 wrong values",
+            observed="; ".join(_wrong(result) for result in wrong[:_MOST_SHOWN]),
+            remedy=_CORRUPTION,
+            evidence=_refs(wrong),
+        )
+    elif any(result.metric == "bus_bandwidth" for result in checked):
+        yield RESULTS.passed(HOST, "collectives gave right results", observed="0 wrong values", evidence=_refs(checked[:1]))
+    else:
+        yield RESULTS.skipped(HOST, "no collective was checked for right results")
+
+
+def _wrong(result: ToolResult) -> str:
+    size = f" of {gib(result.size_bytes)}" if result.size_bytes is not None else ""
+    return result.message or f"{result.test}{size}: {result.wrong_values} wrong"
+
+
+def collective_bandwidth(evidence: Evidence) -> Iterator[Finding]:
+    results = evidence.facts.tool_results
+    if isinstance(results, Unknown):
+        yield BANDWIDTH.undetermined(HOST, results, what="the measurements")
+        return
+    curves: dict[str, list[ToolResult]] = {}
+    for result in results:
+        if result.metric == "bus_bandwidth" and result.size_bytes is not None and isinstance(result.value, float):
+            curves.setdefault(result.test, []).append(result)
+    findings = [finding for result in results if (finding := _refused(result)) is not None]
+    references = load_references()
+    for test, points in curves.items():
+        finding = _collapsed(references, test, points) or _slow(evidence, references, test, points)
+        if finding is not None:
+            findings.append(finding)
+    yield from findings
+    if not findings:
+        yield from _well(evidence, references, curves)
+
+
+def _refused(result: ToolResult) -> Finding | None:
+    """The tool's own verdict on the minimum that it was given."""
+    if result.test != _AVERAGE or not result.message:
+        return None
+    return BANDWIDTH.failed(
+        HOST,
+        "the average bus bandwidth is below the minimum that was asked for",
+        expected="nine tenths of NCCL_TESTS_MIN_BW",
+        observed=gb_per_s(result.value) if isinstance(result.value, float) else result.message,
+        remedy=_SLOW,
+        evidence=result.evidence,
+    )
+
+
+def _collapsed(references: ToolReferences, test: str, points: Sequence[ToolResult]) -> Finding | None:
+    """Larger messages that are much slower than smaller ones."""
+    rule = references.collapse
+    ordered = sorted(points, key=lambda point: point.size_bytes or 0)
+    best: ToolResult | None = None
+    worst: tuple[float, ToolResult, ToolResult] | None = None
+    for point in ordered:
+        if (point.size_bytes or 0) < rule.smallest_bytes:
+            continue
+        if best is None or _value(point) > _value(best):
+            best = point
+        elif (share := _value(point) / _value(best)) < rule.warn_fraction and (worst is None or share < worst[0]):
+            worst = (share, best, point)
+    if worst is None:
+        return None
+    share, peak, low = worst
+    report = BANDWIDTH.failed if share < rule.fail_fraction else BANDWIDTH.warned
+    return report(
+        HOST,
+        f"{test} collapses with growing size",
+        expected=f"no less than with {gib(peak.size_bytes or 0)} ({gb_per_s(_value(peak))})",
+        observed=f"{gb_per_s(_value(low))} with {gib(low.size_bytes or 0)}" + _of(low),
+        remedy=_CONGESTED,
+        evidence=(*peak.evidence, *low.evidence, rule.ref),
+    )
+
+
+def _slow(evidence: Evidence, references: ToolReferences, test: str, points: Sequence[ToolResult]) -> Finding | None:
+    reference = _reference(evidence, references, points)
+    large = [point for point in points if (point.size_bytes or 0) >= references.saturating.collective_bytes]
+    if reference is None or not large:
+        return None
+    rate, ref = reference
+    best = max(large, key=_value)
+    share = _value(best) / rate
+    limits = references.limits
+    if share >= limits.warn_fraction:
+        return None
+    report = BANDWIDTH.failed if share < limits.fail_fraction else BANDWIDTH.warned
+    return report(
+        HOST,
+        f"{test} is slower than the GPUs' links",
+        expected=f"about {gb_per_s(rate)} bus bandwidth",
+        observed=f"{gb_per_s(_value(best))} with {gib(best.size_bytes or 0)}" + _of(best),
+        remedy=_SLOW,
+        evidence=(*best.evidence, ref, limits.ref),
+    )
+
+
+def _reference(evidence: Evidence, references: ToolReferences, points: Sequence[ToolResult]) -> tuple[float, EvidenceRef] | None:
+    """What a ring on this machine reaches; None across machines, and where the GPUs or their links are not known."""
+    ranks, nodes = points[0].ranks, points[0].nodes
+    gpus = evidence.facts.gpus
+    if isinstance(gpus, Unknown) or nodes != 1 or not ranks or ranks < 2 or ranks != len(gpus):
+        return None
+    models = {evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
+    model = next(iter(models))
+    if len(models) != 1 or model is None or model.nvlink_bridge or ranks < 8:
+        return None
+    return _ring(references, model)
+
+
+def _ring(references: ToolReferences, model: GpuModel) -> tuple[float, EvidenceRef] | None:
+    if model.ring_bus_bandwidth_bytes_per_s is not None:
+        return model.ring_bus_bandwidth_bytes_per_s, EvidenceRef(source="catalogue", key=model.id, detail=model.source)
+    row = references.nvlink_rate(model)
+    return (row.rate * model.nvlink_count, row.ref) if row is not None and model.nvlink_count else None
+
+
+def _well(evidence: Evidence, references: ToolReferences, curves: dict[str, list[ToolResult]]) -> Iterator[Finding]:
+    """Curves with a reference are well; of the others nobody knows how fast they should be."""
+    judged = {test: points for test, points in curves.items() if _reference(evidence, references, points) is not None}
+    best = {test: max(points, key=_value) for test, points in (judged or curves).items()}
+    observed = "; ".join(f"{test} {gb_per_s(_value(point))}" for test, point in best.items())
+    refs = _refs(list(best.values()))
+    if judged:
+        yield BANDWIDTH.passed(HOST, "collectives are as fast as the GPUs' links", observed=observed, evidence=refs)
+    elif curves:
+        yield BANDWIDTH.skipped(HOST, f"there is no reference for this machine: {observed}", evidence=refs)
+    else:
+        yield BANDWIDTH.skipped(HOST, "no collective was measured")
+
+
+def tool_complaints(evidence: Evidence) -> Iterator[Finding]:
+    results = evidence.facts.tool_results
+    if isinstance(results, Unknown):
+        yield COMPLAINTS.undetermined(HOST, results, what="the measurements")
+        return
+    by_tool: dict[str, list[ToolResult]] = {}
+    for result in results:
+        if result.message:
+            by_tool.setdefault(result.tool, []).append(result)
+    for tool, said in by_tool.items():
+        messages = list(dict.fromkeys(result.message for result in said))
+        more = f"; and {len(messages) - _MOST_SHOWN} more" if len(messages) > _MOST_SHOWN else ""
+        yield COMPLAINTS.warned(
+            HOST,
+            f"{tool} complains",
+            expected="no errors and no warnings",
+            observed="; ".join(messages[:_MOST_SHOWN]) + more,
+            remedy=Remedy(text="See to what the tool says, and measure again."),
+            evidence=_refs(said[:_MOST_SHOWN]),
+        )
+    if not by_tool:
+        yield COMPLAINTS.passed(HOST, "the tools complain of nothing")
+
+
+def _of(point: ToolResult) -> str:
+    return f" on {point.ranks} GPUs" if point.ranks else ""
+
+
+def _value(result: ToolResult) -> float:
+    return result.value if isinstance(result.value, float) else 0.0
+
+
+def _refs(results: Sequence[ToolResult]) -> tuple[EvidenceRef, ...]:
+    return tuple(dict.fromkeys(ref for result in results for ref in result.evidence))
