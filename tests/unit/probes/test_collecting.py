@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.collecting import CollectOptions, assemble, gather
-from probes.facts import MachineFacts
+from probes.collecting import JOINED, CollectOptions, assemble, gather
+from probes.facts import MachineFacts, Power
 from probes.once import AskedOnce
-from probes.record import Reason, Unknown
+from probes.record import DEEP_ONLY, Reason, Unknown
 from probes.registry import PROBES, ProbeRow
 from probes.sources.base import Source
 from tests.support.fake_source import FakeSource
@@ -95,8 +95,8 @@ def test_a_collector_that_returns_other_fields_is_a_bug(add_collector: AddCollec
 
 
 def test_the_table_fills_every_field_once() -> None:
-    provided = [name for row in PROBES for name in row.provides]
-    assert sorted(provided) == sorted({*MachineFacts.__struct_fields__} - {"schema_version", "source"})
+    provided = [name for row in PROBES for name in row.provides if name not in JOINED]
+    assert sorted(provided) == sorted({*MachineFacts.__struct_fields__} - {"schema_version", "source"} - JOINED)
 
 
 def test_every_collector_of_an_unrecorded_machine_says_so() -> None:
@@ -111,7 +111,7 @@ def _leaves(record: msgspec.Struct) -> Iterator[Unknown]:
         value = getattr(record, name)
         if isinstance(value, msgspec.Struct) and not isinstance(value, Unknown):
             yield from _leaves(value)
-        elif name not in ("schema_version", "source", "evidence", "found_by"):
+        elif name not in {"schema_version", "source", "evidence", "found_by"} | JOINED:
             assert isinstance(value, Unknown), f"{name} = {value!r}"
             yield value
 
@@ -166,3 +166,11 @@ def test_a_bug_in_a_source_reaches_everyone_who_asked() -> None:
     for _ in range(2):
         with pytest.raises(ValueError, match="nvmlSystemGetDriverVersion"):
             once.nvml("nvmlSystemGetDriverVersion")
+
+
+def test_deep_collectors_start_only_when_they_are_wanted(add_collector: AddCollector) -> None:
+    quick = add_collector("name", lambda *_: {"hostname": "x"}, "hostname")
+    deep = msgspec.structs.replace(add_collector("watts", lambda *_: {"power": Power(system_w=1.0)}, "power"), tier="deep")
+    few = assemble("", gather(FakeSource(), CollectOptions(deep=False), [deep, quick]))
+    assert (few.hostname, few.power.system_w) == ("x", DEEP_ONLY)
+    assert assemble("", gather(FakeSource(), CollectOptions(), [deep, quick])).power.system_w == 1.0

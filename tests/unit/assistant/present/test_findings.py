@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import datetime
+
 from assistant.present import findings
 from probes.findings import Finding, Status
+from probes.policy import Waiver
 from tests.support.tui_machines import clean_verdict, faulty_verdict, many_findings
 from tests.support.tui_text import words
 
@@ -69,3 +72,18 @@ def test_the_check_is_named_where_lines_would_say_the_same():
     other = Finding(check_id="nofile", subject="host", status=Status.WARN, summary="few")
     lines = [" ".join(row.line.plain.split()) for row in findings.rows([*alike, other], show_all=False)]
     assert lines == ["? unknown host not read mig", "? unknown host not read ecc", "! WARN host few"]
+
+
+def test_many_checks_without_an_answer_share_a_line_and_waived_ones_hide():
+    open_ones = [
+        Finding(check_id=f"c{n}", subject="host", status=Status.UNKNOWN, summary=f"{n}", observed="timeout") for n in range(90)
+    ]
+    waiver = Waiver(check="few", reason="known", expires=datetime.date(2027, 1, 1))
+    found = [Finding(check_id="few", subject="host", status=Status.FAIL, summary="few", waived=waiver), *open_ones]
+    (row,) = findings.rows(found, show_all=False)
+    assert row.finding.subject == "90 checks"
+    assert "c89" in words(findings.detail(row.finding))
+    assert len(findings.rows(found, show_all=True)) == len(findings.rows(found, show_all=False, query="host")) == 91
+    shown = findings.rows(found, show_all=True)[0]
+    assert "waived: few" in shown.line.plain
+    assert "2027-01-01: known" in words(findings.detail(shown.finding))

@@ -35,7 +35,7 @@ def test_colour_only_adds_escapes() -> None:
     plain, coloured = render_verdict(verdict_of(BAD)), render_verdict(verdict_of(BAD), colour=True)
     assert "\x1b" not in plain
     assert "\x1b[33m! WARN" in coloured
-    for code in ("\x1b[33m", "\x1b[31m", "\x1b[32m", "\x1b[1m", "\x1b[0m"):
+    for code in ("\x1b[33m", "\x1b[31m", "\x1b[35m", "\x1b[32m", "\x1b[1m", "\x1b[0m"):
         coloured = coloured.replace(code, "")
     assert coloured == plain
 

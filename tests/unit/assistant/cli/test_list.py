@@ -1,0 +1,33 @@
+"""`rigtune list`: what it says of each check."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from assistant.cli import command_line
+from probes.registry import CHECKS
+
+
+def test_checks_as_json(capsysbinary: pytest.CaptureFixture) -> None:
+    assert command_line(["list", "checks", "--format", "json"]) == 0
+    rows = {row["id"]: row for row in json.loads(capsysbinary.readouterr().out)["checks"]}
+    assert list(rows) == [row.id for row in CHECKS]
+    assert rows["nvlink-active"] == {
+        "id": "nvlink-active",
+        "title": "All NVLinks are up",
+        "group": "fabric",
+        "tier": "quick",
+        "required": True,
+        "needs": ["gpus"],
+    }
+    assert rows["sensors"]["tier"] == "deep"
+
+
+def test_checks_as_text(capsysbinary: pytest.CaptureFixture) -> None:
+    assert command_line(["list", "checks"]) == 0
+    lines = capsysbinary.readouterr().out.decode().splitlines()
+    assert len(lines) == len(CHECKS)
+    wanted = ["nvlink-active", "fabric", "quick", "required", "All", "NVLinks", "are", "up", "(needs", "gpus)"]
+    assert wanted in [line.split() for line in lines]
