@@ -20,6 +20,7 @@ RECORDS: dict[str, tuple[str, str]] = {
     "check": ("probes.verdict", "Verdict"),
     "bench": ("probes.measurements", "MeasurementSet"),
     "plan": ("recipes.plan", "Plan"),
+    "diff": ("probes.differences", "Comparison"),
 }
 """Command to the module and name of the record that it prints."""
 
