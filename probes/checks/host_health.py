@@ -53,7 +53,7 @@ def time_sync(evidence: Evidence) -> Iterator[Finding]:
         yield TIME_SYNC.passed(HOST, "the clock is kept", observed=observed, evidence=clock.evidence)
     elif isinstance(clock.daemon, str):
         yield TIME_SYNC.passed(HOST, "a time daemon runs", observed=clock.daemon, evidence=clock.evidence)
-    elif clock.daemon is None and isinstance(evidence.facts.container.runtime, str):
+    elif isinstance(evidence.facts.container.runtime, str):
         yield TIME_SYNC.skipped(HOST, "the host of the container keeps the clock")
     elif clock.daemon is None:
         yield TIME_SYNC.warned(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from probes.collecting import CollectOptions
 from probes.facts import Power
 from probes.outputs import outputs
-from probes.parsers.ipmi import alarms, failed_supplies, has_supplies, parse_capacity, parse_power, parse_sensors
 from probes.processes import DEEP_ONLY
 from probes.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
 from probes.sources.base import Source
@@ -46,6 +45,8 @@ def _first(source: Source, kind: str, argv: tuple[str, ...], evidence: list[Evid
     texts = outputs(source, kind, argv, timeout_s=_TIMEOUT_S)
     if isinstance(texts, Unknown):
         return texts
+    from probes.parsers.ipmi import parse_capacity, parse_power  # noqa: PLC0415 - quick checks never come here
+
     read = parse_power if kind == _KIND else parse_capacity
     silence: Unknown = NOT_RECORDED
     for output in texts:
@@ -62,6 +63,8 @@ def _sensors(source: Source, evidence: list[EvidenceRef]) -> tuple[tuple[str, ..
     texts = outputs(source, _KIND, _SENSORS, timeout_s=_TIMEOUT_S, even_failed=True)
     if isinstance(texts, Unknown):
         return texts, texts
+    from probes.parsers.ipmi import alarms, failed_supplies, has_supplies, parse_sensors  # noqa: PLC0415 - likewise
+
     sensors = tuple(sensor for output in texts for sensor in parse_sensors(output.text))
     if not sensors:
         return NOT_RECORDED, NOT_RECORDED

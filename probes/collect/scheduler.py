@@ -5,7 +5,6 @@ from __future__ import annotations
 from probes.collecting import CollectOptions
 from probes.evidence import environment_ref, file_ref
 from probes.facts import Scheduler, State
-from probes.parsers.slurm_conf import gpus_of_node, settings_of
 from probes.parsers.versions import slurm_version
 from probes.processes import DEEP_ONLY
 from probes.record import EvidenceRef, Reason, Record, Unknown
@@ -105,6 +104,8 @@ def _slurm(source: Source) -> _System:
         if isinstance(text, Unknown):
             silence = silence or (text if text.reason is not Reason.TOOL_MISSING else None)
             continue
+        from probes.parsers.slurm_conf import gpus_of_node, settings_of  # noqa: PLC0415 - most machines have no Slurm
+
         settings = settings_of(text, _WANTED)
         evidence = [file_ref(f"{folder}/slurm.conf")]
         groups = read_text(source, f"{folder}/cgroup.conf")
