@@ -217,7 +217,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("link-flapping", "No link goes up and down", "network"),
     _check("cable", "Cables and modules are well", "logs", "logs", module="link_flapping"),
     _check("nic-pkey", "Ports are in one partition", "network", "nics", module="nic_fabric"),
-    _check("nic-mtu", "RDMA MTUs are large and alike", "network", "nics", module="nic_link"),
+    _check("nic-mtu", "RDMA MTUs are large and alike", "network", "nics", module="nic_link", tier="deep"),
     _check("nic-gid", "RoCE ports have a routable GID", "network", "nics"),
     _check("nic-gid-index", "The forced GID index is right", "network", "nics", module="nic_gid"),
     _check("nic-mixture", "Training ports are of one kind", "network", "nics", module="nic_fabric"),

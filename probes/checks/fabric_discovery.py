@@ -41,7 +41,7 @@ def fabric_links(evidence: Evidence) -> Iterator[Finding]:
             _name(port),
             "the port has a link and no partner",
             expected="a partner, or no link",
-            observed=port.speed.detail if isinstance(port.speed, Unknown) else "",
+            observed=f"the speed is {port.speed}",
             remedy=LOOK,
             evidence=port.evidence,
         )

@@ -6,6 +6,7 @@ networking/bonding; NVIDIA DGX user guides (ports of known machines, `probes/dat
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 
@@ -129,7 +130,9 @@ def interface_speed(evidence: Evidence) -> Iterator[Finding]:
             "the interface is slower than this machine's port can" if by_machine else "the member is slower than the others",
             expected=gbit_per_s(wanted),
             observed=gbit_per_s(one.speed_gbps),
-            remedy=Remedy(text="Check cable, transceiver and the switch port's setting.", command=f"ethtool {one.name}"),
+            remedy=Remedy(
+                text="Check cable, transceiver and the switch port's setting.", command=f"ethtool {shlex.quote(one.name)}"
+            ),
             evidence=(expected_ref(machine, machine.id),) if machine is not None and by_machine else (),
         )
 
@@ -164,7 +167,7 @@ def interface_mtu(evidence: Evidence) -> Iterator[Finding]:
             observed=f"{one.mtu} bytes",
             remedy=Remedy(
                 text="Set the MTU in the network configuration, on all members and on the switch.",
-                command=f"ip link set {one.name} mtu {wanted}",
+                command=f"ip link set {shlex.quote(one.name)} mtu {wanted}",
                 needs_root=True,
             ),
         )

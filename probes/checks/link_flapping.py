@@ -104,7 +104,9 @@ def cable(evidence: Evidence) -> Iterator[Finding]:
             event.device or HOST,
             "the card complains of its cable or module",
             expected="no complaint",
-            observed=f"{event.message} ({event.count} times)" if event.count > 1 else event.message,
+            observed=f"{event.message} ({event.count} times)"
+            if event.count > 1
+            else event.message or "a complaint without words",
             remedy=REMEDY,
             evidence=event.evidence,
         )

@@ -6,6 +6,7 @@ Launchers put the name of the first node into MASTER_ADDR, and Gloo takes the ad
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from probes.findings import Evidence, Finding, Judge, Remedy
@@ -30,7 +31,7 @@ def hostname_address(evidence: Evidence) -> Iterator[Finding]:
         return
     remedy = Remedy(
         text="For several nodes put an address of the network beside the name in /etc/hosts, or give the launcher an address.",
-        command=f"getent ahosts {name}" if known(evidence.facts.hostname) else "",
+        command=f"getent ahosts {shlex.quote(name)}" if known(evidence.facts.hostname) else "",
     )
     yield JUDGE.warned(
         HOST,

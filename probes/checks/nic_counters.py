@@ -7,6 +7,7 @@ readings. Source: NVIDIA/NVSentinel, NIC health (`probes/data/thresholds.toml`, 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from probes.facts import Nic
@@ -80,7 +81,7 @@ def _judge_port(judge: Judge, nic: Nic, limits: list[CounterLimit]) -> Judged:
             observed=", ".join(f"{limit.name} {count}" for limit, count in beyond),
             remedy=Remedy(
                 text="Read it again under load: if it rises, replace cable and transceiver, and look at the switch port.",
-                command=f"perfquery -x -C {nic.name} -P {nic.port}",
+                command=f"perfquery -x -C {shlex.quote(nic.name)} -P {nic.port}",
             ),
             evidence=tuple(limit.ref for limit, _ in beyond),
         )

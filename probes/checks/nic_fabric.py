@@ -8,6 +8,7 @@ subnet management.
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 
@@ -166,7 +167,7 @@ def roce_traffic_class(evidence: Evidence) -> Iterator[Finding]:
             observed=f"class {nic.traffic_class}",
             remedy=Remedy(
                 text="Set the same class on all training ports, as the owner of the network says.",
-                command=f"cma_roce_tos -d {nic.name} -p {nic.port}",
+                command=f"cma_roce_tos -d {shlex.quote(nic.name)} -p {nic.port}",
                 needs_root=True,
             ),
         )

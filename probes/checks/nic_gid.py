@@ -8,6 +8,7 @@ preflight; NVIDIA/nccl#426, #1510.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from probes.facts import Gid, Nic
@@ -55,7 +56,9 @@ def _judge(nic: Nic) -> Judged:
         return unread
     netdev = nic.netdev if isinstance(nic.netdev, str) else "INTERFACE"
     remedy = Remedy(
-        text="Give its network interface an IP address.", command=f"ip address add ADDRESS/PREFIX dev {netdev}", needs_root=True
+        text="Give its network interface an IP address.",
+        command=f"ip address add ADDRESS/PREFIX dev {shlex.quote(netdev)}",
+        needs_root=True,
     )
     if second:
         return JUDGE.warned(

@@ -8,6 +8,7 @@ tools, mlxlink.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 
@@ -149,7 +150,7 @@ def nic_bit_errors(evidence: Evidence) -> Iterator[Finding]:
                     observed=f"{rate:g}",
                     remedy=Remedy(
                         text="Clean or replace the transceiver and cable.",
-                        command=f"mlxlink -d {nic.name} -c -e",
+                        command=f"mlxlink -d {shlex.quote(nic.name)} -c -e",
                         needs_root=True,
                     ),
                     evidence=(limit.ref,),
@@ -175,8 +176,8 @@ def nic_advice(evidence: Evidence) -> Iterator[Finding]:
             subject_name(nic),
             "the card's firmware sees an issue with the link",
             expected="no issue",
-            observed=nic.advice,
-            remedy=Remedy(text="Do what it recommends.", command=f"mlxlink -d {nic.name}", needs_root=True),
+            observed=nic.advice or "an issue without words",
+            remedy=Remedy(text="Do what it recommends.", command=f"mlxlink -d {shlex.quote(nic.name)}", needs_root=True),
         )
 
     yield from judge_each(ADVICE, ports, judge, what="the firmware's diagnosis", good="the firmware sees no issue with the links")
@@ -207,7 +208,7 @@ def nic_mtu(evidence: Evidence) -> Iterator[Finding]:
             remedy=Remedy(
                 text="Ethernet: set the interface's MTU to 4200 or more, as on the switch. InfiniBand: ask for it in the"
                 " subnet manager's partition.",
-                command=f"ibv_devinfo -d {nic.name}",
+                command=f"ibv_devinfo -d {shlex.quote(nic.name)}",
             ),
             evidence=(least.ref,),
         )

@@ -60,7 +60,7 @@ def _vanished(nic: Nic, error: Unknown) -> Finding:
         subject_name(nic),
         "the device is listed and cannot be read",
         expected="ACTIVE, LinkUp",
-        observed=error.detail,
+        observed=error.words,
         remedy=remedy,
     )
 

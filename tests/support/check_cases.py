@@ -6,6 +6,7 @@ from tests.support.check_cases_descriptions import DESCRIPTION_CASES
 from tests.support.check_cases_gpu import FABRIC_CASES, GPU_CASES
 from tests.support.check_cases_gpu_health import GPU_HEALTH_CASES
 from tests.support.check_cases_host import HOST_CASES, NETWORK_CASES, SOFTWARE_CASES
+from tests.support.check_cases_interfaces import DISCOVERY_CASES, INTERFACE_CASES
 from tests.support.check_cases_logs import LOG_CASES
 from tests.support.check_cases_network import PORT_CASES
 from tests.support.check_cases_pci import PCI_CASES
@@ -22,6 +23,8 @@ CASES = (
     *LOG_CASES,
     *PCI_CASES,
     *PORT_CASES,
+    *INTERFACE_CASES,
+    *DISCOVERY_CASES,
     *SYSTEM_CASES,
     *POLICY_CASES,
     *DESCRIPTION_CASES,
