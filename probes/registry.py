@@ -197,6 +197,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("gpu-sockets", "The GPUs are spread over the sockets", "pcie", "gpus", module="numa_balance"),
     _check("topology-visible", "The machine shows its PCIe topology", "pcie", "gpus", module="numa_balance"),
     _check("numa", "The NUMA node of each device is known", "pcie"),
+    _check("numa-hidden", "Both sockets' NUMA nodes are visible", "pcie", "gpus"),
     _check("nic-state", "The RDMA ports are up", "network", "nics", required=True),
     _check("nic-subnet-manager", "The subnet manager serves every port", "network", "nics", module="nic_fabric"),
     _check("nic-count", "The machine's training ports are all there", "network"),

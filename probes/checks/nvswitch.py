@@ -163,7 +163,7 @@ def nvswitch_count(evidence: Evidence) -> Iterator[Finding]:
     refs = tuple(dict.fromkeys(ref for device in switches for ref in device.evidence))
     if not switches:
         yield COUNT.skipped(HOST, "no NVSwitch is on the PCI bus that this system sees")
-    elif row is None or len(set(models)) > 1:
+    elif row is None or any(model != models[0] for model in models):
         yield COUNT.skipped(HOST, f"{len(switches)} NVSwitches; how many such a board has is not known", evidence=refs)
     elif len(switches) >= row.count:
         yield COUNT.passed(HOST, "all NVSwitches are there", observed=str(len(switches)), evidence=refs)
@@ -244,7 +244,7 @@ def imex(evidence: Evidence) -> Iterator[Finding]:
             expected="UP",
             observed=software.imex or "not installed",
             remedy=Remedy(
-                text="Start the IMEX service on all machines of the domain with one list of nodes; one machine alone does without.",
+                text="Start the IMEX service on all machines of the domain with one list of nodes; one machine alone needs none.",
                 command="systemctl enable --now nvidia-imex && nvidia-imex-ctl -N",
                 needs_root=True,
             ),

@@ -23,6 +23,8 @@ COMPLAINTS = Judge(check_id="tool-complaints", why="A measurement that its own t
 
 _AVERAGE = "average"
 _MOST_SHOWN = 5
+_WHOLE_BOARD = 8
+"""Ranks for which the references hold: with fewer GPUs a mesh has fewer links, and switches carry other algorithms."""
 _CORRUPTION = Remedy(
     text="Drain the node. Run the test on pairs of GPUs to find the one that is in every wrong pair; check ECC, NVLink errors, "
     "forced relaxed ordering of the NICs, and NCCL's version."
@@ -153,9 +155,9 @@ def _reference(evidence: Evidence, references: ToolReferences, points: Sequence[
     gpus = evidence.facts.gpus
     if isinstance(gpus, Unknown) or nodes != 1 or not ranks or ranks < 2 or ranks != len(gpus):
         return None
-    models = {evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
-    model = next(iter(models))
-    if len(models) != 1 or model is None or model.nvlink_bridge or ranks < 8:
+    models = [evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus]
+    model = models[0]
+    if model is None or any(other != model for other in models) or model.nvlink_bridge or ranks < _WHOLE_BOARD:
         return None
     return _ring(references, model)
 

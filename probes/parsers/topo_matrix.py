@@ -151,7 +151,10 @@ def unread(text: str) -> tuple[Unread, ...]:
                 seen.add(name)
                 if len(row) < len(devices):
                     found.append(Unread(source="", line=number, text=name, why=f"{len(row)} of {len(devices)} cells of its row"))
-        missing = [name for name in devices if name not in seen and name.startswith("GPU")]
+        # People leave the rows of all NICs out, which say nothing new of GPUs; some of them mean that the text was cut.
+        others = [name for name in devices if not name.startswith("GPU")]
+        has_nics = any(name in seen for name in others)
+        missing = [name for name in devices if name not in seen and (has_nics or name.startswith("GPU"))]
         if seen and missing:
             found.append(Unread(source="", line=first, text=", ".join(missing)[:80], why="rows of the matrix are missing"))
     return tuple(found)
