@@ -43,7 +43,9 @@ _MOST_SOCKET_THREADS = 64
 
 def nccl_debug_settings(evidence: Evidence) -> Iterator[Finding]:
     variables = yield from variables_of(DEBUGGING, evidence)
-    if variables is None:
+    if not variables:
+        if variables is not None:
+            yield DEBUGGING.passed(HOST, "no debugging switch is left on")
         return
     table, provider = load_variables(), evidence.facts.cloud.provider
     found, others = False, list[EnvironmentVariable]()
@@ -99,7 +101,9 @@ def _noise(variables: dict[str, EnvironmentVariable]) -> Finding | None:
 
 def nccl_values(evidence: Evidence) -> Iterator[Finding]:
     variables = yield from variables_of(VALUES, evidence)
-    if variables is None:
+    if not variables:
+        if variables is not None:
+            yield VALUES.passed(HOST, "every value is understood", observed="none is set")
         return
     table, version = load_variables(), nccl_version(evidence.facts)
     found, judged = False, 0
@@ -165,7 +169,9 @@ def _expected(row: Variable) -> str:
 
 def nccl_forced(evidence: Evidence) -> Iterator[Finding]:
     variables = yield from variables_of(FORCED, evidence)
-    if variables is None:
+    if not variables:
+        if variables is not None:
+            yield FORCED.passed(HOST, "NCCL chooses its algorithms itself")
         return
     table, provider = load_variables(), evidence.facts.cloud.provider
     found = False
