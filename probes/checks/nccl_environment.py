@@ -6,9 +6,9 @@ do not set what you do not need). The variables are rows of `probes/data/nccl_va
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
-from probes.environments import nccl_version, removal, setting, variables_of
+from probes.environments import Variables, nccl_version, removal, setting, variables_of
 from probes.facts import EnvironmentVariable
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST
@@ -41,11 +41,17 @@ _MOST_SOCKET_THREADS = 64
 """Sockets per connection: threads times sockets per thread (NCCL user guide, NCCL_SOCKET_NTHREADS)."""
 
 
+def _variables(judge: Judge, evidence: Evidence, well: str) -> Generator[Finding, None, Variables | None]:
+    """Those that are set. Where none is, all is well, and the table need not be read."""
+    variables = yield from variables_of(judge, evidence)
+    if variables == {}:
+        yield judge.passed(HOST, well, observed="none is set")
+    return variables
+
+
 def nccl_debug_settings(evidence: Evidence) -> Iterator[Finding]:
-    variables = yield from variables_of(DEBUGGING, evidence)
+    variables = yield from _variables(DEBUGGING, evidence, "no debugging switch is left on")
     if not variables:
-        if variables is not None:
-            yield DEBUGGING.passed(HOST, "no debugging switch is left on")
         return
     table, provider = load_variables(), evidence.facts.cloud.provider
     found, others = False, list[EnvironmentVariable]()
@@ -100,10 +106,8 @@ def _noise(variables: dict[str, EnvironmentVariable]) -> Finding | None:
 
 
 def nccl_values(evidence: Evidence) -> Iterator[Finding]:
-    variables = yield from variables_of(VALUES, evidence)
+    variables = yield from _variables(VALUES, evidence, "every value is understood")
     if not variables:
-        if variables is not None:
-            yield VALUES.passed(HOST, "every value is understood", observed="none is set")
         return
     table, version = load_variables(), nccl_version(evidence.facts)
     found, judged = False, 0
@@ -135,7 +139,7 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
     if product is not None:
         yield product
     elif not found:
-        yield VALUES.passed(HOST, "every value is understood", observed=f"{judged} variables" if judged else "none is set")
+        yield VALUES.passed(HOST, "every value is understood", observed=f"{judged} variables")
 
 
 def _is_nobodys(name: str) -> bool:
@@ -168,10 +172,8 @@ def _expected(row: Variable) -> str:
 
 
 def nccl_forced(evidence: Evidence) -> Iterator[Finding]:
-    variables = yield from variables_of(FORCED, evidence)
+    variables = yield from _variables(FORCED, evidence, "NCCL chooses its algorithms itself")
     if not variables:
-        if variables is not None:
-            yield FORCED.passed(HOST, "NCCL chooses its algorithms itself")
         return
     table, provider = load_variables(), evidence.facts.cloud.provider
     found = False
