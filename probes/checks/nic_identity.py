@@ -1,7 +1,7 @@
-"""Are the cards what they seem: one firmware per kind, names in the order of their places, and whole devices?
+"""Are the cards what they seem: one firmware per kind, names of their places, and whole devices?
 
-Source: AMD-AGI/Primus, preflight (firmware equal across a fleet); systemd.link and rdma-core, persistent naming (names are given
-in the order of PCI addresses); facebookresearch/gcm, health checks (interfaces bound to other cards).
+Source: AMD-AGI/Primus, preflight (firmware equal across a fleet); rdma-core, persistent naming; facebookresearch/gcm,
+health checks (interfaces bound to other cards).
 """
 
 from __future__ import annotations
@@ -68,55 +68,36 @@ def nic_naming(evidence: Evidence) -> Iterator[Finding]:
     if not nics:
         return
     layout = load_nic_models().layout(evidence.facts)
-    places = {place.address: place.device for place in layout.rails} if layout else {}
-    misplaced = _out_of_order(nics)
+    if layout is None:
+        # Numbers follow the order of the bus scan, which differs from that of the addresses on many machines.
+        yield NAMING.skipped(HOST, "nobody knows which names belong to the places of this machine")
+        return
+    names = {place.address: place.device for place in layout.rails}
+    placed = [nic for nic in nics if known(nic.pci_bus_id) and nic.pci_bus_id in names and _NUMBERED.fullmatch(nic.name)]
+    if not placed:
+        yield NAMING.skipped(HOST, "the devices are not numbered by the kernel")
+        return
 
     def judge(nic: Nic) -> Judged:
-        if isinstance(nic.pci_bus_id, Unknown):
-            return nic.pci_bus_id
-        expected = places.get(nic.pci_bus_id)
-        if layout is not None and expected is not None and _is_numbered(nic) and nic.name != expected:
-            return _wrong(nic, f"{expected}, as in a {layout.title}", layout)
-        if layout is None and nic.name in misplaced:
-            return _wrong(nic, "numbers that rise with the PCI address", None)
-        return ""
+        expected = names[str(nic.pci_bus_id)]
+        return "" if nic.name == expected else _wrong(nic, expected, layout)
 
-    yield from judge_each(NAMING, nics, judge, what="the place of the device", good="RDMA devices bear the names of their place")
-
-
-def _is_numbered(nic: Nic) -> bool:
-    return _NUMBERED.fullmatch(nic.name) is not None
-
-
-def _wrong(nic: Nic, expected: str, layout: Layout | None) -> Finding:
-    return NAMING.warned(
-        subject_name(nic),
-        "the device bears the name of another place",
-        expected=expected,
-        observed=f"{nic.name} at {nic.pci_bus_id}",
-        remedy=Remedy(
-            text="Look at the udev rules for persistent names (60-rdma-persistent-naming.rules) and reboot.",
-            command="rdma link",
-        ),
-        evidence=(expected_ref(layout, layout.id),) if layout else (),
+    yield from judge_each(
+        NAMING, placed, judge, what="the place of the device", good="RDMA devices bear the names of their place"
     )
 
 
-def _out_of_order(nics: tuple[Nic, ...]) -> set[str]:
-    """The names whose number is lower than one at a lower address. The kernel counts in the order of its bus scan."""
-    numbered: dict[str, list[tuple[str, int, str]]] = {}
-    for nic in nics:
-        match = _NUMBERED.fullmatch(nic.name)
-        if match is not None and known(nic.pci_bus_id):
-            numbered.setdefault(match[1], []).append((nic.pci_bus_id, int(match[2]), nic.name))
-    found: set[str] = set()
-    for group in numbered.values():
-        highest = -1
-        for _, number, name in sorted(set(group)):
-            if number < highest:
-                found.add(name)
-            highest = max(highest, number)
-    return found
+def _wrong(nic: Nic, expected: str, layout: Layout) -> Finding:
+    return NAMING.warned(
+        subject_name(nic),
+        "the device bears the name of another place",
+        expected=f"{expected}, as in a {layout.title}",
+        observed=f"{nic.name} at {nic.pci_bus_id}",
+        remedy=Remedy(
+            text="Look at the udev rules for persistent names (60-rdma-persistent-naming.rules) and reboot.", command="rdma link"
+        ),
+        evidence=(expected_ref(layout, layout.id),),
+    )
 
 
 def nic_virtual(evidence: Evidence) -> Iterator[Finding]:

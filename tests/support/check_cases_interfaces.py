@@ -63,8 +63,8 @@ def fabric(*ports: FabricPort) -> MachineFacts:
     return cpu_box(fabric_ports=ports)
 
 
-def events(kind: str, count: int = 1) -> MachineFacts:
-    event = LogEvent(kind=kind, device="mlx5_0", message="Port module event: module 0, Cable error", count=count)  # type: ignore[arg-type]
+def events(kind: str, count: int = 1, message: str = "Port module event: module 0, Cable error") -> MachineFacts:
+    event = LogEvent(kind=kind, device="mlx5_0", message=message, count=count)  # type: ignore[arg-type]
     return cpu_box(events=(event,))
 
 
@@ -83,6 +83,7 @@ INTERFACE_CASES = (
     Case("link-flapping", "unread", cpu_box(interfaces=TIMEOUT, events=NOT_RECORDED), ("UNKNOWN host",)),
     Case("link-flapping", "nothing", cpu_box(interfaces=(), events=NOT_RECORDED), ("SKIP host",)),
     Case("cable", "no complaint", BOX, ("PASS host",)),
+    Case("cable", "a port without one", events("cable", message="Port module event: module 1, Cable unplugged"), ("PASS host",)),
     Case("cable", "a complaint", events("cable"), ("WARN mlx5_0",)),
     Case("cable", "unread", cpu_box(events=TIMEOUT), ("UNKNOWN host",)),
     Case("interface-state", "whole", bonded(), ("PASS bond0",)),
