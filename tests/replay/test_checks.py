@@ -67,8 +67,8 @@ def test_healthy_server_does_not_fail(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("nvsmi_xml/mock-gb200-ecc-injected.xml", ["FAIL row-remap GPU0"]),
-        ("nvsmi_xml/mock-gb200-lost.xml", ["FAIL gpu-driver GPU1", "FAIL row-remap GPU0"]),
+        ("nvsmi_xml/mock-gb200-ecc-injected.xml", ["FAIL ecc-uncorrected GPU0", "FAIL row-remap GPU0"]),
+        ("nvsmi_xml/mock-gb200-lost.xml", ["FAIL gpu-lost GPU1", "FAIL ecc-uncorrected GPU0", "FAIL row-remap GPU0"]),
         ("nvsmi_xml/hw-t4.xml", ["WARN pcie-link GPU0"]),
         ("nvsmi_xml/hw-b200.xml", [f"WARN persistence-mode GPU{index}" for index in range(8)]),
     ],
