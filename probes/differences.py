@@ -72,13 +72,15 @@ class Comparison(Record, kw_only=True):
 
 
 def is_one_machine(all_facts: Sequence[MachineFacts]) -> bool:
-    """Whether all have one host name, or a GPU in common."""
+    """Whether all have one host name; or the same GPUs, or one GPU in common where a name is not known."""
     names = {facts.hostname for facts in all_facts}
-    if len(names) == 1 and not isinstance(all_facts[0].hostname, Unknown):
+    is_named = not any(isinstance(name, Unknown) for name in names)
+    if is_named and len(names) == 1:
         return True
     all_gpus = [facts.gpus if isinstance(facts.gpus, tuple) else () for facts in all_facts]
     uuids = [{gpu.uuid for gpu in gpus if isinstance(gpu.uuid, str)} for gpus in all_gpus]
-    return bool(set.intersection(*uuids))
+    shared = set.intersection(*uuids)
+    return bool(shared) and (not is_named or all(each == shared for each in uuids))
 
 
 def compare(one: MachineFacts, other: MachineFacts, *, everything: bool = False) -> tuple[Difference, ...]:
