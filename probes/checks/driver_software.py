@@ -163,7 +163,7 @@ def driver_cuda(evidence: Evidence) -> Iterator[Finding]:
             return enough
         if enough:
             return f"CUDA {newest}"
-        return CUDA.failed(
+        return CUDA.warned(
             f"GPU{gpu.index}",
             "the driver is older than the first CUDA with code for this GPU",
             expected=f"CUDA {needed.cuda_first} or newer",
