@@ -74,8 +74,8 @@ def _errors(tree: Tree, period: str, old: str, starts: tuple[str, ...]) -> int |
     Newer drivers split the uncorrectable ones of SRAM into parity and SECDED.
     """
     section = f"ecc_errors/{period}"
-    if old and (total := tree.found(f"{section}/{old}/total")) and tree.has_section(f"{section}/{old}"):
-        return whole(total, f"{section}/{old}/total")
+    if old and tree.has_section(f"{section}/{old}"):
+        return whole(tree.found(f"{section}/{old}/total"), f"{section}/{old}/total")
     counters = [(name, text) for name, text in tree.below(section) if name.startswith(starts)]
     if not counters:
         text = tree.found(section)

@@ -165,7 +165,7 @@ def _second_row(gpu: Gpu, cells: list[str]) -> Gpu:
         fan, temperature, state, power, cap = sensors.groups()
         limits = msgspec.structs.replace(
             limits,
-            fan_percent=counted("%")(fan, "fan"),  # type: ignore[arg-type]
+            fan_percent=counted("%")(fan, "fan"),
             performance_state=printed(state, "perf"),
         )
         changes |= {

@@ -130,7 +130,7 @@ def parse_smi_text(text: str) -> SmiText:
         driver_version=driver,
         cuda_version=printed(header.get("cuda"), "CUDA version"),
         attached_gpus=attached,
-        gpus=tuple(gpu for gpu in gpus if gpu is not None),
+        gpus=gpus,
         unread=tuple(cuts),
     )
 
