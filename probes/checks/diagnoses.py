@@ -39,6 +39,8 @@ def dcgm_diagnosis(evidence: Evidence) -> Iterator[Finding]:
     if fine:
         tests = list(dict.fromkeys(diagnosis.test for diagnosis in fine))
         yield JUDGE.passed(_names(fine), "DCGM's tests passed", observed=", ".join(tests), evidence=_refs(fine))
+    elif not diagnoses:
+        yield JUDGE.skipped(HOST, "no diagnosis was given")
     elif not any(diagnosis.result in ("FAIL", "WARN", "UNKNOWN") for diagnosis in diagnoses):
         yield JUDGE.skipped(HOST, "DCGM skipped all its tests", evidence=_refs(diagnoses))
 

@@ -1,7 +1,7 @@
 """Does a two-socket GPU server show both of its NUMA nodes?
 
 Boards with eight GPUs behind NVSwitches are built into servers with two sockets. Where all eight say one NUMA node, the firmware
-interleaves the sockets' memory or the hypervisor hides the second node. Source: NVIDIA HGX platforms, reference architecture; NCCL
+interleaves the memory of the sockets or the hypervisor hides the second node. Source: NVIDIA HGX reference architecture; NCCL
 user guide, NUMA binding.
 """
 
@@ -46,8 +46,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             expected="at least two NUMA nodes",
             observed=f"node {next(iter(nodes))} for all {len(gpus)} GPUs",
             remedy=Remedy(
-                text="Turn node interleaving off and NUMA (NPS1, SNC) on in the BIOS; in a virtual machine ask for the host's NUMA "
-                "topology.",
+                text="Turn node interleaving off and NUMA on in the BIOS; a virtual machine needs the nodes of its host.",
                 command="numactl -H",
             ),
             evidence=refs,

@@ -1,8 +1,9 @@
 """Are all NVLinks of every GPU up?
 
 The expected number comes from the catalogue row of the GPU: 12 on A100, 18 on H100, and 8 on the A800, by design. It never
-comes from the links that are alive, which would hide a dead one. A GPU without a row is only compared with its peers. A link that
-the driver says is down is a fault; one that it does not list at all may be another variant of the board, and is told.
+comes from the links that are alive, which would hide a dead one. A GPU without a row is only compared with its peers. A link
+that the driver says is down is a fault, and so is one that it lists for other GPUs only; one that it lists for none may be
+left out by design, and is told.
 Source: the catalogue; NVIDIA health validation, which allows no inactive link.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from probes.facts import Gpu, NvLink
 from probes.facts.gpu import UNNUMBERED
@@ -32,18 +34,25 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
     rows = {gpu.index: evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
     usual = _usual([gpu for gpu in gpus if rows[gpu.index] is None])
+    most = max((len(gpu.nvlinks) for gpu in gpus if known(gpu.nvlinks)), default=0)
+    alone = _is_alone(gpus, evidence)
     good = "all NVLinks are up" if all(rows.values()) else "as many NVLinks as the others; the GPU is not in the catalogue"
-    yield from judge_each(
-        JUDGE,
-        gpus,
-        lambda gpu: _judge(gpu, rows[gpu.index], usual, alone=_is_alone(gpus, evidence)),
-        what="the NVLink state",
-        good=good,
-    )
+    places = _Places(most=most, usual=usual, alone=alone)
+    yield from judge_each(JUDGE, gpus, lambda gpu: _judge(gpu, rows[gpu.index], places), what="the NVLink state", good=good)
 
 
-def _judge(gpu: Gpu, row: GpuModel | None, usual: int | None, *, alone: bool) -> Judged:
-    links, expected = gpu.nvlinks, row.nvlink_count if row else usual
+class _Places(NamedTuple):
+    """What the other GPUs of the machine tell."""
+
+    most: int
+    """Ports that the GPU with the most of them lists."""
+    usual: int | None
+    """Links up on most of the GPUs that are not in the catalogue."""
+    alone: bool
+
+
+def _judge(gpu: Gpu, row: GpuModel | None, places: _Places) -> Judged:
+    links, expected = gpu.nvlinks, row.nvlink_count if row else places.usual
     if isinstance(links, Unknown):
         return NO_NVLINK if row and row.nvlink_count == 0 else links
     if expected is None:
@@ -53,13 +62,13 @@ def _judge(gpu: Gpu, row: GpuModel | None, usual: int | None, *, alone: bool) ->
         return NO_NVLINK
     if up >= expected:
         return f"{up} of {expected} links"
-    if up == 0 and (alone or row is None or row.nvlink_bridge):
-        return Unknown(Reason.NOT_SUPPORTED, "one GPU alone needs no NVLink") if alone else NO_BRIDGE
+    if up == 0 and (places.alone or row is None or row.nvlink_bridge):
+        return Unknown(Reason.NOT_SUPPORTED, "one GPU alone needs no NVLink") if places.alone else NO_BRIDGE
     dead = [link for link in links if link.active is False]
     unread = _unread(links)
     if unread is not None and (not dead or _may_be_up(links) + up >= expected):
         return unread
-    report = JUDGE.failed if dead or not links else JUDGE.warned
+    report = JUDGE.failed if dead or len(links) < places.most else JUDGE.warned
     return report(
         f"GPU{gpu.index}",
         "NVLinks are down" if dead else "fewer NVLinks than such a GPU has",

@@ -203,7 +203,9 @@ def tool_complaints(evidence: Evidence) -> Iterator[Finding]:
             remedy=Remedy(text="See to what the tool says, and measure again."),
             evidence=_refs(said[:_MOST_SHOWN]),
         )
-    if not by_tool:
+    if not results:
+        yield COMPLAINTS.skipped(HOST, "no measurement of another tool was given")
+    elif not by_tool:
         yield COMPLAINTS.passed(HOST, "the tools complain of nothing")
 
 

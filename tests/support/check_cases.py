@@ -7,11 +7,13 @@ from tests.support.check_cases_gpu import FABRIC_CASES, GPU_CASES
 from tests.support.check_cases_gpu_health import GPU_HEALTH_CASES
 from tests.support.check_cases_host import HOST_CASES, NETWORK_CASES, SOFTWARE_CASES
 from tests.support.check_cases_interfaces import DISCOVERY_CASES, INTERFACE_CASES
+from tests.support.check_cases_links import LINK_CASES
 from tests.support.check_cases_logs import LOG_CASES
 from tests.support.check_cases_network import PORT_CASES
 from tests.support.check_cases_pci import PCI_CASES
 from tests.support.check_cases_policy import POLICY_CASES
 from tests.support.check_cases_system import SYSTEM_CASES
+from tests.support.check_cases_tools import TOOL_CASES
 
 CASES = (
     *GPU_CASES,
@@ -28,4 +30,6 @@ CASES = (
     *SYSTEM_CASES,
     *POLICY_CASES,
     *DESCRIPTION_CASES,
+    *LINK_CASES,
+    *TOOL_CASES,
 )

@@ -10,6 +10,7 @@ from probes.facts import (
     Cloud,
     Container,
     Cpu,
+    Fabric,
     Filesystem,
     Gid,
     Gpu,
@@ -24,7 +25,9 @@ from probes.facts import (
     Nic,
     NumaNode,
     NvLink,
+    PciDevice,
     PcieLink,
+    PeerAccess,
     Scheduler,
     Software,
     TrainingPython,
@@ -65,6 +68,19 @@ NO_RETIREMENT = Unknown(Reason.NOT_SUPPORTED, "[N/A]")
 """From Ampere on GPUs remap rows and retire no pages."""
 
 
+def healthy_link(index: int) -> NvLink:
+    """An NVLink that is up and has counted no error."""
+    return NvLink(
+        index=index,
+        active=True,
+        bandwidth_bytes_per_s=26.562e9,
+        remote="switch",
+        replay_errors=0,
+        recovery_errors=0,
+        crc_errors=0,
+    )
+
+
 def h100(index: int, **changes: Any) -> Gpu:
     """GPU `index` of the healthy node."""
     bus = ("19", "3b", "4c", "5d", "9b", "bb", "cb", "db")[index % 8]
@@ -86,8 +102,9 @@ def h100(index: int, **changes: Any) -> Gpu:
         pcie_replays=0,
         numa_node=index // 4,
         cpu_affinity="0-55,112-167" if index < 4 else "56-111,168-223",
-        nvlinks=tuple(NvLink(index=n, active=True, bandwidth_bytes_per_s=26.562e9, remote="switch") for n in range(18)),
+        nvlinks=tuple(healthy_link(n) for n in range(18)),
         fabric_state="completed",
+        fabric=Fabric(status="success", clique_id=0, cluster_uuid="00000000-0000-0000-0000-000000000000", health=()),
         recovery_action="none",
         virtualization="none",
         persistence_mode=True,
@@ -206,11 +223,17 @@ def h100_node(**changes: Any) -> MachineFacts:
         source="live",
         gpus=gpus,
         pci_gpus=tuple(str(gpu.pci_bus_id) for gpu in gpus),
-        pci_devices=healthy_tree(
-            tuple(str(gpu.pci_bus_id) for gpu in gpus), tuple(str(ndr_port(index).pci_bus_id) for index in range(9))
+        pci_devices=(
+            *healthy_tree(
+                tuple(str(gpu.pci_bus_id) for gpu in gpus), tuple(str(ndr_port(index).pci_bus_id) for index in range(9))
+            ),
+            *(PciDevice(bus_id=f"0000:{0x83 + index:02x}:00.0", kind="nvswitch") for index in range(4)),
         ),
         nics=(*(ndr_port(index) for index in range(8)), storage_port(8)),
         links=(*between, *rails, *storage),
+        peer_access=tuple(PeerAccess(a=f"GPU{a}", b=f"GPU{b}", capability="read", status="OK") for a, b in pairs),
+        diagnoses=(),
+        tool_results=(),
         interfaces=(
             Interface(
                 name="eno1",
@@ -279,6 +302,8 @@ def h100_node(**changes: Any) -> MachineFacts:
             mpi_version="4.1.2",
             slurm_version=None,
             fabric_manager="active",
+            fabric_manager_version="550.54.15",
+            imex=None,
             peermem_loaded=False,
             modules=("ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib", "nvidia", "nvidia_uvm"),
             services=states({"nvidia-fabricmanager": "active", "nvidia-persistenced": "active"}),
