@@ -18,6 +18,7 @@ from probes.redaction.spans import Span
 _V4 = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _QUAD = rf"{_V4}(?:\.{_V4}){{3}}"
 _IPV4 = re.compile(rf"(?<![\w.])({_QUAD})(/\d{{1,2}}(?!\d))?(?![\w]|\.\w|-\d|[+~])")
+_REVERSED = re.compile(rf"(?<![\w.])({_QUAD})(?=\.in-addr\.arpa\b)", re.IGNORECASE)
 _RANGE = re.compile(rf"(?<![\w.])({_QUAD})-({_QUAD})(?![\w.])")
 _DASHED = re.compile(rf"(?<![0-9A-Za-z-])ip-({_V4}(?:-{_V4}){{3}})(?![0-9A-Za-z])", re.IGNORECASE)
 _VERSION_BEFORE = re.compile(
@@ -43,6 +44,9 @@ def address_spans(text: str, book: Book) -> Iterator[Span]:
         before = text[max(match.start() - 24, 0) : match.start()]
         if not (_VERSION_BEFORE.search(before) or before.endswith("-")):
             yield Span(*match.span(), "ip", _with_length(match[1], match[2], book))
+    for match in _REVERSED.finditer(text):
+        mapped = map_v4(".".join(reversed(match[1].split("."))), book)
+        yield Span(*match.span(1), "ip", ".".join(reversed(mapped.split("."))))
     for match in _RANGE.finditer(text):
         yield Span(*match.span(), "ip", f"{map_v4(match[1], book)}-{map_v4(match[2], book)}")
     for match in _DASHED.finditer(text):

@@ -73,9 +73,12 @@ _LIST_OF_NAMES = re.compile(
 )
 _FQDN = re.compile(
     r"(?<![\w@.-])(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,6}(?:com|net|org|edu|gov|local|internal|lan|corp|intranet|"
-    r"(?:ac|co|gov|edu)\.[a-z]{2})(?![\w-]|\.\w)",
+    r"(?:ac|co|gov|edu)\.[a-z]{2})(?![\w-]|\.\w)|"
+    r"(?<![\w@.-])(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){2,6}(?:de|fr|uk|nl|se|fi|dk|es|pt|pl|cz|ch|jp|cn|kr|tw|hk|sg|au|nz|br|"
+    r"eu|gr|hu)(?![\w-]|\.\w)",
     re.IGNORECASE,
 )
+"""Top-level domains that are no endings of files; those of countries behind two names or more."""
 _EMAIL = re.compile(r"(?<![\w.%+-])[\w.%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}([A-Za-z]{2,24})(?![\w-])")
 _UNITS = {"service", "slice", "socket", "timer", "mount", "scope", "target", "path", "device", "swap"}
 _SEARCH = re.compile(r"^(?:search|domain)[ \t]+(\S[^\n#;]{0,1000})", re.MULTILINE)

@@ -30,6 +30,12 @@ _ASSIGNMENT = re.compile(
     r"(?=\\{0,3}\"([^\"\\\n]{1,1024})|'([^'\n]{1,1024})'|([^\s\"'`,;<>]{1,1024}))"
 )
 _OPTION = re.compile(r"(?<![A-Za-z0-9-])(--?[A-Za-z][A-Za-z0-9_-]{1,60})[ \t]+(?!-)([^\s\"']{4,4096})")
+_NAME_AND_VALUE = re.compile(
+    r"\bname[\\\"']{0,4}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,4}([A-Za-z_][A-Za-z0-9_.-]{1,80})[\\\"']{0,4}[\s,-]{0,80}"
+    r"[\\\"']{0,4}value[\\\"']{0,4}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,4}([^\s\\\"',}]{1,1024})"
+)
+"""A variable in the specification of a Kubernetes pod, also quoted inside another document."""
+_COMMUNITY = re.compile(r"\b(?:snmp )?community(?: string)?[ \t]*[:=][ \t]*(\S{3,128})", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORDS = {
     "token",
@@ -68,6 +74,7 @@ def secret_spans(text: str, book: Book) -> Iterator[Span]:
         (_FINGERPRINT, (1,)),
         (_PRODUCT_KEY, (0,)),
         (_NETRC, (1, 2)),
+        (_COMMUNITY, (1,)),
         (_URL_USER, (1, 2)),
     ):
         for match in pattern.finditer(text):
@@ -78,7 +85,12 @@ def secret_spans(text: str, book: Book) -> Iterator[Span]:
         group = match.lastindex or 4
         if names_secret(match[1], match[group]):
             yield Span(*match.span(group), "secret", secret_placeholder(match[group], book))
-    for match in _OPTION.finditer(text):
+    for pattern in (_OPTION, _NAME_AND_VALUE):
+        yield from _named_values(pattern, text, book)
+
+
+def _named_values(pattern: re.Pattern[str], text: str, book: Book) -> Iterator[Span]:
+    for match in pattern.finditer(text):
         if names_secret(match[1], match[2]):
             yield Span(*match.span(2), "secret", secret_placeholder(match[2], book))
 

@@ -62,10 +62,19 @@ class TextRedactor:
         if not text or text.isspace() or (len(text) < 4 and text.strip().isdecimal()):
             return text
         title = _title(key, text)
+        if title and names_secret(title, text.strip()):
+            return self._secret(text.strip(), counted=counted)
         if title:
-            whole = self._rewritten_plain(f"{title}={text}", "", depth, counted=counted)
-            return whole[len(title) + 1 :]
+            return self._rewritten_plain(f"{title}={text}", "", depth, counted=counted).partition("=")[2]
         return self._rewritten_plain(text, key, depth, counted=counted)
+
+    def _secret(self, value: str, *, counted: bool) -> str:
+        """The placeholder of a text that is a secret as a whole."""
+        self._names.learn_value("secret", value)
+        replacement = secret_placeholder(value, self.book)
+        if counted:
+            self.book.count("secret", replacement)
+        return replacement
 
     def _rewritten_plain(self, text: str, key: str, depth: int, *, counted: bool) -> str:
         found = list(self._spans(text, key))
@@ -81,10 +90,6 @@ class TextRedactor:
         return rewrite(text, chosen)
 
     def _spans(self, text: str, key: str) -> Iterator[Span]:
-        name, equals, value = text.partition("=")
-        if equals and not key and re.fullmatch(r"\w+", name) and names_secret(name, value.strip()):
-            yield Span(len(name) + 1, len(text), "secret", secret_placeholder(value, self.book))
-            return
         yield from secret_spans(text, self.book)
         match posixpath.basename(key):
             case "route":

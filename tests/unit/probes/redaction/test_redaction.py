@@ -270,6 +270,42 @@ def test_what_names_nobody_stays(text: str) -> None:
     assert redactor.text(text) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("alice7@qnode17:~$ nvidia-smi", "qnode17"),
+        ("[alice7@qnode17 ~]$ ls", "alice7"),
+        ('{\\"name\\":\\"DB_PASSWORD\\",\\"value\\":\\"s3cr3tPw!\\"}', "s3cr3tPw!"),
+        ("- name: MY_PASSWORD\n  value: hunter22x", "hunter22x"),
+        ("machine a.b\n  login joe7\n  password pw0123", "pw0123"),
+        ("AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1==;", "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1"),
+        ("https://hooks.slack.com/services/T000/B000/XXXXXXXX", "B000"),
+        ("python train.py --wandb-key=abc123def456", "abc123def456"),
+        ("JobId=12 UserId=alice7(1000) NodeList=qnode[001-004,007]", "qnode"),
+        ("14.201.37.10.in-addr.arpa name = x.", "14.201.37.10"),
+        ("PTR node5.hpc.uni-x.de", "uni-x"),
+        ("SNMP Community String : s3cretcomm", "s3cretcomm"),
+        ("root:$6$saltsalt$abcdefghijklmnopqrstuv:19000:0", "abcdefghijklmnop"),
+        ("00:11:22:33:44:55:66:77:88:99:aa:bb:cc:dd:ee:ff host key", "44:55"),
+        ("mac 1c34.da12.3456", "1c34.da12"),
+        ("fe80::1e34:daff:fe12:3456%eth0", "daff:fe12"),
+        ("ip-10-201-37-14.ec2.internal", "10-201-37-14"),
+        ("arn:aws:iam::123456789012:role/x", "123456789012"),
+        ("10.201.37.14-10.201.37.19", "10.201.37.19"),
+        ("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA", "b3BlbnNzaC1rZXk"),
+    ],
+)
+def test_shapes_and_contexts(text: str, hidden: str) -> None:
+    redactor = TextRedactor(b"a")
+    redactor.learn(text)
+    assert hidden in text
+    assert hidden not in redactor.text(text)
+
+
+def test_a_file_that_begins_with_a_secret_keeps_the_rest() -> None:
+    assert TextRedactor(b"a").text("API_KEY=abcdef12\nNCCL_DEBUG=INFO\n").endswith("\nNCCL_DEBUG=INFO\n")
+
+
 @given(first=st.ip_addresses(v=4), second=st.ip_addresses(v=4))
 def test_subnets_stay_subnets(first: ipaddress.IPv4Address, second: ipaddress.IPv4Address) -> None:
     redactor = TextRedactor(b"a")
