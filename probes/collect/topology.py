@@ -16,14 +16,12 @@ from probes.parsers.pci import pci_distance
 from probes.pci import DEVICES, device_path, nvidia_gpu_addresses
 from probes.pci import numa_node as numa_node_of
 from probes.rdma import rdma_devices
-from probes.record import EvidenceRef, Reason, Record, Unknown
+from probes.record import EvidenceRef, Record, Unknown
 from probes.sources.base import Source
 
 _ANCESTORS: dict[int, LinkKind] = {10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 """nvmlGpuTopologyLevel_t. 0 (two GPUs of one board) is a single bridge, which nvidia-smi prints as PIX."""
 
-
-NOT_DEEP = Unknown(Reason.NOT_RECORDED, "read with --tier deep only")
 
 _CAPABILITIES = {0: "read"}
 """nvmlGpuP2PCapsIndex_t. Reading is what NCCL asks for; the driver grants writing along with it."""
@@ -47,7 +45,7 @@ class _Place(Record, kw_only=True):
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`links`: every pair of GPUs and NICs; `peer_access`: what the driver says of GPUs among each other."""
     links, contradictions, unread = _links(source)
-    access, half_read = _peer_access(source, options)
+    access, half_read = _peer_access(source)
     return {"links": links, "peer_access": access, "contradictions": contradictions, "unread": (*unread, *half_read)}
 
 
@@ -166,7 +164,7 @@ def _by_texts(source: Source, nvml: Unknown, nics: list[_Place] | Unknown) -> _A
     return (nics if isinstance(nics, Unknown) else between_nics), (), unread
 
 
-def _peer_access(source: Source, options: CollectOptions) -> tuple[tuple[PeerAccess, ...] | Unknown, tuple[Unread, ...]]:
+def _peer_access(source: Source) -> tuple[tuple[PeerAccess, ...] | Unknown, tuple[Unread, ...]]:
     """NVML's word on each pair, and every pasted table."""
     texts = outputs(source, "peer-access")
     access: list[PeerAccess] = []
@@ -180,7 +178,7 @@ def _peer_access(source: Source, options: CollectOptions) -> tuple[tuple[PeerAcc
                 refs = tuple(EvidenceRef(source=origin.source, key=origin.key, detail=ref.detail) for ref in pair.evidence)
                 access.append(msgspec.structs.replace(pair, evidence=refs))
             unread += [msgspec.structs.replace(line, source=origin.key) for line in topo_p2p.parse_unread(text.text)]
-    by_nvml = _nvml_peer_access(source) if options.deep or not source.is_live else NOT_DEEP
+    by_nvml = _nvml_peer_access(source)
     if isinstance(by_nvml, Unknown):
         return (by_nvml if isinstance(texts, Unknown) else tuple(access)), tuple(unread)
     return (*by_nvml, *access), tuple(unread)
