@@ -127,7 +127,14 @@ def _modules(source: Source, evidence: list[EvidenceRef]) -> tuple[str, ...] | U
 
 
 def _fabric_manager_version(source: Source, evidence: list[EvidenceRef], *, deep: bool) -> str | Unknown | None:
-    """Only its command tells; None where it is not installed."""
+    """Only its command and its log tell; None where it is not installed."""
+    pasted = outputs(source, "fabric-manager-log")
+    for output in () if isinstance(pasted, Unknown) else pasted:
+        from probes.parsers.fabric_manager_log import parse_version  # noqa: PLC0415 - only pastes have it
+
+        if (logged := parse_version(output.text)) is not None:
+            evidence.append(output.evidence)
+            return logged
     path = f"/usr/bin/{FABRIC_MANAGER[0]}"
     link = source.link(path)
     if isinstance(link, Unknown):

@@ -155,7 +155,7 @@ def _by_texts(source: Source, nvml: Unknown, nics: list[_Place] | Unknown) -> _A
     """Without NVML: the texts; without GPUs: the NICs among themselves."""
     told, unread = _told(source)
     between_nics = () if isinstance(nics, Unknown) else tuple(_link(source, a, b) for a, b in combinations(nics, 2))
-    if any(told):
+    if any(told) or (told and not unread):
         merged, contradictions = merge_links((*told, between_nics))
         return merged, contradictions, unread
     silence = driver_silence(nvidia_gpu_addresses(source), nvml)

@@ -32,6 +32,8 @@ _MOST_DEVICES = 512
 """More GPUs and NICs than any machine has: a hostile or damaged text, which would take minutes."""
 _CPU_COLUMN = re.compile(r"CPU\s*Affinity")
 _GPU_LABEL = re.compile(r"[ \t]*GPU\d+\s*")
+_REFUSAL = re.compile(r"^[ \t]*(ERROR: Option -m is missing its value|Failed to run topology matrix)", re.MULTILINE)
+"""nvidia-smi where it has no matrix: on Windows, and in some virtual machines."""
 _DISTANCE = re.compile(r"NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
 
 
@@ -62,7 +64,7 @@ class TopoMatrix(Record, kw_only=True):
 
 
 def recognise(text: str) -> bool:
-    return any(_is_topology_line(line) for line in text.split("\n"))
+    return _REFUSAL.search(text) is not None or any(_is_topology_line(line) for line in text.split("\n"))
 
 
 def _is_topology_line(line: str) -> bool:
@@ -140,8 +142,15 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 def unread(text: str) -> tuple[Unread, ...]:
     """Rows of a matrix that end before the header does, and devices of the header whose rows are missing."""
+    refusal = _REFUSAL.search(text)
+    if refusal is not None:
+        place = text.count("\n", 0, refusal.start(1)) + 1
+        return (Unread(source="", line=place, text=refusal[1], why="nvidia-smi gives no matrix on this system"),)
+    matrices = list(_matrices(text))
+    if not matrices:
+        return (Unread(source="", why="no matrix header in the output of nvidia-smi topo -m"),)
     found: list[Unread] = []
-    for first, part in _matrices(text):
+    for first, part in matrices:
         lines = _ESCAPE.sub("", part.replace("\xa0", " ")).splitlines(keepends=True)
         header = _header(lines[0])
         devices = header[0] if header is not None and len(header[0]) <= _MOST_DEVICES else ()
@@ -155,7 +164,9 @@ def unread(text: str) -> tuple[Unread, ...]:
         others = [name for name in devices if not name.startswith("GPU")]
         has_nics = any(name in seen for name in others)
         missing = [name for name in devices if name not in seen and (has_nics or name.startswith("GPU"))]
-        if seen and missing:
+        if not seen:
+            found.append(Unread(source="", line=first, why="no row of distances below the header of a matrix"))
+        elif missing:
             found.append(Unread(source="", line=first, text=", ".join(missing)[:80], why="rows of the matrix are missing"))
     return tuple(found)
 

@@ -62,10 +62,7 @@ def index() -> dict[str, dict[str, str]]:
     if not path.exists():
         return {}
     with path.open(encoding="utf-8", newline="") as file:
-        rows = {row["path"]: row for row in csv.DictReader(file) if row["kind"] in FOLDERS}
-    # A driver that refuses a command gives an error and no matrix.
-    refused = {path for path, row in rows.items() if row["kind"] == "topo_m" and "(ERROR, exit" in row["what_the_truth_is"]}
-    return {path: row for path, row in rows.items() if path not in refused}
+        return {row["path"]: row for row in csv.DictReader(file) if row["kind"] in FOLDERS}
 
 
 @functools.cache
@@ -202,6 +199,7 @@ TRUTHS: dict[str, tuple[Truth, ...]] = {
     "nvlink/fabricmanager-h100-nvswitch-nonfatal-12028.log": (
         switch_errors(12028, "0000:83:00", "0000:84:00", "0000:85:00", "0000:86:00"),
         lambda facts: known(facts.pci_devices) and sum(d.kind == "nvswitch" for d in facts.pci_devices) == 4,
+        lambda facts: facts.software.fabric_manager_version == "535.161.08",
         gpus(8),
     ),
     "nvlink/status-a100-8x-sxm4-all-25gbs.txt": (gpus(8), ports(12, rate=25), named(A100)),
@@ -304,6 +302,7 @@ FAULTS = {
     "topo_m/p2p-r-l4-2x-cns.txt": {"peer-access GPU0-1"},
     "topo_m/p2p-rw-rtx5090-2x-gns.txt": {"peer-access GPU0-1"},
     "topo_m/pcie-8x-all-sys.txt": {"peer-access GPU0-7"},
+    "topo_m/rtx2080super-windows-591.86.txt": {"input-readable host"},
 }
 
 

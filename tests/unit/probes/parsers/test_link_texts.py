@@ -179,6 +179,14 @@ def test_what_a_matrix_lacks_is_named() -> None:
     assert topo_matrix.unread(whole) == ()
 
 
+def test_where_nvidia_smi_refuses_the_matrix() -> None:
+    text = "\nERROR: Option -m is missing its value. Please run 'nvidia-smi -h' for help.\n"
+    assert topo_matrix.recognise(text)
+    assert topo_matrix.parse_links(text) == ()
+    (line,) = topo_matrix.unread(text)
+    assert line.line == 2
+
+
 def test_every_matrix_of_a_text_is_read() -> None:
     one = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tNV4\t0-3\nGPU1\tNV4\tX\t0-3\n"
     assert len(topo_matrix.parse_links(one + "\nanother node\n" + one)) == 2
