@@ -21,8 +21,8 @@ REASON_TAG = "rigtune:"
 """Begins every reason that the health check writes; only drains with such a reason are lifted by it."""
 QUICK_S = 5
 """A prolog holds up every job; Slurm's own advice is to keep it short."""
-DEEP_S = 40
-"""slurmd kills a HealthCheckProgram after 60 s."""
+DEEP_S = 30
+"""slurmd kills a HealthCheckProgram after 60 s, and telling Slurm may take some of them."""
 
 
 class ProvisionOptions(StrictRecord, kw_only=True):
@@ -32,6 +32,8 @@ class ProvisionOptions(StrictRecord, kw_only=True):
     """Absolute path of the command on the nodes. Slurm runs its hooks without a search path."""
     policy: str | None = None
     """Absolute path of the policy file on the nodes."""
+    slurm_conf: str | None = None
+    """Absolute path of slurm.conf where it is not Slurm's default one: slurmd does not tell its hooks."""
     image: str = "rigtune:latest"
     """Container image that holds rigtune."""
     gpus: int = 8
@@ -130,6 +132,8 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
     _require_plain("the program", options.program)
     if options.policy is not None:
         _require_plain("the policy", options.policy)
+    if options.slurm_conf is not None:
+        _require_plain("slurm.conf", options.slurm_conf)
     if options.gpus < 1:
         raise UsageError(f"a pod with {options.gpus} GPUs checks nothing", "give the number of GPUs of a node, such as 8")
     if not options.image.strip() or any(character.isspace() for character in options.image):

@@ -25,6 +25,9 @@ from recipes.recipe_file import load_recipe
 )
 @click.option("--program", default=None, metavar="PATH", help="Of rigtune on the nodes, with --provision.")
 @click.option("--policy", default=None, metavar="PATH", help="Of the policy file on the nodes, with --provision.")
+@click.option(
+    "--slurm-conf", default=None, metavar="PATH", help="Of slurm.conf where it is not the default, with --provision slurm-health."
+)
 @click.option("--image", default=None, metavar="IMAGE", help="With rigtune in it, with --provision kubernetes-*.")
 @click.option("--gpus", type=int, default=None, metavar="N", help="That the pod asks for, with --provision kubernetes-*.")
 @click.option(
@@ -38,6 +41,7 @@ def command(
     kind: str | None,
     program: str | None,
     policy: str | None,
+    slurm_conf: str | None,
     image: str | None,
     gpus: int | None,
     directory: Path | None,
@@ -49,7 +53,7 @@ def command(
 
     Kinds: slurm-health, slurm-prolog, kubernetes-init, kubernetes-job, systemd, ansible, cloud-init.
     """
-    given = {"program": program, "policy": policy, "image": image, "gpus": gpus}
+    given = {"program": program, "policy": policy, "slurm_conf": slurm_conf, "image": image, "gpus": gpus}
     if kind is not None:
         if recipe_file is not None:
             raise UsageError("--provision and RECIPE exclude each other", "Write launch files and health checks one by one.")
@@ -58,7 +62,7 @@ def command(
         events = export_provision(kind, options, target, overwrite=overwrite)
     elif recipe_file is None:
         raise UsageError("nothing to export", "Give a recipe, which `rigtune plan -o` writes, or --provision KIND.")
-    elif stray := [f"--{name}" for name, value in given.items() if value is not None]:
+    elif stray := [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]:
         raise UsageError(f"{stray[0]} needs --provision", "Launch files are described by their recipe alone.")
     else:
         target = directory if directory is not None else recipe_file.parent / "launch"

@@ -18,8 +18,8 @@ from tests.support.slurm import slurm_cluster
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
-FIT = "--machine dgx-h100"
-BAD = f"--from {ROOT}/tests/machines/h100-dead-link/recording.json"
+FIT = "--machine dgx-h100 --only nvlink-active"
+BAD = f"--from {ROOT}/tests/machines/h100-dead-link/recording.json --only nvlink-active"
 PROGRAM = """#!/bin/bash
 # The real rigtune over the machine that the file of this node names.
 cd {root} || exit 4
@@ -67,20 +67,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     program = folder / "rigtune"
     program.write_text(PROGRAM.format(root=ROOT, folder=folder, python=sys.executable))
     program.chmod(0o755)
-    for kind in ("slurm-health", "slurm-prolog"):
-        for artifact in render_provision(find_provision(kind), ProvisionOptions(program=str(program))):
-            (folder / artifact.path).write_text(artifact.text)
-            (folder / artifact.path).chmod(artifact.mode)
     for node in ("n1", "n2"):
         (folder / f"source-{node}").write_text(f"{FIT}\n")
     settings = f"""
 HealthCheckProgram={folder}/rigtune-health
-HealthCheckInterval=1
+HealthCheckInterval=5
 HealthCheckNodeState=ANY
 Prolog={folder}/rigtune-prolog
 PrologFlags=Alloc
 """
-    with slurm_cluster(settings) as environment:
+
+    def write_hooks(conf: Path) -> None:
+        options = ProvisionOptions(program=str(program), slurm_conf=str(conf))
+        for kind in ("slurm-health", "slurm-prolog"):
+            for artifact in render_provision(find_provision(kind), options):
+                (folder / artifact.path).write_text(artifact.text)
+                (folder / artifact.path).chmod(artifact.mode)
+
+    with slurm_cluster(settings, write_hooks) as environment:
         yield Cluster(environment, folder)
 
 
@@ -97,7 +101,7 @@ def test_slurm_drains_a_bad_node_and_resumes_the_repaired_one(cluster: Cluster) 
     cluster.becomes("n1", BAD)
     cluster.wait(lambda: "DRAIN" in cluster.node("n1")[0])
     _, reason = cluster.node("n1")
-    assert reason.startswith("rigtune: nvlink-active GPU3")
+    assert reason.startswith("rigtune: nvlink-active GPU2")
     assert "\n" not in reason
     assert "DRAIN" not in cluster.node("n2")[0]
     cluster.becomes("n1", FIT)

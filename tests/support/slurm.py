@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -65,8 +65,11 @@ PartitionName=main Nodes=n[1-{NODES}] Default=YES MaxTime=01:00:00 State=UP
 
 
 @contextlib.contextmanager
-def slurm_cluster(settings: str = "") -> Iterator[dict[str, str]]:
-    """A running cluster; the value is the environment in which its commands work. `settings` are more lines of slurm.conf."""
+def slurm_cluster(settings: str = "", prepare: Callable[[Path], None] = lambda conf: None) -> Iterator[dict[str, str]]:
+    """A running cluster; the value is the environment in which its commands work.
+
+    `settings` are more lines of slurm.conf; `prepare` gets the path of that file before anything starts.
+    """
     missing = [name for name in ("slurmctld", "slurmd", "munged", "sbatch") if shutil.which(name) is None]
     if missing or os.geteuid() != 0:
         pytest.skip(f"needs root and Slurm; missing here: {', '.join(missing) or 'root'}")
@@ -78,6 +81,7 @@ def slurm_cluster(settings: str = "") -> Iterator[dict[str, str]]:
     for gpu in range(GPUS):
         os.mknod(folder / f"gpu{gpu}", 0o20666, os.makedev(1, 3))
     (folder / "slurm.conf").write_text(slurm_conf(folder, settings))
+    prepare(folder / "slurm.conf")
     (folder / "gres.conf").write_text(f"NodeName=n[1-{NODES}] Name=gpu File={folder}/gpu[0-{GPUS - 1}]\n")
     (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
     environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}

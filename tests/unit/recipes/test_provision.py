@@ -69,6 +69,7 @@ def test_pods_ask_for_the_gpus_of_the_node() -> None:
         ({"program": "/opt/$HOME/rigtune"}, "may misread"),
         ({"policy": "/etc/a b.toml"}, "may misread"),
         ({"policy": "policy.toml"}, "no absolute path"),
+        ({"slurm_conf": "slurm.conf"}, "no absolute path"),
         ({"image": "two words"}, "no container image"),
         ({"gpus": 0}, "checks nothing"),
     ],
