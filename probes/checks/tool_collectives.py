@@ -111,8 +111,10 @@ def _collapsed(references: ToolReferences, test: str, points: Sequence[ToolResul
             continue
         if best is None or _value(point) > _value(best):
             best = point
-        elif (share := _value(point) / _value(best)) < rule.warn_fraction and (worst is None or share < worst[0]):
-            worst = (share, best, point)
+        elif _value(best) > 0:
+            share = _value(point) / _value(best)
+            if share < rule.warn_fraction and (worst is None or share < worst[0]):
+                worst = (share, best, point)
     if worst is None:
         return None
     share, peak, low = worst

@@ -131,6 +131,7 @@ TOOL_CASES = (
         h100_node(tool_results=(said("Avg bus bandwidth 0 FAILED", "average"),)),
         ("FAIL host",),
     ),
+    Case("collective-bandwidth", "nothing was carried at all", curve((32, 0.0), (64, 0.0), nodes=2), ("SKIP host",)),
     Case("tool-complaints", "none", curve((1024, 360.0)), ("PASS host",)),
     Case("tool-complaints", "a failure", h100_node(tool_results=(said("Test failure common.cu:1126"),)), ("WARN host",)),
     Case("network-bandwidth", "the port's rate", transfer("ib_write_bw", 48.5e9, 8 << 20), ("PASS mlx5_2",)),
