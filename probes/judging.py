@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from probes.facts import Filesystem, Gpu, Interface, LogEvent, Nic
+from probes.facts import Filesystem, Gpu, Interface, LogEvent, MachineFacts, Nic
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.record import EvidenceRef, Reason, Unknown
 
@@ -34,14 +34,21 @@ def subject_name(subject: Gpu | Nic | Interface | Filesystem) -> str:
             return subject.mount
 
 
+def has_no_gpu(facts: MachineFacts) -> bool:
+    """Nothing hints at a GPU. A driver that hangs or refuses does, even where the PCI bus shows none."""
+    if isinstance(facts.gpus, Unknown):
+        return facts.pci_gpus == () and facts.gpus.reason not in (Reason.TIMEOUT, Reason.PERMISSION)
+    return not facts.gpus
+
+
 def gpus_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Gpu, ...]]:
     """The GPUs to look at. Where there are none, one SKIP says so, and where they could not be read, one UNKNOWN."""
     gpus = evidence.facts.gpus
-    if isinstance(gpus, Unknown) and evidence.facts.pci_gpus != ():
-        yield judge.undetermined(HOST, gpus, what="the GPUs")
-        return ()
-    if isinstance(gpus, Unknown) or not gpus:
+    if has_no_gpu(evidence.facts):
         yield judge.skipped(HOST, NO_GPU)
+        return ()
+    if isinstance(gpus, Unknown):
+        yield judge.undetermined(HOST, gpus, what="the GPUs")
         return ()
     return gpus
 

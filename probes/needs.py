@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from probes.facts import MachineFacts
 from probes.findings import Evidence
-from probes.judging import NO_GPU
+from probes.judging import NO_GPU, has_no_gpu
 from probes.policy import Policy
 from probes.record import Reason, Unknown
 from probes.registry import Need
@@ -19,11 +19,6 @@ def missing(needs: tuple[Need, ...], evidence: Evidence) -> str | None:
         if is_missing(evidence):
             return words
     return None
-
-
-def _has_no_gpu(evidence: Evidence) -> bool:
-    facts = evidence.facts
-    return facts.pci_gpus == () if isinstance(facts.gpus, Unknown) else not facts.gpus
 
 
 def _nothing_in(field: Callable[[MachineFacts], tuple[object, ...] | Unknown]) -> Callable[[Evidence], bool]:
@@ -42,7 +37,7 @@ def _is_unlogged(evidence: Evidence) -> bool:
 
 
 _RULES: dict[Need, tuple[str, Callable[[Evidence], bool]]] = {
-    "gpus": (NO_GPU, _has_no_gpu),
+    "gpus": (NO_GPU, lambda evidence: has_no_gpu(evidence.facts)),
     "nics": ("this machine has no RDMA port", lambda evidence: evidence.facts.nics == ()),
     "logs": ("no log was read", _is_unlogged),
     "diagnoses": ("no diagnosis of another tool was given", _nothing_in(lambda facts: facts.diagnoses)),

@@ -110,10 +110,13 @@ def _remote(source: Source, index: int, port: int, bus_ids: Sequence[str | Unkno
 
 
 def driver_silence(addresses: tuple[str, ...] | Unknown, reason: Unknown) -> Unknown | None:
-    """Why there are no GPU facts when no tool answers; None where the PCI bus has no NVIDIA GPU at all."""
+    """Why there are no GPU facts when no tool answers; None where the PCI bus has no NVIDIA GPU at all.
+
+    A driver that hangs or refuses is there, whatever the bus shows: a virtual machine or container may hide it.
+    """
     if isinstance(addresses, Unknown):
         return reason if reason.reason is not NOT_RECORDED.reason else addresses
     if not addresses:
-        return None
+        return reason if reason.reason in (Reason.TIMEOUT, Reason.PERMISSION) else None
     count = f"{len(addresses)} NVIDIA GPU{'s' if len(addresses) > 1 else ''}"
     return Unknown(reason.reason, f"{count} on the PCI bus, but no driver answers ({reason.detail})")

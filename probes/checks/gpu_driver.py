@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from probes.facts import Gpu, MachineFacts
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, NO_GPU, Judged, judge_each
+from probes.judging import HOST, NO_GPU, Judged, has_no_gpu, judge_each
 from probes.record import Reason, Unknown, known
 
 JUDGE = Judge(check_id="gpu-driver", why="Without a driver that answers, no CUDA program starts on these GPUs.")
@@ -73,7 +73,7 @@ def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
         return JUDGE.failed(
             HOST, "GPUs without a driver", expected="a driver", observed=f"{len(on_bus)} GPUs on the PCI bus", remedy=INSTALL
         )
-    if known(on_bus) and not on_bus:
+    if has_no_gpu(facts):
         return JUDGE.skipped(HOST, NO_GPU)
     if unknown.reason in BROKEN and (isinstance(driver, str) or unknown.detail.startswith(_SMI)):
         return JUDGE.failed(

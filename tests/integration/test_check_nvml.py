@@ -1,0 +1,126 @@
+"""`rigtune check` as a process over the real pynvml and a driver library that acts out a machine: the right word, in time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+NvmlStandin = Callable[[str], dict[str, str]]
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "tests" / "native" / "nvml_standin.c"
+LIMIT_S = 30
+"""A quick check gives itself 8 s; a machine under load gets more, and a hang is told from that."""
+LOST = "error = nvmlDeviceGetMemoryInfo 15 5\nerror = nvmlDeviceGetTemperature 15 5\nerror = nvmlDeviceGetName 15 5\n"
+OLD_DRIVER = (
+    "nvmlDeviceGetGpuFabricInfoV",
+    "nvmlDeviceGetGpuFabricInfo",
+    "nvmlDeviceGetMarginTemperature",
+    "nvmlDeviceGetSramEccErrorStatus",
+    "nvmlDeviceGetRowRemapperHistogram",
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlSystemGetConfComputeState",
+    "nvmlDeviceGetGspFirmwareVersion",
+    "nvmlDeviceGetMemoryInfo_v2",
+    "nvmlDeviceGetTemperatureV",
+)
+
+
+class Said(NamedTuple):
+    exit_code: int
+    findings: list[dict[str, Any]]
+
+    def of(self, check_id: str) -> set[tuple[str, str]]:
+        """Status and subject of each finding."""
+        return {(finding["status"], finding["subject"]) for finding in self.findings if finding["check_id"] == check_id}
+
+    def failed(self) -> set[str]:
+        return {finding["check_id"] for finding in self.findings if finding["status"] == "FAIL"}
+
+
+def check(variables: dict[str, str], *options: str) -> Said:
+    done = subprocess.run(
+        (sys.executable, "-m", "assistant", "check", "--format", "json", *options),
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    verdict = json.loads(done.stdout)
+    return Said(done.returncode, verdict["findings"])
+
+
+def test_eight_healthy_gpus(nvml_standin: NvmlStandin) -> None:
+    said = check(nvml_standin("gpu_count = 8\n"), "--skip", "torch-cuda")
+    assert said.failed() == set()
+    for check_id in ("gpu-driver", "gpu-lost", "gpu-recovery-action", "ecc-uncorrected", "row-remap", "nvlink-active"):
+        assert said.of(check_id) == {("PASS", "GPU0-7")}, check_id
+
+
+def test_a_lost_gpu_fails_and_the_others_are_judged(nvml_standin: NvmlStandin) -> None:
+    said = check(nvml_standin(f"gpu_count = 8\n{LOST}"))
+    assert said.exit_code == 1
+    assert ("FAIL", "GPU5") in said.of("gpu-lost")
+    assert ("PASS", "GPU0-4, GPU6-7") in said.of("ecc-uncorrected") | said.of("nvlink-active")
+
+
+def test_a_dead_nvlink_is_named(nvml_standin: NvmlStandin) -> None:
+    said = check(nvml_standin("gpu_count = 8\ngpu2.nvlink7 = 0\n"))
+    assert said.exit_code == 1
+    assert ("FAIL", "GPU2") in said.of("nvlink-active")
+
+
+def test_a_partitioned_gpu_is_a_warning(nvml_standin: NvmlStandin) -> None:
+    said = check(nvml_standin("gpu_count = 8\ngpu4.mig_mode = 1\n"))
+    assert ("WARN", "GPU4") in said.of("mig-mode")
+    assert "mig-mode" not in said.failed()
+
+
+def test_a_library_without_newer_functions_is_read_as_far_as_it_goes(nvml_standin: NvmlStandin, tmp_path: Path) -> None:
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    script = tmp_path / "old.map"
+    script.write_text("{ local: " + "; ".join(OLD_DRIVER) + "; };\n")
+    library = tmp_path / "libnvidia-ml.so.1"
+    flags = ("-shared", "-fPIC", "-O1", f"-Wl,--version-script={script}")
+    subprocess.run((compiler, *flags, "-o", str(library), str(SOURCE)), check=True, capture_output=True)
+    variables = nvml_standin("gpu_count = 8\ndriver_version = 470.256.02\n")
+    variables["LD_LIBRARY_PATH"] = f"{tmp_path}:{variables['LD_LIBRARY_PATH']}"
+    said = check(variables)
+    assert "gpu-lost" not in said.failed()
+    assert said.of("nvlink-active") == {("PASS", "GPU0-7")}
+    assert all(status in ("SKIP", "UNKNOWN") for status, _ in said.of("ecc-sram"))
+
+
+def test_without_permission_nothing_passes(nvml_standin: NvmlStandin) -> None:
+    said = check(nvml_standin("gpu_count = 8\nerror = nvmlInit_v2 4\nerror = nvmlInitWithFlags 4\n"))
+    assert said.exit_code in (1, 3)
+    passed = {finding["check_id"] for finding in said.findings if finding["status"] == "PASS"}
+    assert not passed & {"gpu-driver", "ecc-uncorrected", "nvlink-active", "gpu-lost"}
+
+
+@pytest.mark.parametrize(
+    "function", ["nvmlInit_v2", "nvmlDeviceGetCount_v2", "nvmlDeviceGetTemperature", "nvmlDeviceGetNvLinkState"]
+)
+def test_a_call_that_never_returns_costs_seconds(function: str, nvml_standin: NvmlStandin) -> None:
+    said = check(nvml_standin(f"gpu_count = 8\nhang = {function}\n"))
+    assert said.exit_code in (1, 3)
+    unread = [finding for finding in said.findings if "timeout" in finding["observed"]]
+    assert unread
+    assert all(finding["status"] in ("UNKNOWN", "FAIL") for finding in unread)
+
+
+def test_a_crashing_library_ends_nothing(nvml_standin: NvmlStandin) -> None:
+    said = check(nvml_standin("gpu_count = 8\ncrash = nvmlDeviceGetTemperature\n"))
+    assert said.exit_code in (0, 1, 3)
+    assert said.findings
