@@ -22,6 +22,8 @@ from tests.support.check_case import (
 )
 from tests.support.machines import h100, h100_node, with_gpus, with_part
 
+NO_TOOL = Unknown(Reason.TOOL_MISSING, "nvidia-smi is not installed")
+
 GPU_CASES = (
     Case("gpu-driver", "answers", NODE, (f"PASS {ALL}",)),
     Case("gpu-driver", "no GPU", BOX, ("SKIP host",)),
@@ -40,7 +42,8 @@ GPU_CASES = (
     ),
     Case("gpu-driver", "loaded and silent", h100_node(gpus=TIMEOUT), ("FAIL host",)),
     Case("gpu-driver", "loaded, tools missing", h100_node(gpus=Unknown(Reason.TOOL_MISSING)), ("UNKNOWN host",)),
-    Case("gpu-driver", "unread, and none on the bus", h100_node(gpus=TIMEOUT, pci_gpus=()), ("SKIP host",)),
+    Case("gpu-driver", "no tool, and none on the bus", h100_node(gpus=NO_TOOL, pci_gpus=()), ("SKIP host",)),
+    Case("gpu-driver", "it hangs, and none on the bus", h100_node(gpus=TIMEOUT, pci_gpus=()), ("FAIL host",)),
     Case(
         "gpu-driver",
         "all GPUs lost",
