@@ -8,13 +8,14 @@ from typing import Literal
 
 import msgspec
 
+from probes.patterns import pattern
 from probes.record import EvidenceRef, StrictRecord
 from probes.rows import read_rows
 
 VariableKind = Literal["switch", "number", "flag", "level", "word", "words", "interfaces", "ports", "text", "path"]
 Use = Literal["system", "debugging", "forcing", "dead"]
 
-_INTEGER = re.compile(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)")
+_INTEGER = pattern(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)")
 _LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS")
 """Distances by which NCCL names a level (NVIDIA/nccl, src/graph/topo.cc, read 2026-06)."""
 _LONGEST_INTEGER = 19

@@ -6,12 +6,13 @@ import posixpath
 import re
 
 from probes.parsers.versions import python_assignments
+from probes.patterns import pattern
 from probes.record import Reason, Record, Unknown
 from probes.sources.base import Source, read_text
 
-_LIB = re.compile(r"python(\d+\.\d+)t?")
-_SETTING = re.compile(r"^\s*([\w-]+)\s*=\s*(.*?)\s*$", re.MULTILINE)
-_NCCL = re.compile(r"nvidia_nccl_cu\d+-(\d+\.\d+\.\d+[\w.]*)\.dist-info")
+_LIB = pattern(r"python(\d+\.\d+)t?")
+_SETTING = pattern(r"^\s*([\w-]+)\s*=\s*(.*?)\s*$", re.MULTILINE)
+_NCCL = pattern(r"nvidia_nccl_cu\d+-(\d+\.\d+\.\d+[\w.]*)\.dist-info")
 _WHERE = "import sys; print(sys.prefix); print(sys.base_prefix); print(sys.version.split()[0])"
 
 

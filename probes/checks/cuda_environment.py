@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from probes.environments import removal, setting, variables_of
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, gpus_of
+from probes.patterns import pattern
 from probes.record import Unknown, known
 from probes.versions import at_least
 
@@ -29,7 +30,7 @@ _LARGEST = 32
 """Hardware queues of a GPU (CUDA C++ programming guide)."""
 _INJECTING = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH")
 _TOOLS = ("libsanitizer", "libasan", "libtsan", "libcupti", "libnsys", "libToolsInjection", "libcuda-injection", "libvgpreload")
-_DEVICE = re.compile(r"(?:\d{1,4}|(?:GPU|MIG)-[0-9A-Za-z/-]{1,80})")
+_DEVICE = pattern(r"(?:\d{1,4}|(?:GPU|MIG)-[0-9A-Za-z/-]{1,80})")
 
 
 def cuda_connections(evidence: Evidence) -> Iterator[Finding]:

@@ -6,7 +6,6 @@ what is set (NVIDIA/nccl, src/misc/param.cc, read 2026-06). Only listed names ar
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from probes.collecting import CollectOptions
@@ -14,12 +13,13 @@ from probes.evidence import environment_ref, file_ref
 from probes.facts import EnvironmentVariable, Unread
 from probes.outputs import outputs
 from probes.parsers.nccl_conf import parse_configuration, parse_logged
+from probes.patterns import pattern
 from probes.record import NOT_RECORDED, Reason, Unknown
 from probes.rows import read_rows, row_names
 from probes.sources.base import Source
 
 _SYSTEM_FILE = "/etc/nccl.conf"
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]{1,400}@")
+_CREDENTIALS = pattern(r"(?<=://)[^/@\s]{1,400}@")
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:

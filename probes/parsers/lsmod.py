@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-_HEADER = re.compile(r"^Module\s+Size\s+Used by\s*$", re.MULTILINE)
-_ROW = re.compile(r"([A-Za-z0-9_-]{1,64})\s+(\d{1,12})\s+(-?\d{1,9})(?:\s.*)?")
+from probes.patterns import pattern
+
+_HEADER = pattern(r"^Module\s+Size\s+Used by\s*$", re.MULTILINE)
+_ROW = pattern(r"([A-Za-z0-9_-]{1,64})\s+(\d{1,12})\s+(-?\d{1,9})(?:\s.*)?")
 
 
 def recognise(text: str) -> bool:

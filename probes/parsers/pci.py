@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 from probes.facts import LinkKind
+from probes.patterns import pattern
 from probes.record import Reason, Unknown
 
-_ADDRESS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.IGNORECASE)
-_ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}", re.IGNORECASE)
+_ADDRESS = pattern(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.IGNORECASE)
+_ROOT = pattern(r"pci[0-9a-f]{4,}:[0-9a-f]{2}", re.IGNORECASE)
 
-_RATE = re.compile(r"\d{1,3}(?:\.\d{1,3})?")
+_RATE = pattern(r"\d{1,3}(?:\.\d{1,3})?")
 
 GENERATION_BY_SPEED = {"2.5": 1, "5": 2, "5.0": 2, "8": 3, "8.0": 3, "16": 4, "16.0": 4, "32": 5, "32.0": 5, "64": 6, "64.0": 6}
 """GT/s as Linux prints them, by PCI Express Base Specification 6.0 (2022), table of data rates."""
