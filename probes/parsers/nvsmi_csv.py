@@ -26,6 +26,12 @@ _BARE = re.compile(r"-?\d{1,15}(?:\.\d{1,6})?")
 _ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 _UUID = re.compile(r"GPU-[0-9a-fA-F-]{8,40}")
 _NAME = re.compile(r"(?:NVIDIA|Tesla|GeForce|Quadro|TITAN|GRID|Graphics Device)\b.*", re.IGNORECASE)
+_VALUE = re.compile(
+    r"-?\d{1,15}(?:\.\d{1,6}){0,2}(?: ?(?:%|W|C|[KMG]i?B|[KMG]Hz))?|\[?N/A\]?|\[[A-Z][a-zA-Z ]{2,30}\]|P\d{1,2}"
+    r"|0x[0-9a-fA-F]{1,16}|(?:En|Dis)abled|(?:Not )?Active|Yes|No|Default"
+)
+"""What stands in a cell that is no name."""
+_LONGEST_NAME = 60
 _DRIVER = re.compile(r"[3-9]\d{2}\.\d{2,3}(?:\.\d{2})?")
 _INDEX = re.compile(r"\d{1,3}")
 _UNITS = {"temperature": "C", "power": "W", "enforced": "W", "clocks": "MHz", "fan": "%", "utilization": "%", "memory": "MiB"}
@@ -224,9 +230,13 @@ def _with_processes(gpus: list[Gpu]) -> tuple[Gpu, ...]:
 
 
 def _is_bare_row(cells: list[str]) -> bool:
-    """A row without header that names a GPU by its PCI address or UUID beside an index or a name."""
+    """A row without header that names a GPU by its PCI address or UUID beside an index or a name, or by its name alone among
+    nothing but values."""
     named = any(_ADDRESS.fullmatch(cell) or _UUID.fullmatch(cell) for cell in cells)
-    return named and any(_INDEX.fullmatch(cell) or _NAME.fullmatch(cell) for cell in cells)
+    if named and any(_INDEX.fullmatch(cell) or _NAME.fullmatch(cell) for cell in cells):
+        return True
+    others = [cell for cell in cells if len(cell) > _LONGEST_NAME or _NAME.fullmatch(cell) is None]
+    return len(others) == len(cells) - 1 and len(others) > 1 and all(map(_VALUE.fullmatch, others))
 
 
 def _bare_gpu(cells: list[str], number: int) -> Gpu:

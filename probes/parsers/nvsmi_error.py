@@ -24,6 +24,8 @@ _FAILURES = (
     re.compile(r"NVIDIA-SMI couldn't find [^\n]{1,160}"),
     re.compile(r"^No devices were found\.?$", re.MULTILINE),
     re.compile(r"Unable to determine number of GPUs[^\n]{0,120}", re.IGNORECASE),
+    re.compile(r"(?:\w{1,20}: )?(?:\d{1,4}: )?nvidia-smi'?: (?:command )?not found|command not found: nvidia-smi"),
+    re.compile(r"'nvidia-smi' is not recognized as [^\n]{1,120}"),
 )
 _LOST = "GPU is lost"
 

@@ -10,7 +10,10 @@ from probes.evidence import line_ref
 from probes.facts import Gpu, GpuLimits, GpuProcess
 from probes.record import NOT_RECORDED, Reason, Unknown
 
-_HEAD = re.compile(r"^[ \t]*#[ \t]*gpu[ \t]+(?:[a-z]+[ \t]+)*(?:pwr|gtemp|sm|pid|mclk|fb)\b[^\n]*$", re.MULTILINE | re.IGNORECASE)
+_HEAD = re.compile(
+    r"^[ \t]*#[ \t]*(?:(?:date|time)[ \t]+){0,2}gpu[ \t]+(?:[a-z]+[ \t]+)*(?:pwr|gtemp|sm|pid|mclk|fb)\b[^\n]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
 _MAX_COLUMNS = 40
 
 
@@ -30,13 +33,13 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
         bare = line.strip()
         if bare.startswith("#"):
             heads = bare.lstrip("# ").lower().split()
-            columns = heads if heads[:1] == ["gpu"] else columns
+            columns = heads if "gpu" in heads[:3] else columns
             continue
         cells = bare.split(None, len(columns) - 1) if columns and len(columns) <= _MAX_COLUMNS else []
-        if len(cells) < len(columns) - ("command" in columns) or not cells or not _is_index(cells[0]):
-            continue
         row = dict(zip(columns, cells, strict=False))
-        index = int(cells[0])
+        if len(cells) < len(columns) - ("command" in columns) or not _is_index(row.get("gpu", "")):
+            continue
+        index = int(row["gpu"])
         lines.setdefault(index, number)
         samples[index] = row
         if "pid" in row and row["pid"].isdecimal() and len(row["pid"]) < 10:
@@ -53,6 +56,7 @@ def _gpu(index: int, row: dict[str, str], processes: dict[int, list[dict[str, st
     power = _number(row, "pwr")
     return Gpu(
         index=index,
+        ecc_uncorrected_volatile=_number(row, "dbecc"),
         temperature_c=_number(row, "gtemp"),
         power_w=power if isinstance(power, Unknown) else float(power),
         sm_clock_mhz=_number(row, "pclk"),

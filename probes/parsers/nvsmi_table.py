@@ -16,6 +16,13 @@ from probes.record import NOT_RECORDED, EvidenceRef, Reason, Record, Unknown
 
 _HEAD = re.compile(r"NVIDIA-SMI\s+\S+.{0,80}?(?:Driver|KMD) Version: ?\S+")
 _COLUMNS = re.compile(r"\|\s*GPU\s+Name\b.*\|\s*Bus-Id\b", re.IGNORECASE)
+_ROW = re.compile(
+    r"^[ \t]{0,8}\|\s{1,4}\d{1,3}\s{1,4}\S[^|\n]{0,100}\|\s{1,8}[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
+    r"\s[^|\n]{1,20}\|",
+    re.MULTILINE,
+)
+"""The first row of a GPU, where the head of the table was cut off."""
+_MIG_PART = re.compile(r"^[ \t]{0,8}\|\s{1,4}MIG devices:\s{1,200}\|", re.MULTILINE)
 _DRIVER = re.compile(r"(?:Driver|KMD) Version: ?(\d[\d.]{1,30})")
 _CUDA = re.compile(r"CUDA (?:UMD )?Version: ?(\d{1,3}\.\d{1,3})")
 _FIRST = re.compile(r"(\d{1,3})\s+(\S.{0,100}?)\s+(On|Off|N/A|WDDM|TCC|MCDM|ERR!)")
@@ -44,7 +51,7 @@ class SmiTable(Record, kw_only=True):
 
 
 def recognise(text: str) -> bool:
-    return bool(_COLUMNS.search(text) or _HEAD.search(text))
+    return bool(_COLUMNS.search(text) or _HEAD.search(text) or _MIG_PART.search(text) or _ROW.search(text))
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
@@ -91,10 +98,13 @@ class _Reader:
             return
         if _COLUMNS.search(line):
             self._part = "gpus"
-        elif self._part == "processes":
+            return
+        if not self._part and _ROW.match(line):
+            self._part = "gpus"
+        if self._part == "processes":
             self._process(cells[0], line)
         elif self._part == "mig":
-            self._mig(cells)
+            self._mig(cells, number)
         elif self._part == "gpus":
             self._gpu(cells, number)
 
@@ -145,12 +155,12 @@ class _Reader:
         process = GpuProcess(pid=int(found[2]), name=found[4], memory_bytes=memory_bytes(_spaced(found[5]), "GPU memory"))
         self._processes.setdefault(int(found[1]), []).append(process)
 
-    def _mig(self, cells: list[str]) -> None:
+    def _mig(self, cells: list[str], number: int) -> None:
         found = _MIG.fullmatch(cells[0])
         memory = _MEMORY.search(cells[1]) if len(cells) > 1 else None
-        if found is None or memory is None or int(found[1]) not in self._gpus:
+        if found is None or memory is None:
             return
-        gpu = self._gpus[int(found[1])]
+        gpu = self._gpus.get(int(found[1])) or Gpu(index=int(found[1]), mig_enabled=True, evidence=(line_ref(number),))
         earlier = () if isinstance(gpu.mig_devices, Unknown) else gpu.mig_devices
         device = MigDevice(memory_bytes=memory_bytes(_spaced(memory[2]), "memory"))
         self._gpus[gpu.index] = msgspec.structs.replace(gpu, mig_devices=(*earlier, device))

@@ -20,6 +20,7 @@ _GPU = re.compile(r"^[ \t]{0,8}GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{
 _PART = re.compile(
     r"^[ \t]*(?:ECC Errors[ \t]*\n[ \t]*Volatile|Retired Pages[ \t]*\n[ \t]*Single Bit ECC[ \t]*:"
     r"|Remapped Rows[ \t]*\n[ \t]*Correctable Error[ \t]*:|Clocks (?:Event|Throttle) Reasons[ \t]*\n[ \t]*Idle[ \t]*:"
+    r"|(?:Volatile|Aggregate)[ \t]*\n[ \t]*(?:[SD]RAM Correctable[ \t]*:|Single Bit[ \t]*\n)"
     r"|Fabric[ \t]*\n[ \t]*State[ \t]*:|GPU Recovery Action[ \t]*: )",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -136,7 +137,17 @@ def parse_smi_text(text: str) -> SmiText:
 
 
 _PART_NAMES = frozenset(
-    ("ecc_errors", "retired_pages", "remapped_rows", "clocks_event_reasons", "clocks_throttle_reasons", "fabric", "temperature")
+    (
+        "ecc_errors",
+        "volatile",
+        "aggregate",
+        "retired_pages",
+        "remapped_rows",
+        "clocks_event_reasons",
+        "clocks_throttle_reasons",
+        "fabric",
+        "temperature",
+    )
 )
 
 
@@ -176,7 +187,7 @@ def _tree(lines: list[_Line]) -> Tree:
             continue
         while stack and not is_flat and stack[-1][0] >= line.indent:
             stack.pop()
-        above = f"{stack[-1][1]}/" if stack else ""
+        above = f"{stack[-1][1]}/" if stack else f"{_PARENTS[word]}/" if word in _PARENTS and line.value is None else ""
         if line.value is None:
             if len(stack) < _DEEPEST:
                 if is_flat:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from probes.parsers.nvidia_words import number, printed, whole
+from probes.parsers.nvidia_words import number, printed, switch, whole
 from probes.parsers.pci import link_width, normal_address
 from probes.record import Reason, Unknown
 
@@ -59,6 +59,13 @@ def reset_flag(text: str | None, what: str) -> bool | Unknown:
         return value == "yes"
     found = printed(text, what)
     return found if isinstance(found, Unknown) else Unknown(Reason.UNPARSABLE, f"{what}: {found[:60]!r}")
+
+
+def flag(text: str | None, what: str) -> bool | Unknown:
+    """A switch that some queries print as a number: `Yes`, or 1."""
+    value = switch(text, what)
+    bare = (text or "").strip()
+    return bare == "1" if isinstance(value, Unknown) and bare in ("0", "1") else value
 
 
 def width(text: str | None, what: str) -> int | Unknown:

@@ -1,0 +1,91 @@
+"""What people paste of nvidia-smi: a part without its head, rows alone, columns without names."""
+
+from __future__ import annotations
+
+import pytest
+
+from probes.parsers import nvsmi_csv, nvsmi_error, nvsmi_monitor, nvsmi_table, nvsmi_text
+from probes.record import known
+
+ROW = (
+    "|   3  Tesla V100-PCIE...  On   | 0000AB12:00:00.0 Off |                    2 |\n"
+    "| N/A   31C    P0    26W / 250W |     12MiB / 16160MiB |      0%      Default |\n"
+)
+MIG = (
+    "| MIG devices:                                                                |\n"
+    "+------------------+----------------------+-----------+-----------------------+\n"
+    "|  1    4   0   0  |      9MiB / 20096MiB | 42      0 |  3   0    2    0    0 |\n"
+)
+ECC = (
+    "        Volatile\n            SRAM Correctable              : 0\n            DRAM Correctable              : 1\n"
+    "            DRAM Uncorrectable            : 4\n        Aggregate\n            DRAM Uncorrectable            : 5\n"
+)
+DATED = (
+    "#Date       Time        gpu    pwr  gtemp     sm   mclk   pclk  dbecc\n"
+    "#YYYYMMDD   HH:MM:SS    Idx      W      C      %    MHz    MHz   errs\n"
+    " 20250102   03:04:05      1    301     66     97   2619   1755      6\n"
+)
+REMAPPED = (
+    "gpu_bus_id, remapped_rows.pending, remapped_rows.failure\n00000000:1A:00.0, 1, 0\n00000000:1B:00.0, 0, 1\n"
+    "00000000:1C:00.0, No, 7\n"
+)
+
+
+def test_rows_of_a_table_without_its_head() -> None:
+    assert nvsmi_table.recognise(ROW)
+    (gpu,) = nvsmi_table.parse_gpus(ROW)
+    assert (gpu.index, gpu.name, gpu.pci_bus_id, gpu.ecc_uncorrected_volatile) == (3, "Tesla V100-PCIE...", "ab12:00:00.0", 2)
+    assert known(gpu.memory_bytes)
+
+
+def test_mig_devices_without_their_gpu() -> None:
+    assert nvsmi_table.recognise(MIG)
+    (gpu,) = nvsmi_table.parse_gpus(MIG)
+    assert (gpu.index, gpu.mig_enabled) == (1, True)
+    assert known(gpu.mig_devices)
+    assert len(gpu.mig_devices) == 1
+
+
+def test_error_counts_without_their_heading() -> None:
+    assert nvsmi_text.recognise(ECC)
+    (gpu,) = nvsmi_text.parse_gpus(ECC)
+    assert (gpu.ecc_uncorrected_volatile, gpu.memory_health.uncorrected_aggregate) == (4, 5)
+
+
+def test_samples_with_date_and_time() -> None:
+    assert nvsmi_monitor.recognise(DATED)
+    (gpu,) = nvsmi_monitor.parse_gpus(DATED)
+    assert (gpu.index, gpu.power_w, gpu.temperature_c, gpu.ecc_uncorrected_volatile) == (1, 301.0, 66, 6)
+
+
+def test_flags_as_numbers() -> None:
+    pending, failed, odd = nvsmi_csv.parse_gpus(REMAPPED)
+    assert (pending.row_remap_pending, pending.row_remap_failed) == (True, False)
+    assert (failed.row_remap_pending, failed.row_remap_failed) == (False, True)
+    assert odd.row_remap_pending is False
+    assert not known(odd.row_remap_failed)
+
+
+def test_values_behind_a_name_without_columns() -> None:
+    text = "NVIDIA A40, 3 %, 41 C, 71.20 W, [N/A]\nNVIDIA A40, 0 %, 39 C, 70.00 W, [N/A]\n"
+    assert nvsmi_csv.recognise(text)
+    assert [gpu.name for gpu in nvsmi_csv.parse_gpus(text)] == ["NVIDIA A40", "NVIDIA A40"]
+
+
+@pytest.mark.parametrize("text", ["NVIDIA A40, the GPU, is fine, 3 %", "NVIDIA A40, 48 GB", "1, 2, 3", "Tesla, Edison, 1884"])
+def test_prose_is_no_row(text: str) -> None:
+    assert not nvsmi_csv.recognise(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bash: nvidia-smi: command not found",
+        "sh: 1: nvidia-smi: not found",
+        "zsh: command not found: nvidia-smi",
+        "'nvidia-smi' is not recognized as an internal or external command,\noperable program or batch file.",
+    ],
+)
+def test_a_tool_that_is_not_there(text: str) -> None:
+    assert nvsmi_error.recognise(text)
+    assert nvsmi_error.failure(text) is not None
