@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from probes.facts import Link, MachineFacts, Nic
 from probes.nic_models import load_nic_models
-from probes.record import Record, Unknown, known, value_or
+from probes.record import NOT_RECORDED, Record, Unknown, known, value_or
 
 NEAR = frozenset({"PIX", "PXB"})
 """A NIC below the same PCIe switch as a GPU was put there for it."""
@@ -63,6 +63,29 @@ def training_rails(facts: MachineFacts) -> Rails:
         down=tuple(nic for nic in kin if not is_up(nic)),
         others=tuple(nic for nic in rest if nic not in kin),
     )
+
+
+def roles_of(facts: MachineFacts) -> dict[tuple[str, int], str] | Unknown:
+    """What every port is for, by name and port: `rail`, `slow rail`, `rail, down`; of the others `bond`, `DPU`, `side` (storage,
+    management) and `unused` (not up). Unknown where no text tells the state of any port.
+    """
+    if isinstance(facts.nics, Unknown):
+        return facts.nics
+    if facts.nics and all(isinstance(nic.state, Unknown) and not isinstance(nic.netdev_up, bool) for nic in facts.nics):
+        return facts.nics[0].state if isinstance(facts.nics[0].state, Unknown) else NOT_RECORDED
+    rails = training_rails(facts)
+    roles = {(nic.name, nic.port): _role_aside(nic) for nic in rails.others}
+    for role, nics in (("rail", rails.active), ("slow rail", rails.slower), ("rail, down", rails.down)):
+        roles |= {(nic.name, nic.port): role for nic in nics}
+    return roles
+
+
+def _role_aside(nic: Nic) -> str:
+    if _is_bond(nic):
+        return "bond"
+    if _is_dpu(nic):
+        return "DPU"
+    return "side" if is_up(nic) else "unused"
 
 
 def _widest_group(nics: list[Nic]) -> list[Nic]:
