@@ -26,6 +26,8 @@ _FIB_TRIE = "/proc/net/fib_trie"
 _IP_ADDR = ("ip", "-j", "addr")
 _IFF_UP = 0x1
 _KIND = "interfaces"
+_TOPOLOGY = "nccl-topology"
+"""Names the interfaces that NCCL would use by TCP."""
 
 
 class _Addresses(Record, kw_only=True):
@@ -47,7 +49,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`interfaces`, in the order of their names; those of given texts behind."""
     places = _places(source)
     found: tuple[Interface, ...] | Unknown = places if isinstance(places, Unknown) else _of_kernel(source, places)
-    if not source.given(_KIND):
+    if not source.given(_KIND) and not source.given(_TOPOLOGY):
         return {"interfaces": found}
     return _with_texts(source, found)
 
@@ -71,6 +73,10 @@ def _with_texts(source: Source, found: tuple[Interface, ...] | Unknown) -> dict[
             unread.append(Unread(source=given.name, why=told.detail))
         else:
             groups.append(from_text(told, EvidenceRef(source="paste", key=given.name)))
+    for given in source.given(_TOPOLOGY):
+        from probes.parsers import nccl_topology  # noqa: PLC0415 - likewise
+
+        groups.append(from_text(nccl_topology.parse_interfaces(given.text), EvidenceRef(source="paste", key=given.name)))
     interfaces, contradictions = merge_interfaces(groups)
     answer = found if isinstance(found, Unknown) and not interfaces else interfaces
     return {"interfaces": answer, "contradictions": contradictions, "unread": tuple(unread)}

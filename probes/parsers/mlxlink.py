@@ -20,7 +20,7 @@ _INFINIBAND = re.compile(r"IB-([A-Z]{2,4}\d{0,3})")
 _ETHERNET = re.compile(r"(?:BaseT[xX]?)?(\d{1,4})(?:GbE|GBASE.{0,10}|G)(?:_\d{1,2}[Xx])?")
 _WIDTH = re.compile(r"(\d{1,2})[xX]")
 _RATE = re.compile(r"\d{1,9}(?:\.\d{1,9})?(?:[eE][-+]?\d{1,3})?")
-_UNNAMED = "port"
+_UNNAMED = "unnamed"
 _NO_ISSUE = "no issue was observed"
 _COUNTERS = {
     "Symbol Errors": "symbol_error",

@@ -229,7 +229,7 @@ TRUTHS: dict[str, Truth] = {
     ),
     "ibswinfo-switch-2.txt": Truth(("ibswinfo",), {"firmware": lambda facts: switch(facts).firmware_version == "27.2010.3118"}),
     "ibswinfo-switch-3.txt": Truth(("ibswinfo",), {"firmware": lambda facts: switch(facts).firmware_version == "27.2010.4102"}),
-    "mlxlink-25g-text-excerpt.txt": Truth(("mlxlink",), {"rate": lambda facts: nics(facts)["port"].rate_gbps == 25.0}),
+    "mlxlink-25g-text-excerpt.txt": Truth(("mlxlink",), {"rate": lambda facts: nics(facts)["unnamed"].rate_gbps == 25.0}),
     "mlxlink-a100-vm-8x-hdr100.txt": Truth(
         ("mlxlink",),
         rates({("ACTIVE", 100.0): 8})

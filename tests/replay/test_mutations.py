@@ -1,0 +1,63 @@
+"""Damaged files: nothing is raised, and no device is made up. The number of mutations is RIGTUNE_MUTATIONS."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from probes.collecting import CollectOptions, assemble
+from probes.errors import InputError
+from probes.facts import MachineFacts
+from probes.registry import PROBES
+from probes.sources.base import Source
+from probes.sources.loose import open_loose
+from tests.support.mutations import mutated
+from tests.support.provenance import invented
+
+MACHINES = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
+QUICK = 600
+SEED = 20261121
+
+pytestmark = pytest.mark.skipif(not (MACHINES / "INDEX.csv").exists(), reason="no recorded servers: set RIGTUNE_SHARED")
+
+
+def corpus() -> list[Path]:
+    return sorted(path for path in MACHINES.glob("*/*") if path.is_file() and path.stat().st_size < 200_000)
+
+
+def collected(source: Source) -> MachineFacts:
+    """Like `gather`, on this thread, and with whatever a collector raises."""
+    options = CollectOptions()
+    return assemble(source.title, [(row, row.load().collect(source, options)) for row in PROBES])
+
+
+def test_the_files_as_they_are_say_what_is_in_them() -> None:
+    for path in corpus():
+        facts = collected(open_loose([(path.name, path.read_bytes())]))
+        assert invented(facts, path.read_text("utf-8", "replace")) == [], path
+
+
+def test_damaged_files_raise_nothing_and_make_up_no_device() -> None:
+    count = int(os.environ.get("RIGTUNE_MUTATIONS", QUICK))
+    rng = random.Random(SEED)  # noqa: S311 - it only has to repeat
+    files = [(path, path.read_bytes()) for path in corpus()]
+    refused = 0
+    for number in range(count):
+        path, data = rng.choice(files)
+        pasted = [(path.name, mutated(rng, data))]
+        if rng.random() < 0.2:
+            other, more = rng.choice(files)
+            pasted.append((other.name, mutated(rng, more)))
+        case = f"mutation {number} of seed {SEED}: {', '.join(name for name, _ in pasted)}"
+        try:
+            facts = collected(open_loose(pasted))
+        except InputError:
+            refused += 1
+            continue
+        except Exception as error:
+            raise AssertionError(case) from error
+        assert invented(facts, "".join(content.decode("utf-8", "replace") for _, content in pasted)) == [], case
+    assert refused < count / 2

@@ -1,0 +1,50 @@
+"""Does what the facts say stand in the text? Names and identities must; a parser that makes one up is caught here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from probes.facts import Gpu, MachineFacts, Nic
+from probes.record import known
+
+_GPU = ("name", "uuid", "serial", "vbios_version", "driver_version", "gsp_firmware_version", "inforom_version")
+_NIC = ("name", "node_guid", "port_guid", "firmware_version", "board_id")
+UNNAMED = "unnamed"
+"""What a port is called in a text that does not name it."""
+_NOISE = re.compile(r"[^a-z0-9]")
+
+
+def plain(text: str) -> str:
+    """Letters and digits alone, in lower case, without the maker: the rest varies between tools."""
+    return _NOISE.sub("", text.lower()).removeprefix("nvidia")
+
+
+def invented(facts: MachineFacts, text: str) -> list[tuple[str, str]]:
+    """Field and value of the identities that are not in `text`, nor follow from a PCI id or AMD's number of a GPU that is."""
+    there = plain(text)
+    return [(name, value) for name, value, token in _identities(facts) if plain(value) not in there and plain(token) not in there]
+
+
+def _identities(facts: MachineFacts) -> Iterator[tuple[str, str, str]]:
+    """Field, value, and another word of the text that may stand for the value."""
+    gpus: tuple[Gpu, ...] = facts.gpus if known(facts.gpus) else ()
+    nics: tuple[Nic, ...] = facts.nics if known(facts.nics) else ()
+    for gpu in gpus:
+        device = gpu.pci_device_id if known(gpu.pci_device_id) else ":no device"
+        name = gpu.name if known(gpu.name) else ""
+        other = plain(name).removeprefix("amdgfx") if name.startswith("AMD gfx") else device.partition(":")[2]
+        yield from ((field, value, other if field == "name" else value) for field, value in _strings(gpu, _GPU))
+    for nic in nics:
+        for field, value in _strings(nic, _NIC):
+            # Machines described in numbers name their ports by rule; short addresses and GUIDs lose their zeros.
+            is_numbered = value.startswith("mlx5_") and not any(ref.detail.startswith("line") for ref in nic.evidence)
+            yield field, value, "hca_type" if is_numbered else value.removeprefix("0000:").lstrip("0")
+    yield from ((field, value, value) for field, value in _strings(facts.software, ("driver_version", "kernel")))
+
+
+def _strings(record: object, fields: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for field in fields:
+        value = getattr(record, field)
+        if isinstance(value, str) and value != UNNAMED:
+            yield field, value
