@@ -27,8 +27,8 @@ class GpuModel(StrictRecord, kw_only=True):
     architecture: str
     compute_capability: str
     pci_device_ids: tuple[str, ...] = ()
-    """Vendor and device as `lspci -nn` prints them: `10de:2330`. From the PCI ID database and from recorded outputs
-    of nvidia-smi (2026-11)."""
+    """Vendor and device as `lspci -nn` prints them: `10de:2330`. From NVIDIA/open-gpu-kernel-modules, README, compatible
+    GPUs; those of V100 and T4 from the PCI ID repository (2026-11)."""
     memory_bytes: int
     peak_flops_per_s: dict[str, float]
     """By dtype: fp32, tf32, bf16, fp16, fp8."""
