@@ -108,6 +108,7 @@ READERS: tuple[GpuReader, ...] = (
     _row("nvlink", "nvlink_status", SMI_NVLINK, driver=True, live=True),
     _row("nvlink-errors", "nvlink_errors", driver=True, unread="unread"),
     _row("dcgm-nvlink", "dcgm_nvlink", driver=True, unread="unread"),
+    _row("dcgm-discovery", "dcgm_discovery", driver=True, attached="attached_gpus"),
     _row("topology", "topo_matrix", SMI_TOPOLOGY, driver=True),
     _row("peer-access", "topo_p2p", driver=True),
     _row("nccl-topology", "nccl_topology"),

@@ -39,6 +39,8 @@ KINDS: tuple[KindRow, ...] = (
     _kind("nvlink-errors", "`nvidia-smi nvlink -e`", "nvlink_errors"),
     _kind("dcgm-nvlink", "`dcgmi nvlink`", "dcgm_nvlink"),
     _kind("dcgm-diagnostic", "`dcgmi diag`, text or JSON", "dcgm_diagnostic"),
+    _kind("dcgm-health", "`dcgmi health --check`", "dcgm_health"),
+    _kind("dcgm-discovery", "`dcgmi discovery -l`", "dcgm_discovery"),
     _kind("fabric-manager-log", "the Fabric Manager's log", "fabric_manager_log"),
     _kind("nvbandwidth", "`nvbandwidth`, text or JSON", "nvbandwidth"),
     _kind("cuda-bandwidth", "`bandwidthTest` or SuperBench `gpu_copy`", "cuda_bandwidth"),

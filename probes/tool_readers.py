@@ -56,4 +56,5 @@ MEASUREMENTS: tuple[ToolReader, ...] = (
 
 DIAGNOSES: tuple[ToolReader, ...] = (
     ToolReader(kind="dcgm-diagnostic", module="dcgm_diagnostic", function="parse_diagnoses", unread="parse_unread"),
+    ToolReader(kind="dcgm-health", module="dcgm_health", function="parse_diagnoses"),
 )

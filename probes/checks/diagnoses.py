@@ -1,22 +1,28 @@
-"""What did DCGM's own diagnostic find?
+"""What did DCGM's own diagnostic and its health watches find?
 
-A failed test is a fault of the node until it passes. A report in which no test can be found is unknown, never a pass.
+A failed test is a fault of the node until it passes, but for tests of settings that slow nothing down. A report in which no test
+can be found is unknown, never a pass.
 Source: NVIDIA DCGM user guide, diagnostics.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from probes.facts import Diagnosis
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, fold_names
+from probes.parsers.dcgm_words import SETTING_ERRORS, SETTING_TESTS
 from probes.record import EvidenceRef, Reason, Unknown
 
 JUDGE = Judge(
     check_id="dcgm-diagnosis",
     why="DCGM's tests load the GPU as training does: what fails there fails or slows a job later.",
 )
+
+_NUMBER = re.compile(r"\bGPU ?\d{1,4}\b")
+"""Words that differ only in the GPU that they name are one problem."""
 
 
 def dcgm_diagnosis(evidence: Evidence) -> Iterator[Finding]:
@@ -26,8 +32,10 @@ def dcgm_diagnosis(evidence: Evidence) -> Iterator[Finding]:
         return
     groups: dict[tuple[str, str, str], list[Diagnosis]] = {}
     for diagnosis in diagnoses:
-        groups.setdefault((diagnosis.result, diagnosis.test, diagnosis.message), []).append(diagnosis)
-    for (result, test, message), same in groups.items():
+        message = _NUMBER.sub("GPU", diagnosis.message)
+        groups.setdefault((diagnosis.result, diagnosis.test, message), []).append(diagnosis)
+    for (result, test, general), same in groups.items():
+        message = same[0].message if len(same) == 1 else general
         if result in ("FAIL", "WARN"):
             yield _problem(result, test, message, same)
         elif result == "UNKNOWN":
@@ -46,11 +54,13 @@ def dcgm_diagnosis(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _problem(result: str, test: str, message: str, same: list[Diagnosis]) -> Finding:
-    report = JUDGE.failed if result == "FAIL" else JUDGE.warned
+    is_setting = test.lower() in SETTING_TESTS or any(diagnosis.error_code in SETTING_ERRORS for diagnosis in same)
+    report = JUDGE.failed if result == "FAIL" and not is_setting else JUDGE.warned
+    what = "health watch" if same[0].tool.endswith("health") else "test"
     number = next((f" (error {diagnosis.error_code})" for diagnosis in same if diagnosis.error_code is not None), "")
     return report(
         _names(same),
-        f"DCGM's test {test} {'failed' if result == 'FAIL' else 'warns'}",
+        f"DCGM's {what} {test} {'failed' if result == 'FAIL' else 'warns'}",
         expected="Pass",
         observed=(message or result.capitalize()) + number,
         remedy=Remedy(

@@ -11,7 +11,7 @@ import re
 
 from probes.evidence import line_ref
 from probes.facts import Diagnosis, Gpu, Unread
-from probes.parsers.dcgm_json import ROOTS, metadata, parse_json
+from probes.parsers.dcgm_json import ROOTS, metadata, parse_damaged, parse_json
 from probes.parsers.dcgm_words import HOST, TESTS, TOOL, result_of, subjects_of
 from probes.parsers.tool_text import json_object
 from probes.record import NOT_RECORDED
@@ -23,13 +23,17 @@ _TITLE = re.compile(r"\|\s{0,4}Diagnostic\s{1,40}\|\s{0,4}Result\s{1,60}\|?")
 _CELL = re.compile(
     r"(Pass|Fail|Warn|Skip|Skipped|Error|Not Run)(?:\s{0,4}-\s{0,4}(All|(?:GPUs?|CPUs?|Entit(?:y|ies))?:?\s{0,4}[\d, -]{1,200}))?"
 )
+_ENTITY = re.compile(r"(GPU|[A-Z][A-Za-z]{1,11}) ?(\d{1,4}): (Pass|Fail|Warn|Skip)")
+"""A line per device, of DCGM 4."""
 _RETYPED = re.compile(
     rf"\s{{0,12}}[|*-]?\s{{0,4}}({'|'.join(sorted((re.escape(name) for name in TESTS), key=len, reverse=True))})\s*[:|]?\s+"
     r"(PASS(?:ED)?|Pass(?:ed)?|FAIL(?:ED)?|Fail(?:ed)?|WARN(?:ING)?|Warn(?:ing)?|SKIP(?:PED)?|Skip(?:ped)?)\b\s*[|:-]?\s*(.{0,300})",
     re.IGNORECASE,
 )
-_MESSAGES = ("warning", "error", "info", "")
-"""Left cells of lines that go on with the test above."""
+_MESSAGE = re.compile(r"(?:(?:Warning|Error|Info)(?:: ?\w{1,16})?)?", re.IGNORECASE)
+"""Left cells of lines that go on with the test above. Those of DCGM 4 may name a device."""
+_WRAPPED = 45
+"""Where DCGM 2 and 3 cut a message, in the middle of words; a shorter piece ends with one, or with the blank behind it."""
 _VERDICT = re.compile(r"\b(?:PASS|FAIL|WARN|SKIP)", re.IGNORECASE)
 _METADATA = re.compile(r"\|\s{0,4}(Driver Version Detected|GPU Device IDs Detected)\s{0,20}\|\s{0,4}(\S.{0,400}?)\s{0,60}\|?\s*")
 _DEVICE_ID = re.compile(r"[0-9a-fA-F]{4}")
@@ -56,9 +60,16 @@ class _Test:
                 message=message if result_of(word) not in ("PASS", "SKIP") else "",
                 evidence=(line_ref(line),),
             )
-            for word, subjects, line in self.results
+            for word, subjects, line in self._told()
             for subject in subjects
         ]
+
+    def _told(self) -> list[tuple[str, tuple[str, ...], int]]:
+        """The results without the sum that DCGM 4 puts above the devices, where a device has the same."""
+        if len(self.results) < 2 or self.results[0][1] != (HOST,):
+            return self.results
+        first, *others = self.results
+        return others if first[0] in ("Pass", "Skip") or any(word == first[0] for word, _, _ in others) else self.results
 
 
 def recognise(text: str) -> bool:
@@ -82,7 +93,7 @@ def parse_diagnoses(text: str) -> tuple[Diagnosis, ...]:
         if found is not None:
             return parse_json(found[0][root], text, found[1]) or (_unknown("the report holds no test"),)
         if f'"{root}"' in text:
-            return (_unknown("the JSON report is not whole"),)
+            return parse_damaged(text) or (_unknown("the JSON report is not whole"),)
     tests = _table(text) or _retyped(text)
     diagnoses = tuple(diagnosis for test in tests for diagnosis in test.diagnoses())[:_MOST]
     return diagnoses or (_unknown("no result of a test was found"),)
@@ -95,7 +106,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
     for root in ROOTS:
         found = json_object(text, root)
         if found is not None:
-            driver, ids = metadata(found[0][root])
+            driver, ids = metadata(found[0], root)
     for line in text.split("\n") if not driver and not ids else ():
         match = _METADATA.fullmatch(line) if line.startswith("|") else None
         if match is not None and match[1].startswith("GPU"):
@@ -117,6 +128,9 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 def parse_unread(text: str) -> tuple[Unread, ...]:
     """Results of the table that are none of the tool's words."""
     found: list[Unread] = []
+    root = next((root for root in ROOTS if f'"{root}"' in text), None)
+    if root is not None and json_object(text, root) is None:
+        found.append(Unread(source="", line=0, text=root, why="the JSON report is not whole"))
     for number, line in enumerate(text.split("\n"), 1):
         row = _ROW.fullmatch(line) if line.startswith("|") else None
         is_named = row is not None and _is_test(row[1]) and _TITLE.fullmatch(line) is None
@@ -138,15 +152,17 @@ def _table(text: str) -> list[_Test]:
         if row is None:
             continue
         left, right = row[1].strip(), row[2]
-        cell = _CELL.fullmatch(right.strip())
-        if cell is not None and (_is_test(left) or (left and left.lower() not in _MESSAGES)):
+        cell, entity = _CELL.fullmatch(right.strip()), _ENTITY.fullmatch(right.strip())
+        if cell is not None and (_is_test(left) or _MESSAGE.fullmatch(left) is None):
             tests.append(_Test(left, number))
             tests[-1].results.append((cell[1], subjects_of(cell[2]), number))
         elif tests and cell is not None and not left:
             tests[-1].results.append((cell[1], subjects_of(cell[2]), number))
-        elif tests and left.lower() in _MESSAGES:
-            # A message is cut where its cell ends, in the middle of a word; a cell that is not full ends with a word.
-            tests[-1].message += (" " if left else "") + right.removeprefix(" ").rstrip()
+        elif tests and entity is not None and not left:
+            tests[-1].results.append((entity[3], (f"GPU{entity[2]}" if entity[1] == "GPU" else HOST,), number))
+        elif tests and _MESSAGE.fullmatch(left) is not None and not left.lower().startswith("info"):
+            piece = right.removeprefix(" ").rstrip()
+            tests[-1].message += (" " if left else "") + piece + (" " if len(piece) < _WRAPPED else "")
     return tests
 
 

@@ -5,15 +5,22 @@ Source: NVIDIA/DCGM, DcgmiOutput and testing/python3/tests of both versions (rea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+
+import msgspec
 
 from probes.evidence import line_ref
 from probes.facts import Diagnosis
-from probes.parsers.dcgm_words import HOST, TOOL, result_of, subjects_of
+from probes.parsers.dcgm_words import HOST, SETTING_ERRORS, TOOL, result_of, subjects_of
 from probes.parsers.tool_text import line_at
 
 ROOTS = ("DCGM GPU Diagnostic", "DCGM Diagnostic")
 _MOST = 4096
+_PAIR = re.compile(
+    r'"(name|entity_group|gpu_ids?|entity_id|test_summary|status|warnings?)"\s{0,8}:\s{0,40}'
+    r'("(?:[^"\\\n]|\\.){0,1000}"|-?\d{1,6}\b|\[\s{0,80}"(?:[^"\\\n]|\\.){0,1000}"|\[|\{)'
+)
 
 
 def parse_json(body: object, text: str, start: int) -> tuple[Diagnosis, ...]:
@@ -29,12 +36,41 @@ def parse_json(body: object, text: str, start: int) -> tuple[Diagnosis, ...]:
     return tuple(found[:_MOST])
 
 
-def metadata(body: object) -> tuple[str, list[str]]:
-    """The driver's version and the GPUs' PCI device ids; empty where the document does not tell."""
-    fields = {str(key).lower(): value for key, value in body.items()} if isinstance(body, dict) else {}
+def metadata(document: dict[str, object], root: str) -> tuple[str, list[str]]:
+    """The driver's version and the GPUs' PCI device ids; empty where the document does not tell. Version 4 has them beside the
+    report, version 3 in it."""
+    fields: dict[str, object] = {}
+    for part in (document.get("metadata"), document.get(root)):
+        fields |= {str(key).lower(): value for key, value in part.items()} if isinstance(part, dict) else {}
     driver, ids = fields.get("driver version detected"), fields.get("gpu device ids detected", fields.get("gpu device ids"))
     words = ids.split(",") if isinstance(ids, str) else ids if isinstance(ids, list) else []
+    if not words:
+        groups = [group for group in _dicts(document.get("entity_groups")) if group.get("entity_group") == "GPU"]
+        words = [entity.get("device_id", "") for group in groups for entity in _dicts(group.get("entities"))]
     return (driver if isinstance(driver, str) else ""), [str(word).strip() for word in words]
+
+
+def parse_damaged(text: str) -> tuple[Diagnosis, ...]:
+    """The results of a report that is cut or shortened, by the order of its keys: test, device, status, warnings."""
+    found: list[Diagnosis] = []
+    test, subjects = "", (HOST,)
+    group = "GPU"
+    for match in _PAIR.finditer(text):
+        key, value = match[1], match[2].lstrip("[ \t\n").strip('"') or "["
+        if key == "name":
+            test, subjects, group = value[:80], (HOST,), "GPU"
+        elif key == "entity_group":
+            group = value.upper()
+        elif key in ("gpu_id", "gpu_ids", "entity_id"):
+            subjects = subjects_of(value) if group == "GPU" else (HOST,)
+        elif key == "test_summary":
+            test = ""
+        elif key == "status" and test:
+            line = line_at(text, match.start())
+            found += [_diagnosis(test, subject, value, "", None, line) for subject in subjects]
+        elif key.startswith("warning") and value not in ("[", "{") and found and found[-1].test == test:
+            found[-1] = msgspec.structs.replace(found[-1], message=value[:600])
+    return tuple(found[:_MOST])
 
 
 def _results(test: dict[str, object], text: str, start: int) -> Iterator[Diagnosis]:
@@ -62,7 +98,7 @@ def _subjects(result: dict[str, object]) -> tuple[str, ...]:
 
 
 def _message(result: dict[str, object]) -> tuple[str, int | None]:
-    """The warnings as one text, and the number of the first."""
+    """The warnings as one text, and the number of the first that is no matter of settings."""
     warnings = result.get("warnings", result.get("warning", ()))
     texts: list[str] = []
     code: int | None = None
@@ -72,7 +108,7 @@ def _message(result: dict[str, object]) -> tuple[str, int | None]:
         elif isinstance(warning, dict):
             texts.append(str(warning.get("warning", warning.get("message", ""))))
             number = warning.get("error_id")
-            if code is None and isinstance(number, int) and not isinstance(number, bool):
+            if isinstance(number, int) and not isinstance(number, bool) and (code is None or code in SETTING_ERRORS):
                 code = number
     return "; ".join(text for text in texts if text)[:600], code
 

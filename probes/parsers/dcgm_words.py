@@ -58,6 +58,10 @@ TESTS = frozenset(
 )
 """In lower case, of all versions, in tables and as plugins are named."""
 
+SETTING_TESTS = frozenset({"persistence mode", "environment variables", "graphics processes"})
+SETTING_ERRORS = frozenset({25, 28, 29})
+"""Graphics processes, a CUDA variable, persistence mode (dcgm_errors.h): what somebody set or runs, not what is broken."""
+
 Result = Literal["PASS", "WARN", "FAIL", "SKIP", "UNKNOWN"]
 
 _GPUS = re.compile(r"(?:GPUs?|CPUs?)?:?\s*([\d, -]+)")

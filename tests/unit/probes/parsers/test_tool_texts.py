@@ -314,7 +314,6 @@ def test_a_list_of_failed_tests() -> None:
     "text",
     [
         "Successfully ran diagnostic for group.\n",
-        DCGM_3[:-9],
         '{"DCGM Diagnostic": {"test_categories": []}}',
         '{"DCGM Diagnostic": 5}',
     ],
