@@ -167,6 +167,9 @@ class Thresholds(StrictRecord, kw_only=True):
     host_power_per_socket_w: Number
     nccl_architectures: tuple[NcclArchitecture, ...]
     nccl_faults: tuple[NcclFault, ...]
+    nccl_sockets_most: Number
+    cuda_connections_architecture: Version
+    roce_headers_bytes: Number
 
     def cuda_driver(self, cuda_version: str) -> CudaDriver | None:
         """The driver row for a CUDA version such as `12.4`."""

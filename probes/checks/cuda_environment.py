@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from probes.environments import removal, setting, variables_of
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, gpus_of
+from probes.nccl_variables import load_variables
 from probes.patterns import pattern
 from probes.record import Unknown, known
 from probes.versions import at_least
@@ -25,9 +26,6 @@ INJECTION = Judge(check_id="cuda-injection", why="A tool in the process slows ev
 THREADS = Judge(
     check_id="omp-threads", why="Too many threads wait for each other's cores; work on the CPU takes a multiple of the time."
 )
-_BLACKWELL = "10.0"
-_LARGEST = 32
-"""Hardware queues of a GPU (CUDA C++ programming guide)."""
 _INJECTING = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH")
 _TOOLS = ("libsanitizer", "libasan", "libtsan", "libcupti", "libnsys", "libToolsInjection", "libcuda-injection", "libvgpreload")
 _DEVICE = pattern(r"(?:\d{1,4}|(?:GPU|MIG)-[0-9A-Za-z/-]{1,80})")
@@ -42,12 +40,14 @@ def cuda_connections(evidence: Evidence) -> Iterator[Finding]:
     if variable is None or not variable.value:
         yield CONNECTIONS.passed(HOST, "CUDA's default holds", observed="not set")
         return
+    row = load_variables().find(variable.name)
+    largest = row.maximum if row is not None and row.maximum is not None else 0
     number = int(variable.value) if re.fullmatch(r"\d{1,4}", variable.value) else 0
-    if not 1 <= number <= _LARGEST:
+    if not 1 <= number <= largest:
         yield CONNECTIONS.warned(
             HOST,
             "CUDA_DEVICE_MAX_CONNECTIONS is out of range",
-            expected=f"1 to {_LARGEST}",
+            expected=f"1 to {largest}",
             observed=setting(variable),
             remedy=Remedy(text="Remove it.", command=removal(variable)),
             evidence=variable.evidence,
@@ -55,7 +55,8 @@ def cuda_connections(evidence: Evidence) -> Iterator[Finding]:
         return
     capabilities = [gpu.compute_capability for gpu in gpus]
     unread = next((capability for capability in capabilities if isinstance(capability, Unknown)), None)
-    newer = [capability for capability in capabilities if known(capability) and at_least(capability, _BLACKWELL) is True]
+    limit = evidence.thresholds.cuda_connections_architecture
+    newer = [capability for capability in capabilities if known(capability) and at_least(capability, limit.value) is True]
     if number == 1 and unread is not None and not newer:
         yield CONNECTIONS.undetermined(HOST, unread, what="the compute capability", evidence=variable.evidence)
     elif number == 1 and newer:

@@ -14,6 +14,7 @@ from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST
 from probes.nccl_variables import Variable, is_default, load_variables, misread, read_integer
 from probes.record import known, value_or
+from probes.thresholds import Number
 from probes.versions import at_least
 
 DEBUGGING = Judge(
@@ -37,8 +38,6 @@ _PLUGIN_NAMES = (
 """Beginnings of names that plugins read."""
 _NOISY = ("COLL", "CALL", "ALL", "PROXY")
 """Parts that write a line for every call."""
-_MOST_SOCKET_THREADS = 64
-"""Sockets per connection: threads times sockets per thread (NCCL user guide, NCCL_SOCKET_NTHREADS)."""
 
 
 def _variables(judge: Judge, evidence: Evidence, well: str) -> Generator[Finding, None, Variables | None]:
@@ -135,7 +134,7 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
         elif is_new and at_least(str(version), row.since or "") is False:
             found = True
             yield _warn(VALUES, variable, row, f"NCCL {version} does not read {variable.name}", f"NCCL {row.since} or newer")
-    product = _sockets(variables)
+    product = _sockets(variables, evidence.thresholds.nccl_sockets_most)
     if product is not None:
         yield product
     elif not found:
@@ -146,17 +145,17 @@ def _is_nobodys(name: str) -> bool:
     return name.startswith("NCCL_") and not name.startswith(_PLUGIN_NAMES) and name == name.strip()
 
 
-def _sockets(variables: dict[str, EnvironmentVariable]) -> Finding | None:
+def _sockets(variables: dict[str, EnvironmentVariable], most: Number) -> Finding | None:
     both = [variables[name] for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD") if name in variables]
-    if len(both) < 2 or read_integer(both[0].value).value * read_integer(both[1].value).value <= _MOST_SOCKET_THREADS:
+    if len(both) < 2 or read_integer(both[0].value).value * read_integer(both[1].value).value <= most.value:
         return None
     return VALUES.warned(
         HOST,
         "more sockets are asked for than NCCL opens",
-        expected=f"a product of at most {_MOST_SOCKET_THREADS}",
+        expected=f"a product of at most {most.value:.0f}",
         observed=", ".join(map(setting, both)),
         remedy=Remedy(text="Lower one of them; 4 times 4 is enough for 100 Gb/s."),
-        evidence=tuple(ref for variable in both for ref in variable.evidence),
+        evidence=(*(ref for variable in both for ref in variable.evidence), most.ref),
     )
 
 

@@ -35,8 +35,7 @@ MTU = Judge(
 RESEAT = Remedy(text="Reseat or replace cable and transceiver, and compare with the switch port.", command="ibstat")
 _NONE_UP = "no RDMA port is up, see nic-state"
 _MTUS = (4096, 2048, 1024, 512, 256)
-_ROCE_HEADERS_BYTES = 58
-"""What RoCE v2 adds to a payload inside an Ethernet frame: IP, UDP, transport headers and checksum (Linux, ib_addr.h)."""
+"""Of InfiniBand and RoCE (Linux, enum ib_mtu)."""
 
 
 def nic_speed(evidence: Evidence) -> Iterator[Finding]:
@@ -191,7 +190,8 @@ def nic_mtu(evidence: Evidence) -> Iterator[Finding]:
         yield MTU.skipped(HOST, _NONE_UP)
         return
     least = evidence.thresholds.rdma_mtu_minimum_bytes
-    mtus = {subject_name(nic): _mtu(nic, evidence.facts) for nic in rails}
+    headers_bytes = evidence.thresholds.roce_headers_bytes.value
+    mtus = {subject_name(nic): _mtu(nic, evidence.facts, headers_bytes) for nic in rails}
     usual = Counter(mtu for mtu in mtus.values() if known(mtu)).most_common(1)
 
     def judge(nic: Nic) -> Judged:
@@ -216,11 +216,11 @@ def nic_mtu(evidence: Evidence) -> Iterator[Finding]:
     yield from judge_each(MTU, rails, judge, what="the RDMA MTU", good="RDMA MTUs are large and alike")
 
 
-def _mtu(nic: Nic, facts: MachineFacts) -> int | Unknown:
+def _mtu(nic: Nic, facts: MachineFacts, headers_bytes: float) -> int | Unknown:
     """The active one; for RoCE else the largest that fits the interface's frames."""
     if known(nic.mtu) or nic.link_layer != "Ethernet" or isinstance(facts.interfaces, Unknown):
         return nic.mtu
     frame = next((interface.mtu for interface in facts.interfaces if interface.name == nic.netdev), nic.mtu)
     if isinstance(frame, Unknown):
         return frame
-    return next((mtu for mtu in _MTUS if mtu + _ROCE_HEADERS_BYTES <= frame), nic.mtu)
+    return next((mtu for mtu in _MTUS if mtu + headers_bytes <= frame), nic.mtu)
