@@ -34,8 +34,9 @@ _PLUGIN_NAMES = (
     "NCCL_INSPECTOR_",
     "NCCL_GIN_",
     "NCCL_OFI_",
+    "NCCL_PSK",
 )
-"""Beginnings of names that plugins read."""
+"""Beginnings of names that plugins read, and the key of newer releases, whose value is not to be shown."""
 _NOISY = ("COLL", "CALL", "ALL", "PROXY")
 """Parts that write a line for every call."""
 
@@ -117,7 +118,7 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
                 found = True
                 yield VALUES.warned(
                     HOST,
-                    f"NCCL knows no variable {variable.name[:60]!r}",
+                    f"no NCCL that rigtune knows reads {variable.name[:60]!r}",
                     expected="the name of a variable",
                     observed=setting(variable),
                     remedy=Remedy(text="Correct the name, or remove the line."),
