@@ -28,7 +28,8 @@ def merge_links(sources: Sequence[tuple[Link, ...]]) -> tuple[tuple[Link, ...], 
         best = best or next((link for link in said if link.kind == "NVLINK"), None)
         best = best or next((link for link in said if not isinstance(link.kind, Unknown)), said[0])
         evidence = tuple(dict.fromkeys(ref for link in said for ref in link.evidence))
-        merged.append(msgspec.structs.replace(best, evidence=evidence))
+        sees_nvlink = any(link.sees_nvlink for link in said)
+        merged.append(msgspec.structs.replace(best, sees_nvlink=sees_nvlink, evidence=evidence))
         conflict = _conflict(said)
         if conflict:
             found.append(Contradiction(subject=f"{best.a}-{best.b}", field="nvlink_count", readings=conflict))

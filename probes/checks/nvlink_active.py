@@ -29,6 +29,12 @@ JUDGE = Judge(
 NO_NVLINK = Unknown(Reason.NOT_SUPPORTED, "this GPU has no NVLink")
 NO_BRIDGE = Unknown(Reason.NOT_SUPPORTED, "no NVLink is in use, and this GPU has them only with a bridge")
 
+_RESET = Remedy(
+    text="End all jobs and reset the GPUs; if the link stays down, the GPU module or its baseboard needs service.",
+    command="nvidia-smi --gpu-reset",
+    needs_root=True,
+)
+
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
@@ -58,13 +64,21 @@ def _judge(gpu: Gpu, row: GpuModel | None, places: _Places) -> Judged:
     if expected is None:
         return Unknown(Reason.NOT_RECORDED, "not in the catalogue, and no other GPU to compare with")
     up = sum(link.active is True for link in links)
+    dead = [link for link in links if link.active is False]
+    if expected == 0 and dead and isinstance(gpu.name, Unknown) and not places.alone:
+        return JUDGE.warned(
+            f"GPU{gpu.index}",
+            "all NVLinks are down; so they are on a GPU whose bridge is not fitted",
+            expected="links up, unless this GPU needs a bridge for them",
+            observed="0 up" + _words(dead),
+            remedy=_RESET,
+        )
     if expected == 0:
         return NO_NVLINK
     if up >= expected:
         return f"{up} of {expected} links"
     if up == 0 and (places.alone or row is None or row.nvlink_bridge):
         return Unknown(Reason.NOT_SUPPORTED, "one GPU alone needs no NVLink") if places.alone else NO_BRIDGE
-    dead = [link for link in links if link.active is False]
     unread = _unread(links)
     if unread is not None and (not dead or _may_be_up(links) + up >= expected):
         return unread
@@ -74,11 +88,7 @@ def _judge(gpu: Gpu, row: GpuModel | None, places: _Places) -> Judged:
         "NVLinks are down" if dead else "fewer NVLinks than such a GPU has",
         expected=f"{expected} links up",
         observed=f"{up} up" + _words(dead),
-        remedy=Remedy(
-            text="End all jobs and reset the GPUs; if the link stays down, the GPU module or its baseboard needs service.",
-            command="nvidia-smi --gpu-reset",
-            needs_root=True,
-        ),
+        remedy=_RESET,
         evidence=(EvidenceRef(source="catalogue", key=row.id, detail=row.source),) if row else (),
     )
 

@@ -1,7 +1,8 @@
 """Have all pairs of GPUs the same NVLinks?
 
 Behind switches every pair has all links of the lesser GPU; in a mesh or a hybrid cube the pairs differ, and each GPU still has
-the same sum. A sum that is smaller is a dead link. Machines with PCIe alone, or with bridges between pairs, are built otherwise.
+the same sum. A sum that is smaller is a dead link. Machines with PCIe alone, or with bridges between pairs, are built otherwise,
+and so are AMD's, whose pairs differ by design. A source that knows the PCI bus alone says nothing of NVLinks.
 Source: NVIDIA HGX and DGX-1 system architecture; NCCL user guide, topology; `nvidia-smi topo -m` legend.
 """
 
@@ -22,6 +23,8 @@ JUDGE = Judge(
 
 _WHOLE_BOARDS = frozenset({8, 16})
 """GPUs of a board. Fewer may be some of a cube's, given to a container."""
+_MOST_BRIDGED = 4
+"""GPUs that one bridge joins (H200 NVL)."""
 _MORE_THAN_A_CUBE = 4
 """Links of one pair; a hybrid cube of P100 or V100 gives one or two."""
 
@@ -54,6 +57,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 def _judge(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], Link]) -> Iterator[Finding]:
     names = [f"GPU{gpu.index}" for gpu in gpus]
     refs = tuple(dict.fromkeys(ref for link in pairs.values() for ref in link.evidence))
+    if not any(link.sees_nvlink or link.kind == "NVLINK" for link in pairs.values()):
+        yield JUDGE.undetermined(
+            HOST, Unknown(Reason.NOT_RECORDED, "only the PCI bus was read"), what="the NVLinks", evidence=refs
+        )
+        return
+    if any(known(gpu.name) and gpu.name.startswith("AMD ") for gpu in gpus):
+        yield JUDGE.skipped(HOST, "the links between AMD's GPUs differ by design", evidence=refs)
+        return
     if any(link.kind == "NVLINK" and link.nvlink_count is None for link in pairs.values()):
         yield JUDGE.skipped(HOST, "the number of links between two GPUs is not told", evidence=refs)
         return
@@ -64,11 +75,11 @@ def _judge(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], 
             HOST, Unknown(Reason.NOT_RECORDED, "the matrix was cut"), what="some pairs of GPUs", evidence=refs
         )
         return
-    bare = _unlinked(evidence, gpus, pairs)
+    bare = _left_out(whole) or _unlinked(evidence, gpus, pairs)
     if bare:
         yield JUDGE.failed(
             fold_names(bare),
-            "GPUs that are joined by NVLink switches reach their peers over PCIe",
+            "GPUs reach their peers over PCIe, where others have NVLink or should have it",
             expected="NVLink between all pairs",
             observed=_kinds(pairs),
             remedy=_RESET,
@@ -117,6 +128,12 @@ def _sum(name: str, names: Sequence[str], pairs: dict[frozenset[str], Link]) -> 
     return sum(counts) if len(counts) == len(links) else None
 
 
+def _left_out(whole: dict[str, int]) -> list[str]:
+    """GPUs without any NVLink beside more GPUs than a bridge joins."""
+    bare = sorted(name for name, total in whole.items() if total == 0)
+    return bare if len(whole) - len(bare) > _MOST_BRIDGED else []
+
+
 def _unlinked(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], Link]) -> list[str]:
     """GPUs of a kind that sits behind switches, or in a full mesh, with a pair that has no NVLink."""
     meshed: set[str] = set()
@@ -127,7 +144,7 @@ def _unlinked(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str
             meshed.add(f"GPU{gpu.index}")
     bare: set[str] = set()
     for pair, link in pairs.items():
-        if pair <= meshed and link.kind != "NVLINK":
+        if pair <= meshed and link.kind != "NVLINK" and link.sees_nvlink:
             bare |= pair
     return sorted(bare)
 

@@ -105,12 +105,13 @@ def _nics(source: Source) -> list[_Place] | Unknown:
 def _link(source: Source, a: _Place, b: _Place) -> Link:
     count = _nvlink_count(a, b)
     if count:
-        return Link(a=a.name, b=b.name, kind="NVLINK", nvlink_count=count, evidence=_nvlink_evidence(a, b))
+        return Link(a=a.name, b=b.name, kind="NVLINK", nvlink_count=count, sees_nvlink=True, evidence=_nvlink_evidence(a, b))
+    sees = not isinstance(a.nvlinks, Unknown) and not isinstance(b.nvlinks, Unknown)
     if a.gpu_index is not None and b.gpu_index is not None:
         level = source.nvml("nvmlDeviceGetTopologyCommonAncestor", a.gpu_index, b.gpu_index)
         if isinstance(level, int) and (level == 0 or level in _ANCESTORS):
             evidence = (nvml_ref(f"nvmlDeviceGetTopologyCommonAncestor({a.gpu_index}, {b.gpu_index})"),)
-            return Link(a=a.name, b=b.name, kind=_ANCESTORS.get(level, "PIX"), evidence=evidence)
+            return Link(a=a.name, b=b.name, kind=_ANCESTORS.get(level, "PIX"), sees_nvlink=sees, evidence=evidence)
     return Link(a=a.name, b=b.name, kind=_distance(a, b), evidence=(file_ref(a.origin), file_ref(b.origin)))
 
 

@@ -57,6 +57,8 @@ class Link(Record, kw_only=True):
     b: str
     kind: LinkKind | Unknown
     nvlink_count: int | None = None
+    sees_nvlink: bool = False
+    """True where the source would have told of an NVLink between the two, as a listing of the PCI bus would not."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 

@@ -192,18 +192,21 @@ def parse_links(text: str) -> tuple[Link, ...]:
             names = {place.device.bus_id: None}
         ends += [(name, place) for name in names]
     parents = {place.device.bus_id: place.device.parent for place in topology.places}
-    return tuple(_link(a, b, parents) for a, b in combinations(ends, 2))
+    sees_nvlink = any(place.gpu is not None and place.gpu.nvlinks for _, place in ends)
+    return tuple(_link(a, b, parents, sees_nvlink) for a, b in combinations(ends, 2))
 
 
 End = tuple[str, TopologyPlace]
 
 
-def _link(a: End, b: End, parents: dict[str, str | Unknown | None]) -> Link:
+def _link(a: End, b: End, parents: dict[str, str | Unknown | None], sees_nvlink: bool) -> Link:
+    """A file that somebody wrote for NCCL holds the PCI tree alone: it sees NVLinks where it has some."""
     evidence = (*a[1].device.evidence, *b[1].device.evidence)
     count = _direct(a[1], b[1])
     if count:
-        return Link(a=a[0], b=b[0], kind="NVLINK", nvlink_count=count, evidence=evidence)
-    return Link(a=a[0], b=b[0], kind=_distance(a[1].device, b[1].device, parents), evidence=evidence)
+        return Link(a=a[0], b=b[0], kind="NVLINK", nvlink_count=count, sees_nvlink=True, evidence=evidence)
+    distance = _distance(a[1].device, b[1].device, parents)
+    return Link(a=a[0], b=b[0], kind=distance, sees_nvlink=sees_nvlink, evidence=evidence)
 
 
 def _direct(a: TopologyPlace, b: TopologyPlace) -> int:

@@ -33,7 +33,7 @@ def parse_links(text: str) -> tuple[Link, ...]:
             kind = _CELL.get(cell)
             a, b = sorted((name, other), key=lambda gpu: int(gpu[3:]))
             if kind is not None and a != b:
-                pairs.setdefault((a, b), Link(a=a, b=b, kind=kind, evidence=(line_ref(number),)))
+                pairs.setdefault((a, b), Link(a=a, b=b, kind=kind, sees_nvlink=True, evidence=(line_ref(number),)))
     return tuple(pairs.values())
 
 

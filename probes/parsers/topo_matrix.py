@@ -58,8 +58,7 @@ class TopoMatrix(Record, kw_only=True):
         """The links with NICs by their real names, as far as the legend tells."""
         names = self.nic_names
         return tuple(
-            Link(a=names.get(link.a, link.a), b=names.get(link.b, link.b), kind=link.kind, nvlink_count=link.nvlink_count)
-            for link in self.links
+            msgspec.structs.replace(link, a=names.get(link.a, link.a), b=names.get(link.b, link.b)) for link in self.links
         )
 
 
@@ -237,8 +236,8 @@ def _link(pair: tuple[str, str], cells: set[str]) -> Link:
         return Link(a=pair[0], b=pair[1], kind=Unknown(Reason.UNPARSABLE, f"the matrix says both {' and '.join(sorted(kinds))}"))
     cell = next(iter(cells))
     if cell.startswith("NV"):
-        return Link(a=pair[0], b=pair[1], kind="NVLINK", nvlink_count=int(cell[2:]))
-    return Link(a=pair[0], b=pair[1], kind=_KINDS[cell])
+        return Link(a=pair[0], b=pair[1], kind="NVLINK", nvlink_count=int(cell[2:]), sees_nvlink=True)
+    return Link(a=pair[0], b=pair[1], kind=_KINDS[cell], sees_nvlink=True)
 
 
 def _gpu(name: str, rest: str, columns: tuple[str, ...]) -> TopoGpu:

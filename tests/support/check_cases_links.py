@@ -21,7 +21,7 @@ def counted(**errors: int) -> tuple[NvLink, ...]:
 
 def pairs(kind: str, count: int | None = None, gpus: int = 8) -> tuple[Link, ...]:
     return tuple(
-        Link(a=f"GPU{a}", b=f"GPU{b}", kind=kind, nvlink_count=count)  # type: ignore[arg-type]
+        Link(a=f"GPU{a}", b=f"GPU{b}", kind=kind, nvlink_count=count, sees_nvlink=True)  # type: ignore[arg-type]
         for a in range(gpus)
         for b in range(a + 1, gpus)
     )
@@ -31,7 +31,7 @@ def weaker(gpu: int, count: int | None) -> tuple[Link, ...]:
     """A board on which one GPU has fewer links than the others, or none."""
     name = f"GPU{gpu}"
     return tuple(
-        Link(a=link.a, b=link.b, kind="NVLINK" if count else "SYS", nvlink_count=count) if name in (link.a, link.b) else link
+        msgspec.structs.replace(link, kind="NVLINK" if count else "SYS", nvlink_count=count) if name in (link.a, link.b) else link
         for link in pairs("NVLINK", 18)
     )
 
@@ -68,6 +68,12 @@ ACTIVE_CASES = (
         ("FAIL GPU6", "PASS GPU0-5, GPU7"),
     ),
     Case("nvlink-active", "all inactive, on a GPU of a board", h100_node(gpus=(NODE.gpus[6:7])), ("PASS GPU6",)),  # type: ignore[index]
+    Case(
+        "nvlink-active",
+        "all down on all GPUs, whose model is not told",
+        with_gpus(NODE, name=NOT_RECORDED, nvlinks=nvlinks(up=0)),
+        (*(f"WARN GPU{n}" for n in range(8)),),
+    ),
     Case("nvlink-active", "a list that a person has cut", with_gpus(NODE, 1, nvlinks=CUT), ("UNKNOWN GPU1", "PASS GPU0, GPU2-7")),
     Case("nvlink-active", "fewer links on every GPU", with_gpus(ONE, nvlinks=nvlinks(up=12, of=12)), ("WARN GPU0",)),
     Case(
@@ -100,10 +106,16 @@ ERROR_CASES = (
     Case("nvlink-errors", "no GPU", BOX, ("SKIP host",)),
 )
 
+UNSEEN = tuple(msgspec.structs.replace(link, sees_nvlink=False) for link in pairs("SYS"))
+"""A listing of the PCI bus."""
+
 MESH_CASES = (
     Case("nvlink-mesh", "alike", NODE, (f"PASS {ALL}",)),
     Case("nvlink-mesh", "one GPU lacks a link", h100_node(links=weaker(5, 17)), ("FAIL GPU5",)),
-    Case("nvlink-mesh", "one GPU has none", h100_node(links=weaker(5, None)), (f"FAIL {ALL}",)),
+    Case("nvlink-mesh", "one GPU has none", h100_node(links=weaker(5, None)), ("FAIL GPU5",)),
+    Case("nvlink-mesh", "the matrix shows PCIe alone", h100_node(links=pairs("SYS")), (f"FAIL {ALL}",)),
+    Case("nvlink-mesh", "only the PCI bus was read", h100_node(links=UNSEEN), ("UNKNOWN host",)),
+    Case("nvlink-mesh", "AMD's pairs differ", with_gpus(h100_node(links=weaker(5, 4)), name="AMD 910"), ("SKIP host",)),
     Case(
         "nvlink-mesh",
         "not in the catalogue, one GPU lacks a link",
