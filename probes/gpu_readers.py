@@ -111,6 +111,7 @@ READERS: tuple[GpuReader, ...] = (
     _row("dcgm-discovery", "dcgm_discovery", driver=True, attached="attached_gpus"),
     _row("topology", "topo_matrix", SMI_TOPOLOGY, driver=True),
     _row("peer-access", "topo_p2p", driver=True),
+    _row("rocm-topology", "rocm_topology", driver=True),
     _row("nccl-topology", "nccl_topology"),
     _row("hwloc", "hwloc_xml"),
     _row("lspci", "lspci"),

@@ -34,7 +34,7 @@ KINDS: tuple[KindRow, ...] = (
     _kind("nvidia-smi-error", "an error of nvidia-smi", "nvsmi_error"),
     _kind("topology", "`nvidia-smi topo -m`", "topo_matrix"),
     _kind("peer-access", "`nvidia-smi topo -p2p`", "topo_p2p"),
-    _kind("rocm-topology", "`rocm-smi --showtopotype`", "rocm_topology"),
+    _kind("rocm-topology", "`rocm-smi --showtopo`, whole or a part", "rocm_topology"),
     _kind("nvlink", "`nvidia-smi nvlink --status`", "nvlink_status"),
     _kind("nvlink-errors", "`nvidia-smi nvlink -e`", "nvlink_errors"),
     _kind("dcgm-nvlink", "`dcgmi nvlink`", "dcgm_nvlink"),

@@ -1,4 +1,7 @@
-"""The Fabric Manager's log (`/var/log/fabricmanager.log`): errors of NVSwitches, failed set-ups, an inventory at each start."""
+"""The Fabric Manager's log (`/var/log/fabricmanager.log`, or its lines of the journal).
+
+Errors of NVSwitches, failed set-ups, and an inventory at each start.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,13 @@ _LINE = re.compile(
     r"\[([A-Z][a-z]{2} [ \d]\d \d{4} \d\d:\d\d:\d\d)\] "
     r"\[(INFO|WARNING|ERROR|CRITICAL|FATAL|NOTICE|DEBUG)\] (?:\[tid \d{1,10}\] )?(.*)"
 )
+_JOURNAL = re.compile(
+    r"(\S{3,5} {1,2}\d{1,2} \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S{8,30}) \S{1,100} "
+    r"(?:nv-fabricmanager|nvidia-fabricmanager[\w.-]{0,20}|systemd)\[\d{1,10}\]: (.*)"
+)
+_SERVICE = "nvidia-fabricmanager.service: "
+_BAD_NEWS = re.compile(r"\b(?:fail(?:ed|ure)?|error|abort(?:ed|ing)?|don't match|mismatch)\b", re.IGNORECASE)
+"""Lines of the journal bear no level."""
 _START = "Fabric Manager Log initializing at"
 _SWITCH_ERROR = re.compile(
     r"detected NVSwitch (non-fatal|fatal) error (\d{1,6}) on fid \d{1,4}"
@@ -25,7 +35,8 @@ _HARMLESS = re.compile(r"NV_WARN_NOTHING_TO_DO")
 """The driver's answer where there is nothing to tell."""
 _NUMBERS = re.compile(r"\b(?:0x)?[0-9a-fA-F]*\d[0-9a-fA-F]{7,}\b")
 _ABORTED = re.compile(
-    r"aborting fabric manager|fabric manager (?:is )?(?:aborted|exiting)|failed to (?:start|initialize)", re.IGNORECASE
+    r"aborting fabric manager|fabric manager (?:is )?(?:aborted|exiting)|failed to (?:start|initialize|configure all)",
+    re.IGNORECASE,
 )
 _VERSION = re.compile(r"Fabric Manager version (\d{2,4}(?:\.\d{1,4}){1,3}) is running")
 _SWITCH = re.compile(r"Index: \d{1,3}  ?Physical Id: (\d{1,3})\s+PCI Bus ID: ([0-9A-Fa-f:.]{7,16})\b", re.IGNORECASE)
@@ -42,6 +53,8 @@ def recognise(text: str) -> bool:
         match = _LINE.fullmatch(line.rstrip()) if line.startswith("[") else None
         if match is not None and any(sign in match[3] for sign in _SIGNS):
             return True
+        if "fabricmanager" in line and _of_journal(line) is not None:
+            return True
     return False
 
 
@@ -56,9 +69,18 @@ def parse_fabric_manager_log(text: str) -> tuple[LogEvent, ...]:
             tally.settle(kinds=frozenset({"fabric-manager"}))
             continue
         match = _LINE.fullmatch(line.rstrip()) if line.startswith("[") else None
-        if match is not None and (sighting := _sighting(match[2], match[3])) is not None:
-            tally.add(sighting, number, match[1])
+        time, level, message = match.groups() if match is not None else _of_journal(line) or ("", "", "")
+        if message and (sighting := _sighting(level, message)) is not None:
+            tally.add(sighting, number, time)
     return tally.events()
+
+
+def _of_journal(line: str) -> tuple[str, str, str] | None:
+    """Time, level and message of a line that the Fabric Manager, or systemd of its service, left in the journal."""
+    match = _JOURNAL.fullmatch(line.rstrip()) if "fabricmanager" in line and len(line) < 2000 else None
+    if match is None or (" systemd[" in line and not match[2].startswith(_SERVICE)):
+        return None
+    return match[1], "ERROR" if _BAD_NEWS.search(match[2]) else "INFO", match[2]
 
 
 def parse_devices(text: str) -> tuple[PciDevice, ...]:

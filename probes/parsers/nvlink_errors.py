@@ -95,11 +95,12 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Lines that name a link's errors without a number that can be read."""
+    """Lines that name a link's errors without a number that can be read. What error correction mends is none."""
     found: list[Unread] = []
     for number, line in enumerate(text.split("\n"), 1):
         words = line.strip()
-        if words.startswith(("Link ", "Links ")) and "Errors" in words and _COUNTER.fullmatch(words) is None:
+        is_error = words.startswith(("Link ", "Links ")) and "Errors" in words and "FEC Errors" not in words
+        if is_error and _COUNTER.fullmatch(words) is None:
             found.append(Unread(source="", line=number, text=words[:80], why="no count of NVLink errors"))
     return tuple(found)
 

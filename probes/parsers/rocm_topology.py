@@ -1,4 +1,4 @@
-"""`rocm-smi --showtopotype`: how AMD GPUs are connected. xGMI is their direct link, as NVLink is on NVIDIA's."""
+"""`rocm-smi --showtopo` and its parts: how AMD GPUs are connected. xGMI is their direct link, as NVLink is on NVIDIA's."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 
 from probes.evidence import line_ref
-from probes.facts import Link, LinkKind, Unread
-from probes.record import Reason, Unknown
+from probes.facts import Gpu, Link, LinkKind, Unread
+from probes.record import NOT_RECORDED, Reason, Unknown
 
 _GPU = re.compile(r"GPU\d{1,3}")
 _TITLE = re.compile(r"^={3,120} Link Type between two GPUs ={3,120}", re.MULTILINE)
+_NUMA = re.compile(r"\s{0,8}GPU\[? ?(\d{1,3})\]?\s{0,20}: \(Topology\) Numa Node: (-?\d{1,4})\s*")
 _CELL: dict[str, LinkKind | Unknown | None] = {
     "XGMI": "NVLINK",
     "PCIE": Unknown(Reason.NOT_SUPPORTED, "rocm-smi tells no distance over PCIe"),
@@ -22,7 +23,26 @@ _MOST_GPUS = 256
 
 
 def recognise(text: str) -> bool:
-    return _TITLE.search(text) is not None or any(True for _ in _rows(text))
+    if _TITLE.search(text) is not None or any(True for _ in _rows(text)):
+        return True
+    return "(Topology) Numa Node: " in text and any(_NUMA.fullmatch(line) for line in text.split("\n"))
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """The GPUs of the matrices and of the list of NUMA nodes. A node of -1 is none."""
+    nodes: dict[int, int | None] = {}
+    lines: dict[int, int] = {}
+    for number, _, header, _ in _rows(text):
+        for name in header:
+            lines.setdefault(int(name[3:]), number)
+    for number, line in enumerate(text.split("\n"), 1):
+        match = _NUMA.fullmatch(line)
+        if match is not None:
+            nodes[int(match[1])] = int(match[2]) if int(match[2]) >= 0 else None
+            lines.setdefault(int(match[1]), number)
+    return tuple(
+        Gpu(index=index, numa_node=nodes.get(index, NOT_RECORDED), evidence=(line_ref(lines[index]),)) for index in sorted(lines)
+    )
 
 
 def parse_links(text: str) -> tuple[Link, ...]:

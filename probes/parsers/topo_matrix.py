@@ -17,6 +17,7 @@ from probes.parsers.cpulist import is_cpu_list
 from probes.record import NOT_RECORDED, Reason, Record, Unknown
 
 _ESCAPE = re.compile(r"(?:\x1b|\^\[|\\x1b|\\033|\\e|\\u001b)?\[[0-9;]{0,8}m")
+_BARRED = re.compile(r"^[ \t]*\|([^\n]*?)(?:\|[ \t]*)?$", re.MULTILINE)
 _DEVICE = re.compile(r"(?:GPU|NIC)\d{1,3}|mlx\d_(?:bond_)?\d{1,3}|[a-z][a-z0-9_]*\d[a-z0-9_]*")
 _COLUMN = re.compile(r"CPU\s*Affinity|NUMA\s*Affinity|GPU\s*NUMA\s*ID")
 _WORD = "SYS|SOC|NODE|PHB|PXB|PIX"
@@ -62,6 +63,12 @@ class TopoMatrix(Record, kw_only=True):
         )
 
 
+def _plain(text: str) -> str:
+    """Without colours, and without the bars of a Markdown table."""
+    text = _ESCAPE.sub("", text.replace("\xa0", " "))
+    return _BARRED.sub(lambda row: row[1].replace("|", "\t"), text) if "|" in text else text
+
+
 def recognise(text: str) -> bool:
     return _REFUSAL.search(text) is not None or any(_is_topology_line(line) for line in text.split("\n"))
 
@@ -87,7 +94,7 @@ def _is_topology_line(line: str) -> bool:
 
 def parse_topo_matrix(text: str) -> TopoMatrix | Unknown:
     """The matrix in `text`; Unknown where there is none, or another one (`topo -p2p`, rocm-smi)."""
-    lines = _ESCAPE.sub("", text.replace("\xa0", " ")).splitlines(keepends=True)
+    lines = _plain(text).splitlines(keepends=True)
     start, header = next(((number, header) for number, line in enumerate(lines) if (header := _header(line))), (0, None))
     if header is None:
         return Unknown(Reason.UNPARSABLE, "no matrix header in the output of nvidia-smi topo -m")
@@ -150,7 +157,7 @@ def unread(text: str) -> tuple[Unread, ...]:
         return (Unread(source="", why="no matrix header in the output of nvidia-smi topo -m"),)
     found: list[Unread] = []
     for first, part in matrices:
-        lines = _ESCAPE.sub("", part.replace("\xa0", " ")).splitlines(keepends=True)
+        lines = _plain(part).splitlines(keepends=True)
         header = _header(lines[0])
         devices = header[0] if header is not None and len(header[0]) <= _MOST_DEVICES else ()
         seen: set[str] = set()
@@ -173,7 +180,7 @@ def unread(text: str) -> tuple[Unread, ...]:
 def _matrices(text: str) -> Iterator[tuple[int, str]]:
     """The first line (from 1) and the text of each matrix, from its header to the next header."""
     lines = text.splitlines(keepends=True)
-    heads = [number for number, line in enumerate(lines) if _header(_ESCAPE.sub("", line.replace("\xa0", " "))) is not None]
+    heads = [number for number, line in enumerate(lines) if _header(_plain(line)) is not None]
     for start, end in zip(heads, [*heads[1:], len(lines)], strict=False):
         yield start + 1, "".join(lines[start:end])
 
