@@ -219,7 +219,7 @@ def _fabric_steps(facts: MachineFacts, hardware: Hardware, branch: Branch, distr
             Step(
                 title="IMEX service",
                 because="the GPUs of the rack share memory over NVLink only while IMEX runs on every node; the Fabric "
-                "Manager runs in the rack's switches, not here",
+                "Manager runs in the rack's switches, not here. Before it starts, its nodes_config.cfg needs the addresses of all nodes",
                 commands=_filled((*distribution.imex, "systemctl enable --now nvidia-imex"), branch),
                 source="NVIDIA IMEX service guide; NVIDIA Fabric Manager user guide (2026-11)",
             )
@@ -233,7 +233,10 @@ def _fabric_steps(facts: MachineFacts, hardware: Hardware, branch: Branch, distr
     )
     because = "the GPUs hang on NVSwitches: without the Fabric Manager of the very same version CUDA does not start"
     if fifth:
-        because += "; on these boards it also needs the NVLink subnet manager and the module ib_umad"
+        because += (
+            "; on these boards it also needs the NVLink subnet manager, which comes from NVIDIA's package repository, and the "
+            "module ib_umad"
+        )
     return [
         Step(
             title="Fabric Manager: keep it" if running else "Fabric Manager, in the driver's version",
