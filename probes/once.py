@@ -45,6 +45,9 @@ class AskedOnce:
     def nvml(self, call: str, *args: int) -> NvmlValue | Unknown:
         return self._once(("nvml", call, *args), lambda: self._source.nvml(call, *args))
 
+    def expect(self, device: int, like: int) -> None:
+        self._source.expect(device, like)
+
     def read(self, path: str) -> bytes | Unknown:
         return self._source.read(path)
 

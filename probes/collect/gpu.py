@@ -33,8 +33,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`gpus`, empty only where nothing hints at one; `pci_gpus`, and how many the driver counts."""
     on_bus = nvidia_gpu_addresses(source)
     by_nvml = _by_nvml(source)
-    has_answer = isinstance(by_nvml, tuple) and bool(by_nvml)
-    if has_answer and source.is_live:
+    if isinstance(by_nvml, tuple) and by_nvml and source.is_live:
         return _answer(by_nvml, on_bus, len(by_nvml), (), ())
     texts = _read(source)
     if isinstance(on_bus, Unknown) and on_bus.reason is Reason.NOT_RECORDED and texts.on_bus:
@@ -45,8 +44,8 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     found: tuple[Gpu, ...] | Unknown = gpus
     if not gpus:
         # NVML's own reason says more than that nvidia-smi is missing too, unless NVML was just never recorded.
-        unsaid = isinstance(by_nvml, tuple) or by_nvml.reason is Reason.NOT_RECORDED
-        found = driver_silence(on_bus, texts.silence if unsaid else by_nvml) or ()
+        reason = texts.silence if isinstance(by_nvml, tuple) or by_nvml.reason is Reason.NOT_RECORDED else by_nvml
+        found = driver_silence(on_bus, reason) or ()
     return _answer(found, on_bus, attached, contradictions, texts.unread)
 
 
@@ -76,10 +75,14 @@ def _by_nvml(source: Source) -> tuple[Gpu, ...] | Unknown:
     bus_ids = [bus_id(source, index) for index in range(count)]
     driver = source.nvml("nvmlSystemGetDriverVersion")
     version = driver if isinstance(driver, str | Unknown) else Unknown(Reason.UNPARSABLE, f"driver version {driver!r}")
-    gpus = tuple(read_gpu(source, index, bus_ids, version) for index in range(count))
+    gpus: list[Gpu] = []
+    for index in range(count):
+        if index:
+            source.expect(index, like=0)
+        gpus.append(read_gpu(source, index, bus_ids, version))
     if gpus and all(isinstance(gpu.name, Unknown) and isinstance(gpu.memory_bytes, Unknown) for gpu in gpus):
         return next(gpu.name for gpu in gpus if isinstance(gpu.name, Unknown))
-    return gpus
+    return tuple(gpus)
 
 
 def _read(source: Source) -> _Texts:

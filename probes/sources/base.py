@@ -79,6 +79,9 @@ class Source(Protocol):
     def nvml(self, call: str, *args: int) -> NvmlValue | Unknown:
         """The result of an NVML `Get` call by its C name; device arguments are given by index."""
 
+    def expect(self, device: int, like: int) -> None:
+        """Say that GPU `device` is going to be asked what GPU `like` was: a live source may then ask everything in one go."""
+
     def env(self, name: str) -> str | Unknown | None:
         """One environment variable; None where it is not set."""
 

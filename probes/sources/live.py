@@ -79,6 +79,9 @@ class LiveSource:
     def nvml(self, call: str, *args: int) -> NvmlValue | Unknown:
         return self._nvml.call(call, *args)
 
+    def expect(self, device: int, like: int) -> None:
+        self._nvml.expect(device, like)
+
     def env(self, name: str) -> str | Unknown | None:
         value = os.environ.get(name)
         return None if value is None else printable(value)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import selectors
+import select
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,6 +40,13 @@ _REASONS = {
 """nvmlReturn_t (nvml.h): NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, TIMEOUT, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND."""
 
 
+_PAIRS = frozenset({"nvmlDeviceGetTopologyCommonAncestor", "nvmlDeviceGetP2PStatus"})
+"""Calls about two devices."""
+
+_Question = tuple[str, tuple[int, ...]]
+"""A call and its arguments."""
+
+
 class _Answer(msgspec.Struct):
     """One line of the child."""
 
@@ -45,6 +54,9 @@ class _Answer(msgspec.Struct):
     """An `NvmlValue`; msgspec cannot resolve that recursive alias."""
     code: int | None = None
     words: str | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Answer)
 
 
 class _LateError(Exception):
@@ -61,6 +73,8 @@ class NvmlClient:
     The child starts at the first call, and not at all where the library is missing. After a call that missed its deadline
     every later call is `Unknown` (timeout) at once. A call that crashed the library is not tried again; others are, in a
     new child.
+
+    The child answers in the order of the questions, so that many may be under way: see `expect`.
     """
 
     def __init__(self, *, timeout_s: float = 5.0, start_timeout_s: float = 20.0) -> None:
@@ -73,6 +87,12 @@ class NvmlClient:
         self._dead: Unknown | None = None
         self._closed = False
         self._crashed: dict[str, Unknown] = {}
+        self._asked: dict[int, dict[_Question, None]] = {}
+        """What each device has been asked, in order."""
+        self._under_way: deque[_Question] = deque()
+        """Questions that the child has not answered yet."""
+        self._early: dict[_Question, bytes] = {}
+        """Answers that nobody has wanted yet."""
 
     def call(self, call: str, *args: int) -> NvmlValue | Unknown:
         """The result of an NVML `Get` call by its name in pynvml, devices by index. ValueError for any other call."""
@@ -86,6 +106,20 @@ class NvmlClient:
             if call in self._crashed:
                 return self._crashed[call]
             return self._ask(call, args)
+
+    def expect(self, device: int, like: int) -> None:
+        """Ask `device` what `like` has been asked, without waiting for the answers.
+
+        Eighty round trips become one. `call` hands the answers out, each under its own deadline; those that nobody wants by
+        the next `expect` are dropped.
+        """
+        with self._lock:
+            if self._child is None:
+                return
+            asked = self._asked.get(device, {})
+            questions = [(call, (device, *args[1:])) for call, args in self._asked.get(like, {}) if call not in self._crashed]
+            self._early.clear()
+            self._send([question for question in questions if question not in asked])
 
     def close(self) -> None:
         """End the child, in the middle of a call too; later calls are `Unknown`."""
@@ -104,15 +138,16 @@ class NvmlClient:
                 return self._dead
             timeout_s = self._start_timeout_s
         try:
-            line = self._exchange(msgspec.json.encode({"call": call, "args": args}) + b"\n", time.monotonic() + timeout_s)
-            answer = msgspec.json.decode(line, type=_Answer)
+            answer = _DECODER.decode(self._line_for((call, args), time.monotonic() + timeout_s))
         except _LateError:
+            self._dead = Unknown(Reason.TIMEOUT, f"{self._under_way[0][0]} did not return within {timeout_s:g} s")
             self._stop()
-            self._dead = Unknown(Reason.TIMEOUT, f"{call} did not return within {timeout_s:g} s")
             return self._dead
         except _GoneError:
-            self._crashed[call] = Unknown(Reason.ERROR, f"the NVML process {self._stop()} in {call}")
-            return self._crashed[call]
+            guilty = self._under_way[0][0]
+            self._crashed[guilty] = Unknown(Reason.ERROR, f"the NVML process {self._stop()} in {guilty}")
+            # Another question may have been under way before this one.
+            return self._crashed[call] if guilty == call else self._ask(call, args)
         except msgspec.DecodeError as error:
             return Unknown(Reason.UNPARSABLE, f"{call}: {error}")
         if answer.words is not None:
@@ -138,26 +173,51 @@ class NvmlClient:
         except OSError as error:
             return Unknown(Reason.ERROR, f"the NVML process cannot be started: {error.strerror}")
         self._buffer = b""
+        self._under_way.clear()
         if self._closed:
             signal_group(self._child)
         return None
 
-    def _exchange(self, request: bytes, deadline: float) -> bytes:
-        """The child's next line after `request`."""
+    def _line_for(self, question: _Question, deadline: float) -> bytes:
+        """The child's answer to `question`, which is put now where it is not under way."""
+        if question in self._early:
+            return self._early.pop(question)
+        if question not in self._under_way:
+            self._send((question,))
+        while True:
+            line = self._next_line(deadline)
+            answered = self._under_way.popleft()
+            if answered == question:
+                return line
+            self._early[answered] = line
+
+    def _send(self, questions: Iterable[_Question]) -> None:
         child = self._child
-        if child is None or child.stdin is None or child.stdout is None:
+        if child is None or child.stdin is None:
             raise _GoneError
+        lines = bytearray()
+        for call, args in questions:
+            lines += msgspec.json.encode({"call": call, "args": args}) + b"\n"
+            self._under_way.append((call, args))
+            if args and call not in _PAIRS:
+                self._asked.setdefault(args[0], {})[call, args] = None
         with contextlib.suppress(BrokenPipeError):
-            os.write(child.stdin.fileno(), request)
-        with selectors.DefaultSelector() as selector:
-            selector.register(child.stdout.fileno(), selectors.EVENT_READ)
-            while b"\n" not in self._buffer:
-                if not selector.select(max(deadline - time.monotonic(), 0)):
-                    raise _LateError
-                chunk = os.read(child.stdout.fileno(), 1 << 16)
-                if not chunk:
-                    raise _GoneError
-                self._buffer += chunk
+            os.write(child.stdin.fileno(), lines)
+
+    def _next_line(self, deadline: float) -> bytes:
+        child = self._child
+        if child is None or child.stdout is None:
+            raise _GoneError
+        descriptor = child.stdout.fileno()
+        while b"\n" not in self._buffer:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            if not poll.poll(max(deadline - time.monotonic(), 0) * 1000):
+                raise _LateError
+            chunk = os.read(descriptor, 1 << 16)
+            if not chunk:
+                raise _GoneError
+            self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 

@@ -60,6 +60,9 @@ class RecordingSource:
             self._answers.nvml(call, *args, value=value)
         return value
 
+    def expect(self, device: int, like: int) -> None:
+        self._inner.expect(device, like)
+
     def env(self, name: str) -> str | Unknown | None:
         value = self._inner.env(name)
         with self._lock:

@@ -70,6 +70,9 @@ class FakeSource:
             return self._nvml(call, *args)
         return self._nvml.get(f"{call}{args}" if args else call, self._absent(call))
 
+    def expect(self, device: int, like: int) -> None:
+        """Its answers are there already."""
+
     def env(self, name: str) -> str | Unknown | None:
         if self._missing is Reason.NOT_RECORDED and name not in self._env:
             return self._absent(name)

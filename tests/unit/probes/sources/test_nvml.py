@@ -238,6 +238,41 @@ def test_threads_share_one_client(nvml_standin, client):
     assert seen == {index: [30 + index] * 20 for index in range(8)}
 
 
+def test_an_expected_device_answers_in_any_order_and_with_its_own_values(nvml_standin, client):
+    nvml_standin(HEALTHY + "gpu1.name = NVIDIA H200\ngpu1.temperature_c = 51\n")
+    client.expect(1, like=0)  # before there is a child, nothing is known and nothing is asked
+    assert client._child is None
+    for call, *rest in (("nvmlDeviceGetName",), ("nvmlDeviceGetTemperature", 0), ("nvmlDeviceGetSerial",)):
+        client.call(call, 0, *rest)
+    client.expect(1, like=0)
+    assert [call for call, _ in client._under_way] == ["nvmlDeviceGetName", "nvmlDeviceGetTemperature", "nvmlDeviceGetSerial"]
+    assert client.call("nvmlDeviceGetTemperature", 1, 0) == 51
+    assert client.call("nvmlDeviceGetPowerUsage", 1) == client.call("nvmlDeviceGetPowerUsage", 0)
+    assert client.call("nvmlDeviceGetName", 1) == "NVIDIA H200"
+    assert client.call("nvmlDeviceGetTemperature", 1, 0) == 51
+
+
+def test_what_is_answered_before_a_hang_counts(nvml_standin, client):
+    nvml_standin(HEALTHY + "hang = nvmlDeviceGetTemperature 1\n")
+    for call, *rest in (("nvmlDeviceGetName",), ("nvmlDeviceGetTemperature", 0), ("nvmlDeviceGetSerial",)):
+        client.call(call, 0, *rest)
+    client.expect(1, like=0)
+    assert client.call("nvmlDeviceGetName", 1) == "NVIDIA H100 80GB HBM3"
+    answer = client.call("nvmlDeviceGetSerial", 1)
+    assert answer == Unknown(Reason.TIMEOUT, "nvmlDeviceGetTemperature did not return within 1 s")
+
+
+def test_a_crash_in_an_expected_call_costs_no_other(nvml_standin, client):
+    nvml_standin(HEALTHY + "crash = nvmlDeviceGetRemappedRows 1\n")
+    for call in ("nvmlDeviceGetName", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetSerial"):
+        client.call(call, 0)
+    client.expect(1, like=0)
+    assert client.call("nvmlDeviceGetName", 1) == "NVIDIA H100 80GB HBM3"
+    assert client.call("nvmlDeviceGetSerial", 1) == client.call("nvmlDeviceGetSerial", 0)
+    answer = client.call("nvmlDeviceGetRemappedRows", 1)
+    assert answer == Unknown(Reason.ERROR, "the NVML process died of signal 11 in nvmlDeviceGetRemappedRows")
+
+
 def test_a_closed_client_answers_unknown(nvml_standin, client):
     nvml_standin(HEALTHY)
     assert client.call("nvmlDeviceGetCount") == 8
