@@ -219,7 +219,7 @@ def _fabric_steps(facts: MachineFacts, hardware: Hardware, branch: Branch, distr
             Step(
                 title="IMEX service",
                 because="the GPUs of the rack share memory over NVLink only while IMEX runs on every node; the Fabric "
-                "Manager runs in the rack's switches, not here. Before it starts, its nodes_config.cfg needs the addresses of all nodes",
+                "Manager runs in the rack's switches, not here. First write the addresses of all nodes to its nodes_config.cfg",
                 commands=_filled((*distribution.imex, "systemctl enable --now nvidia-imex"), branch),
                 source="NVIDIA IMEX service guide; NVIDIA Fabric Manager user guide (2026-11)",
             )
