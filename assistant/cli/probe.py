@@ -58,8 +58,10 @@ def command(
     else:
         facts = follow(probe_machine(source, collect_options(python)), quiet=True)
     if output_format == "json":
-        emit_json(facts)
+        from probes.affinity import report_of
+
+        emit_json(report_of(facts))
     else:
         from assistant.render.as_text import render_facts
 
-        emit_text(render_facts(facts, colour=wants_colour()))
+        emit_text(render_facts(facts, colour=wants_colour(), verbose=verbose))

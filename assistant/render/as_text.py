@@ -6,11 +6,11 @@ from probes.facts import MachineFacts
 from probes.verdict import Verdict
 
 
-def render_facts(facts: MachineFacts, *, colour: bool = False) -> str:
-    """The overview of a machine, 80 columns wide."""
+def render_facts(facts: MachineFacts, *, colour: bool = False, verbose: bool = False) -> str:
+    """The overview of a machine, 80 columns wide; `verbose` adds the PCIe tree and unfolds what is folded."""
     from assistant.render.facts_lines import facts_lines  # noqa: PLC0415 - `check` need not load it
 
-    return "\n".join(facts_lines(facts, colour=colour)) + "\n"
+    return "\n".join(facts_lines(facts, colour=colour, verbose=verbose)) + "\n"
 
 
 def render_verdict(verdict: Verdict, *, colour: bool = False, verbose: bool = False) -> str:

@@ -16,7 +16,7 @@ from probes.errors import UsageError
 from probes.record import to_json
 
 RECORDS: dict[str, tuple[str, str]] = {
-    "probe": ("probes.facts", "MachineFacts"),
+    "probe": ("probes.affinity", "ProbeReport"),
     "check": ("probes.verdict", "Verdict"),
     "bench": ("probes.measurements", "MeasurementSet"),
     "plan": ("recipes.plan", "Plan"),

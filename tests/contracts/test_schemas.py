@@ -10,6 +10,7 @@ import pytest
 
 from assistant.render.schemas import FOLDER, RECORDS, schema_for
 from assistant.usecases.check import check_machine
+from probes.affinity import report_of
 from probes.errors import UsageError
 from probes.facts import MachineFacts
 from probes.record import to_json
@@ -44,7 +45,7 @@ def test_unknown_command_has_no_schema() -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_probe_conforms(name: str) -> None:
-    jsonschema.validate(json.loads(to_json(MACHINES[name])), json.loads(schema_for("probe")))
+    jsonschema.validate(json.loads(to_json(report_of(MACHINES[name]))), json.loads(schema_for("probe")))
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -53,14 +54,14 @@ def test_check_conforms(name: str) -> None:
 
 
 def test_a_missing_field_does_not_conform() -> None:
-    incomplete = json.loads(to_json(h100_node()))
+    incomplete = json.loads(to_json(report_of(h100_node())))
     del incomplete["gpus"][0]["memory_bytes"]
     with pytest.raises(jsonschema.ValidationError, match="memory_bytes"):
         jsonschema.validate(incomplete, json.loads(schema_for("probe")))
 
 
 def test_names_that_others_rely_on() -> None:
-    probe = json.loads(to_json(h100_node()))
+    probe = json.loads(to_json(report_of(h100_node())))
     assert (probe["schema_version"], probe["hostname"]) == (1, "node17")
     assert probe["gpus"][0].items() >= {"index": 0, "name": "NVIDIA H100 80GB HBM3", "driver_version": "550.54.15"}.items()
     assert probe["gpus"][0].items() >= {"memory_bytes": 81559 * 2**20, "pci_bus_id": "0000:19:00.0"}.items()

@@ -10,9 +10,21 @@ import pytest
 
 from assistant.render.as_text import render_facts, render_verdict
 from assistant.usecases.check import check_machine
-from probes.facts import MachineFacts
+from probes.facts import (
+    Contradiction,
+    Diagnosis,
+    EnvironmentVariable,
+    LogEvent,
+    MachineFacts,
+    PcieLink,
+    Reading,
+    ToolResult,
+    Unread,
+)
+from probes.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
 from probes.verdict import Verdict
-from tests.support.machines import cpu_box, evidence_of, h100_node, with_gpus
+from tests.support.machines import cpu_box, evidence_of, h100_node, with_gpus, with_nics, with_part
+from tests.support.machines_pci import bridge_address
 
 
 def verdict_of(facts: MachineFacts) -> Verdict:
@@ -63,7 +75,77 @@ def test_hostile_names_cannot_steer_the_terminal() -> None:
 
 
 def test_unknown_values_keep_their_reason() -> None:
-    assert "unknown (not recorded)" in render_facts(msgspec.structs.replace(h100_node(), storage=MachineFacts().storage))
+    """What the source does not hold is named once, at the end; what somebody could mend stands where it is missing."""
+    silent = render_facts(msgspec.structs.replace(h100_node(), storage=NOT_RECORDED)).splitlines()
+    assert silent[-1] == "Unknown    not recorded: Storage (-v names more)"
+    denied = Unknown(Reason.PERMISSION, "open: Permission denied")
+    text = render_facts(msgspec.structs.replace(h100_node(), storage=denied))
+    assert "Storage    unknown (permission: open: Permission denied)" in text
+    assert "Unknown    not recorded: everything (-v names more)" in render_facts(MachineFacts())
+    verbose = " ".join(render_facts(with_part(h100_node(), "software", mpi_version=NOT_RECORDED), verbose=True).split())
+    assert "Software: MPI" in verbose
+
+
+def test_reasons_that_several_values_share_are_told_once() -> None:
+    missing = [Unknown(Reason.TOOL_MISSING, f"/sys/{name}: No such file") for name in ("vendor", "product")]
+    text = render_facts(with_part(h100_node(), "dmi", system_vendor=missing[0], product_name=missing[1]))
+    assert "maker, model: unknown (tool missing)" in " ".join(text.split())
+
+
+def test_the_page_of_a_healthy_node_fits_a_terminal() -> None:
+    assert len(render_facts(h100_node()).splitlines()) <= 40
+
+
+def test_roles_of_ports_and_the_map_of_gpus() -> None:
+    text = render_facts(with_nics(h100_node(), "mlx5_5", state="DOWN", physical_state="Polling"))
+    assert "mlx5_8: storage or management" in text
+    assert "GPU5 mlx5_4 NODE" in text
+    assert "as mlx5_5 is down" in " ".join(render_facts(with_nics(h100_node(), "mlx5_5", state="DOWN"), verbose=True).split())
+
+
+def test_the_pcie_tree() -> None:
+    facts = h100_node()
+    assert isinstance(facts.pci_devices, tuple)
+    redirecting = tuple(
+        msgspec.structs.replace(device, acs=("request_redirect",)) if device.bus_id == bridge_address(3) else device
+        for device in facts.pci_devices
+    )
+    narrow = msgspec.structs.replace(with_gpus(facts, 5, pcie=PcieLink(width=8, width_max=16)), pci_devices=redirecting)
+    text = render_facts(narrow)
+    assert "PCIe x8 of x16" in text
+    assert "1 bridge above GPUs and NICs with ACS redirects" in " ".join(text.split())
+    assert "PCIe tree" not in text
+    lines = render_facts(narrow, verbose=True).splitlines()
+    bridge = next(number for number, line in enumerate(lines) if f"{bridge_address(3)} bridge: Gen5 x16" in line)
+    assert " ".join(lines[bridge : bridge + 2]).split()[-3:] == ["ACS", "request", "redirect"]
+    assert any(" GPU3: Gen5 x16" in line for line in lines[bridge:])
+
+
+def test_what_was_observed() -> None:
+    xid = LogEvent(kind="xid", code=79, device="0000:9b:00", message="GPU has fallen off the bus", fatal=True, count=3)
+    flaps = LogEvent(kind="link-down", device="eth0", message="Link is down", count=2)
+    results = tuple(
+        ToolResult(
+            tool="nvbandwidth", test="host_to_device_memcpy_ce", subject=f"GPU{index}", metric="bandwidth", value=55e9 + index
+        )
+        for index in range(8)
+    )
+    said = [Reading(value=value, evidence=EvidenceRef(source="command", key=key)) for value, key in (("1", "a"), ("2", "b"))]
+    facts = h100_node(
+        events=(flaps, xid),
+        diagnoses=(Diagnosis(tool="dcgmi diag", test="memory", subject="GPU2", result="FAIL", message="row remap"),),
+        tool_results=results,
+        contradictions=(Contradiction(subject="GPU0", field="memory_bytes", readings=tuple(said)),),
+        unread=(Unread(source="/some/where/dmesg.txt", line=7, text="garbage", why="no event"),),
+        environment=(EnvironmentVariable(name="NCCL_IB_HCA", value="mlx5", origin="/etc/nccl.conf", is_effective=False),),
+    )
+    text = render_facts(facts)
+    assert "Events     xid 79 x3 on 0000:9b:00: GPU has fallen off the bus" in text
+    assert "FAIL memory on GPU2: row remap" in text
+    assert "nvbandwidth host_to_device_memcpy_ce: 55 GB/s over GPU0-7" in text
+    assert "GPU0 memory_bytes: 1 (a) but 2 (b)" in text
+    assert "Unread     dmesg.txt:7: no event (garbage)" in text
+    assert "/etc/nccl.conf: NCCL_IB_HCA=mlx5 (not effective)" in text
 
 
 def test_checking_and_rendering_load_nothing_heavy() -> None:
