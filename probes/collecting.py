@@ -36,6 +36,8 @@ class CollectOptions(Record, kw_only=True):
     """Whether an interpreter whose files tell nothing (a wrapper script) may be started once."""
     deep: bool = True
     """Whether commands may be started for facts that only checks of the tier `deep` use."""
+    toolkit: bool = True
+    """Whether nvcc may be started for its version, where no file tells it."""
 
 
 def gather(

@@ -37,16 +37,18 @@ def select(tier: Tier, only: Iterable[str] = (), skip: Iterable[str] = (), rows:
             _require_known(option, name, rows)
     chosen = [row for row in rows if (not wanted or _is_named(row, wanted)) and not _is_named(row, unwanted)]
     made = tuple(row for row in chosen if tier == "deep" or row.tier == "quick")
-    for row in chosen:
-        if row not in made and row.id in wanted:
-            raise UsageError(f"the check {row.id} is not made in the tier {tier}", "add --tier deep")
+    left_out = tuple(row.id for row in chosen if tier == "quick" and row.tier == "deep")
+    for check_id in left_out:
+        if check_id in wanted:
+            raise UsageError(f"the check {check_id} is not made in the tier {tier}", "add --tier deep")
     if not made:
         raise UsageError("no check is left to make", "name fewer with --skip, others with --only, or add --tier deep")
+    kept = {row.id for row in chosen}
     return Selection(
         rows=made,
         tier=tier,
-        deep_only=tuple(row.id for row in chosen if row not in made),
-        deselected=tuple(row.id for row in rows if row not in chosen),
+        deep_only=left_out,
+        deselected=tuple(row.id for row in rows if row.id not in kept),
     )
 
 

@@ -97,7 +97,11 @@ def command(
 
         require_free(learn, force=force)
     started, clock = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
-    options = msgspec.structs.replace(collect_options(python, ask_interpreters=False), deep=selection.tier == "deep")
+    options = msgspec.structs.replace(
+        collect_options(python, ask_interpreters=False),
+        deep=selection.tier == "deep",
+        toolkit=policy.software.cuda_toolkit is not None,
+    )
     budget_s = BUDGET_S[selection.tier] if budget is None else budget
     facts: MachineFacts = follow(probe_machine(source, options, budget_s), quiet=True)
     today = datetime.datetime.now().astimezone().date()

@@ -27,7 +27,7 @@ from probes.parsers.versions import (
     slurm_version,
     toolkit_version,
 )
-from probes.record import EvidenceRef, Reason, Unknown, known
+from probes.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, known
 from probes.sources.base import Source, read_text
 
 T = TypeVar("T")
@@ -65,10 +65,10 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         driver_version=_driver_version(source, module, evidence),
         driver_open_module=module if isinstance(module, Unknown) else module.is_open,
         cuda_driver_version=_cuda_driver_version(source, evidence),
-        cuda_toolkit_version=_cuda_toolkit_version(source, evidence),
+        cuda_toolkit_version=_cuda_toolkit_version(source, evidence, may_start=options.deep or options.toolkit),
         nccl_version=_nccl_version(source, evidence),
-        mpi_version=_by_command(source, _MPIRUN, mpi_version, evidence),
-        slurm_version=_slurm_version(source, evidence),
+        mpi_version=_by_command(source, _MPIRUN, mpi_version, evidence) if options.deep else DEEP_ONLY,
+        slurm_version=_slurm_version(source, evidence) if options.deep else DEEP_ONLY,
         fabric_manager=_fabric_manager(source, evidence),
         peermem_loaded=_peermem_loaded(source, evidence),
         **installed(source, evidence, deep=options.deep),  # type: ignore[arg-type]
@@ -181,7 +181,7 @@ def _smi_versions(source: Source) -> tuple[str | Unknown, str | Unknown]:
     return (log, log) if isinstance(log, Unknown) else (log.driver_version, log.cuda_version)
 
 
-def _cuda_toolkit_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown | None:
+def _cuda_toolkit_version(source: Source, evidence: list[EvidenceRef], *, may_start: bool) -> str | Unknown | None:
     """Of $CUDA_HOME, of /usr/local/cuda, or of the nvcc on the path."""
     home = source.env("CUDA_HOME")
     folders = [home] if isinstance(home, str) and home.startswith("/") else []
@@ -190,7 +190,7 @@ def _cuda_toolkit_version(source: Source, evidence: list[EvidenceRef]) -> str | 
         text = read_text(source, path)
         if not isinstance(text, Unknown):
             return _cited(toolkit_version(text), file_ref(path), evidence)
-    return _by_command(source, _NVCC, nvcc_version, evidence)
+    return _by_command(source, _NVCC, nvcc_version, evidence) if may_start else DEEP_ONLY
 
 
 def _nccl_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown | None:

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import threading
@@ -40,10 +39,11 @@ class CommandRunner:
         """
         name = printable(argv[0])
         missing = CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{name} is not installed"))
-        if shutil.which(argv[0]) is None and "/" not in argv[0]:
+        program = _found(argv[0])
+        if program is None:
             return missing  # without the cost of a fork
         try:
-            process = self._start(argv)
+            process = self._start(argv, program)
         except FileNotFoundError:
             return missing
         except PermissionError as error:
@@ -64,8 +64,8 @@ class CommandRunner:
             for process in self._running:
                 signal_group(process)
 
-    def _start(self, argv: tuple[str, ...]) -> subprocess.Popen[bytes]:
-        """Raises OSError where `argv` cannot be started."""
+    def _start(self, argv: tuple[str, ...], program: str) -> subprocess.Popen[bytes]:
+        """`program` under the name and with the arguments of `argv`. Raises OSError where it cannot be started."""
         with self._change:
             if self._closed:
                 raise ProcessLookupError(errno.ESRCH, "not started, rigtune is ending")
@@ -74,6 +74,7 @@ class CommandRunner:
         try:
             process = subprocess.Popen(
                 argv,
+                executable=program,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -87,6 +88,14 @@ class CommandRunner:
                 if process is not None:
                     self._running.add(process)
                 self._change.notify_all()
+
+
+def _found(name: str) -> str | None:
+    """The program that PATH leads to. Like shutil.which, which loads three compression libraries."""
+    if "/" in name:
+        return name
+    paths = (os.path.join(folder or ".", name) for folder in os.get_exec_path())  # noqa: PTH118 - once per folder and command
+    return next((path for path in paths if os.access(path, os.X_OK) and not os.path.isdir(path)), None)  # noqa: PTH112
 
 
 def _result(process: subprocess.Popen[bytes], name: str, timeout_s: float, max_output_bytes: int) -> CommandResult:
