@@ -27,13 +27,14 @@ _ROW = re.compile(
     rf"\s{{0,24}}(\d{{1,18}})\s+(\d{{1,18}})\s+({_TYPES})\s+(?:([a-z]{{3,9}})\s+)?(?:(-?\d{{1,6}})\s+)?"
     r"((?:\d{1,12}(?:\.\d{1,6})?\s+){3}(?:\S{1,12}))\s+((?:\d{1,12}(?:\.\d{1,6})?\s+){3}(?:\S{1,12}))(?:\s+\d{1,9})?\s*"
 )
-_HEADER = re.compile(r"#\s+size\s+count\s+type\s.*busbw.*")
+_HEADER = re.compile(r"#?\s+(?:size\s+count|bytes\s+N)\s+type\s.{0,80}busbw.{0,80}")
+_PARAMETERS = re.compile(r"#?\s{0,4}nThreads? \d{1,4} nGpus \d{1,4} minBytes \d{1,18}\b.*")
 _RANK = re.compile(
-    r"#\s+Rank\s+(\d{1,6})(?: Group\s+\d{1,6})?\s+Pid\s+\d{1,9} on\s+(\S{1,100})\s+device\s+(\d{1,3}) "
+    r"#?\s+Rank\s+(\d{1,6})(?: Group\s+\d{1,6})?(?:\s+Pid\s+\d{1,9})? on\s+(\S{1,100})\s+device\s+(\d{1,3}) "
     r"\[([0-9a-fA-Fx:.]{1,16})\] (.{1,100}?)\s*"
 )
-_BOUNDS = re.compile(r"#\s{0,4}Out of bounds values\s*:\s*(\d{1,12}) (OK|FAILED)\b.*")
-_AVERAGE = re.compile(r"#\s{0,4}Avg bus bandwidth\s*:\s*(\S{1,24})(?:\s+(OK|FAILED))?\s*")
+_BOUNDS = re.compile(r"#?\s{0,4}Out of bounds values\s*:\s*(\d{1,12}) (OK|FAILED)\b.*")
+_AVERAGE = re.compile(r"#?\s{0,4}Avg bus bandwidth\s*:\s*(\S{1,24})(?:\s+(OK|FAILED))?\s*")
 _FAILURE = re.compile(r".{0,200}(?:Test (?:NCCL |CUDA )?failure\b.{0,200}|Failed: (?:NCCL|CUDA) error .{0,200})")
 _COLLECTIVES = "all_reduce|all_gather|reduce_scatter|alltoall|alltoallv|broadcast|reduce|sendrecv|scatter|gather|hypercube"
 _START = re.compile(rf"(?<![a-z_])({_COLLECTIVES})_perf\b")
@@ -55,9 +56,19 @@ def recognise(text: str) -> bool:
     if "# Collective test starting:" in text or "# Out of bounds values :" in text:
         return True
     return any(
-        _HEADER.fullmatch(untagged(line).rstrip()) or _ROW.fullmatch(untagged(line))
+        _HEADER.fullmatch(untagged(line).rstrip())
+        or _ROW.fullmatch(untagged(line))
+        or _PARAMETERS.fullmatch(untagged(line))
+        or _BOUNDS.fullmatch(untagged(line))
         for line in text.split("\n")
-        if "busbw" in line or " float " in line or " half " in line or "bfloat16" in line or "int8" in line or "double" in line
+        if "busbw" in line
+        or "nThread" in line
+        or "Out of bounds" in line
+        or " float " in line
+        or " half " in line
+        or "bfloat16" in line
+        or "int8" in line
+        or "double" in line
     )
 
 
@@ -94,6 +105,8 @@ class _Run:
         self.hosts: dict[str, None] = {}
         self.ranks = 0
         self.verdicts: list[ToolResult] = []
+        self.is_count = False
+        """Whether the header calls the last column a number of wrong values."""
 
     def read(self, line: str, line_number: int) -> None:
         """Take one line."""
@@ -101,9 +114,11 @@ class _Run:
             row = _Row(int(match[1]), match[4] or "", match[5] or "", match[6].split(), match[7].split(), line_number)
             if len(self.rows) < _MOST_ROWS:
                 self.rows.append(row)
-        elif line.startswith("#") and (match := _RANK.fullmatch(line)) is not None:
+        elif "Rank" in line and (match := _RANK.fullmatch(line)) is not None:
             self.hosts.setdefault(match[2], None)
             self.ranks += 1
+        elif "busbw" in line and _HEADER.fullmatch(line):
+            self.is_count = "#wrong" in line
         elif (match := _BOUNDS.fullmatch(line)) is not None:
             self.verdicts.append(_bounds(match, line_number))
         elif (match := _AVERAGE.fullmatch(line)) is not None:
@@ -145,7 +160,7 @@ class _Run:
                         metric="bus_bandwidth",
                         value=busbw * GB,
                         size_bytes=row.size,
-                        wrong_values=_wrong(wrong),
+                        wrong_values=_wrong(wrong, self.is_count),
                         ranks=names.ranks,
                         nodes=len(self.hosts) or None,
                         evidence=(line_ref(row.line),),
@@ -203,9 +218,10 @@ def _status(value: Unknown, message: str, line: int) -> ToolResult:
     )
 
 
-def _wrong(cell: str) -> int | None:
-    """`#wrong` is a count; `error` of old versions is the largest deviation, of which only 0 says that all is right."""
+def _wrong(cell: str, is_count: bool) -> int | None:
+    """`#wrong` is a count; `error` of old versions (`2e-07`) is the largest deviation, of which only 0 says that all is right:
+    what it may be is for the tool to judge, below the table."""
     value = number(cell)
-    if value is None:
+    if value is None or (value and "e" in cell.lower() and not is_count):
         return None
     return int(value) if value == int(value) and value < 1e15 else None

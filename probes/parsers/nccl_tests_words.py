@@ -48,7 +48,9 @@ def _by_columns(redop: str, root: str, factor: float | None) -> str:
     if factor is None:
         return "collective"
     if has_reduction:
-        return "all_reduce" if factor > 1 + _PRECISION else "reduce_scatter"
+        if factor < 1 - _PRECISION:
+            return "reduce_scatter"
+        return "all_reduce" if factor > 1 + _PRECISION else "all_reduce or sendrecv"  # two ranks
     if factor < 1 - _PRECISION:
         return "all_gather or alltoall"
     return "broadcast" if root not in ("", "-1") else "sendrecv"

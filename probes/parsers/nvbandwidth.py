@@ -14,27 +14,36 @@ from probes.evidence import line_ref
 from probes.facts import Gpu, ToolResult, Unread
 from probes.parsers.pci import normal_address
 from probes.parsers.tool_text import gpus_measured, json_object, line_at, number, untagged
-from probes.record import Reason, Unknown
+from probes.record import NOT_RECORDED, Reason, Unknown
 from probes.units import GB
 
 TOOL = "nvbandwidth"
 
-_RUNNING = re.compile(r"Running ([a-z][a-z0-9_]{3,80})\.?\s*")
+_RUNNING = re.compile(r"Running (?:benchmark )?([a-z][a-z0-9_]{3,80})\.?\s*")
 _TITLE = re.compile(r".{0,60}?(CPU|GPU)\(row\) ?(<->|<-|->) ?(CPU|GPU)\(column\).{0,20}?\((GB/s|ns|us)\).{0,20}")
 _ROW = re.compile(r"\s{0,8}(\d{1,4})((?:\s+(?:-?\d{1,12}(?:\.\d{1,12})?|N/A|nan|-nan|inf)){1,512})\s*")
-_DEVICE = re.compile(r"(?:Process \d{1,4} .{0,80}?: )?[Dd]evice (\d{1,4}): (.{1,100}?) \(([0-9a-fA-F:.]{7,16})\).{0,40}")
+_DEVICE = re.compile(r"(?:Process \d{1,4} .{0,80}?: )?[Dd]evice (\d{1,4}): (.{1,100}?)(?: \(([0-9a-fA-F:.]{7,16})\).{0,40})?")
 _LISTED = re.compile(r"(\d{1,4}): (.{1,100}?) \(([0-9a-fA-F:.]{7,16})\).{0,40}")
 """In the list of the JSON output."""
 _COMPLAINT = re.compile(r"\s{0,8}(?:WARNING|ERROR)\b.*|.*(?:CUDA_ERROR_|NVML_ERROR_|Invalid value when checking).*")
 _WAIVED = re.compile(r"\s*(?:Test )?\.?Waived[.:]?.*", re.IGNORECASE)
 _MOST_RESULTS = 65536
+_NAMES = {
+    ("CPU", "->", "GPU"): "host_to_device_memcpy",
+    ("CPU", "<-", "GPU"): "device_to_host_memcpy",
+    ("CPU", "<->", "GPU"): "host_to_device_bidirectional_memcpy",
+    ("GPU", "->", "GPU"): "device_to_device_memcpy_write",
+    ("GPU", "<-", "GPU"): "device_to_device_memcpy_read",
+    ("GPU", "<->", "GPU"): "device_to_device_bidirectional_memcpy",
+}
+"""What a matrix is called whose first line was not pasted."""
 _HEADS = ("Running host_to_device", "Running device_to_", "Running host_device_latency", "Running all_to_", "Running one_to_")
 
 
 def recognise(text: str) -> bool:
     if json_object(text, TOOL) is not None or "nvbandwidth Version" in text:
         return True
-    if not any(head in text for head in _HEADS):
+    if not any(head in text for head in _HEADS) and "memcpy " not in text:
         return False
     return any(_TITLE.fullmatch(line.strip()) for line in text.split("\n") if "(row)" in line)
 
@@ -61,16 +70,18 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
     listed = body.get("GPU Device list") if isinstance(body, dict) else None
     pattern, lines = (_LISTED, listed) if isinstance(listed, list) else (_DEVICE, text.split("\n"))
     for line in lines:
-        match = pattern.fullmatch(line.strip()) if isinstance(line, str) and "(" in line else None
+        match = pattern.fullmatch(line.strip()) if isinstance(line, str) and ": " in line else None
         if match is not None:
-            found.setdefault(int(match[1]), Gpu(index=int(match[1]), name=match[2], pci_bus_id=_address(match[3])))
+            found.setdefault(int(match[1]), Gpu(index=int(match[1]), name=match[2], pci_bus_id=_address(match[3] or "")))
     for index in () if found else gpus_measured(parse_results(text)):
         found[index] = Gpu(index=index)
     return tuple(found[index] for index in sorted(found))
 
 
 def _address(printed: str) -> str | Unknown:
-    """nvbandwidth leaves the function out: `00000009:01:00`."""
+    """nvbandwidth leaves the function out: `00000009:01:00`, and before version 0.5 the address."""
+    if not printed:
+        return NOT_RECORDED
     return normal_address(printed if "." in printed else f"{printed}.0")
 
 
@@ -84,12 +95,15 @@ def parse_unread(text: str) -> tuple[Unread, ...]:
 def _text_results(text: str) -> Iterator[ToolResult]:
     test, title = "", None
     count = 0
+    is_said = False
     for line_number, raw in enumerate(text.split("\n"), 1):
         line = untagged(raw).rstrip()
         if (match := _RUNNING.fullmatch(line)) is not None:
-            test, title = match[1], None
+            test, title, is_said = match[1], None, True
         elif (match := _TITLE.fullmatch(line.strip())) is not None:
             title = match
+            if not is_said:
+                test = _name(match)
         elif _WAIVED.fullmatch(line):
             # Old versions print the line without a name, or before the next test.
             title = None
@@ -100,6 +114,13 @@ def _text_results(text: str) -> Iterator[ToolResult]:
                     yield result
         elif _COMPLAINT.fullmatch(line):
             yield _complaint(line, line_number)
+
+
+def _name(title: re.Match[str]) -> str:
+    """The test by what stands above its matrix; empty for latencies, which have several."""
+    if title[4] != "GB/s":
+        return ""
+    return f"{_NAMES.get((title[1], title[2], title[3]), 'copy')}_{'sm' if ' SM ' in title[0] else 'ce'}"
 
 
 def _is_column_line(match: re.Match[str]) -> bool:

@@ -31,6 +31,8 @@ _COMPLAINT = re.compile(
     r".{0,120}(?:Couldn't |Could not |Unable to |Failed to |Failed status |Completion with error|failed to |Problems with warm up"
     r"|No IB devices found|IB device .{0,40}not found|Connection mismatch|Bad wc status|Couldnt ).{0,200}"
 )
+_GPU_BUFFER = re.compile(r"^(?:cuMemAlloc\(\) of a|allocated GPU buffer address at) ", re.MULTILINE)
+"""A run with --use_cuda that failed before its table."""
 _UNITS = {"MB": float(MIB), "MiB": float(MIB), "Gb": 1e9 / 8, "GB": 1e9}
 _TYPICAL = 2
 """Place of t_typical behind size and iterations."""
@@ -39,6 +41,8 @@ _TYPICAL = 2
 def recognise(text: str) -> bool:
     if "#iterations" in text:
         return any(_BANDWIDTH.fullmatch(line) or _LATENCY.fullmatch(line) for line in map(untagged, text.split("\n")))
+    if _GPU_BUFFER.search(text) is not None:
+        return True
     return " Test" in text and any(_TITLE.fullmatch(untagged(line)) for line in text.split("\n") if " Test" in line)
 
 
