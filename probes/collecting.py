@@ -16,6 +16,9 @@ from probes.sources.base import Source
 
 Result = tuple[ProbeRow, dict[str, object] | Unknown]
 
+_PATIENCE_S = 0.02
+"""How long nothing may come before the collectors that wait get a thread of their own."""
+
 JOINED = frozenset({"contradictions", "unread"})
 """Fields to which every collector may add."""
 
@@ -45,26 +48,27 @@ def gather(
 ) -> Iterator[Result]:
     """The answers of all collectors, as they come.
 
-    Each runs on a daemon thread of its own, so that one that hangs in the kernel delays neither the others nor the end of
-    the program; it becomes Unknown (timeout). One that crashes becomes Unknown (error) with the last line of its traceback.
-    Collectors of the tier `deep` are not started unless `options` ask for it.
+    They run on daemon threads, so that one that hangs in the kernel delays neither the others nor the end of the program;
+    it becomes Unknown (timeout). One that crashes becomes Unknown (error) with the last line of its traceback. Collectors of
+    the tier `deep` are not started unless `options` ask for it.
     """
-    asked = AskedOnce(source)
-    results: queue.SimpleQueue[Result] = queue.SimpleQueue()
+    crew = _Crew(AskedOnce(source), options)
     waiting = [row for row in rows if options.deep or row.tier == "quick"]
-    for row in waiting.copy():
-        _start(row, asked, options, results.put)
+    crew.begin(waiting)
     for row in rows:
         if row not in waiting:
             yield row, DEEP_ONLY
     end = time.monotonic() + deadline_s
     while waiting:
-        try:
-            row, result = results.get(timeout=max(end - time.monotonic(), 0))
-        except queue.Empty:
+        left = max(end - time.monotonic(), 0)
+        result = crew.next(min(left, _PATIENCE_S))
+        if result is not None:
+            waiting.remove(result[0])
+            yield result
+        elif left:
+            crew.grow()
+        else:
             break
-        waiting.remove(row)
-        yield row, result
     for row in waiting:
         yield row, Unknown(Reason.TIMEOUT, f"{row.title} took longer than {deadline_s:g} s")
 
@@ -84,21 +88,53 @@ def assemble(source_title: str, results: Iterable[Result]) -> MachineFacts:
     return MachineFacts(source=source_title, **fields)  # type: ignore[arg-type]
 
 
-def _start(row: ProbeRow, source: Source, options: CollectOptions, put: Callable[[Result], None]) -> None:
-    try:
-        # Not on the thread: threads that import at the same time mostly wait for each other.
-        collect = row.load().collect
-    except Exception as error:  # noqa: BLE001 - the facts of the others survive
-        put((row, _crashed(row, error)))
-        return
+class _Crew:
+    """Threads that take one collector after the other.
 
-    def work() -> None:
+    There are as many as are held up: most collectors take less time than starting a thread for each and passing the
+    interpreter around among them.
+    """
+
+    def __init__(self, source: Source, options: CollectOptions) -> None:
+        self._source = source
+        self._options = options
+        self._ready: queue.SimpleQueue[tuple[ProbeRow, Callable[..., dict[str, object]]] | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
+
+    def begin(self, rows: Iterable[ProbeRow]) -> None:
+        """Load the collectors, while the first of them run already."""
+        self._start()
+        for row in rows:
+            try:
+                # Not on the threads: those that import at the same time mostly wait for each other.
+                self._ready.put((row, row.load().collect))
+            except Exception as error:  # noqa: BLE001 - the facts of the others survive
+                self._results.put((row, _crashed(row, error)))
+        self._ready.put(None)
+
+    def grow(self) -> None:
+        """One more thread, where collectors wait for one."""
+        if self._ready.qsize() > 1:  # the last is the end
+            self._start()
+
+    def next(self, timeout_s: float) -> Result | None:
+        """The next answer; None where none comes in time."""
         try:
-            put((row, _checked(row, collect(source, options))))
-        except Exception as error:  # noqa: BLE001 - likewise
-            put((row, _crashed(row, error)))
+            return self._results.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
 
-    threading.Thread(target=work, name=f"rigtune-{row.id}", daemon=True).start()
+    def _start(self) -> None:
+        threading.Thread(target=self._work, name="rigtune-collect", daemon=True).start()
+
+    def _work(self) -> None:
+        while (taken := self._ready.get()) is not None:
+            row, collect = taken
+            try:
+                self._results.put((row, _checked(row, collect(self._source, self._options))))
+            except Exception as error:  # noqa: BLE001 - likewise
+                self._results.put((row, _crashed(row, error)))
+        self._ready.put(None)  # for the other threads
 
 
 def _crashed(row: ProbeRow, error: Exception) -> Unknown:
