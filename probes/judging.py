@@ -79,6 +79,13 @@ def events_of(judge: Judge, evidence: Evidence, log: str = "kernel-log") -> Gene
     return events
 
 
+def events_in(facts: MachineFacts, log: str = "kernel-log") -> tuple[LogEvent, ...] | Unknown:
+    """The events of the logs; Unknown where none of the kind was read, as of a machine that only gave a log of NCCL."""
+    if isinstance(facts.events, Unknown) or isinstance(facts.logs, Unknown) or log in facts.logs:
+        return facts.events
+    return Unknown(Reason.NOT_RECORDED, f"no {log.replace('-', ' ')} was read")
+
+
 def judge_each(
     judge: Judge, subjects: Iterable[Subject], verdict_of: Callable[[Subject], Judged], *, what: str, good: str
 ) -> Iterator[Finding]:

@@ -261,6 +261,8 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("out-of-memory", "The kernel killed nothing for memory", "logs", "logs", module="kernel_events"),
     _check("lockups", "The kernel did not hang", "logs", "logs", module="kernel_events"),
     _check("machine-check", "The processors report no fault", "logs", "logs", module="kernel_events"),
+    _check("kernel-limits", "No table of the kernel was full", "logs", "logs", module="kernel_events"),
+    _check("nic-driver", "No driver gave its card up", "logs", "logs"),
     _check("crashes", "No training library crashed", "logs", "logs", module="kernel_events"),
     _check("filesystem-errors", "File systems and disks report no errors", "logs", "logs", module="kernel_events"),
     _check("nccl-warnings", "NCCL warns of nothing", "logs", "logs"),

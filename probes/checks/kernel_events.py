@@ -1,4 +1,4 @@
-"""What the kernel log says of memory, hangs, processors, crashes and disks.
+"""What the kernel log says of memory, hangs, processors, crashes, disks and full tables.
 
 What an earlier boot left in the log is not judged.
 Source: leptonai/gpud, components for memory, CPU, disk and kernel; LBNL Node Health Check; Linux sources of the messages.
@@ -18,6 +18,7 @@ HANGS = Judge(check_id="lockups", why="A hung processor or task holds up its ran
 PROCESSORS = Judge(check_id="machine-check", why="Errors of processor or memory end the node sooner or later, or spoil results.")
 CRASHES = Judge(check_id="crashes", why="A crash inside NCCL or CUDA shows in the job as a hang of all other ranks.")
 DISKS = Judge(check_id="filesystem-errors", why="Checkpoints and data sets are lost on a file system that fails.")
+LIMITS = Judge(check_id="kernel-limits", why="A full table refuses files, connections or processes to the job, at any moment.")
 
 _DISK_FAILED = ("controller is down", "Device not ready", "medium error", "Disk failure", "Removing after", "kicking")
 
@@ -113,6 +114,23 @@ def filesystem_errors(evidence: Evidence) -> Iterator[Finding]:
         )
 
     yield from _judge(DISKS, evidence, {"filesystem", "storage"}, verdict, "file systems and disks report no errors")
+
+
+def kernel_limits(evidence: Evidence) -> Iterator[Finding]:
+    def verdict(event: LogEvent) -> Finding:
+        return LIMITS.warned(
+            HOST,
+            "a table of the kernel was full",
+            expected="no limit reached",
+            observed=_observed(event),
+            remedy=Remedy(
+                text="Raise the limit that the line names (fs.file-max, net.netfilter.nf_conntrack_max,"
+                " net.ipv4.neigh.default.gc_thresh3, the cgroup's pids.max), and look for what leaks."
+            ),
+            evidence=event.evidence,
+        )
+
+    yield from _judge(LIMITS, evidence, {"kernel-limit"}, verdict, "no table of the kernel was full")
 
 
 def _judge(judge: Judge, evidence: Evidence, kinds: Collection[EventKind], verdict: Verdict, good: str) -> Iterator[Finding]:

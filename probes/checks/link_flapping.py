@@ -1,6 +1,7 @@
 """Do links stay up, and are cables and modules well?
 
-The kernel counts the changes of an interface's carrier since boot, and the log names each loss. Source:
+The kernel counts the changes of an interface's carrier since boot, and the log names each loss. One loss happens; many, or one
+that ends the log, need a look. Source:
 Azure/azurehpc-health-checks (link flaps in 24 hours); NVIDIA/NVSentinel, NIC health (carrier_changes); leptonai/gpud (port
 module events of mlx5).
 """
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 
 from probes.facts import Interface, LogEvent
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, judge_each
+from probes.judging import HOST, Judged, events_in, events_of, judge_each
 from probes.record import Unknown, known
 
 FLAPPING = Judge(check_id="link-flapping", why="Each loss of a link stops the transfers on it for seconds and may end the job.")
@@ -19,20 +20,23 @@ CABLE = Judge(check_id="cable", why="A module that overheats or lacks power take
 REMEDY = Remedy(
     text="Reseat or replace cable and transceiver; look at the switch port's log for the same times.", command="dmesg"
 )
+_LAST_MEMBER = "without any active interface"
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
-    losses = [event for event in facts.events if event.kind == "link-down"] if known(facts.events) else []
+    events = events_in(facts)
+    losses = [event for event in events if event.kind == "link-down"] if known(events) else []
+    returns = [event for event in events if event.kind == "link-up"] if known(events) else []
     interfaces = [one for one in facts.interfaces if _is_port(one)] if known(facts.interfaces) else []
     named = {one.name for one in interfaces}
-    for device, events in _by_device(losses).items():
-        if device not in named and (finding := _judge_losses(evidence, device, events)) is not None:
+    for device, lost in _by_device(losses).items():
+        if device not in named and (finding := _judge_losses(evidence, device, lost, returns)) is not None:
             yield finding
     if interfaces:
         what, good = "the changes of the carrier", "links stay up"
-        yield from judge_each(FLAPPING, interfaces, lambda one: _judge(evidence, one, losses), what=what, good=good)
-    elif known(facts.events):
+        yield from judge_each(FLAPPING, interfaces, lambda one: _judge(evidence, one, losses, returns), what=what, good=good)
+    elif known(events):
         yield FLAPPING.passed(HOST, "the log shows no link that goes up and down", observed=f"{_times(losses)} losses of a link")
     elif isinstance(facts.interfaces, Unknown):
         yield FLAPPING.undetermined(HOST, facts.interfaces, what="the network interfaces")
@@ -56,9 +60,9 @@ def _times(events: list[LogEvent]) -> int:
     return sum(event.count for event in events)
 
 
-def _judge(evidence: Evidence, interface: Interface, losses: list[LogEvent]) -> Judged:
+def _judge(evidence: Evidence, interface: Interface, losses: list[LogEvent], returns: list[LogEvent]) -> Judged:
     own = [event for event in losses if event.device == interface.name]
-    logged = _judge_losses(evidence, interface.name, own)
+    logged = _judge_losses(evidence, interface.name, own, [] if interface.up is True else returns)
     if logged is not None:
         return logged
     limit = evidence.thresholds.carrier_changes
@@ -77,24 +81,44 @@ def _judge(evidence: Evidence, interface: Interface, losses: list[LogEvent]) -> 
     )
 
 
-def _judge_losses(evidence: Evidence, device: str, events: list[LogEvent]) -> Finding | None:
+def _judge_losses(evidence: Evidence, device: str, events: list[LogEvent], returns: list[LogEvent]) -> Finding | None:
     limit = evidence.thresholds.link_downs_logged
-    if not events or _times(events) < limit.value:
+    if not events:
         return None
-    return FLAPPING.warned(
-        device,
-        "the log tells of many losses of this link",
-        expected=f"fewer than {limit.value:g} losses",
-        observed=f"{_times(events)} losses, first: {events[0].message}",
-        remedy=REMEDY,
-        evidence=(*(ref for event in events for ref in event.evidence), limit.ref),
-    )
+    refs = tuple(ref for event in events for ref in event.evidence)
+    if _times(events) >= limit.value:
+        return FLAPPING.warned(
+            device,
+            "the log tells of many losses of this link",
+            expected=f"fewer than {limit.value:g} losses",
+            observed=f"{_times(events)} losses, first: {events[0].message}",
+            remedy=REMEDY,
+            evidence=(*refs, limit.ref),
+        )
+    if (last := _last_loss(events, [event for event in returns if event.device == device])) is not None:
+        times = "1 loss" if _times(events) == 1 else f"{_times(events)} losses"
+        return FLAPPING.warned(
+            device,
+            "the link went down and did not come back",
+            expected="the link up at the end of the log",
+            observed=f"{times}, last {last.last_time}: {last.message}" if last.last_time else f"{times}: {last.message}",
+            remedy=REMEDY,
+            evidence=refs,
+        )
+    return None
+
+
+def _last_loss(events: list[LogEvent], returns: list[LogEvent]) -> LogEvent | None:
+    """The loss that ends the log. A port that never was up has no cable, and says so at each boot; a bond had members."""
+    last = max((event for event in events if not event.settled), key=lambda event: event.last_line, default=None)
+    if last is None or any(event.last_line > last.last_line for event in returns):
+        return None
+    return last if returns or _LAST_MEMBER in last.message else None
 
 
 def cable(evidence: Evidence) -> Iterator[Finding]:
-    events = evidence.facts.events
-    if isinstance(events, Unknown):
-        yield CABLE.undetermined(HOST, events, what="the logs")
+    events = yield from events_of(CABLE, evidence)
+    if events is None:
         return
     # A port that nobody uses says at each boot that it has no cable; one that is used and loses it loses its link too.
     found = [event for event in events if event.kind == "cable" and "plugged" not in event.message.lower()]

@@ -14,7 +14,7 @@ import msgspec
 from probes.facts import Gpu, LogEvent, MachineFacts, PciDevice
 from probes.facts.observed import EventKind
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, fold_names, gpus_of, judge_each
+from probes.judging import HOST, Judged, events_in, events_of, fold_names, gpus_of, judge_each
 from probes.pci_paths import Tree, names_of, subject_of, tree_of, unread_tree
 from probes.record import Reason, Unknown, known, value_or
 
@@ -165,9 +165,8 @@ def _of_events(
     judge: Judge, evidence: Evidence, kind: EventKind, summary: str, *, expected: str, good: str, remedy: Remedy
 ) -> Iterator[Finding]:
     """One warning per event of `kind` on a device that training uses, or on one that nobody knows."""
-    events = evidence.facts.events
-    if isinstance(events, Unknown):
-        yield judge.undetermined(HOST, events, what="the kernel log")
+    events = yield from events_of(judge, evidence)
+    if events is None:
         return
     found = [event for event in events if event.kind == kind and _matters(event, evidence.facts)]
     names = names_of(evidence.facts)
@@ -220,8 +219,8 @@ def pcie_replays(evidence: Evidence) -> Iterator[Finding]:
 def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
     names, found, counted = names_of(facts), 0, []
-    events = facts.events if known(facts.events) else ()
-    for event in events:
+    logged = events_in(facts)
+    for event in logged if known(logged) else ():
         if event.kind == "pcie-error" and _matters(event, facts):
             found += 1
             yield _error_event(event, _who(event, names))
@@ -234,7 +233,7 @@ def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
             counted.append(subject_of(device, names))
     if counted:
         yield ERRORS.passed(HOST, "few or no PCIe errors since boot", observed=f"{len(counted)} devices")
-    elif known(facts.events) and not found:
+    elif known(logged) and not found:
         yield ERRORS.passed(HOST, "the log names no PCIe error")
     elif not found:
         yield _nothing(ERRORS, facts, "the PCIe errors")

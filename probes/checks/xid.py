@@ -7,7 +7,8 @@ Source: NVIDIA Xid catalogue (`probes/data/xid.toml`); gpud and NVSentinel, Xid 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 
 from probes.facts import Gpu, LogEvent
 from probes.findings import Evidence, Finding, Judge, Remedy
@@ -22,6 +23,9 @@ GSP = Judge(check_id="gsp-timeout", why="Every call to this GPU hangs for second
 DRIVER = Judge(check_id="driver-messages", why="A driver that cannot set up a GPU or loses it leaves the node with fewer GPUs.")
 
 FALLEN_OFF = 79
+CLEANUP = 45
+"""The channels of a program are torn down; new drivers name the Xid that was the reason."""
+_CAUSE = re.compile(r"caused by previous Xid (\d{1,6})\b")
 RECOVERY = 154
 GSP_CODES = frozenset({119, 120})
 _SEVERE = (
@@ -128,12 +132,16 @@ def _by_class(judge: Judge, evidence: Evidence, kinds: set[XidClass], good: str)
         yield from list(_findings(judge, evidence, cases)) or [judge.passed(HOST, good)]
 
 
-def _cases(evidence: Evidence, events: Iterable[LogEvent]) -> list[Case]:
+def _cases(evidence: Evidence, events: Collection[LogEvent]) -> list[Case]:
     """The Xids by device and number, in the order of the log."""
     groups: dict[tuple[str, int], list[LogEvent]] = {}
+    seen = {(event.device, event.code) for event in events if event.kind == "xid"}
     for event in events:
         if event.kind == "xid" and event.code is not None:
-            groups.setdefault((event.device or HOST, event.code), []).append(event)
+            cause = _CAUSE.search(event.message) if event.code == CLEANUP else None
+            # Of an Xid that the log does not hold itself, what it names as its consequence tells.
+            code = event.code if cause is None or (event.device, int(cause[1])) in seen else int(cause[1])
+            groups.setdefault((event.device or HOST, code), []).append(event)
     cases = []
     for (device, code), group in groups.items():
         row = load_xids().find(code) or _NO_MEANING

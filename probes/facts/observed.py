@@ -20,6 +20,7 @@ EventKind = Literal[
     "link-down",
     "link-up",
     "cable",
+    "nic-fault",
     "out-of-memory",
     "lockup",
     "machine-check",
@@ -28,6 +29,7 @@ EventKind = Literal[
     "nccl-crash",
     "crash",
     "panic",
+    "kernel-limit",
     "nccl-warning",
     "fabric-manager",
 ]

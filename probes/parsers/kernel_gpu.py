@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from probes.parsers.log_tally import Sighting
+from probes.parsers.log_tally import LESSER, Sighting
 from probes.patterns import pattern
 
 _ADDRESS = r"(?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})?)(?:\.[0-9A-Fa-f])?"
@@ -12,6 +12,8 @@ _XID = pattern(rf"(?<![A-Za-z])Xid(?: \({_ADDRESS}\): (\d{{1,6}})(?!\d)| (\d{{1,
 _SXID = pattern(rf"SXid \({_ADDRESS}\): (\d{{5}})(?!\d),?(.*)")
 _NVLINK5 = pattern(r"\b(Fatal|Nonfatal)\s+XC\d+\s+i\d+\s+Link (-?\d{1,3})(?: \(0x([0-9a-fA-F]{8})\b)?")
 _RECOVERY = pattern(r"recovery action changed from .{0,80}? to (0x[0-9a-fA-F]{1,4} \([^()]{1,60}\))")
+_CLEANUP = 45
+_CAUSE = pattern(r"caused by previous Xid (\d{1,6})\b")
 _GPU_ADDRESS = pattern(r"\b([0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b(?![0-9A-Fa-f:])")
 _UNANSWERED = pattern(
     r"NVRM:\s+0\s+(\d{1,6})\s+(\w{1,60})\s+(?:\d{1,12}\s+)?(0x[0-9a-f]{16}) 0x[0-9a-f]{16} 0x[0-9a-f]{16} 0x0{16}\b"
@@ -23,6 +25,7 @@ _GSP = pattern(
 )
 _COMPLAINTS = (
     ("RmInitAdapter failed", pattern(r"RmInitAdapter failed|rm_init_adapter failed|failed to initialize the adapter", re.I)),
+    ("gone at load", pattern(r"^fallen off the bus and is not responding")),
     ("fallen off the bus", pattern(r"fallen off the bus|GPU (?:is )?lost\b")),
     ("API mismatch", pattern(r"API mismatch")),
     (
@@ -36,6 +39,8 @@ _COMPLAINTS = (
     ("out of memory", pattern(r"\[NV_ERR_NO_MEMORY\]")),
     ("assertion", pattern(r"Assertion failed: .{1,200}\[NV_ERR_\w+\]")),
 )
+_NAMED = pattern(rf"NVRM: The NVIDIA GPU {_ADDRESS}(?: \(PCI ID: \w{{4}}:\w{{4}}\))?$")
+_HISTORY = pattern(r"NVRM: (?:GPU\d{1,3} )?RPC (?:event )?history \(CPU")
 _MODULE = pattern(
     r"nvidia(?:_uvm|_modeset|_drm)?: (?:disagrees about version of symbol|Unknown symbol|version magic)|"
     r"nvidia: probe of .{1,20} failed"
@@ -63,6 +68,8 @@ def read_xid(message: str) -> Sighting | None:
     text = message[match.start() :].rstrip()
     if code == 154 and (action := _RECOVERY.search(rest)) is not None:
         return Sighting("xid", text, device=device, code=code, variant=action[1])
+    if code == _CLEANUP and (cause := _CAUSE.search(rest)) is not None:
+        return Sighting("xid", text, device=device, code=code, variant=f"caused by {cause[1]}")
     nvlink = _NVLINK5.search(rest) if 144 <= code <= 150 else None
     if nvlink is None:
         return Sighting("xid", text, device=device, code=code)
@@ -106,6 +113,10 @@ def read_driver(message: str) -> Sighting | None:
         return Sighting(
             "gsp-timeout", f"call {call[1]} ({call[2]}, {_short(call[3])}) to the GPU's system processor was never answered"
         )
+    if _HISTORY.match(message):
+        return Sighting(
+            "gsp-timeout", "the driver tells the history of its calls to a GPU, which it does after one failed", view=LESSER
+        )
     text = message.removeprefix("NVRM: ")
     address = _GPU_ADDRESS.search(text)
     device = pci_device(address[1]) if address else None
@@ -115,6 +126,12 @@ def read_driver(message: str) -> Sighting | None:
         if words.search(text) and not is_broken_xid(text):
             return Sighting("nvrm", text, device=device, variant=name)
     return None
+
+
+def named_gpu(message: str) -> str | None:
+    """The device of a line that ends with it, as the driver goes on in the next: `The NVIDIA GPU 0000:b3:00.0`."""
+    match = _NAMED.match(message.rstrip())
+    return pci_device(match[1]) if match else None
 
 
 def read_module(message: str) -> Sighting | None:

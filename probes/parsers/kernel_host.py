@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from probes.parsers.log_tally import Sighting
+from probes.parsers.log_tally import LESSER, Sighting
 from probes.patterns import pattern
 
 _PCI = r"([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]"
@@ -22,8 +22,12 @@ _MLX_LINK = pattern(r"mlx[45]_core [0-9a-f:.]{1,20}:? (\S{1,40}): Link (up|down)
 _MLX_PORT = pattern(r"mlx[45]_core [0-9a-f:.]{1,20}:? (mlx[45]_\S{1,20}): Port:? \d+ [Ll]ink (ACTIVE|DOWN|UP)")
 _NIC_LINK = pattern(r"(?:^|[ :])([A-Za-z][\w.-]{1,30}):? (?:NIC )?Link is ([Uu]p|[Dd]own)\b")
 _BOND = pattern(
-    r"\(slave (\S{1,40})\): link status definitely (up|down)|link status definitely (up|down) for interface ([\w.-]{1,40})"
+    r"\(slave (\S{1,40})\): link status definitely (up|down)|"
+    r"link status definitely (up|down) for (?:active )?interface ([\w.-]{1,40})"
 )
+_BOND_SOON = pattern(r"(?:\(slave (\S{1,40})\): link status|link status) (down) (?:for (?:active )?interface ([\w.-]{1,40}))?")
+"""Written before `definitely`, where the bond waits (`downdelay`); some kernels never come to the second line."""
+_BOND_WHOLE = pattern(r"([\w.-]{1,40}): (now running without any active interface|active interface up)!")
 _CARRIER = pattern(r"^([\w.@-]{1,40}): ([Ll]ost|[Gg]ained) carrier$")
 _VIRTUAL = pattern(r"(?:veth|cali|docker|br-|cni|flannel|lxc|lxd|tap|tun|vnet|virbr|vxlan|dummy|ifb|kube|nodelocal|cilium|wg)")
 _MODULE_EVENT = pattern(
@@ -32,6 +36,8 @@ _MODULE_EVENT = pattern(
 _HOT_MODULE = pattern(rf"{_PCI}.{{0,40}}?[Hh]igh temperature")
 
 _KILLED = pattern(r"[Oo]ut of memory(?: \([^)]{1,40}\))?: Kill(?:ed)? process \d{1,10}")
+_KILLED_ALONE = pattern(r"Killed process \d{1,10} \(.{1,60}?\)")
+_INVOKED = pattern(r"(.{1,60}) invoked oom-killer:")
 _OOM = pattern(r"^oom-kill:\s?constraint=(\w{1,40})")
 _OOM_TASK = pattern(r"\btask=([^,]{1,40})")
 _SOFT = pattern(r"soft lockup - CPU#?\d+ stuck")
@@ -115,6 +121,10 @@ def read_link(message: str) -> Sighting | None:
         return _link(message, match[1], match[2], "driver")
     if (match := _BOND.search(message)) is not None:
         return _link(message, match[1] or match[4], match[2] or match[3], "bond")
+    if (match := _BOND_SOON.search(message)) is not None and (match[1] or match[3]):
+        return _link(message, match[1] or match[3], match[2], f"{LESSER}bond, soon")
+    if (match := _BOND_WHOLE.search(message)) is not None:
+        return _link(message, match[1], "up" if match[2].endswith("up") else "down", "bond")
     if (match := _NIC_LINK.search(message)) is not None and not match[1].startswith(("SATA", "ata")):
         return _link(message, match[1], match[2], "driver")
     return None
@@ -143,6 +153,10 @@ def read_cable(message: str) -> Sighting | None:
 def read_memory(message: str) -> Sighting | None:
     if _KILLED.search(message):
         return Sighting("out-of-memory", message, view="killed")
+    if _KILLED_ALONE.match(message):
+        return Sighting("out-of-memory", message, view=f"{LESSER}second line")
+    if (match := _INVOKED.match(message)) is not None:
+        return Sighting("out-of-memory", f"oom-killer, called by {match[1]}", view=f"{LESSER}called")
     if (match := _OOM.match(message)) is not None:
         task = _OOM_TASK.search(message)
         words = f"oom-kill: {match[1]}" + (f", {task[1]}" if task else "")

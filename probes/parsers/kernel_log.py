@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterator
 
 from probes.facts import LogEvent
 from probes.facts.observed import EventKind
-from probes.parsers.kernel_gpu import is_broken_xid, read_driver, read_module, read_peermem, read_switch, read_sxid, read_xid
+from probes.parsers.kernel_gpu import (
+    is_broken_xid,
+    named_gpu,
+    read_driver,
+    read_module,
+    read_peermem,
+    read_switch,
+    read_sxid,
+    read_xid,
+)
 from probes.parsers.kernel_host import (
     read_cable,
     read_carrier,
@@ -24,7 +33,8 @@ from probes.parsers.kernel_host import (
     read_pcie,
     read_storage,
 )
-from probes.parsers.log_lines import KERNEL, is_log_line, take_apart
+from probes.parsers.kernel_network import read_limit, read_nic_driver
+from probes.parsers.log_lines import KERNEL, is_log_line, is_syslog_line, take_apart
 from probes.parsers.log_tally import Sighting, Tally
 from probes.record import Record
 
@@ -38,9 +48,11 @@ _WORDS: tuple[tuple[_Reader, tuple[str, ...]], ...] = (
     (read_peermem, ("peermem",)),
     (read_switch, ("nvidia-nvswitch",)),
     (read_pcie, ("limited by", "AER: ", "PCIe Bus Error", "DPC: ", "pciehp: ", "on the PCIe slot")),
-    (read_link, ("Link down", "Link up", "Link is ", "ink ACTIVE", "ink DOWN", "ink UP", "link status definitely")),
+    (read_link, ("Link down", "Link up", "Link is ", "ink ACTIVE", "ink DOWN", "ink UP", "link status", "active interface")),
     (read_cable, ("Port module event", "igh temperature", "igh Temperature")),
-    (read_memory, ("ut of memory", "oom-kill:")),
+    (read_nic_driver, ("mlx5_core", "mlx4_core", "probe of", "probe with", "TX timeout", "NETDEV WATCHDOG", "in error state")),
+    (read_limit, ("file-max limit", "table full", "table overflow", "fork rejected")),
+    (read_memory, ("ut of memory", "oom-kill:", "Killed process", "invoked oom-killer")),
     (read_lockup, ("soft lockup", "LOCKUP", "blocked for more than", "blocked in I/O", "stall", "starved for")),
     (read_machine_check, ("EDAC MC", "Hardware Error]", "achine check", "memory error", "Memory failure:", "MCE MEMORY")),
     (read_filesystem, ("EXT4-fs", "XFS (", "BTRFS", "ead-only", "forced readonly", "not responding")),
@@ -51,6 +63,9 @@ _DAEMON_WORDS = (" carrier",)
 _BOOT = ("Linux version ", "-- Boot ", "-- Reboot --")
 _DRIVER_LOAD = "NVRM: loading NVIDIA"
 _OF_DRIVER: frozenset[EventKind] = frozenset({"xid", "sxid", "nvrm", "gsp-timeout", "nvswitch"})
+_OF_LOAD = frozenset({"probe failed", "unsupported GPU", "gone at load"})
+"""Complaints of a load of the driver, which says that it loads only after it has tried all GPUs."""
+_LINES_ON = 4
 _DAEMONS = frozenset({"systemd-networkd", "NetworkManager"})
 _WINDOW = 1 << 20
 _LONGEST_LINE = 8192
@@ -84,10 +99,12 @@ class KernelLog(Record, kw_only=True):
 
 
 def recognise(text: str) -> bool:
-    """Several lines with the marks of a log, or one that only a kernel writes."""
-    lines = [line for line in text[:_SAMPLE].split("\n") if line.strip()]
-    marked = sum(is_log_line(line) for line in lines[:200])
-    if marked and marked * 2 >= len(lines[:200]):
+    """Several lines with the marks of a log, some of them of a kernel, or one that only a kernel writes."""
+    lines = [line for line in text[:_SAMPLE].split("\n") if line.strip()][:200]
+    marked = sum(is_log_line(line) for line in lines)
+    if marked and (
+        marked * 2 >= len(lines) or sum(is_log_line(line) or is_syslog_line(line) for line in lines) * 2 >= len(lines)
+    ):
         return True
     return any(_is_kernel_line(line) for line in _lines_with(text, _BARE_WORDS))
 
@@ -107,6 +124,8 @@ def _is_kernel_line(line: str) -> bool:
     apart = take_apart(line)
     if apart.origin != KERNEL:
         return False
+    if "NVRM: Xid (" in line and read_xid(line) is not None:
+        return True
     whole = is_log_line(line) or bool(apart.time)
     begins = apart.message.startswith(("NVRM: ", "nvidia-nvswitch", "nvidia-peermem", "Xid ", "pci 0000:", "mlx5_core 0"))
     readers = (read_xid, read_sxid, read_driver, read_switch, read_peermem, read_pcie, read_cable, read_link)
@@ -117,6 +136,7 @@ def parse_kernel_log(text: str) -> KernelLog:
     """Every event of the log, counted, in the order of their first lines."""
     tally = Tally()
     unread: list[UnreadLine] = []
+    named = _Named()
     number, counted = 1, 0
     for start, readers in _candidates(text):
         number += text.count("\n", counted, start)
@@ -126,11 +146,11 @@ def parse_kernel_log(text: str) -> KernelLog:
         time, origin, message = take_apart(line)
         if origin != KERNEL:
             sighting = read_carrier(message) if origin in _DAEMONS else None
-        elif (sighting := _first(readers, message)) is None:
+        elif (sighting := named.complete(_first(readers, message), message, number)) is None:
             if message.startswith(_BOOT):
                 tally.settle()
             elif _DRIVER_LOAD in message:
-                tally.settle(kinds=_OF_DRIVER)
+                tally.settle(kinds=_OF_DRIVER, but=_OF_LOAD)
             elif is_broken_xid(message) and len(unread) < _MOST_UNREAD:
                 unread.append(UnreadLine(number=number, text=message[:200]))
         if sighting is not None:
@@ -138,6 +158,24 @@ def parse_kernel_log(text: str) -> KernelLog:
             if sighting.code == 154 and sighting.variant.endswith("(None)"):
                 tally.settle(kinds=_OF_DRIVER, device=sighting.device)
     return KernelLog(events=tally.events(), unread=tuple(unread))
+
+
+class _Named:
+    """The GPU that the driver names in one line to go on about it in the next ones."""
+
+    def __init__(self) -> None:
+        self._device, self._line = "", 0
+
+    def complete(self, sighting: Sighting | None, message: str, line: int) -> Sighting | None:
+        if (device := named_gpu(message)) is not None:
+            self._device, self._line = device, line
+        elif sighting is not None and self._device and line - self._line < _LINES_ON and _is_unplaced(sighting):
+            return sighting._replace(device=self._device)
+        return sighting
+
+
+def _is_unplaced(sighting: Sighting) -> bool:
+    return sighting.kind == "nvrm" and sighting.device is None
 
 
 def _first(readers: tuple[_Reader, ...], message: str) -> Sighting | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
 from probes.patterns import pattern
 
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?"
 _ISO = rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?"
-_SYSLOG = rf"[A-Z][a-z]{{2}} {{1,2}}\d{{1,2}} {_CLOCK}"
+_MONTH = r"(?:[^\W\d_]{3,5}\.?|\d{1,2}月)"
+"""Journals write it in the language of the machine: `Okt`, `févr.`, `11月`."""
+_SYSLOG = rf"{_MONTH} {{1,2}}\d{{1,2}} {_CLOCK}"
 _WEEKDAY = rf"[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} [ \d]?\d {_CLOCK} \d{{4}}"
 _PRIORITY = pattern(r"<\d{1,3}>(?:1 )?")
 _DECODED = pattern(
@@ -18,7 +19,10 @@ _DECODED = pattern(
 _RECORD = pattern(r"\d{1,3},\d{1,20},(\d{1,20}),[^;\n]{1,40};")
 _UPTIME = pattern(r"\[\s{0,8}(\d{1,12}\.\d{1,9})(?:\s*<\s*\d{1,12}\.\d{1,9}>)?\](?:\[\s{0,8}[TC]\d{1,9}\])? ?")
 _DATE = pattern(rf"(?:\[({_WEEKDAY}|{_ISO})\]:? ?|({_ISO}|{_SYSLOG})(?: |$))")
-_TAG = pattern(r"(\S{1,80}) ([A-Za-z][\w@.+/-]{0,60})(\[\d{1,9}\])?: ")
+_LEVEL = r"(?:(EMERG|ALERT|CRIT|ERR|ERROR|WARN|WARNING|NOTICE|INFO|DEBUG) )?"
+"""What rsyslog adds where it is told to, as on switches."""
+_TAG = pattern(rf"(\S{{1,80}}) {_LEVEL}([A-Za-z][\w@.+/#-]{{0,60}})(\[\d{{1,9}}\])?: ")
+_KERNEL_TAG = "kernel: "
 _JSON_MESSAGE = pattern(r'\s{0,16}"msg"\s?: "(.{0,4000}?)"\s{0,4}$')
 
 KERNEL = ""
@@ -53,6 +57,8 @@ def take_apart(line: str) -> LogLine:
     elif (match := _DATE.match(line, start)) is not None:
         start, time = match.end(), match[1] or match[2]
     start, origin = _writer(line, start) if time else (start, KERNEL)
+    if line.startswith(_KERNEL_TAG, start):  # somebody cut time and host off
+        start += len(_KERNEL_TAG)
     return LogLine(time, origin, line[start:].strip())
 
 
@@ -61,14 +67,17 @@ def _writer(line: str, start: int) -> tuple[int, str]:
     tag = _TAG.match(line, start)
     if tag is None or tag[1].endswith(":"):
         return start, KERNEL
-    if tag[2] == "kernel":
+    if tag[3] == "kernel":
         uptime = _UPTIME.match(line, tag.end())
         return uptime.end() if uptime else tag.end(), KERNEL
-    return (tag.end(), tag[2]) if tag[3] else (start, KERNEL)
+    # A word and a colon alone may well be the kernel's own message, where the log has no host.
+    return (tag.end(), tag[3]) if tag[2] or tag[4] else (start, KERNEL)
 
 
 def _journal(line: str) -> LogLine:
     """A record of `journalctl -o json`."""
+    import json  # noqa: PLC0415 - few logs are JSON
+
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -87,7 +96,8 @@ _KERNEL_SIGNS = (
     pattern(r"kern\s{0,4}:\s?[a-z]{3,7}\s{0,4}:"),
     _RECORD,
     pattern(rf"\[{_WEEKDAY}\] \S"),
-    pattern(rf"(?:{_SYSLOG}|{_ISO}) \S{{1,80}} (?:kernel|systemd\[1\]|systemd-networkd\[\d{{1,9}}\]): "),
+    pattern(rf"(?:{_SYSLOG}|{_ISO}) \S{{1,80}} {_LEVEL}(?:kernel|systemd\[1\]|systemd-networkd\[\d{{1,9}}\]): "),
+    pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d \S"),
     pattern(r"\[\s{0,8}\d{1,12}\.\d{3,9}\] \S{1,80} kernel: "),
 )
 
@@ -97,3 +107,9 @@ def is_log_line(line: str) -> bool:
     if line.startswith("{"):
         return '"MESSAGE"' in line and ('"_TRANSPORT"' in line or '"SYSLOG_IDENTIFIER"' in line)
     return any(sign.match(line) for sign in _KERNEL_SIGNS)
+
+
+def is_syslog_line(line: str) -> bool:
+    """Whether a line has the form that syslog and journal give to those of all programs: time, host, program."""
+    date = _DATE.match(line)
+    return date is not None and date[2] is not None and _TAG.match(line, date.end()) is not None

@@ -11,6 +11,8 @@ from probes.record import NOT_RECORDED, Unknown
 MOST_EVENTS = 4096
 """Different events that are kept of one log. A machine has far fewer; a hostile text has as many as it has lines."""
 _LONGEST_MESSAGE = 400
+LESSER = "~"
+"""What the name of a view begins with whose lines say less: where it has no more lines than another, the other one counts."""
 
 
 class Sighting(NamedTuple):
@@ -89,10 +91,17 @@ class Tally:
         elif len(self._counts) < MOST_EVENTS:
             self._counts[key] = _Count(sighting, line, time)
 
-    def settle(self, *, kinds: frozenset[EventKind] | None = None, device: str | None = None) -> None:
-        """What was seen so far is over: all of it, or that of some kinds, or of one device."""
+    def settle(
+        self,
+        *,
+        kinds: frozenset[EventKind] | None = None,
+        device: str | None = None,
+        but: frozenset[str] = frozenset(),
+    ) -> None:
+        """What was seen so far is over: all of it, or that of some kinds, or of one device. `but` are variants that go on."""
         for count in self._counts.values():
-            if (kinds is None or count.first.kind in kinds) and (device is None or device == count.first.device):
+            first = count.first
+            if (kinds is None or first.kind in kinds) and device in {None, first.device} and first.variant not in but:
                 count.settled = True
 
     def events(self) -> tuple[LogEvent, ...]:
@@ -100,6 +109,10 @@ class Tally:
         for key, count in self._counts.items():
             without_view = key[:-1]
             rival = best.get(without_view)
-            if rival is None or count.count > rival.count:
+            if rival is None or _rank(count) > _rank(rival):
                 best[without_view] = count
         return tuple(count.event() for count in sorted(best.values(), key=lambda count: count.line))
+
+
+def _rank(count: _Count) -> tuple[int, bool]:
+    return count.count, not count.first.view.startswith(LESSER)

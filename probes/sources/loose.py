@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import textwrap
 from collections.abc import Sequence
 
 import msgspec
@@ -17,6 +18,7 @@ from probes.sources.stored import FORMAT, Recording, StoredSource, follow_links,
 
 _ESCAPES = re.compile(r"(?:\x1b|\^\[)\[[0-9;]*[A-Za-z]")
 """Terminal colours, as such or in caret notation."""
+_QUOTE = re.compile(r"^[ \t]{0,8}(?:>[ \t]?)+", re.MULTILINE)
 _TREE_ROOTS = ("/sys", "/proc", "/etc", "/dev", "/run", "/var", "/usr", "/opt")
 _LONGEST_PATH = 4096
 """PATH_MAX of Linux."""
@@ -67,7 +69,18 @@ def _text_of(data: bytes) -> str:
     text = data.decode(encoding, "replace")
     if text.lstrip().startswith("{"):
         return text  # JSON escapes what is no text; what looks like colours in there is content
-    return _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return _as_written(_ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
+
+
+def _as_written(text: str) -> str:
+    """`text` without the quote marks and the indentation that all its lines have: a part of a mail, an issue or a list."""
+    if not text[:1].isspace() and not text.startswith(">"):
+        return text
+    lines = [line for line in text.split("\n") if line.strip()]
+    if lines and all(line.lstrip().startswith(">") for line in lines):
+        text = _QUOTE.sub("", text)
+        lines = [line for line in text.split("\n") if line.strip()]
+    return textwrap.dedent(text) if all(line[:1] in " \t" for line in lines) else text
 
 
 def _merge(together: Answers, own: Answers, name: str) -> None:

@@ -68,6 +68,18 @@ def events(kind: str, count: int = 1, message: str = "Port module event: module 
     return cpu_box(events=(event,))
 
 
+def lost_and_found(*, down_line: int, up_line: int, settled: bool = False) -> MachineFacts:
+    """A log in which the port of mlx5_0 went down and came up once each."""
+    lines = (("link-down", down_line), ("link-up", up_line))
+    return cpu_box(
+        events=tuple(
+            LogEvent(kind=kind, device="mlx5_0", message=kind, line=line, last_line=line, settled=settled)  # type: ignore[arg-type]
+            for kind, line in lines
+        )
+    )
+
+
+BOND_LOST = "bond0: now running without any active interface!"
 HOST = FabricPort(node="node1 HCA-1", node_kind="host", port=1, peer="leaf1", peer_port=1, width=4, speed="NDR")
 ODD = Unknown(Reason.UNPARSABLE, "no name for the speed (???)")
 SWITCH = FabricSwitch(name="leaf1", power_supplies=states({"PSU0": "OK"}), fans=states({"all": "OK", "fan1": "6000 rpm"}))
@@ -82,6 +94,12 @@ INTERFACE_CASES = (
     Case("link-flapping", "only a log", msgspec.structs.replace(events("link-down"), interfaces=NOT_RECORDED), ("PASS host",)),
     Case("link-flapping", "unread", cpu_box(interfaces=TIMEOUT, events=NOT_RECORDED), ("UNKNOWN host",)),
     Case("link-flapping", "nothing", cpu_box(interfaces=(), events=NOT_RECORDED), ("SKIP host",)),
+    Case("link-flapping", "lost for good", lost_and_found(down_line=9, up_line=4), ("WARN mlx5_0", "PASS eno1")),
+    Case("link-flapping", "lost and found", lost_and_found(down_line=4, up_line=9), ("PASS eno1",)),
+    Case("link-flapping", "lost before the boot", lost_and_found(down_line=9, up_line=4, settled=True), ("PASS eno1",)),
+    Case("link-flapping", "a bond without members", events("link-down", message=BOND_LOST), ("WARN mlx5_0", "PASS eno1")),
+    Case("link-flapping", "only a log of NCCL", cpu_box(interfaces=NOT_RECORDED, logs=("nccl-log",)), ("UNKNOWN host",)),
+    Case("cable", "only a log of NCCL", cpu_box(logs=("nccl-log",)), ("SKIP host",)),
     Case("cable", "no complaint", BOX, ("PASS host",)),
     Case("cable", "a port without one", events("cable", message="Port module event: module 1, Cable unplugged"), ("PASS host",)),
     Case("cable", "a complaint", events("cable"), ("WARN mlx5_0",)),

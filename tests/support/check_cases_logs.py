@@ -31,6 +31,7 @@ def recovery(action: str, line: int, *, settled: bool = False) -> LogEvent:
 
 
 NVLINK = "Xid (PCI:0000:9b:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x025001c6 0x00000000)"
+TORN_DOWN = f"Xid (PCI:{GPU4}): 45, pid=7, name=python3, Ch 00000001 caused by previous Xid 149"
 NCCL_ONLY = h100_node(events=(), logs=("nccl-log",))
 RECOVERED = with_gpus(logged(xid(95), recovery("GPU Reset Required", 7)), 4, recovery_action="none")
 CHECKS = (
@@ -44,6 +45,8 @@ CHECKS = (
     "machine-check",
     "crashes",
     "filesystem-errors",
+    "kernel-limits",
+    "nic-driver",
     "nccl-warnings",
 )
 
@@ -54,6 +57,13 @@ LOG_CASES = (
     *(Case(check_id, "no log", UNLOGGED, ("SKIP host",)) for check_id in CHECKS),
     *(Case(check_id, "only a log of NCCL", NCCL_ONLY, ("SKIP host",)) for check_id in CHECKS[:-1]),
     Case("nccl-warnings", "only the kernel log", h100_node(events=(), logs=("kernel-log",)), ("SKIP host",)),
+    Case("kernel-limits", "all files in use", logged(event("kernel-limit", "VFS: file-max limit 100 reached")), ("WARN host",)),
+    Case("nic-driver", "given up", logged(event("nic-fault", "gave up", device="0000:aa:00", fatal=True)), ("FAIL 0000:aa:00",)),
+    Case("nic-driver", "a queue hung", logged(event("nic-fault", "TX timeout detected", device="eth0")), ("WARN eth0",)),
+    Case("nic-driver", "before the boot", logged(event("nic-fault", "gave up", fatal=True, settled=True)), ("PASS host",)),
+    Case("xid-hardware", "torn down by an NVLink fault that the log lacks", logged(xid(45, message=TORN_DOWN)), ("WARN GPU4",)),
+    Case("xid-application", "the same", logged(xid(45, message=TORN_DOWN)), ("PASS host",)),
+    Case("xid-application", "torn down, and why", logged(xid(45, message=TORN_DOWN), xid(149, message=NVLINK)), ("WARN GPU4",)),
     Case("xid-hardware", "fallen off the bus", logged(xid(79)), ("FAIL GPU4",)),
     Case("xid-hardware", "another machine's card", logged(xid(79, "0000:aa:00")), ("FAIL 0000:aa:00",)),
     Case("xid-hardware", "fallen off once, before the boot", logged(xid(79, settled=True)), ("WARN GPU4",)),

@@ -41,6 +41,11 @@ FORMS = {
     f"2025-01-21T04:41:44+0000 gpu-7 kernel: {XID}": "2025-01-21T04:41:44+0000",
     f"[ 4428.423595] gpu-7 kernel: {XID}": "4428.423595",
     f'         "msg": "{XID}"': "",
+    f"Okt 06 17:59:27 gpu-7 kernel: {XID}": "Okt 06 17:59:27",
+    f"11月 15 14:15:47 gpu-7 kernel: {XID}": "11月 15 14:15:47",
+    f"Apr  9 21:05:38.106121 gpu-7 WARNING kernel: [10601.214044] {XID}": "Apr  9 21:05:38.106121",
+    f"kernel: {XID}": "",
+    f"[exporter] [WARN] GPU-0: {XID}": "",
     json.dumps({"__REALTIME_TIMESTAMP": "1737434504283302", "_TRANSPORT": "kernel", "MESSAGE": XID}): "1737434504283302",
     XID: "",
 }
@@ -308,3 +313,71 @@ def test_damaged_lines_never_raise_and_keep_their_kind(message: str, place: int,
     for event in (*whole.events, *half.events):
         assert event.kind in {kind, "nvrm", "crash", "lockup", "machine-check", "panic"}
         assert (event.count, event.line) in {(2, 1), (1, 1)}
+
+
+def test_a_gpu_that_is_gone_when_the_driver_loads_is_named_over_three_lines_and_not_settled_by_that_load() -> None:
+    text = "\n".join(
+        (
+            "[ 18.308145] NVRM: The NVIDIA GPU 0000:b3:00.0",
+            "               NVRM: (PCI ID: 10de:26b5) installed in this system has",
+            "               NVRM: fallen off the bus and is not responding to commands.",
+            "[ 18.439662] NVRM: The NVIDIA probe routine failed for 1 device(s).",
+            "[ 18.439669] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.158.01",
+        )
+    )
+    first, second = parse_kernel_log(text).events
+    assert (first.kind, first.device, first.settled) == ("nvrm", "0000:b3:00", False)
+    assert (second.kind, second.settled) == ("nvrm", False)
+
+
+def test_a_later_boot_settles_what_an_earlier_load_complained_of() -> None:
+    text = "NVRM: The NVIDIA probe routine failed for 1 device(s).\n[    0.000000] Linux version 6.8.0\n"
+    assert one(text).settled
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("Killed process 77 (python3) total-vm:1kB", ("out-of-memory", None, 1)),
+        ("python3 invoked oom-killer: gfp_mask=0xcc0", ("out-of-memory", None, 1)),
+        (
+            "python3 invoked oom-killer: gfp_mask=0xcc0\nMemory cgroup out of memory: Kill process 7 (python3) score 9\n"
+            "Killed process 7 (python3) total-vm:1kB",
+            ("out-of-memory", None, 1),
+        ),
+        ("bond0: link status down for interface eno4, disabling it in 200 ms", ("link-down", "eno4", 1)),
+        ("bond0: now running without any active interface!", ("link-down", "bond0", 1)),
+        ("VFS: file-max limit 1000000 reached", ("kernel-limit", None, 1)),
+        ("nf_conntrack: nf_conntrack: table full, dropping packet", ("kernel-limit", None, 1)),
+        ("neighbour: arp_cache: neighbor table overflow!", ("kernel-limit", None, 1)),
+        ("cgroup: fork rejected by pids controller in /user.slice", ("kernel-limit", None, 1)),
+        ("mlx5_core 0000:3b:00.0 ens1f0: TX timeout detected", ("nic-fault", "0000:3b:00", 1)),
+        ("NETDEV WATCHDOG: ens1f0 (mlx5_core): transmit queue 6 timed out", ("nic-fault", "ens1f0", 1)),
+        ("mlx5_core 0000:3b:00.0: poll_health:800:(pid 0): device's health compromised", ("nic-fault", "0000:3b:00", 1)),
+        ("mlx5_core: probe of 0000:01:00.0 failed with error -22", ("nic-fault", "0000:01:00", 1)),
+        ("NVRM: GPU6 RPC event history (CPU <- GSP):", ("gsp-timeout", None, 1)),
+    ],
+)
+def test_words_of_the_kernel_and_its_drivers(lines: str, expected: tuple[str, str | None, int]) -> None:
+    assert seen("\n".join(f"[ 1.000000] {line}" for line in lines.split("\n"))) == [expected]
+
+
+def test_a_driver_that_gives_its_card_up_is_told_from_one_that_waits() -> None:
+    assert one("[ 1.0] mlx5_core 0000:3b:00.0: mlx5_load_one failed with error code -22").fatal is True
+    assert one("[ 1.0] mlx5_core 0000:3b:00.0 ens1f0: TX timeout on queue: 6").fatal is False
+
+
+def test_a_healthy_start_of_a_card_is_no_event() -> None:
+    lines = ("firmware version: 28.39.2048", "mlx5_5: Port: 1 Link INIT", "Rate limit: 127 rates are supported")
+    assert not seen("\n".join(f"[ 1.0] mlx5_core 0000:ab:00.0: {line}" for line in lines))
+
+
+def test_a_syslog_is_known_by_few_lines_of_the_kernel_among_many_of_programs() -> None:
+    programs = "\n".join(f"Apr  9 21:05:38.1 leaf1 NOTICE swss#orchagent: :- line {number}" for number in range(9))
+    assert recognise(f"{programs}\nApr  9 21:05:39.1 leaf1 INFO kernel: [ 1.5] igb 0000:00:14.0 eth0: igb: eth0 NIC Link is Down")
+    assert not recognise(programs)
+
+
+def test_the_teardown_of_a_program_keeps_its_reason() -> None:
+    line = "NVRM: Xid (PCI:0000:dc:00): 45, pid=7, name=python3, Ch 00000001 caused by previous Xid {}"
+    assert len(parse_kernel_log("\n".join(line.format(code) for code in (149, 145, 145))).events) == 2
