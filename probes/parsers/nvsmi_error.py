@@ -11,8 +11,8 @@ from probes.parsers.pci import normal_address
 from probes.record import Reason, Unknown
 
 _HANDLE = re.compile(
-    r"Unable to determine the device handle for (?:GPU|gpu)\s?(\d{1,3})?\s?:?\s*"
-    r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]):?\s*([^\n]{0,120})"
+    r"Unable to determine the device handle for (?:GPU|gpu)\s?(?:(\d{1,3})\s?:?\s{1,4})?"
+    r"([0-9A-Fa-f]{2,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]):?\s*([^\n]{0,120})"
 )
 _INFOROM = re.compile(
     r"WARNING: infoROM is corrupted at gpu ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])", re.IGNORECASE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
@@ -13,6 +14,8 @@ from probes.record import EvidenceRef, Reason, Record, Unknown
 
 _ROOT = "<nvidia_smi_log"
 _END = "</nvidia_smi_log>"
+_PART = re.compile(r'<gpu id="[0-9A-Fa-f]{4,8}:')
+"""The element of a GPU, where somebody pasted it without the log around it."""
 _DEEPEST = 8
 """More levels than any schema has; what lies deeper is not read."""
 
@@ -30,7 +33,7 @@ class SmiLog(Record, kw_only=True):
 
 
 def recognise(text: str) -> bool:
-    return _ROOT in text
+    return _ROOT in text or _PART.search(text) is not None
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
@@ -63,6 +66,11 @@ def parse_smi_xml(text: str, evidence: tuple[EvidenceRef, ...] = ()) -> SmiLog |
     The document type and everything else before the root element is skipped, so no entity is ever defined.
     """
     start = text.find(_ROOT)
+    part = _PART.search(text) if start < 0 else None
+    if part is not None:
+        end = text.rfind("</gpu>")
+        text = f"{_ROOT}>{text[part.start() : end + len('</gpu>') if end >= 0 else len(text)]}{_END}"
+        start = 0
     if start < 0:
         return Unknown(Reason.UNPARSABLE, "no nvidia_smi_log in the output of nvidia-smi -q -x")
     root, elements, problem = _read(text[start:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from probes.parsers import nvsmi_csv, nvsmi_error, nvsmi_monitor, nvsmi_table, nvsmi_text
+from probes.parsers import nvsmi_csv, nvsmi_error, nvsmi_monitor, nvsmi_table, nvsmi_text, nvsmi_xml
 from probes.record import known
 
 ROW = (
@@ -89,3 +89,19 @@ def test_prose_is_no_row(text: str) -> None:
 def test_a_tool_that_is_not_there(text: str) -> None:
     assert nvsmi_error.recognise(text)
     assert nvsmi_error.failure(text) is not None
+
+
+def test_one_gpu_of_an_xml_log() -> None:
+    text = (
+        'see: <gpu id="00000000:2A:00.0">\n<product_name>NVIDIA A30</product_name>\n'
+        "<remapped_rows><remapped_row_pending>Yes</remapped_row_pending></remapped_rows>\n</gpu>\nand so on"
+    )
+    assert nvsmi_xml.recognise(text)
+    (gpu,) = nvsmi_xml.parse_gpus(text)
+    assert (gpu.pci_bus_id, gpu.name, gpu.row_remap_pending) == ("0000:2a:00.0", "NVIDIA A30", True)
+    assert nvsmi_xml.parse_gpus(text[:60]) == ()
+
+
+def test_a_mistyped_address_of_a_lost_gpu() -> None:
+    (gpu,) = nvsmi_error.parse_gpus("Unable to determine the device handle for GPU 000:BA:80.0: Unknown Error")
+    assert not known(gpu.name)

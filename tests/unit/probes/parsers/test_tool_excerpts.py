@@ -59,7 +59,10 @@ def test_matrices_without_the_name_of_their_test() -> None:
 
 
 def test_the_first_form_of_nvbandwidth() -> None:
-    text = "Running benchmark device_to_host_memcpy_ce.\nmemcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)\n          0\n0     12.10\n"
+    text = (
+        "Running benchmark device_to_host_memcpy_ce.\n"
+        "memcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)\n          0\n0     12.10\n"
+    )
     assert nvbandwidth.recognise(text)
     assert [(result.test, result.subject) for result in nvbandwidth.parse_results(text)] == [("device_to_host_memcpy_ce", "GPU0")]
 
