@@ -1,6 +1,6 @@
 """An expected hardware profile: PCI address to device, with the link it should have, and the network ports.
 
-Source of the format: the health checks of facebookresearch/gcm (health_checks/*.json), read 2026-11.
+Source of the format: the health checks of facebookresearch/gcm (gcm/tests/data/health_checks/*.json), read 2026-11.
 """
 
 from __future__ import annotations
