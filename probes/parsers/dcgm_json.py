@@ -53,8 +53,8 @@ def metadata(document: dict[str, object], root: str) -> tuple[str, list[str]]:
 def parse_damaged(text: str) -> tuple[Diagnosis, ...]:
     """The results of a report that is cut or shortened, by the order of its keys: test, device, status, warnings."""
     found: list[Diagnosis] = []
-    test, subjects = "", (HOST,)
-    group = "GPU"
+    test, group = "", "GPU"
+    subjects: tuple[str, ...] = (HOST,)
     for match in _PAIR.finditer(text):
         key, value = match[1], match[2].lstrip("[ \t\n").strip('"') or "["
         if key == "name":

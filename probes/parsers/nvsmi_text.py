@@ -45,6 +45,8 @@ _PARENTS = {
     "health": "fabric",
 }
 """Sections within others, for pastes that lost their indentation."""
+_WRAPPER = "performance"
+"""A heading that some outputs of `-d PERFORMANCE` put above the clock event reasons."""
 _PROCESS = {"type": "type", "name": "process_name", "used_gpu_memory": "used_memory"}
 _DEEPEST = 8
 
@@ -183,7 +185,7 @@ def _tree(lines: list[_Line]) -> Tree:
     stack: list[tuple[int, str]] = []
     for line in lines:
         word = path_word(line.label)
-        if not word:
+        if not word or (word == _WRAPPER and line.value is None):
             continue
         while stack and not is_flat and stack[-1][0] >= line.indent:
             stack.pop()

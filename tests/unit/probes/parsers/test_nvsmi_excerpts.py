@@ -105,3 +105,12 @@ def test_one_gpu_of_an_xml_log() -> None:
 def test_a_mistyped_address_of_a_lost_gpu() -> None:
     (gpu,) = nvsmi_error.parse_gpus("Unable to determine the device handle for GPU 000:BA:80.0: Unknown Error")
     assert not known(gpu.name)
+
+
+def test_reasons_below_a_heading_of_their_own() -> None:
+    text = (
+        "GPU 0000000F:01:00.0\n    Performance\n        Clocks Event Reasons\n            Idle              : Not Active\n"
+        "            HW Slowdown       : Active\n"
+    )
+    (gpu,) = nvsmi_text.parse_gpus(text)
+    assert gpu.throttle_reasons == ("hw_slowdown",)
