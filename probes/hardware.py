@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from probes.record import StrictRecord
-from probes.rows import read_rows
+from probes.rows import read_rows, rows_with
 
 
 class GpuModel(StrictRecord, kw_only=True):
@@ -99,16 +99,34 @@ class MachineModel(StrictRecord, kw_only=True):
     notes: str = ""
 
 
-class Catalogue(StrictRecord, kw_only=True):
-    """All catalogue rows."""
+class Catalogue:
+    """All catalogue rows. Those shipped with rigtune are read when they are first wanted: a machine without GPU needs none."""
 
-    gpus: tuple[GpuModel, ...] = ()
-    machines: tuple[MachineModel, ...] = ()
+    def __init__(self, gpus: tuple[GpuModel, ...] | None = (), machines: tuple[MachineModel, ...] | None = ()) -> None:
+        """None stands for the rows shipped with rigtune."""
+        self._gpus = gpus
+        self._machines = machines
+
+    @property
+    def gpus(self) -> tuple[GpuModel, ...]:
+        if self._gpus is None:
+            self._gpus = msgspec.convert(read_rows("gpus")["gpus"], tuple[GpuModel, ...])
+        return self._gpus
+
+    @property
+    def machines(self) -> tuple[MachineModel, ...]:
+        if self._machines is None:
+            self._machines = msgspec.convert(read_rows("machines")["machines"], tuple[MachineModel, ...])
+        return self._machines
+
+    def _naming(self, words: str) -> tuple[GpuModel, ...]:
+        """At least the rows with these words: of the shipped ones, no others are read for it."""
+        return self._gpus if self._gpus is not None else _gpus_with(words)
 
     def gpu(self, name: str) -> GpuModel | None:
         """The row of a GPU by its id or by the name that the driver gives; None where it is not in the catalogue."""
         wanted = name.strip().lower()
-        for row in self.gpus:
+        for row in self._naming(wanted):
             if wanted in (row.id.lower(), row.driver_name.lower()):
                 return row
         # Only names of long ago and of special models need the patterns.
@@ -119,11 +137,26 @@ class Catalogue(StrictRecord, kw_only=True):
         wanted = device_id.strip().lower()
         return next((row for row in self.gpus if wanted in row.pci_device_ids), None)
 
+    def machines_sold_as(self, product: str) -> tuple[MachineModel, ...]:
+        """The rows of machines whose DMI has this product name."""
+        rows = self._machines if self._machines is not None else _machines_with(product)
+        return tuple(row for row in rows if row.dmi.get("product_name") == product)
+
     def machine(self, machine_id: str) -> MachineModel | None:
         return next((row for row in self.machines if row.id == machine_id.strip().lower()), None)
+
+
+@functools.lru_cache(maxsize=64)
+def _gpus_with(words: str) -> tuple[GpuModel, ...]:
+    return msgspec.convert(rows_with("gpus", words), tuple[GpuModel, ...])
+
+
+@functools.lru_cache(maxsize=8)
+def _machines_with(words: str) -> tuple[MachineModel, ...]:
+    return msgspec.convert(rows_with("machines", words), tuple[MachineModel, ...])
 
 
 @functools.lru_cache(maxsize=1)
 def load_catalogue() -> Catalogue:
     """The rows shipped with rigtune, from `probes/data/gpus.toml` and `machines.toml`."""
-    return msgspec.convert({**read_rows("gpus"), **read_rows("machines")}, Catalogue)
+    return Catalogue(gpus=None, machines=None)

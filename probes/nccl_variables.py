@@ -10,7 +10,7 @@ import msgspec
 
 from probes.patterns import pattern
 from probes.record import EvidenceRef, StrictRecord
-from probes.rows import read_rows
+from probes.rows import read_rows, row_on_line
 
 VariableKind = Literal["switch", "number", "flag", "level", "word", "words", "interfaces", "ports", "text", "path"]
 Use = Literal["system", "debugging", "forcing", "dead"]
@@ -21,6 +21,9 @@ _LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS")
 _LONGEST_INTEGER = 19
 _FLAGS = frozenset({"1", "y", "yes", "t", "true", "0", "n", "no", "f", "false"})
 """What PyTorch takes for a switch in whatever case (c10d/Utils.hpp, getCvarBool, read 2026-06)."""
+
+
+_NAME = "nccl_variables"
 
 
 class VariableSource(StrictRecord, kw_only=True):
@@ -50,14 +53,26 @@ class Variable(StrictRecord, kw_only=True):
     source: str
 
 
-class Variables(StrictRecord, kw_only=True):
-    """All rows."""
-
+class _Table(StrictRecord, kw_only=True):
     sources: dict[str, VariableSource]
     variables: tuple[Variable, ...]
 
+
+class Variables:
+    """All rows. Those that are looked for are read alone: the whole table takes longer than most checks."""
+
+    @functools.lru_cache(maxsize=256)  # noqa: B019 - there is one table
     def find(self, name: str) -> Variable | None:
-        return next((row for row in self.variables if row.name == name), None)
+        row = row_on_line(_NAME, name)
+        return None if row is None else msgspec.convert(row, Variable)
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        return _table().variables
+
+    @property
+    def sources(self) -> dict[str, VariableSource]:
+        return _table().sources
 
     def ref(self, row: Variable) -> EvidenceRef:
         source = self.sources[row.source]
@@ -65,9 +80,14 @@ class Variables(StrictRecord, kw_only=True):
 
 
 @functools.lru_cache(maxsize=1)
+def _table() -> _Table:
+    return msgspec.convert(read_rows(_NAME), _Table)
+
+
+@functools.lru_cache(maxsize=1)
 def load_variables() -> Variables:
     """The rows shipped with rigtune."""
-    return msgspec.convert(read_rows("nccl_variables"), Variables)
+    return Variables()
 
 
 class Integer(StrictRecord, kw_only=True):

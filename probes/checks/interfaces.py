@@ -104,12 +104,12 @@ def _member_up(member: Interface | None) -> bool | Unknown:
 def interface_speed(evidence: Evidence) -> Iterator[Finding]:
     yield from _interfaces(SPEED, evidence)
     interfaces = _known(evidence)
-    machine = load_nic_models().front_end(evidence.facts)
     members = [one for bond in _bonds(interfaces) for one in interfaces if one.name in (bond.bond_members or ())]  # type: ignore[operator]
     if not members:
         if known(evidence.facts.interfaces):
             yield SPEED.skipped(HOST, _NO_BOND)
         return
+    machine = load_nic_models().front_end(evidence.facts)
     fastest: dict[object, float] = {}
     for one in members:
         if known(one.speed_gbps):

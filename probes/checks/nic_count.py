@@ -30,7 +30,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     if isinstance(facts.nics, Unknown):
         yield JUDGE.undetermined(HOST, facts.nics, what="the RDMA ports")
         return
-    layout = load_nic_models().layout(facts)
+    layout = load_nic_models().layout(facts) if facts.nics else None
     machine = _machine(evidence)
     if layout is not None:
         yield _by_places(facts.nics, layout)
@@ -43,7 +43,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 def _machine(evidence: Evidence) -> MachineModel | None:
     """The catalogue's machine with this product name. Clouds give one name to machines with any NICs: theirs are left out."""
     product = evidence.facts.dmi.product_name
-    rows = [row for row in evidence.catalogue.machines if known(product) and row.dmi.get("product_name") == product]
+    rows = evidence.catalogue.machines_sold_as(product) if known(product) else ()
     return rows[0] if len({row.nic_count for row in rows}) == 1 and not rows[0].virtual else None
 
 

@@ -229,3 +229,11 @@ def test_the_machines_that_users_are_told_of_are_there():
     assert expected <= {machine.id for machine in CATALOGUE.machines}
     assert CATALOGUE.machine(" DGX-H100 ") is CATALOGUE.machine("dgx-h100")
     assert CATALOGUE.machine("dgx") is None
+
+
+def test_rows_looked_for_alone_are_those_of_the_whole_table():
+    whole = Catalogue(gpus=CATALOGUE.gpus, machines=CATALOGUE.machines)
+    for name in [*(name for row in CATALOGUE.gpus for name in (row.id, row.driver_name)), "h100 pcie", "", "x"]:
+        assert CATALOGUE.gpu(name) == whole.gpu(name), name
+    for product in [*(row.dmi.get("product_name", "") for row in CATALOGUE.machines), "DGX", '"']:
+        assert CATALOGUE.machines_sold_as(product) == whole.machines_sold_as(product), product

@@ -93,3 +93,9 @@ def test_values_that_are_taken_for_others(name: str, text: str, problem: str | N
 def test_no_value_breaks_the_reader(row, text: str) -> None:
     misread(row, text)
     is_default(row, text)
+
+
+def test_a_row_read_alone_is_that_of_the_whole_table():
+    assert [TABLE.find(row.name) for row in TABLE.variables] == list(TABLE.variables)
+    for name in ("", "NCCL_", "NCCL_DEBUG\n", '" }', "x" * 1000):
+        assert TABLE.find(name) is None
