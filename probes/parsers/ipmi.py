@@ -6,8 +6,8 @@ import re
 
 from probes.record import Reason, Record, Unknown
 
-_READING = re.compile(r"^\s*Instantaneous power reading\s*[:|]\s*(\d{1,6}) Watts", re.MULTILINE)
-_CAPACITY = re.compile(r"^\s*Max Power Capacity\s*:\s*(\d{1,6}) W\b", re.MULTILINE)
+_READING = re.compile(r"^[ \t]*Instantaneous power reading\s*[:|]\s*(\d{1,6}) Watts", re.MULTILINE)
+_CAPACITY = re.compile(r"^[ \t]*Max Power Capacity\s*:\s*(\d{1,6}) W\b", re.MULTILINE)
 _STATES = frozenset({"ok", "ns", "nc", "cr", "nr", "us", "na"})
 _BEYOND = frozenset({"cr", "nr"})
 """Critical and not recoverable (ipmitool(1))."""

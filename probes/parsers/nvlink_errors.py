@@ -20,7 +20,7 @@ _COUNTER = re.compile(
     r"Links? ([\d, -]{1,80}): ([A-Za-z][A-Za-z /_-]{2,60}?)(?:\s+\(?errors\)?)?\s*:\s*(\d{1,20})", re.IGNORECASE
 )
 _SIGN = re.compile(
-    r"^\s*Links? [\d, -]{1,80}: (?:[A-Za-z /_-]{0,60}(?:Replay|Recovery|CRC)[A-Za-z /_-]{0,60}|"
+    r"^[ \t]*Links? [\d, -]{1,80}: (?:[A-Za-z /_-]{0,60}(?:Replay|Recovery|CRC)[A-Za-z /_-]{0,60}|"
     r"(?:Malformed packet|Buffer overrun|Rx|Local link integrity|Effective|Symbol|Link recovery|Total link recovery)"
     r"[A-Za-z /_-]{0,60})"
     r":\s*\d",

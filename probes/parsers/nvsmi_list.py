@@ -13,7 +13,7 @@ from probes.record import NOT_RECORDED, Reason, Unknown
 
 _GPU = re.compile(r"\s{0,4}GPU (\d{1,4}): ([^\n(]{1,120}?)\s*\(UUID: ([^)\s]{1,80})\)?\s*")
 _MIG = re.compile(r"\s*MIG (\S{1,40})\s+Device\s+(\d{1,3}): \(UUID: ([^)\s]{1,100})\)?\s*")
-_LINK = re.compile(r"^\s*Link \d+:", re.MULTILINE)
+_LINK = re.compile(r"^[ \t]*Link \d+:", re.MULTILINE)
 _NVLINK_WORDS = ("unable to retrieve nvlink", "support nvlink", "nvlink queries")
 """`nvidia-smi nvlink` begins with the same lines."""
 _WORDS_OF_LOSS = ("unable to determine", "unknown error", "gpu is lost")
