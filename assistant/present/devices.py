@@ -41,9 +41,10 @@ def gpu_table(gpus: Sequence[Gpu], findings: Sequence[Finding], *, fold: bool, w
 
 
 def _fitting(rows: Sequence[dict[str, Text]], width: int, *, is_mixed: bool) -> list[str]:
-    """The columns that have room. Equal memory stands in the title alone."""
+    """The columns that have room and any value. Equal memory stands in the title alone."""
     widths = {column: max(len(column), *(row[column].cell_len for row in rows)) + _GAP for column in _COLUMNS}
     columns = [column for column in _COLUMNS if is_mixed or column != "memory"]
+    columns = [column for column in columns if any(row[column].plain != "?" for row in rows)]
     for column in _DROPPED_FIRST:
         if sum(widths[name] for name in columns) - _GAP > width and column in columns:
             columns.remove(column)

@@ -1,4 +1,4 @@
-"""The findings page: a list, worst first, and everything about the chosen one."""
+"""The findings page: a list, problems first, and everything about the chosen one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,20 @@ from typing import NamedTuple
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from assistant.present.text import CAUTION, CODE, DIM, STATUS_WORDS, STRONG, clean, clean_block, pairs, plain, status_text
-from probes.findings import WORST_FIRST, Finding, Remedy, Status
+from assistant.present.text import (
+    CAUTION,
+    CODE,
+    DIM,
+    PROBLEMS_FIRST,
+    STATUS_WORDS,
+    STRONG,
+    clean,
+    clean_block,
+    pairs,
+    plain,
+    status_text,
+)
+from probes.findings import Finding, Remedy, Status
 from probes.record import EvidenceRef
 
 _QUIET = frozenset({Status.PASS, Status.SKIP})
@@ -29,7 +41,7 @@ class FindingRow(NamedTuple):
 
 
 def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tuple[FindingRow, ...]:
-    """Worst first, in the order of the checks within a status. `query` keeps those that contain every word of it.
+    """Problems first, in the order of the checks within a status. `query` keeps those that contain every word of it.
 
     Without `query` and `show_all`, many checks that could not be made for one reason share a line, and what is waived is hidden.
     """
@@ -38,7 +50,7 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
         findings = _folded([finding for finding in findings if finding.waived is None])
     found = []
     seen: Counter[str] = Counter()
-    for status in WORST_FIRST:
+    for status in PROBLEMS_FIRST:
         for finding in findings:
             if finding.status is not status or (status in _QUIET and not show_all):
                 continue
@@ -105,7 +117,7 @@ def _line(finding: Finding, *, names_check: bool) -> Text:
 def title(findings: Sequence[Finding], shown: int, *, show_all: bool, query: str) -> str:
     """Counts by status, and what is hidden."""
     counts = Counter(finding.status for finding in findings)
-    statuses = [status for status in WORST_FIRST if counts[status] and (show_all or status not in _QUIET)]
+    statuses = [status for status in PROBLEMS_FIRST if counts[status] and (show_all or status not in _QUIET)]
     parts = [", ".join(f"{counts[status]} {STATUS_WORDS[status].word}" for status in statuses) or "nothing wrong"]
     hidden = len(findings) - shown
     if query:

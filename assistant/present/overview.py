@@ -14,6 +14,7 @@ from assistant.present.devices import gpu_table, gpu_title, no_gpu
 from assistant.present.text import (
     DIM,
     GOOD,
+    PROBLEMS_FIRST,
     READING,
     STATUS_WORDS,
     STRONG,
@@ -24,7 +25,7 @@ from assistant.present.text import (
     status_text,
 )
 from probes.facts import MachineFacts
-from probes.findings import WORST_FIRST, Finding, Status
+from probes.findings import Finding, Status
 from probes.measurements import MeasurementSet
 from probes.record import Unknown, known
 from probes.registry import CHECKS
@@ -109,7 +110,8 @@ def accelerators(facts: MachineFacts, findings: Sequence[Finding], *, complete: 
 
 
 def finding_counts(findings: Sequence[Finding], limit: int) -> Panel:
-    """How many of each status, then the worst; findings that say the same share a line, and waived ones do not count."""
+    """How many of each status, then the worst; findings that say the same share a line, as do checks that could not be made for
+    one reason. Waived ones do not count."""
     findings = [finding for finding in findings if finding.waived is None]
     counts = Counter(finding.status for finding in findings)
     title = "Findings"
@@ -117,12 +119,15 @@ def finding_counts(findings: Sequence[Finding], limit: int) -> Panel:
         return Panel(title, Text("no check has reported yet", style=DIM))
     first = Text("  ").join(
         Text(f"{counts[status]} {STATUS_WORDS[status].word}", style=STATUS_WORDS[status].style)
-        for status in WORST_FIRST
+        for status in PROBLEMS_FIRST
         if counts[status]
     )
+    reasons = Counter(finding.observed for finding in findings if finding.status is Status.UNKNOWN and finding.observed)
     alike = Counter(
-        (finding.status, finding.subject, finding.summary)
-        for status in WORST_FIRST[:3]
+        (status, "", f"could not be made: {finding.observed}")
+        if status is Status.UNKNOWN and reasons[finding.observed] > 1
+        else (status, finding.subject, finding.summary)
+        for status in PROBLEMS_FIRST[:3]
         for finding in findings
         if finding.status is status
     )

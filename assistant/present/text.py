@@ -27,6 +27,8 @@ CODE = "cyan"
 
 READING = Text("reading …", style=DIM)
 _NAME_WIDTH = 10
+_FEWEST_SILENT = 2
+"""Rows without a value that share one."""
 _LONGEST = 2000
 """Characters of one value; more is not for the eye."""
 
@@ -46,6 +48,10 @@ STATUS_WORDS = {
     Status.PASS: StatusWords("✓", "ok", GOOD),
     Status.SKIP: StatusWords("-", "skip", DIM),
 }
+
+
+PROBLEMS_FIRST = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.PASS, Status.SKIP)
+"""The order in which a person reads; a verdict ranks what is unknown above a warning."""
 
 
 class Panel(NamedTuple):
@@ -126,11 +132,15 @@ def frameless(*columns: str, style: str = DIM) -> Table:
 
 
 def settled(rows: list[tuple[str, Text]], complete: bool) -> Table:
-    """Rows as a table; what is unknown while the machine is being read says so."""
-    waiting = f"? {Reason.NOT_RECORDED.value.replace('_', ' ')}"
+    """Rows as a table; what is unknown while the machine is being read says so, and what no source tells shares a row then."""
+    silence = Reason.NOT_RECORDED.value.replace("_", " ")
     if not complete:
-        rows = [(name, READING if text.plain.startswith(waiting) else text) for name, text in rows]
-    return pairs(rows, _NAME_WIDTH)
+        return pairs([(name, READING if text.plain.startswith(f"? {silence}") else text) for name, text in rows], _NAME_WIDTH)
+    silent = [name for name, text in rows if text.plain == f"? {silence}"]
+    if len(silent) < _FEWEST_SILENT:
+        return pairs(rows, _NAME_WIDTH)
+    told = [row for row in rows if row[0] not in silent]
+    return pairs([*told, ("unknown", Text(f"? {silence}: {', '.join(silent)}", style=DIM))], _NAME_WIDTH)
 
 
 def folded(indices: Sequence[int]) -> str:

@@ -420,7 +420,7 @@ async def test_the_chosen_finding_stays_chosen_when_checks_run_again(tmp_path):
         await pilot.press("r")
         await until(pilot, lambda: not app.state.running)
         await pilot.pause()
-        assert listing.highlighted_option.id == "persistence-mode/GPU2"
+        assert listing.highlighted_option.id == "memlock/host"
 
 
 async def test_every_key_is_listed_and_the_last_can_be_reached(tmp_path):

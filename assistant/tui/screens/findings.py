@@ -1,4 +1,4 @@
-"""Findings: a list, worst first, and everything about the chosen one."""
+"""Findings: a list, problems first, and everything about the chosen one."""
 
 from __future__ import annotations
 

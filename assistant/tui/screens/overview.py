@@ -10,6 +10,7 @@ from textual.widgets import Static
 from assistant.present import header, overview
 from assistant.present.fabric import fabric
 from assistant.present.machine import host, software
+from assistant.present.observed import observed
 from assistant.present.text import Panel
 from assistant.tui.actions import SCREENS, screen_bindings
 from assistant.tui.frame import Frame
@@ -39,11 +40,12 @@ class OverviewScreen(Frame):
                 yield PanelBox(id="accelerators")
                 yield PanelBox(id="processor")
                 yield PanelBox(id="finding-counts")
+                yield PanelBox(id="observed")
+                yield PanelBox(id="way")
             with Vertical(id="right"):
                 yield PanelBox(id="fabric")
                 yield PanelBox(id="software")
                 yield PanelBox(id="host")
-                yield PanelBox(id="way")
 
     def show(self, state: State) -> None:
         self.show_problem(state.problem_of("probe") or state.problem_of("check"))
@@ -68,6 +70,10 @@ class OverviewScreen(Frame):
         panels["host" if has_gpus else "processor"] = host(
             facts, complete=complete, title="Host" if has_gpus else "Processor and host"
         )
+        seen = observed(facts)
+        self.query_one("#observed").display = seen is not None
+        if seen is not None:
+            panels["observed"] = seen
         for name, panel in panels.items():
             self.query_one(f"#{name}", PanelBox).show(panel)
 

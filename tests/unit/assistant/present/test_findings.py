@@ -9,10 +9,10 @@ from tests.support.tui_machines import clean_verdict, faulty_verdict, many_findi
 from tests.support.tui_text import words
 
 
-def test_worst_first_and_passed_ones_hidden():
+def test_problems_first_and_passed_ones_hidden():
     found = faulty_verdict().findings
     statuses = [row.finding.status for row in findings.rows(found, show_all=False)]
-    assert statuses == [Status.FAIL] * 2 + [Status.UNKNOWN] + [Status.WARN] * 3
+    assert statuses == [Status.FAIL] * 2 + [Status.WARN] * 3 + [Status.UNKNOWN]
     assert len(findings.rows(found, show_all=True)) == len(found)
 
 
@@ -50,7 +50,7 @@ def test_the_copied_remedy_is_the_command_or_else_the_words():
 
 def test_the_title_tells_what_is_hidden():
     found = faulty_verdict().findings
-    assert findings.title(found, 6, show_all=False, query="") == "2 FAIL, 1 unknown, 3 WARN  ·  a shows 9 more"
+    assert findings.title(found, 6, show_all=False, query="") == "2 FAIL, 3 WARN, 1 unknown  ·  a shows 9 more"
     assert findings.title(found, 15, show_all=True, query="").endswith("8 ok, 1 skip")
 
 
@@ -71,7 +71,7 @@ def test_the_check_is_named_where_lines_would_say_the_same():
     alike = [Finding(check_id=name, subject="host", status=Status.UNKNOWN, summary="not read") for name in ("mig", "ecc")]
     other = Finding(check_id="nofile", subject="host", status=Status.WARN, summary="few")
     lines = [" ".join(row.line.plain.split()) for row in findings.rows([*alike, other], show_all=False)]
-    assert lines == ["? unknown host not read mig", "? unknown host not read ecc", "! WARN host few"]
+    assert lines == ["! WARN host few", "? unknown host not read mig", "? unknown host not read ecc"]
 
 
 def test_many_checks_without_an_answer_share_a_line_and_waived_ones_hide():
