@@ -20,15 +20,18 @@ def merge_nics(records: Sequence[Nic]) -> tuple[tuple[Nic, ...], tuple[Contradic
     """One record per port, in the order in which the ports are first named. `records` come in order of trust.
 
     A record without a name belongs to the ports of its PCI device, else to those of its LID; where there is none, it stands
-    alone under its address or LID.
+    alone under its address or LID. One of a PCI device is left out where ports with a name have no address: it may be theirs,
+    and would count a card twice.
     """
     ports: dict[tuple[str, int], list[Nic]] = {}
     for nic in records:
         if nic.name:
             ports.setdefault((nic.name, nic.port), []).append(nic)
+    unplaced = any(all(isinstance(nic.pci_bus_id, Unknown) for nic in group) for group in ports.values())
     for nic in records:
         if not nic.name:
-            for key in _same(ports, nic) or [_own_key(nic)]:
+            alone = [] if unplaced and isinstance(nic.pci_bus_id, str) else [_own_key(nic)]
+            for key in _same(ports, nic) or alone:
                 named = msgspec.structs.replace(nic, name=key[0], port=key[1])
                 ports.setdefault(key, []).append(named)
     merged: list[Nic] = []

@@ -30,10 +30,27 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     if not rails:
         yield JUDGE.skipped(HOST, _NONE_UP)
         return
-    yield from judge_each(JUDGE, rails, _judge, what="the state of the interface", good="the training ports' interfaces are up")
+    unused = _is_without_ip(evidence.facts)
+    yield from judge_each(
+        JUDGE,
+        rails,
+        lambda nic: _judge(nic, unused=unused),
+        what="the state of the interface",
+        good="the training ports' interfaces are as they should be",
+    )
 
 
-def _judge(nic: Nic) -> Judged:
+def _is_without_ip(facts: MachineFacts) -> bool:
+    """True where several InfiniBand ports have interfaces and none is up: nobody set IP over InfiniBand up here."""
+    ports = [
+        nic
+        for nic in (facts.nics if known(facts.nics) else ())
+        if isinstance(nic.netdev, str) and (nic.link_layer == "InfiniBand" or nic.netdev.startswith("ib"))
+    ]
+    return len(ports) > 1 and all(nic.netdev_up is False for nic in ports)
+
+
+def _judge(nic: Nic, *, unused: bool) -> Judged:
     if nic.netdev is None:
         return "no interface"
     if isinstance(nic.netdev, Unknown):
@@ -42,6 +59,8 @@ def _judge(nic: Nic) -> Judged:
         return nic.netdev_up
     if nic.netdev_up:
         return nic.netdev
+    if unused and nic.link_layer != "Ethernet":
+        return "IP over InfiniBand is not in use"
     # The port itself is up: over InfiniBand only IP is missing.
     write = JUDGE.failed if nic.link_layer == "Ethernet" else JUDGE.warned
     return write(

@@ -30,9 +30,18 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     nics = yield from nics_of(JUDGE, evidence)
     rails = training_rails(evidence.facts)
     with_gpus = known(evidence.facts.gpus) and len(evidence.facts.gpus) > 0
-    yield from judge_each(
-        JUDGE, nics, lambda nic: _judge(nic, rails, with_gpus=with_gpus), what="the state of the port", good="RDMA ports are up"
-    )
+    in_use = {_card(nic) for nic in nics if nic.state == "ACTIVE"}
+
+    def judge(nic: Nic) -> Judged:
+        is_second = nic.state == "DOWN" and _card(nic) in in_use and nic not in rails.down
+        return "a second port, not in use" if is_second else _judge(nic, rails, with_gpus=with_gpus)
+
+    yield from judge_each(JUDGE, nics, judge, what="the state of the port", good="RDMA ports are up")
+
+
+def _card(nic: Nic) -> str:
+    """What the ports of one card have in common: the slot, else the device."""
+    return nic.pci_bus_id.partition(".")[0] if known(nic.pci_bus_id) else nic.name
 
 
 def _judge(nic: Nic, rails: Rails, *, with_gpus: bool) -> Judged:

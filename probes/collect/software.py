@@ -97,8 +97,17 @@ def _with_texts(source: Source, software: Software, evidence: list[EvidenceRef])
     software = _with_description(source, software, evidence)
     if known(software.modules) and not known(software.peermem_loaded):
         loaded = any(name in software.modules for name in _PEERMEM_MODULES)
-        software = msgspec.structs.replace(software, peermem_loaded=loaded)
+        if loaded or _is_whole_list(source):
+            software = msgspec.structs.replace(software, peermem_loaded=loaded)
     return software
+
+
+def _is_whole_list(source: Source) -> bool:
+    """False where all that is known of the loaded modules is a part of a list."""
+    from probes.parsers.lsmod import is_whole  # noqa: PLC0415 - sysfs tells on a live machine
+
+    pasted = outputs(source, "lsmod")
+    return isinstance(pasted, Unknown) or any(is_whole(output.text) for output in pasted)
 
 
 def _with_description(source: Source, software: Software, evidence: list[EvidenceRef]) -> Software:

@@ -12,7 +12,7 @@ from probes.record import NOT_RECORDED, Unknown
 
 _LINE = re.compile(
     r"[ \t]*(?:([0-9a-f:]{5,13}\.[0-7])[ \t]+)?([A-Za-z][\w.-]{0,63})[ \t]+(?:\(([^)\n]{1,60})\)[ \t]([^\n]{1,300}?)[ \t])?"
-    r"port[ \t]+(\d{1,3})[ \t]+(?:\(([A-Z_ ]{2,20})\)[ \t]*)?==>[ \t]*(\S{1,64})[ \t]*\((Up|Down)\)[ \t]*",
+    r"port[ \t]+(\d{1,3})[ \t]+(?:\(([A-Z_ ]{2,20})\)[ \t]*)?==>[ \t]*(\S{1,64})[ \t]*\((Up|Down)\)[ \t]*(?:#.*)?",
     re.IGNORECASE,
 )
 _FIRMWARE = re.compile(r"\bfw ([\w.]{3,30})")

@@ -34,9 +34,11 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
     device: _Values = {}
     port: _Values = {}
     gids: list[Gid] = []
-    start = 0
+    start, has_ports = 0, False
 
     def finish() -> None:
+        if "phys_port_cnt" in device and not (has_ports or port):
+            port["port"] = "1"  # cut off before its first port: nothing more is known
         if "port" in port:
             nics.append(_nic(device, port, tuple(gids), start))
         port.clear()
@@ -45,10 +47,11 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
     for number, line in enumerate(text.splitlines(), 1):
         if (match := _HEAD.fullmatch(line)) is not None:
             finish()
-            device = {"hca_id": match[1]}
-        elif (match := _PORT.fullmatch(line)) is not None and device:
-            finish()
-            port["port"], start = match[1], number
+            device, has_ports, start = {"hca_id": match[1]}, False, number
+        elif (match := _PORT.fullmatch(line)) is not None and "hca_id" in device:
+            if has_ports:
+                finish()
+            port["port"], start, has_ports = match[1], number, True
         else:
             name, colon, value = line.strip().partition(":")
             if (match := _GID.fullmatch(name.strip())) is not None and port:

@@ -11,7 +11,7 @@ from probes.patterns import pattern
 from probes.record import Reason, Unknown
 
 _NUMBERED = pattern(r"\d+:\s*(\S.*)")
-_IBSTAT = pattern(r"^[ \t]*CA '[^'\n]+'[ \t]*\n[ \t]*CA type:", re.MULTILINE)
+_IBSTAT = pattern(r"^[ \t]*CA '[^'\n]+'[ \t]*\n[ \t]*(?:CA type:|Number of ports:|Firmware version:|Port \d{1,3}:)", re.MULTILINE)
 _CA = pattern(r"\s*CA '([^']+)'\s*")
 _PORT = pattern(r"\s*Port (\d{1,3}):\s*")
 _PANIC = pattern(r"ibpanic: \[\d{1,10}\] main: (.{1,200})")

@@ -39,6 +39,12 @@ def roce(index: int = 0, **changes: Any) -> MachineFacts:
     return h100_node(nics=tuple(roce_port(n, **(changes if n == index else {})) for n in range(4)), links=NOT_RECORDED)
 
 
+def two_ports(state: str) -> MachineFacts:
+    """A card of two ports, the first in use."""
+    first = ndr_port(0, name="mlx4_0", device_type="MT4103", rate_gbps=40.0, pci_bus_id=NOT_RECORDED)
+    return h100_node(nics=(first, msgspec.structs.replace(first, port=2, state=state)), links=NOT_RECORDED)
+
+
 def counted(**values: int) -> MachineFacts:
     """The first port counts these."""
     return with_nics(NODE, "mlx5_0", counters=counts(values))
@@ -67,6 +73,8 @@ A100_PORTS = tuple(
 DGX_A100 = h100_node(nics=A100_PORTS, links=NOT_RECORDED)
 
 LINK_CASES = (
+    Case("nic-state", "an unused second port", two_ports("DOWN"), ("PASS mlx4_0, mlx4_0:2",)),
+    Case("nic-state", "a second port without its subnet manager", two_ports("INIT"), ("WARN mlx4_0:2", "PASS mlx4_0")),
     Case("nic-state", "vanished while it was read", with_nics(NODE, "mlx5_8", state=GONE), ("FAIL mlx5_8", f"PASS {RAILS}")),
     Case("nic-subnet-manager", "served", NODE, (f"PASS {RAILS}",)),
     Case("nic-subnet-manager", "none", with_nics(NODE, "mlx5_1", sm_lid=0), ("FAIL mlx5_1", "PASS mlx5_0, mlx5_2-7")),
@@ -207,6 +215,7 @@ FABRIC_PORT_CASES = (
     ),
     Case("nic-gid-index", "unread", roce(gids=TIMEOUT), ("UNKNOWN mlx5_0", "PASS mlx5_1-3")),
     Case("nic-netdev", "up", NODE, (f"PASS {RAILS}",)),
+    Case("nic-netdev", "no IP over InfiniBand at all", with_nics(NODE, netdev_up=False), (f"PASS {RAILS}",)),
     Case("nic-netdev", "IPoIB down", with_nics(NODE, "mlx5_2", netdev_up=False), ("WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-7")),
     Case("nic-netdev", "RoCE down", roce(netdev_up=False), ("FAIL mlx5_0", "PASS mlx5_1-3")),
     Case("nic-netdev", "without one", with_nics(NODE, netdev=None, netdev_up=None), (f"PASS {RAILS}",)),

@@ -46,6 +46,10 @@ def test_imex_and_efa() -> None:
 
 def test_modules() -> None:
     assert lsmod.recognise(LSMOD)
+    assert lsmod.is_whole(LSMOD)
+    part = "mlx5_ib   458752  0\nib_core   356352  8 rdma_cm,mlx5_ib\n"
+    assert lsmod.recognise(part)
+    assert not lsmod.is_whole(part)
     assert not lsmod.recognise("Module\nnothing")
     assert lsmod.parse_lsmod(LSMOD) == ("nvidia_uvm", "nvidia_drm", "ib_core")
     assert lsmod.parse_lsmod("efa 40960 1 - Live 0x0000000000000000\n") == ("efa",)

@@ -24,6 +24,11 @@ node   0   8
 """
 
 
+def test_cpus_in_ranges_with_their_number_behind() -> None:
+    (node,) = parse_numa_nodes("node 0 cpus: 0-3, 8 (5)\nnode 0 size: 1 MB\n")
+    assert node.cpus == "0-3,8"
+
+
 def test_nodes() -> None:
     assert recognise(TEXT)
     first, second = parse_numa_nodes(TEXT)

@@ -187,6 +187,28 @@ def test_ibstat_tells_all_fields_and_a_vanished_device() -> None:
     assert (line.line, line.text[:7]) == (14, "ibpanic")
 
 
+def test_ibstat_of_a_card_without_a_name_for_its_type() -> None:
+    text = "CA 'mlx5_0'\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Initializing\n\t\tRate: 100\n"
+    assert infiniband.recognise(text)
+    (port,) = infiniband.parse_ibstat(text)
+    assert (port.name, port.state, port.rate_gbps) == ("mlx5_0", "INIT", 100.0)
+
+
+def test_a_device_whose_ports_were_cut_off_is_there() -> None:
+    text = "hca_id: mlx5_0\n\tfw_ver: 1.2.3\n\tport: 1\n\t\tstate: PORT_ACTIVE (4)\nhca_id: mlx5_1\n\tvendor_part_id: 4129\n\tphys_port_cnt: 1\n"
+    first, second = ibv_devinfo.parse_nics(text)
+    assert (first.name, first.state) == ("mlx5_0", "ACTIVE")
+    assert (second.name, second.port) == ("mlx5_1", 1)
+    assert isinstance(second.state, Unknown)
+
+
+def test_ibdev2netdev_in_columns_and_with_remarks() -> None:
+    text = "mlx5_0   port  1  ==>  ibp26s0        (Down)  # rail 1 of 8\n"
+    assert ibdev2netdev.recognise(text)
+    (nic,) = ibdev2netdev.parse_nics(text)
+    assert (nic.name, nic.netdev, nic.netdev_up) == ("mlx5_0", "ibp26s0", False)
+
+
 def test_ibstatus() -> None:
     (port,) = ibstatus.parse_nics(IBSTATUS)
     assert (port.state, port.rate_gbps, port.lanes, port.speed) == ("ACTIVE", 100.0, 2, "HDR")
