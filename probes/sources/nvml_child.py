@@ -16,7 +16,11 @@ import queue
 import resource
 import sys
 import threading
-from typing import Any, BinaryIO
+import types
+
+TYPE_CHECKING = False  # as in typing, which takes as long to load as two hundred answers
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
 
 DEVICE_ARGUMENTS = {"nvmlDeviceGetTopologyCommonAncestor": 2, "nvmlDeviceGetP2PStatus": 2}
 """How many leading arguments are devices, where it is not one."""
@@ -55,10 +59,27 @@ def plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not a plain value")
 
 
+def defer_ctypes_util() -> None:
+    """Let pynvml import ctypes.util without loading it: it brings subprocess, tempfile and three compression libraries for a
+    function that pynvml calls on Windows only. Whoever calls it gets the real one.
+    """
+    late = types.ModuleType("ctypes.util")
+
+    def find_library(name: str) -> str | None:
+        sys.modules.pop("ctypes.util", None)
+        import ctypes.util  # noqa: PLC0415 - see above
+
+        return ctypes.util.find_library(name)
+
+    late.find_library = find_library  # type: ignore[attr-defined]
+    sys.modules["ctypes.util"] = late
+
+
 class Library:
     """pynvml, initialised at the first call. An initialisation that failed fails again without being tried again."""
 
     def __init__(self) -> None:
+        defer_ctypes_util()
         import pynvml  # noqa: PLC0415 - after the caller has set the path
 
         self._nvml = pynvml

@@ -255,6 +255,15 @@ EXPORT int nvmlDeviceGetUtilizationRates(device_t device, struct utilization *ra
     rates->memory = (unsigned)number(device, "memory_utilization_percent", 0);
     return SUCCESS;
 }
+static int codec(device_t device, const char *key, unsigned *percent, unsigned *period_us) {
+    *percent = (unsigned)number(device, key, 0);
+    *period_us = 167000;
+    return SUCCESS;
+}
+EXPORT int nvmlDeviceGetEncoderUtilization(device_t device, unsigned *percent, unsigned *period_us) { ACT(device); return codec(device, "encoder_utilization", percent, period_us); }
+EXPORT int nvmlDeviceGetDecoderUtilization(device_t device, unsigned *percent, unsigned *period_us) { ACT(device); return codec(device, "decoder_utilization", percent, period_us); }
+UNSIGNED(nvmlDeviceGetDisplayActive, "display_active", 0)
+EXPORT int nvmlDeviceGetDriverModel(device_t device, int *current, int *pending) { (void)current; (void)pending; ACT(device); return NOT_SUPPORTED; }
 
 UNSIGNED(nvmlDeviceGetCurrPcieLinkGeneration, "pcie_generation", 5)
 UNSIGNED(nvmlDeviceGetMaxPcieLinkGeneration, "pcie_generation_max", 5)

@@ -298,3 +298,13 @@ def test_the_child_leaves_when_its_parent_is_gone_even_in_a_call(nvml_standin):
 def test_the_tables_of_special_calls_name_functions_of_pynvml():
     for call in (*DEVICE_ARGUMENTS, *FILLED_STRUCTURES, *FILLED_STRUCTURES.values()):
         assert hasattr(pynvml, call)
+
+
+def test_the_child_loads_no_process_machinery_until_somebody_looks_for_a_library():
+    script = (
+        "import sys; from probes.sources.nvml_child import defer_ctypes_util; defer_ctypes_util(); import pynvml;"
+        "assert not {'subprocess', 'tempfile', 'lzma'} & set(sys.modules);"
+        "found = pynvml.find_library('c'); import ctypes.util; assert found == ctypes.util.find_library('c');"
+        "assert 'subprocess' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[4], check=True, timeout=60)
