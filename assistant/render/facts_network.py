@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 
@@ -23,6 +24,7 @@ from probes.affinity import Affinity, affinity_of
 from probes.facts import Interface, MachineFacts, Nic
 from probes.judging import fold_names, subject_name
 from probes.nic_models import load_nic_models
+from probes.parsers.cpulist import parse_cpu_list
 from probes.rails import roles_of
 from probes.record import Unknown, known, value_or
 from probes.thresholds import load_thresholds
@@ -31,6 +33,7 @@ from probes.units import gbit_per_s
 _INTERFACES_SHOWN = 8
 _NAMES_SHOWN = 6
 _COUNTERS_SHOWN = 3
+_CPUS_WIDTH = 48
 _ADDRESSES_SHOWN = 3
 _ROLES = {"side": "storage or management", "rail, down": "rail"}
 """Roles in other words than those of the JSON; the state of a port follows by itself."""
@@ -46,7 +49,7 @@ def _affinity(facts: MachineFacts, *, verbose: bool) -> Section:
     entries = affinity_of(facts)
     if isinstance(entries, Unknown):
         return unknown_section("Affinity", entries)
-    places = together((entry.gpu, _place(entry)) for entry in entries)
+    places = together((entry.gpu, _place(entry, verbose=verbose)) for entry in entries)
     by_name = {entry.gpu: entry for entry in entries}
     lines = []
     for place, names in places.items():
@@ -64,8 +67,19 @@ def _affinity(facts: MachineFacts, *, verbose: bool) -> Section:
     return section("Affinity", [*lines, *([Line("", (unknown[0],))] if unknown else [])])
 
 
-def _place(entry: Affinity) -> Line:
-    return joined((("NUMA node", said(entry.numa_node, "NUMA node {}")), ("CPUs", said(entry.cpus, "CPUs {}"))))
+def _place(entry: Affinity, *, verbose: bool) -> Line:
+    cpus = entry.cpus if verbose or isinstance(entry.cpus, Unknown) else _cpus(entry.cpus)
+    return joined((("NUMA node", said(entry.numa_node, "NUMA node {}")), ("CPUs", said(cpus, "CPUs {}"))))
+
+
+def _cpus(cpus: str) -> str:
+    """A long list in few words: every other CPU belongs to the other socket on machines that number them in turn."""
+    if len(cpus) <= _CPUS_WIDTH:
+        return cpus
+    numbers = parse_cpu_list(cpus)
+    if known(numbers) and len(numbers) > 1 and {b - a for a, b in itertools.pairwise(numbers)} == {2}:
+        return f"{numbers[0]}-{numbers[-1]} ({'odd' if numbers[0] % 2 else 'even'} ones)"
+    return cut(cpus, _CPUS_WIDTH)
 
 
 def _pairs(entries: Sequence[Affinity]) -> str:

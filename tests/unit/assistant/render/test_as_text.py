@@ -103,6 +103,15 @@ def test_roles_of_ports_and_the_map_of_gpus() -> None:
     assert "as mlx5_5 is down" in " ".join(render_facts(with_nics(h100_node(), "mlx5_5", state="DOWN"), verbose=True).split())
 
 
+def test_cpus_that_sockets_take_in_turn_are_told_in_few_words() -> None:
+    odd = ",".join(str(number) for number in range(1, 96, 2))
+    assert "CPUs 1-95 (odd ones)" in " ".join(render_facts(with_gpus(h100_node(), cpu_affinity=odd)).split())
+    scattered = ",".join(str(number * number) for number in range(40))
+    assert "CPUs 0,1,4,9" in (text := render_facts(with_gpus(h100_node(), cpu_affinity=scattered)))
+    assert scattered not in text
+    assert scattered in render_facts(with_gpus(h100_node(), cpu_affinity=scattered), verbose=True)
+
+
 def test_the_pcie_tree() -> None:
     facts = h100_node()
     assert isinstance(facts.pci_devices, tuple)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from assistant.render.as_text import render_facts, render_verdict
 from assistant.usecases.check import check_machine
+from probes.affinity import ProbeReport, report_of
 from probes.facts import Filesystem, Gpu, MachineFacts, Nic
 from probes.findings import Status
 from probes.record import Unknown, to_json
@@ -34,7 +35,10 @@ def test_no_machine_breaks_a_check_or_a_text(facts: MachineFacts) -> None:
             assert finding.remedy is not None
     assert exit_code(verdict) in (0, 1, 3)
     assert msgspec.json.decode(to_json(verdict), type=Verdict) == verdict
-    assert "\x1b" not in render_verdict(verdict) + render_verdict(verdict, verbose=True) + render_facts(facts)
+    texts = (render_facts(facts), render_facts(facts, verbose=True))
+    assert "\x1b" not in render_verdict(verdict) + render_verdict(verdict, verbose=True) + "".join(texts)
+    report = to_json(report_of(facts))
+    assert msgspec.json.decode(report, type=ProbeReport) == report_of(facts)
 
 
 def nothing_known(kind: type[msgspec.Struct], **given_fields: object) -> st.SearchStrategy[object]:
