@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from probes.record import Reason, Unknown
 
 T = TypeVar("T")
 
 
+class _Helper:
+    """A daemon thread that makes one call after the other."""
+
+    def __init__(self) -> None:
+        self.calls: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        self.outcomes: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="rigtune-deadline", daemon=True).start()
+
+    def _work(self) -> None:
+        while (function := self.calls.get()) is not None:
+            try:
+                self.outcomes.put((function(), None))
+            except BaseException as error:  # noqa: BLE001 - raised again in the caller
+                self.outcomes.put((None, error))
+
+
+_idle: list[_Helper] = []
+"""Kept for the next call: starting a thread takes longer than most of the calls do."""
+
+
 def within(timeout_s: float, function: Callable[[], T]) -> T | Unknown:
     """What `function` returns or raises, or `Unknown` (timeout) when it takes longer.
 
-    It runs on a daemon thread of its own, which is left behind after the deadline: nothing stops a thread that waits
-    inside the kernel, but it does not hold up anybody else.
+    It runs on a daemon thread, which is left behind after the deadline: nothing stops a thread that waits inside the
+    kernel, but it does not hold up anybody else.
     """
-    values: list[T] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            values.append(function())
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller
-            errors.append(error)
-
-    thread = threading.Thread(target=work, name="rigtune-deadline", daemon=True)
-    thread.start()
-    thread.join(timeout_s)
-    if errors:
-        raise errors[0]
-    return values[0] if values else Unknown(Reason.TIMEOUT, f"no answer within {timeout_s:g} s")
+    try:
+        helper = _idle.pop()
+    except IndexError:
+        helper = _Helper()
+    helper.calls.put(function)
+    try:
+        value, error = helper.outcomes.get(timeout=timeout_s)
+    except queue.Empty:
+        helper.calls.put(None)  # it ends, should the kernel ever let it go
+        return Unknown(Reason.TIMEOUT, f"no answer within {timeout_s:g} s")
+    _idle.append(helper)
+    if error is not None:
+        raise error
+    result: T = value
+    return result
