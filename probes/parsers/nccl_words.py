@@ -9,10 +9,12 @@ from probes.parsers.log_tally import Sighting
 _FATAL = re.compile(
     r"[Cc]uda failure|CUDA failure|Call to \S{1,40} (?:to \S{1,80} )?(?:failed|returned|timed out)|Call to connect failed|"
     r"Got completion .{0,120}(?:error|status)|completed with error|Duplicate GPU|using the same GPU|"
-    r"failed to extend|creating shared memory segment|No space left|Cannot allocate memory|"
+    r"failed to (?:extend|open shared)|(?:creating|attaching to) shared memory segment|No space left|Cannot allocate memory|"
     r"[Cc]onnection (?:closed|refused|reset|timed out)|Socket recv failed|wrong type|[Nn]o socket interface|No usable listening|"
     r"No route to host|unhandled \w{1,20} error|internal (?:error|check failed)|mismatch|already checked in|Message truncated|"
     r"async fatal|incompatible devices|[Nn]o algorithm|Failed to bind NVLink SHARP|OFI NCCL failure|"
+    r"Connect to \S{1,100} failed|Failed to execute operation|Failed to CUDA \w{0,10}alloc|Allocation failed|"
+    r"NET/OFI .{0,120}(?:failed|RC: -\d|ERROR)|"
     r"optimal provider|Caught signal|exceeded|invalid (?:usage|argument)|ncclRemoteError|timed? ?out"
 )
 """Words after which the run ends. Other warnings are followed by a slower way."""

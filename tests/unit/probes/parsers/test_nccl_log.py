@@ -85,6 +85,23 @@ def test_other_texts_are_no_log_of_nccl() -> None:
     assert not recognise("#       size         count      type   redop    root     time   algbw   busbw\n")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "socketStartConnect: Connect to 192.0.2.2<45763> failed : Software caused connection abort",
+        "[Proxy Service 0] Failed to execute operation Connect from rank 0, retcode 2",
+        "Failed to CUDA calloc 6291456 bytes",
+        "[Rem Allocator] Allocation failed (segment 0, fd 130)",
+        "Error while attaching to shared memory segment /dev/shm/nccl-1 (size 192814336), error: No such file (2)",
+        "NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument",
+        "NET/OFI Creating new endpoint for domain 0x7f9b failed: Invalid argument",
+    ],
+)
+def test_what_ends_a_run(words: str) -> None:
+    (event,) = parse_nccl_log(f"[2026-03-13 22:26:02] node7:33:44 [5] file.cc:262 NCCL WARN {words}\n")
+    assert event.fatal is True
+
+
 @given(st.text(max_size=200), st.sampled_from([*FATAL, *SLOW, *HEALTHY.splitlines()]), st.integers(0, 150))
 def test_any_text_and_any_cut_line_is_read(noise: str, line: str, place: int) -> None:
     recognise(noise)
