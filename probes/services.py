@@ -29,7 +29,8 @@ def services(source: Source, *, deep: bool) -> tuple[State, ...] | Unknown:
     """States of the services that are installed."""
     if not deep:
         return DEEP_ONLY
-    if source.is_live and isinstance(source.names(_SYSTEMD), Unknown):
+    running = source.names(_SYSTEMD)
+    if isinstance(running, Unknown) and running.reason is not Reason.NOT_RECORDED:
         return Unknown(Reason.NOT_SUPPORTED, "systemd does not run here")
     text = source.run(SHOW, timeout_s=5).text()
     if isinstance(text, Unknown):

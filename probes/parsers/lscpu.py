@@ -83,7 +83,7 @@ def _fields(text: str) -> Iterator[tuple[str, str, int]]:
 def _json_fields(text: str) -> Iterator[tuple[str, str, int]]:
     try:
         waiting = msgspec.json.decode(text, type=_Document).lscpu
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return
     while waiting:
         field = waiting.pop(0)

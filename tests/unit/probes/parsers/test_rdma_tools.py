@@ -301,5 +301,5 @@ def test_a_text_that_is_cut_or_mixed_up_invents_no_port(text: str, data: st.Data
     noise = data.draw(st.text(max_size=30))
     mutated = "".join(lines[:start]) + noise + "".join(lines[end:])
     for parse in PARSERS:
-        names = {nic.name for nic in parse(text)} | {"port", ""}
+        names = {nic.name for nic in parse(text)} | {"unnamed", ""}
         assert {nic.name for nic in parse(mutated) if isinstance(nic, Nic) and nic.name not in noise} <= names
