@@ -102,7 +102,8 @@ class _Crew:
         self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
 
     def begin(self, rows: Iterable[ProbeRow]) -> None:
-        """Load the collectors, while the first of them run already."""
+        """Load the collectors, while the first of them run already: one waits for the driver, another reads files."""
+        self._start()
         self._start()
         for row in rows:
             try:

@@ -9,6 +9,7 @@ or a library that crashes, costs this process and not the program. Started as
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import json
 import os
@@ -37,6 +38,12 @@ FILLED_STRUCTURES = {
 """Calls of pynvml that fill a structure which the caller brings, instead of returning one."""
 
 
+@functools.lru_cache(maxsize=None)
+def field_names(kind: type) -> tuple[str, ...]:
+    """Of a structure or union, those of its bases first."""
+    return tuple(field[0] for one in reversed(kind.__mro__) for field in vars(one).get("_fields_", ()))
+
+
 def plain(value: Any) -> Any:
     """`value` as JSON can say it: structures and pynvml's objects become dicts, arrays lists, bytes text."""
     if isinstance(value, float) and not -MOST_FLOAT < value < MOST_FLOAT:
@@ -46,8 +53,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, (ctypes.Structure, ctypes.Union)):
-        names = [field[0] for kind in reversed(type(value).__mro__) for field in vars(kind).get("_fields_", ())]
-        return {name: plain(getattr(value, name)) for name in names}
+        return {name: plain(getattr(value, name)) for name in field_names(type(value))}
     if isinstance(value, (ctypes.Array, list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, ctypes._SimpleCData):
