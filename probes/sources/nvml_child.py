@@ -38,7 +38,7 @@ FILLED_STRUCTURES = {
 """Calls of pynvml that fill a structure which the caller brings, instead of returning one."""
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def field_names(kind: type) -> tuple[str, ...]:
     """Of a structure or union, those of its bases first."""
     return tuple(field[0] for one in reversed(kind.__mro__) for field in vars(one).get("_fields_", ()))
