@@ -13,7 +13,7 @@ from probes.facts import MachineFacts, PciDevice
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, fold_names
 from probes.pci_paths import names_of, subject_of, training_devices, tree_of, unread_tree
-from probes.record import Unknown
+from probes.record import Unknown, known
 from probes.virtual import is_virtual
 
 JUDGE = Judge(check_id="acs", why="GPUDirect and peer-to-peer copies go through the CPU: a fraction of the bandwidth, or a hang.")
@@ -36,10 +36,27 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         yield JUDGE.skipped(HOST, "Arm machines translate peer-to-peer by ATS and need ACS")
     elif isinstance(facts.pci_devices, Unknown):
         yield JUDGE.undetermined(HOST, unread_tree(facts), what="the PCI bridges")
+    elif unnamed := [device for device in facts.pci_devices if not device.bus_id and known(device.acs)]:
+        yield _of_lines(unnamed)
     elif len(devices) < 2:
         yield JUDGE.skipped(HOST, "no two GPUs or NICs that could reach each other")
     else:
         yield from _judged(facts, devices)
+
+
+def _of_lines(bridges: list[PciDevice]) -> Finding:
+    """Of `lspci -vvv | grep ACSCtl`, which tells of bridges without their names."""
+    redirecting = [bridge for bridge in bridges if REDIRECTS & set(_controls(bridge))]
+    if not redirecting:
+        return JUDGE.passed(HOST, "no bridge redirects", observed=f"{len(bridges)} lines", evidence=bridges[0].evidence)
+    return JUDGE.warned(
+        HOST,
+        "bridges send peer-to-peer traffic through the host",
+        expected="no redirect above a GPU or NIC",
+        observed=f"{len(redirecting)} of {len(bridges)} bridges: {', '.join(_controls(redirecting[0])).replace('_', ' ')}",
+        remedy=CLEAR,
+        evidence=tuple(ref for bridge in redirecting[:4] for ref in bridge.evidence),
+    )
 
 
 def _judged(facts: MachineFacts, devices: tuple[PciDevice, ...]) -> Iterator[Finding]:

@@ -40,6 +40,7 @@ LOAD = Remedy(
     command="nvidia-smi -q -d PCIE",
 )
 RESEAT = Remedy(text="Reseat the card, its riser and cables; when the count still grows, have the card or slot replaced.")
+_NEEDED = frozenset({"gpu", "rdma", "nvswitch", "nvme"})
 STEADY = frozenset({"rdma", "nvme"})
 """Kinds that keep their speed when idle. Plain Ethernet serves the management."""
 
@@ -225,6 +226,9 @@ def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
             found += 1
             yield _error_event(event, _who(event, names))
     for device in tree_of(facts).devices.values():
+        if device.responds is False and device.kind in _NEEDED:
+            found += 1
+            yield _gone(device, subject_of(device, names))
         verdict = _counters(device, subject_of(device, names), evidence)
         if isinstance(verdict, Finding):
             found += 1
@@ -237,6 +241,17 @@ def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
         yield ERRORS.passed(HOST, "the log names no PCIe error")
     elif not found:
         yield _nothing(ERRORS, facts, "the PCIe errors")
+
+
+def _gone(device: PciDevice, subject: str) -> Finding:
+    return ERRORS.failed(
+        subject,
+        "the device does not answer on the bus",
+        expected="its own identity and revision",
+        observed=f"{device.bus_id} reads as all ones (rev ff)",
+        remedy=Remedy(text="Power the machine off and on; if it comes back, have card, slot and power checked."),
+        evidence=device.evidence,
+    )
 
 
 def _error_event(event: LogEvent, subject: str) -> Finding:

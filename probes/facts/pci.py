@@ -38,6 +38,8 @@ class PciDevice(Record, kw_only=True):
     aer_correctable: int | Unknown = NOT_RECORDED
     aer_nonfatal: int | Unknown = NOT_RECORDED
     aer_fatal: int | Unknown = NOT_RECORDED
+    responds: bool | Unknown = NOT_RECORDED
+    """False where its configuration reads as all ones (lspci: `rev ff`): it has fallen off the bus."""
     iommu_group_type: str | Unknown | None = NOT_RECORDED
     """`identity`, `DMA`, `DMA-FQ`; None without an IOMMU."""
     slot: str | Unknown = NOT_RECORDED

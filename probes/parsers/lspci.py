@@ -1,4 +1,4 @@
-"""`lspci`: short, -n, -nn, -v to -vvv, with or without domains; single link lines; trees (-t) are told, and not read.
+"""`lspci`: short, -n, -nn, -v to -vvv, with or without domains; -mm and -vmm; trees (-t, -tv); lines that stand alone.
 
 The forms of pciutils 3.5 to 3.13. Source of the field names: pciutils, ls-caps.c and ls-ecaps.c.
 """
@@ -11,6 +11,8 @@ import msgspec
 
 from probes.evidence import line_ref
 from probes.facts import Gpu, Link, Nic, PciDevice, PcieLink, Unread
+from probes.parsers.lspci_machine import as_plain, is_machine_form
+from probes.parsers.lspci_tree import is_tree, parse_tree
 from probes.parsers.pci import GENERATION_BY_SPEED, link_width, normal_address
 from probes.parsers.pci_classes import class_of_words, gpu_of_device, kind_of, nic_of_device, vendor_of_words
 from probes.parsers.pci_tree import End, tree_links
@@ -30,7 +32,8 @@ _LINK = re.compile(
 _PAYLOAD = re.compile(r"MaxPayload (\d{2,4}) bytes")
 _READ_REQUEST = re.compile(r"MaxReadReq (\d{2,4}) bytes")
 _BUS = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
-_TREE = re.compile(r"^[ -]?[-+\\|` ]*-?\[[0-9a-f]{4}(?::[0-9a-f]{2})?[^\]]{0,12}\]-", re.MULTILINE)
+_ALL_ONES = re.compile(r"\(rev ff\)|!!! Unknown header type 7f")
+_ACS_LINE = re.compile(r"ACSCtl:[ \t]*SrcValid[+-] ")
 _ACS = {
     "SrcValid": "source_validation",
     "TransBlk": "translation_blocking",
@@ -55,15 +58,17 @@ class Lspci(Record, kw_only=True):
 def recognise(text: str) -> bool:
     """True where a line is a device of lspci, one of its link lines, or its tree."""
     for line in text.splitlines()[:_MOST_LINES]:
-        if (line[:1] in " \t" or line[:3] == "Lnk") and _LINK.match(line.lstrip()):
+        if line[:1] in " \tLA" and (_LINK.match(bare := line.lstrip()) or _ACS_LINE.match(bare)):
             return True
         if ":" in line[2:9] and (match := _HEADER.fullmatch(line)) and _class_and_name(match[2]) is not None:
             return True
-    return "-[0000:" in text and _TREE.search(text) is not None
+    return is_tree(text) or is_machine_form(text)
 
 
 def parse_lspci(text: str) -> Lspci:
     """The devices in `text`, each with the line that it begins in."""
+    if is_machine_form(text):
+        text = as_plain(text)
     blocks: list[_Block] = []
     unread: list[Unread] = []
     for number, line in enumerate(text.splitlines()[:_MOST_LINES], 1):
@@ -75,16 +80,20 @@ def parse_lspci(text: str) -> Lspci:
                     unread.append(Unread(source="", line=number, text=line[:80], why="no device class that lspci prints"))
                 continue
             blocks.append(_Block(str(normal_address(header[1])), *told, number))
-        elif not blocks:
-            if _LINK.match(line.strip()):
+            blocks[-1].take_header(header[2])
+        elif not blocks or not blocks[-1].address:
+            # A link's state follows its capability; an ACSCtl line of `lspci -vvv | grep` is a bridge of its own.
+            bare = line.strip()
+            if _ACS_LINE.match(bare) or (_LINK.match(bare) and not blocks):
                 blocks.append(_Block("", "", "", "", number))
+                blocks[-1].take(line)
+            elif blocks:
                 blocks[-1].take(line)
         else:
             blocks[-1].take(line)
-    if not blocks and _TREE.search(text):
-        unread.append(Unread(source="", text=text[:40], why="the tree of lspci -t names no classes; give lspci -vvv"))
     devices = [block.device(last=block is blocks[-1]) for block in blocks]
-    return Lspci(devices=_with_parents(devices, blocks), unread=tuple(unread))
+    told_apart = _with_parents(devices, blocks)
+    return Lspci(devices=_with_tree(told_apart, parse_tree(text)) if is_tree(text) else told_apart, unread=tuple(unread))
 
 
 def parse_devices(text: str) -> tuple[PciDevice, ...]:
@@ -150,6 +159,10 @@ class _Block:
         self._words: dict[str, str] = {}
         self._denied = False
         self._ended = False
+        self._is_gone = False
+
+    def take_header(self, rest: str) -> None:
+        self._is_gone = _ALL_ONES.search(rest) is not None
 
     def take(self, line: str) -> None:
         text = line.strip()
@@ -162,6 +175,7 @@ class _Block:
             self._section = key
         self.is_verbose = self.is_verbose or key in ("Control", "Flags", "Capabilities")
         self._denied = self._denied or "<access denied>" in text
+        self._is_gone = self._is_gone or _ALL_ONES.match(text) is not None
         link = _LINK.match(text)
         if link is not None:
             self._links.setdefault(link[1], (link[2], link[3] or "", link[4], link[5] or ""))
@@ -201,6 +215,7 @@ class _Block:
             max_payload_supported_bytes=self._numbers.get("DevCap", NOT_RECORDED),
             max_read_request_bytes=self._numbers.get("MaxReadReq", NOT_RECORDED),
             acs=absent if self._acs is None else self._acs,
+            responds=False if self._is_gone else NOT_RECORDED,
             slot=self._words.get("Physical Slot", NOT_RECORDED),
             is_virtual_function=True if "Virtual Function" in self._name else NOT_RECORDED,
             evidence=(line_ref(self._line),),
@@ -245,3 +260,16 @@ def _with_parents(devices: list[PciDevice], blocks: list[_Block]) -> tuple[PciDe
         own = parent == device.bus_id
         placed.append(device if own or not rest else msgspec.structs.replace(device, parent=parent))
     return tuple(placed)
+
+
+def _with_tree(devices: tuple[PciDevice, ...], tree: tuple[PciDevice, ...]) -> tuple[PciDevice, ...]:
+    """`devices` with their places in the tree of the same text, and the others that it has."""
+    places = {device.bus_id: device for device in tree}
+    placed = [
+        msgspec.structs.replace(device, parent=places[device.bus_id].parent)
+        if device.bus_id in places and isinstance(device.parent, Unknown)
+        else device
+        for device in devices
+    ]
+    named = {device.bus_id for device in devices}
+    return (*placed, *(device for device in tree if device.bus_id not in named))

@@ -32,6 +32,12 @@ def logged(kind: str, device: str | None, message: str = "m", **fields: Any) -> 
     return h100_node(events=(LogEvent(kind=kind, device=device, message=message, **fields),))  # type: ignore[arg-type]
 
 
+def acs_lines(*controls: tuple[str, ...]) -> MachineFacts:
+    """What `lspci -vvv | grep ACSCtl` tells."""
+    lines = tuple(PciDevice(bus_id="", kind="other", acs=each) for each in controls)
+    return h100_node(gpus=NOT_RECORDED, pci_gpus=NOT_RECORDED, pci_devices=lines)
+
+
 QUIET = h100_node(events=())
 UNLOGGED = h100_node(events=TIMEOUT)
 LINE = PciDevice(bus_id="", kind="other", pcie=PcieLink(generation=1, width=16, width_max=16), downgraded=("speed",))
@@ -75,6 +81,7 @@ PCI_CASES = (
     Case("pcie-errors", "none", NODE, ("PASS host",)),
     Case("pcie-errors", "in the log", logged("pcie-error", "0000:4c:00.0", fatal=True), ("FAIL GPU2", "PASS host")),
     Case("pcie-errors", "corrected, in the log", logged("pcie-error", None, count=3), ("WARN host", "PASS host")),
+    Case("pcie-errors", "off the bus", with_device(GPU2, responds=False), ("FAIL GPU2", "PASS host")),
     Case("pcie-errors", "lost", with_device(GPU2, aer_nonfatal=2), ("WARN GPU2", "PASS host")),
     Case("pcie-errors", "nobody knows", h100_node(pci_devices=TIMEOUT, events=TIMEOUT), ("UNKNOWN host",)),
     Case("pcie-errors", "log only", h100_node(pci_devices=TIMEOUT, events=()), ("PASS host",)),
@@ -102,6 +109,8 @@ PCI_CASES = (
     Case("acs", "denied", with_device("", acs=DENIED), ("UNKNOWN host",)),
     Case("acs", "in a virtual machine", with_part(NODE, "container", virtualization="kvm"), ("SKIP host",)),
     Case("acs", "on Arm", with_part(NODE, "cpu", architecture="aarch64"), ("SKIP host",)),
+    Case("acs", "lines without names", acs_lines((), ("request_redirect",)), ("WARN host",)),
+    Case("acs", "lines without names, off", acs_lines((), ("source_validation",)), ("PASS host",)),
     Case("acs", "unread", NO_TREE, ("UNKNOWN host",)),
     Case("iommu", "passthrough", NODE, ("PASS host",)),
     Case("iommu", "translates", with_part(NODE, "kernel", iommu="translated"), ("WARN host",)),

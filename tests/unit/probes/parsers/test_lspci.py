@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.parsers.lspci import parse_devices, parse_gpus, parse_links, parse_lspci, parse_nics, recognise
+from probes.parsers.lspci import parse_devices, parse_gpus, parse_links, parse_nics, recognise
 from probes.record import NOT_RECORDED, Reason, Unknown
 from tests.support.damage import damaged
 
@@ -99,11 +99,88 @@ def test_a_link_line_alone_names_no_device(line: str, generation: int, most: obj
     assert device.downgraded == downgraded
 
 
-def test_a_tree_is_known_and_not_read() -> None:
-    tree = "-+-[0000:80]-+-00.0  Intel Corporation Device\n |           \\-01.0-[81]----00.0  NVIDIA\n \\-[0000:00]-00.0\n"
-    assert recognise(tree)
-    assert parse_devices(tree) == ()
-    assert parse_lspci(tree).unread[0].why.startswith("the tree")
+TREE = """\
+-+-[0000:b2]-+-00.0  Intel Corporation Ice Lake Memory Map/VT-d
+ |           +-02.0-[b3-b6]----00.0-[b4-b6]--+-00.0-[b5]----00.0  NVIDIA Corporation GA100 [A100 SXM4 80GB] [10de:20b2]
+ |           |                               \\-10.0-[b6]--+-00.0  Mellanox Technologies MT28908 Family [ConnectX-6]
+ |           |                                            \\-00.1  NVIDIA Corporation GA102 High Definition Audio Controller
+ \\-[0001:00]---02.0-[01]--
+"""
+
+
+def test_a_tree_tells_places_and_what_names_tell() -> None:
+    assert recognise(TREE)
+    devices = {device.bus_id: device for device in parse_devices(TREE)}
+    assert [(address, device.kind, device.parent) for address, device in devices.items()] == [
+        ("0000:b2:00.0", "other", None),
+        ("0000:b2:02.0", "bridge", None),
+        ("0000:b3:00.0", "bridge", "0000:b2:02.0"),
+        ("0000:b4:00.0", "bridge", "0000:b3:00.0"),
+        ("0000:b5:00.0", "gpu", "0000:b4:00.0"),
+        ("0000:b4:10.0", "bridge", "0000:b3:00.0"),
+        ("0000:b6:00.0", "rdma", "0000:b4:10.0"),
+        ("0000:b6:00.1", "other", "0000:b4:10.0"),
+        ("0001:00:02.0", "bridge", None),
+    ]
+    assert (devices["0000:b5:00.0"].device_id, devices["0000:b5:00.0"].evidence[0].detail) == ("10de:20b2", "line 2")
+    assert [(link.a, link.b, link.kind) for link in parse_links(TREE)] == [("GPU0", "0000:b6:00.0", "PIX")]
+
+
+def test_a_tree_without_names_has_places_alone_and_helps_a_list_that_has_none() -> None:
+    tree = "-[0000:00]-+-00.0\n           \\-01.1-[81]----00.0\n"
+    assert {device.kind for device in parse_devices(tree)} == {"other", "bridge"}
+    (gpu, *_) = parse_devices(f"81:00.0 3D controller: NVIDIA Corporation Device 2330 (rev a1)\n{tree}")
+    assert (gpu.kind, gpu.parent) == ("gpu", "0000:00:01.1")
+
+
+def test_a_tree_whose_lines_are_cut_invents_nothing() -> None:
+    assert parse_devices(TREE.split("\n", 3)[3]) == parse_devices("\n".join(TREE.splitlines()[3:]))
+    assert {device.bus_id for device in parse_devices("\n".join(TREE.splitlines()[2:]))} == {"0001:00:02.0"}
+
+
+MACHINE = """\
+Slot:\t17:00.0
+Class:\t3D controller [0302]
+Vendor:\tNVIDIA Corporation [10de]
+Device:\tGH100 [H100 SXM5 80GB] [2330]
+Rev:\tff
+NUMANode:\t1
+PhySlot:\t4
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "device_id"),
+    [
+        (MACHINE, "gpu", "10de:2330"),
+        (MACHINE.replace(" [0302]", "").replace(" [10de]", "").replace(" [2330]", ""), "gpu", NOT_RECORDED),
+        ('3b:00.0 "0302" "10de" "20b5" -ra1 "10de" "1533"', "gpu", "10de:20b5"),
+        ('18:00.0 "Infiniband controller" "Mellanox Technologies" "MT27800 Family" "" ""', "rdma", NOT_RECORDED),
+    ],
+)
+def test_the_forms_for_scripts(text: str, kind: str, device_id: object) -> None:
+    assert recognise(text)
+    (device,) = parse_devices(text)
+    assert (device.kind, device.device_id) == (kind, device_id)
+    if text.startswith("Slot"):
+        assert (device.numa_node, device.slot, device.responds) == (1, "4", False)
+
+
+def test_a_device_that_reads_as_all_ones_is_gone() -> None:
+    short = "b1:00.0 VGA compatible controller: NVIDIA Corporation GA102 [GeForce RTX 3090] (rev ff)"
+    verbose = VERBOSE.replace("\tNUMA node: 1\n\tCapabilities", "\t!!! Unknown header type 7f\n\tCapabilities")
+    assert parse_devices(short)[0].responds is False
+    assert [device.responds for device in parse_devices(verbose)] == [NOT_RECORDED, False, NOT_RECORDED]
+
+
+def test_controls_of_acs_that_stand_alone_are_each_a_bridge_without_a_name() -> None:
+    line = "\t\tACSCtl:\tSrcValid{} TransBlk- ReqRedir{} CmpltRedir- UpstreamFwd- EgressCtrl- DirectTrans-\n"
+    text = line.format("-", "-") + line.format("+", "+")
+    assert recognise(text)
+    assert [(device.bus_id, device.acs) for device in parse_devices(text)] == [
+        ("", ()),
+        ("", ("source_validation", "request_redirect")),
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "pci 0000:19:00.0: [10de:2330] type 00", "GPU0 X NV18", "12:00:00.1 up 3 days: fine"])
@@ -112,11 +189,14 @@ def test_other_texts_are_none(text: str) -> None:
     assert parse_devices(text) == ()
 
 
-@given(st.one_of(st.text(max_size=400), damaged(VERBOSE)))
+@given(st.one_of(st.text(max_size=400), damaged(VERBOSE), damaged(TREE), damaged(MACHINE)))
 def test_damage_raises_nothing_and_invents_no_address(text: str) -> None:
     recognise(text)
     for device in parse_devices(text):
         assert (
-            device.bus_id == "" or device.bus_id.removeprefix("0000:")[:5] in text.lower() or device.bus_id[:12] in text.lower()
+            device.bus_id == ""
+            or device.bus_id.removeprefix("0000:")[:5] in text.lower()
+            or device.bus_id[:12] in text.lower()
+            or device.bus_id[-4:] in text
         )
     parse_gpus(text), parse_nics(text), parse_links(text)
