@@ -81,14 +81,14 @@ def test_server_has_the_problems_that_the_index_states(path: str, expected: list
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("a100-1eth200-8xhdr200", []),
+        ("a100-1eth200-8xhdr200", ["WARN nic-mixture mlx5_0"]),
         ("a100-vm-8x-hdr100", []),
         ("h100-8xndr400-plus-bond0", []),
         ("h100-roce-8x400-4x100-active", []),
         ("h100-3eth-disabled", ["WARN nic-state mlx5_2", "WARN nic-state mlx5_7", "WARN nic-state mlx5_8"]),
         ("h100-roce-1polling-1disabled", ["FAIL nic-state mlx5_11", "FAIL nic-state mlx5_5"]),
         ("h100-roce-2x400-disabled", ["FAIL nic-state mlx5_11", "FAIL nic-state mlx5_5"]),
-        ("mlx4-ddr-one-port", ["WARN nic-state mlx4_0:2"]),
+        ("mlx4-ddr-one-port", []),
     ],
 )
 def test_ports_have_the_problems_that_the_index_states(name: str, expected: list[str]) -> None:
