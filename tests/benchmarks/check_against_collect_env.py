@@ -1,45 +1,164 @@
-"""`rigtune check` beside `python -m torch.utils.collect_env`, in one run: prints the ratio of their wall times.
+"""What `rigtune check` costs beside `python -m torch.utils.collect_env` and, over an NVML that acts out eight GPUs, beside
+`nvitop -1`: ratios of wall times, interleaved in one run, and the memory of the check with all it starts.
 
-python tests/benchmarks/check_against_collect_env.py [PYTHON_WITH_TORCH] [ROUNDS]
+python tests/benchmarks/check_against_collect_env.py [--torch PYTHON] [--nvitop PROGRAM] [--rounds N]
+
+Without nvitop or a C compiler the second comparison is left out. The exit code is 1 where a bar is missed.
 """
 
 from __future__ import annotations
 
+import argparse
+import compileall
 import os
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-# A user's first run leaves bytecode behind.
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("assistant", "probes", "recipes")
+STANDIN = ROOT / "tests" / "native" / "nvml_standin.c"
+CHECK = ("check", "--tier", "quick")
+
+COLLECT_ENV_BAR = 1 / 15
+NVITOP_BAR = 3.0
+MEMORY_BAR_MIB = 60.0
+
+# A user's first run leaves bytecode behind, and `make` writes it before.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-def wall_time_s(argv: list[str]) -> float:
-    started = time.perf_counter()
-    subprocess.run(argv, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-    return time.perf_counter() - started
+class Contender(NamedTuple):
+    """A command to be timed."""
+
+    argv: tuple[str, ...]
+    variables: Mapping[str, str] = {}
+    folder: Path = ROOT
+
+    def start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.argv,
+            env=ENVIRONMENT | dict(self.variables),
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def wall_time_s(self) -> float:
+        started = time.perf_counter()
+        self.start().wait()
+        return time.perf_counter() - started
+
+    def peak_bytes(self) -> int:
+        """The most that the process and all below it held at one time, by looking every millisecond; pages that they share
+        count for each, so that the truth is rather less."""
+        process = self.start()
+        peak = 0
+        while process.poll() is None:
+            peak = max(peak, sum(map(_resident_bytes, _family(process.pid))))
+            time.sleep(0.001)
+        return peak
 
 
-def main() -> None:
-    torch_python = sys.argv[1] if len(sys.argv) > 1 else sys.executable
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 9
-    commands = {
-        "rigtune check": [str(Path(sys.executable).with_name("rigtune")), "check"],
-        "collect_env": [torch_python, "-m", "torch.utils.collect_env"],
+def _family(pid: int) -> list[int]:
+    found = [pid]
+    for one in found:  # grows meanwhile
+        for children in Path(f"/proc/{one}/task").glob("*/children"):
+            try:
+                found += map(int, children.read_text().split())
+            except OSError:
+                continue
+    return found
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def eight_gpus(folder: Path) -> dict[str, str] | None:
+    """The variables under which NVML shows eight GPUs; None without a C compiler."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        return None
+    library = folder / "libnvidia-ml.so.1"
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-o", library, STANDIN], check=True)
+    scenario = folder / "scenario.txt"
+    scenario.write_text("gpu_count = 8\n")
+    return {"LD_LIBRARY_PATH": str(folder), "RIGTUNE_NVML_SCENARIO": str(scenario)}
+
+
+def contenders(options: argparse.Namespace, folder: Path) -> dict[str, Contender]:
+    """All commands by their names."""
+    rigtune = (str(Path(sys.executable).with_name("rigtune")), *CHECK)
+    bare = folder / "source"
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, bare / package, ignore=shutil.ignore_patterns("__pycache__"))
+    found = {
+        "rigtune check": Contender(rigtune),
+        "rigtune check, uncompiled": Contender((sys.executable, "-B", "-m", "assistant", *CHECK), folder=bare),
+        "collect_env": Contender((options.torch, "-m", "torch.utils.collect_env")),
     }
-    for argv in commands.values():
-        wall_time_s(argv)
+    gpus = eight_gpus(folder)
+    if gpus is not None:
+        found["rigtune check, 8 GPUs"] = Contender(rigtune, gpus)
+        if options.nvitop is not None:
+            found["nvitop -1, 8 GPUs"] = Contender((options.nvitop, "-1"), gpus)
+    return found
+
+
+def medians_s(commands: Mapping[str, Contender], rounds: int) -> dict[str, float]:
+    """Interleaved, so that a busy moment hits all of them; after one round that counts for nothing."""
     samples: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(rounds):  # interleaved, so that a busy moment hits both
-        for name, argv in commands.items():
-            samples[name].append(wall_time_s(argv))
-    medians = {name: statistics.median(values) for name, values in samples.items()}
-    for name, median in medians.items():
-        print(f"{name:<14} median {median * 1e3:7.1f} ms  ({min(samples[name]) * 1e3:.1f} .. {max(samples[name]) * 1e3:.1f})")
-    print(f"ratio {medians['rigtune check'] / medians['collect_env']:.3f}  (bar 0.100)")
+    for number in range(rounds + 1):
+        for name, command in commands.items():
+            wall_s = command.wall_time_s()
+            if number:
+                samples[name].append(wall_s)
+    for name, values in samples.items():
+        median, least, most = (value * 1e3 for value in (statistics.median(values), min(values), max(values)))
+        print(f"{name:<26} median {median:7.1f} ms  ({least:.1f} .. {most:.1f})")
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--torch", default=sys.executable, metavar="PYTHON")
+    parser.add_argument("--nvitop", default=shutil.which("nvitop"), metavar="PROGRAM")
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args()
+    for package in PACKAGES:
+        compileall.compile_dir(ROOT / package, quiet=2)
+    with tempfile.TemporaryDirectory() as folder:
+        commands = contenders(options, Path(folder))
+        median_s = medians_s(commands, options.rounds)
+        peak_mib = max(
+            commands[name].peak_bytes() / 2**20
+            for name in ("rigtune check", "rigtune check, 8 GPUs")
+            for _ in range(3)
+            if name in commands
+        )
+    told = {"of collect_env": (median_s["rigtune check"] / median_s["collect_env"], COLLECT_ENV_BAR)}
+    if "nvitop -1, 8 GPUs" in median_s:
+        told["of nvitop -1"] = (median_s["rigtune check, 8 GPUs"] / median_s["nvitop -1, 8 GPUs"], NVITOP_BAR)
+    told["MiB at most"] = (peak_mib, MEMORY_BAR_MIB)
+    for what, (value, bar) in told.items():
+        print(f"{value:8.3f} {what:<16} bar {bar:.3f}  {'met' if value <= bar else 'MISSED'}")
+    uncompiled = median_s["rigtune check, uncompiled"] / median_s["collect_env"]
+    print(f"{uncompiled:8.3f} of collect_env   where rigtune has no bytecode")
+    print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
+    return int(any(value > bar for value, bar in told.values()))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

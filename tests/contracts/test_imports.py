@@ -40,6 +40,63 @@ def test_quick_commands_load_neither_torch_nor_textual(arguments: tuple[str, ...
     assert not loaded & {"torch", "textual", "jinja2", "rich", "pynvml", "psutil"}
 
 
+HEAVY = {
+    *("asyncio", "concurrent", "multiprocessing", "socket", "ssl", "http", "email", "logging", "xml", "yaml", "sqlite3"),
+    *("argparse", "csv", "difflib", "hashlib", "random", "shutil", "tempfile", "traceback", "unittest", "zipfile"),
+    *("bz2", "gzip", "lzma", "zlib", "dataclasses", "pprint", "platformdirs", "tomli_w", "importlib.metadata"),
+}
+"""What a check of the live machine has no use for; each takes a millisecond or more to load."""
+
+OWN_MODULES_AT_MOST = 260
+"""A module takes a fifth of a millisecond. A machine without GPUs and NICs needs 171, one with eight GPUs 204; the rest is for
+machines that have everything. Checks that do not apply are not loaded (`probes/needs.py`)."""
+
+PATTERNS_AT_MOST = 20
+"""A pattern takes a tenth of a millisecond to compile, and most of them are for what few machines say: those are compiled when
+they are used (`probes/patterns.py`)."""
+
+_CHECKING = """
+import json, sys
+from assistant.cli import command_line
+command_line(["check", "--tier", "quick"])
+sys.stdout.flush()
+print("\\n" + json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+_IMPORTING = """
+import importlib, json, re, sys
+compiling, really = [], re.compile
+def noting(*arguments, **options):
+    compiling.append(sys._getframe(1).f_globals["__name__"])
+    return really(*arguments, **options)
+re.compile = noting
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+print(json.dumps(compiling), file=sys.stderr)
+"""
+
+
+def _names_told_by(script: str, *arguments: str) -> list[str]:
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    names: list[str] = json.loads(done.stderr.strip().splitlines()[-1])
+    return names
+
+
+def _is_own(module: str) -> bool:
+    return module.partition(".")[0] in {"assistant", "probes", "recipes"}
+
+
+def test_a_quick_check_loads_little() -> None:
+    loaded = _names_told_by(_CHECKING)
+    own = list(filter(_is_own, loaded))
+    assert {"probes.collect.events", "probes.checks.host_health"} <= set(own)
+    assert not set(loaded) & HEAVY
+    assert not [name for name in own if name.startswith("recipes")]
+    assert len(own) <= OWN_MODULES_AT_MOST, own
+    compiling = list(filter(_is_own, _names_told_by(_IMPORTING, *own)))
+    assert len(compiling) <= PATTERNS_AT_MOST, compiling
+
+
 def test_planning_on_a_laptop_loads_no_torch_and_no_textual() -> None:
     loaded = _modules_loaded_by("plan", "llama-3-8b", "--machine", "dgx-h100", "--format", "json")
     assert not loaded & {"torch", "textual", "pynvml"}
