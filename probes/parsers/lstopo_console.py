@@ -20,6 +20,8 @@ _FIELD = re.compile(r"\b([A-Za-z]{3,30})=(?:\"([^\"]{0,200})\"|(\S{1,80}?)(?=[\s
 _BUSID = re.compile(r"\bbusid=([0-9a-f:.]{7,16})\b")
 _SHORT_PCI = re.compile(r" ?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) \((.{1,30})\)")
 _PCI_IDS = re.compile(r"\bid=([0-9a-f]{4}:[0-9a-f]{4}) class=([0-9a-f]{4})")
+_OLD_IDS = re.compile(r" ?([0-9a-f]{4}:[0-9a-f]{4}) \(.{0,60}?\bclass=([0-9a-f]{4})\(")
+"""hwloc 1.x and early 2.0 put the device before the brackets."""
 _UNITS = {"KB": KIB, "KiB": KIB, "MB": MIB, "MiB": MIB, "GB": GIB, "GiB": GIB, "TB": 1024 * GIB, "TiB": 1024 * GIB}
 _SHORT_CLASSES = {"3D": "0302", "VGA": "0300", "Ethernet": "0200", "InfiniBand": "0207", "NVMExp": "0108", "SATA": "0106"}
 _MOST_LINES = 200_000
@@ -126,7 +128,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def _device(line: _Line, address: str, node: int | Unknown, owned: tuple[str, ...]) -> PciDevice:
-    ids, short = _PCI_IDS.search(line.text), _SHORT_PCI.match(line.text)
+    ids, short = _PCI_IDS.search(line.text) or _OLD_IDS.match(line.text), _SHORT_PCI.match(line.text)
     class_code: str | Unknown = ids[2] if ids else _SHORT_CLASSES.get(short[2] if short else "", NOT_RECORDED)
     device_id: str | Unknown = ids[1] if ids and ids[1] != "0000:0000" else NOT_RECORDED
     kind = kind_of(class_code, device_id)

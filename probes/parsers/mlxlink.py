@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from probes.evidence import line_ref
 from probes.facts import Nic, counts
 from probes.parsers.rdma_words import LANE_GBPS, physical_state, port_state, whole_number
+from probes.parsers.tool_text import json_object
 from probes.record import NOT_RECORDED, Reason, Unknown
 
 _TITLE = re.compile(r"[ \t]*=+[ \t]*([A-Za-z][\w./:-]{0,63})(?:[ \t]+[\w ]{1,40})?[ \t]*=+[ \t]*")
@@ -42,11 +45,14 @@ def recognise(text: str) -> bool:
     """Whether it is the output of `mlxlink`."""
     if not any(section in text for section in _SECTIONS):
         return False
-    return any(line.strip() in _SECTIONS for line in text.splitlines())
+    return _is_json(text) or any(line.strip() in _SECTIONS for line in text.splitlines())
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
     """The ports; those without a name in the text are called `port`."""
+    if _is_json(text):
+        # Its lines are not those of the text.
+        return tuple(msgspec.structs.replace(nic, evidence=()) for nic in parse_nics(_as_printed(text)))
     blocks: list[_Block] = []
     name = _UNNAMED
     for number, line in enumerate(text.splitlines(), 1):
@@ -62,6 +68,28 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
                 blocks.append(_Block(name, number))
             blocks[-1].values.setdefault(field.strip(), value.strip())
     return tuple(_nic(block) for block in blocks if block.values)
+
+
+def _is_json(text: str) -> bool:
+    return any(f'"{section}"' in text for section in _SECTIONS)
+
+
+def _as_printed(text: str) -> str:
+    """The first result of `mlxlink --json` as mlxlink prints it without the option, below the command that asked for it."""
+    command = next((line for line in text.splitlines()[:200] if _COMMAND.search(line)), "")
+    lines = [command]
+    for section in sorted(_SECTIONS | {"Troubleshooting Info", "Tool Information"}):
+        found = json_object(text, section)
+        values = found[0].get(section) if found else None
+        if isinstance(values, dict):
+            words = {name: value.get("values", "") if isinstance(value, dict) else value for name, value in values.items()}
+            lines += [section, *(f"{name} : {_word(value)}" for name, value in words.items())]
+    return "\n".join(lines)
+
+
+def _word(value: object) -> str:
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return " ".join(text[:200].split())
 
 
 def _nic(block: _Block) -> Nic:

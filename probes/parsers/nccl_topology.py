@@ -225,7 +225,9 @@ def _distance(a: PciDevice, b: PciDevice, parents: dict[str, str | Unknown | Non
     common = next((bridge for bridge in above_a if bridge in above_b), None)
     if common is not None:
         return "PIX" if common == above_a[0] == above_b[0] else "PXB"
-    return "PHB" if a.numa_node == b.numa_node else "SYS"
+    tops = [parents.get(above[-1]) if above else end.parent for above, end in ((above_a, a), (above_b, b))]
+    cut = next((top for top in tops if isinstance(top, Unknown)), None)
+    return cut or ("PHB" if a.numa_node == b.numa_node else "SYS")
 
 
 def _above(device: PciDevice, parents: dict[str, str | Unknown | None]) -> list[str]:
@@ -286,8 +288,10 @@ class _Reader:
         if isinstance(address, Unknown):
             self.complain(line, given.get("busid", ""), "pci element without an address")
             address = ""
-        parent = self._open[-1].address if self._open else None
-        self._open.append(_Place(line, address, parent or None, self._numa, given))
+        # Without the processor around it, what was above it was cut off.
+        top = None if self._cpu else NOT_RECORDED
+        parent = self._open[-1].address or None if self._open else top
+        self._open.append(_Place(line, address, parent, self._numa, given))
         if address:
             self._places.append(self._open[-1])
 
@@ -325,7 +329,9 @@ class _Reader:
 class _Place:
     """A `pci` element in the making."""
 
-    def __init__(self, line: int, address: str, parent: str | None, numa: int | Unknown | None, given: dict[str, str]) -> None:
+    def __init__(
+        self, line: int, address: str, parent: str | Unknown | None, numa: int | Unknown | None, given: dict[str, str]
+    ) -> None:
         self.address = address
         self.gpu: TopologyGpu | None = None
         self.nets: list[TopologyNet] = []

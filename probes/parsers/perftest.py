@@ -29,10 +29,16 @@ _DURATION = re.compile(r"\s{0,4}#bytes\s+#iterations\s+t_avg\[usec\]\s+tps avera
 _ROW = re.compile(r"\s{0,4}(\d{1,12})\s+(\d{1,12})((?:\s+-?\d{1,12}(?:\.\d{1,9})?){2,10})\s*")
 _COMPLAINT = re.compile(
     r".{0,120}(?:Couldn't |Could not |Unable to |Failed to |Failed status |Completion with error|failed to |Problems with warm up"
-    r"|No IB devices found|IB device .{0,40}not found|Connection mismatch|Bad wc status|Couldnt ).{0,200}"
+    r"|No IB devices found|IB device .{0,40}not found|Connection mismatch|Bad wc status|Couldnt |"
+    r"Perftest supports |cannot be used without |exited with Error).{0,200}"
 )
 _GPU_BUFFER = re.compile(r"^(?:cuMemAlloc\(\) of a|allocated GPU buffer address at) ", re.MULTILINE)
 """A run with --use_cuda that failed before its table."""
+_ERROR_ALONE = re.compile(
+    r"^\s{0,8}(?:Failed status \d{1,3}: wr_id |Perftest (?:supports|doesn't supports?) CUDA |Parser function exited with Error)",
+    re.M,
+)
+"""What only perftest says, where somebody copied no more than the error."""
 _UNITS = {"MB": float(MIB), "MiB": float(MIB), "Gb": 1e9 / 8, "GB": 1e9}
 _TYPICAL = 2
 """Place of t_typical behind size and iterations."""
@@ -41,7 +47,7 @@ _TYPICAL = 2
 def recognise(text: str) -> bool:
     if "#iterations" in text:
         return any(_BANDWIDTH.fullmatch(line) or _LATENCY.fullmatch(line) for line in map(untagged, text.split("\n")))
-    if _GPU_BUFFER.search(text) is not None:
+    if _GPU_BUFFER.search(text) is not None or _ERROR_ALONE.search(text) is not None:
         return True
     return " Test" in text and any(_TITLE.fullmatch(untagged(line)) for line in text.split("\n") if " Test" in line)
 

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 from xml.parsers import expat
 
+_MOST_CUTS = 64
+"""Ends without a beginning that a part may have; the deepest topology nests less."""
+_MISMATCH = expat.errors.XML_ERROR_TAG_MISMATCH
 _DEEPEST = 200
 """More than any topology nests."""
 
@@ -41,6 +44,32 @@ def walk(text: str, roots: tuple[str, ...], take: Callable[[Element], None]) -> 
     is_part = order > 0
     if is_part:
         start = min(position for position, _ in starts if position >= 0)
+    if not is_part:
+        return _walk(text, start, take, is_part=False)
+    # The ends of elements whose beginnings were cut off stop the parser: it goes on behind them.
+    end: tuple[int, str] | None = None
+    for _ in range(_MOST_CUTS):
+        end = _walk(text, start, take, is_part=True)
+        if end is None or _MISMATCH not in end[1]:
+            return end
+        following = _line_start(text, end[0] + 1)
+        start = min((place for root in roots if (place := text.find(f"<{root}", following)) >= 0), default=-1)
+        if start < 0:
+            return None
+    return end
+
+
+def _line_start(text: str, line: int) -> int:
+    """Where a line begins, counted from 1; the end of the text behind the last one."""
+    place = 0
+    for _ in range(line - 1):
+        place = text.find("\n", place) + 1
+        if place == 0:
+            return len(text)
+    return place
+
+
+def _walk(text: str, start: int, take: Callable[[Element], None], *, is_part: bool) -> tuple[int, str] | None:
     before = text.count("\n", 0, start)
     parser = expat.ParserCreate()
     _Handlers(parser, before, take, is_part=is_part)

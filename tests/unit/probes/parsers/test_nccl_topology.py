@@ -149,6 +149,20 @@ def test_other_texts_are_none(text: str) -> None:
     assert parse_gpus(text) == ()
 
 
+def test_of_a_part_whose_beginning_was_cut_off_the_rest_is_read_and_no_distance_made_up() -> None:
+    part = (
+        '      <pci busid="0000:b8:00.0" class="0x030200">\n        <gpu dev="5" sm="90" rank="5"/>\n      </pci>\n'
+        '    </pci>\n    <pci busid="0000:d7:00.0" class="0x060400" link_width="16">\n'
+        '      <pci busid="0000:da:00.0" class="0x020700" link_width="16">\n'
+        '        <nic><net name="mlx5_5" dev="5" speed="400000" port="1"/></nic>\n      </pci>\n    </pci>\n  </cpu>\n</system>\n'
+    )
+    assert [gpu.pci_bus_id for gpu in parse_gpus(part)] == ["0000:b8:00.0"]
+    assert [nic.name for nic in parse_nics(part)] == ["mlx5_5"]
+    (link,) = parse_links(part)
+    assert isinstance(link.kind, Unknown)
+    assert parse_unread(part) == ()
+
+
 @given(st.one_of(st.text(max_size=300), damaged(DUMP), damaged(TEMPLATE), damaged(GRAPH)))
 def test_damage_raises_nothing_and_invents_nothing(text: str) -> None:
     recognise(text)

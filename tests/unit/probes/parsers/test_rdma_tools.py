@@ -195,7 +195,7 @@ def test_ibstat_of_a_card_without_a_name_for_its_type() -> None:
 
 
 def test_a_device_whose_ports_were_cut_off_is_there() -> None:
-    text = "hca_id: mlx5_0\n\tfw_ver: 1.2.3\n\tport: 1\n\t\tstate: PORT_ACTIVE (4)\nhca_id: mlx5_1\n\tvendor_part_id: 4129\n\tphys_port_cnt: 1\n"
+    text = "hca_id: mlx5_0\n\tport: 1\n\t\tstate: PORT_ACTIVE (4)\nhca_id: mlx5_1\n\tvendor_part_id: 4129\n\tphys_port_cnt: 1\n"
     first, second = ibv_devinfo.parse_nics(text)
     assert (first.name, first.state) == ("mlx5_0", "ACTIVE")
     assert (second.name, second.port) == ("mlx5_1", 1)
@@ -254,6 +254,16 @@ def test_mlxlink_of_an_unplugged_port() -> None:
     assert isinstance(port.rate_gbps, Unknown)
     assert isinstance(port.counters, tuple)
     assert (count_of(port.counters, "link_downed"), count_of(port.counters, "symbol_error")) == (4, 12)
+
+
+def test_mlxlink_in_json() -> None:
+    text = (
+        '# mlxlink -d mlx5_6 --json\n{"result": {"output": {"Operational Info": {"Speed": "IB-NDR", "State": "Active", '
+        '"Physical state": "LinkUp", "Width": "4x"}, "Troubleshooting Info": {"Recommendation": "No issue was observed"}}}}'
+    )
+    assert mlxlink.recognise(text)
+    (nic,) = mlxlink.parse_nics(text)
+    assert (nic.name, nic.state, nic.speed, nic.lanes, nic.evidence) == ("mlx5_6", "ACTIVE", "NDR", 4, ())
 
 
 def test_perfquery_has_the_names_of_sysfs() -> None:

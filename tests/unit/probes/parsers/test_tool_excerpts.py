@@ -71,3 +71,16 @@ def test_a_gpu_buffer_that_could_not_be_registered() -> None:
     text = "initializing CUDA\ncuMemAlloc() of a 131072 bytes GPU buffer\nCouldn't allocate MR\n"
     assert perftest.recognise(text)
     assert [result.message for result in perftest.parse_results(text)] == ["Couldn't allocate MR"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Completion with error at client\n  Failed status 4: wr_id 0 syndrom 0x51\nscnt=828, ccnt=700\n",
+        "$ ./ib_write_lat --use_cuda=0\nPerftest supports CUDA latency tests with read/send verbs only\n",
+        "CUDA DMA-BUF cannot be used without CUDA\n Parser function exited with Error\n",
+    ],
+)
+def test_an_error_of_perftest_that_stands_alone(text: str) -> None:
+    assert perftest.recognise(text)
+    assert {result.metric for result in perftest.parse_results(text)} == {"status"}
