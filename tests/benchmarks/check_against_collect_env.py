@@ -57,12 +57,19 @@ class Contender(NamedTuple):
         return time.perf_counter() - started
 
     def peak_bytes(self) -> int:
-        """The most that the process and all below it held at one time, by looking every millisecond; pages that they share
-        count for each, so that the truth is rather less."""
+        """The most that the process and all below it held at one time, by looking every millisecond.
+
+        Libraries that two of them share count for both, so that the truth is rather less. A process that was just split off
+        still runs on its parent's memory, under the same command line, and counts once with it.
+        """
         process = self.start()
         peak = 0
         while process.poll() is None:
-            peak = max(peak, sum(map(_resident_bytes, _family(process.pid))))
+            held: dict[bytes, int] = {}
+            for pid in _family(process.pid):
+                command, size = _command_and_size(pid)
+                held[command] = max(held.get(command, 0), size)
+            peak = max(peak, sum(held.values()))
             time.sleep(0.001)
         return peak
 
@@ -78,12 +85,14 @@ def _family(pid: int) -> list[int]:
     return found
 
 
-def _resident_bytes(pid: int) -> int:
+def _command_and_size(pid: int) -> tuple[bytes, int]:
+    """The command line, and the resident bytes; 0 of a process that has ended."""
     try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+        return b"", 0
+    return command, pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def eight_gpus(folder: Path) -> dict[str, str] | None:
