@@ -28,7 +28,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         yield JUDGE.skipped(HOST, "no RDMA port is up, see nic-state")
         return
     usual = rails.active[0].rate_gbps
-    distances_known = known(evidence.facts.links) and bool(evidence.facts.links)
+    links = evidence.facts.links if known(evidence.facts.links) else ()
+    distances_known = any(link.a.startswith("GPU") != link.b.startswith("GPU") for link in links)
 
     def judge(nic: Nic) -> Judged:
         if isinstance(nic.rate_gbps, Unknown):

@@ -37,7 +37,7 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
     start, has_ports = 0, False
 
     def finish() -> None:
-        if "phys_port_cnt" in device and not (has_ports or port):
+        if {"hca_id", "phys_port_cnt"} <= device.keys() and not (has_ports or port):
             port["port"] = "1"  # cut off before its first port: nothing more is known
         if "port" in port:
             nics.append(_nic(device, port, tuple(gids), start))

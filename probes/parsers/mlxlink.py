@@ -49,7 +49,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """The ports; those without a name in the text are called `port`."""
+    """The ports; those without a name in the text are called `unnamed`."""
     if _is_json(text):
         # Its lines are not those of the text.
         return tuple(msgspec.structs.replace(nic, evidence=()) for nic in parse_nics(_as_printed(text)))

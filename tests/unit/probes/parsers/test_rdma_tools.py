@@ -309,7 +309,7 @@ def test_a_text_that_is_cut_or_mixed_up_invents_no_port(text: str, data: st.Data
     start = data.draw(st.integers(0, len(lines)))
     end = data.draw(st.integers(start, len(lines)))
     noise = data.draw(st.text(max_size=30))
-    mutated = "".join(lines[:start]) + noise + "".join(lines[end:])
+    mutated = "".join(lines[:start]) + noise + "\n" + "".join(lines[end:])
     for parse in PARSERS:
         names = {nic.name for nic in parse(text)} | {"unnamed", ""}
         assert {nic.name for nic in parse(mutated) if isinstance(nic, Nic) and nic.name not in noise} <= names
