@@ -136,12 +136,15 @@ def read_bytes(path: Path, *, limit_bytes: int = 256 * 1024**2) -> bytes:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             raise InputError(f"{path} is a folder, a file is needed", "name the file itself")
-        if status.st_size > limit_bytes:
-            raise InputError(f"{path} is larger than {limit_bytes // 1024**2} MiB", "this is not a file of the expected kind")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            # A device and a file of /proc tell no size.
+            data = file.read(limit_bytes + 1) if status.st_size <= limit_bytes else b""
     except OSError as error:
         words = os.strerror(error.errno).lower() if error.errno else str(error)
         raise InputError(f"cannot read {path}: {words}", "check the path and its permissions") from error
+    if max(status.st_size, len(data)) > limit_bytes:
+        raise InputError(f"{path} is larger than {limit_bytes // 1024**2} MiB", "this is not a file of the expected kind")
+    return data
 
 
 def read_record(path: Path, kind: type[T]) -> T:

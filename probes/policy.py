@@ -20,7 +20,9 @@ Positive = Annotated[int, msgspec.Meta(ge=1)]
 Percent = Annotated[float, msgspec.Meta(ge=0.0, le=100.0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
-Versions = Text | tuple[Text, ...] | None
+Several = Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
+
+Versions = Text | Several | None
 """A version, several of which any one will do, or none demanded. Each is exact (`550.90.07`), a pattern (`550.90.*`) or a range
 (`>=550.90,<581`); the forms are told apart by `probes/expected_versions.py`."""
 
@@ -57,7 +59,7 @@ class NicExpectation(StrictRecord, kw_only=True):
     """Ports that are up at full rate."""
     rate_gbps: Annotated[float, msgspec.Meta(gt=0)] | None = None
     link_layer: Literal["InfiniBand", "Ethernet"] | None = None
-    firmware: dict[str, Text | tuple[Text, ...]] = {}
+    firmware: dict[str, Text | Several] = {}
     """By device type: `MT4129 = "28.39.1002"`."""
     places: dict[str, Text] = {}
     """PCI bus id by device name: `mlx5_0 = "0000:1a:00.0"`."""

@@ -47,9 +47,11 @@ def _faults(policy: Policy, catalogue: Catalogue) -> Iterator[tuple[str, str, st
         yield from _threshold_faults(name, value, limits)
     model = policy.gpu.model
     if model is not None and catalogue.gpu(model) is None:
-        near = difflib.get_close_matches(model.lower(), [row.id for row in catalogue.gpus], n=1, cutoff=0.8)
-        for guess in near:
-            yield "gpu.model", f"there is no GPU {model[:60]!r}", f"did you mean {guess}?"
+        ids = [row.id for row in catalogue.gpus]
+        begun = [each for each in ids if each.startswith(model.lower())]
+        near = begun or difflib.get_close_matches(model.lower(), ids, n=1, cutoff=0.8)
+        if near:
+            yield "gpu.model", f"there is no GPU {model[:60]!r}", f"did you mean {' or '.join(near)}?"
     for device, bus_id in policy.nic.places.items():
         if isinstance(normal_address(bus_id), Unknown):
             yield f"nic.places.{device[:60]}", f"{bus_id[:60]!r} is not a PCI address", "write it as lspci does: 0000:1a:00.0"

@@ -61,8 +61,10 @@ def _explained(words: str, name: str, kind: type[StrictRecord], missing: str) ->
     problem = words[: match.start()] if match else words
     unknown = _UNKNOWN_FIELD.fullmatch(problem)
     if unknown is None:
-        advice = missing if "missing required field" in problem else "give the field such a value"
-        return InputError(f"{name}: {place + ': ' if place else ''}{problem}", advice)
+        choices = _choices_at(kind, place) if "enum value" in problem else ()
+        advice = f"one of: {', '.join(choices)}" if choices else "give the field such a value"
+        advice = missing if "missing required field" in problem else advice
+        return InputError(f"{name}: {place + ': ' if place else ''}{problem.replace(' | null', '')}", advice)
     field, fields = unknown.group("field"), _fields_at(kind, place)
     near = difflib.get_close_matches(field, fields, n=1, cutoff=0.5)
     advice = f"did you mean {near[0]}?" if near else f"fields here: {', '.join(fields)}"
@@ -71,8 +73,21 @@ def _explained(words: str, name: str, kind: type[StrictRecord], missing: str) ->
 
 def _fields_at(kind: type[StrictRecord], place: str) -> tuple[str, ...]:
     """The fields of the table at a path such as `environment[0]`."""
+    return tuple(_table_at(kind, place).__struct_fields__)
+
+
+def _choices_at(kind: type[StrictRecord], place: str) -> tuple[str, ...]:
+    """What the field at a path such as `nic.link_layer` may be; empty where that is no list of words."""
+    table, _, field = place.rpartition(".")
+    hint = get_type_hints(_table_at(kind, table)).get(field)
+    words = (*get_args(hint), *(word for inner in get_args(hint) for word in get_args(inner)))
+    return tuple(word for word in words if isinstance(word, str))
+
+
+def _table_at(kind: type[StrictRecord], place: str) -> Any:
+    """The record that stands at a path such as `environment[0]`."""
     table: Any = kind
     for part in re.findall(r"[a-z_]+", place):
         hint = get_type_hints(table)[part]
         table = next((inner for inner in get_args(hint) if inner is not Ellipsis), hint)
-    return tuple(table.__struct_fields__)
+    return table

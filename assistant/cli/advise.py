@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from assistant.cli.diagnostics import follow
-from assistant.cli.options import PATH, collect_options, format_option, paths_of, source_of, source_options
+from assistant.cli.options import PATH, Number, collect_options, format_option, paths_of, source_of, source_options
 from assistant.cli.output import emit_json, emit_text, wants_colour
 
 
@@ -22,7 +22,8 @@ def command() -> None:
 @click.option("--gpu", metavar="GPU", help="Instead of the GPUs found: one of `rigtune list gpus`.")
 @click.option("--count", type=int, default=1, show_default=True, help="How many of them, with --gpu.")
 @click.option("--os", "operating_system", metavar="NAME", help="Instead of the distribution found: 'Ubuntu 24.04' ...")
-@click.option("--supplies-watts", "supplies_w", type=float, metavar="WATTS", help="What the power supplies deliver together.")
+@click.option("--supplies-watts", "supplies_w", type=Number(0, 1e6, min_open=True), metavar="WATTS",
+              help="What the power supplies deliver together.")  # fmt: skip
 @format_option("text", "json")
 def install(
     more_paths: tuple[Path, ...],

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from assistant.cli.diagnostics import follow, say
-from assistant.cli.options import PATH, collect_options, paths_of, python_option, source_of, source_options
+from assistant.cli.options import PATH, Number, collect_options, paths_of, python_option, source_of, source_options
 from assistant.cli.output import emit_text, wants_colour
 from assistant.cli.profiled import ProfiledCommand
 from assistant.render.formats import FORMATS, Format, formatted
@@ -27,6 +27,8 @@ from probes.verdict import FailOn, Verdict
 
 BUDGET_S: dict[Tier, float] = {"quick": 8.0, "deep": 60.0}
 """A prolog may take ten seconds, a HealthCheckProgram sixty."""
+LONGEST_S = 86400.0
+"""Of `--budget`."""
 
 
 class Answer(Record, kw_only=True):
@@ -51,7 +53,7 @@ class Answer(Record, kw_only=True):
 @click.option("--force", is_flag=True, help="With --learn: replace the file, and learn from a machine that fails.")
 @click.option("--tier", type=click.Choice(("quick", "deep")), default=None,
               help="How much to read of a live machine: quick (default) or deep, which also starts slow commands.")  # fmt: skip
-@click.option("--budget", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+@click.option("--budget", type=Number(0, LONGEST_S, min_open=True), metavar="SECONDS",
               help="What has not answered by then is UNKNOWN (default: 8 for quick, 60 for deep).")  # fmt: skip
 @click.option("--only", multiple=True, metavar="ID|GROUP", help="Make these checks alone; repeat, or separate by commas.")
 @click.option("--skip", multiple=True, metavar="ID|GROUP", help="Leave these checks out.")

@@ -29,7 +29,7 @@ class UnfitError(OutputError):
 def read_policy(path: Path) -> Policy:
     """The policy in a file. Raises InputError that names the file, the field and what is wrong."""
     try:
-        text = read_bytes(path, limit_bytes=_LIMIT_BYTES).decode()
+        text = read_bytes(path, limit_bytes=_LIMIT_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text (byte {error.start})", "a policy is a TOML file") from error
     return load_policy(text, str(path), load_catalogue())

@@ -183,6 +183,12 @@ def test_learning(tmp_path: Path) -> None:
     assert "the model differs from the policy" in other.stdout
 
 
+def test_a_policy_of_a_windows_editor_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "site.toml"
+    path.write_bytes(b"\xef\xbb\xbf[gpu]\r\ncount = 8\r\n")
+    assert read_policy(path).gpu.count == 8
+
+
 def test_nothing_is_learned_from_a_machine_that_fails(tmp_path: Path) -> None:
     path = tmp_path / "site.toml"
     with pytest.raises(UnfitError, match="the machine fails nvlink-active") as caught:
