@@ -43,10 +43,16 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     attached = len(by_nvml) if isinstance(by_nvml, tuple) and by_nvml else texts.attached
     found: tuple[Gpu, ...] | Unknown = gpus
     if not gpus:
-        # NVML's own reason says more than that nvidia-smi is missing too, unless NVML was just never recorded.
-        reason = texts.silence if isinstance(by_nvml, tuple) or by_nvml.reason is Reason.NOT_RECORDED else by_nvml
-        found = driver_silence(on_bus, reason) or ()
+        found = driver_silence(on_bus, _why_silent(by_nvml, texts.silence)) or ()
     return _answer(found, on_bus, attached, contradictions, texts.unread)
+
+
+def _why_silent(by_nvml: tuple[Gpu, ...] | Unknown, by_texts: Unknown) -> Unknown:
+    """NVML's own reason says more than that nvidia-smi is missing too, unless NVML was never recorded or is itself missing."""
+    if isinstance(by_nvml, tuple) or by_nvml.reason is Reason.NOT_RECORDED:
+        return by_texts
+    is_told = by_texts.reason not in (Reason.TOOL_MISSING, Reason.NOT_RECORDED)
+    return by_texts if by_nvml.reason is Reason.TOOL_MISSING and is_told else by_nvml
 
 
 def _answer(

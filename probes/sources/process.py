@@ -18,6 +18,8 @@ from probes.units import MIB
 MAX_OUTPUT_BYTES = 32 * MIB
 _START_S = 1.0
 """How long a command may take to start before `close` leaves it alone: a program on a dead network mount never does."""
+_FORGIVEN_S = 60.0
+"""How long a program that did not answer is left alone: behind a wedged driver every call of it would cost its whole deadline."""
 _REAP_S = 1.0
 """How long a killed process may take to disappear. One that waits inside a driver never does."""
 
@@ -30,18 +32,24 @@ class CommandRunner:
         self._starting = 0
         self._closed = False
         self._change = threading.Condition()
+        self._silent: dict[str, tuple[float, Unknown]] = {}
+        """Programs that hung: when, and the failure."""
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float, max_output_bytes: int = MAX_OUTPUT_BYTES) -> CommandResult:
         """Run `argv` without a shell, in the C locale, without input, as its own process group.
 
         At the deadline, or when it writes more than `max_output_bytes`, the whole group is killed; what it wrote until
-        then is kept in the result. Nothing is raised for a command that cannot be started or does not end.
+        then is kept in the result. Nothing is raised for a command that cannot be started or does not end. A program
+        that has hung is not started again for a while; what is asked of it then fails like the first question.
         """
         name = printable(argv[0])
         missing = CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{name} is not installed"))
         program = _found(argv[0])
         if program is None:
             return missing  # without the cost of a fork
+        since, hung = self._silent.get(argv[0], (0.0, None))
+        if hung is not None and time.monotonic() - since < _FORGIVEN_S:
+            return CommandResult(failure=hung)
         try:
             process = self._start(argv, program)
         except FileNotFoundError:
@@ -51,10 +59,13 @@ class CommandRunner:
         except OSError as error:
             return CommandResult(failure=Unknown(Reason.ERROR, f"{name}: {error.strerror}"))
         try:
-            return _result(process, name, timeout_s, max_output_bytes)
+            result = _result(process, name, timeout_s, max_output_bytes)
         finally:
             with self._change:
                 self._running.discard(process)
+        if result.failure is not None and result.failure.reason is Reason.TIMEOUT:
+            self._silent[argv[0]] = time.monotonic(), result.failure
+        return result
 
     def close(self) -> None:
         """Kill what is running or starting. The threads that wait for it go on; nothing can be run any more."""

@@ -66,6 +66,19 @@ def test_commands_that_cannot_start(source, tmp_path):
     assert _reason(source.run((str(script),)).text()) is Reason.ERROR
 
 
+def test_a_program_that_hung_is_not_waited_for_again(source, tmp_path):
+    """Each of a dozen calls of nvidia-smi would cost its whole deadline behind a wedged driver."""
+    started = tmp_path / "started"
+    tool = tmp_path / "tool"
+    tool.write_text(f"#!/bin/sh\necho >> {started}\nexec sleep 600\n")
+    tool.chmod(0o755)
+    first = source.run((str(tool), "-q"), timeout_s=1.0)
+    second = source.run((str(tool), "topo"), timeout_s=600.0)
+    assert first.failure == second.failure == Unknown(Reason.TIMEOUT, f"{tool} took longer than 1 s")
+    assert started.read_text() == "\n"
+    assert source.run(("true",)).ok
+
+
 def test_at_the_deadline_the_whole_group_is_killed(source):
     program = f"import subprocess, sys, time; print({_SLEEPER}.pid, flush=True); time.sleep(600)"
     result = source.run(_python(program), timeout_s=1.0)
