@@ -130,6 +130,14 @@ def test_a_timeout_is_not_taken_for_absence() -> None:
     assert found.reason is Reason.TIMEOUT
 
 
+@pytest.mark.parametrize("files", [{}, SYSFS])
+def test_a_hanging_nvidia_smi_is_heard_where_nvml_is_not_installed(files: dict[str, str]) -> None:
+    late = Unknown(Reason.TIMEOUT, "nvidia-smi took longer than 30 s")
+    found = gpus(FakeSource(files=files, commands={"nvidia-smi -q -x": late}))
+    assert isinstance(found, Unknown)
+    assert found.reason is Reason.TIMEOUT
+
+
 def test_only_a_pasted_matrix() -> None:
     matrix = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\tX\tNV4\t0-7\t0\nGPU1\tNV4\tX\t8-15\t1\n"
     found = gpus(FakeSource(commands={"nvidia-smi topo -m": matrix}, missing=Reason.NOT_RECORDED))
