@@ -127,7 +127,7 @@ def edited(make_recipe, old: str, new: str) -> str:
         ('name = "mini"', 'name = "a\\nb"', "name: holds a line break", "one line"),
         ('title = "rigtune-mini on a CPU"', 'title = "a\\u0000"', "title: holds a line break or control", "one line"),
         ('strategy = "ddp"', 'strategy = "zero9"', r"parallelism\.strategy: 'zero9' does not exist", "ddp, fsdp"),
-        ('precision = "fp32"', 'precision = "fp16"', r"parallelism\.precision: Invalid enum value 'fp16'", "such a value"),
+        ('precision = "fp32"', 'precision = "fp16"', r"parallelism\.precision: Invalid enum value 'fp16'", "one of: bf16, fp32"),
         ('backend = "gloo"', 'backend = "nccl"', r"resources\.backend: is nccl", "gloo"),
         ('partition = ""', 'partition = "a b"', r"resources\.partition: 'a b' is not", "gpu"),
         ('account = ""', 'account = "x#SBATCH"', r"resources\.account", "gpu"),
