@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -18,6 +19,11 @@ Subject = TypeVar("Subject", Gpu, Nic, Interface, Filesystem)
 
 HOST = "host"
 NO_GPU = "this machine has no NVIDIA GPU"
+SMI_LINK = (
+    "nvidia-smi --query-gpu=pci.bus_id,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max"
+    " --format=csv"
+)
+"""Generation and width of the GPUs' PCIe links; `nvidia-smi -q -d` has no section of its own for them."""
 READ_LOG = Remedy(text="Read the kernel log as root.", command="dmesg", needs_root=True)
 
 
@@ -32,6 +38,11 @@ def subject_name(subject: Gpu | Nic | Interface | Filesystem) -> str:
             return subject.name
         case Filesystem():
             return subject.mount
+
+
+def smi_name(gpu: Gpu) -> str:
+    """The GPU for `nvidia-smi -i`: by its PCI address, as a container, a lost GPU or a cut text count otherwise than the host."""
+    return shlex.quote(gpu.pci_bus_id) if isinstance(gpu.pci_bus_id, str) else str(gpu.index)
 
 
 def has_no_gpu(facts: MachineFacts) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from probes.facts import Gpu
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
+from probes.judging import Judged, gpus_of, judge_each, smi_name
 from probes.record import Unknown
 
 JUDGE = Judge(
@@ -37,6 +37,6 @@ def _judge(gpu: Gpu) -> Judged:
         expected="default",
         observed=mode,
         remedy=Remedy(
-            text="Set the default compute mode.", command=f"nvidia-smi -i {gpu.index} --compute-mode=DEFAULT", needs_root=True
+            text="Set the default compute mode.", command=f"nvidia-smi -i {smi_name(gpu)} --compute-mode=DEFAULT", needs_root=True
         ),
     )

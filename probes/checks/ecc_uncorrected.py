@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from probes.facts import Gpu
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
+from probes.judging import Judged, gpus_of, judge_each, smi_name
 from probes.record import Unknown
 
 JUDGE = Judge(
@@ -37,7 +37,7 @@ def _judge(gpu: Gpu) -> Judged:
         observed=str(errors),
         remedy=Remedy(
             text="End the jobs on this GPU, reset it, and run a memory test; replace it when the errors come back.",
-            command=f"nvidia-smi --gpu-reset -i {gpu.index}",
+            command=f"nvidia-smi --gpu-reset -i {smi_name(gpu)}",
             needs_root=True,
             reversible=False,
         ),

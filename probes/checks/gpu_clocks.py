@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from probes.facts import Count, Gpu, count_of
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
+from probes.judging import Judged, gpus_of, judge_each, smi_name
 from probes.record import Unknown, known
 from probes.thresholds import ViolationLimit
 
@@ -88,7 +88,7 @@ def application_clocks(evidence: Evidence) -> Iterator[Finding]:
                 "the application clock is below its default",
                 expected=f"{default} MHz",
                 observed=f"{clock} MHz",
-                remedy=Remedy(text="Set it back.", command=f"nvidia-smi -i {gpu.index} -rac", needs_root=True),
+                remedy=Remedy(text="Set it back.", command=f"nvidia-smi -i {smi_name(gpu)} -rac", needs_root=True),
                 evidence=(drift.ref,),
             )
         return f"{clock} MHz"

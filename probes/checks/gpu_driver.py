@@ -28,7 +28,7 @@ INSTALL = Remedy(
 )
 LIBRARY = Remedy(
     text="Install the driver's tools and libraries (nvidia-smi, libnvidia-ml), or start the container with the NVIDIA runtime.",
-    command="docker run --gpus all ...",
+    command="rigtune advise install",
 )
 REBOOT = Remedy(
     text="Look for Xid lines in the kernel log, then restart the machine.", command="dmesg | grep -i xid", needs_root=True

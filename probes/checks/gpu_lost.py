@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from probes.facts import Gpu
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
+from probes.judging import Judged, gpus_of, judge_each, smi_name
 from probes.record import NOT_RECORDED, Reason, Unknown
 
 JUDGE = Judge(check_id="gpu-lost", why="A job that gets a lost GPU ends at start, or hangs all its ranks.")
@@ -55,7 +55,7 @@ def _judge(gpu: Gpu) -> Judged:
             observed=shown or broken[0].words,
             remedy=Remedy(
                 text="If all else is well, a newer driver mends it; reset the GPU where a sensor or a mode fails.",
-                command=f"nvidia-smi -q -i {gpu.index} | grep -i error",
+                command=f"nvidia-smi -q -i {smi_name(gpu)} | grep -i error",
             ),
         )
     if all(isinstance(value, Unknown) for value in readings):

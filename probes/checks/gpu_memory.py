@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from probes.facts import Gpu, count_of
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
+from probes.judging import Judged, gpus_of, judge_each, smi_name
 from probes.record import Reason, Unknown, known
 from probes.thresholds import Number, Thresholds
 
@@ -30,7 +30,7 @@ _CONSUMER_DEFAULT = Unknown(Reason.NOT_SUPPORTED, "ECC is off by default on this
 def _reset(gpu: Gpu) -> Remedy:
     return Remedy(
         text="Reset the GPU when no job uses it, or restart the machine.",
-        command=f"nvidia-smi --gpu-reset -i {gpu.index}",
+        command=f"nvidia-smi --gpu-reset -i {smi_name(gpu)}",
         needs_root=True,
     )
 
@@ -61,7 +61,7 @@ def _mode(gpu: Gpu) -> Judged:
         "ECC is off",
         expected="on",
         observed="off",
-        remedy=Remedy(text="Turn ECC on and reset the GPU.", command=f"nvidia-smi -i {gpu.index} -e 1", needs_root=True),
+        remedy=Remedy(text="Turn ECC on and reset the GPU.", command=f"nvidia-smi -i {smi_name(gpu)} -e 1", needs_root=True),
     )
 
 

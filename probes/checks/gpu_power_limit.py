@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from probes.facts import Gpu
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
+from probes.judging import Judged, gpus_of, judge_each, smi_name
 from probes.record import Unknown
 
 JUDGE = Judge(
@@ -38,7 +38,7 @@ def _judge(gpu: Gpu) -> Judged:
         observed=f"{limit:.0f} W",
         remedy=Remedy(
             text="Set the default limit again, unless the site lowers it on purpose.",
-            command=f"nvidia-smi -i {gpu.index} -pl {default:.0f}",
+            command=f"nvidia-smi -i {smi_name(gpu)} -pl {default:.0f}",
             needs_root=True,
         ),
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from probes.facts import Gpu
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
+from probes.judging import Judged, gpus_of, judge_each, smi_name
 from probes.record import Unknown
 
 JUDGE = Judge(
@@ -37,11 +37,11 @@ def _judge(gpu: Gpu) -> Judged:
         f"the driver asks for: {action}",
         expected="none",
         observed=action,
-        remedy=_remedy(gpu.index, action),
+        remedy=_remedy(gpu, action),
     )
 
 
-def _remedy(index: int, action: str) -> Remedy:
+def _remedy(gpu: Gpu, action: str) -> Remedy:
     if action in _RESTARTS:
         return Remedy(text="End all jobs and restart the machine.", command="reboot", needs_root=True, reversible=False)
     if action == "recover imex domain":
@@ -50,7 +50,7 @@ def _remedy(index: int, action: str) -> Remedy:
         )
     return Remedy(
         text="End all jobs on this GPU and on those that it has NVLinks to, then reset it.",
-        command=f"nvidia-smi --gpu-reset -i {index}",
+        command=f"nvidia-smi --gpu-reset -i {smi_name(gpu)}",
         needs_root=True,
         reversible=False,
     )

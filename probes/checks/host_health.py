@@ -103,9 +103,7 @@ def blocked_processes(evidence: Evidence) -> Iterator[Finding]:
             observed=", ".join(blocked[:8]),
             remedy=Remedy(
                 text="Look again in a minute. When they still hang, reboot; only that ends them.",
-                needs_root=True,
-                command="reboot",
-                reversible=False,
+                command="ps -eo pid,stat,wchan:32,comm | awk '$2 ~ /^D/'",
             ),
             evidence=kernel.evidence,
         )

@@ -21,7 +21,7 @@ JUDGE = Judge(
 
 REMEDY = Remedy(
     text="Raise the limit for the user, for the batch system (LimitMEMLOCK=infinity) or the container (--ulimit memlock=-1).",
-    command="printf '* soft memlock unlimited\\n* hard memlock unlimited\\n' > /etc/security/limits.d/rdma.conf",
+    command="printf '* soft memlock unlimited\\n* hard memlock unlimited\\n' > /etc/security/limits.d/90-memlock.conf",
     needs_root=True,
 )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from probes.facts import Gpu
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
+from probes.judging import Judged, gpus_of, judge_each, smi_name
 from probes.record import Unknown
 
 JUDGE = Judge(check_id="mig-mode", why="Instances of a partitioned GPU have no NVLink, and NCCL refuses two ranks on one GPU.")
@@ -28,7 +28,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 "the GPU is partitioned (MIG) with its next reset",
                 expected="off",
                 observed="off now, on after a reset",
-                remedy=Remedy(text="Take the mode back.", command=f"nvidia-smi -i {gpu.index} -mig 0", needs_root=True),
+                remedy=Remedy(text="Take the mode back.", command=f"nvidia-smi -i {smi_name(gpu)} -mig 0", needs_root=True),
             )
         if not gpu.mig_enabled:
             return "off"
@@ -39,7 +39,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             observed="on",
             remedy=Remedy(
                 text="Turn MIG off and reset the GPU; its instances and their jobs end.",
-                command=f"nvidia-smi -i {gpu.index} -mig 0",
+                command=f"nvidia-smi -i {smi_name(gpu)} -mig 0",
                 needs_root=True,
             ),
             evidence=(fixed.ref,),

@@ -15,7 +15,7 @@ from probes.record import Unknown, known, value_or
 
 JUDGE = Judge(
     check_id="hostname-address",
-    why="A node that takes itself for 127.0.1.1 offers other nodes an address that leads to themselves.",
+    why="A node whose name leads to a loopback address offers other nodes an address that leads to themselves.",
 )
 
 

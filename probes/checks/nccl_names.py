@@ -7,6 +7,7 @@ aws-samples/aws-do-eks#50 (gloo).
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from probes.environments import NameList, chosen, parse_names, setting, variables_of
@@ -157,11 +158,12 @@ def _is_number_longer(name: str, meant: set[str]) -> bool:
 
 
 def _warned(judge: Judge, variable: EnvironmentVariable, summary: str, expected: str, observed: str) -> Finding:
+    name, sets, value = expected.partition("=")
     return judge.warned(
         HOST,
         summary,
         expected=expected,
         observed=observed,
-        remedy=Remedy(text=f"Set it to {expected}.", command=f"export {expected}" if "=" in expected else ""),
+        remedy=Remedy(text=f"Set it to {expected}.", command=f"export {name}={shlex.quote(value)}" if sets else ""),
         evidence=variable.evidence,
     )

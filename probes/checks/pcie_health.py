@@ -14,7 +14,7 @@ import msgspec
 from probes.facts import Gpu, LogEvent, MachineFacts, PciDevice
 from probes.facts.observed import EventKind
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, events_in, events_of, fold_names, gpus_of, judge_each
+from probes.judging import HOST, SMI_LINK, Judged, events_in, events_of, fold_names, gpus_of, judge_each
 from probes.pci_paths import Tree, names_of, subject_of, tree_of, unread_tree
 from probes.record import Reason, Unknown, known, value_or
 
@@ -37,7 +37,7 @@ SLOT = Remedy(
 )
 LOAD = Remedy(
     text="An idle GPU lowers its speed: read the link again during a copy. If it stays, look at card, riser and power.",
-    command="nvidia-smi -q -d PCIE",
+    command=SMI_LINK,
 )
 RESEAT = Remedy(text="Reseat the card, its riser and cables; when the count still grows, have the card or slot replaced.")
 _NEEDED = frozenset({"gpu", "rdma", "nvswitch", "nvme"})

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from probes.facts import Gpu
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, fold_names, gpus_of, judge_each
+from probes.judging import SMI_LINK, Judged, fold_names, gpus_of, judge_each
 from probes.pci_paths import names_of, subject_of, tree_of
 from probes.record import Unknown, known
 
@@ -31,9 +31,7 @@ COMPARE = Remedy(
     needs_root=True,
 )
 WATCHED = frozenset({"rdma", "nvme", "nvswitch"})
-WATCH = Remedy(
-    text="Look at the link again during a copy, then at the slot's generation in the BIOS.", command="nvidia-smi -q -d PCIE"
-)
+WATCH = Remedy(text="Look at the link again during a copy, then at the slot's generation in the BIOS.", command=SMI_LINK)
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from probes.facts import Gpu
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
+from probes.judging import Judged, gpus_of, judge_each, smi_name
 from probes.record import Unknown
 
 JUDGE = Judge(
@@ -42,7 +42,7 @@ def _judge(gpu: Gpu) -> Judged:
             observed="row remapping pending",
             remedy=Remedy(
                 text="Reset the GPU when no job uses it; the row is replaced then.",
-                command=f"nvidia-smi --gpu-reset -i {gpu.index}",
+                command=f"nvidia-smi --gpu-reset -i {smi_name(gpu)}",
                 needs_root=True,
             ),
         )

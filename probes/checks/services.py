@@ -6,6 +6,7 @@ NVIDIA driver and DCGM documentation.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from probes.findings import Evidence, Finding, Judge, Remedy
@@ -35,7 +36,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             expected="active, or not installed",
             observed=service.value,
             remedy=Remedy(
-                text="Read why, then start it.", command=f"journalctl -b -u {service.name} | tail -n 30", needs_root=True
+                text="Read why, then start it.",
+                command=f"journalctl -b -u {shlex.quote(service.name)} | tail -n 30",
+                needs_root=True,
             ),
             evidence=software.evidence,
         )

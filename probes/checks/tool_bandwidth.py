@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from probes.facts import Gpu, MachineFacts, ToolResult
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.hardware import GpuModel
-from probes.judging import HOST, fold_names
+from probes.judging import HOST, SMI_LINK, fold_names
 from probes.record import EvidenceRef, Record, Unknown, known
 from probes.tool_references import ToolReferences, load_references
 from probes.units import gb_per_s
@@ -37,7 +37,7 @@ _FEWEST_PEERS = 3
 
 _PCIE = Remedy(
     text="Look at the PCIe link's speed and width under load, and at the NUMA node that the copy ran on; reseat the card.",
-    command="nvidia-smi -q -d PCIE && lspci -vv",
+    command=f"{SMI_LINK} && lspci -vv",
 )
 _NVLINK = Remedy(
     text="Look at the NVLinks' state, speed and errors of both GPUs, and at the fabric.", command="nvidia-smi nvlink -s"

@@ -23,7 +23,7 @@ from probes.facts import (
 )
 from probes.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
 from probes.verdict import Verdict
-from tests.support.machines import cpu_box, evidence_of, h100_node, with_gpus, with_nics, with_part
+from tests.support.machines import cpu_box, evidence_of, h100, h100_node, with_gpus, with_nics, with_part
 from tests.support.machines_pci import bridge_address
 
 
@@ -63,7 +63,7 @@ def test_alike_problems_show_the_command_of_each() -> None:
     text = render_verdict(verdict_of(facts))
     assert text.count("Set the default compute mode.") == 1
     assert [line.strip() for line in text.splitlines() if "compute-mode=" in line] == [
-        f"$ nvidia-smi -i {index} --compute-mode=DEFAULT   # as root" for index in (1, 5)
+        f"$ nvidia-smi -i {h100(index).pci_bus_id} --compute-mode=DEFAULT   # as root" for index in (1, 5)
     ]
 
 
