@@ -105,13 +105,13 @@ PROVISIONS: tuple[ProvisionRow, ...] = (
         "ansible",
         "Ansible: tasks that install rigtune, check the node and stop the play on a bad one",
         ("rigtune-tasks.yaml", 0o644),
-        install="Use `import_tasks: rigtune-tasks.yaml` in your play.",
+        install="Set rigtune_package to the wheel's address and use `import_tasks: rigtune-tasks.yaml` in your play.",
     ),
     _row(
         "cloud-init",
         "cloud-init: checks the machine at its first boot and leaves the verdict",
         ("rigtune-user-data.yaml", 0o644),
-        install="Give it as user data, or merge it into yours.",
+        install="Set the wheel's address in it, then give it as user data or merge it into yours.",
     ),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import re
 import shutil
 import subprocess
 
@@ -54,6 +55,13 @@ def test_the_policy_reaches_every_check() -> None:
         assert "--policy" in text
         assert "/etc/rigtune/policy.toml" in text
         assert "--policy" not in "".join(artifact.text for artifact in files(kind, OPTIONS[0]).values())
+
+
+def test_no_file_installs_whatever_an_index_has_under_our_name() -> None:
+    for kind in KINDS:
+        for artifact in files(kind, OPTIONS[0]).values():
+            assert not re.search(r"pip\S*[ ,]+install\b.*\brigtune\W*$", artifact.text, re.MULTILINE), artifact.path
+            assert "default('rigtune')" not in artifact.text
 
 
 def test_pods_ask_for_the_gpus_of_the_node() -> None:
