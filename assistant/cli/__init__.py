@@ -30,7 +30,7 @@ COMMANDS: dict[str, str] = {
     "run": "start a recipe",
     "verify": "short run: predicted against measured",
     "advise": "what to install for this distribution and these GPUs",
-    "list": "checks, benchmarks, launchers, models, machines, gpus",
+    "list": "checks, benchmarks, launchers, models, machines, gpus, kinds of output",
     "tui": "the terminal UI (the default on a terminal)",
 }
 """Name and one-line help; the module is `assistant.cli.<name>` with a click command `command`."""

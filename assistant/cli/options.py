@@ -59,7 +59,7 @@ def source_options(function: Command) -> Command:
         multiple=True,
         type=PATH,
         metavar="PATH",
-        help="A recording or pasted tool output instead of this machine; repeat for several files.",
+        help="A recording or pasted tool output instead of this machine, - for standard input; repeat for several files.",
     )(function)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from probes.hardware import load_catalogue
+from probes.kinds import KINDS as PASTES
 from probes.registry import BENCHMARKS, CHECKS
 from probes.units import gib
 from recipes.models import load_models, parameter_count
 from recipes.registry import LAUNCHERS
 
-KINDS = ("checks", "benchmarks", "launchers", "models", "machines", "gpus")
+KINDS = ("checks", "benchmarks", "launchers", "models", "machines", "gpus", "kinds")
 
 
 def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
@@ -40,5 +41,7 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
             )
         case "machines":
             return tuple({"id": row.id, "title": row.title} for row in load_catalogue().machines)
+        case "kinds":
+            return tuple({"id": row.id, "title": row.title} for row in PASTES)
         case _:
             return tuple({"id": row.id, "title": f"{row.title}, {gib(row.memory_bytes)}"} for row in load_catalogue().gpus)

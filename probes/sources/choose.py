@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import stat
+import sys
 from pathlib import Path
 
 from probes.errors import InputError, UsageError
@@ -10,9 +12,13 @@ from probes.record import printable
 from probes.sources.base import MAX_GIVEN_BYTES, Source
 from probes.units import MIB
 
+_STDIN = "standard input"
+_OF_SHELL = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""Pipes that the shell made for this one command, as for `<(ssh node nvidia-smi -q -x)`. Others may have no writer."""
+
 
 def open_source(paths: tuple[Path, ...] = (), machine: str | None = None) -> Source:
-    """`--from` and `--machine` as a source; the live machine when both are empty.
+    """`--from` and `--machine` as a source; the live machine when both are empty. The path `-` is standard input.
 
     UsageError for both at once and for an unknown machine; InputError for a path that cannot be read as anything.
     """
@@ -25,7 +31,7 @@ def open_source(paths: tuple[Path, ...] = (), machine: str | None = None) -> Sou
     if paths:
         from probes.sources.loose import open_loose  # noqa: PLC0415 - a check of the live machine does not load it
 
-        return open_loose([(printable(str(path)), _read(path)) for path in paths])
+        return open_loose([(_STDIN if str(path) == "-" else printable(str(path)), _read(path)) for path in paths])
     from probes.sources.live import LiveSource  # noqa: PLC0415 - nor planning the subprocess machinery
 
     return LiveSource()
@@ -51,14 +57,21 @@ def _catalogue_machine(name: str) -> Source:
 
 def _read(path: Path) -> bytes:
     try:
+        if str(path) == "-":
+            return _bounded(_STDIN, sys.stdin.buffer.read(MAX_GIVEN_BYTES + 1) if sys.stdin is not None else b"")
         if path.is_dir():
             raise InputError(f"{path} is a folder", "Give the files in it, one by one.")
-        if path.exists() and not path.is_file():
+        is_pipe = str(path).startswith(_OF_SHELL) and stat.S_ISFIFO(path.stat().st_mode)
+        if path.exists() and not path.is_file() and not is_pipe:
             raise InputError(f"{path} is not a file", "Give a recording, or what a command wrote.")
         with path.open("rb") as file:
             data = file.read(MAX_GIVEN_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}", "Check the path and its permissions.") from error
+    return _bounded(str(path), data)
+
+
+def _bounded(name: str, data: bytes) -> bytes:
     if len(data) > MAX_GIVEN_BYTES:
-        raise InputError(f"{path} is larger than {MAX_GIVEN_BYTES // MIB} MiB", "Give what one command wrote, or a recording.")
+        raise InputError(f"{name} is larger than {MAX_GIVEN_BYTES // MIB} MiB", "Give what one command wrote, or a recording.")
     return data

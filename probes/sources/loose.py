@@ -41,9 +41,7 @@ def open_loose(files: Sequence[tuple[str, bytes]]) -> StoredSource:
     if len(strangers) == len(files):
         raise InputError(
             f"{', '.join(strangers)} is nothing that rigtune knows",
-            "It reads a recording, a JSON map of absolute paths to file contents, and the output of "
-            + "; ".join(kind.title for kind in KINDS)
-            + ".",
+            "Give the whole output of one command, unedited, or a recording; `rigtune list kinds` names what can be read.",
         )
     together.give(STRANGER, tuple(Given(name=name, text="") for name in strangers))
     return StoredSource(together.recording(" + ".join(posixpath.basename(name) for name, _ in files)))

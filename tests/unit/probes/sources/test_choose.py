@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
+from pathlib import Path
 
 import pytest
 
@@ -71,8 +73,24 @@ def test_paths_that_cannot_be_read(tmp_path, monkeypatch):
         open_source((big,))
 
 
+def test_what_a_pipe_brings_is_read(monkeypatch):
+    text = b"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-11111111-2222-3333-4444-555555555555)\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    (given,) = open_source((Path("-"),)).given("nvidia-smi-list")
+    assert (given.name, given.text) == ("standard input", text.decode())
+    receive, send = os.pipe()
+    os.write(send, text)
+    os.close(send)
+    assert open_source((Path(f"/dev/fd/{receive}"),)).given("nvidia-smi-list")
+    os.close(receive)
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InputError, match="standard input"):
+        open_source((Path("-"),))
+
+
 def test_a_file_of_no_known_kind_is_named(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("buy milk")
-    with pytest.raises(InputError, match=r"notes\.txt"):
+    with pytest.raises(InputError, match=r"notes\.txt") as caught:
         open_source((path,))
+    assert "rigtune list kinds" in caught.value.hint

@@ -145,7 +145,7 @@ def test_trees_that_contradict_each_other_are_refused():
 def test_what_is_nothing_known_says_what_is(data):
     with pytest.raises(InputError, match=r"paste\.txt") as caught:
         open_loose([("paste.txt", data)])
-    assert all(kind.title in caught.value.hint for kind in KINDS)
+    assert "rigtune list kinds" in caught.value.hint
     beside = open_loose([("good", XML_TEXT.encode()), ("paste.txt", data)])
     assert [given.name for given in beside.given(STRANGER)] == ["paste.txt"]
 
