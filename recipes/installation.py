@@ -56,6 +56,8 @@ class Distribution(Cited, kw_only=True):
     """The commands of a Linux distribution."""
 
     id: str
+    title: str
+    """What people call it."""
     names: tuple[str, ...]
     repository: str
     headers: tuple[str, ...]
@@ -158,11 +160,11 @@ def _distribution(facts: MachineFacts) -> Distribution:
     if isinstance(name, Unknown):
         raise UsageError(f"the distribution is unknown ({name.words})", "Name it with --os, such as --os 'Ubuntu 24.04'.")
     for row in rows:
-        if any(re.fullmatch(pattern, name.strip()) for pattern in row.names):
+        if any(re.fullmatch(pattern, name.strip(), re.IGNORECASE) for pattern in row.names):
             return row
     raise UsageError(
         f"there is no installation advice for {name[:80]!r}",
-        f"Known: {', '.join(row.id for row in rows)}. Name a similar one with --os, such as --os 'Ubuntu 24.04'.",
+        f"Known: {'; '.join(row.title for row in rows)}. Name a similar one with --os, such as --os 'Ubuntu 24.04'.",
     )
 
 

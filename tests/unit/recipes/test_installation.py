@@ -99,11 +99,27 @@ def test_gpus_without_a_driver_are_known_by_the_bus() -> None:
     assert (hardware.model.id, hardware.count, hardware.has_switch) == ("h100-sxm", 8, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("ubuntu 24.04", "apt-get install -y nvidia-driver-580-server-open"),
+        ("debian 12", "nvidia-driver-pinning-580"),
+        ("RHEL 9.4", "nvidia-driver:580-open"),
+        ("rocky 9", "nvidia-driver:580-open"),
+        ("almalinux 10", "versionlock"),
+        ("sles 15 sp6", "zypper"),
+    ],
+)
+def test_a_distribution_may_be_named_as_people_do(name: str, command: str) -> None:
+    assert command in commands(advice("h100-sxm", machine=facts(name)))
+
+
 def test_unknown_hardware_and_distributions_are_refused() -> None:
     with pytest.raises(UsageError, match="no GPU of this machine"):
         hardware_of(facts(), load_catalogue())
-    with pytest.raises(UsageError, match="no installation advice for 'Plan 9'"):
+    with pytest.raises(UsageError, match="no installation advice for 'Plan 9'") as caught:
         advice("h100-sxm", machine=facts("Plan 9"))
+    assert "Debian" in caught.value.hint
     with pytest.raises(UsageError, match="the distribution is unknown"):
         advice("h100-sxm", machine=MachineFacts())
 
