@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.facts import Unread
+from probes.facts import Contradiction, Unread
 from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
+from probes.judging import HOST, fold_names
 from probes.record import NOT_RECORDED, EvidenceRef
 
 READABLE = Judge(check_id="input-readable", why="What could not be read is not judged: a fault may hide in it.")
@@ -43,18 +43,24 @@ def input_readable(evidence: Evidence) -> Iterator[Finding]:
 
 
 def input_agreement(evidence: Evidence) -> Iterator[Finding]:
-    """One finding for each field that is told differently."""
+    """One finding for the devices of which the same fields are told differently: files of two machines differ in most."""
+    by_subject: dict[str, list[Contradiction]] = {}
     for conflict in evidence.facts.contradictions:
-        values = " but ".join(
-            f"{reading.value} ({reading.evidence.key or reading.evidence.source})" for reading in conflict.readings
-        )
+        by_subject.setdefault(conflict.subject, []).append(conflict)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for subject, conflicts in by_subject.items():
+        alike.setdefault(tuple(dict.fromkeys(conflict.field for conflict in conflicts)), []).append(subject)
+    for fields, subjects in alike.items():
+        first = by_subject[subjects[0]]
+        whose = f"{subjects[0]}: " if len(subjects) > 1 else ""
+        references = (each.evidence for subject in subjects for conflict in by_subject[subject] for each in conflict.readings)
         yield AGREEMENT.warned(
-            conflict.subject,
-            f"the sources contradict each other about {conflict.field}",
+            fold_names(subjects),
+            f"the sources contradict each other about {_listed([field.replace('_', ' ') for field in fields])}",
             expected="one value",
-            observed=values or "readings that are not kept",
+            observed=whose + "; ".join(_readings(conflict, named=len(first) > 1) for conflict in first[:_SHOWN]),
             remedy=Remedy(text="Give outputs of one machine and one moment; the first of the values was used."),
-            evidence=tuple(reading.evidence for reading in conflict.readings),
+            evidence=tuple(dict.fromkeys(references)),
         )
     if not evidence.facts.contradictions:
         yield _without_problem(AGREEMENT, evidence, "the sources agree")
@@ -66,6 +72,17 @@ def _without_problem(judge: Judge, evidence: Evidence, words: str) -> Finding:
     if not evidence.facts.source:
         return judge.undetermined(HOST, NOT_RECORDED, what="where the facts come from")
     return judge.passed(HOST, words, observed=evidence.facts.source)
+
+
+def _readings(conflict: Contradiction, *, named: bool) -> str:
+    values = " but ".join(f"{reading.value} ({reading.evidence.key or reading.evidence.source})" for reading in conflict.readings)
+    name = f"{conflict.field.replace('_', ' ')} " if named else ""
+    return name + (values or "readings that are not kept")
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _words(unread: Unread) -> str:

@@ -88,6 +88,20 @@ INPUT_CASES = (
     Case("input-agreement", "live", NODE, HOST_SKIPS),
     Case("input-agreement", "from nowhere", h100_node(source=""), HOST_UNKNOWN),
     Case("input-agreement", "two sizes", h100_node(source="a + b", contradictions=(CONFLICT,)), ("WARN GPU0",)),
+    Case(
+        "input-agreement",
+        "two machines",
+        h100_node(
+            source="a + b",
+            contradictions=tuple(
+                msgspec.structs.replace(CONFLICT, subject=subject, field=field)
+                for subject in ("GPU0", "GPU1", "GPU3")
+                for field in ("name", "memory_bytes", "pci_bus_id", "uuid", "vbios_version")
+                if (subject, field) != ("GPU3", "uuid")
+            ),
+        ),
+        ("WARN GPU0-1", "WARN GPU3"),
+    ),
 )
 
 KERNEL_CASES = (
