@@ -76,7 +76,46 @@ _WORDS = {
     "cpu_affinity": "CPU affinity",
     "mtu": "MTU",
     "value": "",
+    "naming.addresses": "addresses of its name",
+    "cpu.model": "processor",
+    "cpu.architecture": "processor architecture",
+    "cpu.flags": "processor flags",
+    "cpu.max_mhz": "highest processor clock",
+    "memory.total_bytes": "memory",
+    "memory.available_bytes": "available memory",
+    "memory.limit_bytes": "memory limit",
+    "memory.swap_total_bytes": "swap",
+    "memory.hugepages_total": "huge pages",
+    "memory.hugepage_bytes": "size of a huge page",
+    "limits.memlock_bytes": "limit of locked memory",
+    "limits.nofile": "limit of open files",
+    "limits.stack_bytes": "limit of the stack",
+    "limits.shm_bytes": "shared memory",
+    "limits.processes": "limit of processes",
+    "limits.core_bytes": "limit of core dumps",
+    "clock.daemon": "time daemon",
+    "clock.synchronized": "clock synchronised",
+    "power.system_w": "power",
+    "power.supply_capacity_w": "power of the supplies",
+    "training.path": "training interpreter",
+    "training.found_by": "training interpreter found by",
+    "training.nccl_version": "NCCL of torch",
+    "training.torch_cuda_version": "CUDA of torch",
+    "software.fabric_manager": "Fabric Manager",
+    "software.fabric_manager_version": "Fabric Manager version",
+    "container.runtime": "container runtime",
+    "cloud.provider": "cloud",
+    "scheduler.kind": "batch system",
+    "scheduler.version": "version of the batch system",
+    "scheduler.settings": "settings of the batch system",
+    "fabric.status": "fabric status",
+    "fabric.health": "fabric health",
 }
+_ACRONYMS = frozenset({
+    *("bios", "cpu", "cuda", "dcgm", "ecc", "gpu", "gsp", "imex", "ipc", "lid", "mig", "mpi", "mtu", "nccl", "numa", "ofed"),
+    *("pci", "rdma", "sm", "sram", "uuid", "vbios"),
+})  # fmt: skip
+_RECORDS = {"NumaNode": "NUMA node", "NvLink": "NVLink"}
 _UNITS: dict[str, Callable[[float], str]] = {
     "_bytes_per_s": gb_per_s,
     "_bytes": gib,
@@ -114,7 +153,14 @@ def words_of(field: str) -> str:
     unit = next(
         (suffix for suffix in _UNITS if (last.endswith(suffix) and suffix not in ("_c", "_s")) or last.endswith(suffix)), ""
     )
-    return last.removesuffix(unit).removesuffix("_version").replace("_", " ")
+    words = last.removesuffix(unit).removesuffix("_version").removeprefix("is_").split("_")
+    return " ".join(map(_capital, words))
+
+
+def _capital(word: str) -> str:
+    """`NCCL`, `CPUs`; other words as they are."""
+    stem = word.removesuffix("s")
+    return stem.upper() + word[len(stem) :] if stem in _ACRONYMS else word
 
 
 def _is_among(field: str, names: frozenset[str]) -> bool:
@@ -201,10 +247,11 @@ def _name(record: Record) -> str:
         if getattr(record, name, None) not in (None, "") and not isinstance(getattr(record, name, None), Unknown)
     ]
     if hasattr(record, "index"):
-        parts.append(f"{type(record).__name__} {record.index}")
+        kind = type(record).__name__
+        parts.append(f"{_RECORDS.get(kind, kind)} {record.index}")
     if hasattr(record, "capability"):
         parts.append(str(record.capability))
-    return " ".join(parts) or type(record).__name__
+    return " ".join(parts) or _RECORDS.get(type(record).__name__, type(record).__name__)
 
 
 def _nvlinks(subject: str, links: tuple[NvLink, ...]) -> Iterator[tuple[Key, Leaf]]:

@@ -12,7 +12,7 @@ _MOST_LINES = 12
 def render_comparison(comparison: Comparison, *, colour: bool = False, verbose: bool = False) -> str:
     """The differences in sentences, hardware first."""
     names = comparison.machines
-    kind = "one machine at different moments" if comparison.is_one_machine else "different machines"
+    kind = "one machine at different moments" if comparison.is_one_machine else "different machines, by their names"
     lines = [bold(clean(" | ".join(names)), colour=colour), *filled(f"({kind})")]
     if comparison.is_equal:
         return "\n".join([*lines, "", "no difference"]) + "\n"

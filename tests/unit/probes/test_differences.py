@@ -8,6 +8,7 @@ import pytest
 from probes.differences import compare, compare_findings, odd_ones
 from probes.facts import LogEvent, MachineFacts
 from probes.findings import Finding, Status
+from probes.flat_facts import words_of
 from probes.record import NOT_RECORDED, Reason, Unknown
 from tests.support.machines import cpu_box, h100_node, with_gpus, with_part
 
@@ -139,3 +140,18 @@ def test_the_odd_one_out_of_several() -> None:
     assert (gone.machine, gone.subjects, gone.value) == ("c", ("GPU5",), "not there")
     assert odd_ones([("a", NODE), ("b", with_gpus(NODE, 1, power_limit_w=GONE)), ("c", NODE)]) == ()
     assert odd_ones([("a", NODE), ("b", odd)]) == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("memory.total_bytes", "memory"),
+        ("cpu.logical_cpus", "logical CPUs"),
+        ("is_default_route", "default route"),
+        ("software.nccl_version", "NCCL"),
+        ("training.nccl_version", "NCCL of torch"),
+        ("power_limit_w", "power limit"),
+    ],
+)
+def test_a_field_has_a_name_in_words(field: str, words: str) -> None:
+    assert words_of(field) == words
