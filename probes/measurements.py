@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from probes.record import Record
+from probes.statistics import quantile
 
 SCHEMA_VERSION = 1
 
@@ -13,7 +16,7 @@ class Measurement(Record, kw_only=True):
     """The samples of one benchmark on one subject."""
 
     bench_id: str
-    """`gemm`, `memory-copy`, `all-reduce`, `train-step`."""
+    """`gemm`, `memory-copy`, `collectives`, `train-step` ..."""
     subject: str
     """What was measured: `GPU0`, `CPU`, `2 ranks`."""
     metric: str
@@ -26,17 +29,16 @@ class Measurement(Record, kw_only=True):
     conditions: dict[str, Parameter] = {}
     """What surrounds it: device name, torch and library versions, threads, load average, clocks, temperature."""
 
+    series: dict[str, tuple[float, ...]] = {}
+    """What was seen over time beside the samples, one value per sample: `sm_clock_hz`, `temperature_c` ..."""
+
     @property
     def median(self) -> float:
         return self.quantile(0.5)
 
     def quantile(self, fraction: float) -> float:
         """Linear interpolation between order statistics; `fraction` from 0 to 1."""
-        ordered = sorted(self.samples)
-        position = fraction * (len(ordered) - 1)
-        low = int(position)
-        high = min(low + 1, len(ordered) - 1)
-        return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+        return quantile(self.samples, fraction)
 
     def matches(self, **parameters: Parameter) -> bool:
         """True when every given parameter has the given value."""
@@ -64,5 +66,14 @@ class MeasurementSet(Record, kw_only=True):
     started: str = ""
     """UTC time, ISO 8601."""
     interpreter: str = ""
+    machine: str = ""
+    """What tells this machine from others: baselines are kept by it."""
     measurements: tuple[Measurement, ...] = ()
     failures: tuple[BenchFailure, ...] = ()
+
+
+class Baseline(Record, kw_only=True):
+    """An earlier run of the same machine."""
+
+    kind: Literal["previous", "pinned"]
+    measured: MeasurementSet

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from probes.facts import MachineFacts
 from probes.findings import Evidence
 from probes.judging import NO_GPU, has_no_gpu
-from probes.policy import Policy
+from probes.policies.policy import Policy
 from probes.record import Reason, Unknown
 from probes.registry import Need
 
@@ -45,5 +45,7 @@ _RULES: dict[Need, tuple[str, Callable[[Evidence], bool]]] = {
     "fabric-discovery": ("no discovery of the fabric was given", _nothing_in(lambda facts: facts.fabric_ports)),
     "switches": ("no state of a switch was given", _nothing_in(lambda facts: facts.fabric_switches)),
     "container": ("this is no container", lambda evidence: evidence.facts.container.runtime is None),
+    "measurements": ("nothing was measured", lambda evidence: not evidence.measurements),
+    "baselines": ("no earlier run is known", lambda evidence: not evidence.baselines),
     "policy": ("no policy is given", lambda evidence: evidence.policy == Policy()),
 }

@@ -35,9 +35,14 @@ class ProbeRow(Row, kw_only=True):
     tier: Tier = "quick"
 
 
-Group = Literal["input", "driver", "gpu", "fabric", "pcie", "network", "host", "software", "storage", "logs", "tools", "policy"]
+Group = Literal[
+    "input", "driver", "gpu", "fabric", "pcie", "network", "host", "software", "storage", "logs", "tools", "measured", "policy"
+]  # fmt: skip
 
-Need = Literal["gpus", "nics", "logs", "diagnoses", "tools", "fabric-discovery", "switches", "container", "policy"]
+Need = Literal[
+    "gpus", "nics", "logs", "diagnoses", "tools", "fabric-discovery", "switches", "container", "policy",
+    "measurements", "baselines"
+]  # fmt: skip
 """What a check is about (`probes/needs.py`). A machine without it gives one SKIP, and the module is not even loaded."""
 
 
@@ -53,15 +58,20 @@ class CheckRow(Row, kw_only=True):
 
 
 class BenchmarkRow(Row, kw_only=True):
-    """A benchmark. Its module has `requests(context: BenchContext) -> tuple[BenchRequest, ...]` and
-    `interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure`.
+    """A benchmark. Its module has `requests(context: BenchContext) -> tuple[BenchRequest, ...]`, none where it does not apply,
+    and `interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure`.
     """
 
     suites: tuple[str, ...]
+    """`quick` and `full`; one that stands in neither runs when the user names it or gives what it needs."""
     occupies: str
     """What nobody else should use meanwhile: `one GPU at a time`, `all GPUs`, `all CPUs`."""
     cost_s: float
-    """Rough duration on one machine, shown before it starts."""
+    """Rough duration on one machine in the quick suite (or where it stands in none), shown before it starts."""
+    full_cost_s: float
+    """The same in the full suite."""
+    applies: str = ""
+    """Where it applies, in words: `GPUs`, `several ranks`, `--hosts`, `--step`; empty for everywhere."""
 
 
 def _check(
@@ -321,34 +331,220 @@ Required is what an unprivileged user can read wherever it applies, and without 
 BENCHMARKS: tuple[BenchmarkRow, ...] = (
     BenchmarkRow(
         id="gemm",
-        title="Matrix multiplication rate by dtype",
+        title="Matrix multiplication rate by dtype and shape",
         module="probes.bench.gemm",
-        suites=("quick",),
+        suites=("quick", "full"),
         occupies="all GPUs, or all CPUs where there are none",
         cost_s=15.0,
+        full_cost_s=60.0,
+    ),
+    BenchmarkRow(
+        id="attention",
+        title="Attention rate, forward and backward",
+        module="probes.bench.attention",
+        suites=("quick", "full"),
+        occupies="all GPUs, or all CPUs where there are none",
+        cost_s=6.0,
+        full_cost_s=30.0,
     ),
     BenchmarkRow(
         id="memory-copy",
-        title="Memory bandwidth, within the device and to the host",
+        title="Memory bandwidth within the device: copy and triad",
         module="probes.bench.memory_copy",
-        suites=("quick",),
-        occupies="all GPUs and the host's memory",
-        cost_s=8.0,
+        suites=("quick", "full"),
+        occupies="all GPUs, or all CPUs where there are none",
+        cost_s=6.0,
+        full_cost_s=15.0,
     ),
     BenchmarkRow(
-        id="all-reduce",
-        title="All-reduce over the local ranks",
-        module="probes.bench.all_reduce",
-        suites=("quick",),
+        id="launch-latency",
+        title="What starting one small operation costs",
+        module="probes.bench.launch_latency",
+        suites=("quick", "full"),
+        occupies="one CPU and one GPU per rank",
+        cost_s=4.0,
+        full_cost_s=8.0,
+    ),
+    BenchmarkRow(
+        id="host-device",
+        title="Copies between host and GPU, by direction, page lock and NUMA node",
+        module="probes.bench.host_device",
+        suites=("quick", "full"),
+        occupies="all GPUs and the host's memory",
+        cost_s=10.0,
+        full_cost_s=45.0,
+        applies="GPUs",
+    ),
+    BenchmarkRow(
+        id="peer-copy",
+        title="Copies between each two GPUs, one and both ways, with the data checked",
+        module="probes.bench.peer_copy",
+        suites=("quick", "full"),
+        occupies="all GPUs",
+        cost_s=10.0,
+        full_cost_s=60.0,
+        applies="several GPUs",
+    ),
+    BenchmarkRow(
+        id="sustained",
+        title="Matrix products for a while, with clocks, power and temperature over time",
+        module="probes.bench.sustained",
+        suites=("full",),
         occupies="all GPUs, or all CPUs where there are none",
-        cost_s=12.0,
+        cost_s=30.0,
+        full_cost_s=60.0,
+    ),
+    BenchmarkRow(
+        id="memory-test",
+        title="Patterns written to memory and read back",
+        module="probes.bench.memory_test",
+        suites=("full",),
+        occupies="all GPUs, or all CPUs where there are none",
+        cost_s=20.0,
+        full_cost_s=60.0,
+    ),
+    BenchmarkRow(
+        id="collectives",
+        title="Collectives over the local ranks by size, with results verified",
+        module="probes.bench.collectives",
+        suites=("quick", "full"),
+        occupies="all GPUs, or all CPUs where there are none",
+        cost_s=15.0,
+        full_cost_s=90.0,
+        applies="several ranks",
+    ),
+    BenchmarkRow(
+        id="isolation",
+        title="All-reduce over NVLink alone, over NICs alone, and over all: which layer is slow",
+        module="probes.bench.isolation",
+        suites=("full",),
+        occupies="all GPUs and NICs",
+        cost_s=30.0,
+        full_cost_s=60.0,
+        applies="several GPUs",
+    ),
+    BenchmarkRow(
+        id="pairs",
+        title="Bandwidth between each two ranks",
+        module="probes.bench.pairs",
+        suites=("full",),
+        occupies="all GPUs, or all CPUs where there are none",
+        cost_s=20.0,
+        full_cost_s=60.0,
+        applies="several ranks",
+    ),
+    BenchmarkRow(
+        id="host-memory",
+        title="Memory bandwidth by NUMA node",
+        module="probes.bench.host_memory",
+        suites=("quick", "full"),
+        occupies="all CPUs",
+        cost_s=5.0,
+        full_cost_s=20.0,
+    ),
+    BenchmarkRow(
+        id="cpu-gemm",
+        title="Matrix multiplication rate of the CPUs beside the GPUs",
+        module="probes.bench.cpu_gemm",
+        suites=("full",),
+        occupies="all CPUs",
+        cost_s=8.0,
+        full_cost_s=15.0,
+        applies="GPUs",
+    ),
+    BenchmarkRow(
+        id="storage",
+        title="Reading where the data lies: in order and at random",
+        module="probes.bench.storage",
+        suites=("quick", "full"),
+        occupies="the file system",
+        cost_s=10.0,
+        full_cost_s=40.0,
+    ),
+    BenchmarkRow(
+        id="data-loader",
+        title="Batches per second by number of DataLoader workers",
+        module="probes.bench.data_loader",
+        suites=("full",),
+        occupies="all CPUs and the file system",
+        cost_s=20.0,
+        full_cost_s=60.0,
     ),
     BenchmarkRow(
         id="train-step",
-        title="One training step of the reference workload",
+        title="One training step of the reference transformer",
         module="probes.bench.train_step",
-        suites=("quick",),
+        suites=("quick", "full"),
         occupies="all GPUs, or all CPUs where there are none",
         cost_s=20.0,
+        full_cost_s=60.0,
+    ),
+    BenchmarkRow(
+        id="train-cnn",
+        title="One training step of a ResNet-50-class network",
+        module="probes.bench.train_cnn",
+        suites=("full",),
+        occupies="all GPUs, or all CPUs where there are none",
+        cost_s=15.0,
+        full_cost_s=60.0,
+    ),
+    BenchmarkRow(
+        id="micro-batch",
+        title="The largest micro-batch that fits, and the fastest",
+        module="probes.bench.micro_batch",
+        suites=("full",),
+        occupies="all GPUs, or all CPUs where there are none",
+        cost_s=30.0,
+        full_cost_s=90.0,
+    ),
+    BenchmarkRow(
+        id="overlap",
+        title="How much of the communication hides behind the backward pass",
+        module="probes.bench.overlap",
+        suites=("full",),
+        occupies="all GPUs, or all CPUs where there are none",
+        cost_s=15.0,
+        full_cost_s=40.0,
+        applies="several ranks",
+    ),
+    BenchmarkRow(
+        id="own-step",
+        title="Your own training step",
+        module="probes.bench.own_step",
+        suites=(),
+        occupies="all GPUs, or all CPUs where there are none",
+        cost_s=30.0,
+        full_cost_s=60.0,
+        applies="--step",
+    ),
+    BenchmarkRow(
+        id="noise-scale",
+        title="Gradient noise scale, for the batch size",
+        module="probes.bench.noise_scale",
+        suites=(),
+        occupies="all GPUs, or all CPUs where there are none",
+        cost_s=30.0,
+        full_cost_s=60.0,
+        applies="--noise-scale",
+    ),
+    BenchmarkRow(
+        id="network",
+        title="TCP between hosts",
+        module="probes.bench.network",
+        suites=(),
+        occupies="the network of the hosts",
+        cost_s=20.0,
+        full_cost_s=60.0,
+        applies="--hosts",
+    ),
+    BenchmarkRow(
+        id="across-nodes",
+        title="Collectives across hosts, by host and pair of hosts",
+        module="probes.bench.across_nodes",
+        suites=(),
+        occupies="all GPUs and NICs of the hosts",
+        cost_s=60.0,
+        full_cost_s=180.0,
+        applies="--hosts",
     ),
 )

@@ -8,7 +8,7 @@ import msgspec
 import tomli_w
 
 from probes.errors import InputError
-from probes.strict_toml import read_strict
+from probes.policies.strict_toml import read_strict
 from recipes.recipe import SCHEMA_VERSION, Recipe
 from recipes.validation import faults
 

@@ -12,12 +12,13 @@ from assistant.cli.output import emit_json, emit_text, wants_colour
 from assistant.storage import write_record
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.probe import probe_machine
+from probes.benching import Suite
 from probes.errors import ExitCode
 
 
 @click.command()
 @python_option
-@click.option("--suite", type=click.Choice(("quick",)), default="quick", show_default=True)
+@click.option("--suite", type=click.Choice(("quick", "full")), default="quick", show_default=True)
 @click.option("--only", multiple=True, metavar="ID", help="Only this benchmark; repeat for several.")
 @click.option("--force", is_flag=True, help="Measure although the GPUs or the host are busy.")
 @click.option("-o", "--output", type=PATH, metavar="FILE", help="Also write the measurements (JSON) there.")
@@ -25,7 +26,7 @@ from probes.errors import ExitCode
 @verbosity_options
 def command(
     python: str | None,
-    suite: str,
+    suite: Suite,
     only: tuple[str, ...],
     force: bool,
     output: Path | None,

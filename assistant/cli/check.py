@@ -17,12 +17,12 @@ from assistant.render.formats import FORMATS, Format, formatted
 from assistant.usecases.check import check_machine, evidence_under
 from assistant.usecases.probe import probe_machine
 from probes.errors import UsageError
-from probes.exit_profiles import PROFILES, Profile, exit_status
 from probes.facts import MachineFacts
-from probes.policy import Policy
+from probes.policies.exit_profiles import PROFILES, Profile, exit_status
+from probes.policies.policy import Policy
+from probes.policies.selection import select
 from probes.record import Record
 from probes.registry import Tier
-from probes.selection import select
 from probes.verdict import FailOn, Verdict
 
 BUDGET_S: dict[Tier, float] = {"quick": 8.0, "deep": 60.0}

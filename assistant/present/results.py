@@ -147,7 +147,7 @@ def reference_of(result: Result, facts: MachineFacts | None, catalogue: Catalogu
             return Reference(model.achievable_flops_per_s[dtype], "measured", is_measured=True)
         case "gemm" | "train-step", "flop/s" if dtype in model.peak_flops_per_s:
             return Reference(model.peak_flops_per_s[dtype], "datasheet", is_measured=False)
-        case "all-reduce", "byte/s" if model.ring_bus_bandwidth_bytes_per_s:
+        case "collectives", "byte/s" if model.ring_bus_bandwidth_bytes_per_s:
             return Reference(model.ring_bus_bandwidth_bytes_per_s, "measured", is_measured=True)
         case "memory-copy", "byte/s" if result.parameters.get("direction") == "device_to_device":
             return Reference(model.memory_bandwidth_bytes_per_s, "datasheet", is_measured=False)

@@ -7,7 +7,7 @@ from collections import Counter
 from assistant.render.facts_words import Line, Section, first, joined, noted, plural, said, section, unknown_section
 from probes.facts import MachineFacts, PciDevice
 from probes.judging import fold_names
-from probes.pci_paths import Tree, names_of, tree_of
+from probes.pci.paths import Tree, names_of, tree_of
 from probes.record import Unknown, known, value_or
 
 _ENDS = ("gpu", "rdma", "nvswitch")

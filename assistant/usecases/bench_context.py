@@ -33,6 +33,7 @@ def bench_context(facts: MachineFacts, *, ranks_per_node: int | None = None, vis
         ranks_per_node=ranks,
         threads_per_rank=cores_per_rank(facts, ranks),
         model=_gpu_model(facts) if gpus else _cpu_model(ranks),
+        facts=facts,
         subjects={gpu.uuid: f"GPU{gpu.index}" for gpu in gpus if known(gpu.uuid)},
     )
 

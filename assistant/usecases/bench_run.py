@@ -70,7 +70,12 @@ def run_request(
         agent_argv(interpreter.path, request.ranks, program),
         directory=directory,
         # torch's agent leaves a folder behind where temporary files go.
-        environment={**worker_environment(), **worker_variables(request.threads_per_rank), "TMPDIR": str(directory)},
+        environment={
+            **worker_environment(),
+            **worker_variables(request.threads_per_rank),
+            **request.environment,
+            "TMPDIR": str(directory),
+        },
         log=directory / "log.txt",
     ) as job:
         code: int | None = None

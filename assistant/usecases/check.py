@@ -13,13 +13,13 @@ from probes.hardware import load_catalogue
 from probes.judging import HOST
 from probes.measurements import Measurement
 from probes.needs import missing
-from probes.policy import Policy
+from probes.policies.policy import Policy
+from probes.policies.selection import under_policy
+from probes.policies.waiving import unused, waive
 from probes.record import Reason, Unknown
 from probes.registry import CHECKS, CheckRow
-from probes.selection import under_policy
 from probes.thresholds import Thresholds, load_thresholds
 from probes.verdict import judge
-from probes.waiving import unused, waive
 
 
 def evidence_under(
@@ -39,7 +39,7 @@ def evidence_under(
 def _thresholds(policy: Policy) -> Thresholds:
     if not policy.thresholds:
         return load_thresholds()
-    from probes.policy_file import thresholds_under  # noqa: PLC0415 - most checks go by rigtune's own limits
+    from probes.policies.file import thresholds_under  # noqa: PLC0415 - most checks go by rigtune's own limits
 
     return thresholds_under(policy)
 

@@ -12,8 +12,8 @@ from probes.errors import ExitCode, InputError, OutputError
 from probes.facts import MachineFacts
 from probes.findings import Status
 from probes.hardware import load_catalogue
-from probes.policy import Policy
-from probes.policy_file import load_policy
+from probes.policies.file import load_policy
+from probes.policies.policy import Policy
 from probes.record import known
 from probes.verdict import Verdict
 
@@ -46,7 +46,7 @@ def learn_policy(facts: MachineFacts, verdict: Verdict, path: Path, *, force: bo
 
     Raises UnfitError for a machine that fails unless `force`, OutputError where the file cannot be written.
     """
-    from probes.policy_learning import expectation_count, learned_policy, policy_text  # noqa: PLC0415 - no other check needs it
+    from probes.policies.learning import expectation_count, learned_policy, policy_text  # noqa: PLC0415 - no other check needs it
 
     yield StageStarted(stage="learn", title="Learning a policy")
     if verdict.verdict is Status.FAIL and not force:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
+import msgspec
+
 from assistant.interpreter import Interpreter, choose_interpreter
 from assistant.runner import busy_gpus, busy_host
 from assistant.usecases.bench_context import bench_context
 from assistant.usecases.bench_run import CaseMeasured, RunEnded, run_request
 from assistant.usecases.events import BenchFailed, Event, Measured, Progress, StageFinished, StageStarted
-from probes.benching import BenchContext, Case
+from probes.benching import BenchContext, BenchSettings, Case, SpreadBy, Suite
 from probes.errors import InterpreterError, UsageError, WorkerError
 from probes.facts import MachineFacts
 from probes.measurements import BenchFailure, Measurement, MeasurementSet
@@ -26,7 +28,7 @@ from recipes.layout import training_gpus
 class MeasureOptions(Record, kw_only=True):
     """What to measure and how."""
 
-    suite: str = "quick"
+    suite: Suite = "quick"
     only: tuple[str, ...] = ()
     """Ids of benchmarks; empty for all of the suite."""
     python: str | None = None
@@ -36,6 +38,11 @@ class MeasureOptions(Record, kw_only=True):
     accept_busy_host: bool = False
     """Measure on CPUs that others use too, and say so; GPUs in use are refused all the same."""
     ranks_per_node: int | None = None
+    skip: tuple[str, ...] = ()
+    settings: BenchSettings = BenchSettings()
+    hosts: tuple[str, ...] = ()
+    """Measure across these hosts too; this machine's own name is among them."""
+    spread_by: SpreadBy = "ssh"
     work_directory: str | None = None
     """Keeps requests, answers and logs; None for a temporary folder, which stays only where something failed."""
 
@@ -79,16 +86,19 @@ def measure_machine(facts: MachineFacts, options: MeasureOptions, stop: Callable
 
 def _rows(options: MeasureOptions) -> tuple[BenchmarkRow, ...]:
     """The chosen benchmarks in the order of the registry. Raises UsageError."""
-    suites = sorted({suite for row in BENCHMARKS for suite in row.suites})
-    if options.suite not in suites:
-        raise UsageError(f"there is no suite {options.suite!r}", f"suites: {', '.join(suites)}")
-    rows = tuple(row for row in BENCHMARKS if options.suite in row.suites)
-    unknown = sorted(set(options.only) - {row.id for row in rows})
+    known = [row.id for row in BENCHMARKS]
+    unknown = sorted({*options.only, *options.skip} - set(known))
     if unknown:
-        raise UsageError(
-            f"there is no benchmark {unknown[0]!r} in suite {options.suite}", f"benchmarks: {', '.join(row.id for row in rows)}"
-        )
-    return tuple(row for row in rows if not options.only or row.id in options.only)
+        raise UsageError(f"there is no benchmark {unknown[0]!r}", f"benchmarks: {', '.join(known)}")
+    chosen = options.only or tuple(row.id for row in BENCHMARKS if options.suite in row.suites or _is_asked(row, options))
+    return tuple(row for row in BENCHMARKS if row.id in chosen and row.id not in options.skip)
+
+
+def _is_asked(row: BenchmarkRow, options: MeasureOptions) -> bool:
+    """A benchmark that stands in no suite runs where the user gave what it needs."""
+    settings = options.settings
+    given = {"--hosts": bool(options.hosts), "--step": bool(settings.step), "--noise-scale": settings.noise_scale}
+    return not row.suites and given.get(row.applies, False)
 
 
 def _events(
@@ -115,7 +125,13 @@ def _events(
         yield from _refused(rows, "busy", f"{busy}: wait, or measure all the same with `rigtune bench --force`")
         return
     visible = len(interpreter.devices) if gpus else None
-    context = bench_context(facts, ranks_per_node=options.ranks_per_node, visible_gpus=visible)
+    context = msgspec.structs.replace(
+        bench_context(facts, ranks_per_node=options.ranks_per_node, visible_gpus=visible),
+        suite=options.suite,
+        settings=options.settings,
+        hosts=options.hosts,
+        spread_by=options.spread_by,
+    )
     directory = Path(options.work_directory) if options.work_directory else _temporary_directory()
     failed = False
     try:
@@ -143,7 +159,7 @@ def _run_all(
     context: BenchContext, rows: tuple[BenchmarkRow, ...], interpreter: Interpreter, directory: Path, stop: Callable[[], bool]
 ) -> Iterator[Event]:
     jobs = [(row, request) for row in rows for request in row.load().requests(context)]
-    cost_s = sum(row.cost_s for row in rows)
+    cost_s = sum(row.full_cost_s if context.suite == "full" else row.cost_s for row in {row.id: row for row, _ in jobs}.values())
     device = f"{context.ranks_per_node} GPUs" if context.device == "cuda" else "all CPUs"
     yield Progress(stage="bench", message=f"will occupy {device} for about {cost_s:.0f} s", done=0, total=len(jobs))
     for number, (row, request) in enumerate(jobs):

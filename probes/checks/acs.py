@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from probes.facts import MachineFacts, PciDevice
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, fold_names
-from probes.pci_paths import names_of, subject_of, training_devices, tree_of, unread_tree
+from probes.pci.paths import names_of, subject_of, training_devices, tree_of, unread_tree
 from probes.record import Unknown, known
 from probes.virtual import is_virtual
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from probes.facts import MachineFacts
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST
-from probes.pci_paths import training_devices
+from probes.pci.paths import training_devices
 from probes.record import Unknown, known
 from probes.versions import at_least
 from probes.virtual import is_virtual

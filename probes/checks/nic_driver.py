@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, events_of
-from probes.pci_paths import names_of
+from probes.pci.paths import names_of
 
 JUDGE = Judge(check_id="nic-driver", why="A card that its driver has given up takes its rail, and every job on it, down.")
 

@@ -15,7 +15,7 @@ from probes.facts import Gpu, LogEvent, MachineFacts, PciDevice
 from probes.facts.observed import EventKind
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, SMI_LINK, Judged, events_in, events_of, fold_names, gpus_of, judge_each
-from probes.pci_paths import Tree, names_of, subject_of, tree_of, unread_tree
+from probes.pci.paths import Tree, names_of, subject_of, tree_of, unread_tree
 from probes.record import Reason, Unknown, known, value_or
 
 SPEED = Judge(

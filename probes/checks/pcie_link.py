@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from probes.facts import Gpu
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import SMI_LINK, Judged, fold_names, gpus_of, judge_each
-from probes.pci_paths import names_of, subject_of, tree_of
+from probes.pci.paths import names_of, subject_of, tree_of
 from probes.record import Unknown, known
 
 JUDGE = Judge(

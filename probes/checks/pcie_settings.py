@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from probes.facts import Nic, PciDevice
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, Judged, fold_names, judge_each, nics_of, subject_name
-from probes.pci_paths import Tree, names_of, subject_of, training_devices, tree_of, unread_tree
+from probes.pci.paths import Tree, names_of, subject_of, training_devices, tree_of, unread_tree
 from probes.record import NOT_RECORDED, Unknown, known, value_or
 
 PAYLOAD = Judge(

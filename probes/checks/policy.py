@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
-from probes.expected_versions import any_matches, nccl_of, words_of
 from probes.facts import Gpu, Software, TrainingPython
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, fold_names, subject_name
 from probes.parsers.pci import normal_address
-from probes.policy import HostExpectation, policy_ref
+from probes.policies.expected_versions import any_matches, nccl_of, words_of
+from probes.policies.policy import HostExpectation, policy_ref
 from probes.rails import training_rails
 from probes.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, known
 from probes.units import gbit_per_s, gib

@@ -9,9 +9,9 @@ from probes.collecting import CollectOptions
 from probes.evidence import file_ref
 from probes.facts import Cpu
 from probes.merging import merge
-from probes.numa_readers import told_cpus
 from probes.parsers.cpulist import parse_cpu_list
 from probes.parsers.procfs import CpuInfo, parse_cpuinfo, parse_status
+from probes.readers.numa import told_cpus
 from probes.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
 from probes.sources.base import Source, read_int, read_text
 

@@ -12,7 +12,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`diagnoses`, Unknown where nobody gave any: rigtune does not start such tools."""
     if source.is_live:
         return {"diagnoses": NOT_RECORDED}
-    from probes.tool_readers import DIAGNOSES  # noqa: PLC0415 - a live machine has none
+    from probes.readers.tool import DIAGNOSES  # noqa: PLC0415 - a live machine has none
 
     found: list[Diagnosis] = []
     unread: list[Unread] = []

@@ -76,7 +76,7 @@ def _by_nvml(source: Source) -> tuple[Gpu, ...] | Unknown:
     count = device_count(source)
     if isinstance(count, Unknown):
         return count
-    from probes.nvml_gpu import read_gpu  # noqa: PLC0415 - most machines without GPU never need it
+    from probes.nvml.gpu import read_gpu  # noqa: PLC0415 - most machines without GPU never need it
 
     bus_ids = [bus_id(source, index) for index in range(count)]
     driver = source.nvml("nvmlSystemGetDriverVersion")
@@ -93,7 +93,7 @@ def _by_nvml(source: Source) -> tuple[Gpu, ...] | Unknown:
 
 def _read(source: Source) -> _Texts:
     """Ask every reader; on a live machine only those that are worth it, and none after the first has failed."""
-    from probes.gpu_readers import READERS  # noqa: PLC0415 - where NVML answers nobody reads texts
+    from probes.readers.gpu import READERS  # noqa: PLC0415 - where NVML answers nobody reads texts
 
     of_driver: list[tuple[Gpu, ...]] = []
     of_others: list[tuple[Gpu, ...]] = []
@@ -135,7 +135,7 @@ def _merged(
     """The GPUs that the driver shows; where it shows none and does not complain, those that the others describe."""
     if not of_driver and (not texts.of_others or texts.silence.reason is Reason.ERROR):
         return (), ()
-    from probes.gpu_merging import merge_gpus  # noqa: PLC0415 - likewise
+    from probes.merging.gpus import merge_gpus  # noqa: PLC0415 - likewise
 
     gpus, contradictions = merge_gpus(of_driver, texts.of_others) if of_driver else merge_gpus(texts.of_others)
     return tuple(_placed(source, gpus)), contradictions

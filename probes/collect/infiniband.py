@@ -53,8 +53,8 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _with_texts(source: Source, found: tuple[Nic, ...]) -> tuple[tuple[Nic, ...], tuple[Contradiction, ...], tuple[Unread, ...]]:
-    from probes.nic_merging import merge_nics  # noqa: PLC0415 - not on the way of a quick check
-    from probes.nic_readers import LIVE, READERS  # noqa: PLC0415 - likewise
+    from probes.merging.nics import merge_nics  # noqa: PLC0415 - not on the way of a quick check
+    from probes.readers.nic import LIVE, READERS  # noqa: PLC0415 - likewise
 
     told = list(found)
     unread: list[Unread] = []

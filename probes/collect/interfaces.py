@@ -62,7 +62,7 @@ def _of_kernel(source: Source, places: tuple[_Place, ...]) -> tuple[Interface, .
 
 
 def _with_texts(source: Source, found: tuple[Interface, ...] | Unknown) -> dict[str, object]:
-    from probes.interface_merging import from_text, merge_interfaces  # noqa: PLC0415 - pastes only
+    from probes.merging.interfaces import from_text, merge_interfaces  # noqa: PLC0415 - pastes only
     from probes.parsers.ip_json import parse_interfaces  # noqa: PLC0415 - likewise
 
     groups = [] if isinstance(found, Unknown) else [found]

@@ -8,12 +8,12 @@ import msgspec
 
 from probes.collecting import CollectOptions
 from probes.facts import Contradiction, NumaNode, Reading
-from probes.numa_readers import told_nodes
 from probes.outputs import Output
 from probes.parsers.cpulist import parse_cpu_list
 from probes.parsers.cpumask import cpu_list, mask_list
 from probes.parsers.numa_status import numa_status_node
 from probes.parsers.procfs import parse_meminfo
+from probes.readers.numa import told_nodes
 from probes.record import Reason, Unknown, known
 from probes.sources.base import Source, read_text
 

@@ -9,8 +9,8 @@ import msgspec
 from probes.collecting import CollectOptions
 from probes.facts import Contradiction, PciDevice, Unread
 from probes.merging import merge
-from probes.pci_readers import READERS
-from probes.pci_sysfs import pci_devices
+from probes.pci.sysfs import pci_devices
+from probes.readers.pci import READERS
 from probes.record import Unknown, known
 from probes.sources.base import Source
 

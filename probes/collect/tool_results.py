@@ -12,7 +12,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`tool_results`, Unknown where nobody gave any: rigtune does not start such tools."""
     if source.is_live:
         return {"tool_results": NOT_RECORDED}
-    from probes.tool_readers import MEASUREMENTS  # noqa: PLC0415 - a live machine has none
+    from probes.readers.tool import MEASUREMENTS  # noqa: PLC0415 - a live machine has none
 
     found: list[ToolResult] = []
     unread: list[Unread] = []

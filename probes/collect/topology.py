@@ -9,7 +9,7 @@ import msgspec
 from probes.collecting import CollectOptions
 from probes.evidence import file_ref, nvml_ref
 from probes.facts import Contradiction, Link, LinkKind, NvLink, PeerAccess, Unread
-from probes.link_merging import merge_links
+from probes.merging.links import merge_links
 from probes.nvidia import bus_id, device_count, driver_silence, nvlinks
 from probes.outputs import outputs
 from probes.parsers.pci import pci_distance
@@ -140,7 +140,7 @@ def _nvlink_evidence(a: _Place, b: _Place) -> tuple[EvidenceRef, ...]:
 
 def _told(source: Source) -> tuple[list[tuple[Link, ...]], tuple[Unread, ...]]:
     """What each text tells, and what of them could not be read. A live machine has the matrix of nvidia-smi alone."""
-    from probes.link_readers import READERS  # noqa: PLC0415 - where NVML and sysfs answer nobody reads texts
+    from probes.readers.link import READERS  # noqa: PLC0415 - where NVML and sysfs answer nobody reads texts
 
     links: list[tuple[Link, ...]] = []
     unread: list[Unread] = []

@@ -26,6 +26,8 @@ class SampleLine(Record, kw_only=True, tag_field="event", tag="sample"):
     case: Case
     durations_s: tuple[float, ...]
     figures: dict[str, float] = {}
+    series: dict[str, tuple[float, ...]] = {}
+    """What was seen over time: one value per sample."""
 
 
 class SkippedLine(Record, kw_only=True, tag_field="event", tag="skipped"):
@@ -45,6 +47,9 @@ class FailureLine(Record, kw_only=True, tag_field="event", tag="failure"):
 
 class DoneLine(Record, kw_only=True, tag_field="event", tag="done"):
     """The last line of a complete answer."""
+
+    conditions: dict[str, Parameter] = {}
+    """What surrounds the measurement at its end."""
 
 
 WorkerLine = StartLine | SampleLine | SkippedLine | FailureLine | DoneLine

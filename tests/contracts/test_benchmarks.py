@@ -14,9 +14,13 @@ WORKER = Path(probes.__file__ or "").parent / "workers" / "rigtune_worker"
 def test_the_worker_has_a_row_for_every_benchmark() -> None:
     tree = ast.parse((WORKER / "__main__.py").read_text())
     tables = [
-        node.value
+        ast.literal_eval(node.value)
         for node in tree.body
         if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["BENCHES"]
     ]
-    assert isinstance(tables[0], ast.Dict)
-    assert [ast.literal_eval(key) for key in tables[0].keys if key is not None] == [row.id for row in BENCHMARKS]
+    assert tables == [tuple(row.id for row in BENCHMARKS)]
+
+
+def test_every_benchmark_has_its_worker_module() -> None:
+    there = {path.stem for path in (WORKER / "bench").glob("*.py")} - {"__init__"}
+    assert there >= {row.id.replace("-", "_") for row in BENCHMARKS}

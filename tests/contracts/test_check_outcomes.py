@@ -19,9 +19,9 @@ from assistant.cli.check import Answer, tell
 from assistant.render.formats import FORMATS
 from assistant.usecases.learn import UnfitError, learn_policy, read_policy
 from probes.errors import ExitCode, OutputError
-from probes.exit_profiles import PROFILES, exit_status
 from probes.facts import MachineFacts
 from probes.findings import Status
+from probes.policies.exit_profiles import PROFILES, exit_status
 from probes.registry import CHECKS
 from tests.contracts.test_wrong_input import assert_one_line, rigtune
 from tests.support.machines import h100_node

@@ -41,7 +41,7 @@ def test_make_run_ends_in_a_script_that_trains(tmp_path: Path, torch_python: str
         path.name for path in run.iterdir()
     }
     measured = json.loads((run / "measurements.json").read_text())
-    assert {row["bench_id"] for row in measured["measurements"]} == {"gemm", "memory-copy", "all-reduce", "train-step"}
+    assert {row["bench_id"] for row in measured["measurements"]} == {"gemm", "memory-copy", "collectives", "train-step"}
     assert measured["failures"] == []
 
     report = tmp_path / "report.jsonl"

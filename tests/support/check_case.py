@@ -6,7 +6,7 @@ import datetime
 from typing import NamedTuple
 
 from probes.facts import Filesystem, GpuProcess, Link, MachineFacts, NvLink, PcieLink
-from probes.policy import Policy
+from probes.policies.policy import Policy
 from probes.record import Reason, Unknown
 from probes.units import GIB, MIB
 from tests.support.machines import cpu_box, h100, h100_node, with_gpus, with_part

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 
 from probes.facts import State
-from probes.policy import GpuExpectation, HostExpectation, NicExpectation, Policy, SoftwareExpectation, Waiver
+from probes.policies.policy import GpuExpectation, HostExpectation, NicExpectation, Policy, SoftwareExpectation, Waiver
 from probes.record import DEEP_ONLY
 from probes.units import GIB
 from tests.support.check_case import ALL, BOX, NODE, NOT_RECORDED, UNREAD, Case

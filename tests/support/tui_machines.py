@@ -294,7 +294,7 @@ def measured_on_gpus() -> MeasurementSet:
         measurements=(*_gemm(), *_copies(), *_steps()),
         failures=(
             BenchFailure(
-                bench_id="all-reduce",
+                bench_id="collectives",
                 subject="8 ranks",
                 kind="timeout",
                 message="no answer within 60 s",

@@ -7,7 +7,7 @@ import datetime
 import msgspec
 
 from probes.findings import Finding, Remedy, Status
-from probes.policy import Waiver
+from probes.policies.policy import Waiver
 from probes.record import EvidenceRef, Unknown
 from probes.registry import CHECKS
 from probes.verdict import Verdict, judge

@@ -26,7 +26,7 @@ def measured(python: str, *only: str, ranks: int = 2):
 def test_all_reduce_over_two_ranks(torch_python, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    found = measured(torch_python, "all-reduce")
+    found = measured(torch_python, "collectives")
     assert list(tmp_path.iterdir()) == []
     sizes = [m.parameters["bytes"] for m in found if m.metric == "bus_bandwidth_bytes_per_s"]
     assert sizes == [1024 * 4**power for power in range(9)]
@@ -37,7 +37,7 @@ def test_all_reduce_over_two_ranks(torch_python, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_quick_suite(torch_python):
     found = measured(torch_python)
-    assert {m.bench_id for m in found} == {"gemm", "memory-copy", "all-reduce", "train-step"}
+    assert {m.bench_id for m in found} == {"gemm", "memory-copy", "collectives", "train-step"}
     assert {m.subject for m in found if m.bench_id == "gemm"} == {"CPU rank 0", "CPU rank 1"}
     assert {m.subject for m in found if m.bench_id == "train-step"} == {"1 rank", "2 ranks"}
 

@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import traceback
 from typing import Any
 
-import torch.distributed as dist
-
-from . import all_reduce, gemm, memory_copy, train_step
-from .parallel import SetupError, choose_device, process_group
 from .process import die_with_parent, run_and_leave
-from .protocol import Answer, CaseError, is_out_of_memory
+from .protocol import Answer, CaseError, SetupError, is_out_of_memory
 
-BENCHES = {"gemm": gemm.run, "memory-copy": memory_copy.run, "all-reduce": all_reduce.run, "train-step": train_step.run}
+BENCHES = (
+    "gemm",
+    "attention",
+    "memory-copy",
+    "launch-latency",
+    "host-device",
+    "peer-copy",
+    "sustained",
+    "memory-test",
+    "collectives",
+    "isolation",
+    "pairs",
+    "host-memory",
+    "cpu-gemm",
+    "storage",
+    "data-loader",
+    "train-step",
+    "train-cnn",
+    "micro-batch",
+    "overlap",
+    "own-step",
+    "noise-scale",
+    "network",
+    "across-nodes",
+)
+"""Each is a module of `rigtune_worker.bench`, with `-` as `_`, that has `run(request, answer, device)`."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m rigtune_worker", description="Run one benchmark on this rank.")
-    parser.add_argument("bench", choices=sorted(BENCHES))
+    parser.add_argument("bench", choices=BENCHES)
     parser.add_argument("--request", required=True, help="JSON with device, backend, budget_s, cases and model")
     parser.add_argument("--out", required=True, help="existing folder for rank<N>.jsonl")
     options = parser.parse_args()
@@ -42,11 +64,28 @@ def main() -> int:
 
 
 def measure(bench: str, request: dict[str, Any], answer: Answer) -> None:
+    run = importlib.import_module("rigtune_worker.bench." + bench.replace("-", "_")).run
+    if not request.get("needs_torch", True):
+        from .surroundings import host_conditions  # noqa: PLC0415
+
+        answer.start(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")), "", host_conditions())
+        run(request, answer, None)
+        answer.done(host_conditions())
+        return
+    measure_with_torch(run, request, answer)
+
+
+def measure_with_torch(run: Any, request: dict[str, Any], answer: Answer) -> None:
+    import torch.distributed as dist  # noqa: PLC0415 - some benchmarks run where no torch is
+
+    from .parallel import choose_device, process_group  # noqa: PLC0415
+    from .surroundings import conditions, device_uuid  # noqa: PLC0415
+
     device = choose_device(request["device"])
     with process_group(request["backend"], device):
-        answer.start(dist.get_rank(), dist.get_world_size(), device)
-        BENCHES[bench](request, answer, device)
-        answer.done()
+        answer.start(dist.get_rank(), dist.get_world_size(), device_uuid(device), conditions(device))
+        run(request, answer, device)
+        answer.done(conditions(device))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
 from .model import ModelShape, Transformer, initialise
+from .protocol import SetupError
 from .timing import Budget
 
 try:
@@ -23,10 +24,6 @@ except ImportError:  # torch before 2.6
 COLLECTIVE_TIMEOUT = datetime.timedelta(minutes=10)
 BUCKET_CAP_MB = 25
 """DDP's default, stated because the plan's memory model counts on it."""
-
-
-class SetupError(Exception):
-    """The machine or the settings do not allow this run; the message is one line for the user."""
 
 
 def choose_device(kind: str) -> torch.device:

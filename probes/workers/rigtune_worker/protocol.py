@@ -13,13 +13,24 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-from typing import Any, TextIO
-
-import torch
+import sys
+from typing import Any, NamedTuple, TextIO
 
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "_alloc_failed")
 """In the words of CUDA and NCCL, of torch on a CPU, and of cuBLAS, which allocates past torch."""
+
+
+class Timing(NamedTuple):
+    """What timing one call gave."""
+
+    durations_s: list[float]
+    """Seconds per call, one per sample, warm-up left out."""
+    warmup_calls: int
+    calls_per_sample: int
+
+
+class SetupError(Exception):
+    """The machine or the settings do not allow this run; the message is one line for the user."""
 
 
 class CaseError(Exception):
@@ -38,7 +49,8 @@ def dump_line(file: TextIO, value: dict[str, Any]) -> None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """True for torch's own error, and for the plain RuntimeErrors of libraries and of the CPU."""
-    if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
+    torch = sys.modules.get("torch")
+    if isinstance(error, MemoryError) or (torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)):
         return True
     words = str(error).lower()
     return isinstance(error, RuntimeError) and any(sign in words for sign in OUT_OF_MEMORY)
@@ -51,12 +63,18 @@ class Answer:
         path = os.path.join(directory, f"rank{rank}.jsonl")
         self.file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - open as long as the worker
 
-    def start(self, rank: int, world_size: int, device: torch.device) -> None:
-        uuid, surroundings = device_uuid(device), conditions(device)
-        dump_line(self.file, {"event": "start", "rank": rank, "world_size": world_size, "uuid": uuid, "conditions": surroundings})
+    def start(self, rank: int, world_size: int, uuid: str, conditions: dict[str, Any]) -> None:
+        dump_line(self.file, {"event": "start", "rank": rank, "world_size": world_size, "uuid": uuid, "conditions": conditions})
 
-    def sample(self, case: dict[str, Any], durations_s: list[float], **figures: Any) -> None:
-        dump_line(self.file, {"event": "sample", "case": case, "durations_s": durations_s, "figures": figures})
+    def sample(
+        self, case: dict[str, Any], timing: Timing | list[float], series: dict[str, list[float]] | None = None, **figures: Any
+    ) -> None:
+        """One case's durations; `series` holds what was seen over time, one value per sample, `figures` single numbers."""
+        if isinstance(timing, Timing):
+            figures = {"warmup_calls": timing.warmup_calls, "calls_per_sample": timing.calls_per_sample, **figures}
+            timing = timing.durations_s
+        line = {"event": "sample", "case": case, "durations_s": timing, "figures": figures, "series": series or {}}
+        dump_line(self.file, line)
 
     def skipped(self, case: dict[str, Any], message: str) -> None:
         dump_line(self.file, {"event": "skipped", "case": case, "message": message})
@@ -64,44 +82,5 @@ class Answer:
     def failure(self, kind: str, message: str, case: dict[str, Any] | None = None) -> None:
         dump_line(self.file, {"event": "failure", "kind": kind, "message": message, "case": case or {}})
 
-    def done(self) -> None:
-        dump_line(self.file, {"event": "done"})
-
-
-def device_uuid(device: torch.device) -> str:
-    """`GPU-...` as NVML writes it; empty on a CPU and where torch does not tell (before 2.5)."""
-    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None) if device.type == "cuda" else None
-    return f"GPU-{uuid}" if uuid is not None else ""
-
-
-def conditions(device: torch.device) -> dict[str, Any]:
-    """What surrounds the measurement on this rank."""
-    found: dict[str, Any] = {
-        "hostname": platform.node(),
-        "python_version": platform.python_version(),
-        "torch_version": torch.__version__,
-        "threads": torch.get_num_threads(),
-        "load_average": os.getloadavg()[0],
-    }
-    if device.type == "cuda":
-        properties = torch.cuda.get_device_properties(device)
-        found["device_name"] = properties.name
-        found["device_memory_bytes"] = properties.total_memory
-        found["cuda_version"] = torch.version.cuda or ""
-        if torch.distributed.is_available() and torch.distributed.is_nccl_available():
-            found["nccl_version"] = ".".join(str(part) for part in torch.cuda.nccl.version())
-    else:
-        found["device_name"] = cpu_name()
-        found["cpu_capability"] = torch.backends.cpu.get_cpu_capability()
-    return found
-
-
-def cpu_name() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    def done(self, conditions: dict[str, Any]) -> None:
+        dump_line(self.file, {"event": "done", "conditions": conditions})

@@ -8,6 +8,8 @@ from typing import Callable
 
 import torch
 
+from .protocol import Timing
+
 SETTLED = 0.1
 """Two warm-up calls in a row that differ by less than this fraction end the warm-up."""
 WARMUP_SHARE = 0.3
@@ -41,25 +43,25 @@ def time_calls(
     budget_s: float,
     sample_s: float = 0.02,
     agree: Callable[[float], float] = float,
-) -> list[float]:
-    """Durations of `call` in seconds, one per sample, within about `budget_s` (and at least three samples).
+) -> Timing:
+    """Durations of `call`, one per sample, within about `budget_s` (and at least three samples).
 
     A sample is the mean over as many calls as fill `sample_s`, so that short calls are not lost in the clock's resolution.
     Calls that are collectives need `agree`: it makes all ranks decide on the same number, for instance their largest.
     """
     warmup_ends = WARMUP_SHARE * budget_s
     estimate = agree(elapsed_s(call, device, 1))
-    spent = estimate
+    spent, warmup_calls = estimate, 1
     while spent < warmup_ends:
         before, estimate = estimate, agree(elapsed_s(call, device, 1))
-        spent += estimate
+        spent, warmup_calls = spent + estimate, warmup_calls + 1
         if abs(estimate - before) <= SETTLED * before:
             break
     one_call = max(estimate, 1e-9)
     repeats = max(1, min(MOST_REPEATS, math.ceil(sample_s / one_call)))
     affordable = int((budget_s - spent) / (one_call * repeats))
     samples = max(FEWEST_SAMPLES, min(MOST_SAMPLES, affordable))
-    return [elapsed_s(call, device, repeats) for _ in range(samples)]
+    return Timing([elapsed_s(call, device, repeats) for _ in range(samples)], warmup_calls, repeats)
 
 
 class Budget:

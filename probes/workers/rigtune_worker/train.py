@@ -22,9 +22,10 @@ import torch
 import torch.distributed as dist
 
 from .memory import PeakMemory
-from .parallel import SetupError, agree, choose_device, largest, process_group
+from .parallel import agree, choose_device, largest, process_group
 from .process import die_with_parent, run_and_leave
-from .protocol import cpu_name, dump_line, is_out_of_memory
+from .protocol import SetupError, dump_line, is_out_of_memory
+from .surroundings import cpu_name
 from .trainer import TrainConfig, Trainer
 
 WARMUP_STEPS = 3

@@ -66,7 +66,7 @@ def test_the_whole_suite_on_one_rank(stand_in, tmp_path):
     result = result_of(events)
     assert isinstance(events[0], StageStarted)
     assert result.failures == ()
-    assert {m.bench_id for m in result.measurements} == {row.id for row in BENCHMARKS} - {"all-reduce"}  # nobody to reduce with
+    assert {m.bench_id for m in result.measurements} == {row.id for row in BENCHMARKS} - {"collectives"}  # nobody to reduce with
     assert [e.measurement for e in events if isinstance(e, Measured)] == list(result.measurements)
     assert result.interpreter.endswith("stand-in")
 
@@ -110,7 +110,7 @@ def test_one_failure_does_not_keep_the_others_from_running(stand_in, tmp_path):
     body = "if request['bench_id'] == 'gemm': sys.exit(1)\nfor case in request['cases']: sample(case)\nwrite('done')"
     result = result_of(measure(stand_in(body), tmp_path))
     assert [failure.bench_id for failure in result.failures] == ["gemm"]
-    assert {m.bench_id for m in result.measurements} == {row.id for row in BENCHMARKS} - {"all-reduce", "gemm"}
+    assert {m.bench_id for m in result.measurements} == {row.id for row in BENCHMARKS} - {"collectives", "gemm"}
 
 
 def test_without_torch_every_benchmark_says_the_one_command(tmp_path):

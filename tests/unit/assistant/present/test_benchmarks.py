@@ -33,7 +33,7 @@ def test_all_shows_every_case_of_a_sweep():
 def test_of_times_the_shortest_stands_for_the_sweep():
     entries = [
         Measurement(
-            bench_id="all-reduce",
+            bench_id="collectives",
             subject="2 ranks",
             metric="collective_time_s",
             unit="s",

@@ -4,7 +4,7 @@ import datetime
 
 from assistant.present import findings
 from probes.findings import Finding, Status
-from probes.policy import Waiver
+from probes.policies.policy import Waiver
 from tests.support.tui_machines import clean_verdict, faulty_verdict, many_findings
 from tests.support.tui_text import words
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from probes.collect import diagnoses, tool_results, topology
 from probes.collecting import CollectOptions
 from probes.facts import Link, LinkKind, PeerAccess
-from probes.link_merging import merge_links
+from probes.merging.links import merge_links
 from probes.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
 from probes.sources.base import NvmlValue
 from probes.sources.loose import open_loose

@@ -1,0 +1,53 @@
+"""What surrounds a measurement on this rank: versions, device, load."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+
+def host_conditions() -> dict[str, Any]:
+    """What can be told without torch."""
+    return {
+        "hostname": platform.node(),
+        "python_version": platform.python_version(),
+        "device_name": cpu_name(),
+        "load_average": os.getloadavg()[0],
+    }
+
+
+def device_uuid(device: Any) -> str:
+    """`GPU-...` as NVML writes it; empty on a CPU and where torch does not tell (before 2.5)."""
+    import torch  # noqa: PLC0415 - some benchmarks run where no torch is
+
+    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None) if device.type == "cuda" else None
+    return f"GPU-{uuid}" if uuid is not None else ""
+
+
+def conditions(device: Any) -> dict[str, Any]:
+    """What surrounds the measurement on this rank."""
+    import torch  # noqa: PLC0415
+
+    found = {**host_conditions(), "torch_version": torch.__version__, "threads": torch.get_num_threads()}
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        found["device_name"] = properties.name
+        found["device_memory_bytes"] = properties.total_memory
+        found["cuda_version"] = torch.version.cuda or ""
+        if torch.distributed.is_available() and torch.distributed.is_nccl_available():
+            found["nccl_version"] = ".".join(str(part) for part in torch.cuda.nccl.version())
+    else:
+        found["cpu_capability"] = torch.backends.cpu.get_cpu_capability()
+    return found
+
+
+def cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
