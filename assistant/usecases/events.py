@@ -28,6 +28,8 @@ class Progress(Event, kw_only=True):
     message: str
     done: int = 0
     total: int = 0
+    remaining_s: float | None = None
+    """Rough time until the stage ends; None where nobody knows."""
 
 
 class FactsGrew(Event, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -159,19 +159,33 @@ def _run_all(
     context: BenchContext, rows: tuple[BenchmarkRow, ...], interpreter: Interpreter, directory: Path, stop: Callable[[], bool]
 ) -> Iterator[Event]:
     jobs = [(row, request) for row in rows for request in row.load().requests(context)]
-    cost_s = sum(row.full_cost_s if context.suite == "full" else row.cost_s for row in {row.id: row for row, _ in jobs}.values())
+    costs = job_costs_s([row for row, _ in jobs], context.suite)
     device = f"{context.ranks_per_node} GPUs" if context.device == "cuda" else "all CPUs"
-    yield Progress(stage="bench", message=f"will occupy {device} for about {cost_s:.0f} s", done=0, total=len(jobs))
+    cost_s = sum(costs)
+    yield Progress(
+        stage="bench", message=f"will occupy {device} for about {cost_s:.0f} s", done=0, total=len(jobs), remaining_s=cost_s
+    )
     for number, (row, request) in enumerate(jobs):
         if stop():
             return
-        yield Progress(stage="bench", message=f"{request.title}, about {request.budget_s:.0f} s", done=number, total=len(jobs))
+        begun = time.monotonic()
+
+        def progress(message: str, number: int = number, begun: float = begun) -> Progress:
+            left_s = max(0.0, costs[number] - (time.monotonic() - begun)) + sum(costs[number + 1 :])
+            return Progress(stage="bench", message=message, done=number, total=len(jobs), remaining_s=left_s)
+
+        yield progress(f"{request.title}, about {request.budget_s:.0f} s")
         for event in run_request(request, row.load(), interpreter, directory / f"{number + 1}-{row.id}", stop=stop):
             if isinstance(event, CaseMeasured):
-                yield Progress(stage="bench", message=f"{request.title}: {_case(event.case)}", done=number, total=len(jobs))
+                yield progress(f"{request.title}: {_case(event.case)}")
             if isinstance(event, RunEnded):
                 yield from (Measured(measurement=measurement) for measurement in event.measurements)
                 yield from (BenchFailed(failure=failure) for failure in event.failures)
+
+
+def job_costs_s(rows: Sequence[BenchmarkRow], suite: Suite) -> list[float]:
+    """Rough duration of each start of a worker, by its row; the starts of one benchmark share its cost."""
+    return [(row.full_cost_s if suite == "full" else row.cost_s) / rows.count(row) for row in rows]
 
 
 def _case(case: Case) -> str:
