@@ -10,6 +10,7 @@ from types import ModuleType
 
 from assistant.interpreter import Interpreter, worker_environment
 from assistant.runner import Job, worker_variables
+from assistant.usecases.bench_start import argv_of
 from probes.bench.answers import complete, failures_of
 from probes.benching import BenchRequest, Case
 from probes.errors import WorkerError
@@ -17,7 +18,6 @@ from probes.measurements import BenchFailure, Measurement
 from probes.parsers.worker_lines import SampleLine, WorkerLine, parse_worker_lines
 from probes.record import Record, to_json
 from probes.units import KIB
-from recipes.agent import agent_argv
 
 _TICK_S = 0.25
 _START_S = 120.0
@@ -67,7 +67,7 @@ def run_request(
     deadline = time.monotonic() + limit_s
     trouble, told = "", 0
     with Job(
-        agent_argv(interpreter.path, request.ranks, program),
+        argv_of(interpreter.path, request, directory, program),
         directory=directory,
         # torch's agent leaves a folder behind where temporary files go.
         environment={
