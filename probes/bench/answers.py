@@ -14,6 +14,11 @@ def start_of(lines: tuple[WorkerLine, ...]) -> StartLine | None:
     return next((line for line in lines if isinstance(line, StartLine)), None)
 
 
+def rank_subject(request: BenchRequest, start: StartLine, rank: int) -> str:
+    """What a rank measures alone: `GPU3`, by the UUID that the driver gives, or `CPU rank 1`."""
+    return request.subjects.get(start.uuid) or (f"GPU{rank}" if request.device == "cuda" else f"CPU rank {rank}")
+
+
 def samples_of(request: BenchRequest, lines: tuple[WorkerLine, ...]) -> Iterator[SampleLine]:
     """The sample lines that answer a case of the request and hold durations that a clock can give."""
     for line in lines:
@@ -32,7 +37,7 @@ def per_rank(
         start = start_of(lines)
         if start is None:
             continue
-        subject = request.subjects.get(start.uuid) or (f"GPU{rank}" if request.device == "cuda" else f"CPU rank {rank}")
+        subject = rank_subject(request, start, rank)
         for sample in samples_of(request, lines):
             rates = tuple(work(sample.case) / duration_s for duration_s in sample.durations_s)
             measurements.append(measurement(request, start, sample.case, metric, unit=unit, samples=rates, subject=subject))

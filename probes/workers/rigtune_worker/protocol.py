@@ -62,6 +62,8 @@ class Answer:
     def __init__(self, directory: str, rank: int) -> None:
         path = os.path.join(directory, f"rank{rank}.jsonl")
         self.file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - open as long as the worker
+        self.seen: dict[str, Any] = {}
+        """What a benchmark learns about its conditions while it runs; it goes into the last line."""
 
     def start(self, rank: int, world_size: int, uuid: str, conditions: dict[str, Any]) -> None:
         dump_line(self.file, {"event": "start", "rank": rank, "world_size": world_size, "uuid": uuid, "conditions": conditions})
@@ -83,4 +85,4 @@ class Answer:
         dump_line(self.file, {"event": "failure", "kind": kind, "message": message, "case": case or {}})
 
     def done(self, conditions: dict[str, Any]) -> None:
-        dump_line(self.file, {"event": "done", "conditions": conditions})
+        dump_line(self.file, {"event": "done", "conditions": {**conditions, **self.seen}})
