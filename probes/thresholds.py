@@ -170,6 +170,12 @@ class Thresholds(StrictRecord, kw_only=True):
     nccl_sockets_most: Number
     cuda_connections_architecture: Version
     roce_headers_bytes: Number
+    measured_fail_fraction: Number
+    measured_warn_fraction: Number
+    peer_difference_fraction: Number
+    earlier_difference_fraction: Number
+    sustained_drop_fraction: Number
+    busy_load_fraction: Number
 
     def cuda_driver(self, cuda_version: str) -> CudaDriver | None:
         """The driver row for a CUDA version such as `12.4`."""

@@ -1,4 +1,4 @@
-"""What links achieve in the measurements of other tools: rows of `probes/data/tool_references.toml`."""
+"""What links achieve: rows of `probes/data/tool_references.toml`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,11 @@ from probes.rows import read_rows
 from probes.thresholds import Cited
 
 
-class Limits(Cited, kw_only=True):
-    """Shares of the reference below which a measurement fails or is told."""
+class Collapse(Cited, kw_only=True):
+    """Shares of the best rate of smaller messages below which a larger one fails or is told."""
 
     fail_fraction: float
     warn_fraction: float
-
-
-class Collapse(Limits, kw_only=True):
-    """Shares of the best rate of smaller messages."""
-
     smallest_bytes: int
     """Below it rates are latencies."""
 
@@ -66,7 +61,6 @@ class SwitchReference(Cited, kw_only=True):
 class ToolReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All rows."""
 
-    limits: Limits
     collapse: Collapse
     saturating: Saturating
     network: NetworkReference

@@ -12,12 +12,12 @@ import re
 import statistics
 from collections.abc import Iterator, Sequence
 
-from probes.facts import Gpu, MachineFacts, ToolResult
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.hardware import GpuModel
+from probes.expected_rates import Expected, host_copy_rate, model_of, peer_copy_rate, status_of
+from probes.facts import ToolResult
+from probes.findings import Evidence, Finding, Judge, Remedy, Status
 from probes.judging import HOST, SMI_LINK, fold_names
-from probes.record import EvidenceRef, Record, Unknown, known
-from probes.tool_references import ToolReferences, load_references
+from probes.record import EvidenceRef, Unknown, known
+from probes.thresholds import Thresholds
 from probes.units import gb_per_s
 
 HOST_COPIES = Judge(
@@ -31,8 +31,6 @@ PEER_COPIES = Judge(
 
 _HOST_TESTS = re.compile(r"(?:host_to_device|device_to_host)_memcpy_ce|(?:H2D|D2H)-Pinned|cpu_to_gpu_by_dma|gpu_to_cpu_by_dma")
 _PEER_TESTS = re.compile(r"device_to_device_memcpy_(?:read|write)_ce|gpu_to_gpu(?:_read|_write)?_by_dma")
-_BOARD = 5
-"""GPUs from which on a machine with NVLink has switches, so that each pair has all links."""
 _FEWEST_PEERS = 3
 
 _PCIE = Remedy(
@@ -42,14 +40,6 @@ _PCIE = Remedy(
 _NVLINK = Remedy(
     text="Look at the NVLinks' state, speed and errors of both GPUs, and at the fabric.", command="nvidia-smi nvlink -s"
 )
-
-
-class _Expected(Record, kw_only=True):
-    """What a copy should reach."""
-
-    rate: float
-    words: str
-    ref: EvidenceRef
 
 
 def host_bandwidth(evidence: Evidence) -> Iterator[Finding]:
@@ -69,20 +59,19 @@ def _judge(judge: Judge, evidence: Evidence, tests: re.Pattern[str], remedy: Rem
     if not best:
         yield judge.skipped(HOST, "no such copy was measured")
         return
-    references = load_references()
     unknown: list[ToolResult] = []
     fine: list[ToolResult] = []
     for result in best:
-        expected = _expected(judge, evidence, references, result.subject)
+        expected = _expected(judge, evidence, result.subject)
         if expected is None:
             unknown.append(result)
-        elif (finding := _against(judge, references, result, expected, remedy)) is not None:
+        elif (finding := _against(judge, evidence.thresholds, result, expected, remedy)) is not None:
             yield finding
         else:
             fine.append(result)
     if fine:
         yield judge.passed(_names(fine), "copies are as fast as the link", observed=_spread(fine), evidence=_refs(fine))
-    yield from _among_peers(judge, references, unknown, remedy)
+    yield from _among_peers(judge, evidence.thresholds, unknown, remedy)
 
 
 def _best(results: Sequence[ToolResult]) -> list[ToolResult]:
@@ -95,74 +84,32 @@ def _best(results: Sequence[ToolResult]) -> list[ToolResult]:
     return list(best.values())
 
 
-def _against(judge: Judge, references: ToolReferences, result: ToolResult, expected: _Expected, remedy: Remedy) -> Finding | None:
-    limits = references.limits
-    share = _value(result) / expected.rate
-    if share >= limits.warn_fraction:
+def _against(judge: Judge, limits: Thresholds, result: ToolResult, expected: Expected, remedy: Remedy) -> Finding | None:
+    status = status_of(_value(result) / expected.rate, limits)
+    if status is Status.PASS:
         return None
-    report = judge.failed if share < limits.fail_fraction else judge.warned
+    report = judge.failed if status is Status.FAIL else judge.warned
     return report(
         result.subject,
         f"{result.test} is slow",
         expected=f"about {gb_per_s(expected.rate)} ({expected.words})",
         observed=f"{gb_per_s(_value(result))} by {result.tool}",
         remedy=remedy,
-        evidence=(*result.evidence, expected.ref, limits.ref),
+        evidence=(*result.evidence, expected.ref, limits.measured_warn_fraction.ref),
     )
 
 
-def _expected(judge: Judge, evidence: Evidence, references: ToolReferences, subject: str) -> _Expected | None:
+def _expected(judge: Judge, evidence: Evidence, subject: str) -> Expected | None:
     gpus = {f"GPU{gpu.index}": gpu for gpu in evidence.facts.gpus} if known(evidence.facts.gpus) else {}
-    ends = [gpus.get(name) for name in subject.split("-")]
-    models = [_model(evidence, gpu) for gpu in ends]
+    names = subject.split("-")
+    models = [model_of(gpus.get(name), evidence.catalogue) for name in names]
     if judge is HOST_COPIES:
-        return _host_rate(references, ends[0], models[0]) if len(ends) == 1 else None
-    if len(ends) != 2 or models[0] is None or models[0] != models[1]:
-        return None
-    return _peer_rate(evidence.facts, references, subject, models[0])
+        return host_copy_rate(gpus.get(subject), models[0]) if len(names) == 1 else None
+    return peer_copy_rate(evidence.facts, names[0], names[1], models) if len(names) == 2 else None
 
 
-def _model(evidence: Evidence, gpu: Gpu | None) -> GpuModel | None:
-    if gpu is None:
-        return None
-    model = evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None
-    return model or (evidence.catalogue.gpu_by_device(gpu.pci_device_id) if known(gpu.pci_device_id) else None)
-
-
-def _host_rate(references: ToolReferences, gpu: Gpu | None, model: GpuModel | None) -> _Expected | None:
-    """By the link that the GPU can have in this slot; the catalogue's where nothing says so."""
-    if gpu is None:
-        return None
-    of_gpu = [value for value in (gpu.pcie.generation_max, model.pcie_generation if model else None) if isinstance(value, int)]
-    widths = [
-        value for value in (gpu.pcie.width, gpu.pcie.width_max, model.pcie_width if model else None) if isinstance(value, int)
-    ]
-    row = references.host_rate(min(of_gpu)) if of_gpu and widths else None
-    if row is None:
-        return None
-    width = min(widths)
-    words = f"PCIe {row.pcie_generation} x{width}"
-    return _Expected(rate=row.rate * width / 16, words=words, ref=row.ref)
-
-
-def _peer_rate(facts: MachineFacts, references: ToolReferences, subject: str, model: GpuModel) -> _Expected | None:
-    row = references.nvlink_rate(model)
-    if row is None:
-        return None
-    a, _, b = subject.partition("-")
-    links = facts.links if known(facts.links) else ()
-    link = next((link for link in links if {link.a, link.b} == {a, b}), None)
-    if link is not None:
-        count = link.nvlink_count if link.kind == "NVLINK" else None
-    else:
-        is_board = known(facts.gpus) and len(facts.gpus) >= _BOARD and model.nvlink_count > 6 and not model.nvlink_bridge
-        count = model.nvlink_count if is_board else None
-    return _Expected(rate=row.rate * count, words=f"{count} NVLinks", ref=row.ref) if count else None
-
-
-def _among_peers(judge: Judge, references: ToolReferences, results: Sequence[ToolResult], remedy: Remedy) -> Iterator[Finding]:
+def _among_peers(judge: Judge, limits: Thresholds, results: Sequence[ToolResult], remedy: Remedy) -> Iterator[Finding]:
     """GPUs whose best rate is far below that of the others. Pairs may differ by design; GPUs with slow pairs only do not."""
-    limits = references.limits
     tests: dict[tuple[str, str], list[ToolResult]] = {}
     for result in results:
         tests.setdefault((result.tool, result.test), []).append(result)
@@ -178,7 +125,7 @@ def _among_peers(judge: Judge, references: ToolReferences, results: Sequence[Too
             )
             continue
         usual = statistics.median(_value(result) for result in best.values())
-        slow = {name: result for name, result in best.items() if _value(result) < limits.fail_fraction * usual}
+        slow = {name: result for name, result in best.items() if _value(result) < limits.measured_fail_fraction.value * usual}
         for name, result in slow.items():
             yield judge.warned(
                 name,
@@ -186,7 +133,7 @@ def _among_peers(judge: Judge, references: ToolReferences, results: Sequence[Too
                 expected=f"about {gb_per_s(usual)}, as the others",
                 observed=f"{gb_per_s(_value(result))} by {result.tool}",
                 remedy=remedy,
-                evidence=(*result.evidence, limits.ref),
+                evidence=(*result.evidence, limits.measured_fail_fraction.ref),
             )
         if not slow:
             yield judge.passed(_names(same), f"{same[0].test} is alike on all GPUs", observed=_spread(same), evidence=_refs(same))

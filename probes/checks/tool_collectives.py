@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from probes.expected_rates import Expected, ring_rate, status_of
 from probes.facts import ToolResult
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.hardware import GpuModel
+from probes.findings import Evidence, Finding, Judge, Remedy, Status
 from probes.judging import HOST
-from probes.record import EvidenceRef, Unknown, known
+from probes.record import EvidenceRef, Unknown
 from probes.tool_references import ToolReferences, load_references
 from probes.units import gb_per_s, gib
 
@@ -23,8 +23,6 @@ COMPLAINTS = Judge(check_id="tool-complaints", why="A measurement that its own t
 
 _AVERAGE = "average"
 _MOST_SHOWN = 5
-_WHOLE_BOARD = 8
-"""Ranks for which the references hold: with fewer GPUs a mesh has fewer links, and switches carry other algorithms."""
 _CORRUPTION = Remedy(
     text="Drain the node. Run the test on pairs of GPUs to find the one that is in every wrong pair; check ECC, NVLink errors, "
     "forced relaxed ordering of the NICs, and NCCL's version."
@@ -83,7 +81,7 @@ def collective_bandwidth(evidence: Evidence) -> Iterator[Finding]:
             findings.append(finding)
     yield from findings
     if not findings:
-        yield from _well(evidence, references, curves)
+        yield from _well(evidence, curves)
 
 
 def _refused(result: ToolResult) -> Finding | None:
@@ -130,50 +128,32 @@ def _collapsed(references: ToolReferences, test: str, points: Sequence[ToolResul
 
 
 def _slow(evidence: Evidence, references: ToolReferences, test: str, points: Sequence[ToolResult]) -> Finding | None:
-    reference = _reference(evidence, references, points)
+    reference = _reference(evidence, points)
     large = [point for point in points if (point.size_bytes or 0) >= references.saturating.collective_bytes]
     if reference is None or not large:
         return None
-    rate, ref = reference
     best = max(large, key=_value)
-    share = _value(best) / rate
-    limits = references.limits
-    if share >= limits.warn_fraction:
+    status = status_of(_value(best) / reference.rate, evidence.thresholds)
+    if status is Status.PASS:
         return None
-    report = BANDWIDTH.failed if share < limits.fail_fraction else BANDWIDTH.warned
+    report = BANDWIDTH.failed if status is Status.FAIL else BANDWIDTH.warned
     return report(
         HOST,
         f"{test} is slower than the GPUs' links",
-        expected=f"about {gb_per_s(rate)} bus bandwidth",
+        expected=f"about {gb_per_s(reference.rate)} bus bandwidth",
         observed=f"{gb_per_s(_value(best))} with {gib(best.size_bytes or 0)}" + _of(best),
         remedy=_SLOW,
-        evidence=(*best.evidence, ref, limits.ref),
+        evidence=(*best.evidence, reference.ref, evidence.thresholds.measured_warn_fraction.ref),
     )
 
 
-def _reference(evidence: Evidence, references: ToolReferences, points: Sequence[ToolResult]) -> tuple[float, EvidenceRef] | None:
-    """What a ring on this machine reaches; None across machines, and where the GPUs or their links are not known."""
-    ranks, nodes = points[0].ranks, points[0].nodes
-    gpus = evidence.facts.gpus
-    if isinstance(gpus, Unknown) or nodes != 1 or not ranks or ranks < 2 or ranks != len(gpus):
-        return None
-    models = [evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus]
-    model = models[0]
-    if model is None or any(other != model for other in models) or model.nvlink_bridge or ranks < _WHOLE_BOARD:
-        return None
-    return _ring(references, model)
+def _reference(evidence: Evidence, points: Sequence[ToolResult]) -> Expected | None:
+    return ring_rate(evidence, points[0].ranks, points[0].nodes)
 
 
-def _ring(references: ToolReferences, model: GpuModel) -> tuple[float, EvidenceRef] | None:
-    if model.ring_bus_bandwidth_bytes_per_s is not None:
-        return model.ring_bus_bandwidth_bytes_per_s, EvidenceRef(source="catalogue", key=model.id, detail=model.source)
-    row = references.nvlink_rate(model)
-    return (row.rate * model.nvlink_count, row.ref) if row is not None and model.nvlink_count else None
-
-
-def _well(evidence: Evidence, references: ToolReferences, curves: dict[str, list[ToolResult]]) -> Iterator[Finding]:
+def _well(evidence: Evidence, curves: dict[str, list[ToolResult]]) -> Iterator[Finding]:
     """Curves with a reference are well; of the others nobody knows how fast they should be."""
-    judged = {test: points for test, points in curves.items() if _reference(evidence, references, points) is not None}
+    judged = {test: points for test, points in curves.items() if _reference(evidence, points) is not None}
     best = {test: max(points, key=_value) for test, points in (judged or curves).items()}
     observed = "; ".join(f"{test} {gb_per_s(_value(point))}" for test, point in best.items())
     refs = _refs(list(best.values()))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from probes.expected_rates import status_of
 from probes.facts import ToolResult
-from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.findings import Evidence, Finding, Judge, Remedy, Status
 from probes.judging import HOST
 from probes.record import Unknown, known
+from probes.thresholds import Thresholds
 from probes.tool_references import ToolReferences, load_references
 from probes.units import duration, gb_per_s, gbit_per_s
 
@@ -41,7 +43,7 @@ def network_bandwidth(evidence: Evidence) -> Iterator[Finding]:
     for (test, subject), same in groups.items():
         finding: Finding | None = None
         if test in _ONE_WAY and subject in rates:
-            finding = _bandwidth(references, subject, rates[subject], same)
+            finding = _bandwidth(evidence.thresholds, references, subject, rates[subject], same)
         elif test in _LATENCIES:
             finding = _latency(references, subject, same)
         if finding is not None:
@@ -58,24 +60,26 @@ def _port_rates(evidence: Evidence) -> dict[str, float]:
     return {nic.name: nic.rate_gbps for nic in nics if known(nic.rate_gbps) and names.count(nic.name) == 1}
 
 
-def _bandwidth(references: ToolReferences, subject: str, rate_gbps: float, same: Sequence[ToolResult]) -> Finding | None:
+def _bandwidth(
+    limits: Thresholds, references: ToolReferences, subject: str, rate_gbps: float, same: Sequence[ToolResult]
+) -> Finding | None:
     large = [result for result in same if (result.size_bytes or 0) >= references.saturating.network_bytes]
     if not large or rate_gbps <= 0:
         return None
     best = max(large, key=_value)
     expected = rate_gbps * 1e9 / 8 * references.network.fraction
-    share, limits = _value(best) / expected, references.limits
+    status = status_of(_value(best) / expected, limits)
     observed = f"{gb_per_s(_value(best))} ({gbit_per_s(round(_value(best) * 8e-9, 1))}) by {best.test}"
-    if share >= limits.warn_fraction:
+    if status is Status.PASS:
         return JUDGE.passed(subject, "transfers are as fast as the port", observed=observed, evidence=best.evidence)
-    report = JUDGE.failed if share < limits.fail_fraction else JUDGE.warned
+    report = JUDGE.failed if status is Status.FAIL else JUDGE.warned
     return report(
         subject,
         "RDMA transfers are slower than the port",
         expected=f"about {gb_per_s(expected)} over {gbit_per_s(rate_gbps)}",
         observed=observed,
         remedy=_REMEDY,
-        evidence=(*best.evidence, references.network.ref, limits.ref),
+        evidence=(*best.evidence, references.network.ref, limits.measured_warn_fraction.ref),
     )
 
 

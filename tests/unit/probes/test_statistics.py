@@ -1,5 +1,7 @@
 """Statistics by their definitions and their invariances, and by what chance alone must not show."""
 
+# ruff: noqa: S311 - draws for tests, no secrets
+
 from __future__ import annotations
 
 import itertools
