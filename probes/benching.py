@@ -31,6 +31,8 @@ class ReferenceModel(Record, kw_only=True):
 class BenchSettings(Record, kw_only=True):
     """What the user asked for beyond the suite."""
 
+    folder: str = ""
+    """Absolute: where relative paths and the user's modules are looked for, the folder that rigtune was started in."""
     data_path: str = ""
     """Folder or file on the file system from which training reads; empty for the folder rigtune was started in."""
     step: str = ""

@@ -128,7 +128,7 @@ def _events(
     context = msgspec.structs.replace(
         bench_context(facts, ranks_per_node=options.ranks_per_node, visible_gpus=visible),
         suite=options.suite,
-        settings=options.settings,
+        settings=msgspec.structs.replace(options.settings, folder=options.settings.folder or str(Path.cwd())),
         hosts=options.hosts,
         spread_by=options.spread_by,
     )
