@@ -5,19 +5,15 @@ They lie outside the project, in the folder that RIGTUNE_SHARED names. `-s` prin
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from probes.affinity import affinity_of
 from probes.collecting import CollectOptions, assemble, gather
 from probes.record import Unknown
 from probes.sources.loose import open_loose
+from tests.support.recordings import MACHINES, needs_recordings
 
-MACHINES = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
-
-pytestmark = pytest.mark.skipif(not (MACHINES / "INDEX.csv").exists(), reason="no recorded servers: set RIGTUNE_SHARED")
+pytestmark = needs_recordings
 
 PAIRS = {
     "a100-8x-10nic-nps4.txt": "mlx5_0 mlx5_1 mlx5_2 mlx5_3 mlx5_4 mlx5_5 mlx5_6 mlx5_7",

@@ -5,10 +5,6 @@ The recordings lie outside the project, in the folder that RIGTUNE_SHARED names.
 
 from __future__ import annotations
 
-import csv
-import os
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -21,10 +17,7 @@ from probes.parsers.infiniband import parse_ibstat
 from probes.sources.base import Source
 from probes.sources.choose import open_source
 from tests.support.machines import h100_node
-
-MACHINES = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
-
-needs_recordings = pytest.mark.skipif(not (MACHINES / "INDEX.csv").exists(), reason="no recorded servers: set RIGTUNE_SHARED")
+from tests.support.recordings import MACHINES, index, needs_recordings
 
 
 def facts_of(source: Source) -> MachineFacts:
@@ -44,12 +37,7 @@ def problems(facts: MachineFacts) -> list[str]:
 
 
 def healthy(folder: str, name: str = "") -> list[str]:
-    index = MACHINES / "INDEX.csv"
-    if not index.exists():
-        return []
-    with index.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["state"] == "healthy"]
-    return sorted(row["path"] for row in rows if row["path"].startswith(f"{folder}/{name}"))
+    return sorted(path for path, row in index().items() if row["state"] == "healthy" and path.startswith(f"{folder}/{name}"))
 
 
 @pytest.mark.parametrize("machine", [row.id for row in load_catalogue().machines])

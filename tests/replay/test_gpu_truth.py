@@ -6,13 +6,10 @@ stated truths were found.
 
 from __future__ import annotations
 
-import csv
 import functools
-import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -25,10 +22,9 @@ from probes.needs import missing
 from probes.record import Unknown
 from probes.registry import CHECKS
 from probes.sources.loose import open_loose
+from tests.support.recordings import MACHINES, index, needs_recordings
 
-MACHINES = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
-
-pytestmark = pytest.mark.skipif(not (MACHINES / "INDEX.csv").exists(), reason="no recorded servers: set RIGTUNE_SHARED")
+pytestmark = needs_recordings
 
 FOLDERS = ("nvsmi_text", "nvsmi_xml")
 LOOSE = ("machines/gpu-names-memory-driver.csv",)
@@ -80,12 +76,8 @@ FEWER = {
 
 
 @functools.cache
-def index() -> dict[str, dict[str, str]]:
-    path = MACHINES / "INDEX.csv"
-    if not path.exists():
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        return {row["path"]: row for row in csv.DictReader(file) if row["kind"] in FOLDERS or row["path"] in LOOSE}
+def recorded() -> dict[str, dict[str, str]]:
+    return {path: row for path, row in index().items() if row["kind"] in FOLDERS or path in LOOSE}
 
 
 @functools.cache
@@ -105,13 +97,13 @@ def stated_count(path: str) -> int | None:
     for part, count in FEWER.items():
         if part in path:
             return count
-    stated = index()[path]["n_gpus"].split()[0]
+    stated = recorded()[path]["n_gpus"].split()[0]
     return int(stated) if stated.isdecimal() else None
 
 
 def truths(path: str) -> Iterator[tuple[str, bool]]:
     """Each thing that the index states of a file, and whether it was found."""
-    row, facts = index()[path], facts_of(path)
+    row, facts = recorded()[path], facts_of(path)
     gpus = () if isinstance(facts.gpus, Unknown) else facts.gpus
     kinds = tuple(kind.id for kind in KINDS if kind.load().recognise((MACHINES / path).read_text("utf-8", "replace")))
     expected = next(kinds for pattern, kinds in KIND_BY_NAME if re.search(pattern, path))
@@ -140,7 +132,7 @@ def truths(path: str) -> Iterator[tuple[str, bool]]:
         yield f"no FAIL, but {failed}", not failed
 
 
-@pytest.mark.parametrize("path", sorted(index()))
+@pytest.mark.parametrize("path", sorted(recorded()))
 def test_what_the_index_states(path: str) -> None:
     assert [what for what, found in truths(path) if not found] == []
 
@@ -148,7 +140,7 @@ def test_what_the_index_states(path: str) -> None:
 def test_the_score(capsys: pytest.CaptureFixture[str]) -> None:
     files: Counter[str] = Counter()
     stated: dict[str, list[bool]] = defaultdict(list)
-    for path, row in index().items():
+    for path, row in recorded().items():
         files[row["kind"]] += 1
         stated[row["kind"]] += [found for _, found in truths(path)]
     with capsys.disabled():

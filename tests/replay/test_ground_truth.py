@@ -5,12 +5,8 @@ They lie outside the project, in the folder that RIGTUNE_SHARED names.
 
 from __future__ import annotations
 
-import csv
-import functools
-import os
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -27,19 +23,9 @@ from probes.record import Reason, Unknown
 from probes.sources.base import Source
 from probes.sources.loose import open_loose
 from tests.support.fake_source import FakeSource
+from tests.support.recordings import MACHINES, index, needs_recordings
 
-MACHINES = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
-
-pytestmark = pytest.mark.skipif(not (MACHINES / "INDEX.csv").exists(), reason="no recorded servers: set RIGTUNE_SHARED")
-
-
-@functools.cache
-def index() -> dict[str, dict[str, str]]:
-    path = MACHINES / "INDEX.csv"
-    if not path.exists():
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        return {row["path"]: row for row in csv.DictReader(file)}
+pytestmark = needs_recordings
 
 
 def paths(folder: str, name: str = "") -> list[str]:

@@ -5,12 +5,7 @@ What each file says in detail is held by the tests of its area (`test_*_truth.py
 
 from __future__ import annotations
 
-import csv
-import os
 from collections import Counter
-from pathlib import Path
-
-import pytest
 
 from assistant.usecases.check import check_machine
 from assistant.usecases.events import FindingMade
@@ -19,8 +14,8 @@ from probes.errors import InputError
 from probes.findings import Evidence, Status
 from probes.hardware import load_catalogue
 from probes.sources.loose import open_loose
+from tests.support.recordings import MACHINES, index, needs_recordings
 
-MACHINES = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
 SILENT = {
     "kernel_log/proc-driver-nvidia-version-580.173.02.txt": "one of the two versions that differ",
     "nccl_log/excerpt-wrong-nic-mlx5_bond_0-included.log": "the excerpt does not hold the bond",
@@ -30,7 +25,7 @@ SILENT = {
 }
 """Faults that the file itself does not show."""
 
-pytestmark = pytest.mark.skipif(not (MACHINES / "INDEX.csv").exists(), reason="no recorded servers: set RIGTUNE_SHARED")
+pytestmark = needs_recordings
 
 
 def words_of(path: str) -> set[Status]:
@@ -44,9 +39,7 @@ def words_of(path: str) -> set[Status]:
 def test_every_file_is_told_and_judged_as_the_index_says() -> None:
     score: dict[str, Counter[str]] = {}
     wrong: list[str] = []
-    with (MACHINES / "INDEX.csv").open(encoding="utf-8", newline="") as index:
-        rows = list(csv.DictReader(index))
-    for row in rows:
+    for row in index().values():
         count = score.setdefault(row["kind"], Counter())
         count["files"] += 1
         try:

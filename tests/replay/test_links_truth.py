@@ -6,9 +6,7 @@ They lie outside the project, in the folder that RIGTUNE_SHARED names. A truth i
 
 from __future__ import annotations
 
-import csv
 import functools
-import os
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -24,10 +22,9 @@ from probes.needs import missing
 from probes.record import known
 from probes.registry import CHECKS
 from probes.sources.loose import open_loose
+from tests.support.recordings import MACHINES, index, needs_recordings
 
-MACHINES = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
-
-pytestmark = pytest.mark.skipif(not (MACHINES / "INDEX.csv").exists(), reason="no recorded servers: set RIGTUNE_SHARED")
+pytestmark = needs_recordings
 
 FOLDERS = ("topo_m", "nvlink", "dcgm", "nvbandwidth", "nccl_tests", "perftest")
 GROUPS = frozenset({"fabric", "tools", "pcie", "logs", "input"})
@@ -57,12 +54,9 @@ KINDS_BY_NAME = {
 """By the beginning of the name; some tables of nccl-tests hold lines of NCCL's log besides."""
 
 
-def index() -> dict[str, dict[str, str]]:
-    path = MACHINES / "INDEX.csv"
-    if not path.exists():
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        return {row["path"]: row for row in csv.DictReader(file) if row["kind"] in FOLDERS}
+@functools.cache
+def recorded() -> dict[str, dict[str, str]]:
+    return {path: row for path, row in index().items() if row["kind"] in FOLDERS}
 
 
 @functools.cache
@@ -306,7 +300,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("path", index())
+@pytest.mark.parametrize("path", recorded())
 def test_each_file_is_of_its_kind(path: str) -> None:
     folder, _, name = path.partition("/")
     text = (MACHINES / path).read_bytes().decode("utf-8", "replace").replace("\r\n", "\n")
@@ -316,12 +310,12 @@ def test_each_file_is_of_its_kind(path: str) -> None:
     assert found - wanted <= ({"nccl-log"} if folder == "nccl_tests" else set())
 
 
-@pytest.mark.parametrize("path", [path for path, row in index().items() if row["state"] == "healthy"])
+@pytest.mark.parametrize("path", [path for path, row in recorded().items() if row["state"] == "healthy"])
 def test_healthy_ones_do_not_fail(path: str) -> None:
     assert [f"{finding.check_id} {finding.subject}" for finding in problems(path) if finding.status is Status.FAIL] == []
 
 
-@pytest.mark.parametrize("path", [path for path, row in index().items() if row["state"] == "fault"])
+@pytest.mark.parametrize("path", [path for path, row in recorded().items() if row["state"] == "fault"])
 def test_each_fault_is_told_by_its_check(path: str) -> None:
     assert FAULTS[path] <= {f"{finding.check_id} {finding.subject}" for finding in problems(path)}
 
@@ -334,7 +328,7 @@ def test_what_the_index_states(path: str) -> None:
 def test_score() -> None:
     """The table of the files, of the truths that the index states and of those that were found."""
     files, stated, found = defaultdict(int), defaultdict(int), defaultdict(int)
-    for path, row in index().items():
+    for path, row in recorded().items():
         folder = row["kind"]
         files[folder] += 1
         said = {f"{finding.check_id} {finding.subject}" for finding in problems(path)}

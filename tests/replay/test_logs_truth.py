@@ -6,11 +6,8 @@ the log does not say) is listed below with its reason.
 
 from __future__ import annotations
 
-import csv
 import functools
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -23,10 +20,9 @@ from probes.hardware import load_catalogue
 from probes.kinds import KINDS
 from probes.sources.loose import open_loose
 from probes.sources.stored import StoredSource
+from tests.support.recordings import MACHINES, index, needs_recordings
 
-MACHINES = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
-
-pytestmark = pytest.mark.skipif(not (MACHINES / "INDEX.csv").exists(), reason="no recorded servers: set RIGTUNE_SHARED")
+pytestmark = needs_recordings
 
 FOLDERS = ("kernel_log", "nccl_log")
 CHECKS = (
@@ -125,15 +121,6 @@ VERDICTS = {
     "xid79-recurring-a100-pcie.log": {"FAIL xid-hardware"},
     "xid144-149-nvlink5-samples.log": {"FAIL xid-hardware", "WARN xid-hardware", "WARN xid-application"},
 }
-
-
-@functools.cache
-def index() -> dict[str, dict[str, str]]:
-    path = MACHINES / "INDEX.csv"
-    if not path.exists():
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        return {row["path"]: row for row in csv.DictReader(file)}
 
 
 def paths(*folders: str) -> list[str]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import functools
-import os
-from pathlib import Path
 
 import pytest
 
@@ -16,10 +13,9 @@ from probes.findings import Evidence, Status
 from probes.hardware import load_catalogue
 from probes.kinds import KINDS
 from probes.sources.loose import open_loose
+from tests.support.recordings import MACHINES, index, needs_recordings
 
-MACHINES = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
-
-pytestmark = pytest.mark.skipif(not (MACHINES / "INDEX.csv").exists(), reason="no recorded servers: set RIGTUNE_SHARED")
+pytestmark = needs_recordings
 
 KIND_BY_NAME = {
     "expected-profile": "machine-profile",
@@ -30,15 +26,6 @@ KIND_BY_NAME = {
 }
 OWN = {"machine-profile", "cluster-model", "mock-gpu", "mock-machine"}
 RDMA = {"a100": 200.0, "b200": 400.0, "gb200": 400.0, "gb300": 400.0, "h100": 400.0}
-
-
-@functools.cache
-def index() -> dict[str, dict[str, str]]:
-    path = MACHINES / "INDEX.csv"
-    if not path.exists():
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        return {row["path"]: row for row in csv.DictReader(file)}
 
 
 def paths(name: str = "") -> list[str]:

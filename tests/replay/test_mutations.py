@@ -6,8 +6,6 @@ import os
 import random
 from pathlib import Path
 
-import pytest
-
 from probes.collecting import CollectOptions, assemble
 from probes.errors import InputError
 from probes.facts import MachineFacts
@@ -16,12 +14,12 @@ from probes.sources.base import Source
 from probes.sources.loose import open_loose
 from tests.support.mutations import mutated
 from tests.support.provenance import invented
+from tests.support.recordings import MACHINES, needs_recordings
 
-MACHINES = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
 QUICK = 600
 SEED = 20261121
 
-pytestmark = pytest.mark.skipif(not (MACHINES / "INDEX.csv").exists(), reason="no recorded servers: set RIGTUNE_SHARED")
+pytestmark = needs_recordings
 
 
 def corpus() -> list[Path]:

@@ -5,12 +5,9 @@ They lie outside the project, in the folder that RIGTUNE_SHARED names.
 
 from __future__ import annotations
 
-import csv
 import functools
-import os
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -25,11 +22,9 @@ from probes.needs import missing
 from probes.record import Unknown
 from probes.registry import CHECKS, PROBES
 from probes.sources.loose import open_loose
+from tests.support.recordings import MACHINES, index, needs_recordings
 
-FOLDER = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
-INDEX = FOLDER / "INDEX.csv"
-
-pytestmark = pytest.mark.skipif(not INDEX.exists(), reason="no recorded servers: set RIGTUNE_SHARED")
+pytestmark = needs_recordings
 
 ASKED = frozenset({"hostname", "infiniband", "interfaces", "fabric", "environment"})
 
@@ -319,16 +314,14 @@ TRUTHS: dict[str, Truth] = {
 
 
 @functools.cache
-def index() -> dict[str, str]:
+def states() -> dict[str, str]:
     """State by file name of the network's recordings that are of the network itself."""
-    with INDEX.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["path"].startswith("ib/")]
-    return {row["path"].removeprefix("ib/"): row["state"] for row in rows}
+    return {path.removeprefix("ib/"): row["state"] for path, row in index().items() if path.startswith("ib/")}
 
 
 @functools.cache
 def facts_of(name: str) -> MachineFacts:
-    source = open_loose([(name, (FOLDER / "ib" / name).read_bytes())])
+    source = open_loose([(name, (MACHINES / "ib" / name).read_bytes())])
     return assemble(name, gather(source, CollectOptions(), [row for row in PROBES if row.id in ASKED]))
 
 
@@ -345,12 +338,12 @@ def called_out(name: str, *statuses: Status) -> set[str]:
 
 
 def test_every_recording_of_the_network_has_its_truth() -> None:
-    assert set(index()) - set(TRUTHS) == {"lsmod-nv_peer_mem-legacy.txt"}
+    assert set(states()) - set(TRUTHS) == {"lsmod-nv_peer_mem-legacy.txt"}
 
 
 @pytest.mark.parametrize("name", TRUTHS)
 def test_kinds(name: str) -> None:
-    text = (FOLDER / "ib" / name).read_text("utf-8", "replace")
+    text = (MACHINES / "ib" / name).read_text("utf-8", "replace")
     assert tuple(kind.id for kind in KINDS if kind.load().recognise(text)) == TRUTHS[name].kinds
 
 
@@ -362,8 +355,8 @@ def test_facts(name: str, fact: str) -> None:
 @pytest.mark.parametrize("name", TRUTHS)
 def test_findings(name: str) -> None:
     assert TRUTHS[name].problems <= called_out(name, Status.WARN, Status.FAIL)
-    assert (index()[name] == "fault") == bool(TRUTHS[name].problems)
-    if index()[name] == "healthy":
+    assert (states()[name] == "fault") == bool(TRUTHS[name].problems)
+    if states()[name] == "healthy":
         assert not called_out(name, Status.FAIL)
 
 
@@ -372,7 +365,7 @@ def test_the_score(capsys: pytest.CaptureFixture[str]) -> None:
     for name, truth in TRUTHS.items():
         results = [check(facts_of(name)) for check in truth.facts.values()]
         results += [problem in called_out(name, Status.WARN, Status.FAIL) for problem in truth.problems]
-        results.append(index()[name] == "fault" or not called_out(name, Status.FAIL))
+        results.append(states()[name] == "fault" or not called_out(name, Status.FAIL))
         stated, found = stated + len(results), found + sum(results)
     with capsys.disabled():
         print(f"\nnetwork: {len(TRUTHS)} files, {stated} truths, {found} found")  # noqa: T201 - the score is the point

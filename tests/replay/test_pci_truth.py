@@ -5,13 +5,10 @@ They lie outside the project, in the folder that RIGTUNE_SHARED names.
 
 from __future__ import annotations
 
-import csv
 import functools
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -23,19 +20,14 @@ from probes.hardware import load_catalogue
 from probes.kinds import KINDS
 from probes.record import known
 from probes.sources.loose import open_loose
+from tests.support.recordings import MACHINES, index, needs_recordings
 
-MACHINES = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
-
-pytestmark = pytest.mark.skipif(not (MACHINES / "INDEX.csv").exists(), reason="no recorded servers: set RIGTUNE_SHARED")
+pytestmark = needs_recordings
 
 
 @functools.cache
-def index() -> dict[str, dict[str, str]]:
-    path = MACHINES / "INDEX.csv"
-    if not path.exists():
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        return {row["path"]: row for row in csv.DictReader(file) if row["kind"] in ("pci", "hwloc", "nccl_topo")}
+def recorded() -> dict[str, dict[str, str]]:
+    return {path: row for path, row in index().items() if row["kind"] in ("pci", "hwloc", "nccl_topo")}
 
 
 @functools.cache
@@ -69,7 +61,7 @@ def expected_kinds(path: str) -> set[str]:
     return {next(kind for form, kind in forms if re.match(form, name) or re.match(form, path))}
 
 
-@pytest.mark.parametrize("path", index())
+@pytest.mark.parametrize("path", recorded())
 def test_a_file_is_recognised_by_its_kind_alone(path: str) -> None:
     text = (MACHINES / path).read_text("utf-8", "replace")
     if not path.endswith(".json"):
@@ -103,7 +95,7 @@ NICS = {
 
 def truths(path: str) -> Iterator[tuple[str, object, object]]:
     """What the index states of a file, the stated value, and the one found."""
-    row, facts = index()[path], facts_of(path)
+    row, facts = recorded()[path], facts_of(path)
     truth, name = row["what_the_truth_is"], path.rpartition("/")[2]
     devices = facts.pci_devices if known(facts.pci_devices) else ()
     kinds = Counter(device.kind for device in devices)
@@ -125,12 +117,12 @@ def truths(path: str) -> Iterator[tuple[str, object, object]]:
         yield "NVSwitches", 6 if switches[1] == "six" else int(switches[1]), kinds["nvswitch"]
 
 
-@pytest.mark.parametrize("path", index())
+@pytest.mark.parametrize("path", recorded())
 def test_the_stated_facts_are_found(path: str) -> None:
     assert [(name, stated, found) for name, stated, found in truths(path) if stated != found] == []
 
 
-@pytest.mark.parametrize("path", [path for path, row in index().items() if row["state"] == "healthy"])
+@pytest.mark.parametrize("path", [path for path, row in recorded().items() if row["state"] == "healthy"])
 def test_healthy_machine_does_not_fail(path: str) -> None:
     assert [(finding.check_id, finding.subject) for finding in findings_of(path) if finding.status is Status.FAIL] == []
 
@@ -142,7 +134,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("path", [path for path, row in index().items() if row["state"] == "fault"])
+@pytest.mark.parametrize("path", [path for path, row in recorded().items() if row["state"] == "fault"])
 def test_stated_fault_is_found_by_the_right_check(path: str) -> None:
     found = {finding.check_id for finding in findings_of(path) if finding.status in (Status.WARN, Status.FAIL)}
     assert FAULTS[path] in found
@@ -169,7 +161,7 @@ def test_memory_of_gpus_is_no_place_for_a_rank() -> None:
 def test_print_the_score(capsys: pytest.CaptureFixture[str]) -> None:
     """Files, stated truths and those found, by kind."""
     table: dict[str, list[int]] = {}
-    for path, row in index().items():
+    for path, row in recorded().items():
         found = [stated == value for _, stated, value in truths(path)]
         line = table.setdefault(row["kind"], [0, 0, 0])
         line[:] = [line[0] + 1, line[1] + len(found), line[2] + sum(found)]
