@@ -13,7 +13,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
 from .model import ModelShape, Transformer, initialise
-from .protocol import SetupError
+from .protocol import Answer, SetupError
 from .timing import Budget
 
 try:
@@ -119,9 +119,28 @@ def barrier() -> None:
 
 def largest(device: torch.device, *values: float) -> list[float]:
     """Element by element the largest over ranks; exact for whole numbers below 2**53."""
-    shared = torch.tensor(values, dtype=torch.float64, device=device)
+    shared = torch.tensor(values, dtype=torch.float64, device=device if dist.get_backend() == "nccl" else "cpu")
     dist.all_reduce(shared, op=dist.ReduceOp.MAX)
     return shared.tolist()
+
+
+def agreed(device: torch.device) -> Callable[[float], float]:
+    """What makes all ranks time alike: it gives each of them the largest of their numbers (`timing.time_calls`)."""
+    return lambda value: largest(device, value)[0]
+
+
+def cases_within_budget(request: dict[str, Any], answer: Answer, device: torch.device) -> Iterator[tuple[dict[str, Any], float]]:
+    """Each case of the request with its seconds, the same on every rank; the ranks wait for each other before each.
+
+    What comes after the end of the budget is told as left out, so that a slow machine overruns it by one case at the most.
+    """
+    budget = Budget(request["budget_s"], len(request["cases"]))
+    for case in request["cases"]:
+        share_s = shared_share(budget, device)
+        if share_s > 0:
+            yield case, share_s
+        else:
+            answer.skipped(case, f"the time for this benchmark, {request['budget_s']:g} s, was over before it")
 
 
 def shared_share(budget: Budget, device: torch.device) -> float:

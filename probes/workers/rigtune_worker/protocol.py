@@ -27,6 +27,19 @@ class Timing(NamedTuple):
     """Seconds per call, one per sample, warm-up left out."""
     warmup_calls: int
     calls_per_sample: int
+    half_width: float | None = None
+    """Of the 95 % confidence interval of the median, as a fraction of the median; None below six samples."""
+    budget_spent: bool = False
+    """Sampling ended before the interval was narrow: the time was over, or there were very many samples."""
+    settled: bool = True
+    """False where the durations still rose or fell when warm-up had used up its time."""
+
+    def figures(self) -> dict[str, float]:
+        """How the timing went, as the answer's figures: counts, a fraction, and 0 or 1."""
+        told: dict[str, float] = {"warmup_calls": self.warmup_calls, "calls_per_sample": self.calls_per_sample}
+        if self.half_width is not None:
+            told["interval_half_width"] = self.half_width
+        return {**told, "budget_spent": float(self.budget_spent), "unsettled": float(not self.settled)}
 
 
 class SetupError(Exception):
@@ -73,7 +86,7 @@ class Answer:
     ) -> None:
         """One case's durations; `series` holds what was seen over time, one value per sample, `figures` single numbers."""
         if isinstance(timing, Timing):
-            figures = {"warmup_calls": timing.warmup_calls, "calls_per_sample": timing.calls_per_sample, **figures}
+            figures = {**timing.figures(), **figures}
             timing = timing.durations_s
         line = {"event": "sample", "case": case, "durations_s": timing, "figures": figures, "series": series or {}}
         dump_line(self.file, line)

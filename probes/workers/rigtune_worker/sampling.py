@@ -1,0 +1,152 @@
+"""How often to measure: warm-up ends where it is seen to end, sampling where the median is known well enough. No torch needed."""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+import time
+from typing import Callable, Sequence
+
+from .protocol import Timing
+
+WINDOW = 8
+"""So many samples in a row show whether there still is a trend; without one they count as the first results. Fewer are not
+called narrow either."""
+TREND = 0.01
+"""A difference below this fraction of the median is no trend, however regular it is."""
+WARMUP_SHARE = 0.3
+"""Of the time budget: where the trend goes on longer, sampling begins all the same, and the result says so."""
+CONFIDENCE = 0.95
+NARROW = 0.02
+"""Half the width of the confidence interval, as a fraction of the median, at which sampling ends."""
+LEAST_SHARE = 0.25
+"""Of the time budget, sampled even where the interval is narrow: a short stretch does not show how the machine's load varies."""
+FEWEST_SAMPLES = 3
+"""Taken even where they overrun the budget, unless by OVERRUN times."""
+MOST_SAMPLES = 200
+MOST_REPEATS = 1000
+OVERRUN = 3.0
+
+_WARMING, _UNSETTLED, _SAMPLING, _ENDED = 3.0, 2.0, 1.0, 0.0
+"""What a rank wants; the largest over ranks is what all do."""
+
+
+def take_samples(
+    sample: Callable[[int], float],
+    *,
+    budget_s: float,
+    sample_s: float = 0.02,
+    agree: Callable[[float], float] = float,
+    clock: Callable[[], float] = time.monotonic,
+) -> Timing:
+    """Seconds per call, one per sample, within about `budget_s`.
+
+    `sample(n)` makes n calls and returns the seconds per call. A sample has as many calls as fill `sample_s`, so that short ones
+    are not lost in the clock's resolution. The first calls are warm-up, and all samples up to a window without trend; sampling
+    ends when the confidence interval of the median is narrow or when the next sample would overrun the budget.
+
+    Ranks that wait for each other, or load the machine side by side, need `agree`: it gives all of them the largest of their
+    numbers, so that they make the same calls. It is asked once per sample, outside of the timed part.
+    """
+    begun = clock()
+
+    def spent_s() -> float:
+        return clock() - begun
+
+    cold_s = sample(1)
+    if agree(spent_s()) > OVERRUN * budget_s:
+        return Timing([cold_s], 0, 1, budget_spent=True, settled=False)
+    repeats, calls = _repeats(sample, sample_s, agree, lambda: spent_s() > WARMUP_SHARE * budget_s)
+    durations_s: list[float] = []
+    warming, settled = True, True
+    while True:
+        before_s = spent_s()
+        durations_s.append(sample(repeats))
+        step_s = spent_s() - before_s
+        if warming:
+            wish = _after_warmup(durations_s, spent_s() < WARMUP_SHARE * budget_s)
+        else:
+            wish = _after_sample(durations_s, spent_s(), step_s, budget_s)
+        wish = agree(wish)
+        if warming and wish < _WARMING:
+            warming, settled = False, wish < _UNSETTLED
+            kept = durations_s[-WINDOW:] if settled else []
+            calls += repeats * (len(durations_s) - len(kept))
+            durations_s = kept
+            wish = agree(_after_sample(durations_s, spent_s(), step_s, budget_s))
+        if wish == _ENDED:
+            break
+    return Timing(durations_s, calls, repeats, half_width(durations_s), not is_narrow(durations_s), settled)
+
+
+def _repeats(
+    sample: Callable[[int], float], sample_s: float, agree: Callable[[float], float], late: Callable[[], bool]
+) -> tuple[int, int]:
+    """How many calls fill `sample_s`, judged by calls that are warm, and how many calls were made so far."""
+    repeats, calls = 1, 1
+    while sample_s > 0 and repeats < MOST_REPEATS and not agree(float(late())):
+        call_s = agree(sample(repeats))
+        calls += repeats
+        if call_s * repeats >= sample_s / 2:
+            break
+        repeats = max(repeats + 1, min(MOST_REPEATS, math.ceil(sample_s / max(call_s, 1e-9))))
+    return repeats, calls
+
+
+def _after_warmup(durations_s: Sequence[float], in_time: bool) -> float:
+    if len(durations_s) >= WINDOW and not has_trend(durations_s[-WINDOW:]):
+        return _SAMPLING
+    return _WARMING if in_time else _UNSETTLED
+
+
+def _after_sample(durations_s: Sequence[float], spent_s: float, step_s: float, budget_s: float) -> float:
+    if len(durations_s) < FEWEST_SAMPLES and (not durations_s or spent_s < OVERRUN * budget_s):
+        return _SAMPLING
+    if spent_s + step_s > budget_s or len(durations_s) >= MOST_SAMPLES:
+        return _ENDED
+    return _ENDED if is_narrow(durations_s) and spent_s >= LEAST_SHARE * budget_s else _SAMPLING
+
+
+def has_trend(durations_s: Sequence[float]) -> bool:
+    """True when all of the first half are longer, or all shorter, than all of the second half, and by more than TREND.
+
+    For eight samples without a trend that has the probability 2 / C(8, 4) = 0.03 (rank-sum test of Wilcoxon).
+    """
+    middle = len(durations_s) // 2
+    first, second = durations_s[:middle], durations_s[middle:]
+    apart = min(first) > max(second) or max(first) < min(second)
+    difference = abs(statistics.median(first) - statistics.median(second))
+    return apart and difference > TREND * statistics.median(durations_s)
+
+
+def is_narrow(durations_s: Sequence[float]) -> bool:
+    """True when the median is known well enough."""
+    width = half_width(durations_s)
+    return len(durations_s) >= WINDOW and width is not None and width <= NARROW
+
+
+def half_width(durations_s: Sequence[float]) -> float | None:
+    """Half the width of the median's confidence interval, as a fraction of the median; None where the samples are too few, or
+    too short for the clock.
+    """
+    rank, ordered = interval_rank(len(durations_s)), sorted(durations_s)
+    median = statistics.median(ordered) if rank else 0.0
+    return (ordered[-rank] - ordered[rank - 1]) / 2 / median if median > 0 else None
+
+
+@functools.lru_cache(maxsize=None)
+def interval_rank(count: int) -> int:
+    """The r for which the r-th smallest and the r-th largest of `count` samples enclose the median of what they are drawn from
+    with CONFIDENCE, whatever its distribution; 0 where none do, below six samples.
+
+    Each sample lies below the median with probability 1/2, so that the interval misses it with probability
+    2 P(fewer than r of `count` lie below), a binomial (David and Nagaraja, Order Statistics, section 7.1).
+    """
+    missed, rank = 0.0, 0
+    while 2 * rank < count:
+        missed += 2 * math.comb(count, rank) / 2**count
+        if missed > 1 - CONFIDENCE:
+            break
+        rank += 1
+    return rank
