@@ -1,13 +1,217 @@
-"""Reading where the data lies: in order and at random: not built yet."""
+"""Reading where the data lies, past the page cache: in order, at random, and many small files; writing on request.
+
+Several requests are outstanding at a time, as many as threads wait in the kernel: one process whose threads share the position
+for what is read in order, several processes for random reads, which Python could not start fast enough from one. Everything is
+bounded by time, so that slow and fast devices take equally long. What is read is not looked at.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import errno
+import itertools
+import mmap
+import os
+import random
+import threading
+import time
+from typing import Any, Callable, Iterator, Optional
 
-import torch
+from ..process import die_with_parent
+from ..protocol import Answer, CaseError, SetupError
+from ..storage_file import DataFile, conditions_of, files_below, open_data, own_file, random_block, vary
 
-from ..protocol import Answer
+PREPARE_SHARE = 0.3
+"""Of the time, for writing the file that is read."""
+SLICES = 12
+LEAST_SLICE_S = 0.05
+SETTLED = 0.1
+"""Slices at the beginning that differ from the next by more are warm-up, a third of all at most."""
+MOST_PROCESSES = 4
+SMALL_FILE_BYTES = 4 * 1024**2
+FEWEST_FILES = 64
+"""Fewer are no dataset of small files."""
+
+Work = Callable[[int], Callable[[], int]]
+"""Gives the reader with a number what it repeats: one request, which tells its bytes."""
 
 
-def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    raise NotImplementedError
+def run(request: dict[str, Any], answer: Answer, device: None) -> None:
+    """Measure every case {operation, order, block_bytes, queue_depth} in order. Raises SetupError without a file to read."""
+    settings, cases = request["settings"], request["cases"]
+    path, ends = settings["data_path"], time.monotonic() + request["budget_s"]
+    data = open_data(path, settings["file_bytes"], PREPARE_SHARE * request["budget_s"])
+    answer.seen.update(conditions_of(data, path))
+    for number, case in enumerate(cases):
+        share_s = max(0.0, ends - time.monotonic()) / (len(cases) - number)
+        try:
+            used, work = prepared(case, data, settings, PREPARE_SHARE * share_s)
+        except SetupError as error:
+            answer.skipped(case, str(error))
+            continue
+        processes = 1 if case["order"] == "sequential" else min(MOST_PROCESSES, case["queue_depth"], cpus())
+        durations_s, bytes_per_call = measure(work, case["queue_depth"], processes, share_s)
+        direct = used is not None and used.direct
+        answer.sample(case, durations_s, direct=float(direct), bytes_per_call=bytes_per_call, processes=processes)
+
+
+def prepared(case: dict[str, Any], data: DataFile, settings: dict[str, Any], budget_s: float) -> tuple[Optional[DataFile], Work]:
+    """The file that the case uses, none where it uses many, and what its readers do. A file of the user is never written.
+
+    Raises SetupError where there is no such file.
+    """
+    path = settings["data_path"]
+    if case["operation"] == "read_files":
+        paths = small_files(path)
+        if len(paths) < FEWEST_FILES:
+            raise SetupError(f"{path} is no folder with at least {FEWEST_FILES} files of up to 4 MiB")
+        return None, file_reader(paths)
+    if case["operation"] == "write" and not data.own:
+        folder = path if os.path.isdir(path) else os.path.dirname(path)
+        data = own_file(folder, settings["file_bytes"], budget_s)
+    return data, block_work(data, case)
+
+
+def cpus() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def block_work(data: DataFile, case: dict[str, Any]) -> Work:
+    """Reads or writes of one block: the next, shared by all readers of a process, or one at a random place."""
+    size, fd = case["block_bytes"], data.fd
+    blocks = data.size_bytes // size
+    position = itertools.count()  # next() of it is one step of the interpreter, so threads never get the same
+    if not data.direct:
+        advice = os.POSIX_FADV_SEQUENTIAL if case["order"] == "sequential" else os.POSIX_FADV_RANDOM
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(fd, 0, 0, advice)
+
+    def work(reader: int) -> Callable[[], int]:
+        chance, is_sequential = random.Random(reader), case["order"] == "sequential"
+        writes = case["operation"] == "write"
+        buffer = random_block(size) if writes else mmap.mmap(-1, size)
+
+        def request() -> int:
+            place = (next(position) % blocks if is_sequential else chance.randrange(blocks)) * size
+            if writes:
+                vary(buffer)
+                count = os.pwritev(fd, [buffer], place)
+                if not data.direct:
+                    os.fdatasync(fd)
+            else:
+                count = os.preadv(fd, [buffer], place)
+            if count < size:
+                raise OSError(errno.EIO, f"{count} bytes of {size}")
+            if not data.direct:
+                os.posix_fadvise(fd, place, size, os.POSIX_FADV_DONTNEED)
+            return count
+
+        return request
+
+    return work
+
+
+def small_files(path: str) -> list[str]:
+    """Files of a dataset that are read whole."""
+    if not os.path.isdir(path):
+        return []
+    return [entry.path for entry in files_below(path) if 0 < entry.stat(follow_symlinks=False).st_size <= SMALL_FILE_BYTES]
+
+
+def file_reader(paths: list[str]) -> Work:
+    """Open, read and close a random file, its data (not its directory) out of the page cache first."""
+
+    def work(reader: int) -> Callable[[], int]:
+        chance = random.Random(reader)
+
+        def request() -> int:
+            fd = os.open(chance.choice(paths), os.O_RDONLY)
+            try:
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+                return len(os.read(fd, SMALL_FILE_BYTES))
+            finally:
+                os.close(fd)
+
+        return request
+
+    return work
+
+
+def measure(work: Work, depth: int, processes: int, budget_s: float) -> tuple[list[float], float]:
+    """Seconds per request, one per slice of time, and bytes per request. Raises CaseError where a request fails."""
+    shared = Shared(depth, processes)
+    pids = []
+    try:
+        for process in range(processes):
+            pids.append(fork_readers(work, range(process, depth, processes), shared, process))
+        slices = list(observed(shared, max(LEAST_SLICE_S, budget_s / SLICES)))
+    finally:
+        shared.stop[0] = 1
+        for pid in pids:
+            os.waitpid(pid, 0)
+    failed = next((code for code in shared.errors if code), 0)
+    if failed:
+        raise CaseError("crashed", f"a request to the file system failed: {os.strerror(failed)}")
+    if not slices:
+        raise CaseError("incomplete", f"no request was answered within {budget_s:.0f} s")
+    return settled(slices), sum(shared.bytes) / max(1, sum(shared.calls))
+
+
+def counters(count: int) -> memoryview:
+    """Whole numbers, zero at first, that processes share; each has one writer."""
+    return memoryview(mmap.mmap(-1, 8 * count)).cast("Q")
+
+
+class Shared:
+    """What the readers tell: answered requests and their bytes by reader, the number of an error by process."""
+
+    def __init__(self, readers: int, processes: int) -> None:
+        self.calls, self.bytes, self.errors, self.stop = counters(readers), counters(readers), counters(processes), counters(1)
+
+
+def fork_readers(work: Work, readers: range, shared: Shared, process: int) -> int:
+    """A process with one thread per reader, which repeat their requests until they shall stop; its id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        die_with_parent()
+
+        def repeat(reader: int) -> None:
+            try:
+                request = work(reader)
+                while not shared.stop[0]:
+                    shared.bytes[reader] += request()
+                    shared.calls[reader] += 1
+            except OSError as error:
+                shared.errors[process] = error.errno or errno.EIO
+
+        threads = [threading.Thread(target=repeat, args=(reader,)) for reader in readers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        shared.errors[process] = errno.EAGAIN  # too many threads or processes
+    finally:
+        os._exit(0)
+
+
+def observed(shared: Shared, slice_s: float) -> Iterator[float]:
+    """Seconds per request in each slice; a slice without an answer counts with the next."""
+    before, since = sum(shared.calls), time.perf_counter()
+    for _ in range(SLICES):
+        time.sleep(slice_s)
+        done, now = sum(shared.calls), time.perf_counter()
+        if any(shared.errors):
+            return
+        if done > before:
+            yield (now - since) / (done - before)
+            before, since = done, now
+
+
+def settled(slices: list[float]) -> list[float]:
+    """Without the slices at the beginning during which the rate still moved. The first holds the start of the readers."""
+    first = min(1, len(slices) - 1)
+    while first < len(slices) // 3 and abs(slices[first] - slices[first + 1]) > SETTLED * slices[first + 1]:
+        first += 1
+    return slices[first:]

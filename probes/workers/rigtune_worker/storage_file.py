@@ -1,0 +1,221 @@
+"""The file that the storage benchmark reads: one that is there, or one of its own without a name, so that nothing can be left."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import stat
+import tempfile
+import time
+from typing import Any, Iterator, NamedTuple
+
+from .protocol import SetupError
+
+MIB = 1024**2
+BLOCK = MIB
+LEAST_BYTES = 64 * MIB
+"""Less is held by the caches of many disks and controllers."""
+SHARE_OF_FREE = 0.05
+"""Of the free space, at most: nobody else may fail for want of it."""
+IN_MEMORY = ("tmpfs", "ramfs", "hugetlbfs")
+"""They may accept O_DIRECT (tmpfs since Linux 6.6), but no read of theirs leaves the memory."""
+SCAN_S = 2.0
+MOST_ENTRIES = 20_000
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class DataFile(NamedTuple):
+    """An open file with data in it."""
+
+    fd: int
+    size_bytes: int
+    """Whole blocks only."""
+    direct: bool
+    """True where reads bypass the page cache (O_DIRECT)."""
+    own: bool
+    """True for a temporary file, which may be written."""
+
+
+class Mount(NamedTuple):
+    point: str
+    file_system: str
+    """The kernel's name of its type: ext4, xfs, nfs4, lustre ..."""
+    device: str
+
+
+def open_data(path: str, size_bytes: int, budget_s: float) -> DataFile:
+    """The file `path`; for a folder, a file of its own of about `size_bytes`, written within `budget_s`, or the largest that lies
+    there where nothing can be written. Raises SetupError.
+    """
+    if not os.path.exists(path):
+        raise SetupError(f"there is no file or folder {path}")
+    if not os.path.isdir(path):
+        return existing_file(path)
+    try:
+        return own_file(path, size_bytes, budget_s)
+    except SetupError as error:
+        largest = largest_file(path)
+        if not largest:
+            raise SetupError(f"{error}; and no file of at least {LEAST_BYTES // MIB} MiB lies there") from None
+        return existing_file(largest)
+
+
+def existing_file(path: str) -> DataFile:
+    """A file of the user, open for reading alone. Raises SetupError."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise SetupError(f"cannot read {path}: {error.strerror}") from error
+    status = os.fstat(fd)
+    size_bytes = status.st_size // BLOCK * BLOCK
+    try:
+        if not stat.S_ISREG(status.st_mode):
+            raise SetupError(f"{path} is no regular file")
+        if size_bytes < LEAST_BYTES:
+            raise SetupError(
+                f"{path} holds {status.st_size} bytes; a file of at least {LEAST_BYTES // MIB} MiB tells about a disk"
+            )
+        # Some file systems count no blocks for what they compress or have not placed yet; half is no sparse file.
+        if status.st_blocks and status.st_blocks * 512 < status.st_size // 2:
+            raise SetupError(f"{path} is mostly holes, which are read from no disk")
+    except SetupError:
+        os.close(fd)
+        raise
+    return DataFile(fd, size_bytes, use_direct(fd, mount_of(path)), own=False)
+
+
+def own_file(folder: str, size_bytes: int, budget_s: float) -> DataFile:
+    """A new file in `folder` with data that cannot be compressed. It has no name, so the kernel removes it however this ends.
+
+    As large as was written within `budget_s`, at least 64 MiB. Raises SetupError.
+    """
+    space = os.statvfs(folder)
+    free_bytes = space.f_bavail * space.f_frsize
+    size_bytes = min(size_bytes, int(free_bytes * SHARE_OF_FREE)) // BLOCK * BLOCK
+    if size_bytes < LEAST_BYTES:
+        least = f"reading needs a file of {LEAST_BYTES // MIB} MiB in at most {SHARE_OF_FREE:.0%} of the free space"
+        raise SetupError(f"{folder} has {free_bytes // MIB} MiB free: {least}")
+    try:
+        with tempfile.TemporaryFile(dir=folder, prefix="rigtune-", buffering=0) as file:
+            fd = os.dup(file.fileno())
+    except OSError as error:
+        raise SetupError(f"cannot write in {folder}: {error.strerror}") from error
+    direct = use_direct(fd, mount_of(folder))
+    try:
+        written = fill(fd, size_bytes, time.monotonic() + budget_s)
+        os.fsync(fd)
+    except OSError as error:
+        os.close(fd)
+        raise SetupError(f"cannot write {size_bytes // MIB} MiB in {folder}: {error.strerror}") from error
+    return DataFile(fd, written, direct, own=True)
+
+
+def fill(fd: int, size_bytes: int, ends: float) -> int:
+    """Write blocks until the size or the time is reached, at least 64 MiB; how many bytes stand on the disk."""
+    block = random_block()
+    written = 0
+    while written < size_bytes and (written < LEAST_BYTES or time.monotonic() < ends):
+        vary(block)
+        try:
+            count = os.pwrite(fd, block, written)
+        except OSError as error:
+            if error.errno in FULL and written >= LEAST_BYTES:
+                break
+            raise
+        if count < BLOCK:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written += count
+        if written % (16 * BLOCK) == 0:
+            os.fdatasync(fd)  # without it the page cache takes all at once and the disk overruns the time
+    return written
+
+
+def random_block(size_bytes: int = BLOCK) -> mmap.mmap:
+    """Data that cannot be compressed, on a page boundary as O_DIRECT wants it."""
+    block = mmap.mmap(-1, size_bytes)
+    block.write(os.urandom(size_bytes))
+    return block
+
+
+def vary(block: mmap.mmap) -> None:
+    """Make every 4 KiB of the block differ from what was written before, so that file systems that merge equal blocks do not."""
+    memoryview(block)[::4096] = os.urandom(len(block) // 4096)
+
+
+def use_direct(fd: int, mount: Mount) -> bool:
+    """Switch O_DIRECT on and try it; False where this file system has none."""
+    if mount.file_system in IN_MEMORY:
+        return False
+    flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETFL, flags | os.O_DIRECT)
+        os.preadv(fd, [mmap.mmap(-1, BLOCK)], 0)
+    except OSError:
+        fcntl.fcntl(fd, fcntl.F_SETFL, flags)
+        return False
+    return True
+
+
+def files_below(folder: str) -> Iterator[os.DirEntry[str]]:
+    """Regular files in the folder and below, as many as a short look finds; links are not followed."""
+    ends, entries, folders = time.monotonic() + SCAN_S, 0, [folder]
+    while folders:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as found:
+            for entry in found:
+                entries += 1
+                if entries > MOST_ENTRIES or time.monotonic() > ends:
+                    return
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    yield entry
+
+
+def largest_file(folder: str) -> str:
+    """The largest file that is large enough to read; empty where there is none."""
+    sizes = {entry.path: entry.stat(follow_symlinks=False).st_size for entry in files_below(folder)}
+    path = max(sizes, key=sizes.__getitem__, default="")
+    return path if sizes.get(path, 0) >= LEAST_BYTES else ""
+
+
+def mount_of(path: str) -> Mount:
+    """The mount that holds `path`: the longest mount point above it, and of several there the last (proc(5), mountinfo)."""
+    real, best = os.path.realpath(path), Mount("", "", "")
+    with contextlib.suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            before, _, after = line.partition(" - ")
+            point, kind = unescaped(before.split()[4]), after.split()
+            above = real == point or real.startswith(point.rstrip("/") + "/")
+            if above and len(point) >= len(best.point):
+                best = Mount(point, kind[0], unescaped(kind[1]))
+    return best
+
+
+def unescaped(text: str) -> str:
+    """The kernel writes space, tab, newline and backslash as three octal digits."""
+    for code in ("040", "011", "012", "134"):
+        text = text.replace("\\" + code, chr(int(code, 8)))
+    return text
+
+
+def conditions_of(data: DataFile, path: str) -> dict[str, Any]:
+    """What a reader of the numbers must know about where they come from."""
+    mount = mount_of(path)
+    found: dict[str, Any] = {
+        "file_system": mount.file_system or "unknown",
+        "storage_device": mount.device or "unknown",
+        "mount_point": mount.point or "unknown",
+        "data_path": path,
+        "file_bytes": data.size_bytes,
+        "own_file": data.own,
+    }
+    device = os.fstat(data.fd).st_dev
+    base = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
+    for place in (base + "/queue/rotational", base + "/../queue/rotational"):  # the second is a partition's disk
+        with contextlib.suppress(OSError), open(place) as file:
+            found["rotational"] = file.read().strip() == "1"
+            break
+    return found
