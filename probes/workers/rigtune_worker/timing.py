@@ -14,35 +14,34 @@ __all__ = ["FEWEST_SAMPLES", "Budget", "elapsed_s", "time_calls"]
 
 
 def elapsed_s(
-    call: Callable[[], object], device: torch.device, repeats: int, between: Callable[[], object] | None = None
+    call: Callable[[], object], device: torch.device, repeats: int, before: Callable[[], object] | None = None
 ) -> float:
-    """Seconds per call, over `repeats` calls in a row; `between` runs before each of them and is not counted."""
+    """Seconds per call, over `repeats` calls in a row; `before` runs ahead of each of them and is not counted."""
     if device.type == "cuda":
-        return _elapsed_cuda_s(call, device, repeats, between)
-    if between is None:
+        return _elapsed_cuda_s(call, device, repeats, before)
+    if before is None:
         started = time.perf_counter()
         for _ in range(repeats):
             call()
         return (time.perf_counter() - started) / repeats
     total_s = 0.0
     for _ in range(repeats):
-        between()
+        before()
         started = time.perf_counter()
         call()
         total_s += time.perf_counter() - started
     return total_s / repeats
 
 
-def _elapsed_cuda_s(
-    call: Callable[[], object], device: torch.device, repeats: int, between: Callable[[], object] | None
-) -> float:
-    """One pair of events around all calls, or one around each where something runs between them."""
-    rounds, calls = (1, repeats) if between is None else (repeats, 1)
+def _elapsed_cuda_s(call: Callable[[], object], device: torch.device, repeats: int, before: Callable[[], object] | None) -> float:
+    """One pair of events around all calls, or one around each call where something runs ahead of it; all are
+    enqueued at once, so that `before` also hides what the launches cost."""
+    rounds, calls = (1, repeats) if before is None else (repeats, 1)
     events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(rounds)]
     torch.cuda.synchronize(device)
     for begin, end in events:
-        if between is not None:
-            between()
+        if before is not None:
+            before()
         begin.record()
         for _ in range(calls):
             call()
@@ -58,16 +57,16 @@ def time_calls(
     budget_s: float,
     sample_s: float = 0.02,
     agree: Callable[[float], float] = float,
-    between: Callable[[], object] | None = None,
+    before: Callable[[], object] | None = None,
 ) -> Timing:
     """Durations of `call`, one per sample, within about `budget_s`; see `sampling.take_samples` for when it ends.
 
     Collectives need `agree` (`parallel.agreed`), and so do ranks that measure side by side: one that ended early would leave
-    its share of the memory's bandwidth to the others. `between` runs before every call, outside of the timed part: for instance
-    what empties the caches.
+    its share of the memory's bandwidth to the others. `before` runs ahead of every call, outside of the timed part: for instance what
+    empties the caches.
     """
     return take_samples(
-        lambda repeats: elapsed_s(call, device, repeats, between), budget_s=budget_s, sample_s=sample_s, agree=agree
+        lambda repeats: elapsed_s(call, device, repeats, before), budget_s=budget_s, sample_s=sample_s, agree=agree
     )
 
 
