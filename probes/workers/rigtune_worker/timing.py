@@ -34,8 +34,10 @@ def elapsed_s(
 
 
 def _elapsed_cuda_s(call: Callable[[], object], device: torch.device, repeats: int, before: Callable[[], object] | None) -> float:
-    """One pair of events around all calls, or one around each call where something runs ahead of it; all are
-    enqueued at once, so that `before` also hides what the launches cost."""
+    """One pair of events around all calls, or one around each call where something runs ahead of it.
+
+    All are enqueued at once, so that `before` also hides what the launches cost.
+    """
     rounds, calls = (1, repeats) if before is None else (repeats, 1)
     events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(rounds)]
     torch.cuda.synchronize(device)
@@ -62,8 +64,8 @@ def time_calls(
     """Durations of `call`, one per sample, within about `budget_s`; see `sampling.take_samples` for when it ends.
 
     Collectives need `agree` (`parallel.agreed`), and so do ranks that measure side by side: one that ended early would leave
-    its share of the memory's bandwidth to the others. `before` runs ahead of every call, outside of the timed part: for instance what
-    empties the caches.
+    its share of the memory's bandwidth to the others. `before` runs ahead of every call, outside of the timed part: for
+    instance what empties the caches.
     """
     return take_samples(
         lambda repeats: elapsed_s(call, device, repeats, before), budget_s=budget_s, sample_s=sample_s, agree=agree
