@@ -9,7 +9,7 @@ import msgspec
 
 from probes.facts import MachineFacts
 from probes.hardware import Catalogue
-from probes.measurements import Baseline, Measurement
+from probes.measurements import Baseline, BenchFailure, Measurement
 from probes.policies.policy import Policy, Waiver
 from probes.record import EvidenceRef, Record, Unknown
 from probes.thresholds import Thresholds, load_thresholds
@@ -63,6 +63,8 @@ class Evidence(Record, kw_only=True):
     facts: MachineFacts
     catalogue: Catalogue
     measurements: tuple[Measurement, ...] = ()
+    bench_failures: tuple[BenchFailure, ...] = ()
+    """Benchmarks of the same run that gave no result."""
     baselines: tuple[Baseline, ...] = ()
     """Earlier runs that the measurements compare to."""
     thresholds: Thresholds = msgspec.field(default_factory=load_thresholds)

@@ -45,7 +45,7 @@ _RULES: dict[Need, tuple[str, Callable[[Evidence], bool]]] = {
     "fabric-discovery": ("no discovery of the fabric was given", _nothing_in(lambda facts: facts.fabric_ports)),
     "switches": ("no state of a switch was given", _nothing_in(lambda facts: facts.fabric_switches)),
     "container": ("this is no container", lambda evidence: evidence.facts.container.runtime is None),
-    "measurements": ("nothing was measured", lambda evidence: not evidence.measurements),
+    "measurements": ("nothing was measured", lambda evidence: not evidence.measurements and not evidence.bench_failures),
     "baselines": ("no earlier run is known", lambda evidence: not evidence.baselines),
     "policy": ("no policy is given", lambda evidence: evidence.policy == Policy()),
 }

@@ -11,7 +11,7 @@ from probes.facts import MachineFacts
 from probes.findings import Evidence, Finding, Judge
 from probes.hardware import load_catalogue
 from probes.judging import HOST
-from probes.measurements import Measurement
+from probes.measurements import Baseline, MeasurementSet
 from probes.needs import missing
 from probes.policies.policy import Policy
 from probes.policies.selection import under_policy
@@ -23,13 +23,21 @@ from probes.verdict import judge
 
 
 def evidence_under(
-    policy: Policy, facts: MachineFacts, *, today: datetime.date, measurements: tuple[Measurement, ...] = ()
+    policy: Policy,
+    facts: MachineFacts,
+    *,
+    today: datetime.date | None,
+    measured: MeasurementSet | None = None,
+    baselines: tuple[Baseline, ...] = (),
 ) -> Evidence:
-    """What the checks judge: the facts, the catalogue, and the limits and expectations of `policy`."""
+    """What the checks judge: the facts, what was measured, the catalogue, and the limits and expectations of `policy`."""
+    found = measured or MeasurementSet()
     return Evidence(
         facts=facts,
         catalogue=load_catalogue(),
-        measurements=measurements,
+        measurements=found.measurements,
+        bench_failures=found.failures,
+        baselines=baselines,
         thresholds=_thresholds(policy),
         policy=policy,
         today=today,

@@ -1,0 +1,34 @@
+"""What is to be said about measurements: findings, and what each number compares to."""
+
+from __future__ import annotations
+
+import datetime
+
+from assistant.usecases.check import check_machine, evidence_under
+from probes.comparing import comparisons
+from probes.facts import MachineFacts
+from probes.judgement import Judgement
+from probes.measurements import Baseline, MeasurementSet
+from probes.policies.policy import Policy
+from probes.registry import CHECKS
+from probes.verdict import Verdict
+
+ROWS = tuple(row for row in CHECKS if row.group == "measured")
+
+
+def judge_measurements(
+    facts: MachineFacts,
+    measured: MeasurementSet,
+    baselines: tuple[Baseline, ...] = (),
+    *,
+    policy: Policy | None = None,
+    today: datetime.date | None = None,
+) -> Judgement:
+    """The findings of the checks of measurements, worst first, and the comparisons that they rest on.
+
+    `policy` may set other limits, switch checks off and waive findings; waivers hold where `today` is given.
+    """
+    evidence = evidence_under(policy or Policy(), facts, today=today, measured=measured, baselines=baselines)
+    *_, finished = check_machine(evidence, ROWS)
+    verdict: Verdict = finished.result  # type: ignore[attr-defined]
+    return Judgement(findings=verdict.findings, comparisons=tuple(comparisons(evidence)))
