@@ -44,7 +44,6 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             settings={
                 "data_path": path,
                 "file_bytes": _FILE_BYTES[context.suite],
-                "mount_point": _mount_point(context.facts, path),
             },
             needs_torch=False,
         ),

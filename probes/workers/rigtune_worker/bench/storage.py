@@ -14,18 +14,19 @@ import os
 import random
 import threading
 import time
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Optional
 
 from ..process import die_with_parent
-from ..protocol import Answer, CaseError, SetupError
+from ..protocol import Answer, CaseError, SetupError, Timing
+from ..sampling import take_samples
 from ..storage_file import DataFile, conditions_of, files_below, open_data, own_file, random_block, vary
 
 PREPARE_SHARE = 0.3
 """Of the time, for writing the file that is read."""
-SLICES = 12
+SLICES = 24
 LEAST_SLICE_S = 0.05
-SETTLED = 0.1
-"""Slices at the beginning that differ from the next by more are warm-up, a third of all at most."""
+PATIENCE = 3.0
+"""Times the share of the budget, until a file system that answers nothing counts as hanging."""
 MOST_PROCESSES = 4
 SMALL_FILE_BYTES = 4 * 1024**2
 FEWEST_FILES = 64
@@ -49,9 +50,9 @@ def run(request: dict[str, Any], answer: Answer, device: None) -> None:
             answer.skipped(case, str(error))
             continue
         processes = 1 if case["order"] == "sequential" else min(MOST_PROCESSES, case["queue_depth"], cpus())
-        durations_s, bytes_per_call = measure(work, case["queue_depth"], processes, share_s)
+        timing, bytes_per_call = measure(work, case["queue_depth"], processes, share_s)
         direct = used is not None and used.direct
-        answer.sample(case, durations_s, direct=float(direct), bytes_per_call=bytes_per_call, processes=processes)
+        answer.sample(case, timing, direct=float(direct), bytes_per_call=bytes_per_call, processes=processes)
 
 
 def prepared(case: dict[str, Any], data: DataFile, settings: dict[str, Any], budget_s: float) -> tuple[Optional[DataFile], Work]:
@@ -136,24 +137,35 @@ def file_reader(paths: list[str]) -> Work:
     return work
 
 
-def measure(work: Work, depth: int, processes: int, budget_s: float) -> tuple[list[float], float]:
-    """Seconds per request, one per slice of time, and bytes per request. Raises CaseError where a request fails."""
+def measure(work: Work, depth: int, processes: int, budget_s: float) -> tuple[Timing, float]:
+    """Seconds per request, one sample per slice of time, and bytes per request. Raises CaseError where a request fails."""
     shared = Shared(depth, processes)
+    slice_s = max(LEAST_SLICE_S, budget_s / SLICES)
     pids = []
     try:
         for process in range(processes):
             pids.append(fork_readers(work, range(process, depth, processes), shared, process))
-        slices = list(observed(shared, max(LEAST_SLICE_S, budget_s / SLICES)))
+        timing = take_samples(lambda _: observed(shared, slice_s, PATIENCE * budget_s), budget_s=budget_s, sample_s=0.0)
     finally:
         shared.stop[0] = 1
         for pid in pids:
             os.waitpid(pid, 0)
-    failed = next((code for code in shared.errors if code), 0)
-    if failed:
-        raise CaseError("crashed", f"a request to the file system failed: {os.strerror(failed)}")
-    if not slices:
-        raise CaseError("incomplete", f"no request was answered within {budget_s:.0f} s")
-    return settled(slices), sum(shared.bytes) / max(1, sum(shared.calls))
+    return timing, sum(shared.bytes) / sum(shared.calls)
+
+
+def observed(shared: Shared, slice_s: float, patience_s: float) -> float:
+    """Seconds per request during a slice of time, which is longer where nothing is answered. Raises CaseError."""
+    before, since = sum(shared.calls), time.perf_counter()
+    while True:
+        time.sleep(slice_s)
+        done, now = sum(shared.calls), time.perf_counter()
+        failed = next((code for code in shared.errors if code), 0)
+        if failed:
+            raise CaseError("crashed", f"a request to the file system failed: {os.strerror(failed)}")
+        if done > before:
+            return (now - since) / (done - before)
+        if now - since > patience_s:
+            raise CaseError("timeout", f"the file system answered no request within {patience_s:.0f} s")
 
 
 def counters(count: int) -> memoryview:
@@ -194,24 +206,3 @@ def fork_readers(work: Work, readers: range, shared: Shared, process: int) -> in
         shared.errors[process] = errno.EAGAIN  # too many threads or processes
     finally:
         os._exit(0)
-
-
-def observed(shared: Shared, slice_s: float) -> Iterator[float]:
-    """Seconds per request in each slice; a slice without an answer counts with the next."""
-    before, since = sum(shared.calls), time.perf_counter()
-    for _ in range(SLICES):
-        time.sleep(slice_s)
-        done, now = sum(shared.calls), time.perf_counter()
-        if any(shared.errors):
-            return
-        if done > before:
-            yield (now - since) / (done - before)
-            before, since = done, now
-
-
-def settled(slices: list[float]) -> list[float]:
-    """Without the slices at the beginning during which the rate still moved. The first holds the start of the readers."""
-    first = min(1, len(slices) - 1)
-    while first < len(slices) // 3 and abs(slices[first] - slices[first + 1]) > SETTLED * slices[first + 1]:
-        first += 1
-    return slices[first:]
