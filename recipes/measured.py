@@ -7,11 +7,19 @@ from collections.abc import Iterable
 from probes.measurements import Measurement, Parameter
 from recipes.plan import Figure, StepAnchor
 
-_HOST_COPIES = ("host_to_device", "device_to_host")
+_STEPS = ("train-step", "micro-batch")
+"""Benchmarks that run optimizer steps of the reference workload."""
+_OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
+"""Benchmarks of what stands beside the training devices, with metrics of the same names."""
 
 
 def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
-    return [measurement for measurement in measurements if measurement.metric == metric and measurement.samples]
+    """What was measured of the training devices."""
+    return [
+        measurement
+        for measurement in measurements
+        if measurement.metric == metric and measurement.samples and measurement.bench_id not in _OTHER_DEVICES
+    ]
 
 
 def measured_flops(measurements: tuple[Measurement, ...]) -> dict[str, Figure]:
@@ -28,14 +36,32 @@ def measured_flops(measurements: tuple[Measurement, ...]) -> dict[str, Figure]:
 
 
 def measured_memory_bandwidth(measurements: tuple[Measurement, ...]) -> Figure | None:
-    """Copy bandwidth within the device's memory, of the slowest device; copies between host and device do not count."""
+    """Copy bandwidth within the device's memory, of the slowest device; neither triad nor copies to and from the host count."""
     by_subject: dict[str, float] = {}
     for measurement in _of(measurements, "memory_bandwidth_bytes_per_s"):
-        if measurement.parameters.get("direction") not in _HOST_COPIES:
+        parameters = measurement.parameters
+        is_copy = parameters.get("operation", "copy") == "copy"
+        if is_copy and parameters.get("direction", "device_to_device") == "device_to_device":
             by_subject[measurement.subject] = max(measurement.median, by_subject.get(measurement.subject, 0.0))
     if not by_subject or min(by_subject.values()) <= 0:
         return None
     return Figure(value=min(by_subject.values()), basis="measured", source="benchmark memory-copy, slowest device")
+
+
+def measured_host_bandwidth(measurements: tuple[Measurement, ...]) -> Figure | None:
+    """Copy bandwidth between page-locked host memory and the device, of the slower direction and the slowest device."""
+    by_case: dict[tuple[str, str], float] = {}
+    for measurement in measurements:
+        parameters = measurement.parameters
+        direction = str(parameters.get("direction"))
+        if measurement.metric != "memory_bandwidth_bytes_per_s" or direction not in ("host_to_device", "device_to_host"):
+            continue
+        if measurement.samples and parameters.get("pinned", True) is True:
+            case = (measurement.subject, direction)
+            by_case[case] = max(measurement.median, by_case.get(case, 0.0))
+    if not by_case or min(by_case.values()) <= 0:
+        return None
+    return Figure(value=min(by_case.values()), basis="measured", source="benchmark host-device, slowest GPU and direction")
 
 
 def measured_step_efficiency(measurements: tuple[Measurement, ...], flops: dict[str, Figure]) -> Figure | None:
@@ -53,8 +79,10 @@ def all_reduces(measurements: tuple[Measurement, ...], metric: str, ranks: int) 
     found = [
         measurement
         for measurement in _of(measurements, metric)
-        if measurement.parameters.get("collective", "all_reduce") == "all_reduce"
+        if measurement.bench_id == "collectives"
+        and measurement.parameters.get("collective", "all_reduce") == "all_reduce"
         and measurement.parameters.get("world_size") == ranks
+        and measurement.parameters.get("layers", "all") == "all"
         and _number(measurement.parameters.get("bytes")) > 0
     ]
     return sorted(found, key=lambda measurement: _number(measurement.parameters["bytes"]))
@@ -66,7 +94,7 @@ def step_anchors(measurements: tuple[Measurement, ...]) -> tuple[StepAnchor, ...
     for measurement in _of(measurements, "step_time_s"):
         parameters = measurement.parameters
         sizes = [_number(parameters.get(name)) for name in ("micro_batch", "sequence_length", "world_size")]
-        if measurement.bench_id != "train-step" or min(sizes) < 1 or measurement.median <= 0:
+        if measurement.bench_id not in _STEPS or min(sizes) < 1 or measurement.median <= 0:
             continue
         anchors.append(
             StepAnchor(
@@ -81,7 +109,7 @@ def step_anchors(measurements: tuple[Measurement, ...]) -> tuple[StepAnchor, ...
                 step_time_s=measurement.median,
                 low_s=measurement.quantile(0.1),
                 high_s=measurement.quantile(0.9),
-                source=f"benchmark train-step on {measurement.subject}",
+                source=f"benchmark {measurement.bench_id} on {measurement.subject}",
             )
         )
     return tuple(anchors)

@@ -1,58 +1,86 @@
-"""All-reduce over the local ranks: `collective_time_s`, and `bus_bandwidth_bytes_per_s` by the definition of nccl-tests.
+"""Collectives over the local ranks by size, and `rank_compute_s`: how long the same work takes each rank by itself.
 
-Algorithm bandwidth is bytes over time. Bus bandwidth is that times 2 (n - 1) / n, the share of the data that each rank must send
-and receive, so that it compares with a link's rate whatever the number of ranks (nccl-tests, doc/PERFORMANCE.md).
+A collective waits for its slowest rank, so its own time never tells which that is. The ranks' own work does: one product of
+small matrices, started on all ranks together and timed by each. Ranks are equals, so one that takes longer is a straggler.
 """
 
 from __future__ import annotations
 
-from probes.bench.answers import failure_of, measurement, slowest_rank
-from probes.benching import BenchContext, BenchRequest
+from probes.bench.answers import failure_of, measurement, rank_subject, samples_of, start_of
+from probes.bench.collective_answers import COLLECTIVES, collective_cases, collective_measurements
+from probes.benching import BenchContext, BenchRequest, Case
 from probes.measurements import BenchFailure, Measurement, Parameter
 from probes.parsers.worker_lines import LinesByRank
-from probes.units import KIB, MIB
+from probes.units import GIB, KIB, MIB
 
-_LARGEST_BYTES = {"cuda": 1024 * MIB, "cpu": 64 * MIB}
-"""NVLink is not saturated by less than some hundred MiB; a CPU's memory is by 64 MiB."""
-_BUDGET_S = {"cuda": 10.0, "cpu": 5.0}
+_LARGEST_BYTES = {
+    ("cuda", "quick"): GIB,
+    ("cuda", "full"): 16 * GIB,
+    ("cpu", "quick"): 64 * MIB,
+    ("cpu", "full"): 256 * MIB,
+}
+"""NVLink needs some GiB to be saturated (nccl-tests issue 212), a CPU's memory 64 MiB. Workers skip what does not fit."""
+_BUDGET_S = {("cuda", "quick"): 10.0, ("cuda", "full"): 75.0, ("cpu", "quick"): 8.0, ("cpu", "full"): 60.0}
 _GROWTH = 4
+_SPARSE_GROWTH = 64
+"""For all but all-reduce in the quick suite: three or four sizes still tell latency from bandwidth."""
+_WORK_SIZE = {"cuda": 1024, "cpu": 256}
+"""Rows and columns of the ranks' own work: about a tenth of a millisecond on a GPU, a millisecond on a CPU core."""
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request with sizes from 1 KiB; none where there is a single rank and so nothing to reduce over."""
+    """One request; none where there is a single rank, and so nothing to exchange."""
     if context.ranks_per_node < 2:
         return ()
-    sizes = [KIB]
-    while sizes[-1] * _GROWTH <= _LARGEST_BYTES[context.device]:
-        sizes.append(sizes[-1] * _GROWTH)
+    largest = _LARGEST_BYTES[context.device, context.suite]
+    sparse = _SPARSE_GROWTH if context.suite == "quick" else _GROWTH
+    sizes = {name: _sizes(largest, _GROWTH if name == "all_reduce" else sparse) for name in COLLECTIVES}
     return (
         BenchRequest(
             bench_id="collectives",
-            title=f"all-reduce over {context.ranks_per_node} ranks",
+            title=f"collectives over {context.ranks_per_node} ranks",
             device=context.device,
             backend=context.backend,
             ranks=context.ranks_per_node,
             threads_per_rank=context.threads_per_rank,
-            budget_s=_BUDGET_S[context.device],
-            cases=tuple({"collective": "all_reduce", "bytes": size} for size in sizes),
+            budget_s=_BUDGET_S[context.device, context.suite],
+            cases=(own_work(context.device), *collective_cases(sizes, context.ranks_per_node)),
+            subjects=context.subjects,
         ),
     )
 
 
-def bus_bandwidth_factor(ranks: int) -> float:
-    """Bus bandwidth over algorithm bandwidth of an all-reduce."""
-    return 2 * (ranks - 1) / ranks
+def own_work(device: str) -> Case:
+    """What each rank does by itself. On CPUs a rank stays on its own share of them meanwhile, so that a busy core shows."""
+    size = _WORK_SIZE[device]
+    return {"work": "gemm", "dtype": "fp32", "m": size, "n": size, "k": size, "pinned": device == "cpu"}
+
+
+def _sizes(largest: int, growth: int) -> tuple[int, ...]:
+    """From 1 KiB to `largest`, which is always among them."""
+    sizes = [KIB]
+    while sizes[-1] * growth < largest:
+        sizes.append(sizes[-1] * growth)
+    return (*sizes, largest)
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """Time and bus bandwidth of every size. A sample takes as long as its slowest rank."""
+    """The ranks' own work, then time and bandwidths of every collective and size that all ranks finished."""
+    found = rank_work(request, lines_by_rank) + collective_measurements(request, lines_by_rank)
+    return found or failure_of(request, lines_by_rank)
+
+
+def rank_work(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...]:
+    """`rank_compute_s` of each rank: measurements that differ in their subject alone."""
     measurements: list[Measurement] = []
-    for start, case, durations_s, _ in slowest_rank(request, lines_by_rank):
-        factor = float(case["bytes"]) * bus_bandwidth_factor(request.ranks)
-        parameters: dict[str, Parameter] = {**case, "world_size": request.ranks, "backend": request.backend}
-        rates = tuple(factor / duration_s for duration_s in durations_s)
-        measurements += [
-            measurement(request, start, parameters, "collective_time_s", unit="s", samples=durations_s),
-            measurement(request, start, parameters, "bus_bandwidth_bytes_per_s", unit="byte/s", samples=rates),
-        ]
-    return tuple(measurements) or failure_of(request, lines_by_rank)
+    for rank, lines in sorted(lines_by_rank.items()):
+        start = start_of(lines)
+        for sample in samples_of(request, lines) if start is not None else ():
+            if start is None or "work" not in sample.case:
+                continue
+            parameters: dict[str, Parameter] = {**sample.case, "world_size": request.ranks}
+            subject, times = rank_subject(request, start, rank), sample.durations_s
+            measurements.append(
+                measurement(request, start, parameters, "rank_compute_s", unit="s", samples=times, subject=subject)
+            )
+    return tuple(measurements)

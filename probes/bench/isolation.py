@@ -1,15 +1,135 @@
-"""All-reduce over NVLink alone, over NICs alone, and over all: which layer is slow: not built yet."""
+"""All-reduce over one layer between the GPUs alone, and over all: which of them is slow (`probes.layers` says so).
+
+Each layer is a start of its own, because NCCL reads its variables once. What they do (NCCL user guide, Environment Variables):
+
+    NCCL_P2P_LEVEL=NVL     GPUs read and write each other over NVLink only; before 2.3.4 there is no such variable
+    NCCL_P2P_DISABLE=1     not at all, neither over NVLink nor over PCIe. Only digits count: `true` reads as 0
+    NCCL_SHM_DISABLE=1     no traffic through the host's memory: it goes to the NICs, also within a node
+    NCCL_NVLS_ENABLE=0     no NVLink SHARP, which P2P_DISABLE leaves on (2.17 and newer; ignored before)
+    NCCL_MNNVL_ENABLE=0    no NVLink between trays (2.21 and newer)
+    NCCL_PXN_DISABLE=1     no way to a NIC over NVLink and another GPU (2.12 and newer)
+    NCCL_NET=Socket        no RDMA device is opened (2.10 and newer), so none can carry what is to stay within the node
+
+A variable that is misspelt, overruled or unknown to a version is ignored without a word, so NCCL's own log is read for what it
+used. A layer that was not the only one is a failure, not a number.
+"""
 
 from __future__ import annotations
 
+import msgspec
+
+from probes.bench.answers import failure_of
+from probes.bench.collective_answers import collective_cases, collective_measurements
 from probes.benching import BenchContext, BenchRequest
-from probes.measurements import BenchFailure, Measurement
-from probes.parsers.worker_lines import LinesByRank
+from probes.facts import MachineFacts
+from probes.layers import LAYERS, Layer, not_isolated
+from probes.measurements import BenchFailure, Measurement, Parameter
+from probes.parsers.nccl_transports import transports
+from probes.parsers.worker_lines import DoneLine, LinesByRank
+from probes.record import known
+from probes.units import GIB, MIB
+
+LOG_PREFIX = "nccl-debug"
+"""Of the files in the work folder that NCCL writes, one per process; the worker reads its own."""
+_LOG = {
+    "NCCL_DEBUG": "INFO",
+    "NCCL_DEBUG_SUBSYS": "INIT,ENV,P2P,SHM,NET,NVLS",
+    "NCCL_DEBUG_FILE": f"{LOG_PREFIX}.%h.%p",
+}
+_ENVIRONMENT: dict[Layer, dict[str, str]] = {
+    "all": {},
+    "nvlink": {"NCCL_P2P_LEVEL": "NVL", "NCCL_SHM_DISABLE": "1", "NCCL_NET": "Socket"},
+    "host-memory": {"NCCL_P2P_DISABLE": "1", "NCCL_NVLS_ENABLE": "0", "NCCL_NET": "Socket"},
+    "nic": {
+        "NCCL_P2P_DISABLE": "1",
+        "NCCL_SHM_DISABLE": "1",
+        "NCCL_NVLS_ENABLE": "0",
+        "NCCL_MNNVL_ENABLE": "0",
+        "NCCL_PXN_DISABLE": "1",
+    },
+}
+_TITLES: dict[Layer, str] = {
+    "all": "all-reduce over all layers",
+    "nvlink": "all-reduce over NVLink alone",
+    "host-memory": "all-reduce through the host's memory alone",
+    "nic": "all-reduce over the NICs alone",
+}
+_SIZES = (64 * MIB, GIB)
+"""Large ones only: a layer's bandwidth is in question, not its latency."""
+_BUDGET_S = 4.0
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    return ()
+    """One request for each layer that this machine has; none without several GPUs."""
+    if context.device != "cuda" or context.ranks_per_node < 2:
+        return ()
+    missing = layers_left_out(context.facts)
+    return tuple(
+        BenchRequest(
+            bench_id="isolation",
+            title=title,
+            device=context.device,
+            backend=context.backend,
+            ranks=context.ranks_per_node,
+            threads_per_rank=context.threads_per_rank,
+            budget_s=_BUDGET_S,
+            cases=collective_cases({"all_reduce": _SIZES}, context.ranks_per_node),
+            settings={"layers": layer, "left_out": "; ".join(f"{name}: {why}" for name, why in missing.items())},
+            environment={**_ENVIRONMENT[layer], **_LOG},
+        )
+        for layer, title in _TITLES.items()
+        if layer not in missing
+    )
+
+
+def layers_left_out(facts: MachineFacts) -> dict[Layer, str]:
+    """The layers that this machine has not, or that its facts do not show, each with the reason."""
+    missing: dict[Layer, str] = {}
+    links = [link for link in facts.links if _joins_gpus(link.a, link.b)] if known(facts.links) else []
+    if links and all(link.kind == "NVLINK" for link in links):
+        missing["host-memory"] = "all GPUs are joined by NVLink"
+    elif any(link.kind == "NVLINK" for link in links):
+        missing["nvlink"] = "some GPUs have no NVLink to each other, and a ring over all passes them"
+    elif links:
+        missing["nvlink"] = "no NVLink joins the GPUs"
+    else:
+        missing["nvlink"] = "how the GPUs are joined is not known"
+    if not known(facts.nics):
+        missing["nic"] = "the RDMA devices could not be read"
+    elif not facts.nics:
+        missing["nic"] = "this machine has no RDMA device"
+    elif not any(nic.state == "ACTIVE" for nic in facts.nics):
+        missing["nic"] = "no port of an RDMA device is active"
+    return missing
+
+
+def _joins_gpus(a: str, b: str) -> bool:
+    return a.startswith("GPU") and b.startswith("GPU")
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    return ()
+    """Bandwidths with the layer as parameter `layers`, and as condition `transports` what NCCL said it used.
+
+    A failure where NCCL used something else beside the layer.
+    """
+    layer: Layer = next((name for name in LAYERS if name == request.settings.get("layers")), "all")
+    found = collective_measurements(request, lines_by_rank, {"layers": layer})
+    if not found:
+        return failure_of(request, lines_by_rank)
+    used = transports("\n".join(_log_lines(lines_by_rank)))
+    others = not_isolated(layer, used)
+    if others:
+        switches = ", ".join(f"{name}={value}" for name, value in _ENVIRONMENT[layer].items())
+        message = f"{request.title}: NCCL did not stay there and used {others}, although {switches} was set"
+        return request.failure("unsupported", message)
+    told: dict[str, Parameter] = {"transports": ", ".join(used) or "not told"}
+    left_out = request.settings.get("left_out")
+    if left_out:
+        told["layers_left_out"] = left_out
+    return tuple(msgspec.structs.replace(one, conditions={**one.conditions, **told}) for one in found)
+
+
+def _log_lines(lines_by_rank: LinesByRank) -> list[str]:
+    """What the workers picked out of NCCL's log files, of all ranks."""
+    ends = [line for lines in lines_by_rank.values() for line in lines if isinstance(line, DoneLine)]
+    return [str(end.conditions.get("nccl_log", "")) for end in ends]

@@ -1,13 +1,87 @@
-"""How much of the communication hides behind the backward pass: not built yet."""
+"""A backward pass with and without the exchange of gradients, and the exchange alone, by turns."""
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import dataclasses
+from typing import Any, Callable
 
 import torch
+import torch.distributed as dist
 
+from ..model import ModelShape
+from ..parallel import BUCKET_CAP_MB, barrier, largest
 from ..protocol import Answer
+from ..timing import elapsed_s
+from ..tokens import synthetic_batch
+from ..trainer import TrainConfig, Trainer
+
+MOST_SAMPLES = 50
+FEWEST_SAMPLES = 3
+WARMUP_ROUNDS = 3
+"""DDP lays its buckets out anew after the first backward pass."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    raise NotImplementedError
+    """Measure the cases {part, micro_batch, sequence_length, precision} with part computation, communication and both.
+
+    The parts take turns, so that what changes with time (clocks, neighbours) changes all three alike.
+    """
+    cases = request["cases"]
+    calls = parts_of(cases[0], request["model"], device)
+    durations_s: dict[str, list[float]] = {case["part"]: [] for case in cases}
+
+    def turn() -> float:
+        total_s = 0.0
+        for part, samples in durations_s.items():
+            barrier()
+            samples.append(elapsed_s(calls[part], device, 1))
+            total_s += samples[-1]
+        return total_s
+
+    for _ in range(WARMUP_ROUNDS):
+        one_turn_s = largest(device, turn())[0]
+    for samples in durations_s.values():
+        samples.clear()
+    affordable = int(request["budget_s"] / max(1e-9, one_turn_s)) - WARMUP_ROUNDS
+    for _ in range(max(FEWEST_SAMPLES, min(MOST_SAMPLES, affordable))):
+        turn()
+    for case in cases:
+        answer.sample(case, durations_s[case["part"]])
+
+
+def parts_of(case: dict[str, Any], model: dict[str, Any], device: torch.device) -> dict[str, Callable[[], object]]:
+    """What to time for each part. Forward passes belong to the computation: the last bucket can hide behind nothing else."""
+    shape = dataclasses.replace(ModelShape.from_dict(model), sequence_length=case["sequence_length"])
+    config = TrainConfig(
+        model=shape,
+        micro_batch=case["micro_batch"],
+        precision=case["precision"],
+        device=device.type,
+        backend=dist.get_backend(),
+    )
+    trainer = Trainer(config, device)
+    inputs, targets = synthetic_batch(0, case["micro_batch"], shape.sequence_length, shape.vocab, device)
+    buckets = bucket_tensors(trainer.model, device)
+
+    def backward(*, exchange: bool) -> None:
+        with contextlib.nullcontext() if exchange else trainer.model.no_sync():
+            trainer.loss(inputs, targets).backward()
+
+    def communicate() -> None:
+        for work in [dist.all_reduce(bucket, async_op=True) for bucket in buckets]:
+            work.wait()
+
+    return {
+        "computation": lambda: backward(exchange=False),
+        "communication": communicate,
+        "both": lambda: backward(exchange=True),
+    }
+
+
+def bucket_tensors(model: torch.nn.Module, device: torch.device) -> list[torch.Tensor]:
+    """Tensors of the sizes in which DDP sends the gradients: all of them, cut at the bucket's limit."""
+    left = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    most = BUCKET_CAP_MB * 1024**2 // 4
+    sizes = [most] * (left // most) + ([left % most] if left % most else [])
+    return [torch.zeros(size, device=device) for size in sizes]

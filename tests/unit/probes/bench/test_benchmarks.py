@@ -77,28 +77,6 @@ def test_a_copy_within_the_device_reads_and_writes_and_one_to_the_host_travels_o
     assert one(measured, "memory_bandwidth_bytes_per_s", direction="host_to_device").median == size
 
 
-def test_all_reduce_takes_the_slowest_rank_of_each_sample():
-    request = only_request("collectives", ranks=4)
-    lines = {rank: answer(request, rank, durations_s=(1.0 + rank, 2.0)) for rank in range(4)}
-    measured = BENCHES["collectives"].interpret(request, lines)
-    seconds = one(measured, "collective_time_s", bytes=1024, world_size=4, backend="gloo", collective="all_reduce")
-    assert seconds.samples == (4.0, 2.0)
-    bandwidth = one(measured, "bus_bandwidth_bytes_per_s", bytes=1024)
-    assert bandwidth.samples == (1024 * 1.5 / 4.0, 1024 * 1.5 / 2.0)
-
-
-def test_all_reduce_needs_two_ranks():
-    assert BENCHES["collectives"].requests(context(ranks=1)) == ()
-
-
-def test_a_case_that_one_rank_did_not_finish_is_not_measured():
-    request = only_request("collectives")
-    lines = {0: answer(request, 0), 1: answer(request, 1, cases=request.cases[:2])[:-1]}
-    measured = BENCHES["collectives"].interpret(request, lines)
-    assert {m.parameters["bytes"] for m in measured} == {1024, 4096}
-    assert not complete(request, lines)
-
-
 def test_train_step_gives_time_memory_and_the_rate_of_one_rank():
     request = only_request("train-step")
     lines = {rank: answer(request, rank, (0.5,), {"peak_memory_bytes": 100.0 + rank}) for rank in range(2)}
