@@ -8,7 +8,7 @@ from probes.measurements import Measurement
 from probes.record import known, value_or
 from recipes.constants import constant
 from recipes.fabric import candidate_interfaces, default_interface, training_ports
-from recipes.measured import all_reduces
+from recipes.measured import all_reduces, measured_host_bandwidth
 from recipes.plan import Figure
 
 _PCIE_LANE_BYTES_PER_S = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
@@ -26,10 +26,12 @@ def intra_bandwidth(
     curve = all_reduces(measurements, "bus_bandwidth_bytes_per_s", ranks)
     if curve:
         best = max(curve, key=lambda measurement: measurement.median)
-        return Figure(value=best.median, basis="measured", source=f"benchmark all-reduce, {ranks} ranks, best size")
+        return Figure(
+            value=best.median, basis="measured", source=f"benchmark collectives, all-reduce over {ranks} ranks, best size"
+        )
     if not gpus:
         return None
-    return _nvlink_bandwidth(facts, gpus, rows) or _pcie_bandwidth(facts, gpus, rows)
+    return _nvlink_bandwidth(facts, gpus, rows) or _pcie_bandwidth(facts, gpus, rows, measurements)
 
 
 def _gpu_pairs(facts: MachineFacts) -> list[tuple[str, int]]:
@@ -63,7 +65,9 @@ def _nvlink_bandwidth(facts: MachineFacts, gpus: tuple[Gpu, ...], rows: tuple[Gp
     )
 
 
-def _pcie_bandwidth(facts: MachineFacts, gpus: tuple[Gpu, ...], rows: tuple[GpuModel | None, ...]) -> Figure | None:
+def _pcie_bandwidth(
+    facts: MachineFacts, gpus: tuple[Gpu, ...], rows: tuple[GpuModel | None, ...], measurements: tuple[Measurement, ...]
+) -> Figure | None:
     rates = []
     for gpu in gpus:
         row = next((one for one in rows if one is not None), None) if len(rows) == 1 else None
@@ -75,6 +79,9 @@ def _pcie_bandwidth(facts: MachineFacts, gpus: tuple[Gpu, ...], rows: tuple[GpuM
         rates.append(lane * width)
     value = constant("pcie_fraction") * min(rates)
     source = f"PCIe {min(rates) / 1e9:.3g} GB/s of the slowest GPU x {constant('pcie_fraction'):g}"
+    copies = measured_host_bandwidth(measurements)
+    if copies is not None and copies.value < value:
+        return copies
     if any(kind == "SYS" for kind, _ in _gpu_pairs(facts)) and constant("socket_link_bytes_per_s") < value:
         value, source = constant("socket_link_bytes_per_s"), "link between the CPU sockets, by NCCL's own topology model"
     return Figure(value=value, basis="modelled", source=source)
@@ -85,7 +92,9 @@ def intra_latency(facts: MachineFacts, measurements: tuple[Measurement, ...], ra
     times = all_reduces(measurements, "collective_time_s", ranks)
     if times and ranks > 1:
         value = times[0].median / (2 * (ranks - 1))
-        return Figure(value=value, basis="measured", source=f"benchmark all-reduce, {ranks} ranks, smallest size")
+        return Figure(
+            value=value, basis="measured", source=f"benchmark collectives, all-reduce over {ranks} ranks, smallest size"
+        )
     gpus = facts.gpus if known(facts.gpus) else ()
     if not gpus:
         return None

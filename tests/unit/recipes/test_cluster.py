@@ -51,10 +51,10 @@ def test_measurements_replace_the_catalogue_and_the_slowest_gpu_counts():
         measured("gemm_flops_per_s", 650e12, "GPU1", dtype="bf16", m=8192, n=8192, k=8192),
         measured("memory_bandwidth_bytes_per_s", 2.6e12, "GPU0", direction="device_to_device"),
         measured("memory_bandwidth_bytes_per_s", 55e9, "GPU0", direction="host_to_device"),
-        measured("bus_bandwidth_bytes_per_s", 470e9, "8 ranks", bytes=2**30, world_size=8, backend="nccl"),
-        measured("bus_bandwidth_bytes_per_s", 20e9, "8 ranks", bytes=2**20, world_size=8, backend="nccl"),
-        measured("bus_bandwidth_bytes_per_s", 300e9, "2 ranks", bytes=2**30, world_size=2, backend="nccl"),
-        measured("collective_time_s", 28e-6, "8 ranks", bytes=1024, world_size=8, backend="nccl"),
+        measured("bus_bandwidth_bytes_per_s", 470e9, "8 ranks", "collectives", bytes=2**30, world_size=8, backend="nccl"),
+        measured("bus_bandwidth_bytes_per_s", 20e9, "8 ranks", "collectives", bytes=2**20, world_size=8, backend="nccl"),
+        measured("bus_bandwidth_bytes_per_s", 300e9, "2 ranks", "collectives", bytes=2**30, world_size=2, backend="nccl"),
+        measured("collective_time_s", 28e-6, "8 ranks", "collectives", bytes=1024, world_size=8, backend="nccl"),
     )
     cluster = cluster_of(h100_node(), measurements, CATALOGUE)
     assert cluster.flops_per_s["bf16"].value == 650e12
@@ -62,6 +62,34 @@ def test_measurements_replace_the_catalogue_and_the_slowest_gpu_counts():
     assert cluster.memory_bandwidth_bytes_per_s.value == 2.6e12
     assert cluster.intra_bus_bandwidth_bytes_per_s.value == 470e9
     assert cluster.intra_latency_s.value == pytest.approx(2e-6)
+
+
+def test_what_stands_beside_the_gpus_is_not_taken_for_them():
+    """Host memory, CPU products, triads and other collectives have metrics of the same names."""
+    beside = (
+        measured("gemm_flops_per_s", 2e12, "CPU", "cpu-gemm", dtype="bf16", m=2048, n=2048, k=2048),
+        measured("memory_bandwidth_bytes_per_s", 2e11, "NUMA node 0", "host-memory", operation="copy"),
+        measured("memory_bandwidth_bytes_per_s", 2.9e12, "GPU0", "memory-copy", operation="triad"),
+        measured("bus_bandwidth_bytes_per_s", 20e9, "8 ranks", "isolation", bytes=2**30, world_size=8, layer="nic"),
+        measured(
+            "bus_bandwidth_bytes_per_s", 600e9, "8 ranks", "collectives", collective="all_to_all", bytes=2**30, world_size=8
+        ),
+    )
+    assert cluster_of(h100_node(), beside, CATALOGUE) == cluster_of(h100_node(), (), CATALOGUE)
+
+
+def test_a_slow_copy_to_the_host_bounds_what_pcie_can_carry():
+    facts = h100_node(gpus=tuple(h100(n) for n in range(2)), links=())
+    copies = tuple(
+        measured("memory_bandwidth_bytes_per_s", rate, f"GPU{n}", "host-device", direction=direction, pinned=pinned)
+        for n, rate in ((0, 55e9), (1, 12e9))
+        for direction in ("host_to_device", "device_to_host")
+        for pinned in (True, False)
+    )
+    figure = cluster_of(facts, copies, CATALOGUE).intra_bus_bandwidth_bytes_per_s
+    assert (figure.value, figure.basis) == (12e9, "measured")
+    # As fast as the slot allows, they tell nothing that the model does not know.
+    assert cluster_of(facts, copies[:4], CATALOGUE).intra_bus_bandwidth_bytes_per_s.basis == "modelled"
 
 
 def test_an_unknown_gpu_has_memory_and_no_rates():
