@@ -1,15 +1,150 @@
-"""The largest micro-batch that fits, and the fastest: not built yet."""
+"""The largest micro-batch that fits, and the fastest, on one rank alone.
+
+For every micro-batch that was tried `step_time_s`, the rate, `peak_memory_bytes` ...; over all of them `largest_micro_batch`,
+`fastest_micro_batch`, and the line `peak memory = fixed + per sample x micro-batch` with what it misses by.
+"""
 
 from __future__ import annotations
 
-from probes.benching import BenchContext, BenchRequest
-from probes.measurements import BenchFailure, Measurement
-from probes.parsers.worker_lines import LinesByRank
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from probes.bench.answers import failure_of, measurement, start_of
+from probes.bench.step_figures import StepWork, step_figures
+from probes.benching import BenchContext, BenchRequest, Case
+from probes.measurements import BenchFailure, Measurement, Parameter
+from probes.parsers.worker_lines import LinesByRank, SampleLine, StartLine, WorkerLine
+from probes.record import Record
+
+_BUDGET_S = {"quick": 25.0, "full": 80.0}
+_AS_FAST = 0.98
+"""Of the best rate: less of a difference is noise, and the smaller micro-batch leaves memory to spare."""
+_OUT_OF_MEMORY = "out_of_memory"
+_RATES = ("tokens_per_s", "images_per_s", "samples_per_s")
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    return ()
+    """The user's own step where it takes a micro-batch, else the reference transformer."""
+    model = context.model
+    reference: Case = {
+        "strategy": "ddp",
+        "activation_checkpointing": "none",
+        "sequence_length": model.shape["sequence_length"],
+        "precision": model.precision,
+    }
+    own: tuple[Case, ...] = ({"step": context.settings.step},) if context.settings.step else ()
+    return (
+        BenchRequest(
+            bench_id="micro-batch",
+            title="micro-batches until the memory is full",
+            device=context.device,
+            backend=context.backend,
+            ranks=1,
+            threads_per_rank=context.threads_per_rank,
+            budget_s=_BUDGET_S[context.suite],
+            cases=(*own, reference),
+            model=model.shape,
+            flops_per_token=model.flops_per_token,
+            settings={"folder": context.settings.folder},
+        ),
+    )
+
+
+class MemoryLine(Record, kw_only=True):
+    """Least squares through peak memory over micro-batch."""
+
+    fixed_bytes: float
+    per_sample_bytes: float
+    residual: float
+    """The largest miss, relative to what was measured."""
+
+
+def fit_memory(micro_batches: Sequence[float], peak_bytes: Sequence[float]) -> MemoryLine | None:
+    """The line; None for fewer than two different micro-batches.
+
+    At the smallest micro-batches the peak can be the optimizer's and not the activations': the residual then shows it.
+    """
+    count = len(micro_batches)
+    if len(set(micro_batches)) < 2:
+        return None
+    mean_x, mean_y = sum(micro_batches) / count, sum(peak_bytes) / count
+    spread = sum((x - mean_x) ** 2 for x in micro_batches)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(micro_batches, peak_bytes, strict=True)) / spread
+    fixed = mean_y - slope * mean_x
+    misses = (abs(fixed + slope * x - y) / y for x, y in zip(micro_batches, peak_bytes, strict=True) if y > 0)
+    return MemoryLine(fixed_bytes=fixed, per_sample_bytes=slope, residual=max(misses, default=0.0))
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    return ()
+    """The figures of each trial, and what they say together."""
+    lines = lines_by_rank.get(0, ())
+    start = start_of(lines)
+    if start is None:
+        return failure_of(request, lines_by_rank)
+    for case in request.cases:
+        trials = dict(_trials(case, lines))
+        fits = {size: line for size, line in trials.items() if line.durations_s}
+        if fits:
+            fails = [size for size, line in trials.items() if line.figures.get(_OUT_OF_MEMORY) and size > max(fits)]
+            return _measurements(request, start, case, fits, smallest_that_fails=min(fails, default=0))
+        if trials:
+            return request.failure(_OUT_OF_MEMORY, "out of memory with micro-batch 1")
+    return failure_of(request, lines_by_rank)
+
+
+def _trials(case: Case, lines: tuple[WorkerLine, ...]) -> Iterator[tuple[int, SampleLine]]:
+    """The trials of one case by micro-batch: samples whose durations a clock can give, or that ran out of memory."""
+    for line in lines:
+        if not isinstance(line, SampleLine):
+            continue
+        size = line.case.get("micro_batch")
+        if not isinstance(size, int) or size < 1 or line.case != {**case, "micro_batch": size}:
+            continue
+        sound = line.durations_s and all(0 < duration_s < float("inf") for duration_s in line.durations_s)
+        if sound or (not line.durations_s and line.figures.get(_OUT_OF_MEMORY)):
+            yield size, line
+
+
+def _measurements(
+    request: BenchRequest, start: StartLine, case: Case, fits: dict[int, SampleLine], *, smallest_that_fails: int
+) -> tuple[Measurement, ...]:
+    model: dict[str, Parameter] = {} if "step" in case else {"model": request.model["id"]}
+    common: dict[str, Parameter] = {**model, **case, "world_size": request.ranks}
+    found: list[Measurement] = []
+    for size, line in sorted(fits.items()):
+        found += step_figures(
+            request,
+            start,
+            {**common, "micro_batch": size},
+            _work(request, case, size, line),
+            durations_s=line.durations_s,
+            figures=line.figures,
+        )
+    # 0 where none failed: the time, and not the memory, ended the sweep.
+    conditions: dict[str, Parameter] = {"smallest_that_fails": smallest_that_fails}
+    single = {"largest_micro_batch": float(max(fits)), "fastest_micro_batch": float(_fastest(found))}
+    peaks = {int(m.parameters["micro_batch"]): m.median for m in found if m.metric == "peak_memory_bytes"}
+    line_fit = fit_memory([float(size) for size in peaks], list(peaks.values()))
+    summary = [(metric, "1", value) for metric, value in single.items()]
+    if line_fit is not None:
+        summary.append(("memory_fixed_bytes", "byte", line_fit.fixed_bytes))
+        summary.append(("memory_per_sample_bytes", "byte", line_fit.per_sample_bytes))
+        summary.append(("memory_fit_residual", "1", line_fit.residual))
+    for metric, unit, value in summary:
+        made = measurement(request, start, common, metric, unit=unit, samples=(value,))
+        found.append(msgspec.structs.replace(made, conditions={**made.conditions, **conditions}))
+    return tuple(found)
+
+
+def _work(request: BenchRequest, case: Case, micro_batch: int, line: SampleLine) -> StepWork:
+    if "step" in case:
+        return StepWork(items=dict(line.figures))
+    tokens = micro_batch * float(case["sequence_length"])
+    return StepWork(items={"tokens": tokens}, rank_flops=request.flops_per_token * tokens)
+
+
+def _fastest(found: Sequence[Measurement]) -> int:
+    """The smallest micro-batch whose rate is as good as the best."""
+    rates = {int(m.parameters["micro_batch"]): m.median for metric in reversed(_RATES) for m in found if m.metric == metric}
+    return min(size for size, rate in rates.items() if rate >= _AS_FAST * max(rates.values()))

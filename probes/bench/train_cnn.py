@@ -1,15 +1,84 @@
-"""One training step of a ResNet-50-class network: not built yet."""
+"""One optimizer step of a residual network on synthetic images: `step_time_s`, `images_per_s` over all ranks, and per rank
+`model_flops_per_s`, `peak_memory_bytes` (allocated) and `peak_reserved_bytes`.
+
+A GPU trains ResNet-50 at 224 pixels; a CPU a small network of the same family, so that it takes seconds.
+"""
 
 from __future__ import annotations
 
-from probes.benching import BenchContext, BenchRequest
+from probes.bench.answers import failure_of, slowest_rank
+from probes.bench.resnet import RESNET_50, SMALL, training_flops
+from probes.bench.step_figures import StepWork, step_figures
+from probes.benching import BenchContext, BenchRequest, Case
 from probes.measurements import BenchFailure, Measurement
 from probes.parsers.worker_lines import LinesByRank
+from probes.record import known
+from probes.units import GIB
+
+_CASE_BUDGET_S = {"cuda": 6.0, "cpu": 4.0}
+_IMAGE_SIZE = {"cuda": 224, "cpu": 64}
+_CPU_MICRO_BATCH = 16
+_GPU_MICRO_BATCHES = (64, 256)
+_LARGE_FITS_BYTES = 30 * GIB
+"""256 images in mixed precision are what NVIDIA's DeepLearningExamples (ResNet50 v1.5) trains on a V100 of 32 GB."""
+_NETWORKS = {network.id: network for network in (RESNET_50, SMALL)}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    return ()
+    """One rank alone, then all local ranks together."""
+    network = RESNET_50 if context.device == "cuda" else SMALL
+    cases = _cases(context)
+    return tuple(
+        BenchRequest(
+            bench_id="train-cnn",
+            title=f"training step of {network.id} on {ranks} rank{'s' if ranks > 1 else ''}",
+            device=context.device,
+            backend=context.backend,
+            ranks=ranks,
+            threads_per_rank=context.threads_per_rank,
+            budget_s=_CASE_BUDGET_S[context.device] * len(cases),
+            cases=cases,
+            model=network.shape,
+        )
+        for ranks in sorted({1, context.ranks_per_node})
+    )
+
+
+def _cases(context: BenchContext) -> tuple[Case, ...]:
+    """bf16 on a CPU is emulated more often than not, so fp32 there."""
+    on_gpu = context.device == "cuda"
+    return tuple(
+        {
+            "micro_batch": micro_batch,
+            "image_size": _IMAGE_SIZE[context.device],
+            "precision": context.model.precision if on_gpu else "fp32",
+        }
+        for micro_batch in (_gpu_micro_batches(context) if on_gpu else (_CPU_MICRO_BATCH,))
+    )
+
+
+def _gpu_micro_batches(context: BenchContext) -> tuple[int, ...]:
+    gpus = context.facts.gpus if known(context.facts.gpus) else ()
+    least_bytes = min((gpu.memory_bytes for gpu in gpus if known(gpu.memory_bytes)), default=0)
+    large = least_bytes >= _LARGE_FITS_BYTES * (1 if context.model.precision == "bf16" else 2)
+    return _GPU_MICRO_BATCHES if large else _GPU_MICRO_BATCHES[:1]
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    return ()
+    """Step time of the slowest rank, peak memory of the fullest, and the FLOP rate that a rank reaches."""
+    measurements: list[Measurement] = []
+    network = _NETWORKS[str(request.model["id"])]
+    for start, case, durations_s, figures in slowest_rank(request, lines_by_rank):
+        images = float(case["micro_batch"])
+        measurements += step_figures(
+            request,
+            start,
+            {"model": network.id, **case, "world_size": request.ranks},
+            StepWork(
+                items={"images": images * request.ranks},
+                rank_flops=images * training_flops(network, int(case["image_size"])),
+            ),
+            durations_s=durations_s,
+            figures=figures,
+        )
+    return tuple(measurements) or failure_of(request, lines_by_rank)

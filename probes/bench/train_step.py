@@ -1,44 +1,59 @@
-"""One optimizer step of the reference workload: `step_time_s`, `peak_memory_bytes` and `model_flops_per_s` per rank.
+"""One optimizer step of the reference workload: `step_time_s`, `tokens_per_s` over all ranks, and per rank `model_flops_per_s`,
+`peak_memory_bytes` (allocated) and `peak_reserved_bytes`.
 
 Model FLOPs are 6 per matmul parameter and token (2 forward, 4 backward; the embedding look-up is none) plus causal attention,
-6 layers x heads x head_dim x sequence_length per token. They come with the request, from the planner's own formula.
+6 layers x heads x head_dim x sequence_length per token. They come with the request, from the planner's own formula. What
+activation checkpointing computes again is not counted.
 """
 
 from __future__ import annotations
 
-from probes.bench.answers import failure_of, measurement, slowest_rank
-from probes.benching import BenchContext, BenchRequest
-from probes.measurements import BenchFailure, Measurement, Parameter
+from probes.bench.answers import failure_of, slowest_rank
+from probes.bench.step_figures import StepWork, step_figures
+from probes.benching import BenchContext, BenchRequest, Case
+from probes.measurements import BenchFailure, Measurement
 from probes.parsers.worker_lines import LinesByRank
 
-_BUDGET_S = {"cuda": 12.0, "cpu": 5.0}
+_CASE_BUDGET_S = {"cuda": 6.0, "cpu": 5.0}
+_FULL = (("ddp", "none"), ("ddp", "full"), ("fsdp", "none"), ("fsdp", "full"))
+"""Strategy and activation checkpointing."""
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     """One rank alone, then all local ranks together: the difference is what communication and sharing cost."""
     model = context.model
-    return tuple(
-        BenchRequest(
+    found = []
+    for ranks in sorted({1, context.ranks_per_node}):
+        cases = _cases(context, ranks)
+        request = BenchRequest(
             bench_id="train-step",
             title=f"training step on {ranks} rank{'s' if ranks > 1 else ''}",
             device=context.device,
             backend=context.backend,
             ranks=ranks,
             threads_per_rank=context.threads_per_rank,
-            budget_s=_BUDGET_S[context.device],
-            cases=tuple(
-                {
-                    "strategy": "ddp",
-                    "micro_batch": micro_batch,
-                    "sequence_length": model.shape["sequence_length"],
-                    "precision": model.precision,
-                }
-                for micro_batch in model.micro_batches
-            ),
+            budget_s=_CASE_BUDGET_S[context.device] * len(cases),
+            cases=cases,
             model=model.shape,
             flops_per_token=model.flops_per_token,
         )
-        for ranks in sorted({1, context.ranks_per_node})
+        found.append(request)
+    return tuple(found)
+
+
+def _cases(context: BenchContext, ranks: int) -> tuple[Case, ...]:
+    """DDP; in the full suite recomputation and sharding too, where there is something to shard over. Small ones first."""
+    variants = [variant for variant in _FULL if variant[0] == "ddp" or ranks > 1] if context.suite == "full" else [_FULL[0]]
+    return tuple(
+        {
+            "strategy": strategy,
+            "activation_checkpointing": checkpointing,
+            "micro_batch": micro_batch,
+            "sequence_length": context.model.shape["sequence_length"],
+            "precision": context.model.precision,
+        }
+        for micro_batch in context.model.micro_batches
+        for strategy, checkpointing in variants
     )
 
 
@@ -46,12 +61,13 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
     """Step time of the slowest rank, peak memory of the fullest, and the FLOP rate that a rank reaches."""
     measurements: list[Measurement] = []
     for start, case, durations_s, figures in slowest_rank(request, lines_by_rank):
-        flops = request.flops_per_token * float(case["micro_batch"]) * float(case["sequence_length"])
-        rates = tuple(flops / duration_s for duration_s in durations_s)
-        parameters: dict[str, Parameter] = {"model": request.model["id"], **case, "world_size": request.ranks}
-        measurements.append(measurement(request, start, parameters, "step_time_s", unit="s", samples=durations_s))
-        if "peak_memory_bytes" in figures:
-            peak = (figures["peak_memory_bytes"],)
-            measurements.append(measurement(request, start, parameters, "peak_memory_bytes", unit="byte", samples=peak))
-        measurements.append(measurement(request, start, parameters, "model_flops_per_s", unit="flop/s", samples=rates))
+        tokens = float(case["micro_batch"]) * float(case["sequence_length"])
+        measurements += step_figures(
+            request,
+            start,
+            {"model": request.model["id"], **case, "world_size": request.ranks},
+            StepWork(items={"tokens": tokens * request.ranks}, rank_flops=request.flops_per_token * tokens),
+            durations_s=durations_s,
+            figures=figures,
+        )
     return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -1,13 +1,143 @@
-"""Gradient noise scale, for the batch size: not built yet."""
+"""Squared norms of gradients of small and of large batches, from which the gradient noise scale follows."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import time
+from typing import Any, Callable, NamedTuple
 
 import torch
+import torch.distributed as dist
+from torch import Tensor
 
-from ..protocol import Answer
+from ..own import OwnStep, items_in, users_errors
+from ..parallel import largest
+from ..protocol import Answer, CaseError
+from ..steps import reference_trainer
+from ..tokens import synthetic_batch
+
+FEWEST_STEPS = 8
+MOST_STEPS = 200
+
+
+class Subject(NamedTuple):
+    """What is trained while its gradients are looked at."""
+
+    parameters: list[torch.nn.Parameter]
+    backward: Callable[[int], float]
+    """Leaves the mean gradient of small batch number N in the parameters; returns its sequences."""
+    update: Callable[[list[Tensor]], object]
+    """Takes the mean gradient of the large batch and makes one optimizer step."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    raise NotImplementedError
+    """Train the case {micro_batch, accumulation ...} within the budget: the small batch is one micro-batch of one rank, the large
+    one all micro-batches of all ranks. The series hold, for every step, the mean squared norm of the small batches' gradients
+    and the squared norm of the large batch's.
+    """
+    case, settings = request["cases"][0], request["settings"]
+    if "step" in case:
+        subject = own_subject(OwnStep(case["step"], str(settings.get("folder", ""))), device)
+    else:
+        subject = reference_subject(case, request["model"], device)
+    ends = time.monotonic() + request["budget_s"]
+    durations_s: list[float] = []
+    series: dict[str, list[float]] = {"small_squared_norm": [], "large_squared_norm": []}
+    sequences = 0.0
+    while len(durations_s) < MOST_STEPS:
+        began = time.monotonic()
+        late = largest(device, float(began > ends))[0] > 0
+        if late and len(durations_s) >= FEWEST_STEPS:
+            break
+        small, large, sequences = one_step(subject, len(durations_s), case["accumulation"], device)
+        if not (math.isfinite(small) and math.isfinite(large)):
+            raise CaseError("wrong_result", f"the gradients of step {len(durations_s) + 1} are not finite: training diverged")
+        series["small_squared_norm"].append(small)
+        series["large_squared_norm"].append(large)
+        durations_s.append(largest(device, time.monotonic() - began)[0])
+    ranks = dist.get_world_size()
+    answer.sample(
+        case, durations_s, series, small_batch=sequences, large_batch=sequences * case["accumulation"] * ranks, world_size=ranks
+    )
+
+
+def one_step(subject: Subject, index: int, accumulation: int, device: torch.device) -> tuple[float, float, float]:
+    """Mean squared norm of the small gradients, squared norm of the large one, and sequences per small batch; then an update."""
+    ranks = dist.get_world_size()
+    totals = [torch.zeros_like(parameter) for parameter in subject.parameters]
+    small, sequences = torch.zeros((), dtype=torch.float64, device=device), 0.0
+    for number in range(accumulation):
+        first = (index * ranks + dist.get_rank()) * accumulation
+        sequences = subject.backward(first + number)
+        gradients = [parameter.grad for parameter in subject.parameters]
+        small += squared_norm([gradient for gradient in gradients if gradient is not None])
+        for total, parameter in zip(totals, subject.parameters):
+            if parameter.grad is not None:
+                total.add_(parameter.grad)
+                parameter.grad = None
+    for total in totals:
+        if ranks > 1:
+            dist.all_reduce(total)
+        total.div_(accumulation * ranks)
+    dist.all_reduce(small)
+    large = squared_norm(totals)
+    subject.update(totals)
+    return float(small) / (accumulation * ranks), float(large), sequences
+
+
+def squared_norm(gradients: list[Tensor]) -> Tensor:
+    return torch.stack([torch.linalg.vector_norm(gradient.detach()).double() ** 2 for gradient in gradients]).sum()
+
+
+def reference_subject(case: dict[str, Any], model: dict[str, Any], device: torch.device) -> Subject:
+    """The reference transformer on its synthetic sequences, every one of them seen once."""
+    trainer = reference_trainer({**case, "strategy": "ddp", "activation_checkpointing": "none"}, model, device)
+    shape, micro_batch = trainer.config.model, case["micro_batch"]
+    parameters = list(trainer.model.parameters())
+
+    def backward(number: int) -> float:
+        first = number * micro_batch
+        inputs, targets = synthetic_batch(first, micro_batch, shape.sequence_length, shape.vocab, device)
+        with trainer.reduction(last=False):  # each rank's own gradient is wanted
+            trainer.loss(inputs, targets).backward()
+        return micro_batch
+
+    def update(mean: list[Tensor]) -> None:
+        for parameter, gradient in zip(parameters, mean):
+            parameter.grad = gradient
+        trainer.optimizer.step()
+        trainer.optimizer.zero_grad(set_to_none=True)
+
+    return Subject(parameters, backward, update)
+
+
+def own_subject(own: OwnStep, device: torch.device) -> Subject:
+    """The user's step, which must have `model` and `backward`. Its own step makes the update. Raises CaseError."""
+    counted = own.build(device)
+    step, target = counted.inner, own.target
+    model, forward_backward = getattr(step, "model", None), getattr(step, "backward", None)
+    if not isinstance(model, torch.nn.Module) or not callable(forward_backward):
+        raise CaseError("unsupported", f"the step of {target} has no `model` and `backward`, which the noise scale needs")
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+    def backward(_number: int) -> float:
+        with users_errors(target):
+            told = forward_backward()
+        told = items_in(told, target)
+        sequences = told.get("samples") or told.get("images") or counted.micro_batch
+        if not sequences:
+            raise CaseError("unsupported", f'`backward` of {target} must return {{"samples": N}} or take micro_batch')
+        if all(parameter.grad is None for parameter in parameters):
+            raise CaseError("unsupported", f"`backward` of {target} left no gradients in `model`")
+        return float(sequences)
+
+    def update(_mean: list[Tensor]) -> None:
+        counted()
+        clear()
+
+    def clear() -> None:
+        for parameter in parameters:
+            parameter.grad = None
+
+    clear()
+    return Subject(parameters, backward, update)

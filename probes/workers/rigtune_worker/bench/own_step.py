@@ -1,13 +1,37 @@
-"""Your own training step: not built yet."""
+"""The user's own training step: how long, how much memory at the peak, and what it says that it trained on."""
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import signal
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
+from ..limits import limit_memory
+from ..own import ITEMS, OwnStep
 from ..protocol import Answer
+from ..steps import time_step
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    raise NotImplementedError
+    """Measure the one case {step}. What the step trained on is summed over ranks."""
+    # A step that hangs is ended by SIGTERM; the log then tells where it stood.
+    faulthandler.register(signal.SIGTERM, chain=True)
+    case = request["cases"][0]
+    limit_memory(device, int(request["settings"].get("memory_limit_bytes", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    own = OwnStep(case["step"], str(request["settings"].get("folder", "")))
+    built = []
+
+    def make() -> Any:
+        built.append(own.build(device))
+        return built[0]
+
+    timing, figures = time_step(make, device, request["budget_s"])
+    items = torch.tensor(built[0].per_step(), dtype=torch.float64, device=device)
+    dist.all_reduce(items)
+    if own.takes_micro_batch:
+        figures["micro_batch"] = own.default_micro_batch
+    answer.sample(case, timing, **figures, **dict(zip(ITEMS, items.tolist())))

@@ -1,0 +1,104 @@
+"""What follows from the sizes of a residual network of bottleneck blocks alone: parameters and FLOPs.
+
+The layers are those of He 2016 (arXiv 1512.03385), table 1, with a stage's stride in its first 3 x 3 convolution (v1.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.benching import Case
+from probes.record import Record
+
+_EXPANSION = 4
+_STEM_KERNEL = 7
+_COLOURS = 3
+
+
+class Resnet(Record, kw_only=True):
+    """The sizes of the network, as the worker's `CnnShape` takes them."""
+
+    id: str
+    depths: tuple[int, ...]
+    """Blocks per stage."""
+    width: int
+    """Channels behind the first convolution, and of the narrow part of the first stage."""
+    classes: int
+
+    @property
+    def shape(self) -> Case:
+        """For the worker: `{"id": "resnet-50", "depths": "3-4-6-3", "width": 64, "classes": 1000}`."""
+        depths = "-".join(str(depth) for depth in self.depths)
+        return {"id": self.id, "depths": depths, "width": self.width, "classes": self.classes}
+
+
+RESNET_50 = Resnet(id="resnet-50", depths=(3, 4, 6, 3), width=64, classes=1000)
+SMALL = Resnet(id="resnet-14", depths=(1, 1, 1, 1), width=32, classes=100)
+"""Of the same family, for CPUs: one block per stage, half as wide."""
+
+
+class Convolution(Record, kw_only=True):
+    """One convolution without bias, followed by a batch norm."""
+
+    inputs: int
+    outputs: int
+    kernel: int
+    size: int
+    """Rows and columns of its output."""
+
+    @property
+    def weights(self) -> int:
+        return self.inputs * self.outputs * self.kernel**2
+
+    @property
+    def flops(self) -> int:
+        """Of the forward pass for one image, two per multiply-add."""
+        return 2 * self.weights * self.size**2
+
+
+def convolutions(network: Resnet, image_size: int) -> Iterator[Convolution]:
+    """All convolutions in order; the first is the stem."""
+    size = _half(image_size)
+    yield Convolution(inputs=_COLOURS, outputs=network.width, kernel=_STEM_KERNEL, size=size)
+    size = _half(size)  # pooling
+    inputs = network.width
+    for stage, depth in enumerate(network.depths):
+        width = network.width * 2**stage
+        for index in range(depth):
+            halves = stage > 0 and index == 0
+            before, size = size, _half(size) if halves else size
+            outputs = _EXPANSION * width
+            yield Convolution(inputs=inputs, outputs=width, kernel=1, size=before)
+            yield Convolution(inputs=width, outputs=width, kernel=3, size=size)
+            yield Convolution(inputs=width, outputs=outputs, kernel=1, size=size)
+            if halves or inputs != outputs:
+                yield Convolution(inputs=inputs, outputs=outputs, kernel=1, size=size)
+            inputs = outputs
+
+
+def parameter_count(network: Resnet) -> int:
+    """Convolutions, two numbers per channel of each batch norm, and the classifier with its bias."""
+    body = sum(layer.weights + 2 * layer.outputs for layer in convolutions(network, image_size=1))
+    return body + (_features(network) + 1) * network.classes
+
+
+def forward_flops(network: Resnet, image_size: int) -> int:
+    """Of one image: convolutions and the classifier; norms, activations and pooling are not counted, as usual."""
+    return sum(layer.flops for layer in convolutions(network, image_size)) + 2 * _features(network) * network.classes
+
+
+def training_flops(network: Resnet, image_size: int) -> int:
+    """Of one image, forward and backward: each layer once more for its weights' gradient and once more for its input's; the
+    first layer's input, the image, needs none.
+    """
+    stem = next(iter(convolutions(network, image_size)))
+    return 3 * forward_flops(network, image_size) - stem.flops
+
+
+def _features(network: Resnet) -> int:
+    return _EXPANSION * network.width << (len(network.depths) - 1)
+
+
+def _half(size: int) -> int:
+    """Rows behind a convolution or pooling of stride 2 that is padded by half its kernel."""
+    return (size + 1) // 2

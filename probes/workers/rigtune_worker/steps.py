@@ -1,0 +1,67 @@
+"""One training step built and timed: what all training benchmarks do with their models."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable
+
+import torch
+import torch.distributed as dist
+
+from .cnn import CnnShape, CnnTrainer
+from .memory import PeakMemory
+from .model import ModelShape
+from .parallel import agree, largest
+from .protocol import Timing
+from .timing import time_calls
+from .trainer import TrainConfig, Trainer
+
+Step = Callable[[], object]
+"""Runs one optimizer step."""
+
+
+def time_step(make: Callable[[], Step], device: torch.device, budget_s: float) -> tuple[Timing, dict[str, float]]:
+    """Durations of the step that `make` builds, and the peak memory from before it was built to after the last step.
+
+    The first step makes the optimizer's states and the later ones run beside them, so the peak covers several whole steps.
+    """
+    memory = PeakMemory(device)
+    step = make()
+    timing = time_calls(step, device, budget_s=budget_s, sample_s=0.0, agree=lambda duration_s: largest(device, duration_s)[0])
+    figures = {"peak_memory_bytes": memory.allocated_bytes}
+    if device.type == "cuda":  # nothing is reserved apart on a CPU
+        figures["peak_reserved_bytes"] = memory.reserved_bytes
+    return timing, figures
+
+
+def reference_step(case: dict[str, Any], model: dict[str, Any], device: torch.device) -> Step:
+    """The reference transformer's step. `case` holds the fields of a `TrainConfig` and the sequence length."""
+    trainer = reference_trainer(case, model, device)
+    # The loss is averaged and read in every step, as the training loop does.
+    return lambda: agree(device, trainer.step(0))
+
+
+def reference_trainer(case: dict[str, Any], model: dict[str, Any], device: torch.device) -> Trainer:
+    config = TrainConfig(
+        model=dataclasses.replace(ModelShape.from_dict(model), sequence_length=case["sequence_length"]),
+        strategy=case["strategy"],
+        micro_batch=case["micro_batch"],
+        activation_checkpointing=case["activation_checkpointing"],
+        precision=case["precision"],
+        device=device.type,
+        backend=dist.get_backend(),
+    )
+    return Trainer(config, device)
+
+
+def cnn_step(case: dict[str, Any], model: dict[str, Any], device: torch.device) -> Step:
+    """The residual network's step. `case` holds micro_batch, image_size and precision."""
+    trainer = CnnTrainer(
+        CnnShape.from_dict(model),
+        micro_batch=case["micro_batch"],
+        image_size=case["image_size"],
+        precision=case["precision"],
+        device=device,
+        world_size=dist.get_world_size(),
+    )
+    return lambda: agree(device, trainer.step())

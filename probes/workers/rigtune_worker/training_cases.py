@@ -1,0 +1,44 @@
+"""Runs the cases of a training benchmark one after the other, and lives with those that do not fit."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+import torch.distributed as dist
+
+from .parallel import shared_share
+from .protocol import Answer, SetupError, is_out_of_memory
+from .timing import Budget
+
+
+def measure_cases(
+    request: dict[str, Any],
+    answer: Answer,
+    device: torch.device,
+    measure: Callable[[dict[str, Any], float], None],
+    *,
+    variant: tuple[str, ...],
+) -> None:
+    """Call `measure(case, budget_s)` for every case; cases that agree in the fields of `variant` differ in their size alone.
+
+    What this torch cannot do is told with its case. Alone, running out of memory ends the larger cases of the same variant;
+    together, it ends the worker, because the other ranks wait in a collective.
+    """
+    budget = Budget(request["budget_s"], len(request["cases"]))
+    too_large = set()
+    for case in request["cases"]:
+        share_s = shared_share(budget, device)
+        kind = tuple(case[name] for name in variant)
+        if kind in too_large:
+            answer.skipped(case, "a smaller micro-batch did not fit")
+            continue
+        try:
+            measure(case, share_s)
+        except SetupError as error:
+            answer.failure("unsupported", str(error), case)
+        except (RuntimeError, MemoryError) as error:
+            if dist.get_world_size() > 1 or not is_out_of_memory(error):
+                raise
+            answer.failure("out_of_memory", f"out of memory with micro-batch {case['micro_batch']}", case)
+            too_large.add(kind)

@@ -1,0 +1,168 @@
+"""Trials of a training step, each in a process of its own, so that one which runs out of memory takes nothing else down.
+
+    python -m rigtune_worker.trial
+
+The first line of standard input is the request of the benchmark; each further one is a trial, a JSON object with `case`,
+`budget_s` and `deadline_s`. Each is answered by one line on standard output with `outcome`:
+
+    fits           with `timing` (durations_s, warmup_calls, calls_per_sample) and `figures`
+    out_of_memory  with `message`; also where the kernel killed the trial
+    too_slow       not over at its deadline
+    unsupported, crashed   with `message`
+
+This process imports torch once and forks for each trial; it never touches a GPU itself, because CUDA does not survive a fork.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+from typing import Any, BinaryIO
+
+import torch
+
+from .limits import be_first_to_go, limit_memory
+from .own import ITEMS, OwnStep
+from .parallel import choose_device, process_group
+from .process import die_with_parent, run_and_leave
+from .protocol import CaseError, SetupError, is_out_of_memory
+from .steps import reference_step, time_step
+
+LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID")
+"""Of the job that the worker runs in; a trial trains alone."""
+
+
+class Trials:
+    """The worker's side: a context manager that answers `attempt`."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        environment = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
+        self.process = subprocess.Popen(
+            (sys.executable, "-m", "rigtune_worker.trial"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+        self.tell(request)
+
+    def tell(self, value: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(value) + "\n")
+        self.process.stdin.flush()
+
+    def attempt(self, case: dict[str, Any], budget_s: float, deadline_s: float) -> dict[str, Any]:
+        """The answer to one trial. Raises CaseError where the process that starts them has died."""
+        try:
+            self.tell({"case": case, "budget_s": budget_s, "deadline_s": deadline_s})
+            assert self.process.stdout is not None
+            return json.loads(self.process.stdout.readline())
+        except (OSError, ValueError):
+            raise CaseError("crashed", "the process that starts the trials has died") from None
+
+    def __enter__(self) -> Trials:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def main() -> int:
+    die_with_parent()
+    # Whatever else prints, the user's step among it, goes to the log.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    # Python 3.12 warns that numpy's threads do not survive a fork; none of them holds a lock here.
+    warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
+    request = json.loads(sys.stdin.readline())
+    for line in sys.stdin:
+        answers.write(json.dumps(run_apart(request, json.loads(line))) + "\n")
+        answers.flush()
+    return 0
+
+
+def run_apart(request: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
+    """Run one trial in a child, and say how it ended."""
+    with tempfile.TemporaryFile() as result:
+        child = os.fork()
+        if child == 0:
+            be_child(request, trial, result)
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        result.seek(0)
+        written = result.read()
+    if code == -signal.SIGALRM:
+        return {"outcome": "too_slow", "message": f"not over after {trial['deadline_s']:.0f} s"}
+    if code == -signal.SIGKILL:
+        return {"outcome": "out_of_memory", "message": "killed, as the kernel does when the host's memory is full"}
+    if code < 0:
+        return {"outcome": "crashed", "message": f"ended by signal {-code} ({signal.Signals(-code).name})"}
+    if not written:
+        return {"outcome": "crashed", "message": f"ended with exit code {code}"}
+    return json.loads(written)
+
+
+def be_child(request: dict[str, Any], trial: dict[str, Any], result: BinaryIO) -> None:
+    """Run the trial and end this process."""
+    # The default action ends the process even where it hangs outside Python.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(max(1, math.ceil(trial["deadline_s"])))
+
+    def main() -> int:
+        die_with_parent()
+        be_first_to_go()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the trials still to come are not the user's to read
+        result.write(json.dumps(run(request, trial)).encode())
+        result.flush()
+        return 0
+
+    try:
+        run_and_leave(main)
+    finally:
+        os._exit(1)
+
+
+def run(request: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
+    case, settings = trial["case"], request["settings"]
+    try:
+        device = choose_device(request["device"])
+        with process_group(request["backend"], device):
+            limit_memory(device, int(settings.get("memory_limit_bytes", 0)))
+            if "step" not in case:
+                timing, figures = time_step(lambda: reference_step(case, request["model"], device), device, trial["budget_s"])
+            else:
+                timing, figures = time_own_step(case, str(settings.get("folder", "")), device, trial["budget_s"])
+    except (CaseError, SetupError) as error:
+        return {"outcome": getattr(error, "kind", "unsupported"), "message": str(error)}
+    except Exception as error:
+        if is_out_of_memory(error):
+            return {"outcome": "out_of_memory", "message": str(error).strip().partition("\n")[0][:300]}
+        traceback.print_exc()
+        return {"outcome": "crashed", "message": f"{type(error).__name__}: {error}"[:300]}
+    return {"outcome": "fits", "timing": list(timing), "figures": figures}
+
+
+def time_own_step(case: dict[str, Any], folder: str, device: torch.device, budget_s: float) -> Any:
+    own = OwnStep(case["step"], folder)
+    if not own.takes_micro_batch:
+        raise SetupError(f"{own.target} takes no micro_batch")
+    built = []
+
+    def make() -> Any:
+        built.append(own.build(device, case["micro_batch"]))
+        return built[0]
+
+    timing, figures = time_step(make, device, budget_s)
+    return timing, {**figures, **dict(zip(ITEMS, built[0].per_step()))}
+
+
+if __name__ == "__main__":
+    run_and_leave(main)
