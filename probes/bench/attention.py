@@ -1,15 +1,77 @@
-"""Attention rate, forward and backward: not built yet."""
+"""Rate of causal attention, forward and backward apart: `attention_flops_per_s`.
+
+Forward is 4 B H S^2 D operations (two products of S x S x D per head), halved because a causal mask leaves half of the scores;
+backward is 2.5 times as many, five products, since flash attention computes the scores again (Dao-AILab/flash-attention,
+benchmarks/benchmark_flash_attention.py). A kernel that computes what the mask hides shows a lower rate.
+"""
 
 from __future__ import annotations
 
-from probes.benching import BenchContext, BenchRequest
+from probes.bench.answers import failure_of
+from probes.bench.local import answered, on_every_device
+from probes.benching import BenchContext, BenchRequest, Case
 from probes.measurements import BenchFailure, Measurement
 from probes.parsers.worker_lines import LinesByRank
+from probes.record import value_or
+
+_LENGTHS = {
+    ("cuda", "quick"): (2048, 8192),
+    ("cuda", "full"): (512, 1024, 2048, 4096, 8192),
+    ("cpu", "quick"): (512,),
+    ("cpu", "full"): (512, 1024, 2048),
+}
+_TOKENS = {"cuda": 16384, "cpu": 2048}
+"""Batch times sequence length: flash attention's benchmark keeps 16384 on GPUs."""
+_BUDGET_S = {("cuda", "quick"): 2.0, ("cuda", "full"): 15.0, ("cpu", "quick"): 2.0, ("cpu", "full"): 15.0}
+_BF16_FLAGS = {"amx_bf16", "avx512_bf16"}
+"""Processor flags with which torch's bf16 is no slower than its fp32."""
+_HEADS, _HEAD_DIM = 16, 64
+"""Where the model does not say: GPT-2 medium's."""
+_KERNELS = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn", 4: "overrideable"}
+"""By the value of `torch.nn.attention.SDPBackend`."""
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    return ()
+    """One request with the heads of the model, shortest sequence first."""
+    dtype = _dtype(context)
+    shape = context.model.shape
+    cases: tuple[Case, ...] = tuple(
+        {
+            "operation": operation,
+            "dtype": dtype,
+            "batch": max(1, _TOKENS[context.device] // length),
+            "heads": shape.get("heads", _HEADS),
+            "sequence_length": length,
+            "head_dim": shape.get("head_dim", _HEAD_DIM),
+        }
+        for length in _LENGTHS[context.device, context.suite]
+        for operation in ("forward", "backward")
+    )
+    budget_s = _BUDGET_S[context.device, context.suite]
+    return (on_every_device(context, "attention", "attention", budget_s=budget_s, cases=cases),)
+
+
+def _dtype(context: BenchContext) -> str:
+    """On GPUs half precision, which the fast kernels need; on CPUs bf16 where they have instructions for it."""
+    if context.device == "cuda":
+        return "bf16" if context.model.precision == "bf16" else "fp16"
+    no_flags: tuple[str, ...] = ()
+    return "bf16" if _BF16_FLAGS & set(value_or(context.facts.cpu.flags, no_flags)) else "fp32"
+
+
+def flops(case: Case) -> float:
+    """Operations of one call."""
+    forward = (
+        4.0 * float(case["batch"]) * float(case["heads"]) * float(case["sequence_length"]) ** 2 * float(case["head_dim"]) / 2
+    )
+    return forward if case["operation"] == "forward" else 2.5 * forward
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    return ()
+    """The rate of every rank and case, with the `kernel` that torch chose for it."""
+    measurements = []
+    for found in answered(request, lines_by_rank):
+        kernel = _KERNELS.get(int(found.sample.figures.get("kernel", -1)), "unknown")
+        rates = found.rates(flops(found.case))
+        measurements.append(found.measurement("attention_flops_per_s", "flop/s", rates, {**found.case, "kernel": kernel}))
+    return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -1,15 +1,121 @@
-"""Copies between host and GPU, by direction, page lock and NUMA node: not built yet."""
+"""Copies between host and GPU: `memory_bandwidth_bytes_per_s` by direction, page lock, NUMA node, and with or without the others.
+
+Each byte crosses the bus once; of `both` directions at the same time the bytes add up. `near` memory is on the GPU's own NUMA
+node, far memory on the node that the firmware calls most distant from it. The GPU's node comes from the facts; where they do not
+tell it, every node is measured, and the fastest is the near one.
+"""
 
 from __future__ import annotations
 
-from probes.benching import BenchContext, BenchRequest
-from probes.measurements import BenchFailure, Measurement
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from probes.bench.answers import failure_of
+from probes.bench.local import answered, on_every_device
+from probes.benching import BenchContext, BenchRequest, Case
+from probes.facts import Gpu, MachineFacts
+from probes.measurements import BenchFailure, Measurement, Parameter
+from probes.parsers.cpulist import parse_cpu_list
 from probes.parsers.worker_lines import LinesByRank
+from probes.record import known
+from probes.units import MIB
+
+_BYTES = 256 * MIB
+"""5 ms at the rate of PCIe 5 x16; sizes beyond 64 MiB give the same rate (deepspeedai/DeepSpeed#8283, H200)."""
+_BUDGET_S = {"quick": 3.0, "full": 25.0}
+
+
+class HostNode(NamedTuple):
+    """One NUMA node with CPUs."""
+
+    cpus: tuple[int, ...]
+    distances: dict[int, int]
+    """To each node by its number; empty where the firmware states none."""
+
+
+class Places(NamedTuple):
+    """The NUMA node of near and far memory of one GPU."""
+
+    near: int
+    far: int | None
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    return ()
+    """One request; none without GPUs. The quick suite leaves out far and pageable memory and both directions of one GPU alone."""
+    if context.device != "cuda":
+        return ()
+    nodes = _nodes(context.facts)
+    places = {f"GPU{gpu.index}": _places(gpu, nodes) for gpu in _gpus(context)}
+    known_places = {gpu: place for gpu, place in places.items() if place is not None}
+    if len(known_places) < len(places) or not places:
+        known_places = {}
+    settings: dict[str, Parameter] = {f"near {gpu}": place.near for gpu, place in known_places.items()}
+    settings |= {f"far {gpu}": place.far for gpu, place in known_places.items() if place.far is not None}
+    return (
+        on_every_device(
+            context,
+            "host-device",
+            "copies between host and GPU",
+            budget_s=_BUDGET_S[context.suite],
+            cases=tuple(_cases(context, _memory(known_places, nodes, context.suite))),
+            settings=settings,
+            numa_cpus={str(number): node.cpus for number, node in nodes.items()},
+        ),
+    )
+
+
+def _memory(places: Mapping[str, Places], nodes: Mapping[int, HostNode], suite: str) -> list[Case]:
+    """Where the host memory lies: near and far where every GPU's place is known, else on each node, else anywhere."""
+    if not places:
+        return [{"numa_node": number} for number in nodes] or [{}]
+    far = suite == "full" and any(place.far is not None for place in places.values())
+    return [{"near": True}, {"near": False}] if far else [{"near": True}]
+
+
+def _cases(context: BenchContext, memory: list[Case]) -> Iterator[Case]:
+    several, full = context.ranks_per_node > 1, context.suite == "full"
+    for concurrent in (False, True) if several else (False,):
+        for pinned in (True, False) if full else (True,):
+            for where in memory:
+                # Pageable copies hold the CPU, so two of one thread are never under way at the same time.
+                both = pinned and (full or concurrent or not several)
+                for direction in ("host_to_device", "device_to_host", *(("both",) if both else ())):
+                    yield {"direction": direction, "pinned": pinned, "concurrent": concurrent, "bytes": _BYTES, **where}
+
+
+def _gpus(context: BenchContext) -> tuple[Gpu, ...]:
+    return context.facts.gpus if known(context.facts.gpus) else ()
+
+
+def _nodes(facts: MachineFacts) -> dict[int, HostNode]:
+    """The nodes that hold host memory and have CPUs to write it from, by their number."""
+    there = facts.numa_nodes if known(facts.numa_nodes) else ()
+    found = {}
+    for node in there:
+        cpus = parse_cpu_list(node.cpus) if known(node.cpus) else ()
+        if known(cpus) and cpus and node.is_gpu_memory is not True:
+            to_all = node.distances if known(node.distances) and len(node.distances) == len(there) else ()
+            found[node.index] = HostNode(cpus, {other.index: far for other, far in zip(there, to_all, strict=False)})
+    return found
+
+
+def _places(gpu: Gpu, nodes: dict[int, HostNode]) -> Places | None:
+    """None where the GPU's node is not known among several. Of equally far nodes, the first."""
+    if len(nodes) == 1:
+        return Places(near=next(iter(nodes)), far=None)
+    near = gpu.numa_node
+    if not known(near) or near is None or near not in nodes:
+        return None
+    others = [node for node in nodes if node != near]
+    return Places(near=near, far=max(others, key=lambda node: nodes[near].distances.get(node, 0)))
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    return ()
+    """The bandwidth of every GPU and case, with the NUMA node that its memory was taken from."""
+    measurements = []
+    for found in answered(request, lines_by_rank):
+        rates = found.rates(float(found.case["bytes"]) * (2 if found.case["direction"] == "both" else 1))
+        node = found.sample.figures.get("numa_node")
+        where: Case = {} if node is None else {"numa_node": int(node)}
+        measurements.append(found.measurement("memory_bandwidth_bytes_per_s", "byte/s", rates, {**found.case, **where}))
+    return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -1,41 +1,53 @@
-"""Copy bandwidth: `memory_bandwidth_bytes_per_s` within the device's memory and between device and pinned host memory."""
+"""Bandwidth within the device's memory: `memory_bandwidth_bytes_per_s` of copy and triad.
+
+Bytes are counted as STREAM does: what is read and what is written, so two arrays for a copy (a = b) and three for a triad
+(a = b + s c) (McCalpin, STREAM, 'Counting Bytes and FLOPS'). A CPU that reads a line before it overwrites it moves more.
+"""
 
 from __future__ import annotations
 
 from probes.bench.answers import per_rank
+from probes.bench.local import on_every_device
 from probes.benching import BenchContext, BenchRequest, Case
 from probes.measurements import BenchFailure, Measurement
 from probes.parsers.worker_lines import LinesByRank
-from probes.units import MIB
+from probes.record import known
+from probes.units import GIB, MIB
 
-_DIRECTIONS = {"cuda": ("device_to_device", "host_to_device", "device_to_host"), "cpu": ("device_to_device",)}
-_BYTES = {"cuda": 512 * MIB, "cpu": 256 * MIB}
-"""Far larger than any cache; on a GPU the size that nvbandwidth uses."""
-_BUDGET_S = {"cuda": 8.0, "cpu": 3.0}
+_BYTES = {
+    ("cuda", "quick"): (512 * MIB,),
+    ("cuda", "full"): (256 * MIB, 512 * MIB, GIB, 4 * GIB),
+    ("cpu", "quick"): (256 * MIB,),
+    ("cpu", "full"): (128 * MIB, 256 * MIB, 512 * MIB),
+}
+"""Of one array. All are larger than caches; nvbandwidth copies 512 MiB."""
+_ARRAYS = {"copy": 2, "triad": 3}
+_HELD = 5
+"""Arrays at a time, with those that the check needs."""
+_BUDGET_S = {("cuda", "quick"): 2.0, ("cuda", "full"): 6.0, ("cpu", "quick"): 4.0, ("cpu", "full"): 10.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request in which all ranks copy at the same time, so that host memory and PCIe switches are shared as in training."""
-    return (
-        BenchRequest(
-            bench_id="memory-copy",
-            title="memory copy",
-            device=context.device,
-            backend="gloo",
-            ranks=context.ranks_per_node,
-            threads_per_rank=context.threads_per_rank,
-            budget_s=_BUDGET_S[context.device],
-            cases=tuple({"direction": name, "bytes": _BYTES[context.device]} for name in _DIRECTIONS[context.device]),
-            subjects=context.subjects,
-        ),
+    """One request; on a CPU without arrays of which all ranks together would take more than half of the free memory."""
+    cases: tuple[Case, ...] = tuple(
+        {"operation": operation, "direction": "device_to_device", "bytes": size}
+        for size in _BYTES[context.device, context.suite]
+        if _fits(context, size)
+        for operation in _ARRAYS
     )
+    budget_s = _BUDGET_S[context.device, context.suite]
+    return (on_every_device(context, "memory-copy", "memory bandwidth", budget_s=budget_s, cases=cases),) if cases else ()
+
+
+def _fits(context: BenchContext, size_bytes: int) -> bool:
+    free = context.facts.memory.available_bytes
+    return context.device == "cuda" or not known(free) or context.ranks_per_node * _HELD * size_bytes <= free / 2
 
 
 def _moved_bytes(case: Case) -> float:
-    """A copy within one memory reads and writes each byte; across the bus each byte travels once."""
-    return float(case["bytes"]) * (2 if case["direction"] == "device_to_device" else 1)
+    return float(case["bytes"]) * _ARRAYS[str(case["operation"])]
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The bandwidth of every rank and direction."""
+    """The bandwidth of every rank and case."""
     return per_rank(request, lines_by_rank, "memory_bandwidth_bytes_per_s", "byte/s", _moved_bytes)

@@ -1,15 +1,76 @@
-"""Copies between each two GPUs, one and both ways, with the data checked: not built yet."""
+"""Copies between each two GPUs: `peer_bandwidth_bytes_per_s` by sender and receiver, one way and both ways at the same time.
+
+Of both ways the bytes add up. `peer_access` tells whether the driver lets the sender reach the receiver's memory; without it
+copies pass through the host.
+"""
 
 from __future__ import annotations
 
-from probes.benching import BenchContext, BenchRequest
+import itertools
+
+from probes.bench.answers import failure_of, measurement, samples_of, start_of
+from probes.benching import BenchContext, BenchRequest, Case
+from probes.facts import Gpu
 from probes.measurements import BenchFailure, Measurement
 from probes.parsers.worker_lines import LinesByRank
+from probes.record import known
+from probes.units import MIB
+
+_BYTES = 256 * MIB
+_BUDGET_S = {"quick": 4.0, "full": 30.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    return ()
+    """One process that sees all GPUs; none where there is a single one. The quick suite leaves both ways out."""
+    names = _names(context)
+    if context.device != "cuda" or context.ranks_per_node < 2 or len(names) < 2:
+        return ()
+    one_way = [_case(a, b, both_ways=False) for a, b in itertools.permutations(names, 2)]
+    both_ways = [_case(a, b, both_ways=True) for a, b in itertools.combinations(names, 2)]
+    return (
+        BenchRequest(
+            bench_id="peer-copy",
+            title=f"copies between {len(names)} GPUs",
+            device=context.device,
+            backend="gloo",
+            ranks=1,
+            threads_per_rank=context.threads_per_rank,
+            budget_s=_BUDGET_S[context.suite],
+            cases=tuple(one_way + both_ways if context.suite == "full" else one_way),
+            subjects=context.subjects,
+        ),
+    )
+
+
+def _names(context: BenchContext) -> list[str]:
+    """All GPUs of the facts: which of them the interpreter may see, the worker finds out."""
+    gpus: tuple[Gpu, ...] = context.facts.gpus if known(context.facts.gpus) else ()
+    return [f"GPU{gpu.index}" for gpu in gpus] or [f"GPU{rank}" for rank in range(context.ranks_per_node)]
+
+
+def _case(sender: str, receiver: str, *, both_ways: bool) -> Case:
+    return {"from": sender, "to": receiver, "both_ways": both_ways, "bytes": _BYTES}
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    return ()
+    """The bandwidth of every pair, whose name is the same whichever of the two sends: `GPU0-GPU1`."""
+    measurements = []
+    for lines in lines_by_rank.values():
+        start = start_of(lines)
+        if start is None:
+            continue
+        for sample in samples_of(request, lines):
+            moved = float(sample.case["bytes"]) * (2 if sample.case["both_ways"] else 1)
+            ends = sorted((str(sample.case["from"]), str(sample.case["to"])), key=lambda name: (len(name), name))
+            measurements.append(
+                measurement(
+                    request,
+                    start,
+                    {**sample.case, "peer_access": bool(sample.figures.get("peer_access"))},
+                    "peer_bandwidth_bytes_per_s",
+                    unit="byte/s",
+                    samples=tuple(moved / duration_s for duration_s in sample.durations_s),
+                    subject="-".join(ends),
+                )
+            )
+    return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -1,13 +1,84 @@
-"""Attention rate, forward and backward: not built yet."""
+"""Rate of causal scaled-dot-product attention, forward and backward, through the kernel that torch chooses."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Callable
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
-from ..protocol import Answer
+from ..cases import SkipCaseError, each_case
+from ..product import DTYPES
+from ..protocol import Answer, CaseError
+from ..timing import FEWEST_SAMPLES, time_calls
+
+UNKNOWN_KERNEL = -1
+CHECKED = 16
+"""Queries of one head that are compared."""
+TOLERANCE = 0.05
+"""Of an output, a mean of standard normal values, after rounding to bf16 along the way."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    raise NotImplementedError
+    """Measure every case {operation, dtype, batch, heads, sequence_length, head_dim}, shortest sequence first.
+
+    What would overrun its share by far, judged by the case before it of the same operation, is skipped. Time grows with the
+    square of the sequence length at most.
+    """
+    seconds: dict[str, tuple[int, float]] = {}
+
+    def measure(case: dict[str, Any], budget_s: float) -> None:
+        length, operation = case["sequence_length"], case["operation"]
+        known_length, known_s = seconds.get(operation, (length, 0.0))
+        least_s = known_s * (length / known_length) ** 2 * (FEWEST_SAMPLES + 2)
+        if least_s > 2 * budget_s:
+            raise SkipCaseError(f"would take up to {least_s:.1f} s of {budget_s:.1f} s")
+        inputs = [random_heads(case, device) for _ in range(3)]
+        kernel = chosen_kernel(*inputs)
+        timing = time_calls(action(operation, *inputs), device, budget_s=budget_s)
+        seconds[operation] = (length, min(timing.durations_s))
+        answer.sample(case, timing, kernel=kernel)
+
+    each_case(request, answer, device, measure)
+
+
+def random_heads(case: dict[str, Any], device: torch.device) -> Tensor:
+    """Queries, keys or values [B, H, S, D]."""
+    shape = (case["batch"], case["heads"], case["sequence_length"], case["head_dim"])
+    return torch.randn(shape, device=device, dtype=DTYPES[case["dtype"]]).requires_grad_(case["operation"] == "backward")
+
+
+def action(operation: str, q: Tensor, k: Tensor, v: Tensor) -> Callable[[], object]:
+    """The call to time, after its result was checked."""
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    check(q, k, v, out)
+    if operation == "forward":
+        return lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    gradient = torch.randn_like(out)
+    return lambda: torch.autograd.grad(out, (q, k, v), gradient, retain_graph=True)
+
+
+@torch.no_grad()
+def check(q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
+    """Compare some queries of the last head with attention written out in fp64. Raises CaseError (wrong_result)."""
+    length, width = q.shape[-2:]
+    step = max(1, length // CHECKED)
+    queries, keys, values = q[-1, -1, ::step].double(), k[-1, -1].double(), v[-1, -1].double()
+    places = torch.arange(length, device=q.device)
+    scores = (queries @ keys.t() / math.sqrt(width)).masked_fill(places > places[::step, None], -math.inf)
+    wrong = float((out[-1, -1, ::step].double() - scores.softmax(-1) @ values).abs().max())
+    if not wrong <= TOLERANCE:
+        raise CaseError("wrong_result", f"an output of attention is off by {wrong:.2g}: silent data corruption")
+
+
+def chosen_kernel(q: Tensor, k: Tensor, v: Tensor) -> int:
+    """The value of `torch.nn.attention.SDPBackend` that torch takes for these inputs; UNKNOWN_KERNEL where it does not tell."""
+    choose = getattr(torch, "_fused_sdp_choice", None)
+    if choose is None:
+        return UNKNOWN_KERNEL
+    try:
+        return int(choose(q, k, v, is_causal=True))
+    except (RuntimeError, TypeError):
+        return UNKNOWN_KERNEL

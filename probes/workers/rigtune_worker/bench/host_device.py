@@ -1,13 +1,84 @@
-"""Copies between host and GPU, by direction, page lock and NUMA node: not built yet."""
+"""Copy time between host memory on a chosen NUMA node and this rank's GPU."""
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import os
+from typing import Any, Iterator
 
 import torch
+import torch.distributed as dist
 
-from ..protocol import Answer
+from ..cases import attempt
+from ..copies import Copies
+from ..numa import bound_to, page_locked
+from ..parallel import barrier
+from ..pattern import check_pattern, pattern
+from ..protocol import Answer, CaseError, Timing
+from ..surroundings import device_uuid
+from ..timing import Budget, time_calls
+
+TO_DEVICE, TO_HOST = 1, 2
+"""Seeds of the two directions' data."""
+DIRECTIONS = {"host_to_device": (TO_DEVICE,), "device_to_host": (TO_HOST,), "both": (TO_DEVICE, TO_HOST)}
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    raise NotImplementedError
+    """Measure every case {direction, pinned, concurrent, bytes} with `near` or `numa_node` where the machine has nodes.
+
+    With `concurrent` all ranks copy at the same time, otherwise one after the other: PCIe switches are shared. Memory is written
+    and checked by all ranks at once, outside their turns.
+    """
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    budget = Budget(request["budget_s"], sum(1 if case["concurrent"] else ranks for case in request["cases"]))
+    for case in request["cases"]:
+        node = node_of(case, request, device)
+        with contextlib.ExitStack() as held:
+            copies = attempt(answer, case, device, lambda: held.enter_context(prepared(case, request, node, device)))  # noqa: B023
+            timing = None
+            for turn in (rank,) if case["concurrent"] else range(ranks):
+                share_s = budget.next_case()
+                barrier()
+                if turn == rank and copies is not None:
+                    timing = attempt(answer, case, device, lambda: time_calls(copies, device, budget_s=share_s))  # noqa: B023
+            barrier()
+            if timing is not None:
+                attempt(answer, case, device, lambda: tell(answer, case, copies, timing, node))  # noqa: B023
+
+
+def node_of(case: dict[str, Any], request: dict[str, Any], device: torch.device) -> int | None:
+    """The NUMA node that this rank takes host memory from; None where the case names none."""
+    if "numa_node" in case:
+        return case["numa_node"]
+    if "near" not in case:
+        return None
+    name = request["subjects"].get(device_uuid(device)) or f"GPU{os.environ.get('LOCAL_RANK', '0')}"
+    return request["settings"].get(f"{'near' if case['near'] else 'far'} {name}")
+
+
+@contextlib.contextmanager
+def prepared(case: dict[str, Any], request: dict[str, Any], node: int | None, device: torch.device) -> Iterator[Copies]:
+    """The copies of one case; as long as they are held, this process stays on the node's CPUs. Raises CaseError."""
+    if "near" in case and node is None:
+        raise CaseError("unsupported", "the NUMA node of this GPU is not known")
+    cpus = request["numa_cpus"].get(str(node), ())
+    if node is not None and not cpus:
+        raise CaseError("unsupported", f"NUMA node {node} has no CPU to write its memory from")
+    host = torch.device("cpu")
+    with contextlib.ExitStack() as held:
+        held.enter_context(bound_to(cpus))
+        pairs = []
+        for seed in DIRECTIONS[case["direction"]]:
+            from_, to = (host, device) if seed == TO_DEVICE else (device, host)
+            source = pattern(case["bytes"], seed, from_)
+            target = torch.zeros_like(source, device=to)
+            held.enter_context(page_locked(source if from_ is host else target, case["pinned"] and device.type == "cuda"))
+            pairs.append((source, target))
+        yield Copies(*pairs)
+
+
+def tell(answer: Answer, case: dict[str, Any], copies: Copies, timing: Timing, node: int | None) -> None:
+    """Write the sample after the data's check."""
+    for seed, (_, target) in zip(DIRECTIONS[case["direction"]], copies.pairs):
+        check_pattern(target, seed, f"a copy {case['direction'].replace('_', ' ')}")
+    answer.sample(case, timing, **({} if node is None else {"numa_node": node}))

@@ -1,13 +1,33 @@
-"""What starting one small operation costs: not built yet."""
+"""What starting one small operation costs: an addition to one element, whose own time on the device is next to nothing."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
+from ..cases import each_case
 from ..protocol import Answer
+from ..timing import time_calls
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    raise NotImplementedError
+    """Measure every case {kind}: `asynchronous`, one launch after the other as in training, or `synchronous`, each waited for."""
+    value = torch.zeros(1, device=device)
+
+    def measure(case: dict[str, Any], budget_s: float) -> None:
+        answer.sample(case, time_calls(action(case["kind"], value), device, budget_s=budget_s))
+
+    each_case(request, answer, device, measure)
+
+
+def action(kind: str, value: torch.Tensor) -> Callable[[], object]:
+    """On a CPU an operation is done when it returns, so nothing is left to wait for."""
+    if kind == "asynchronous" or value.device.type != "cuda":
+        return lambda: value.add_(1)
+
+    def launch_and_wait() -> None:
+        value.add_(1)
+        torch.cuda.synchronize(value.device)
+
+    return launch_and_wait

@@ -1,47 +1,50 @@
-"""Copy time of large buffers: within the device's memory, and between it and pinned host memory."""
+"""Time of copy (a = b) and triad (a = b + s c) over arrays far larger than any cache."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
-from ..parallel import barrier
-from ..protocol import Answer, CaseError, Timing, is_out_of_memory
-from ..timing import Budget, time_calls
+from ..cases import each_case
+from ..pattern import check_pattern, pattern
+from ..protocol import Answer, CaseError
+from ..timing import time_calls
+
+SEED = 1
+PERIOD = 97
+"""Prime, so that a shifted block shows. Sums of such small whole numbers are exact in fp32."""
+SCALE = 3
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {direction, bytes}. All ranks copy at the same time, each on its device."""
-    budget = Budget(request["budget_s"], len(request["cases"]))
-    for case in request["cases"]:
-        barrier()
-        share_s = budget.next_case()
-        try:
-            timing = measure(case["direction"], case["bytes"], device, share_s)
-        except CaseError as error:
-            answer.failure(error.kind, str(error), case)
-        except RuntimeError as error:
-            answer.failure("out_of_memory" if is_out_of_memory(error) else "unsupported", str(error), case)
-        else:
-            answer.sample(case, timing)
+    """Measure every case {operation, direction, bytes}; `bytes` is the size of one array."""
+
+    def measure(case: dict[str, Any], budget_s: float) -> None:
+        prepare = triad if case["operation"] == "triad" else copy
+        call, check = prepare(case["bytes"], device)
+        timing = time_calls(call, device, budget_s=budget_s)
+        check()
+        answer.sample(case, timing)
+
+    each_case(request, answer, device, measure)
 
 
-def measure(direction: str, size_bytes: int, device: torch.device, budget_s: float) -> Timing:
-    source, target = buffers(direction, size_bytes, device)
-    timing = time_calls(lambda: target.copy_(source, non_blocking=True), device, budget_s=budget_s)
-    if not torch.equal(source.to(device), target.to(device)):
-        raise CaseError("wrong_result", "the copy differs from its source")
-    return timing
+def copy(size_bytes: int, device: torch.device) -> tuple[Callable[[], object], Callable[[], None]]:
+    """The copy and the check of its result."""
+    source = pattern(size_bytes, SEED, device)
+    target = torch.zeros_like(source)
+    return lambda: target.copy_(source), lambda: check_pattern(target, SEED, "a copy within the memory")
 
 
-def buffers(direction: str, size_bytes: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Source and target, written once so that every page is there."""
-    source_on_host, target_on_host = direction == "host_to_device", direction == "device_to_host"
-    return buffer(size_bytes, device, source_on_host, 1), buffer(size_bytes, device, target_on_host, 0)
+def triad(size_bytes: int, device: torch.device) -> tuple[Callable[[], object], Callable[[], None]]:
+    """The triad in fp32 and the check of its result."""
+    b = torch.arange(size_bytes // 4, device=device, dtype=torch.int32).remainder_(PERIOD).float()
+    c, a = b + 1, torch.zeros_like(b)
 
+    def check() -> None:
+        wrong = int((a != b * (SCALE + 1) + SCALE).sum())
+        if wrong:
+            raise CaseError("wrong_result", f"{wrong} of {a.numel()} values of a triad are wrong")
 
-def buffer(size_bytes: int, device: torch.device, on_host: bool, value: int) -> torch.Tensor:
-    if on_host:
-        return torch.full((size_bytes,), value, dtype=torch.uint8, pin_memory=device.type == "cuda")
-    return torch.full((size_bytes,), value, dtype=torch.uint8, device=device)
+    return lambda: torch.add(b, c, alpha=SCALE, out=a), check

@@ -1,13 +1,153 @@
-"""Patterns written to memory and read back: not built yet."""
+"""Patterns written to most of the device's free memory and read back."""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import Any, Callable, Iterator
 
 import torch
 
-from ..protocol import Answer
+from ..cases import each_case
+from ..pattern import CELL_BYTES
+from ..protocol import Answer, is_out_of_memory
+
+MOST_CHUNK_CELLS = 32 * 1024**2
+FEWEST_CHUNKS = 64
+"""All are written before the first is read back, so that caches, which hold less than all, do not answer for the memory; and the
+expected values, some chunks in size, fit in what is left free."""
+TESTED_SHARE = 0.9
+"""Of the free memory."""
+BITS = 64
+ROUNDS = 8
+CONSTANTS = (0, 0x5555555555555555)
+
+Expected = Callable[[int], torch.Tensor]
+"""The values of one pass by the number of the chunk."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    raise NotImplementedError
+    """Test with every case {pattern}, all ranks at the same time; `settings.most_bytes` bounds the memory, 0 for no bound."""
+    chunks = allocate(free_bytes(device, request["settings"]["most_bytes"]), device)
+
+    def measure(case: dict[str, Any], budget_s: float) -> None:
+        started = time.monotonic()
+        passes = PATTERNS[case["pattern"]](chunks[0].numel(), device)
+        found, done = test(chunks, passes, started + budget_s)
+        tested = sum(chunk.numel() for chunk in chunks) * CELL_BYTES
+        answer.sample(case, [time.monotonic() - started], memory_errors=found.count, tested_bytes=tested, passes=done)
+        if found.count:
+            answer.failure("wrong_result", f"{found.count} words of {tested} bytes read back wrong; {found.first}", case)
+
+    each_case(request, answer, device, measure)
+
+
+def free_bytes(device: torch.device, most_bytes: int) -> int:
+    if device.type != "cuda":
+        return most_bytes
+    free = int(torch.cuda.mem_get_info(device)[0] * TESTED_SHARE)
+    return min(free, most_bytes) if most_bytes else free
+
+
+def allocate(size_bytes: int, device: torch.device) -> list[torch.Tensor]:
+    """Chunks of equal size, at least one; fewer than asked for where memory is in pieces."""
+    cells = max(BITS, min(MOST_CHUNK_CELLS, size_bytes // CELL_BYTES // FEWEST_CHUNKS // BITS * BITS))
+    chunks: list[torch.Tensor] = []
+    for _ in range(max(1, size_bytes // (cells * CELL_BYTES))):
+        try:
+            chunks.append(torch.empty(cells, dtype=torch.int64, device=device))
+        except RuntimeError as error:
+            if not chunks or not is_out_of_memory(error):
+                raise
+            break
+    return chunks
+
+
+class Errors:
+    """How many cells were wrong, and the first of them in words."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first = ""
+
+    def check(self, chunk: torch.Tensor, expected: torch.Tensor, offset_bytes: int) -> None:
+        wrong = chunk != expected
+        count = int(wrong.sum())
+        if count and not self.first:
+            cell = int(wrong.nonzero()[0])
+            found, wanted = (int(values[cell]) % 2**BITS for values in (chunk, expected))
+            address, offset = chunk.data_ptr() + cell * CELL_BYTES, offset_bytes + cell * CELL_BYTES
+            self.first = f"the first at address {address:#x}, byte {offset} of the test: {found:#018x} instead of {wanted:#018x}"
+        self.count += count
+
+
+def test(chunks: list[torch.Tensor], passes: Iterator[Expected], ends: float) -> tuple[Errors, int]:
+    """Run at least one pass, and more until the monotonic clock reaches `ends`; the errors, and how many passes there were.
+
+    A pass goes through all memory, upwards and downwards in turn, checks what the pass before wrote and writes its own values:
+    with a value and its inverse these are memtest86's moving inversions.
+    """
+    errors, done = Errors(), 0
+    chunk_bytes = chunks[0].numel() * CELL_BYTES
+    written: Expected | None = None
+    for expected in passes:
+        if done and time.monotonic() >= ends:
+            break
+        for index in range(len(chunks)) if done % 2 == 0 else reversed(range(len(chunks))):
+            if written is not None:
+                errors.check(chunks[index], written(index), index * chunk_bytes)
+            chunks[index].copy_(expected(index))
+        written, done = expected, done + 1
+    for index, chunk in enumerate(chunks):
+        if written is not None:
+            errors.check(chunk, written(index), index * chunk_bytes)
+    return errors, done
+
+
+def walking_ones(cells: int, device: torch.device) -> Iterator[Expected]:
+    """One bit set in each cell; after all passes each bit of each cell was."""
+    places = torch.arange(cells, device=device).remainder_(BITS)
+    for shift in range(BITS):
+        values = torch.ones_like(places).bitwise_left_shift_((places + shift).remainder_(BITS))
+        yield lambda _, values=values: values
+
+
+def walking_zeros(cells: int, device: torch.device) -> Iterator[Expected]:
+    for ones in walking_ones(cells, device):
+        values = ones(0).bitwise_not()
+        yield lambda _, values=values: values
+
+
+def addresses(cells: int, device: torch.device) -> Iterator[Expected]:
+    """Each cell holds its own number, then the inverse: two addresses that lead to one cell show."""
+    numbers = torch.arange(cells, device=device)
+    yield lambda index: numbers + index * cells
+    yield lambda index: (numbers + index * cells).bitwise_not_()
+
+
+def random_and_inverse(cells: int, device: torch.device) -> Iterator[Expected]:
+    generator = torch.Generator(device)
+
+    def values(seed: int) -> torch.Tensor:
+        return torch.empty(cells, dtype=torch.int64, device=device).random_(generator=generator.manual_seed(seed))
+
+    for number in range(ROUNDS):
+        yield lambda index, number=number: values(index * ROUNDS + number)
+        yield lambda index, number=number: values(index * ROUNDS + number).bitwise_not_()
+
+
+def moving_inversions(cells: int, device: torch.device) -> Iterator[Expected]:
+    for constant in CONSTANTS:
+        values = torch.full((cells,), constant, dtype=torch.int64, device=device)
+        inverse = values.bitwise_not()
+        yield lambda _, values=values: values
+        yield lambda _, values=inverse: values
+        yield lambda _, values=values: values
+
+
+PATTERNS: dict[str, Callable[[int, torch.device], Iterator[Expected]]] = {
+    "walking_ones": walking_ones,
+    "walking_zeros": walking_zeros,
+    "address": addresses,
+    "random_and_inverse": random_and_inverse,
+    "moving_inversions": moving_inversions,
+}

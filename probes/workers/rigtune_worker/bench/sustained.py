@@ -1,13 +1,75 @@
-"""Matrix products for a while, with clocks, power and temperature over time: not built yet."""
+"""One matrix product over and over: the rate of each slice of time, with what the GPU's sensors said meanwhile."""
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Any
 
 import torch
 
+from ..cases import each_case
+from ..product import Product
 from ..protocol import Answer
+from ..timing import elapsed_s
+
+SLICE_S = 1.0
+SENSORS = {"sm_clock_hz": ("clock_rate", 1e6), "temperature_c": ("temperature", 1.0), "power_w": ("power_draw", 1e-3)}
+"""Functions of torch.cuda, and what makes SI units of MHz, degrees and mW (torch.cuda documentation)."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    raise NotImplementedError
+    """Measure every case {dtype, m, n, k, seconds} on all ranks at the same time."""
+
+    def measure(case: dict[str, Any], _: float) -> None:
+        product = Product(case, device)
+        durations_s, series = hold(product, device, case["seconds"])
+        product.check()
+        answer.sample(case, durations_s, series)
+
+    each_case(request, answer, device, measure)
+
+
+def hold(
+    product: Product, device: torch.device, seconds: float, slice_s: float = SLICE_S
+) -> tuple[list[float], dict[str, list[float]]]:
+    """Seconds per product in each slice until `seconds` have passed, and what each sensor said in it."""
+    one_s = elapsed_s(product.multiply, device, 1)
+    durations_s: list[float] = []
+    readings: list[dict[str, float]] = []
+    ends = time.monotonic() + seconds
+    while not durations_s or time.monotonic() < ends:
+        one_s, read = run_slice(product, device, max(1, math.ceil(slice_s / one_s)))
+        durations_s.append(one_s)
+        readings.append(read)
+    series = {name: [read[name] for read in readings] for name in SENSORS if all(name in read for read in readings)}
+    return durations_s, series
+
+
+def run_slice(product: Product, device: torch.device, repeats: int) -> tuple[float, dict[str, float]]:
+    """Seconds per product, and the sensors read while a GPU still works on them."""
+    if device.type != "cuda":
+        return elapsed_s(product.multiply, device, repeats), {}
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    for number in range(repeats):
+        product.multiply()
+        if number == repeats // 2:
+            middle = torch.cuda.Event()
+            middle.record()
+    end.record()
+    middle.synchronize()
+    read = read_sensors(device)
+    end.synchronize()
+    return begin.elapsed_time(end) / 1e3 / repeats, read
+
+
+def read_sensors(device: torch.device) -> dict[str, float]:
+    """What torch can read: it needs pynvml in this interpreter, and a board that has the sensor."""
+    found = {}
+    for name, (function, factor) in SENSORS.items():
+        try:
+            found[name] = float(getattr(torch.cuda, function)(device)) * factor
+        except Exception:  # whatever is missing, it is no reason to lose the rate
+            continue
+    return found

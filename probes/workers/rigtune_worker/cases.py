@@ -1,0 +1,63 @@
+"""How benchmarks whose ranks work alone go through their cases: together, each within its share of the time."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, TypeVar
+
+import torch
+
+from .parallel import barrier
+from .protocol import Answer, CaseError, is_out_of_memory
+from .timing import Budget
+
+T = TypeVar("T")
+Case = dict
+
+
+class SkipCaseError(Exception):
+    """The case does not exist on this device, or would overrun the time; the message is the reason."""
+
+
+def each_case(request: dict[str, Any], answer: Answer, device: torch.device, measure: Callable[[Case, float], object]) -> None:
+    """`measure(case, budget_s)` for every case of the request; it writes the sample itself.
+
+    All ranks begin a case at the same time, because they share power, buses and memory as they will when training.
+    """
+    budget = Budget(request["budget_s"], len(request["cases"]))
+    for case in request["cases"]:
+        barrier()
+        share_s = budget.next_case()
+        attempt(answer, case, device, lambda case=case, share_s=share_s: measure(case, share_s))
+
+
+def attempt(answer: Answer, case: Case, device: torch.device, action: Callable[[], T]) -> T | None:
+    """What `action` returns; None where it cannot be, which the answer then tells. The other cases go on.
+
+    Raises what leaves the device unusable, such as an uncorrectable memory error: nothing after it would be a measurement.
+    """
+    try:
+        return action()
+    except SkipCaseError as reason:
+        answer.skipped(case, str(reason))
+    except CaseError as error:
+        answer.failure(error.kind, str(error), case)
+    except (RuntimeError, MemoryError) as error:
+        if is_device_lost(error):
+            raise
+        if not is_out_of_memory(error):
+            answer.failure("unsupported", first_line(error), case)
+        else:
+            answer.failure("out_of_memory", first_line(error), case)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # what the failed case held must not make the next one fail
+    return None
+
+
+def is_device_lost(error: BaseException) -> bool:
+    """True for errors of the CUDA runtime, after which every call of the process fails; those of cuBLAS concern one call."""
+    words = str(error)
+    return not is_out_of_memory(error) and "CUDA error" in words and "CUBLAS" not in words
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,106 @@
+"""Matrix products C[m, n] = A[m, k] B[k, n] by dtype, on random data (zeros would let the clocks rise), and their check."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+import torch
+
+from .cases import SkipCaseError, first_line
+from .protocol import CaseError, is_out_of_memory
+
+DTYPES = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    "fp8": torch.float8_e4m3fn,
+}
+LEAST_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9)}
+"""Compute capability of the first tensor cores for the type: Ampere's and Ada's (CUDA C++ Programming Guide, 'Compute
+Capabilities'). torch emulates bf16 on older GPUs, which measures nothing."""
+FLUSH_BYTES = 256 * 1024**2
+"""Larger than any GPU's L2 cache (126 MB on B200)."""
+CHECKED = 64
+"""Rows and columns of the result that are compared."""
+TOLERANCE = {"fp32": 0.01, "tf32": 0.01, "fp16": 0.01, "bf16": 0.05, "fp8": 0.5}
+"""Largest error over sqrt(k), the standard deviation of the result's elements. Rounding the result, which reaches 4.5 deviations,
+costs half a unit in the last place: 2**-12 in fp16, 2**-9 in bf16, and tf32 rounds the operands to 2**-11; left is room for sums
+that are split. fp8 products are summed with about 14 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.2). What goes wrong is
+off by whole deviations."""
+
+
+class Product:
+    """The product of one case {dtype, m, n, k}. Raises SkipCaseError where the device has no such arithmetic."""
+
+    def __init__(self, case: dict[str, Any], device: torch.device) -> None:
+        self.dtype, self.k = case["dtype"], case["k"]
+        missing = lacks(self.dtype, device)
+        if missing:
+            raise SkipCaseError(missing)
+        torch.set_float32_matmul_precision("high" if self.dtype == "tf32" else "highest")
+        stored = DTYPES[self.dtype]
+        # The closures hold the operands and not `self`: in a cycle they would keep the device's memory until a collection.
+        a = torch.randn(case["m"], case["k"], device=device).to(stored)
+        if self.dtype == "fp8":
+            # The second operand must be column-major (torch._scaled_mm).
+            b = torch.randn(case["n"], case["k"], device=device).to(stored).t()
+            self.multiply = fp8_product(a, b)
+        else:
+            b = torch.randn(case["k"], case["n"], device=device).to(stored)
+            c = torch.empty(case["m"], case["n"], device=device, dtype=stored)
+            self.multiply = lambda: torch.mm(a, b, out=c)
+        self.a, self.b = a, b
+
+    def check(self) -> None:
+        """Compare some rows and columns of a product with one in fp64. Raises CaseError (wrong_result)."""
+        result = self.multiply()
+        wrong = largest_error(self.a, self.b, result) / math.sqrt(self.k)
+        if not wrong <= TOLERANCE[self.dtype]:
+            raise CaseError(
+                "wrong_result",
+                f"a {self.dtype} product is off by {wrong:.2g} standard deviations of its elements,"
+                f" where rounding explains {TOLERANCE[self.dtype]:g}: silent data corruption",
+            )
+
+
+def fp8_product(a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """fp8 in, bf16 out, with the fast accumulation that is usual in the forward pass. Raises SkipCaseError."""
+    one = torch.ones((), device=a.device)
+
+    def multiply() -> torch.Tensor:
+        result = torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True)
+        return result[0] if isinstance(result, tuple) else result  # torch before 2.5 gives the largest value too
+
+    try:
+        multiply()
+    except (RuntimeError, ValueError, AttributeError, TypeError) as error:
+        if is_out_of_memory(error):
+            raise
+        raise SkipCaseError(f"torch {torch.__version__} cannot multiply fp8 here: {first_line(error)}") from error
+    return multiply
+
+
+def largest_error(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> float:
+    """Of every so many rows and columns; the steps are odd, so that all places within a tile have their turn."""
+    row_step, column_step = (size // CHECKED | 1 for size in c.shape)
+    expected = a[::row_step].double() @ b[:, ::column_step].double()
+    return float((c[::row_step, ::column_step].double() - expected).abs().max())
+
+
+def lacks(dtype: str, device: torch.device) -> str:
+    """Why the device has no arithmetic for `dtype`; empty where it has."""
+    if device.type != "cuda" or dtype not in LEAST_CAPABILITY:
+        return ""
+    have, need = torch.cuda.get_device_capability(device), LEAST_CAPABILITY[dtype]
+    if have >= need:
+        return ""
+    return f"{dtype} needs compute capability {need[0]}.{need[1]}, this GPU has {have[0]}.{have[1]}"
+
+
+def cache_flush(device: torch.device) -> Callable[[], object] | None:
+    """What to do ahead of each call so that no operand is left in a GPU's L2 cache; None on a CPU."""
+    if device.type != "cuda":
+        return None
+    return torch.empty(FLUSH_BYTES, dtype=torch.int8, device=device).zero_
