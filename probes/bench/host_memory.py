@@ -1,15 +1,67 @@
-"""Memory bandwidth by NUMA node: not built yet."""
+"""Memory bandwidth by NUMA node: `memory_bandwidth_bytes_per_s` of a node's cores together, from its own memory and the others'.
+
+Bytes are counted as STREAM counts them: a copy reads and writes each byte, a triad reads two arrays and writes one; that caches
+may read what is to be written is left out.
+"""
 
 from __future__ import annotations
 
-from probes.benching import BenchContext, BenchRequest
-from probes.measurements import BenchFailure, Measurement
+from probes.bench.answers import failure_of, measurement, samples_of, start_of
+from probes.bench.numa_nodes import most_threads, node_indices, numa_cpus
+from probes.benching import BenchContext, BenchRequest, Case
+from probes.measurements import BenchFailure, Measurement, Parameter
 from probes.parsers.worker_lines import LinesByRank
+
+_ARRAYS = {"copy": 2, "triad": 3}
+"""Arrays that one pass reads or writes (www.cs.virginia.edu/stream/ref.html, counting)."""
+_CASE_S = {"quick": 1.5, "full": 2.0}
+_MOST_S = {"quick": 4.0, "full": 15.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    return ()
+    """One request of one rank: the nodes one after the other, ordered by the memory, which is placed once per node."""
+    nodes = node_indices(context.facts)
+    cases: list[Case] = []
+    for memory_node in nodes:
+        near: Case = {"operation": "copy", "numa_node": memory_node, "memory_node": memory_node}
+        cases += [near, {**near, "operation": "triad"}]
+        if context.suite == "full":
+            cases += [{**near, "numa_node": node} for node in nodes if node != memory_node]
+    return (
+        BenchRequest(
+            bench_id="host-memory",
+            title="memory bandwidth of each NUMA node",
+            device="cpu",
+            backend="gloo",
+            ranks=1,
+            threads_per_rank=most_threads(context.facts),
+            budget_s=min(_MOST_S[context.suite], _CASE_S[context.suite] * len(cases)),
+            cases=tuple(cases),
+            numa_cpus=numa_cpus(context.facts),
+        ),
+    )
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    return ()
+    """The bandwidth of every node and operation; the subject is the node whose cores work."""
+    lines = lines_by_rank.get(0, ())
+    start = start_of(lines)
+    if start is None:
+        return failure_of(request, lines_by_rank)
+    measurements = []
+    for sample in samples_of(request, lines):
+        case, size_bytes = sample.case, sample.figures.get("array_bytes", 0.0)
+        moved_bytes = _ARRAYS[str(case["operation"])] * size_bytes
+        parameters: dict[str, Parameter] = {**case, "threads": int(sample.figures.get("threads", 0)), "bytes": int(size_bytes)}
+        measurements.append(
+            measurement(
+                request,
+                start,
+                parameters,
+                "memory_bandwidth_bytes_per_s",
+                unit="byte/s",
+                samples=tuple(moved_bytes / duration_s for duration_s in sample.durations_s),
+                subject=f"NUMA node {case['numa_node']}",
+            )
+        )
+    return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -1,4 +1,4 @@
-"""Matrix multiplication rate of the CPUs beside the GPUs: not built yet."""
+"""Matrix multiplication rate of one NUMA node's CPUs, all its cores at work: what preparing data beside the GPUs can count on."""
 
 from __future__ import annotations
 
@@ -6,8 +6,40 @@ from typing import Any
 
 import torch
 
+from ..cases import SkipCaseError, each_case
+from ..numa import bind, usable_cpus
+from ..product import Product
 from ..protocol import Answer
+from ..sampling import FEWEST_SAMPLES
+from ..timing import time_calls
+
+FEWEST_CALLS = FEWEST_SAMPLES + 2
+"""With a warm-up of two calls."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    raise NotImplementedError
+    """Measure every case {numa_node, dtype, m, n, k}, smallest first within node and dtype.
+
+    A product that would overrun its time, judged by a smaller one, is skipped: without instructions for bf16 it can be a hundred
+    times slower than fp32.
+    """
+    nodes = sorted({case["numa_node"] for case in request["cases"]})
+    cpus = {node: usable_cpus(request["numa_cpus"], node, request["threads_per_rank"]) for node in nodes}
+    seconds_per_flop: dict[Any, float] = {}
+
+    def measure(case: dict[str, Any], budget_s: float) -> None:
+        node, kind, flops = case["numa_node"], (case["numa_node"], case["dtype"]), 2 * case["m"] * case["n"] * case["k"]
+        if not cpus[node]:
+            raise SkipCaseError("this process may use no CPU of the node")
+        least_s = seconds_per_flop.get(kind, 0.0) * flops * FEWEST_CALLS
+        if least_s > 2 * budget_s:
+            raise SkipCaseError(f"would take {least_s:.1f} s of {budget_s:.1f} s")
+        torch.set_num_threads(len(cpus[node]))
+        bind(cpus[node])
+        product = Product(case, device)
+        timing = time_calls(product.multiply, device, budget_s=budget_s)
+        product.check()
+        seconds_per_flop[kind] = min(timing.durations_s) / flops
+        answer.sample(case, timing, threads=len(cpus[node]))
+
+    each_case(request, answer, device, measure)
