@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.bench.answers import complete, failures_of
+from probes.bench.answers import failures_of
 from probes.benching import BenchContext, BenchRequest, ReferenceModel
 from probes.measurements import BenchFailure
 from probes.parsers.worker_lines import DoneLine, FailureLine, SampleLine, StartLine
