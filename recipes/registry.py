@@ -12,6 +12,7 @@ STRATEGIES: tuple[Row, ...] = (
 LAUNCHERS: tuple[Row, ...] = (
     Row(id="torchrun", title="torchrun on one or several nodes", module="recipes.launchers.torchrun"),
     Row(id="slurm", title="Slurm, one torchrun per node", module="recipes.launchers.slurm"),
+    Row(id="mpi", title="mpirun of Open MPI, MPICH or Intel MPI", module="recipes.launchers.mpi"),
 )
 """Each module has two pure functions:
 

@@ -67,6 +67,9 @@ CASES = {
     "slurm-gpu": ("slurm", {**H100, "resources": GPU_SITE}),
     "slurm-cpu": ("slurm", {**CPU, "nodes": 2}),
     "slurm-one-node": ("slurm", CPU),
+    "mpi-hosts": ("mpi", {**H100, "resources": {**GPU_SITE, "hosts": ("gpu1", "gpu2", "gpu3", "gpu4")}}),
+    "mpi-no-hosts": ("mpi", {"nodes": 2}),
+    "mpi-one-node": ("mpi", CPU),
 }
 
 

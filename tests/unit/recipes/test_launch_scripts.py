@@ -97,6 +97,10 @@ class Bench:
             "LC_ALL": "C.UTF-8",
             "RECORDS": str(self.records),
             "RIGTUNE_PYTHON": self.recorder,
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",  # as in a container; tests may run as root
+            "MPI_VERSION": "mpirun (Open MPI) 4.1.4",
+            "MPI_RANKS": "1",
+            "OPTIONS": str(self.folder / "options"),
             **variables,
         }
         done = subprocess.run(command, check=False, cwd=cwd or self.folder, env=environment, capture_output=True, timeout=30)
@@ -118,8 +122,8 @@ def bench(tmp_path: Path) -> Bench:
 
 
 @pytest.fixture
-def slurm_bench(bench: Bench) -> Bench:
-    """srun runs the step once per node, as Slurm does; scontrol knows two nodes and this job."""
+def launch_bench(bench: Bench) -> Bench:
+    """srun runs the step once per node, as Slurm does; scontrol knows two nodes and this job; mpirun starts MPI_RANKS ranks."""
     bench.stand_in(
         "srun",
         "while [[ $1 == --* ]]; do shift; done\n"
@@ -129,6 +133,16 @@ def slurm_bench(bench: Bench) -> Bench:
         "scontrol",
         'case "$1 $2" in\n"show hostnames") printf "n%s\\n" 7 9;;\n"show node") echo "  NodeAddr=10.0.0.7 NodeHostName=n7";;\n'
         '"show job") printf "JobId=41 JobName=x\\n   Comment=Command=/no\\n   Command=%s\\n   WorkDir=/\\n" "$COMMAND";;\nesac',
+    )
+    bench.stand_in(
+        "mpirun",
+        'if [[ $1 == --version ]]; then echo "$MPI_VERSION"; exit; fi\n'
+        'while [[ $1 != bash ]]; do echo "$1" >>"$OPTIONS"; shift; done\n'
+        "names=(OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK,LOCAL_SIZE})\n"
+        "if [[ $MPI_VERSION == *HYDRA* ]]; then names=(PMI_RANK PMI_SIZE MPI_LOCALRANKID MPI_LOCALNRANKS); fi\n"
+        "for ((rank = 0; rank < MPI_RANKS; rank++)); do\n"
+        '  env "${names[0]}=$rank" "${names[1]}=$MPI_RANKS" "${names[2]}=$((rank % 2))" "${names[3]}=2" "$@" || exit\n'
+        "done",
     )
     return bench
 
@@ -175,7 +189,7 @@ def test_arguments_need_no_dashes_on_one_node(make_recipe, bench, tmp_path):
 @given(
     text=st.fixed_dictionaries({"argument": nasty_text, "value": nasty_text, "title": comments | nasty_text, "folder": folders})
 )
-def test_no_text_of_the_user_is_read_by_the_shell(make_recipe, slurm_bench, tmp_path_factory, launcher, text):
+def test_no_text_of_the_user_is_read_by_the_shell(make_recipe, launch_bench, tmp_path_factory, launcher, text):
     argument, value, title, folder = text["argument"], text["value"], text["title"], text["folder"]
     place = tmp_path_factory.mktemp("place") / folder
     work = place / folder
@@ -190,7 +204,7 @@ def test_no_text_of_the_user_is_read_by_the_shell(make_recipe, slurm_bench, tmp_
     )
     artifacts = render(launcher, recipe)
     script = put_files(place, artifacts)
-    outcome = slurm_bench.run(
+    outcome = launch_bench.run(
         "bash", str(script), "--", value, cwd=place, **SLURM_JOB, SLURM_JOB_NUM_NODES="1", COMMAND=str(script)
     )
     assert outcome.exit_code == 0, outcome.words
@@ -216,10 +230,10 @@ def test_every_line_of_the_environment_has_its_reason_and_source(make_recipe):
 
 
 @pytest.mark.parametrize("launcher", [row.id for row in LAUNCHERS])
-def test_a_missing_interpreter_is_one_line_and_127(make_recipe, slurm_bench, tmp_path, launcher):
+def test_a_missing_interpreter_is_one_line_and_127(make_recipe, launch_bench, tmp_path, launcher):
     script = put_files(tmp_path / "launch", render(launcher, make_recipe(resources={"python": "/no/such python"})))
     variables = {**SLURM_JOB, "SLURM_JOB_NUM_NODES": "1", "RIGTUNE_PYTHON": "", "COMMAND": str(script)}
-    outcome = slurm_bench.run("bash", str(script), **variables)
+    outcome = launch_bench.run("bash", str(script), **variables)
     assert outcome.exit_code == 127
     assert outcome.words.count("\n") == 1
     assert "no Python interpreter /no/such python on " in outcome.words
@@ -337,10 +351,10 @@ def test_one_failing_host_ends_the_others(make_recipe, bench, tmp_path):
     assert "exit code 7" in outcome.words
 
 
-def test_slurm_reads_the_node_id_on_each_node(make_recipe, slurm_bench, tmp_path):
+def test_slurm_reads_the_node_id_on_each_node(make_recipe, launch_bench, tmp_path):
     script = put_files(tmp_path / "a b", render("slurm", make_recipe(nodes=2, resources={"cpus_per_node": 2})))
     variables = {**SLURM_JOB, "SLURM_JOB_NUM_NODES": "2", "COMMAND": f"{script} -- /train.sbatch x"}
-    first, second = slurm_bench.run("bash", str(script), "--", "--steps", "4", **variables).calls
+    first, second = launch_bench.run("bash", str(script), "--", "--steps", "4", **variables).calls
     assert [option(call, "--node-rank") for call in (first, second)] == ["0", "1"]
     assert option(first, "--master-addr") == option(second, "--master-addr") == "10.0.0.7"
     assert option(first, "--rdzv-id") == "41-0"
@@ -348,26 +362,94 @@ def test_slurm_reads_the_node_id_on_each_node(make_recipe, slurm_bench, tmp_path
     assert first.environment["SRUN_CPUS_PER_TASK"] == "2"
     assert first.arguments[-6:] == ["-m", "rigtune_worker.train", "--config", "workload.json", "--steps", "4"]
 
-    restarted = slurm_bench.run("bash", str(script), **variables, SLURM_RESTART_COUNT="1").calls[0]
+    restarted = launch_bench.run("bash", str(script), **variables, SLURM_RESTART_COUNT="1").calls[0]
     assert option(restarted, "--rdzv-id") == "41-1"
     assert option(restarted, "--master-port") != option(first, "--master-port")
 
 
-def test_slurm_finds_a_renamed_script_in_the_folder_of_submission(make_recipe, slurm_bench, tmp_path):
+def test_slurm_finds_a_renamed_script_in_the_folder_of_submission(make_recipe, launch_bench, tmp_path):
     script = put_files(tmp_path / "launch", render("slurm", make_recipe()))
     variables = {**SLURM_JOB, "SLURM_JOB_NUM_NODES": "1", "COMMAND": "/elsewhere/mine.sh"}
-    outcome = slurm_bench.run("bash", str(script), **{**variables, "SLURM_SUBMIT_DIR": str(tmp_path / "launch")})
+    outcome = launch_bench.run("bash", str(script), **{**variables, "SLURM_SUBMIT_DIR": str(tmp_path / "launch")})
     assert outcome.calls[0].directory == str(tmp_path / "launch")
-    outcome = slurm_bench.run("bash", str(script), **variables)
+    outcome = launch_bench.run("bash", str(script), **variables)
     assert outcome.exit_code == 2
     assert "workload.json is not beside the script" in outcome.words
 
 
-def test_slurm_refuses_another_number_of_nodes(make_recipe, slurm_bench, tmp_path):
+def test_slurm_refuses_another_number_of_nodes(make_recipe, launch_bench, tmp_path):
     script = put_files(tmp_path, render("slurm", make_recipe(nodes=2)))
-    outcome = slurm_bench.run("bash", str(script), **SLURM_JOB, SLURM_JOB_NUM_NODES="3")
+    outcome = launch_bench.run("bash", str(script), **SLURM_JOB, SLURM_JOB_NUM_NODES="3")
     assert outcome.exit_code == 2
     assert "needs --nodes=2, not 3" in outcome.words
+
+
+OPEN_MPI_5 = "mpirun (Open MPI) 5.0.6"
+HYDRA = "HYDRA build details:\n    Version:                                 4.0.2"
+INTEL_MPI = "Intel(R) MPI Library for Linux* OS, Version 2021.12 Build 20240213 (id: 4f55822)"
+
+
+@pytest.mark.parametrize("version", [OPEN_MPI_5, HYDRA])
+def test_every_rank_of_mpirun_learns_its_place(make_recipe, launch_bench, tmp_path, version):
+    script = put_files(tmp_path / "launch", render("mpi", make_recipe(nodes=2, resources={"hosts": ("a", "b")})))
+    outcome = launch_bench.run(str(script), "--", "--steps", "3", MPI_VERSION=version, MPI_RANKS="4")
+    assert outcome.exit_code == 0, outcome.words
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
+    places = [tuple(call.environment[name] for name in names) for call in outcome.calls]
+    assert sorted(places) == [(str(rank), str(rank % 2), "4", "2", "a") for rank in range(4)]
+    assert len({call.environment["MASTER_PORT"] for call in outcome.calls}) == 1
+    assert outcome.calls[0].arguments == ["-m", "rigtune_worker.train", "--config", "workload.json", "--steps", "3"]
+
+
+def options_of_mpirun(bench: Bench, script: Path, **variables: str) -> list[str]:
+    file = bench.folder / "options"
+    file.unlink(missing_ok=True)
+    bench.run(str(script), **variables)
+    return file.read_text().splitlines()
+
+
+def test_mpirun_is_told_hosts_ranks_and_what_to_hand_on(make_recipe, launch_bench, tmp_path):
+    entry = Environment(name="NCCL_SOCKET_IFNAME", value="=ens1", why="w", source="s")
+    recipe = make_recipe(nodes=2, ranks_per_node=4, resources={"hosts": ("a", "b")}, environment=(entry,))
+    script = put_files(tmp_path / "launch", render("mpi", recipe))
+    words = options_of_mpirun(launch_bench, script)
+    assert words[words.index("--host") + 1] == "a:4,b:4"
+    assert words[words.index("-np") + 1] == "8"
+    assert {words[at + 1] for at, word in enumerate(words) if word == "-x"} == {
+        *("MASTER_ADDR", "MASTER_PORT", "PYTHONPATH", "NCCL_SOCKET_IFNAME")
+    }
+    assert "export OMPI_MCA_oob_tcp_if_include=ens1 " in script.read_text()
+    for version in (HYDRA, INTEL_MPI):
+        words = options_of_mpirun(launch_bench, script, MPI_VERSION=version)
+        assert (words[words.index("-hosts") + 1], words[words.index("-ppn") + 1]) == ("a,b", "4")
+
+
+def test_an_unknown_mpirun_is_refused(make_recipe, launch_bench, tmp_path):
+    script = put_files(tmp_path / "launch", render("mpi", make_recipe()))
+    outcome = launch_bench.run(str(script), MPI_VERSION="mpirun of somebody else")
+    assert (outcome.exit_code, outcome.calls) == (2, [])
+    assert "neither of Open MPI nor of MPICH or Intel: mpirun of somebody else" in outcome.words
+
+
+def test_several_nodes_of_a_scheduler_need_the_first_ones_address(make_recipe, launch_bench, tmp_path):
+    script = put_files(tmp_path / "launch", render("mpi", make_recipe(nodes=2)))
+    outcome = launch_bench.run(str(script))
+    assert (outcome.exit_code, outcome.calls) == (2, [])
+    assert "MASTER_ADDR is not set" in outcome.words
+    assert launch_bench.run(str(script), MASTER_ADDR="10.0.0.1").calls[0].environment["MASTER_ADDR"] == "10.0.0.1"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone is refused")
+def test_root_must_allow_itself(make_recipe, launch_bench, tmp_path):
+    script = put_files(tmp_path / "launch", render("mpi", make_recipe()))
+    outcome = launch_bench.run(str(script), OMPI_ALLOW_RUN_AS_ROOT="")
+    assert (outcome.exit_code, outcome.calls) == (2, [])
+    assert "OMPI_ALLOW_RUN_AS_ROOT=1" in outcome.words
+
+
+def test_mpirun_takes_no_ipv6_address(make_recipe):
+    with pytest.raises(UsageError, match="fe80::1"):
+        render("mpi", make_recipe(nodes=2, resources={"hosts": ("a", "fe80::1")}))
 
 
 def directives(recipe: Recipe) -> list[str]:
@@ -416,6 +498,7 @@ def test_the_scripts_own_variables_are_closed_to_recipes(make_recipe, launcher):
         ("torchrun", 1, (), ("/f/launch.sh", "--", "a b")),
         ("torchrun", 2, ("x", "y"), ("/f/launch-all.sh", "--", "a b")),
         ("slurm", 2, (), ("sbatch", "/f/train.sbatch", "--", "a b")),
+        ("mpi", 2, (), ("/f/launch-mpi.sh", "--", "a b")),
     ],
 )
 def test_how_a_job_is_started(make_recipe, launcher, nodes, hosts, command):

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Llama 3 8B on 4 x 8 NVIDIA H100
+#
+# FSDP on 4 nodes x 8 ranks (NVIDIA H100, nccl), bf16, activation checkpointing full. Micro-batch 2 x 2
+# accumulation steps x 32 ranks = global batch 128.
+# Predicted: 1.5 s per step, 55.9 GiB peak memory per rank; `rigtune verify recipe.toml` measures it.
+#
+# Start: ./launch-mpi.sh [-- PROGRAM ARGUMENTS]
+# Needs: mpirun of Open MPI, MPICH or Intel MPI on every host, and this folder under the same path there.
+# mpirun only starts the ranks: they communicate by NCCL or gloo, never by MPI.
+# Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
+
+# Started as `sh SCRIPT`, go on in bash.
+if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
+set -euo pipefail
+
+# Environment
+# The plan was made with these values; they win over those of the calling shell.
+
+# Two of the ports belong to storage. The equals sign asks for exact names: mlx5_1 alone would match mlx5_10
+# too.
+# Source: NCCL user guide, environment variables
+export NCCL_IB_HCA='=mlx5_0,mlx5_3'
+
+# A value that a shell would read.
+# Source: user
+# shellcheck disable=SC2016  # meant literally
+export HYDRA_FULL_ERROR='$HOME it'"'"'s'
+
+# What follows `--` goes to the program.
+if [[ ${1-} == -- ]]; then shift; fi
+
+# The interpreter that has torch; RIGTUNE_PYTHON overrides the one of the recipe.
+python='/opt/my venv/bin/python'
+python=${RIGTUNE_PYTHON:-$python}
+case $python in
+  /*) ;;
+  */*) python=$PWD/$python ;; # the folder changes below
+esac
+
+# The folder that the program runs in
+cd -- '/home/someone/my project'
+
+# Rank 0 runs on the first host; its address as every host reaches it
+MASTER_ADDR=${MASTER_ADDR:-gpu1}
+# The id of this process chooses the port, from 20000 to 29999, below the ephemeral ports; MASTER_PORT overrides it.
+MASTER_PORT=${MASTER_PORT:-$((20000 + (9704 + $$) % 10000))}
+export MASTER_ADDR MASTER_PORT
+
+# Options differ between the families of mpirun. Ranks are not bound to cores: by default Open MPI would put all threads of a
+# rank, those of NCCL and of the data loaders too, on one core or NUMA node, which torchrun does not do.
+if ! type -P mpirun >/dev/null; then
+  echo "launch-mpi.sh: there is no mpirun on the PATH of $(uname -n); load the module of your MPI" >&2
+  exit 127
+fi
+family=$(mpirun --version 2>&1 || true)
+case $family in
+  *"Open MPI"* | *OpenRTE* | *PRRTE*)
+    options=(-np 32 --map-by ppr:8:node:OVERSUBSCRIBE --bind-to none)
+    options+=(--host "gpu1:8,gpu2:8,gpu3:8,gpu4:8")
+    # It hands on what is named, and nothing else.
+    options+=(-x MASTER_ADDR -x MASTER_PORT -x NCCL_IB_HCA -x HYDRA_FULL_ERROR)
+    if [[ $EUID -eq 0 && ${OMPI_ALLOW_RUN_AS_ROOT:-} != 1 ]]; then
+      echo "launch-mpi.sh: Open MPI runs nothing as root; where that is meant, as in a container:" \
+        "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" >&2
+      exit 2
+    fi
+    ;;
+  *HYDRA* | *"Intel(R) MPI"*)
+    # These hand on the whole environment, and bind nothing unless told (Intel: I_MPI_PIN).
+    options=(-n 32 -ppn 8)
+    export I_MPI_PIN=0
+    options+=(-hosts "gpu1,gpu2,gpu3,gpu4")
+    ;;
+  *)
+    echo "launch-mpi.sh: this mpirun is neither of Open MPI nor of MPICH or Intel: ${family%%$'\n'*}" >&2
+    exit 2
+    ;;
+esac
+
+# The inner bash runs for each rank and names the rank's place as torch expects it.
+# setpriv: the kernel kills a rank when what started it on its host dies, even by kill -9.
+# shellcheck disable=SC2016  # expanded by the inner bash
+exec mpirun "${options[@]}" bash -c '
+  # MPICH and Intel MPI end the other ranks only when one dies by a signal.
+  if [[ -z ${OMPI_COMM_WORLD_RANK:-} ]]; then trap "[[ \$? -eq 0 ]] || kill -KILL \$\$" EXIT; fi
+  python=$0
+  if ! type -P -- "$python" >/dev/null; then
+    echo "launch-mpi.sh: no Python interpreter $python on $(uname -n); set RIGTUNE_PYTHON to one that has torch" >&2
+    exit 127
+  fi
+  export RANK=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-}} WORLD_SIZE=${OMPI_COMM_WORLD_SIZE:-${PMI_SIZE:-}}
+  export LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-}}
+  export LOCAL_WORLD_SIZE=${OMPI_COMM_WORLD_LOCAL_SIZE:-${MPI_LOCALNRANKS:-}}
+  if [[ -z $RANK || -z $WORLD_SIZE || -z $LOCAL_RANK || -z $LOCAL_WORLD_SIZE ]]; then
+    echo "launch-mpi.sh: mpirun told no rank on $(uname -n)" >&2
+    exit 2
+  fi
+  guard=(env)
+  if setpriv --pdeathsig KILL true 2>/dev/null; then guard=(setpriv --pdeathsig KILL); fi
+  "${guard[@]}" "$python" -u "$@"
+' "$python" \
+  'train it.py' --batch=2 --lr 0.003 'it'"'"'s $HOME' '{"a": 1}' "$@"

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# rigtune-mini on a CPU
+#
+# DDP on 1 node x 2 ranks (AMD EPYC, gloo), fp32, activation checkpointing none. Micro-batch 2 x 2 accumulation
+# steps x 2 ranks = global batch 8.
+# Predicted: 50 ms per step (40 ms to 60 ms), 381 MiB peak memory per rank; `rigtune verify recipe.toml`
+# measures it.
+#
+# Start: ./launch-mpi.sh [-- PROGRAM ARGUMENTS]
+# Needs: mpirun of Open MPI, MPICH or Intel MPI.
+# mpirun only starts the ranks: they communicate by NCCL or gloo, never by MPI.
+# Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
+
+# Why this plan
+# - strategy = ddp (modelled): every rank holds the whole model.
+# - micro_batch = 2 (user): pinned.
+
+# Started as `sh SCRIPT`, go on in bash.
+if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
+set -euo pipefail
+
+# Environment
+# The plan was made with these values; they win over those of the calling shell.
+
+# One thread per physical core of the rank; more only take turns.
+# Source: torch.distributed.run, which sets 1 where nothing is set
+export OMP_NUM_THREADS=1
+
+# What follows `--` goes to the program.
+if [[ ${1-} == -- ]]; then shift; fi
+
+# The interpreter that has torch; RIGTUNE_PYTHON overrides the one of the recipe.
+python=/opt/venv/bin/python
+python=${RIGTUNE_PYTHON:-$python}
+case $python in
+  /*) ;;
+  */*) python=$PWD/$python ;; # the folder changes below
+esac
+
+# The reference program lies beside this script and runs there.
+cd -- "$(dirname -- "$(readlink -f -- "$0")")"
+export PYTHONPATH=".${PYTHONPATH:+:$PYTHONPATH}"
+
+# The ranks meet on the loopback, whatever the host's name.
+MASTER_ADDR=127.0.0.1
+# The id of this process chooses the port, from 20000 to 29999, below the ephemeral ports; MASTER_PORT overrides it.
+MASTER_PORT=${MASTER_PORT:-$((20000 + (9704 + $$) % 10000))}
+export MASTER_ADDR MASTER_PORT
+
+# Options differ between the families of mpirun. Ranks are not bound to cores: by default Open MPI would put all threads of a
+# rank, those of NCCL and of the data loaders too, on one core or NUMA node, which torchrun does not do.
+if ! type -P mpirun >/dev/null; then
+  echo "launch-mpi.sh: there is no mpirun on the PATH of $(uname -n); load the module of your MPI" >&2
+  exit 127
+fi
+family=$(mpirun --version 2>&1 || true)
+case $family in
+  *"Open MPI"* | *OpenRTE* | *PRRTE*)
+    options=(-np 2 --map-by ppr:2:node:OVERSUBSCRIBE --bind-to none)
+    options+=(--host localhost:2)
+    # It hands on what is named, and nothing else.
+    options+=(-x MASTER_ADDR -x MASTER_PORT -x PYTHONPATH -x OMP_NUM_THREADS)
+    if [[ $EUID -eq 0 && ${OMPI_ALLOW_RUN_AS_ROOT:-} != 1 ]]; then
+      echo "launch-mpi.sh: Open MPI runs nothing as root; where that is meant, as in a container:" \
+        "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" >&2
+      exit 2
+    fi
+    ;;
+  *HYDRA* | *"Intel(R) MPI"*)
+    # These hand on the whole environment, and bind nothing unless told (Intel: I_MPI_PIN).
+    options=(-n 2 -ppn 2)
+    export I_MPI_PIN=0
+    options+=(-hosts localhost)
+    ;;
+  *)
+    echo "launch-mpi.sh: this mpirun is neither of Open MPI nor of MPICH or Intel: ${family%%$'\n'*}" >&2
+    exit 2
+    ;;
+esac
+
+# The inner bash runs for each rank and names the rank's place as torch expects it.
+# shellcheck disable=SC2016  # expanded by the inner bash
+exec mpirun "${options[@]}" bash -c '
+  # MPICH and Intel MPI end the other ranks only when one dies by a signal.
+  if [[ -z ${OMPI_COMM_WORLD_RANK:-} ]]; then trap "[[ \$? -eq 0 ]] || kill -KILL \$\$" EXIT; fi
+  python=$0
+  if ! type -P -- "$python" >/dev/null; then
+    echo "launch-mpi.sh: no Python interpreter $python on $(uname -n); set RIGTUNE_PYTHON to one that has torch" >&2
+    exit 127
+  fi
+  export RANK=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-}} WORLD_SIZE=${OMPI_COMM_WORLD_SIZE:-${PMI_SIZE:-}}
+  export LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-}}
+  export LOCAL_WORLD_SIZE=${OMPI_COMM_WORLD_LOCAL_SIZE:-${MPI_LOCALNRANKS:-}}
+  if [[ -z $RANK || -z $WORLD_SIZE || -z $LOCAL_RANK || -z $LOCAL_WORLD_SIZE ]]; then
+    echo "launch-mpi.sh: mpirun told no rank on $(uname -n)" >&2
+    exit 2
+  fi
+  "$python" "$@"
+' "$python" \
+  -m rigtune_worker.train --config workload.json "$@"
