@@ -1,0 +1,306 @@
+"""The search for slow hosts by group testing: which groups to measure next, and what their results say.
+
+A group is slow when one of its hosts is, or one of the links between its hosts. Good hosts are many, so groups are measured
+instead of pairs: about the square root of the number of hosts at first, then halves of the slow ones, and in the end single
+suspects, each beside two partners that were fast elsewhere. Whatever is fast together is joined at last, which shows links
+that are slow between good hosts; those are found by halving both sides.
+
+Disjoint groups do not disturb each other and are measured at once. Method after NVIDIA's cluster validation as sections of the
+field describe it (screen, bisect, confirm with a known-good partner) and the generalised binary splitting of F. K. Hwang, "A
+method for detecting all defective members in a population by group testing", 1972.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from probes.record import Record
+
+Group = tuple[str, ...]
+"""Hosts that are measured together, in the order in which they were given."""
+Link = tuple[str, str]
+
+SLOW_BELOW = 0.75
+"""Of the reference. Below three quarters of its peers a link has lost lanes, a rail or its speed; noise seldom takes as much."""
+REPEATS = 1
+"""How often a slow group is measured again before it counts: one pass of a network benchmark flutters."""
+_PARTNERS = 2
+"""A host is slow when it is slow beside this many good ones; beside one alone the link between them may be."""
+
+
+class SearchResult(Record, kw_only=True):
+    """What the search found."""
+
+    bad_hosts: Group = ()
+    """Slow beside every good partner."""
+    bad_links: tuple[Link, ...] = ()
+    """Slow between two hosts that are fast with others."""
+    unresolved: tuple[Group, ...] = ()
+    """Groups that are slow although no host and no link in them could be told to be."""
+    reference: float = 0.0
+    """The rate that slow is measured against: the best pair of the whole search, or what was expected."""
+    runs: int = 0
+    """Measurements of a group."""
+    rounds: int = 0
+    """Disjoint groups run at once; this is how often one had to wait."""
+
+
+class Search:
+    """Ask `next_groups`, measure them, `record` each; at the end `next_groups` is empty and `result` stands.
+
+    `hosts` are at least two different names; `expected` is a rate that good hosts are known to reach, 0 where none is known: then
+    the best pair that is seen is the reference, and earlier results are judged anew whenever it rises.
+    """
+
+    def __init__(
+        self, hosts: Sequence[str], *, expected: float = 0.0, slow_below: float = SLOW_BELOW, repeats: int = REPEATS
+    ) -> None:
+        self._hosts = tuple(hosts)
+        self._order = {host: number for number, host in enumerate(self._hosts)}
+        self._slow_below, self._repeats = slow_below, repeats
+        self._reference = expected
+        self._rates: dict[Group, list[float]] = {}
+        self._wanted: list[Group] = []
+        self._links: list[Link] = []
+        self._unresolved: list[Group] = []
+        self._rounds = 0
+        self._result: SearchResult | None = None
+
+    @property
+    def result(self) -> SearchResult | None:
+        """None as long as groups are to be measured."""
+        return self._result
+
+    def rates(self) -> dict[Group, float]:
+        """The best rate of every group so far."""
+        return {group: max(rates) for group, rates in self._rates.items()}
+
+    def next_groups(self) -> tuple[Group, ...]:
+        """Disjoint groups that are to be measured at once; none when the search is over."""
+        # The whole search runs again over what is known, so that a risen reference corrects every earlier step.
+        self._wanted, self._links, self._unresolved = [], [], []
+        bad = self._search()
+        if bad is not None:
+            self._result = self._conclude(bad)
+            return ()
+        chosen: list[Group] = []
+        busy: set[str] = set()
+        for group in self._wanted:
+            if busy.isdisjoint(group):
+                chosen.append(group)
+                busy.update(group)
+        self._rounds += 1
+        return tuple(chosen)
+
+    def record(self, group: Group, rate: float, *, best: float = 0.0) -> None:
+        """The rate of the slowest pair in `group`, 0 where it gave none; `best` is that of its fastest pair."""
+        self._rates.setdefault(group, []).append(rate)
+        self._reference = max(self._reference, rate, best)
+
+    def _conclude(self, bad: Sequence[str]) -> SearchResult:
+        links = {self._sorted(link) for link in self._links}
+        return SearchResult(
+            bad_hosts=self._sorted(bad),
+            bad_links=tuple((first, second) for first, second in sorted(links, key=self._places)),
+            unresolved=tuple(dict.fromkeys(self._unresolved)),
+            reference=self._reference,
+            runs=sum(map(len, self._rates.values())),
+            rounds=self._rounds,
+        )
+
+    def _sorted(self, hosts: Sequence[str]) -> Group:
+        return tuple(sorted(set(hosts), key=self._order.__getitem__))
+
+    def _places(self, group: Group) -> tuple[int, ...]:
+        return tuple(map(self._order.__getitem__, group))
+
+    def _slow(self, hosts: Sequence[str]) -> bool | None:
+        """None where the group is to be measured first."""
+        group = self._sorted(hosts)
+        rates = self._rates.get(group, [])
+        if rates and max(rates) > 0 and max(rates) >= self._slow_below * self._reference:
+            return False
+        if len(rates) > self._repeats:
+            return True
+        if group not in self._wanted:
+            self._wanted.append(group)
+        return None
+
+    def _search(self) -> list[str] | None:
+        """The slow hosts; None where groups are wanted first. Each step goes on in all its branches, to want as much at once."""
+        groups = _screening(self._hosts)
+        verdicts = [self._slow(group) for group in groups if len(group) > 1]
+        if None in verdicts:
+            return None
+        clean = [group for group in groups if len(group) > 1 and not self._slow(group)]
+        suspects = [group for group in groups if group not in clean]
+        if not clean:
+            found = self._any_fast_pairs()
+            if found is None:
+                return None
+            if not found:
+                self._unresolved.append(self._hosts)
+                return []
+            clean = found
+            fast = {host for pair in found for host in pair}
+            suspects = [rest for group in groups if (rest := tuple(host for host in group if host not in fast))]
+        partners = [host for group in clean for host in group]
+        bad: list[str] = []
+        pending = False
+        for group in suspects:
+            parts = self._isolate(group, partners)
+            if parts is None:
+                pending = True
+            else:
+                bad += parts[0]
+                clean += parts[1]
+        if pending or not self._join(clean):
+            return None
+        return bad
+
+    def _any_fast_pairs(self) -> list[Group] | None:
+        """The fast pairs of the first round of a tournament that has some; none where every two hosts are slow."""
+        for matching in _tournament(self._hosts):
+            verdicts = [self._slow(pair) for pair in matching]
+            if None in verdicts:
+                return None
+            fast = [pair for pair, slow in zip(matching, verdicts, strict=True) if not slow]
+            if fast:
+                return fast
+        return []
+
+    def _isolate(self, group: Group, partners: list[str]) -> tuple[list[str], list[Group]] | None:
+        """The slow hosts of a group in which something is slow, and the parts of the rest that are fast together."""
+        if len(group) == 1:
+            return self._confirm(group[0], partners)
+        bad: list[str] = []
+        clean: list[Group] = []
+        pending = False
+        for half in _halves(group):
+            slow = self._slow(half) if len(half) > 1 else True
+            parts = self._isolate(half, partners) if slow else ([], [half])
+            if slow is None or parts is None:
+                pending = True
+            else:
+                bad += parts[0]
+                clean += parts[1]
+        return None if pending else (bad, clean)
+
+    def _confirm(self, host: str, partners: list[str]) -> tuple[list[str], list[Group]] | None:
+        """Measure one suspect beside good partners, other ones than its neighbours get."""
+        first = self._order[host]
+        for number in range(min(_PARTNERS, len(partners))):
+            slow = self._slow((host, partners[(first + number) % len(partners)]))
+            if slow is None:
+                return None
+            if not slow:
+                return [], [(host,)]
+        return [host], []
+
+    def _join(self, clean: list[Group]) -> bool:
+        """Find the links that are slow between good hosts; False where groups are wanted first."""
+        aside: list[str] = []
+        joined = self._merge(clean, aside)
+        if joined is None:
+            return False
+        done = True
+        for number, host in enumerate(aside):
+            others = tuple(other for other in joined if not self._is_bad(host, other))
+            slow = self._slow((host, *others)) if others else False
+            if slow is None or (slow and not self._between((host,), others)):
+                done = False
+            for other in aside[:number]:
+                slow = self._slow((host, other))
+                done = done and slow is not None
+                if slow and not self._is_bad(host, other):
+                    self._links.append((other, host))
+        return done
+
+    def _is_bad(self, host: str, other: str) -> bool:
+        return (host, other) in self._links or (other, host) in self._links
+
+    def _merge(self, clean: Sequence[Group], aside: list[str]) -> Group | None:
+        """All hosts of `clean` that are fast together; one end of every slow link between them is put `aside`."""
+        if len(clean) == 1:
+            return clean[0]
+        whole = [host for group in clean for host in group]
+        slow = self._slow(whole)
+        if slow is None:
+            return None
+        if not slow:
+            return self._sorted(whole)
+        middle = len(clean) // 2
+        left, right = self._merge(clean[:middle], aside), self._merge(clean[middle:], aside)
+        if left is None or right is None:
+            return None
+        slow = self._slow((*left, *right))
+        if slow is None:
+            return None
+        if not slow:
+            return (*left, *right)
+        before = len(self._links)
+        if not self._between(left, right):
+            return None
+        dropped = _cover(self._links[before:])
+        aside += dropped
+        return tuple(host for host in (*left, *right) if host not in dropped)
+
+    def _between(self, left: Group, right: Group) -> bool:
+        """Find the slow links from `left` to `right`, each fast within and slow together; False where groups are wanted first."""
+        if len(left) == len(right) == 1:
+            if not self._is_bad(left[0], right[0]):
+                self._links.append((left[0], right[0]))
+            return True
+        wide, other = (left, right) if len(left) >= len(right) else (right, left)
+        halves = _halves(wide)
+        verdicts = [self._slow((*half, *other)) for half in halves]
+        done = None not in verdicts
+        for half, slow in zip(halves, verdicts, strict=True):
+            if slow and not self._between(half, other):
+                done = False
+        if done and not any(verdicts):
+            self._unresolved.append(self._sorted((*left, *right)))
+        return done
+
+
+def pairs_of(hosts: int) -> int:
+    """How many runs it takes to measure all pairs."""
+    return hosts * (hosts - 1) // 2
+
+
+def _screening(hosts: Group) -> list[Group]:
+    """Groups of about equal size: the square root of the number of hosts, at least two. Of three hosts one stays alone."""
+    if len(hosts) <= 3:
+        return [hosts[:2], *((host,) for host in hosts[2:])]
+    count = max(2, len(hosts) // max(2, math.isqrt(len(hosts))))
+    edges = [len(hosts) * number // count for number in range(count + 1)]
+    return [hosts[begin:end] for begin, end in itertools.pairwise(edges)]
+
+
+def _halves(group: Group) -> tuple[Group, Group]:
+    middle = (len(group) + 1) // 2
+    return group[:middle], group[middle:]
+
+
+def _tournament(hosts: Group) -> Iterator[list[Group]]:
+    """Rounds of disjoint pairs in which each two meet once (the circle method); with an odd number one rests in each round."""
+    seats: list[str | None] = [*hosts, None] if len(hosts) % 2 else [*hosts]
+    for _ in range(len(seats) - 1):
+        matching: list[Group] = []
+        for first, second in zip(seats[: len(seats) // 2], reversed(seats), strict=False):
+            if first is not None and second is not None:
+                matching.append((first, second))
+        yield matching
+        seats = [seats[0], seats[-1], *seats[1:-1]]
+
+
+def _cover(links: Sequence[Link]) -> list[str]:
+    """Hosts without which none of `links` is left: again and again the one with the most."""
+    left, chosen = list(links), []
+    while left:
+        ends = [host for link in left for host in link]
+        chosen.append(max(dict.fromkeys(ends), key=ends.count))
+        left = [link for link in left if chosen[-1] not in link]
+    return chosen
