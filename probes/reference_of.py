@@ -92,7 +92,7 @@ def _memory(evidence: Evidence, measured: Measurement) -> Reference | None:
 def _host_copy(evidence: Evidence, measured: Measurement) -> Reference | None:
     """Of page-locked memory on the GPU's own NUMA node, one GPU at a time: the rest is slower by nature."""
     parameters = measured.parameters
-    if parameters.get("pinned") is False or parameters.get("memory") == "pageable" or parameters.get("numa") == "far":
+    if parameters.get("pinned") is False or parameters.get("near") is False or parameters.get("concurrent") is True:
         return None
     if measured.bench_id != "host-device" and measured.conditions.get("concurrent_ranks", 1) != 1:
         return None

@@ -20,6 +20,8 @@ _LENGTHS = {
     ("cpu", "quick"): (512,),
     ("cpu", "full"): (512, 1024, 2048),
 }
+_PASSES = {"forward": 1.0, "backward": 2.5}
+"""Operations over those of the forward pass."""
 _TOKENS = {"cuda": 16384, "cpu": 2048}
 """Batch times sequence length: flash attention's benchmark keeps 16384 on GPUs."""
 _BUDGET_S = {("cuda", "quick"): 2.0, ("cuda", "full"): 15.0, ("cpu", "quick"): 2.0, ("cpu", "full"): 15.0}
@@ -37,7 +39,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     shape = context.model.shape
     cases: tuple[Case, ...] = tuple(
         {
-            "operation": operation,
+            "pass": phase,
             "dtype": dtype,
             "batch": max(1, _TOKENS[context.device] // length),
             "heads": shape.get("heads", _HEADS),
@@ -45,7 +47,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             "head_dim": shape.get("head_dim", _HEAD_DIM),
         }
         for length in _LENGTHS[context.device, context.suite]
-        for operation in ("forward", "backward")
+        for phase in _PASSES
     )
     budget_s = _BUDGET_S[context.device, context.suite]
     return (on_every_device(context, "attention", "attention", budget_s=budget_s, cases=cases),)
@@ -64,7 +66,7 @@ def flops(case: Case) -> float:
     forward = (
         4.0 * float(case["batch"]) * float(case["heads"]) * float(case["sequence_length"]) ** 2 * float(case["head_dim"]) / 2
     )
-    return forward if case["operation"] == "forward" else 2.5 * forward
+    return forward * _PASSES[str(case["pass"])]
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:

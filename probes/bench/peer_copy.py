@@ -25,8 +25,8 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     names = _names(context)
     if context.device != "cuda" or context.ranks_per_node < 2 or len(names) < 2:
         return ()
-    one_way = [_case(a, b, both_ways=False) for a, b in itertools.permutations(names, 2)]
-    both_ways = [_case(a, b, both_ways=True) for a, b in itertools.combinations(names, 2)]
+    one_way = [_case(a, b, "one_way") for a, b in itertools.permutations(names, 2)]
+    both_ways = [_case(a, b, "both") for a, b in itertools.combinations(names, 2)]
     return (
         BenchRequest(
             bench_id="peer-copy",
@@ -48,8 +48,8 @@ def _names(context: BenchContext) -> list[str]:
     return [f"GPU{gpu.index}" for gpu in gpus] or [f"GPU{rank}" for rank in range(context.ranks_per_node)]
 
 
-def _case(sender: str, receiver: str, *, both_ways: bool) -> Case:
-    return {"from": sender, "to": receiver, "both_ways": both_ways, "bytes": _BYTES}
+def _case(sender: str, receiver: str, direction: str) -> Case:
+    return {"from": sender, "to": receiver, "direction": direction, "bytes": _BYTES}
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
@@ -60,7 +60,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
         if start is None:
             continue
         for sample in samples_of(request, lines):
-            moved = float(sample.case["bytes"]) * (2 if sample.case["both_ways"] else 1)
+            moved = float(sample.case["bytes"]) * (2 if sample.case["direction"] == "both" else 1)
             ends = sorted((str(sample.case["from"]), str(sample.case["to"])), key=lambda name: (len(name), name))
             measurements.append(
                 measurement(

@@ -6,12 +6,15 @@ from typing import Any, Callable, TypeVar
 
 import torch
 
-from .parallel import barrier
+from .parallel import barrier, largest
 from .protocol import Answer, CaseError, is_out_of_memory
 from .timing import Budget
 
 T = TypeVar("T")
 Case = dict
+HOST = torch.device("cpu")
+OVERRUN = 2.0
+"""A case may take this many times its share of the budget; the shares of those that take less make up for it."""
 
 
 class SkipCaseError(Exception):
@@ -28,6 +31,15 @@ def each_case(request: dict[str, Any], answer: Answer, device: torch.device, mea
         barrier()
         share_s = budget.next_case()
         attempt(answer, case, device, lambda case=case, share_s=share_s: measure(case, share_s))
+
+
+def refuse_overrun(least_s: float, budget_s: float) -> None:
+    """Raises SkipCaseError on all ranks alike when the case would take any of them far longer than its share.
+
+    `least_s` is the time of the fewest calls, judged by an earlier case; 0 where there was none. Every rank must call this.
+    """
+    if largest(HOST, least_s / max(budget_s, 1e-9))[0] > OVERRUN:
+        raise SkipCaseError(f"would take about {least_s:.1f} s, where {budget_s:.1f} s are left for it")
 
 
 def attempt(answer: Answer, case: Case, device: torch.device, action: Callable[[], T]) -> T | None:

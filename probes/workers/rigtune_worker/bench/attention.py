@@ -9,11 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..cases import SkipCaseError, each_case
+from ..cases import each_case, refuse_overrun
 from ..product import DTYPES
 from ..protocol import Answer, CaseError
 from ..timing import FEWEST_SAMPLES, time_calls
 
+FEWEST_CALLS = FEWEST_SAMPLES + 2
+"""With a warm-up of two calls."""
 UNKNOWN_KERNEL = -1
 CHECKED = 16
 """Queries of one head that are compared."""
@@ -22,23 +24,21 @@ TOLERANCE = 0.05
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {operation, dtype, batch, heads, sequence_length, head_dim}, shortest sequence first.
+    """Measure every case {pass, dtype, batch, heads, sequence_length, head_dim}, shortest sequence first.
 
-    What would overrun its share by far, judged by the case before it of the same operation, is skipped. Time grows with the
+    What would overrun its share by far, judged by the case before it of the same pass, is skipped. Time grows with the
     square of the sequence length at most.
     """
     seconds: dict[str, tuple[int, float]] = {}
 
     def measure(case: dict[str, Any], budget_s: float) -> None:
-        length, operation = case["sequence_length"], case["operation"]
-        known_length, known_s = seconds.get(operation, (length, 0.0))
-        least_s = known_s * (length / known_length) ** 2 * (FEWEST_SAMPLES + 2)
-        if least_s > 2 * budget_s:
-            raise SkipCaseError(f"would take up to {least_s:.1f} s of {budget_s:.1f} s")
+        length, phase = case["sequence_length"], case["pass"]
+        known_length, known_s = seconds.get(phase, (length, 0.0))
+        refuse_overrun(known_s * (length / known_length) ** 2 * FEWEST_CALLS, budget_s)
         inputs = [random_heads(case, device) for _ in range(3)]
         kernel = chosen_kernel(*inputs)
-        timing = time_calls(action(operation, *inputs), device, budget_s=budget_s)
-        seconds[operation] = (length, min(timing.durations_s))
+        timing = time_calls(action(phase, *inputs), device, budget_s=budget_s)
+        seconds[phase] = (length, min(timing.durations_s))
         answer.sample(case, timing, kernel=kernel)
 
     each_case(request, answer, device, measure)
@@ -47,14 +47,14 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 def random_heads(case: dict[str, Any], device: torch.device) -> Tensor:
     """Queries, keys or values [B, H, S, D]."""
     shape = (case["batch"], case["heads"], case["sequence_length"], case["head_dim"])
-    return torch.randn(shape, device=device, dtype=DTYPES[case["dtype"]]).requires_grad_(case["operation"] == "backward")
+    return torch.randn(shape, device=device, dtype=DTYPES[case["dtype"]]).requires_grad_(case["pass"] == "backward")
 
 
-def action(operation: str, q: Tensor, k: Tensor, v: Tensor) -> Callable[[], object]:
+def action(phase: str, q: Tensor, k: Tensor, v: Tensor) -> Callable[[], object]:
     """The call to time, after its result was checked."""
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     check(q, k, v, out)
-    if operation == "forward":
+    if phase == "forward":
         return lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)
     gradient = torch.randn_like(out)
     return lambda: torch.autograd.grad(out, (q, k, v), gradient, retain_graph=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..cases import SkipCaseError, each_case
+from ..cases import each_case, refuse_overrun
 from ..product import Product, cache_flush
 from ..protocol import Answer
 from ..timing import FEWEST_SAMPLES, time_calls
@@ -27,8 +27,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     def measure(case: dict[str, Any], budget_s: float) -> None:
         flops = 2 * case["m"] * case["n"] * case["k"]
         least_s = seconds_per_flop.get(case["dtype"], 0.0) * flops * FEWEST_CALLS
-        if least_s > 2 * budget_s:
-            raise SkipCaseError(f"would take {least_s:.1f} s of {budget_s:.1f} s")
+        refuse_overrun(least_s, budget_s)
         product = Product(case, device)
         timing = time_calls(product.multiply, device, budget_s=budget_s, before=flush)
         product.check()
