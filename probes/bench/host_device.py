@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from probes.bench.answers import failure_of
 from probes.bench.local import answered, on_every_device
+from probes.bench.numa_nodes import numa_cpus
 from probes.benching import BenchContext, BenchRequest, Case
 from probes.facts import Gpu, MachineFacts
 from probes.measurements import BenchFailure, Measurement, Parameter
-from probes.parsers.cpulist import parse_cpu_list
 from probes.parsers.worker_lines import LinesByRank
 from probes.record import known
 from probes.units import MIB
@@ -25,12 +25,8 @@ _BYTES = 256 * MIB
 _BUDGET_S = {"quick": 3.0, "full": 25.0}
 
 
-class HostNode(NamedTuple):
-    """One NUMA node with CPUs."""
-
-    cpus: tuple[int, ...]
-    distances: dict[int, int]
-    """To each node by its number; empty where the firmware states none."""
+Distances = dict[int, int]
+"""To each NUMA node by its number; empty where the firmware states none."""
 
 
 class Places(NamedTuple):
@@ -59,12 +55,12 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             budget_s=_BUDGET_S[context.suite],
             cases=tuple(_cases(context, _memory(known_places, nodes, context.suite))),
             settings=settings,
-            numa_cpus={str(number): node.cpus for number, node in nodes.items()},
+            numa_cpus=numa_cpus(context.facts),
         ),
     )
 
 
-def _memory(places: Mapping[str, Places], nodes: Mapping[int, HostNode], suite: str) -> list[Case]:
+def _memory(places: Mapping[str, Places], nodes: Mapping[int, Distances], suite: str) -> list[Case]:
     """Where the host memory lies: near and far where every GPU's place is known, else on each node, else anywhere."""
     if not places:
         return [{"numa_node": number} for number in nodes] or [{}]
@@ -87,19 +83,19 @@ def _gpus(context: BenchContext) -> tuple[Gpu, ...]:
     return context.facts.gpus if known(context.facts.gpus) else ()
 
 
-def _nodes(facts: MachineFacts) -> dict[int, HostNode]:
-    """The nodes that hold host memory and have CPUs to write it from, by their number."""
+def _nodes(facts: MachineFacts) -> dict[int, Distances]:
+    """The nodes that have CPUs to write their memory from, by their number."""
     there = facts.numa_nodes if known(facts.numa_nodes) else ()
+    cpus = numa_cpus(facts)
     found = {}
     for node in there:
-        cpus = parse_cpu_list(node.cpus) if known(node.cpus) else ()
-        if known(cpus) and cpus and node.is_gpu_memory is not True:
+        if str(node.index) in cpus:
             to_all = node.distances if known(node.distances) and len(node.distances) == len(there) else ()
-            found[node.index] = HostNode(cpus, {other.index: far for other, far in zip(there, to_all, strict=False)})
+            found[node.index] = {other.index: distance for other, distance in zip(there, to_all, strict=False)}
     return found
 
 
-def _places(gpu: Gpu, nodes: dict[int, HostNode]) -> Places | None:
+def _places(gpu: Gpu, nodes: dict[int, Distances]) -> Places | None:
     """None where the GPU's node is not known among several. Of equally far nodes, the first."""
     if len(nodes) == 1:
         return Places(near=next(iter(nodes)), far=None)
@@ -107,7 +103,7 @@ def _places(gpu: Gpu, nodes: dict[int, HostNode]) -> Places | None:
     if not known(near) or near is None or near not in nodes:
         return None
     others = [node for node in nodes if node != near]
-    return Places(near=near, far=max(others, key=lambda node: nodes[near].distances.get(node, 0)))
+    return Places(near=near, far=max(others, key=lambda node: nodes[near].get(node, 0)))
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:

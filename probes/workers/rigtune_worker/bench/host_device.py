@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from ..cases import attempt
 from ..copies import Copies
-from ..numa import bound_to, page_locked
+from ..host_buffers import bound_to, page_locked
 from ..parallel import barrier
 from ..pattern import check_pattern, pattern
 from ..protocol import Answer, CaseError, Timing
