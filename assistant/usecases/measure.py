@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+import contextlib
+import difflib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
 import msgspec
 
-from assistant.interpreter import Interpreter, choose_interpreter
-from assistant.runner import busy_gpus, busy_host
-from assistant.usecases.bench_context import bench_context
-from assistant.usecases.bench_run import CaseMeasured, RunEnded, run_request
-from assistant.usecases.events import BenchFailed, Event, Measured, Progress, StageFinished, StageStarted
-from probes.benching import BenchContext, BenchSettings, Case, SpreadBy, Suite
-from probes.errors import InterpreterError, UsageError, WorkerError
+from assistant.usecases.bench_context import bench_context, machine_id
+from assistant.usecases.bench_folder import work_folder
+from assistant.usecases.bench_gate import Gate, Hindrance, busy_with, gate_of
+from assistant.usecases.bench_run import RunEnded
+from assistant.usecases.bench_suite import failure_of, jobs_of, run_jobs
+from assistant.usecases.bench_watch import Watch
+from assistant.usecases.events import BenchFailed, Event, Progress, StageFinished, StageStarted
+from probes.benching import BenchContext, BenchSettings, SpreadBy, Suite
+from probes.errors import UsageError
 from probes.facts import MachineFacts
 from probes.measurements import BenchFailure, Measurement, MeasurementSet
 from probes.record import Record
 from probes.registry import BENCHMARKS, BenchmarkRow
+from probes.sources.base import Source
 from recipes.layout import training_gpus
 
 
@@ -51,11 +54,16 @@ def _never() -> bool:
     return False
 
 
-def measure_machine(facts: MachineFacts, options: MeasureOptions, stop: Callable[[], bool] = _never) -> Iterator[Event]:
+def measure_machine(
+    facts: MachineFacts, options: MeasureOptions, stop: Callable[[], bool] = _never, source: Source | None = None
+) -> Iterator[Event]:
     """Run the benchmarks one after the other; the last event's result is the `MeasurementSet`.
 
-    What prevents a measurement (no torch, busy GPUs, a crash) is a `BenchFailed` event and part of the result. `stop` is asked
-    four times a second. Raises UsageError for unknown ids and impossible ranks, WorkerError for an unusable work folder.
+    A `Measured` comes as soon as all ranks have ended a case; the result holds the same again, with the conditions until the
+    end of its benchmark. What prevents a measurement (no torch, busy GPUs, a crash) is a `BenchFailed` event and part of the
+    result. `stop` is asked four times a second; then the stage finishes with what there is. `source` answers NVML's questions
+    while GPUs are measured; by default this machine's. Raises UsageError for unknown ids and impossible ranks, WorkerError for
+    an unusable work folder.
     """
     started, moment = time.monotonic(), datetime.now(timezone.utc)
     rows = _rows(options)
@@ -64,24 +72,36 @@ def measure_machine(facts: MachineFacts, options: MeasureOptions, stop: Callable
     yield StageStarted(stage="bench", title=f"Measuring, {options.suite} suite")
     measurements: list[Measurement] = []
     failures: list[BenchFailure] = []
-    interpreter: Interpreter | None = None
-    for event in _events(facts, rows, options, stop):
-        if isinstance(event, Interpreter):
-            interpreter = event
-            continue
-        if isinstance(event, Measured):
-            measurements.append(event.measurement)
-        elif isinstance(event, BenchFailed):
-            failures.append(event.failure)
-        yield event
+    with _watch(facts, source) as watch:
+        gate = gate_of(facts, options.python)
+        for event in _events(facts, rows, options, gate, watch, stop):
+            if isinstance(event, RunEnded):
+                measurements.extend(event.measurements)
+                continue
+            if isinstance(event, BenchFailed):
+                failures.append(event.failure)
+            yield event
     result = MeasurementSet(
         suite=options.suite,
         started=moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        interpreter=interpreter.path if interpreter is not None else "",
+        interpreter=gate.interpreter.path if gate.interpreter is not None else "",
+        machine=machine_id(facts),
         measurements=tuple(measurements),
         failures=tuple(failures),
     )
     yield StageFinished(stage="bench", result=result, duration_s=time.monotonic() - started)
+
+
+@contextlib.contextmanager
+def _watch(facts: MachineFacts, source: Source | None) -> Iterator[Watch]:
+    """Without GPUs there is nothing to ask NVML about."""
+    if source is not None or not training_gpus(facts):
+        yield Watch(facts, source)
+        return
+    from probes.sources.live import LiveSource  # noqa: PLC0415 - only here, and its process only where there are GPUs
+
+    with LiveSource() as live:
+        yield Watch(facts, live)
 
 
 def _rows(options: MeasureOptions) -> tuple[BenchmarkRow, ...]:
@@ -89,7 +109,9 @@ def _rows(options: MeasureOptions) -> tuple[BenchmarkRow, ...]:
     known = [row.id for row in BENCHMARKS]
     unknown = sorted({*options.only, *options.skip} - set(known))
     if unknown:
-        raise UsageError(f"there is no benchmark {unknown[0]!r}", f"benchmarks: {', '.join(known)}")
+        near = difflib.get_close_matches(unknown[0].lower(), known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}? `rigtune bench --list` shows all" if near else f"benchmarks: {', '.join(known)}"
+        raise UsageError(f"there is no benchmark {unknown[0]!r}", hint)
     chosen = options.only or tuple(row.id for row in BENCHMARKS if options.suite in row.suites or _is_asked(row, options))
     return tuple(row for row in BENCHMARKS if row.id in chosen and row.id not in options.skip)
 
@@ -102,92 +124,44 @@ def _is_asked(row: BenchmarkRow, options: MeasureOptions) -> bool:
 
 
 def _events(
-    facts: MachineFacts, rows: tuple[BenchmarkRow, ...], options: MeasureOptions, stop: Callable[[], bool]
-) -> Iterator[Event | Interpreter]:
-    """The interpreter once it is known, then the events of all benchmarks."""
-    try:
-        interpreter = choose_interpreter(facts.training, options.python)
-    except InterpreterError as error:
-        yield from _refused(rows, "no_interpreter", f"{error.message}: {error.hint}")
-        return
-    yield interpreter
-    gpus = training_gpus(facts)
-    if gpus and not interpreter.devices:
-        built = f"built for CUDA {interpreter.cuda}" if interpreter.cuda else "built without CUDA"
-        why = f": {interpreter.cuda_error}" if interpreter.cuda_error else ""
-        message = f"torch {interpreter.torch} in {interpreter.path} ({built}) can use none of the {len(gpus)} GPUs{why}"
-        yield from _refused(rows, "unsupported", message)
-        return
-    busy = "" if options.force else busy_gpus(facts) if gpus else busy_host()
-    if busy and options.accept_busy_host and not gpus:
+    facts: MachineFacts,
+    rows: tuple[BenchmarkRow, ...],
+    options: MeasureOptions,
+    gate: Gate,
+    watch: Watch,
+    stop: Callable[[], bool],
+) -> Iterator[Event | RunEnded]:
+    jobs, prevented = jobs_of(rows, _context(facts, options, gate), gate)
+    for row in rows:
+        if row.id in options.only and row.id not in {*(job.row.id for job in jobs), *(failure.bench_id for failure in prevented)}:
+            needs = f": it needs {row.applies}" if row.applies else ""
+            prevented.append(failure_of(row, Hindrance(kind="unsupported", message=f"{row.id} does not apply here{needs}")))
+    yield from (BenchFailed(failure=failure) for failure in prevented)
+    busy = "" if options.force or not jobs else busy_with(facts)
+    has_gpus = bool(training_gpus(facts))
+    if busy and options.accept_busy_host and not has_gpus:
         yield Progress(stage="bench", message=f"{busy}: the numbers are lower than on a quiet machine")
     elif busy:
-        yield from _refused(rows, "busy", f"{busy}: wait, or measure all the same with `rigtune bench --force`")
+        hindrance = Hindrance(kind="busy", message=f"{busy}: wait, or measure all the same with `rigtune bench --force`")
+        ready = dict.fromkeys(job.row.id for job in jobs)
+        yield from (BenchFailed(failure=failure_of(row, hindrance)) for row in rows if row.id in ready)
         return
-    visible = len(interpreter.devices) if gpus else None
-    context = msgspec.structs.replace(
-        bench_context(facts, ranks_per_node=options.ranks_per_node, visible_gpus=visible),
+    if not jobs:
+        return
+    device = f"{jobs[0].request.ranks} GPUs" if has_gpus else "all CPUs"
+    with work_folder(options.work_directory) as folder:
+        for event in run_jobs(jobs, folder.path, watch, stop, device):
+            # Its log and what reproduces it are of use; those of a run that the user stopped are not.
+            folder.keep = folder.keep or (isinstance(event, BenchFailed) and event.failure.kind != "stopped")
+            yield event
+
+
+def _context(facts: MachineFacts, options: MeasureOptions, gate: Gate) -> BenchContext:
+    usable = len(gate.interpreter.devices) if gate.interpreter is not None else 0
+    return msgspec.structs.replace(
+        bench_context(facts, ranks_per_node=options.ranks_per_node, visible_gpus=usable or None),
         suite=options.suite,
         settings=msgspec.structs.replace(options.settings, folder=options.settings.folder or str(Path.cwd())),
         hosts=options.hosts,
         spread_by=options.spread_by,
     )
-    directory = Path(options.work_directory) if options.work_directory else _temporary_directory()
-    failed = False
-    try:
-        for event in _run_all(context, rows, interpreter, directory.absolute(), stop):
-            failed = failed or isinstance(event, BenchFailed)
-            yield event
-    finally:
-        if options.work_directory is None and not failed:
-            shutil.rmtree(directory, ignore_errors=True)
-
-
-def _temporary_directory() -> Path:
-    try:
-        return Path(tempfile.mkdtemp(prefix="rigtune-bench-"))
-    except OSError as error:
-        raise WorkerError(f"cannot make a temporary folder: {error.strerror}", "set TMPDIR to a folder that is yours") from error
-
-
-def _refused(rows: tuple[BenchmarkRow, ...], kind: str, message: str) -> Iterator[Event]:
-    for row in rows:
-        yield BenchFailed(failure=BenchFailure(bench_id=row.id, subject="this machine", kind=kind, message=message))
-
-
-def _run_all(
-    context: BenchContext, rows: tuple[BenchmarkRow, ...], interpreter: Interpreter, directory: Path, stop: Callable[[], bool]
-) -> Iterator[Event]:
-    jobs = [(row, request) for row in rows for request in row.load().requests(context)]
-    costs = job_costs_s([row for row, _ in jobs], context.suite)
-    device = f"{context.ranks_per_node} GPUs" if context.device == "cuda" else "all CPUs"
-    cost_s = sum(costs)
-    yield Progress(
-        stage="bench", message=f"will occupy {device} for about {cost_s:.0f} s", done=0, total=len(jobs), remaining_s=cost_s
-    )
-    for number, (row, request) in enumerate(jobs):
-        if stop():
-            return
-        begun = time.monotonic()
-
-        def progress(message: str, number: int = number, begun: float = begun) -> Progress:
-            left_s = max(0.0, costs[number] - (time.monotonic() - begun)) + sum(costs[number + 1 :])
-            return Progress(stage="bench", message=message, done=number, total=len(jobs), remaining_s=left_s)
-
-        yield progress(f"{request.title}, about {request.budget_s:.0f} s")
-        for event in run_request(request, row.load(), interpreter, directory / f"{number + 1}-{row.id}", stop=stop):
-            if isinstance(event, CaseMeasured):
-                yield progress(f"{request.title}: {_case(event.case)}")
-            if isinstance(event, RunEnded):
-                yield from (Measured(measurement=measurement) for measurement in event.measurements)
-                yield from (BenchFailed(failure=failure) for failure in event.failures)
-
-
-def job_costs_s(rows: Sequence[BenchmarkRow], suite: Suite) -> list[float]:
-    """Rough duration of each start of a worker, by its row; the starts of one benchmark share its cost."""
-    return [(row.full_cost_s if suite == "full" else row.cost_s) / rows.count(row) for row in rows]
-
-
-def _case(case: Case) -> str:
-    """What was just measured, in a few words: `dtype bf16, m 1024, n 1024, k 1024`."""
-    return ", ".join(f"{name} {value}" for name, value in case.items())
