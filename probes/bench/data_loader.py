@@ -1,15 +1,68 @@
-"""Batches per second by number of DataLoader workers: not built yet."""
+"""How many DataLoader workers to start: `batch_rate_per_s` of one rank by their number, and `recommended_workers`.
+
+All local ranks load at the same time, and a batch counts as delivered when the slowest has it, because the step waits for it.
+"""
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
+from probes.bench.answers import failure_of, measurement, slowest_rank
+from probes.bench.numa_nodes import most_threads
 from probes.benching import BenchContext, BenchRequest
 from probes.measurements import BenchFailure, Measurement
 from probes.parsers.worker_lines import LinesByRank
+from probes.statistics import quantile
+
+_BATCH_SIZE = 32
+_GOOD = 0.95
+"""Of the best rate: more workers than that takes cost memory and start-up time for nothing."""
+_MOST_WORKERS = 64
+_BUDGET_S = {"quick": 15.0, "full": 40.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    return ()
+    """One request: 0, 1, 2, 4 ... workers per rank, up to this rank's share of the CPUs."""
+    settings = context.settings
+    return (
+        BenchRequest(
+            bench_id="data-loader",
+            title=f"data loaders of {context.ranks_per_node} ranks",
+            device="cpu",
+            backend="gloo",
+            ranks=context.ranks_per_node,
+            threads_per_rank=1,
+            budget_s=_BUDGET_S[context.suite],
+            cases=tuple(
+                {"num_workers": workers, "batch_size": _BATCH_SIZE}
+                for workers in _worker_counts(most_threads(context.facts) // context.ranks_per_node)
+            ),
+            settings={"data_path": str(PurePosixPath(settings.folder) / settings.data_path) if settings.data_path else ""},
+        ),
+    )
+
+
+def _worker_counts(cpus: int) -> list[int]:
+    """None, powers of two, and all CPUs."""
+    most = min(max(1, cpus), _MOST_WORKERS)
+    return sorted({0, most, *(2**power for power in range(most.bit_length()))})
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    return ()
+    """The rate of each number of workers, and the fewest workers within 5 % of the best."""
+    measurements: list[Measurement] = []
+    parameters = {"world_size": request.ranks, "data_path": request.settings["data_path"]}
+    rates: dict[int, float] = {}
+    for start, case, durations_s, _ in slowest_rank(request, lines_by_rank):
+        samples = tuple(1 / duration_s for duration_s in durations_s)
+        rates[int(case["num_workers"])] = quantile(samples, 0.5)
+        measurements.append(measurement(request, start, {**case, **parameters}, "batch_rate_per_s", unit="1/s", samples=samples))
+    if not measurements:
+        return failure_of(request, lines_by_rank)
+    # Without workers the training step waits while its process loads, so that is no choice, however fast.
+    rates.pop(0, None)
+    if rates:
+        enough = min(workers for workers, rate in rates.items() if rate >= _GOOD * max(rates.values()))
+        advice = {"batch_size": _BATCH_SIZE, **parameters}
+        measurements.append(measurement(request, start, advice, "recommended_workers", unit="1", samples=(float(enough),)))
+    return tuple(measurements)

@@ -41,13 +41,19 @@ def last_level_cache_bytes(cpus: Iterable[int]) -> int:
 
 
 def free_bytes(node: int) -> int:
-    """Free memory of the node and of the whole host, whichever is less; 0 where the kernel does not tell."""
-    found = []
-    for path, field in ((NODE_MEMORY.format(node), "MemFree"), ("/proc/meminfo", "MemAvailable")):
-        line = re.search(field + r":\s+(\d+) kB", text_of(path))
-        if line:
-            found.append(int(line.group(1)) * 1024)
-    return min(found, default=0)
+    """Free memory of the node, or of the whole host where that is less; 0 where the kernel does not tell."""
+    found = (field_bytes(NODE_MEMORY.format(node), "MemFree"), memory_bytes())
+    return min((size for size in found if size), default=0)
+
+
+def memory_bytes() -> int:
+    """Memory that can be had without swapping, a container's limit left out; 0 where the kernel does not tell."""
+    return field_bytes("/proc/meminfo", "MemAvailable")
+
+
+def field_bytes(path: str, field: str) -> int:
+    line = re.search(field + r":\s+(\d+) kB", text_of(path))
+    return int(line.group(1)) * 1024 if line else 0
 
 
 def share_on_node(addresses: list[int], node: int) -> float | None:

@@ -22,6 +22,7 @@ SHARE_OF_FREE = 0.05
 """Of the free space, at most: nobody else may fail for want of it."""
 IN_MEMORY = ("tmpfs", "ramfs", "hugetlbfs")
 """They may accept O_DIRECT (tmpfs since Linux 6.6), but no read of theirs leaves the memory."""
+SMALL_FILE_BYTES = 4 * MIB
 SCAN_S = 2.0
 MOST_ENTRIES = 20_000
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -179,6 +180,13 @@ def largest_file(folder: str) -> str:
     sizes = {entry.path: entry.stat(follow_symlinks=False).st_size for entry in files_below(folder)}
     path = max(sizes, key=sizes.__getitem__, default="")
     return path if sizes.get(path, 0) >= LEAST_BYTES else ""
+
+
+def small_files(folder: str) -> list[str]:
+    """The files of a dataset that are read whole; none where `folder` is no folder."""
+    if not os.path.isdir(folder):
+        return []
+    return [entry.path for entry in files_below(folder) if 0 < entry.stat(follow_symlinks=False).st_size <= SMALL_FILE_BYTES]
 
 
 def mount_of(path: str) -> Mount:

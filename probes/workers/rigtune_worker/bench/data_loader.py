@@ -1,13 +1,114 @@
-"""Batches per second by number of DataLoader workers: not built yet."""
+"""How fast torch's DataLoader delivers batches, by its number of worker processes, on all local ranks at once as in training."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import time
+from typing import Any, Iterator
 
 import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader
 
-from ..protocol import Answer
+from ..image_data import ITEM_BYTES, Endless, ImageLike
+from ..numa import memory_bytes
+from ..parallel import largest, shared_share
+from ..protocol import Answer, CaseError, Timing
+from ..sampling import FEWEST_SAMPLES, half_width
+from ..storage_file import small_files
+from ..timing import Budget
+
+PREFETCH = 2
+"""Batches that each worker prepares ahead: torch's default."""
+WORKER_BYTES = 150 * 1024**2
+"""What a forked worker adds to the memory in use, about: its own copy of Python's objects and its batches."""
+SHARE_OF_MEMORY = 0.5
+"""Of what is available, for all workers of all ranks."""
+FEWEST_FILES = 64
+SHARED_MEMORY = "/dev/shm"
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    raise NotImplementedError
+    """Measure every case {num_workers, batch_size}, fewest workers first. What does not fit on one rank ends the sweep on all."""
+    torch.set_num_threads(1)  # collating and copying; the CPUs belong to the workers
+    path = request["settings"]["data_path"]
+    paths = small_files(path) if path else []
+    data = ImageLike(paths if len(paths) >= FEWEST_FILES else [])
+    answer.seen.update(data="files" if data.paths else "synthetic", data_path=path if data.paths else "")
+    budget, failed = Budget(request["budget_s"], len(request["cases"])), False
+    for case in request["cases"]:
+        share_s = shared_share(budget, device)
+        if failed:
+            answer.skipped(case, "fewer workers failed")
+            continue
+        try:
+            check_room(case["num_workers"], case["batch_size"], dist.get_world_size())
+            answer.sample(case, measure(data, case["num_workers"], case["batch_size"], share_s))
+        except CaseError as error:
+            answer.failure(error.kind, str(error), case)
+            failed = True
+        failed = largest(device, float(failed))[0] > 0
+
+
+def check_room(workers: int, batch_size: int, ranks: int) -> None:
+    """Raise CaseError where the workers' batches do not fit into /dev/shm or the memory: they would be killed."""
+    batches_bytes = ranks * workers * (PREFETCH + 1) * batch_size * ITEM_BYTES
+    try:
+        space = os.statvfs(SHARED_MEMORY)
+    except OSError:
+        return
+    free_bytes = space.f_bavail * space.f_frsize
+    if batches_bytes > free_bytes:
+        raise CaseError(
+            "out_of_memory",
+            f"{SHARED_MEMORY} is too small: {ranks} ranks with {workers} workers pass batches of {mib(batches_bytes)} through it,"
+            f" {mib(free_bytes)} are free; in a container give it more (--shm-size)",
+        )
+    needed_bytes, available_bytes = batches_bytes + ranks * workers * WORKER_BYTES, memory_bytes()
+    if available_bytes and needed_bytes > SHARE_OF_MEMORY * available_bytes:
+        raise CaseError(
+            "out_of_memory",
+            f"{ranks} ranks with {workers} workers need about {mib(needed_bytes)} of memory, {mib(available_bytes)} are there",
+        )
+
+
+def mib(size_bytes: int) -> str:
+    return f"{size_bytes // 1024**2} MiB"
+
+
+def measure(data: ImageLike, workers: int, batch_size: int, budget_s: float) -> Timing:
+    """Seconds per batch; a sample is as many batches as there are workers, since those arrive together. Raises CaseError.
+
+    Always for the whole time: a rank that ended early would leave its CPUs to the others.
+    """
+    ends = time.monotonic() + budget_s
+    loader = DataLoader(
+        data, batch_size=batch_size, sampler=Endless(), num_workers=workers, prefetch_factor=PREFETCH if workers else None
+    )
+    durations_s: list[float] = []
+    group, ahead = max(1, workers), PREFETCH * workers + 1
+    try:
+        batches = iter(loader)
+        take(batches, ahead)  # prepared while the workers started
+        while time.monotonic() < ends or len(durations_s) < FEWEST_SAMPLES:
+            started = time.perf_counter()
+            take(batches, group)
+            durations_s.append((time.perf_counter() - started) / group)
+    except RuntimeError as error:
+        raise CaseError(*cause_of(str(error), workers)) from error
+    return Timing(durations_s, ahead, group, half_width(durations_s))
+
+
+def take(batches: Iterator[torch.Tensor], count: int) -> None:
+    for _ in range(count):
+        next(batches)
+
+
+def cause_of(words: str, workers: int) -> tuple[str, str]:
+    """Kind and cause of a DataLoader's error, in one line."""
+    first = (words.strip() or "no words").splitlines()[0]
+    if "shared memory" in words or "Bus error" in words or "No space left" in words:
+        return "out_of_memory", f"{SHARED_MEMORY} is too small for {workers} workers; in a container give it more (--shm-size)"
+    if "signal: Killed" in words:
+        return "out_of_memory", f"one of {workers} DataLoader workers was killed, usually by the kernel for want of memory"
+    return "crashed", f"one of {workers} DataLoader workers failed: {first}"

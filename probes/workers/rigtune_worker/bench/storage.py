@@ -19,7 +19,16 @@ from typing import Any, Callable, Optional
 from ..process import die_with_parent
 from ..protocol import Answer, CaseError, SetupError, Timing
 from ..sampling import take_samples
-from ..storage_file import DataFile, conditions_of, files_below, open_data, own_file, random_block, vary
+from ..storage_file import (
+    SMALL_FILE_BYTES,
+    DataFile,
+    conditions_of,
+    open_data,
+    own_file,
+    random_block,
+    small_files,
+    vary,
+)
 
 PREPARE_SHARE = 0.3
 """Of the time, for writing the file that is read."""
@@ -28,7 +37,6 @@ LEAST_SLICE_S = 0.05
 PATIENCE = 3.0
 """Times the share of the budget, until a file system that answers nothing counts as hanging."""
 MOST_PROCESSES = 4
-SMALL_FILE_BYTES = 4 * 1024**2
 FEWEST_FILES = 64
 """Fewer are no dataset of small files."""
 
@@ -109,13 +117,6 @@ def block_work(data: DataFile, case: dict[str, Any]) -> Work:
         return request
 
     return work
-
-
-def small_files(path: str) -> list[str]:
-    """Files of a dataset that are read whole."""
-    if not os.path.isdir(path):
-        return []
-    return [entry.path for entry in files_below(path) if 0 < entry.stat(follow_symlinks=False).st_size <= SMALL_FILE_BYTES]
 
 
 def file_reader(paths: list[str]) -> Work:
