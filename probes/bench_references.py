@@ -50,7 +50,7 @@ class MemoryReference(OfGpus, kw_only=True):
 class AttentionReference(OfGpus, kw_only=True):
     """Attention in bf16 or fp16."""
 
-    phase: Literal["forward", "backward", "both"] = msgspec.field(name="pass")
+    phase: Literal["forward", "backward"] = msgspec.field(name="pass")
     head_dimension: int
     least_sequence: int
     value: float
@@ -81,6 +81,15 @@ class AcrossNodesReference(Cited, kw_only=True):
     """The smallest message for which it holds."""
 
 
+class NicOnlyReference(Cited, kw_only=True):
+    """All-reduce within one machine over its NICs alone."""
+
+    fraction: float
+    """Of the line rate of one port."""
+    bytes: int
+    """The smallest message for which it holds."""
+
+
 class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All rows."""
 
@@ -90,6 +99,7 @@ class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     attention: tuple[AttentionReference, ...]
     collective: tuple[CollectiveReference, ...]
     across_nodes: tuple[AcrossNodesReference, ...]
+    nic_only: NicOnlyReference
 
     def gemm_rate(self, gpu: str, dtype: str) -> GemmReference | None:
         """The row of a GPU id and a dtype."""

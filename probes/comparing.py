@@ -20,8 +20,6 @@ from probes.statistics import Change, compare, outliers
 
 SWEPT = frozenset({"m", "n", "k", "bytes", "micro_batch", "workers", "num_workers", "queue_depth", "threads"})
 """Parameters of which a benchmark tries several values to find the best."""
-_HIGH_IS_WORSE = frozenset({"exposed_communication_fraction"})
-_LOW_IS_WORSE = frozenset({"overlap_fraction"})
 _SECONDARY = frozenset({"algorithm_bandwidth_bytes_per_s", "peak_reserved_bytes"})
 """Figures that say the same as another of the benchmark."""
 
@@ -29,12 +27,10 @@ Worse = Literal["low", "high"]
 
 
 def worse(measured: Measurement) -> Worse | None:
-    """Which side is the bad one; None for what is neither better nor worse, such as a noise scale."""
-    if measured.metric in _HIGH_IS_WORSE or measured.unit in ("s", "byte"):
+    """Which side is the bad one, of rates, times and memory; None for all else, such as a noise scale or a fraction."""
+    if measured.unit in ("s", "byte"):
         return "high"
-    if measured.metric in _LOW_IS_WORSE or measured.unit.endswith("/s"):
-        return "low"
-    return None
+    return "low" if measured.unit.endswith("/s") else None
 
 
 def share_of(measured: float, compared: float, side: Worse) -> float:
@@ -246,7 +242,9 @@ def _size(measured: Measurement) -> float:
 
 
 def _settled(parameters: dict[str, Parameter]) -> object:
-    return _key(parameters, lambda name: name not in SWEPT)
+    """What identifies a sweep. Where nobody knows a GPU's NUMA node, host copies try them all, and the fastest is its own."""
+    tries_nodes = "direction" in parameters and "near" not in parameters
+    return _key(parameters, lambda name: name not in SWEPT and not (tries_nodes and name == "numa_node"))
 
 
 def _key(parameters: dict[str, Parameter], counts: Callable[[str], bool] = lambda _: True) -> tuple[tuple[str, Parameter], ...]:

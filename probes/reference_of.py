@@ -72,11 +72,11 @@ def _gemm(evidence: Evidence, measured: Measurement) -> Reference | None:
 
 def _attention(evidence: Evidence, measured: Measurement) -> Reference | None:
     model = _model(evidence, measured)
-    phase, dtype = measured.parameters.get("pass"), measured.parameters.get("dtype")
+    phase, dtype = str(measured.parameters.get("pass")), measured.parameters.get("dtype")
     head, length = measured.parameters.get("head_dim"), measured.parameters.get("sequence_length")
     if model is None or dtype not in ("bf16", "fp16") or not isinstance(head, int) or not isinstance(length, int):
         return None
-    row = load_bench_references().attention_rate(model.id, str(phase), head, length)
+    row = load_bench_references().attention_rate(model.id, phase, head, length)
     return _of_row(row, row.value, f"{model.title}, {phase}, head dimension {head}") if row is not None else None
 
 
@@ -103,7 +103,7 @@ def _host_copy(evidence: Evidence, measured: Measurement) -> Reference | None:
 
 def _peer_copy(evidence: Evidence, measured: Measurement) -> Reference | None:
     names = gpus_in(measured.subject)
-    if len(names) != 2 or measured.parameters.get("direction") in ("both", "bidirectional"):
+    if len(names) != 2 or measured.parameters.get("direction") == "both":
         return None
     models = [model_of(gpu_named(evidence, name), evidence.catalogue) for name in names]
     return _of_link(peer_copy_rate(evidence.facts, names[0], names[1], models))
@@ -115,11 +115,28 @@ def _of_link(expected: Expected | None) -> Reference | None:
 
 def _collective(evidence: Evidence, measured: Measurement) -> Reference | None:
     layer = measured.parameters.get("layers", "all")
-    if measured.parameters.get("backend", "nccl") != "nccl":
+    if measured.parameters.get("backend", "nccl") != "nccl" or layer not in ("all", "nvlink", "nic"):
         return None
-    if layer == "nic" or _nodes(measured) > 1:
-        return _across_nodes(evidence, measured)
-    return _within_node(evidence, measured) if layer in ("all", "nvlink") else None
+    if layer == "nic":
+        return _nic_only(evidence, measured)
+    return _across_nodes(evidence, measured) if _nodes(measured) > 1 else _within_node(evidence, measured)
+
+
+def _nic_only(evidence: Evidence, measured: Measurement) -> Reference | None:
+    """Where each GPU has a port to itself."""
+    row, rates = load_bench_references().nic_only, _port_rates(evidence)
+    size, ranks = measured.parameters.get("bytes"), measured.parameters.get("world_size")
+    if not isinstance(size, int) or not isinstance(ranks, int) or size < row.bytes or len(rates) < ranks or not rates:
+        return None
+    rate = min(rates)
+    return Reference(value=rate * 1e9 / 8 * row.fraction, words=f"{row.fraction:.0%} of a port with {rate:g} Gb/s", ref=row.ref)
+
+
+def _port_rates(evidence: Evidence) -> list[float]:
+    """Gb/s of the training ports; empty where one of them is not known."""
+    ports = training_rails(evidence.facts).active
+    rates = [port.rate_gbps for port in ports if known(port.rate_gbps)]
+    return rates if len(rates) == len(ports) else []
 
 
 def _nodes(measured: Measurement) -> int:
@@ -155,12 +172,11 @@ def _across_nodes(evidence: Evidence, measured: Measurement) -> Reference | None
     if not isinstance(collective, str) or not isinstance(size, int):
         return None
     row = load_bench_references().across(collective, size)
-    ports = training_rails(evidence.facts).active
-    rates = [port.rate_gbps for port in ports if known(port.rate_gbps)]
-    if row is None or not rates or len(rates) != len(ports):
+    rates = _port_rates(evidence)
+    if row is None or not rates:
         return None
     line_rate = sum(rates) * 1e9 / 8
-    words = f"{row.fraction:.0%} of {len(ports)} ports with {sum(rates):g} Gb/s in all"
+    words = f"{row.fraction:.0%} of {len(rates)} ports with {sum(rates):g} Gb/s in all"
     return Reference(value=line_rate * row.fraction, words=words, ref=row.ref)
 
 

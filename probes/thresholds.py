@@ -175,7 +175,7 @@ class Thresholds(StrictRecord, kw_only=True):
     peer_difference_fraction: Number
     earlier_difference_fraction: Number
     sustained_drop_fraction: Number
-    busy_load_fraction: Number
+    scaling_warn_fraction: Number
 
     def cuda_driver(self, cuda_version: str) -> CudaDriver | None:
         """The driver row for a CUDA version such as `12.4`."""

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from probes.facts import MachineFacts, PciDevice
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, fold_names
-from probes.pci.paths import names_of, subject_of, training_devices, tree_of, unread_tree
+from probes.pci.paths import REDIRECTS, names_of, subject_of, training_devices, tree_of, unread_tree
 from probes.record import Unknown, known
 from probes.virtual import is_virtual
 
 JUDGE = Judge(check_id="acs", why="GPUDirect and peer-to-peer copies go through the CPU: a fraction of the bandwidth, or a hang.")
 
-REDIRECTS = frozenset({"request_redirect", "completion_redirect"})
 CLEAR = Remedy(
     text="Switch ACS off in the BIOS, or clear it on these bridges after each boot (setpci -s BRIDGE ECAP_ACS+0x6.w=0000).",
     command="lspci -vvv | grep -E '^[0-9a-f]|ACSCtl'",

@@ -14,6 +14,7 @@ from probes.facts import ToolResult
 from probes.findings import Evidence, Finding, Judge, Remedy, Status
 from probes.judging import HOST
 from probes.record import EvidenceRef, Unknown
+from probes.size_curves import collapse_of
 from probes.tool_references import ToolReferences, load_references
 from probes.units import gb_per_s, gib
 
@@ -100,30 +101,18 @@ def _refused(result: ToolResult) -> Finding | None:
 
 def _collapsed(references: ToolReferences, test: str, points: Sequence[ToolResult]) -> Finding | None:
     """Larger messages that are much slower than smaller ones."""
-    rule = references.collapse
-    ordered = sorted(points, key=lambda point: point.size_bytes or 0)
-    best: ToolResult | None = None
-    worst: tuple[float, ToolResult, ToolResult] | None = None
-    for point in ordered:
-        if (point.size_bytes or 0) < rule.smallest_bytes:
-            continue
-        if best is None or _value(point) > _value(best):
-            best = point
-        elif _value(best) > 0:
-            share = _value(point) / _value(best)
-            if share < rule.warn_fraction and (worst is None or share < worst[0]):
-                worst = (share, best, point)
-    if worst is None:
+    found = collapse_of([(point.size_bytes or 0, _value(point), point) for point in points])
+    if found is None:
         return None
-    share, peak, low = worst
-    report = BANDWIDTH.failed if share < rule.fail_fraction else BANDWIDTH.warned
+    peak, low = found.peak, found.low
+    report = BANDWIDTH.failed if found.fails else BANDWIDTH.warned
     return report(
         HOST,
         f"{test} collapses with growing size",
         expected=f"no less than with {gib(peak.size_bytes or 0)} ({gb_per_s(_value(peak))})",
         observed=f"{gb_per_s(_value(low))} with {gib(low.size_bytes or 0)}" + _of(low),
         remedy=_CONGESTED,
-        evidence=(*peak.evidence, *low.evidence, rule.ref),
+        evidence=(*peak.evidence, *low.evidence, references.collapse.ref),
     )
 
 

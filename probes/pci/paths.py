@@ -8,6 +8,8 @@ from typing import NamedTuple
 from probes.facts import Gpu, MachineFacts, Nic, PciDevice
 from probes.record import NOT_RECORDED, Unknown, known
 
+REDIRECTS = frozenset({"request_redirect", "completion_redirect"})
+"""Controls of Access Control Services that send peer-to-peer traffic up to the host."""
 _DEEPEST = 64
 
 
