@@ -7,7 +7,7 @@ import pytest
 from probes.bench.answers import complete
 from probes.bench.collective_answers import COLLECTIVES, bus_bandwidth_factor, whole_parts
 from probes.bench.collectives import interpret
-from tests.support.bench_answers import answer, one, requests
+from tests.support.bench_answers import answer, requests, the_one
 
 
 def asked(device="cpu", ranks=2, **more):
@@ -41,9 +41,9 @@ def test_a_sample_takes_as_long_as_its_slowest_rank():
     request = asked(ranks=4)
     lines = {rank: answer(request, rank, (1.0 + rank, 2.0)) for rank in range(4)}
     case = {"collective": "all_reduce", "bytes": 1024, "world_size": 4, "backend": "gloo"}
-    assert one(interpret(request, lines), "collective_time_s", **case).samples == (4.0, 2.0)
-    assert one(interpret(request, lines), "algorithm_bandwidth_bytes_per_s", **case).samples == (256.0, 512.0)
-    assert one(interpret(request, lines), "bus_bandwidth_bytes_per_s", **case).samples == (384.0, 768.0)
+    assert the_one(interpret(request, lines), "collective_time_s", **case).samples == (4.0, 2.0)
+    assert the_one(interpret(request, lines), "algorithm_bandwidth_bytes_per_s", **case).samples == (256.0, 512.0)
+    assert the_one(interpret(request, lines), "bus_bandwidth_bytes_per_s", **case).samples == (384.0, 768.0)
 
 
 def test_ranks_differ_in_their_subject_alone_so_that_they_can_be_compared():

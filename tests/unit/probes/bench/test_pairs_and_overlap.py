@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.bench import overlap, pairs
-from tests.support.bench_answers import answer, one, requests
+from tests.support.bench_answers import answer, requests, the_one
 
 
 @given(st.integers(2, 40))
@@ -58,9 +58,9 @@ def test_what_hides_and_what_shows(parts, fraction, exposed):
     by_part = dict(zip(("computation", "communication", "both"), parts, strict=True))
     lines = {rank: answer(request, rank, lambda case: (by_part[case["part"]],)) for rank in range(2)}
     found = overlap.interpret(request, lines)
-    assert one(found, "overlap_fraction", model="mini", world_size=2).samples == (fraction,)
-    assert one(found, "exposed_communication_fraction", micro_batch=2).samples == (exposed,)
-    assert one(found, "pass_time_s", part="both").samples == (parts[2],)
+    assert the_one(found, "overlap_fraction", model="mini", world_size=2).samples == (fraction,)
+    assert the_one(found, "exposed_communication_fraction", micro_batch=2).samples == (exposed,)
+    assert the_one(found, "pass_time_s", part="both").samples == (parts[2],)
 
 
 def test_overlap_needs_all_three_parts():
