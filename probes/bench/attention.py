@@ -29,7 +29,7 @@ _BF16_FLAGS = {"amx_bf16", "avx512_bf16"}
 """Processor flags with which torch's bf16 is no slower than its fp32."""
 _HEADS, _HEAD_DIM = 16, 64
 """Where the model does not say: GPT-2 medium's."""
-_KERNELS = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn", 4: "overrideable"}
+_KERNELS: dict[float, str] = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn", 4: "overrideable"}
 """By the value of `torch.nn.attention.SDPBackend`."""
 
 
@@ -73,7 +73,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
     """The rate of every rank and case, with the `kernel` that torch chose for it."""
     measurements = []
     for found in answered(request, lines_by_rank):
-        kernel = _KERNELS.get(int(found.sample.figures.get("kernel", -1)), "unknown")
+        kernel = _KERNELS.get(found.sample.figures.get("kernel", -1), "unknown")
         rates = found.rates(flops(found.case))
         measurements.append(found.measurement("attention_flops_per_s", "flop/s", rates, {**found.case, "kernel": kernel}))
     return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -112,6 +112,6 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
     for found in answered(request, lines_by_rank):
         rates = found.rates(float(found.case["bytes"]) * (2 if found.case["direction"] == "both" else 1))
         node = found.sample.figures.get("numa_node")
-        where: Case = {} if node is None else {"numa_node": int(node)}
+        where: Case = {} if node is None or not node.is_integer() else {"numa_node": int(node)}
         measurements.append(found.measurement("memory_bandwidth_bytes_per_s", "byte/s", rates, {**found.case, **where}))
     return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -1,0 +1,28 @@
+"""How the bytes of copy and triad are counted, and how much memory may be taken for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from probes.bench.memory_copy import interpret
+from probes.facts import MachineFacts, Memory
+from probes.units import GIB, MIB
+from tests.support.bench_answers import answer, requests, the_one
+
+
+def test_bytes_are_counted_as_stream_counts_them():
+    (request,) = requests("memory-copy", "cuda", 1)
+    found = interpret(request, {0: answer(request, 0, (1.0,))})
+    assert the_one(found, "memory_bandwidth_bytes_per_s", operation="copy").median == 2 * 512 * MIB
+    assert the_one(found, "memory_bandwidth_bytes_per_s", operation="triad").median == 3 * 512 * MIB
+    assert {m.parameters["direction"] for m in found} == {"device_to_device"}
+
+
+@pytest.mark.parametrize(("free", "ranks", "most"), [(64 * GIB, 2, 512 * MIB), (8 * GIB, 2, 256 * MIB), (8 * GIB, 4, 128 * MIB)])
+def test_all_ranks_together_leave_half_of_the_free_memory(free, ranks, most):
+    (request,) = requests("memory-copy", "cpu", ranks, suite="full", facts=MachineFacts(memory=Memory(available_bytes=free)))
+    assert max(case["bytes"] for case in request.cases) == most
+
+
+def test_nothing_is_asked_of_a_machine_without_memory_to_spare():
+    assert requests("memory-copy", "cpu", 8, facts=MachineFacts(memory=Memory(available_bytes=GIB))) == ()

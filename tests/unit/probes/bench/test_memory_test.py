@@ -1,0 +1,37 @@
+"""What is told of words that came back wrong."""
+
+from __future__ import annotations
+
+from probes.bench.answers import failures_of
+from probes.bench.memory_test import interpret
+from probes.measurements import BenchFailure
+from probes.parsers.worker_lines import FailureLine
+from probes.units import MIB
+from tests.support.bench_answers import answer, requests, the_one
+
+
+def asked(device="cpu", ranks=1):
+    (request,) = requests("memory-test", device, ranks, suite="full")
+    return request
+
+
+def test_errors_are_counted_by_pattern_and_their_place_is_the_failure():
+    request = asked()
+    wrong = FailureLine(kind="wrong_result", message="3 words; the first at 0x7f", case={"pattern": "address"})
+    lines = {0: (*answer(request, 0, (2.0,), memory_errors=3.0, tested_bytes=1e9, passes=2.0), wrong)}
+    found = the_one(interpret(request, lines), "memory_errors", pattern="address")
+    assert (found.samples, found.unit) == ((3.0,), "1")
+    assert (found.conditions["tested_bytes"], found.conditions["passes"]) == (1e9, 2.0)
+    assert [(failure.kind, failure.message) for failure in failures_of(request, lines)] == [
+        ("wrong_result", "3 words; the first at 0x7f (pattern address)")
+    ]
+
+
+def test_a_test_that_counted_nothing_found_nothing_out():
+    request = asked()
+    assert isinstance(interpret(request, {0: answer(request, 0)}), BenchFailure)
+
+
+def test_of_the_hosts_memory_a_bounded_part_is_tested_and_of_a_gpus_all_that_is_free():
+    assert asked("cpu").settings == {"most_bytes": 256 * MIB}
+    assert asked("cuda").settings == {"most_bytes": 0}
