@@ -63,7 +63,7 @@ def percent(fraction: float) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A measured `value` the way its unit (`flop/s`, `byte/s`, `s`, `byte`) is written."""
+    """A measured `value` the way its unit (`flop/s`, `byte/s`, `s`, `byte`, `token/s`, `1/s`, `1` ...) is written."""
     match unit:
         case "flop/s":
             return si(value, "FLOP/s")
@@ -73,5 +73,13 @@ def quantity(value: float, unit: str) -> str:
             return duration(value)
         case "byte":
             return gib(value)
+        case "token/s" | "image/s" | "sample/s":
+            return f"{count(value) if value >= 1000 else f'{value:.3g}'} {unit.removesuffix('/s')}s/s"
+        case "1/s":
+            return f"{count(value) if value >= 1000 else f'{value:.3g}'}/s"
+        case "degC":
+            return f"{value:.3g} °C"
+        case "1":
+            return f"{value:.4g}"
         case _:
             return si(value, unit)

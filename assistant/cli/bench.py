@@ -2,51 +2,160 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import click
+import msgspec
 
-from assistant.cli.diagnostics import follow
+from assistant.cli.bench_options import read_shapes, stop_on_signals, told_entries
+from assistant.cli.diagnostics import follow, say
 from assistant.cli.options import PATH, collect_options, format_option, python_option, source_of, verbosity_options
-from assistant.cli.output import emit_json, emit_text, wants_colour
-from assistant.storage import write_record
+from assistant.cli.output import emit_csv, emit_json, emit_text, wants_colour
+from assistant.storage import write_bytes
+from assistant.usecases.baseline import load_baselines, machine_of, pin, save_run
+from assistant.usecases.judge import judge_measurements
+from assistant.usecases.learn import read_policy
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.probe import probe_machine
-from probes.benching import Suite
-from probes.errors import ExitCode
+from probes.bench_report import BenchReport, report_of
+from probes.benching import BenchSettings, SpreadBy, Suite
+from probes.errors import ExitCode, UsageError
+from probes.facts import MachineFacts
+from probes.findings import Status
+from probes.judgement import Judgement
+from probes.measurements import MeasurementSet
+from probes.record import to_json
+from probes.verdict import FailOn
 
 
 @click.command()
 @python_option
-@click.option("--suite", type=click.Choice(("quick", "full")), default="quick", show_default=True)
-@click.option("--only", multiple=True, metavar="ID", help="Only this benchmark; repeat for several.")
+@click.option("--suite", type=click.Choice(("quick", "full")), default="quick", show_default=True,
+              help="quick ends within 2 minutes, full within 15.")  # fmt: skip
+@click.option("--only", multiple=True, metavar="ID", help="Only this benchmark, of either suite; repeat, or separate by commas.")
+@click.option("--skip", multiple=True, metavar="ID", help="Leave this benchmark out.")
+@click.option("--list", "list_only", is_flag=True, help="What could be measured here and what it costs; measures nothing.")
+@click.option("--pin", "pins", is_flag=True, help="Keep this run as the one that later runs are compared to.")
+@click.option("--data", type=PATH, metavar="PATH", help="Where the training data lies, for storage and data-loader.")
+@click.option("--step", default="", metavar="MODULE:FUNCTION", help="Also measure your own training step.")
+@click.option(
+    "--shape", "shapes", callback=read_shapes, multiple=True, metavar="MxNxK", help="Also this matrix product; repeatable."
+)
+@click.option("--noise-scale", is_flag=True, help="Also measure the gradient noise scale, for the batch size.")
+@click.option("--hosts", default="", metavar="A,B,C", help="Also measure across these hosts; this one's name is among them.")
+@click.option("--spread-by", type=click.Choice(("ssh", "slurm", "mpi")), default="ssh", show_default=True,
+              help="What starts the ranks on the hosts.")  # fmt: skip
+@click.option("--work-directory", type=PATH, metavar="FOLDER", help="Keep requests, answers and logs there.")
 @click.option("--force", is_flag=True, help="Measure although the GPUs or the host are busy.")
-@click.option("-o", "--output", type=PATH, metavar="FILE", help="Also write the measurements (JSON) there.")
-@format_option("text", "json")
+@click.option("--all", "show_all", is_flag=True, help="Every measured case rather than the best of each sweep.")
+@click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
+              help="Other limits, and waivers.")  # fmt: skip
+@click.option("--fail-on", type=click.Choice(("fail", "warn")), default="fail", show_default=True,
+              help="Judgements that give exit code 1.")  # fmt: skip
+@click.option("-o", "--output", type=PATH, metavar="FILE", help="Also write the report there; CSV where the name ends so.")
+@format_option("text", "json", "csv")
 @verbosity_options
 def command(
     python: str | None,
     suite: Suite,
     only: tuple[str, ...],
+    skip: tuple[str, ...],
+    list_only: bool,
+    pins: bool,
+    data: Path | None,
+    step: str,
+    shapes: tuple[tuple[int, int, int], ...],
+    noise_scale: bool,
+    hosts: str,
+    spread_by: SpreadBy,
+    work_directory: Path | None,
     force: bool,
+    show_all: bool,
+    policy_file: Path | None,
+    fail_on: FailOn,
     output: Path | None,
     output_format: str,
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Measure: matrix multiply, memory copy, all-reduce over the local ranks, one training step.
+    """Measure what decides training speed here, beside what such hardware reaches, the run before and equal devices.
 
-    Exit code 4: a benchmark gave no result.
+    Ctrl-C keeps what was measured. Exit code 4: a benchmark gave no result; 1: something is too slow; 130: interrupted.
     """
-    facts = follow(probe_machine(source_of((), None), collect_options(python)), quiet=True)
-    options = MeasureOptions(suite=suite, only=only, force=force, python=python)
-    result = follow(measure_machine(facts, options), quiet=quiet, verbose=verbose)
+    options = MeasureOptions(
+        suite=suite,
+        only=_names(only),
+        skip=_names(skip),
+        force=force,
+        python=python,
+        settings=_settings(data, step, shapes, noise_scale=noise_scale),
+        hosts=_names((hosts,)),
+        spread_by=spread_by,
+        work_directory=str(work_directory.absolute()) if work_directory is not None else None,
+    )
+    policy = read_policy(policy_file) if policy_file is not None else None
+    facts: MachineFacts = follow(probe_machine(source_of((), None), collect_options(python)), quiet=True)
+    if list_only:
+        told_entries(facts, options, output_format)
+        return int(ExitCode.OK)
+    with stop_on_signals() as is_stopped:
+        measured: MeasurementSet = follow(measure_machine(facts, options, is_stopped), quiet=quiet, verbose=verbose)
+        was_interrupted = is_stopped()
+    measured = msgspec.structs.replace(measured, machine=machine_of(facts))
+    baselines = load_baselines(measured.machine, say)
+    today = datetime.datetime.now().astimezone().date()
+    judgement = judge_measurements(facts, measured, baselines, policy=policy, today=today)
+    report = report_of(measured, judgement)
     if output is not None:
-        write_record(output, result)
+        write_bytes(output, _csv(report).encode() if output.suffix.lower() == ".csv" else to_json(report))
     if output_format == "json":
-        emit_json(result)
+        emit_json(report)
+    elif output_format == "csv":
+        emit_csv(_csv(report))
     else:
         from assistant.render.bench_text import render_measurements
 
-        emit_text(render_measurements(result, colour=wants_colour()))
-    return int(ExitCode.WORKER if result.failures else ExitCode.OK)
+        emit_text(render_measurements(measured, judgement, colour=wants_colour(), show_all=show_all))
+    if was_interrupted:
+        say("rigtune: interrupted; what was measured until then is above")
+        return int(ExitCode.INTERRUPTED)
+    _keep(measured, pins=pins, quiet=quiet)
+    return _exit_code(measured, judgement, fail_on)
+
+
+def _keep(measured: MeasurementSet, *, pins: bool, quiet: bool) -> None:
+    """Store the run for later comparisons."""
+    path = pin(measured) if pins else save_run(measured)
+    if pins and not quiet:
+        say(f"pinned: {path}")
+
+
+def _exit_code(measured: MeasurementSet, judgement: Judgement, fail_on: FailOn) -> int:
+    counted = {Status.FAIL, Status.WARN} if fail_on == "warn" else {Status.FAIL}
+    if measured.failures:
+        return int(ExitCode.WORKER)
+    is_bad = any(finding.status in counted and finding.waived is None for finding in judgement.findings)
+    return int(ExitCode.FINDINGS if is_bad else ExitCode.OK)
+
+
+def _names(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for value in values for part in value.split(",") if (name := part.strip()))
+
+
+def _settings(data: Path | None, step: str, shapes: tuple[tuple[int, int, int], ...], *, noise_scale: bool) -> BenchSettings:
+    """Raises UsageError for a path that does not exist and a step that is no name."""
+    if data is not None and not data.exists():
+        raise UsageError(f"--data {data} does not exist", "name a folder or file on the file system that training reads")
+    module, colon, function = step.partition(":")
+    if step and not (colon and function.isidentifier() and all(part.isidentifier() for part in module.split("."))):
+        raise UsageError(f"--step {step!r} names no function", "give module:function, for example train:make_step")
+    return BenchSettings(
+        data_path=str(data.absolute()) if data is not None else "", step=step, shapes=shapes, noise_scale=noise_scale
+    )
+
+
+def _csv(report: BenchReport) -> str:
+    from assistant.render.bench_csv import csv_text
+
+    return csv_text(report)

@@ -8,7 +8,23 @@ import sys
 from probes.errors import OutputError
 from probes.record import Record, to_json
 
-_ASCII = str.maketrans({"✓": "+", "✗": "x", "µ": "u", "×": "x", "·": "-", "─": "-", "→": "->", "…": "..."})
+_ASCII = str.maketrans(
+    {
+        "✓": "+",
+        "✗": "x",
+        "µ": "u",
+        "×": "x",
+        "·": "-",
+        "─": "-",
+        "│": "|",
+        "└": "+",
+        "→": "->",
+        "…": "...",
+        "³": "^3",
+        "±": "+-",
+        **{chr(dots): "*" for dots in range(0x2801, 0x2900)},  # the Braille dots of plots
+    }
+)
 """What the reports draw and abbreviate with, for terminals that know no more."""
 
 
@@ -31,6 +47,11 @@ def emit_text(text: str) -> None:
 def emit_json(record: Record | dict[str, object]) -> None:
     """JSON, which is UTF-8 whatever the terminal is. Raises OutputError where it cannot be written."""
     _write(to_json(record))
+
+
+def emit_csv(text: str) -> None:
+    """CSV, which is UTF-8 too. Raises OutputError where it cannot be written."""
+    _write(text.encode())
 
 
 def _write(data: bytes) -> None:

@@ -1,39 +1,46 @@
-"""The benchmarks page: what a run would cost, what was measured against what is published, and what failed."""
+"""The benchmarks page: what a run would cost, what was measured beside what it compares to, and what failed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from assistant.present.results import Reference, Result, case, reference_of, results, title
-from assistant.present.text import BAD, CAUTION, CODE, DIM, GOOD, STRONG, clean, clean_block, frameless, joined, plain
+from assistant.present.bench_table import results_table, sources_of
+from assistant.present.bench_words import is_secondary
+from assistant.present.curves import figures
+from assistant.present.fit_lines import fit_lines
+from assistant.present.matrices import matrices, pair_of
+from assistant.present.plot import draw
+from assistant.present.results import results
+from assistant.present.text import BAD, CAUTION, CODE, DIM, STATUS_WORDS, STRONG, clean, clean_block, frameless, joined, plural
+from assistant.usecases.bench_list import BenchEntry
+from probes.benching import Suite
 from probes.facts import MachineFacts
-from probes.hardware import Catalogue
+from probes.findings import Status
+from probes.judgement import Judgement
 from probes.measurements import BenchFailure, MeasurementSet
 from probes.record import Unknown
-from probes.registry import BENCHMARKS, BenchmarkRow
-from probes.units import duration, percent, quantity
+from probes.units import duration
 from recipes.layout import training_gpus
 
 GET_TORCH = "python3 -m venv .venv && .venv/bin/pip install torch"
 """One command that gives a training interpreter where rigtune looks for one (`./.venv`)."""
 
 _LOG_LINES = 12
-_WELL = 0.8
-"""Share of a measured reference below which a result is marked."""
+_WIDE = 110
 
 
-def planned(suite: str = "quick") -> tuple[BenchmarkRow, ...]:
-    return tuple(row for row in BENCHMARKS if suite in row.suites)
+def planned(entries: Sequence[BenchEntry], suite: Suite) -> tuple[BenchEntry, ...]:
+    """What the suite measures here."""
+    return tuple(entry for entry in entries if suite in entry.suites and entry.applies)
 
 
-def cost(rows: Sequence[BenchmarkRow], facts: MachineFacts | None) -> str:
+def cost(entries: Sequence[BenchEntry], facts: MachineFacts | None, suite: Suite) -> str:
     """What a run occupies on this machine and how long it takes, in one sentence. Shown before it starts."""
-    seconds = sum(row.cost_s for row in rows)
+    seconds = sum(entry.full_cost_s if suite == "full" else entry.cost_s for entry in planned(entries, suite))
     if facts is None or isinstance(facts.gpus, Unknown):
         occupied = "all GPUs, or all CPUs where there are none"
     else:
@@ -41,13 +48,24 @@ def cost(rows: Sequence[BenchmarkRow], facts: MachineFacts | None) -> str:
     return f"about {duration(seconds)}, occupies {occupied}"
 
 
-def intro(facts: MachineFacts | None, measured: MeasurementSet, *, is_live: bool, progress: str, note: str = "") -> Text:
+def intro(
+    facts: MachineFacts | None,
+    measured: MeasurementSet,
+    *,
+    is_live: bool,
+    progress: str,
+    note: str = "",
+    entries: Sequence[BenchEntry] = (),
+    suite: Suite = "quick",
+) -> Text:
     """The first lines: what runs, what could run, or why nothing can. `note` is what speaks against the numbers."""
-    first = _first_lines(facts, measured, is_live=is_live, progress=progress)
+    first = _first_lines(facts, measured, is_live=is_live, progress=progress, words=cost(entries, facts, suite), suite=suite)
     return joined(first, Text(f"! {clean(note)}", style=CAUTION)) if note else first
 
 
-def _first_lines(facts: MachineFacts | None, measured: MeasurementSet, *, is_live: bool, progress: str) -> Text:
+def _first_lines(
+    facts: MachineFacts | None, measured: MeasurementSet, *, is_live: bool, progress: str, words: str, suite: Suite
+) -> Text:
     if progress:
         return Text.assemble((progress, STRONG), ("   . stops it", DIM))
     if not is_live:
@@ -57,12 +75,13 @@ def _first_lines(facts: MachineFacts | None, measured: MeasurementSet, *, is_liv
         )
     if lacks_torch(facts):
         return _no_interpreter()
-    words = cost(planned(), facts)
+    other = "f chooses the quick suite" if suite == "full" else "f chooses the full suite"
     if measured.measurements or measured.failures:
         with_what = f" with {clean(measured.interpreter)}" if measured.interpreter else ""
-        return Text.assemble(("Measured", STRONG), f"{with_what}.  ", (f"s measures again: {words}.", DIM))
+        return Text.assemble(("Measured", STRONG), f"{with_what}.  ", (f"s measures the {suite} suite: {words}; {other}.", DIM))
     return Text.assemble(
-        ("Nothing was measured yet.", STRONG), f"  s starts the quick suite: {words}.\nThe plan then rests on it."
+        ("Nothing was measured yet.", STRONG),
+        f"  s starts the {suite} suite: {words}; {other}.\nThe plan then rests on it.",
     )
 
 
@@ -80,68 +99,64 @@ def _no_interpreter() -> Text:
     )
 
 
-def table(
-    measured: MeasurementSet,
-    facts: MachineFacts | None,
-    catalogue: Catalogue,
-    *,
-    is_running: bool,
-    show_all: bool,
-    is_wide: bool,
-) -> Table:
-    """One line per result, one per benchmark without any."""
-    columns = ("benchmark", "case", "on", "median", "spread", "reference", "slowest")
-    page = frameless(*(columns if is_wide else ("benchmark", "on", "median", "reference")))
-    for column in page.columns[2 if is_wide else 1 :][:2]:
-        column.no_wrap = True
-    found = results(measured.measurements, show_all=show_all)
-    is_next = True
-    for row in planned(measured.suite or "quick"):
-        mine = [entry for entry in found if entry.bench_id == row.id]
-        failed = [entry for entry in measured.failures if entry.bench_id == row.id]
-        for entry in mine:
-            page.add_row(*_result(entry, reference_of(entry, facts, catalogue), is_wide=is_wide))
-        for failure in failed:
-            kind = Text(f"failed: {clean(failure.kind.replace('_', ' '))}", style=BAD)
-            page.add_row(Text(f"✗ {row.id}", style=BAD), *_blank_case(is_wide), plain(failure.subject), kind)
-        if not mine and not failed:
-            name, state = _waiting(row, is_running=is_running, is_next=is_next)
-            page.add_row(name, *_blank_case(is_wide), "", state)
-            is_next = False
-    return page
+def before(entries: Sequence[BenchEntry], suite: Suite, *, width: int) -> Table:
+    """What the suite would measure: cost and what it occupies."""
+    is_wide = width >= _WIDE
+    table = frameless("benchmark", "what", "time", *(["occupies"] if is_wide else []))
+    table.columns[0].no_wrap = table.columns[2].no_wrap = True
+    for entry in planned(entries, suite):
+        seconds = entry.full_cost_s if suite == "full" else entry.cost_s
+        table.add_row(entry.id, Text(entry.title), f"{seconds:.0f} s", *([Text(entry.occupies, style=DIM)] if is_wide else []))
+    return table
 
 
-def _blank_case(is_wide: bool) -> tuple[str, ...]:
-    return ("",) if is_wide else ()
+def page(
+    measured: MeasurementSet, judgement: Judgement, *, running: str, queued: Sequence[str], show_all: bool, width: int
+) -> RenderableType:
+    """Every result beside what it compares to; below, what still runs and waits."""
+    shown = [entry for entry in measured.measurements if show_all or not (is_secondary(entry.metric) or pair_of(entry))]
+    rows = results(shown, judgement.comparisons, show_all=show_all)
+    parts: list[RenderableType] = [results_table(rows, width=width)] if rows else []
+    if running:
+        parts.append(Text.assemble(("\n" if rows else "", ""), ("> ", STRONG), (clean(running), STRONG)))
+    if queued:
+        parts.append(Text(f"· queued: {', '.join(queued)}", style=DIM))
+    sources = sources_of(rows)
+    if sources:
+        parts.append(Text("\n" + "\n".join(sources), style=DIM))
+    return Group(*parts) if parts else Text("no result yet", style=DIM)
 
 
-def _waiting(row: BenchmarkRow, *, is_running: bool, is_next: bool) -> tuple[Text, Text]:
-    """The benchmark and its state, while it has no result."""
-    if is_running and is_next:
-        return Text(f"> {row.id}", style=STRONG), Text("running", style=STRONG)
-    state = "queued" if is_running else "not run"
-    return Text(f"· {row.id}", style=DIM), Text(f"{state}, ~{duration(row.cost_s)}", style=DIM)
+def sick(judgement: Judgement) -> Text:
+    """Each part that is slower than it should be in one sentence, the worst first; empty where there is none."""
+    lines = []
+    for status in (Status.FAIL, Status.WARN):
+        words = STATUS_WORDS[status]
+        lines += [
+            Text.assemble((f"{words.glyph} {clean(finding.subject)}", words.style), f"  {clean(finding.summary)}")
+            for finding in judgement.findings
+            if finding.status is status and finding.waived is None
+        ]
+    return joined(*lines)
 
 
-def _result(entry: Result, reference: Reference | None, *, is_wide: bool) -> tuple[RenderableType, ...]:
-    """A narrow page has the case below the benchmark, and no columns for spread and slowest device."""
-    name, what = Text.assemble(("✓ ", GOOD), title(entry)), Text(case(entry.parameters), style=DIM)
-    subject, median = Text(entry.subject), Text(quantity(entry.median, entry.unit))
-    if not is_wide:
-        return Group(name, Padding(what, (0, 0, 0, 2))), subject, median, _compared(entry, reference)
-    spread = Text(f"± {entry.spread * 100:.1f} %" if entry.spread else "-", style=DIM)
-    slowest = Text(entry.slowest or "-", style=CAUTION if entry.slowest else DIM)
-    source = f" {reference.source}" if reference else ""
-    return name, what, subject, median, spread, _compared(entry, reference).append(source, DIM), slowest
+def drawings(measured: MeasurementSet, *, width: int) -> RenderableType:
+    """Curves and matrices."""
+    parts: list[RenderableType] = []
+    for figure in figures(measured.measurements):
+        parts += [draw(figure, width=width), ""]
+    for panel in matrices(measured.measurements):
+        parts += [Text(panel.title, style=STRONG), panel.body, ""]
+    fitted = fit_lines(measured.measurements)
+    if fitted:
+        parts += [fitted, ""]
+    return Group(*parts[:-1]) if parts else Text("nothing was measured at several sizes or between pairs", style=DIM)
 
 
-def _compared(entry: Result, reference: Reference | None) -> Text:
-    """The share of a published figure; coloured where that figure is known to be reachable."""
-    if reference is None:
-        return Text("-", style=DIM)
-    share = entry.median / reference.value
-    style = "" if not reference.is_measured else GOOD if share >= _WELL else CAUTION
-    return Text.assemble((percent(share), style), f" of {quantity(reference.value, entry.unit)}")
+def title(suite: str, measured: MeasurementSet) -> str:
+    """Of the panel: `Quick suite`, `Full suite, 5 benchmarks measured`."""
+    done = len({entry.bench_id for entry in measured.measurements})
+    return f"{suite.capitalize()} suite" + (f", {plural(done, 'benchmark')} measured" if done else "")
 
 
 def failures(entries: Sequence[BenchFailure]) -> Text:
@@ -152,7 +167,7 @@ def failures(entries: Sequence[BenchFailure]) -> Text:
         alike.setdefault((entry.subject, entry.message, entry.log_tail, entry.command), []).append(entry)
     for group in alike.values():
         entry = group[0]
-        names = ", ".join(clean(failure.bench_id) for failure in group)
+        names = ", ".join(dict.fromkeys(clean(failure.bench_id) for failure in group))
         text.append(f"✗ {names} on {clean(entry.subject)}", BAD)
         text.append(f"  {clean(entry.message)}\n")
         for line in clean_block(entry.log_tail).splitlines()[-_LOG_LINES:]:

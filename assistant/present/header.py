@@ -7,6 +7,7 @@ from rich.text import Text
 from assistant.present.text import DIM, STRONG, clean, short
 from probes.facts import MachineFacts
 from probes.record import Unknown
+from probes.units import duration
 
 _HOST_WIDTH = 32
 
@@ -46,9 +47,11 @@ def interpreter(facts: MachineFacts) -> str:
     return f"{clean(training.path)} (torch {short(training.torch_version)})"
 
 
-def progress(title: str, message: str, done: int, total: int) -> str:
-    """`Reading live: 3 of 11, NVLink`."""
+def progress(title: str, message: str, done: int, total: int, remaining_s: float | None = None) -> str:
+    """`Reading live: 3 of 11, NVLink`; with the time that remains where that is known."""
     words = clean(title)
     if total:
         words += f": {done} of {total}"
+    if remaining_s is not None:
+        words += f", about {duration(max(1.0, round(remaining_s)))} left"
     return f"{words}, {clean(message)}" if message else words

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from assistant.present.text import clean, folded
-from probes.facts import MachineFacts
-from probes.hardware import Catalogue
+from probes.comparing import SWEPT, worse
+from probes.findings import WORST_FIRST, Status
+from probes.judgement import ComparedTo, Comparison
 from probes.measurements import Measurement, Parameter
-from probes.record import known
-from probes.units import gib, percent
+from probes.units import percent
 
-_SWEPT = frozenset({"m", "n", "k", "bytes", "micro_batch"})
-"""Parameters of which a benchmark tries several values to find the best."""
-_IMPLIED = frozenset({"world_size", "collective", "backend"})
-"""Parameters that the subject or the benchmark's name tells already."""
-_SHORT = {"micro_batch": "micro-batch", "sequence_length": "sequence"}
+_ALSO_SWEPT = {"attention": frozenset({"sequence_length", "batch", "kernel"}), "memory-test": frozenset({"pattern"})}
+"""By benchmark, what differs between its cases and tells nothing of the device."""
+_LEADING = ("tokens_per_s", "images_per_s", "samples_per_s")
+"""Metrics whose best case stands for the others of the same sweep: the memory that goes with the best rate."""
 _ODD = 0.05
 """Share below the median from which the slowest of several devices is named."""
+
+Key = tuple[object, ...]
 
 
 class Result(NamedTuple):
@@ -33,123 +35,137 @@ class Result(NamedTuple):
     """`GPU0-7` where several devices ran the same case."""
     median: float
     """Median over the devices' medians."""
-    spread: float
-    """Half of the range from the 5th to the 95th percentile over the median; the largest of the devices."""
+    p5: float
+    p95: float
+    """Of the device whose samples scatter most."""
     parameters: dict[str, Parameter]
     slowest: str
     """The device that is clearly slower than the others, with how much; else empty."""
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def spread(self) -> float:
+        """Half of the range from the 5th to the 95th percentile over the median."""
+        return (self.p95 - self.p5) / 2 / abs(self.median) if self.median else 0.0
+
+    @property
+    def status(self) -> Status | None:
+        """The worst of its comparisons; None where it was compared with nothing."""
+        found = {comparison.status for comparison in self.comparisons}
+        return next((status for status in WORST_FIRST if status in found), None)
+
+    def beside(self, *kinds: ComparedTo) -> tuple[Comparison, ...]:
+        return tuple(comparison for comparison in self.comparisons if comparison.to in kinds)
 
 
-class Reference(NamedTuple):
-    """A published figure to compare with."""
+def results(measurements: Sequence[Measurement], comparisons: Iterable[Comparison] = (), *, show_all: bool) -> tuple[Result, ...]:
+    """In the order of the measurements; with `show_all` every case of a sweep.
 
-    value: float
-    source: str
-    is_measured: bool
-    """Somebody reached it; a datasheet's peak nobody reaches."""
-
-
-def results(measurements: Sequence[Measurement], *, show_all: bool) -> tuple[Result, ...]:
-    """In the order of the measurements; with `show_all` every case of a sweep."""
-    groups: dict[tuple[object, ...], list[Measurement]] = {}
+    The best case of a sweep carries its own comparisons, and for devices without one those of the sweep's other cases.
+    """
+    groups: dict[Key, list[Measurement]] = {}
     for entry in measurements:
-        family = re.sub(r"\d+$", "", entry.subject)
-        groups.setdefault((entry.bench_id, entry.metric, family, _key(entry.parameters)), []).append(entry)
-    cases = [_result(group) for group in groups.values()]
-    if show_all:
-        return tuple(cases)
-    best: dict[tuple[object, ...], Result] = {}
-    for case in cases:
-        key = (case.bench_id, case.metric, case.subject, _key(case.parameters, without=_SWEPT))
-        if key not in best or _is_better(case, best[key]):
-            best[key] = case
-    return tuple(best.values())
+        if entry.samples:
+            groups.setdefault(_group_key(entry), []).append(entry)
+    judged: dict[Key, list[Comparison]] = defaultdict(list)
+    for comparison in comparisons:
+        judged[_sweep_key(comparison)].append(comparison)
+    cases = [(group, _result(group)) for group in groups.values()]
+    if not show_all:
+        cases = _best(cases)
+    return tuple(case._replace(comparisons=_comparisons(group, judged, exact=show_all)) for group, case in cases)
 
 
-def _key(parameters: dict[str, Parameter], without: frozenset[str] = frozenset()) -> tuple[tuple[str, Parameter], ...]:
-    return tuple(sorted((name, value) for name, value in parameters.items() if name not in without))
+def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[Measurement], Result]]:
+    """Of each sweep its best case; where a sweep has a leading metric, the case in which that is best."""
+    leaders: dict[Key, Result] = {}
+    for group, case in cases:
+        key = _sweep_of(group[0])
+        if case.metric in _LEADING and (key not in leaders or case.median > leaders[key].median):
+            leaders[key] = case
+    best: dict[Key, tuple[list[Measurement], Result]] = {}
+    for group, case in cases:
+        leader = leaders.get(_sweep_of(group[0]))
+        key = (*_sweep_of(group[0]), case.metric)
+        is_with_leader = leader is not None and leader.parameters == case.parameters
+        if key not in best or is_with_leader or (leader is None and _is_better(group[0], case, best[key][1])):
+            best[key] = (group, case)
+    return list(best.values())
 
 
-def _is_better(one: Result, other: Result) -> bool:
-    return one.median < other.median if one.unit == "s" else one.median > other.median
+def _sweep_of(entry: Measurement) -> Key:
+    return entry.bench_id, _family(entry.subject), _key(entry.parameters, without=_swept(entry))
+
+
+def _swept(entry: Measurement | Comparison) -> frozenset[str]:
+    also = _ALSO_SWEPT.get(entry.bench_id, frozenset())
+    return SWEPT | also | (frozenset({"numa_node"}) if "near" in entry.parameters else frozenset())
+
+
+def _family(subject: str) -> str:
+    """What alike devices have in common: `GPU` of GPU0; the number of `8 ranks` counts them."""
+    return re.sub(r"(?<=\D)\d+", "#", subject)
+
+
+def _group_key(entry: Measurement) -> Key:
+    # Each GPU's near memory is on a node of its own, and they are alike all the same.
+    alike = frozenset({"numa_node"}) if "near" in entry.parameters else frozenset()
+    return entry.bench_id, entry.metric, _family(entry.subject), _key(entry.parameters, without=alike)
+
+
+def _sweep_key(entry: Measurement | Comparison) -> Key:
+    return entry.bench_id, entry.metric, entry.subject, _key(entry.parameters, without=_swept(entry))
+
+
+def _key(parameters: dict[str, Parameter], without: frozenset[str] = frozenset()) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, repr(value)) for name, value in parameters.items() if name not in without))
+
+
+def _comparisons(group: Sequence[Measurement], judged: dict[Key, list[Comparison]], *, exact: bool) -> tuple[Comparison, ...]:
+    chosen = []
+    for entry in group:
+        near = judged.get(_sweep_key(entry), [])
+        same = [comparison for comparison in near if comparison.parameters == entry.parameters]
+        told = {comparison.to for comparison in same}
+        chosen += same if exact else same + [comparison for comparison in near if comparison.to not in told]
+    return tuple(chosen)
+
+
+def _is_better(kind: Measurement, one: Result, other: Result) -> bool:
+    return one.median < other.median if worse(kind) == "high" else one.median > other.median
 
 
 def _result(group: Sequence[Measurement]) -> Result:
     first = group[0]
-    medians = [entry.median for entry in group]
-    middle = statistics.median(medians)
-    spreads = [(entry.quantile(0.95) - entry.quantile(0.05)) / 2 / entry.median for entry in group if entry.median]
+    middle = statistics.median(entry.median for entry in group)
+    widest = max(group, key=lambda entry: entry.quantile(0.95) - entry.quantile(0.05))
     return Result(
         bench_id=first.bench_id,
         metric=first.metric,
         unit=first.unit,
-        subject=_subjects([entry.subject for entry in group]),
+        subject=subjects([entry.subject for entry in group]),
         median=middle,
-        spread=max(spreads, default=0.0),
+        p5=widest.quantile(0.05),
+        p95=widest.quantile(0.95),
         parameters=first.parameters,
         slowest=_slowest(group, middle),
+        comparisons=(),
     )
 
 
-def _subjects(names: Sequence[str]) -> str:
+def subjects(names: Sequence[str]) -> str:
+    """`GPU0-3,6` for devices of one kind, else their names."""
     numbers = [match for name in names if (match := re.fullmatch(r"(\D*)(\d+)", name))]
-    if len(numbers) < len(names) or len(names) == 1:
+    if len(numbers) < len(names) or len(names) == 1 or len({match[1] for match in numbers}) > 1:
         return ", ".join(dict.fromkeys(clean(name) for name in names))
     family = numbers[0][1]
     return clean(family) + " " * family.endswith(" ") + folded([int(match[2]) for match in numbers])
 
 
 def _slowest(group: Sequence[Measurement], middle: float) -> str:
-    if len(group) < 2 or not middle or group[0].unit == "byte":
+    if len(group) < 2 or not middle or group[0].unit == "byte" or worse(group[0]) is None:
         return ""
-    worst = max(group, key=lambda entry: entry.median) if group[0].unit == "s" else min(group, key=lambda entry: entry.median)
-    share = abs(worst.median - middle) / middle
-    sign = "+" if group[0].unit == "s" else "-"
-    return f"{clean(worst.subject)} {sign}{percent(share)}" if share >= _ODD else ""
-
-
-def title(result: Result) -> str:
-    """The benchmark, and the metric where it has several."""
-    words = result.metric.replace("model_flops_per_s", "FLOP rate")
-    for suffix in ("_bytes_per_s", "_flops_per_s", "_bytes", "_s"):
-        words = words.removesuffix(suffix)
-    bench = clean(result.bench_id)
-    words = clean(words.replace("_", " "))
-    return bench if words in (bench, "memory bandwidth") else f"{bench} {words}"
-
-
-def case(parameters: dict[str, Parameter]) -> str:
-    """What identifies the case, short: `bf16 8192×8192×8192`, `device_to_device 512 MiB`."""
-    shape = "×".join(str(parameters[name]) for name in ("m", "n", "k") if name in parameters)
-    words = []
-    for name, value in parameters.items():
-        if name in _IMPLIED or name in ("m", "n", "k"):
-            continue
-        if name == "bytes" and isinstance(value, (int, float)):
-            words.append(gib(value))
-        elif isinstance(value, str):
-            words.append(clean(value).replace("_to_", "→"))
-        else:
-            words.append(f"{_SHORT.get(name, clean(name).replace('_', ' '))} {clean(value)}")
-    return " ".join([*words, shape] if shape else words)
-
-
-def reference_of(result: Result, facts: MachineFacts | None, catalogue: Catalogue) -> Reference | None:
-    """The published figure of this GPU that a result compares with; None where there is none."""
-    gpus = facts.gpus if facts is not None and known(facts.gpus) else ()
-    name = gpus[0].name if gpus else None
-    model = catalogue.gpu(name) if isinstance(name, str) else None
-    if model is None or result.subject.startswith("CPU"):
-        return None
-    dtype = str(result.parameters.get("dtype", result.parameters.get("precision", "")))
-    match result.bench_id, result.unit:
-        case "gemm", "flop/s" if dtype in model.achievable_flops_per_s:
-            return Reference(model.achievable_flops_per_s[dtype], "measured", is_measured=True)
-        case "gemm" | "train-step", "flop/s" if dtype in model.peak_flops_per_s:
-            return Reference(model.peak_flops_per_s[dtype], "datasheet", is_measured=False)
-        case "collectives", "byte/s" if model.ring_bus_bandwidth_bytes_per_s:
-            return Reference(model.ring_bus_bandwidth_bytes_per_s, "measured", is_measured=True)
-        case "memory-copy", "byte/s" if result.parameters.get("direction") == "device_to_device":
-            return Reference(model.memory_bandwidth_bytes_per_s, "datasheet", is_measured=False)
-        case _:
-            return None
+    is_high = worse(group[0]) == "high"
+    slowest = max(group, key=lambda entry: entry.median) if is_high else min(group, key=lambda entry: entry.median)
+    share = abs(slowest.median - middle) / abs(middle)
+    return f"{clean(slowest.subject)} {'+' if is_high else '-'}{percent(share)}" if share >= _ODD else ""

@@ -18,7 +18,7 @@ from probes.record import to_json
 RECORDS: dict[str, tuple[str, str]] = {
     "probe": ("probes.affinity", "ProbeReport"),
     "check": ("probes.verdict", "Verdict"),
-    "bench": ("probes.measurements", "MeasurementSet"),
+    "bench": ("probes.bench_report", "BenchReport"),
     "plan": ("recipes.plan", "Plan"),
     "diff": ("probes.differences", "Comparison"),
 }

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from assistant.render.lines import clean_lines
 
-_WIDEST = 120
+_WIDEST = 140
 
 
 class _Clean:
@@ -25,12 +25,17 @@ class _Clean:
         return (Segment(clean_lines(segment.text), segment.style) for segment in console.render(self._part, options))
 
 
-def text_of(parts: Iterable[RenderableType], *, colour: bool) -> str:
+def width_of_terminal() -> int:
+    """Columns of the terminal, as far as reports use them; 100 where there is none."""
+    return min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
+
+
+def text_of(parts: Iterable[RenderableType], *, colour: bool, width: int | None = None) -> str:
     """Render `parts` one below the other; without colour no escape code is left. Lines are never broken: paths are copied."""
-    width = min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
+    columns = width_of_terminal() if width is None else width
     buffer = io.StringIO()
     console = Console(
-        file=buffer, width=width, force_terminal=colour, no_color=not colour, highlight=False, emoji=False, markup=False
+        file=buffer, width=columns, force_terminal=colour, no_color=not colour, highlight=False, emoji=False, markup=False
     )
     for part in parts:
         console.print(_Clean(part), soft_wrap=not isinstance(part, Table))

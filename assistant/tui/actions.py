@@ -62,10 +62,32 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         id="start",
         title="Start",
-        help="Run the quick benchmark; it occupies what the screen names",
+        help="Run the chosen suite of benchmarks; it occupies what the screen names",
         key="s",
         screens=("benchmarks",),
         dangerous=True,
+    ),
+    Action(
+        id="suite",
+        title="Suite",
+        help="Choose between the quick suite and the full one for the next run",
+        key="f",
+        screens=("benchmarks",),
+        footer=False,
+    ),
+    Action(
+        id="plot",
+        title="Plot",
+        help="Show curves and matrices instead of the table, or the table again",
+        key="t",
+        screens=("benchmarks",),
+    ),
+    Action(
+        id="pin",
+        title="Pin",
+        help="Keep this run as the one that later runs are compared to",
+        key="p",
+        screens=("benchmarks",),
     ),
     Action(
         id="show_all",

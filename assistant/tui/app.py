@@ -112,7 +112,7 @@ class RigtuneApp(App[int]):
         self.go(screen)
 
     def measure(self) -> None:
-        """Run the quick benchmark, unless there is a reason not to, which is told."""
+        """Run the chosen suite, unless there is a reason not to, which is told."""
         facts = self.state.facts
         if facts is None or not self.state.facts_complete:
             self.say("The machine is still being read; try again in a moment.", is_problem=True)
@@ -132,7 +132,26 @@ class RigtuneApp(App[int]):
             )
         else:
             self._wants_bench = False
-            self._start("bench", "Measuring", lambda stop: self.services.measure(facts, stop))
+            suite = self.state.suite
+            self._start("bench", "Measuring", lambda stop: self.services.measure(facts, stop, suite))
+
+    def choose_suite(self) -> None:
+        """The other suite, for the next run."""
+        if self._is_running("bench"):
+            self.say("Not while the benchmark runs; . stops it.", is_problem=True)
+        else:
+            self._write(msgspec.structs.replace(self.state, suite="quick" if self.state.suite == "full" else "full"))
+
+    def pin(self) -> None:
+        """Keep what was measured as the run that later ones are compared to."""
+        facts = self.state.facts
+        if facts is None or self._is_running("bench") or not self.state.measured.started:
+            self.say("There is no complete run to pin: s measures one.", is_problem=True)
+            return
+        try:
+            self.say(f"Pinned; later runs are compared to it: {self.services.pin(facts, self.state.measured)}")
+        except RigtuneError as error:
+            self.say(f"{error.message}: {error.hint}", is_problem=True)
 
     def plan(self, request: PlanRequest) -> None:
         """Make a plan for `request`, then its recipe."""
@@ -215,6 +234,11 @@ class RigtuneApp(App[int]):
         if facts is not None:
             self._start("check", "Checking", lambda stop: self.services.check(facts, measurements))
 
+    def _judge(self) -> None:
+        facts, measured = self.state.facts, self.state.measured
+        if facts is not None and measured.measurements:
+            self._start("judge", "Comparing", lambda stop: self.services.judge(facts, measured))
+
     def _plan_if_wanted(self) -> None:
         has_problem = self.state.problem_of("plan") is not None
         if self._wants_plan and self.state.plan is None and not has_problem and not self._is_running("plan"):
@@ -276,6 +300,7 @@ class RigtuneApp(App[int]):
             case "bench" if self._wants_bench:
                 self.measure()
             case "bench":
+                self._judge()
                 self._check()
                 if self.state.plan is not None:
                     self.plan(self.state.request)

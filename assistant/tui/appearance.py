@@ -92,6 +92,7 @@ _ASCII = str.maketrans(
         "°": " ",
         "—": "-",
         "→": ">",
+        **{chr(dots): "*" for dots in range(0x2801, 0x2900)},  # the Braille dots of plots
     }
 )
 

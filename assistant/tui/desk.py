@@ -13,9 +13,10 @@ from textual.app import App
 from assistant.tui.session import State
 from assistant.usecases.events import Event
 from assistant.usecases.plan import PlanRequest
+from probes.benching import Suite
 from probes.facts import MachineFacts
 from probes.hardware import Catalogue
-from probes.measurements import Measurement
+from probes.measurements import Measurement, MeasurementSet
 from recipes.plan import Plan
 from recipes.recipe import Recipe
 
@@ -49,8 +50,14 @@ class Services(Protocol):
     def check(self, facts: MachineFacts, measurements: tuple[Measurement, ...]) -> Iterator[Event]:
         """Result: Verdict."""
 
-    def measure(self, facts: MachineFacts, stop: Callable[[], bool]) -> Iterator[Event]:
+    def measure(self, facts: MachineFacts, stop: Callable[[], bool], suite: Suite) -> Iterator[Event]:
         """Result: MeasurementSet. Ends early once `stop` says so."""
+
+    def judge(self, facts: MachineFacts, measured: MeasurementSet) -> Iterator[Event]:
+        """Result: Judgement, beside earlier runs. A run that came to its end is kept for later ones."""
+
+    def pin(self, facts: MachineFacts, measured: MeasurementSet) -> str:
+        """Keep `measured` as the run that later ones are compared to, and return where."""
 
     def plan(self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Iterator[Event]:
         """Result: Plan."""
@@ -75,7 +82,13 @@ class Desk(Protocol):
         """Switch to a screen by its id."""
 
     def measure(self) -> None:
-        """Run the quick benchmark."""
+        """Run the chosen suite of benchmarks."""
+
+    def choose_suite(self) -> None:
+        """Choose the other suite for the next run."""
+
+    def pin(self) -> None:
+        """Keep what was measured as the run that later ones are compared to."""
 
     def plan(self, request: PlanRequest) -> None:
         """Make a plan, then its recipe."""

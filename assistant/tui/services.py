@@ -7,22 +7,26 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
+import msgspec
 import platformdirs
 
 from assistant.present.recipe import LauncherFiles, Prepared
 from assistant.storage import write_bytes
 from assistant.tui.desk import Services
+from assistant.usecases.baseline import load_baselines, machine_of, pin, save_run
 from assistant.usecases.check import check_machine
 from assistant.usecases.events import Event, StageFinished, StageStarted
 from assistant.usecases.export import export_recipe
+from assistant.usecases.judge import judge_measurements
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.probe import probe_machine
+from probes.benching import Suite
 from probes.collecting import CollectOptions
 from probes.facts import MachineFacts
 from probes.findings import Evidence
 from probes.hardware import Catalogue, load_catalogue
-from probes.measurements import Measurement
+from probes.measurements import Measurement, MeasurementSet
 from probes.record import known
 from probes.sources.base import Source
 from recipes.models import load_models
@@ -69,8 +73,19 @@ class RealServices:
     def check(self, facts: MachineFacts, measurements: tuple[Measurement, ...]) -> Iterator[Event]:
         return check_machine(Evidence(facts=facts, catalogue=load_catalogue(), measurements=measurements))
 
-    def measure(self, facts: MachineFacts, stop: Callable[[], bool]) -> Iterator[Event]:
-        return measure_machine(facts, MeasureOptions(suite="quick", python=self._python, accept_busy_host=True), stop)
+    def measure(self, facts: MachineFacts, stop: Callable[[], bool], suite: Suite) -> Iterator[Event]:
+        return measure_machine(facts, MeasureOptions(suite=suite, python=self._python, accept_busy_host=True), stop)
+
+    def judge(self, facts: MachineFacts, measured: MeasurementSet) -> Iterator[Event]:
+        yield StageStarted(stage="judge", title="Comparing")
+        named = msgspec.structs.replace(measured, machine=machine_of(facts))
+        judgement = judge_measurements(facts, named, load_baselines(named.machine))
+        if measured.started:  # known once a run came to its end
+            save_run(named)
+        yield StageFinished(stage="judge", result=judgement)
+
+    def pin(self, facts: MachineFacts, measured: MeasurementSet) -> str:
+        return str(pin(msgspec.structs.replace(measured, machine=machine_of(facts))))
 
     def plan(self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Iterator[Event]:
         return plan_workload(facts, measurements, request)

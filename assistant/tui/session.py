@@ -21,8 +21,10 @@ from assistant.usecases.events import (
     Written,
 )
 from assistant.usecases.plan import PlanRequest
+from probes.benching import Suite
 from probes.facts import MachineFacts
 from probes.findings import Finding
+from probes.judgement import Judgement
 from probes.measurements import MeasurementSet
 from probes.record import Record
 from probes.verdict import Verdict
@@ -37,6 +39,7 @@ class Running(Record, frozen=True, kw_only=True):
     message: str = ""
     done: int = 0
     total: int = 0
+    remaining_s: float | None = None
 
 
 class Problem(Record, frozen=True, kw_only=True):
@@ -57,6 +60,10 @@ class State(Record, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     verdict: Verdict | None = None
     measured: MeasurementSet = MeasurementSet()
+    suite: Suite = "quick"
+    """What the next benchmark measures."""
+    judgement: Judgement = Judgement()
+    """What is to be said about `measured`; empty until it is judged."""
     measuring_note: str = ""
     """What the last benchmark said about all of its numbers: that others used the machine too."""
     request: PlanRequest = PlanRequest()
@@ -85,7 +92,7 @@ def begin(state: State, stage: str, title: str) -> State:
         problems=tuple(entry for entry in state.problems if entry.stage != stage),
     )
     if stage == "bench":
-        return msgspec.structs.replace(changed, measured=MeasurementSet(), measuring_note="")
+        return msgspec.structs.replace(changed, measured=MeasurementSet(), judgement=Judgement(), measuring_note="")
     if stage == "export":
         return msgspec.structs.replace(changed, written=())
     return changed
@@ -115,7 +122,14 @@ def advance(state: State, event: Event) -> State:
         case Progress():
             return replace(
                 state,
-                running=_changed(state.running, event.stage, message=event.message, done=event.done, total=event.total),
+                running=_changed(
+                    state.running,
+                    event.stage,
+                    message=event.message,
+                    done=event.done,
+                    total=event.total,
+                    remaining_s=event.remaining_s,
+                ),
             )
         case FactsGrew() if not state.facts_complete:
             return replace(state, facts=event.facts)
@@ -143,6 +157,8 @@ def _with_result(state: State, event: StageFinished) -> State:
             return replace(state, verdict=verdict, findings=verdict.findings)
         case MeasurementSet() as measured:
             return replace(state, measured=measured)
+        case Judgement() as judgement:
+            return replace(state, judgement=judgement)
         case Plan() as plan:
             return replace(state, plan=plan, prepared=None, written=())
         case Prepared() as prepared:
@@ -154,5 +170,5 @@ def _without(running: tuple[Running, ...], stage: str) -> tuple[Running, ...]:
     return tuple(entry for entry in running if entry.stage != stage)
 
 
-def _changed(running: tuple[Running, ...], stage: str, **changes: str | int) -> tuple[Running, ...]:
+def _changed(running: tuple[Running, ...], stage: str, **changes: str | float | None) -> tuple[Running, ...]:
     return tuple(msgspec.structs.replace(entry, **changes) if entry.stage == stage else entry for entry in running)

@@ -21,7 +21,6 @@ from probes.facts import (
     TrainingPython,
 )
 from probes.findings import Finding, Remedy, Status
-from probes.measurements import BenchFailure, Measurement, MeasurementSet
 from probes.record import EvidenceRef, Reason, Unknown
 from probes.units import GIB
 from probes.verdict import Verdict, judge
@@ -241,84 +240,6 @@ def many_findings(number: int) -> Verdict:
         for index in range(number)
     ]
     return judge(findings, (), hostname="node-17", source="live")
-
-
-def _gemm() -> list[Measurement]:
-    """Two dtypes and two sizes on eight GPUs, of which GPU5 is slow."""
-    rates = {("bf16", 4096): 6.4e14, ("bf16", 8192): 7.05e14, ("fp32", 4096): 5.1e13, ("fp32", 8192): 5.2e13}
-    return [
-        Measurement(
-            bench_id="gemm",
-            subject=f"GPU{index}",
-            metric="gemm_flops_per_s",
-            unit="flop/s",
-            samples=tuple(rate * (0.82 if index == 5 else 1.0) * factor for factor in (0.99, 1.0, 1.01)),
-            parameters={"dtype": dtype, "m": size, "n": size, "k": size},
-        )
-        for (dtype, size), rate in rates.items()
-        for index in range(8)
-    ]
-
-
-def _copies() -> list[Measurement]:
-    return [
-        Measurement(
-            bench_id="memory-copy",
-            subject=f"GPU{index}",
-            metric="memory_bandwidth_bytes_per_s",
-            unit="byte/s",
-            samples=(rate, rate * 1.01),
-            parameters={"direction": direction, "bytes": 512 * 1024**2},
-        )
-        for direction, rate in (("device_to_device", 2.6e12), ("host_to_device", 5.4e10))
-        for index in range(8)
-    ]
-
-
-def _steps() -> list[Measurement]:
-    parameters = {"model": "rigtune-mini", "strategy": "ddp", "micro_batch": 8, "sequence_length": 512, "precision": "bf16"}
-    return [
-        Measurement(bench_id="train-step", subject="8 ranks", metric=metric, unit=unit, samples=samples, parameters=parameters)
-        for metric, unit, samples in (
-            ("step_time_s", "s", (0.0121, 0.0124)),
-            ("peak_memory_bytes", "byte", (3.1e9,)),
-            ("model_flops_per_s", "flop/s", (3.9e14,)),
-        )
-    ]
-
-
-def measured_on_gpus() -> MeasurementSet:
-    """A quick suite on H100s, with one failure."""
-    return MeasurementSet(
-        interpreter="/opt/venv/bin/python",
-        measurements=(*_gemm(), *_copies(), *_steps()),
-        failures=(
-            BenchFailure(
-                bench_id="collectives",
-                subject="8 ranks",
-                kind="timeout",
-                message="no answer within 60 s",
-                log_tail="NCCL INFO NET/IB : Using [0]mlx5_0:1/IB\nNCCL WARN Timeout waiting for mlx5_3\n",
-                command="/opt/venv/bin/python -m torch.distributed.run --nproc-per-node 8 -m rigtune_worker all-reduce",
-            ),
-        ),
-    )
-
-
-def measured_on_cpu() -> MeasurementSet:
-    return MeasurementSet(
-        interpreter="/home/ada/project/.venv/bin/python",
-        measurements=(
-            Measurement(
-                bench_id="gemm",
-                subject="CPU",
-                metric="gemm_flops_per_s",
-                unit="flop/s",
-                samples=(8.1e10, 8.4e10),
-                parameters={"dtype": "fp32"},
-            ),
-        ),
-    )
 
 
 NOTHING = Unknown(Reason.TOOL_MISSING, "libnvidia-ml.so.1 was not found")

@@ -19,13 +19,16 @@ from assistant.usecases.events import (
     Written,
 )
 from assistant.usecases.plan import PlanRequest
+from probes.benching import Suite
 from probes.facts import MachineFacts
 from probes.hardware import load_catalogue
+from probes.judgement import Judgement
 from probes.measurements import Measurement, MeasurementSet
 from probes.verdict import Verdict
 from recipes.plan import Plan
 from recipes.recipe import Recipe
-from tests.support.tui_machines import faulty_server, faulty_verdict, measured_on_gpus
+from tests.support.tui_machines import faulty_server, faulty_verdict
+from tests.support.tui_measured import judged_on_gpus, measured_on_gpus
 from tests.support.tui_plans import gpu_plan, prepared
 
 
@@ -48,6 +51,7 @@ class ScriptedServices:
         raising: dict[str, Exception] | None = None,
         holds: frozenset[str] = frozenset(),
         note: str = "",
+        judgement: Judgement | None = None,
     ) -> None:
         self.title = title
         self.catalogue = load_catalogue()
@@ -60,6 +64,9 @@ class ScriptedServices:
         self.raising = raising or {}
         self.holds = holds
         self.note = note
+        self.judgement = judgement if judgement is not None else judged_on_gpus()
+        self.suites: list[str] = []
+        self.pinned: list[MeasurementSet] = []
         self.release = threading.Event()
         """Lets held stages go on; the pilot's test sets it at its end."""
         self.calls: list[str] = []
@@ -82,7 +89,8 @@ class ScriptedServices:
             yield FindingMade(finding=finding)
         yield StageFinished(stage="check", result=self.verdict)
 
-    def measure(self, facts: MachineFacts, stop: Callable[[], bool]) -> Iterator[Event]:
+    def measure(self, facts: MachineFacts, stop: Callable[[], bool], suite: Suite) -> Iterator[Event]:
+        self.suites.append(suite)
         try:
             yield from self._begin("bench")
             if self.note:
@@ -98,6 +106,14 @@ class ScriptedServices:
             yield StageFinished(stage="bench", result=self.measured)
         finally:
             self.closed.append("bench")
+
+    def judge(self, facts: MachineFacts, measured: MeasurementSet) -> Iterator[Event]:
+        yield from self._begin("judge")
+        yield StageFinished(stage="judge", result=self.judgement)
+
+    def pin(self, facts: MachineFacts, measured: MeasurementSet) -> str:
+        self.pinned.append(measured)
+        return "pinned.json"
 
     def plan(self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Iterator[Event]:
         self.requests.append(request)

@@ -31,9 +31,9 @@ from tests.support.tui_machines import (
     faulty_server,
     faulty_verdict,
     many_findings,
-    measured_on_cpu,
     unknown_machine,
 )
+from tests.support.tui_measured import measured_on_cpu
 from tests.support.tui_plans import gpu_plan
 from tests.support.tui_services import ScriptedServices
 

@@ -15,7 +15,8 @@ from assistant.usecases.events import (
 )
 from probes.facts import MachineFacts
 from probes.measurements import MeasurementSet
-from tests.support.tui_machines import cpu_box, faulty_server, faulty_verdict, measured_on_gpus
+from tests.support.tui_machines import cpu_box, faulty_server, faulty_verdict
+from tests.support.tui_measured import measured_on_gpus
 from tests.support.tui_plans import gpu_plan, prepared
 
 

@@ -1,0 +1,69 @@
+"""What `rigtune bench` reads from the command line and the terminal: matrix shapes, the list, and the wish to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import click
+
+from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.usecases.bench_list import list_benchmarks
+from assistant.usecases.measure import MeasureOptions
+from probes.facts import MachineFacts
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LARGEST_SIDE = 2**20
+
+
+def read_shapes(_context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[int, int, int], ...]:
+    """Matrix products, each as rows x columns x inner size."""
+    return tuple(_read_shape(value, option) for value in values)
+
+
+def _read_shape(value: str, option: click.Parameter) -> tuple[int, int, int]:
+    found = re.fullmatch(r"\s*(\d{1,7})[x×](\d{1,7})[x×](\d{1,7})\s*", value, re.ASCII | re.IGNORECASE)
+    sizes = [int(size) for size in found.groups()] if found else []
+    if not sizes or not all(1 <= size <= _LARGEST_SIDE for size in sizes):
+        message = f"{value!r} is no matrix product; give rows x columns x inner size, such as 8192x8192x4096."
+        raise click.BadParameter(message, param=option)
+    return sizes[0], sizes[1], sizes[2]
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[Callable[[], bool]]:
+    """Whether somebody wants the work within to end: the first signal asks, a second one interrupts at once.
+
+    Signals that were ignored before, as nohup does, stay so.
+    """
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, ask)
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def told_entries(facts: MachineFacts, options: MeasureOptions, output_format: str) -> None:
+    """`--list`: every benchmark with its cost, what it occupies, and whether it applies here."""
+    entries = list_benchmarks(facts, options)
+    if output_format == "json":
+        emit_json({"schema_version": 1, "benchmarks": entries})
+        return
+    from assistant.render.bench_list_text import render_entries
+
+    emit_text(render_entries(entries, colour=wants_colour()))
