@@ -31,11 +31,11 @@ def test_made_up_constants_come_back(latency_s, bandwidth):
 
 
 @given(latencies, st.floats(1e9, 1e11), st.lists(st.floats(0.95, 1.05), min_size=13, max_size=13))
-def test_noise_of_five_percent_moves_the_constants_by_less_than_ten(latency_s, bandwidth, noise):
+def test_noise_of_five_percent_moves_the_constants_by_at_most_an_eighth(latency_s, bandwidth, noise):
     sizes = [latency_s * bandwidth * 2.0**power for power in range(-6, 7)]  # from all latency to all bandwidth
     model = fit([(size, (latency_s + size / bandwidth) * factor) for size, factor in zip(sizes, noise, strict=True)])
-    assert model.latency_s == pytest.approx(latency_s, rel=0.1)
-    assert model.bandwidth_bytes_per_s == pytest.approx(bandwidth, rel=0.1)
+    assert model.latency_s == pytest.approx(latency_s, rel=0.125)
+    assert model.bandwidth_bytes_per_s == pytest.approx(bandwidth, rel=0.125)
     assert model.residual <= 0.05
 
 
