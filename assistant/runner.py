@@ -88,6 +88,14 @@ class Job:
             code = self._guard.wait()
         return code
 
+    @property
+    def log_bytes(self) -> int:
+        """How much has been printed so far."""
+        try:
+            return self.log.stat().st_size
+        except OSError:
+            return 0
+
     def log_tail(self, limit_bytes: int = 4000) -> str:
         """The end of the output, from the start of a line."""
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from probes.benching import BenchContext, ReferenceModel
 from probes.facts import MachineFacts
 from probes.hardware import load_catalogue
@@ -36,6 +38,16 @@ def bench_context(facts: MachineFacts, *, ranks_per_node: int | None = None, vis
         facts=facts,
         subjects={gpu.uuid: f"GPU{gpu.index}" for gpu in gpus if known(gpu.uuid)},
     )
+
+
+def machine_id(facts: MachineFacts) -> str:
+    """What tells this machine from others whose users share a home: its name, and a hash of the GPUs' UUIDs, or without GPUs of
+    the CPU's model. It stays the same until the machine is renamed or a GPU is exchanged.
+    """
+    name = facts.hostname if known(facts.hostname) and facts.hostname else "unnamed"
+    uuids = sorted(gpu.uuid for gpu in facts.gpus if known(gpu.uuid)) if known(facts.gpus) else []
+    parts = uuids or [str(facts.cpu.model) if known(facts.cpu.model) else ""]
+    return f"{name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:8]}"
 
 
 def _cpu_model(ranks: int) -> ReferenceModel:

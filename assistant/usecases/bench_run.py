@@ -1,31 +1,37 @@
-"""Runs one benchmark request in the training interpreter and tells its samples as they arrive."""
+"""Runs one benchmark request in an interpreter and tells its samples as they arrive."""
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from assistant.interpreter import Interpreter, worker_environment
+import msgspec
+
+from assistant.interpreter import worker_environment
 from assistant.runner import Job, worker_variables
+from assistant.usecases.bench_answers import AnswerFiles, Teller, interpreted, with_conditions
 from assistant.usecases.bench_start import argv_of
-from probes.bench.answers import complete, failures_of
+from assistant.usecases.bench_trouble import cause_of_end, full_disk, oom_kills
+from assistant.usecases.bench_watch import Watch
+from probes.bench.answers import complete, failures_of, start_of, timing_of
 from probes.benching import BenchRequest, Case
 from probes.errors import WorkerError
-from probes.measurements import BenchFailure, Measurement
-from probes.parsers.worker_lines import SampleLine, WorkerLine, parse_worker_lines
+from probes.measurements import BenchFailure, Measurement, Parameter
 from probes.record import Record, to_json
-from probes.units import KIB
+from probes.units import MIB
 
 _TICK_S = 0.25
 _START_S = 120.0
 """For the start of torch on every rank; from a cold network file system that alone can take a minute."""
-_LEAST_FREE_BYTES = 64 * KIB
-"""Less, and a worker may have failed at writing its answer, and at saying so."""
+_PREPARE_S = 60.0
+"""For what a benchmark builds before and after its measuring, which the budget does not count."""
 _OVERRUN = 3.0
 """The budget is an aim: a large case that was begun is finished."""
+_MOST_LOG_BYTES = 64 * MIB
+_CAUSE_BYTES = 64 * 1024
+"""Of the log's end, searched for the cause of a failure."""
 
 
 class CaseMeasured(Record, kw_only=True):
@@ -34,40 +40,86 @@ class CaseMeasured(Record, kw_only=True):
     case: Case
 
 
+class Provisional(Record, kw_only=True):
+    """Measurements of cases that all ranks have ended. `RunEnded` has them again, with the conditions until the end."""
+
+    measurements: tuple[Measurement, ...]
+
+
 class RunEnded(Record, kw_only=True):
     """What the request gave: everything that was finished, and what went wrong."""
 
     measurements: tuple[Measurement, ...]
     failures: tuple[BenchFailure, ...]
+    fresh: tuple[Measurement, ...] = ()
+    """Those that were not told before."""
+
+
+RunEvent = CaseMeasured | Provisional | RunEnded
 
 
 def run_request(
     request: BenchRequest,
     module: ModuleType,
-    interpreter: Interpreter,
+    python: str,
     directory: Path,
     *,
     stop: Callable[[], bool],
+    watch: Watch,
     deadline_s: float | None = None,
-) -> Iterator[CaseMeasured | RunEnded]:
+) -> Iterator[RunEvent]:
     """Start the workers in `directory`, follow their answer files, and interpret them; the last event is `RunEnded`.
 
-    The workers are stopped when `stop` says so and after `deadline_s`. Raises WorkerError where `directory` cannot be used.
+    The workers are stopped when `stop` says so, after `deadline_s`, and where they neither start nor end in time. What prevents
+    the start, such as a full disk, is a failure too.
     """
-    request_path, answers = directory / "request.json", directory / "answers"
+    answers = AnswerFiles(directory / "answers", request.ranks)
+    teller = Teller(request, module)
     try:
-        answers.mkdir(parents=True, exist_ok=True)
-        for old in answers.glob("rank*.jsonl"):
-            old.unlink()
-        request_path.write_bytes(to_json(request))
+        program = _prepare(request, directory)
+        killed_before = oom_kills()
+        watch.begin()
+        with _job(request, python, directory, program) as job:
+            run = _Run(request, job, answers, deadline_s)
+            while run.goes_on(stop):
+                watch.tick()
+                if answers.read():
+                    yield from (CaseMeasured(case=case) for case in run.new_cases())
+                    told = _with_surroundings(request, answers, watch, teller.of_ended_cases(answers))
+                    if told:
+                        yield Provisional(measurements=told)
+            if run.trouble:
+                job.stop()
+        watch.end()
     except OSError as error:
-        raise WorkerError(f"cannot write to {directory}: {error.strerror}", "choose another work folder") from error
-    program = ("-m", "rigtune_worker", request.bench_id, "--request", str(request_path), "--out", str(answers))
-    limit_s = _START_S + _OVERRUN * request.budget_s if deadline_s is None else deadline_s
-    deadline = time.monotonic() + limit_s
-    trouble, told = "", 0
-    with Job(
-        argv_of(interpreter.path, request, directory, program),
+        yield _not_started(request, f"{request.title} could not be started in {directory}: {error.strerror}")
+        return
+    except WorkerError as error:
+        yield _not_started(request, f"{request.title} could not be started: {error.message}")
+        return
+    answers.read()
+    result = interpreted(request, module, answers)
+    failures = tuple(
+        msgspec.structs.replace(failure, log_tail=job.log_tail(), command=job.command_line)
+        for failure in _failures(run, result, kernel_killed=oom_kills() > killed_before)
+    )
+    measurements = _with_surroundings(request, answers, watch, () if isinstance(result, BenchFailure) else result)
+    yield RunEnded(measurements=measurements, failures=failures, fresh=teller.untold(measurements))
+
+
+def _prepare(request: BenchRequest, directory: Path) -> tuple[str, ...]:
+    """The arguments of the worker, whose request and folder for answers are there now. Raises OSError."""
+    request_path, folder = directory / "request.json", directory / "answers"
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("rank*.jsonl"):
+        old.unlink()
+    request_path.write_bytes(to_json(request))
+    return ("-m", "rigtune_worker", request.bench_id, "--request", str(request_path), "--out", str(folder))
+
+
+def _job(request: BenchRequest, python: str, directory: Path, program: tuple[str, ...]) -> Job:
+    return Job(
+        argv_of(python, request, directory, program),
         directory=directory,
         # torch's agent leaves a folder behind where temporary files go.
         environment={
@@ -77,67 +129,81 @@ def run_request(
             "TMPDIR": str(directory),
         },
         log=directory / "log.txt",
-    ) as job:
-        code: int | None = None
-        while code is None and not trouble:
-            code = job.wait(_TICK_S)
-            samples = [line for line in read_answers(answers, request.ranks).get(0, ()) if isinstance(line, SampleLine)]
-            yield from (CaseMeasured(case=line.case) for line in samples[told:])
-            told = len(samples)
-            if code is None and stop():
-                trouble = "stopped"
-            elif code is None and time.monotonic() > deadline:
-                trouble = "timeout"
-        if trouble:
-            job.stop()
-    yield interpreted(request, module, read_answers(answers, request.ranks), job=job, code=code, trouble=trouble)
-
-
-def read_answers(directory: Path, ranks: int) -> dict[int, tuple[WorkerLine, ...]]:
-    """The complete lines that each rank has written so far."""
-    found: dict[int, tuple[WorkerLine, ...]] = {}
-    for rank in range(ranks):
-        try:
-            found[rank] = parse_worker_lines((directory / f"rank{rank}.jsonl").read_bytes())
-        except OSError:
-            continue
-    return found
-
-
-def interpreted(
-    request: BenchRequest,
-    module: ModuleType,
-    lines_by_rank: dict[int, tuple[WorkerLine, ...]],
-    *,
-    job: Job,
-    code: int | None,
-    trouble: str,
-) -> RunEnded:
-    """Finished samples count even where the worker failed later."""
-    result = module.interpret(request, lines_by_rank)
-    measurements: tuple[Measurement, ...] = () if isinstance(result, BenchFailure) else result
-    failures = failures_of(request, lines_by_rank)
-    if trouble == "timeout":
-        failures += (request.failure("timeout", f"{request.title} overran its deadline and was stopped"),)
-    elif trouble:
-        failures += (request.failure(trouble, f"{request.title} was stopped"),)
-    elif not failures and code:
-        ended = f"by signal {code - 128}" if code > 128 else f"with exit code {code}"
-        full = f"; the disk of {job.directory} is full" if shutil.disk_usage(job.directory).free < _LEAST_FREE_BYTES else ""
-        failures += (request.failure("crashed", f"the worker of {request.title} ended {ended}{full}"),)
-    elif not failures and not complete(request, lines_by_rank):
-        failures += (request.failure("incomplete", f"the answer of {request.title} has no end"),)
-    elif not failures and isinstance(result, BenchFailure):
-        failures += (result,)
-    return RunEnded(measurements=measurements, failures=tuple(_with_log(failure, job) for failure in failures))
-
-
-def _with_log(failure: BenchFailure, job: Job) -> BenchFailure:
-    return BenchFailure(
-        bench_id=failure.bench_id,
-        subject=failure.subject,
-        kind=failure.kind,
-        message=failure.message,
-        log_tail=job.log_tail(),
-        command=job.command_line,
     )
+
+
+def _not_started(request: BenchRequest, message: str) -> RunEnded:
+    return RunEnded(measurements=(), failures=(request.failure("crashed", message),))
+
+
+class _Run:
+    """A job under way: whether it still goes on, and how it came to its end."""
+
+    def __init__(self, request: BenchRequest, job: Job, answers: AnswerFiles, deadline_s: float | None) -> None:
+        self.request, self.job, self.answers = request, job, answers
+        self.code: int | None = None
+        self.trouble: tuple[str, str] | None = None
+        """The kind of failure and its message, where the job had to be stopped."""
+        self._told = 0
+        self._has_started = False
+        begun = time.monotonic()
+        self._last_s = float("inf") if deadline_s is None else begun + deadline_s
+        self._next_s = begun + _START_S
+
+    def goes_on(self, stop: Callable[[], bool]) -> bool:
+        """Wait a moment; False when the job has ended or must end."""
+        if self.code is not None or self.trouble is not None:
+            return False
+        self.code = self.job.wait(_TICK_S)
+        if self.code is not None:
+            return True  # once more, for the last lines
+        if not self._has_started and self.answers.lines:
+            self._has_started = True
+            self._next_s = time.monotonic() + _PREPARE_S + _OVERRUN * self.request.budget_s
+        self.trouble = self._why_stop(stop)
+        return True
+
+    def new_cases(self) -> list[Case]:
+        cases = self.answers.cases_of(0)
+        fresh, self._told = cases[self._told :], len(cases)
+        return fresh
+
+    def _why_stop(self, stop: Callable[[], bool]) -> tuple[str, str] | None:
+        title, now = self.request.title, time.monotonic()
+        if stop():
+            return "stopped", f"{title} was stopped"
+        if now > min(self._next_s, self._last_s):
+            if not self._has_started:
+                return "timeout", f"{title} did not start within its deadline and was stopped"
+            progress = self.answers.progress()
+            return "timeout", f"{title} overran its deadline and was stopped" + (f": {progress}" if progress else "")
+        if self.job.log_bytes > _MOST_LOG_BYTES:
+            return "crashed", f"{title} printed more than {_MOST_LOG_BYTES // MIB} MiB and was stopped"
+        return None
+
+
+def _failures(run: _Run, result: tuple[Measurement, ...] | BenchFailure, *, kernel_killed: bool) -> tuple[BenchFailure, ...]:
+    """Finished samples count even where the worker failed later; what the worker itself told is the cause."""
+    request, lines = run.request, run.answers.lines
+    told = failures_of(request, lines)
+    if run.trouble is not None:
+        return (*told, request.failure(*run.trouble))
+    disk = full_disk(run.job.directory)
+    if run.code and not told:
+        kind, message = cause_of_end(request.title, run.code, run.job.log_tail(_CAUSE_BYTES), kernel_killed=kernel_killed)
+        return (request.failure(kind, f"{message}; {disk}" if disk else message),)
+    if not told and not complete(request, lines):
+        return (request.failure("incomplete", f"the answer of {request.title} has no end" + (f"; {disk}" if disk else "")),)
+    return (result,) if not told and isinstance(result, BenchFailure) else told
+
+
+def _with_surroundings(
+    request: BenchRequest, answers: AnswerFiles, watch: Watch, measurements: tuple[Measurement, ...]
+) -> tuple[Measurement, ...]:
+    starts = [start for lines in answers.lines.values() if (start := start_of(lines)) is not None]
+    used = frozenset(request.subjects.get(start.uuid) or watch.name_of(start.uuid) for start in starts if start.uuid)
+    found = []
+    for row in measurements:
+        seen: dict[str, Parameter] = {**watch.conditions(row.subject, used), **timing_of(row, answers.lines)}
+        found.append(with_conditions(row, seen))
+    return tuple(found)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
@@ -74,7 +75,7 @@ def measure_machine(
     failures: list[BenchFailure] = []
     with _watch(facts, source) as watch:
         gate = gate_of(facts, options.python)
-        for event in _events(facts, rows, options, gate, watch, stop):
+        for event in _events(facts, rows, options, gate=gate, watch=watch, stop=stop):
             if isinstance(event, RunEnded):
                 measurements.extend(event.measurements)
                 continue
@@ -106,6 +107,8 @@ def _watch(facts: MachineFacts, source: Source | None) -> Iterator[Watch]:
 
 def _rows(options: MeasureOptions) -> tuple[BenchmarkRow, ...]:
     """The chosen benchmarks in the order of the registry. Raises UsageError."""
+    if options.suite not in get_args(Suite):
+        raise UsageError(f"there is no suite {options.suite!r}", f"suites: {', '.join(get_args(Suite))}")
     known = [row.id for row in BENCHMARKS]
     unknown = sorted({*options.only, *options.skip} - set(known))
     if unknown:
@@ -127,6 +130,7 @@ def _events(
     facts: MachineFacts,
     rows: tuple[BenchmarkRow, ...],
     options: MeasureOptions,
+    *,
     gate: Gate,
     watch: Watch,
     stop: Callable[[], bool],
@@ -150,7 +154,7 @@ def _events(
         return
     device = f"{jobs[0].request.ranks} GPUs" if has_gpus else "all CPUs"
     with work_folder(options.work_directory) as folder:
-        for event in run_jobs(jobs, folder.path, watch, stop, device):
+        for event in run_jobs(jobs, folder.path, watch=watch, stop=stop, device=device):
             # Its log and what reproduces it are of use; those of a run that the user stopped are not.
             folder.keep = folder.keep or (isinstance(event, BenchFailed) and event.failure.kind != "stopped")
             yield event

@@ -85,6 +85,21 @@ def measurement(
     )
 
 
+def timing_of(measurement: Measurement, lines_by_rank: LinesByRank) -> dict[str, Parameter]:
+    """How the timing of the measurement's case went, the largest of each figure over ranks; nothing where it is of no one case.
+
+    `warmup_calls` and `calls_per_sample`; `interval_half_width`, of the 95 % confidence interval of the median as a fraction of
+    it; `budget_spent` and `unsettled`, true where the time ended before the interval was narrow or before warm-up was over.
+    """
+    samples = [line for lines in lines_by_rank.values() for line in lines if isinstance(line, SampleLine)]
+    figures = [line.figures for line in samples if line.case and line.case.items() <= measurement.parameters.items()]
+    largest = {name: max(row[name] for row in figures if name in row) for name in set().union(*figures)}
+    counts: dict[str, Parameter] = {name: int(largest[name]) for name in ("warmup_calls", "calls_per_sample") if name in largest}
+    if "interval_half_width" in largest:
+        counts["interval_half_width"] = round(largest["interval_half_width"], 4)
+    return {**counts, **{name: largest[name] > 0 for name in ("budget_spent", "unsettled") if name in largest}}
+
+
 def complete(request: BenchRequest, lines_by_rank: LinesByRank) -> bool:
     """True when every rank wrote its last line."""
     answered = [any(isinstance(line, DoneLine) for line in lines) for lines in lines_by_rank.values()]

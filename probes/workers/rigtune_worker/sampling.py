@@ -42,9 +42,10 @@ def take_samples(
 ) -> Timing:
     """Seconds per call, one per sample, within about `budget_s`.
 
-    `sample(n)` makes n calls and returns the seconds per call. A sample has as many calls as fill `sample_s`, so that short ones
-    are not lost in the clock's resolution. The first calls are warm-up, and all samples up to a window without trend; sampling
-    ends when the confidence interval of the median is narrow or when the next sample would overrun the budget.
+    `sample(n)` makes n calls and returns the seconds per call. A sample has as many calls as fill `sample_s`, or less where the
+    budget is small, so that short ones are not lost in the clock's resolution. The first calls are warm-up, and so are all
+    samples up to a window without trend; sampling ends when the confidence interval of the median is narrow or when the next
+    sample would overrun the budget.
 
     Ranks that wait for each other, or load the machine side by side, need `agree`: it gives all of them the largest of their
     numbers, so that they make the same calls. It is asked once per sample, outside of the timed part.
@@ -54,6 +55,8 @@ def take_samples(
     def spent_s() -> float:
         return clock() - begun
 
+    # Two windows at least must fit into the time for warm-up, or nobody could tell whether it has ended.
+    sample_s = min(sample_s, WARMUP_SHARE * budget_s / (2 * WINDOW))
     cold_s = sample(1)
     if agree(spent_s()) > OVERRUN * budget_s:
         return Timing([cold_s], 0, 1, budget_spent=True, settled=False)

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import json
 import sys
+import types
 from pathlib import Path
 
+import psutil
 import pytest
 
-from assistant.interpreter import Interpreter
-from assistant.usecases.bench_context import bench_context
-from assistant.usecases.bench_run import CaseMeasured, RunEnded, run_request
+from assistant.usecases.bench_context import bench_context, machine_id
+from assistant.usecases.bench_gate import Gate
+from assistant.usecases.bench_run import CaseMeasured, Provisional, run_request
+from assistant.usecases.bench_suite import jobs_of, run_jobs
+from assistant.usecases.bench_watch import Watch
 from assistant.usecases.events import BenchFailed, Measured, Progress, StageFinished, StageStarted
 from assistant.usecases.measure import MeasureOptions, measure_machine
+from probes.bench.answers import per_rank
 from probes.benching import BenchRequest
 from probes.errors import UsageError, WorkerError
 from probes.facts import Cpu, Gpu, GpuProcess, MachineFacts
-from probes.registry import BENCHMARKS
+from probes.registry import BENCHMARKS, BenchmarkRow
 from recipes.models import find_model, flops_per_token
 
 FACTS = MachineFacts(gpus=(), cpu=Cpu(physical_cores=1, logical_cpus=1, allowed_cpus=1))
-MODULES = {row.id: row.load() for row in BENCHMARKS}
 
-STAND_IN = """#!{python}
+STAND_IN = """#!{python} -IS
 import json, os, signal, sys
 if sys.argv[2] == "rigtune_worker.vet":
     print(json.dumps({{"executable": "x", "python": "3.11", "torch": "2.13", "gloo": True, "devices": {devices}}}))
@@ -33,16 +37,18 @@ out = open(os.path.join(arguments["--out"], "rank0.jsonl"), "w")
 def write(event, **fields):
     print(json.dumps({{"event": event, **fields}}), file=out, flush=True)
 def sample(case):
-    write("sample", case=case, durations_s=[0.5, 0.25], figures={{"peak_memory_bytes": 5.0}})
+    write("sample", case=case, durations_s=[0.5, 0.25], figures={{"warmup_calls": 9, "unsettled": 1.0}})
 print("a log line", flush=True)
-write("start", rank=0, world_size=1, conditions={{"device_name": "stand-in"}})
+write("start", rank=0, world_size=1, uuid="GPU-a", conditions={{"device_name": "stand-in"}})
 {body}
 """
+ALL = "for case in request['cases']: sample(case)\nwrite('done')"
+FIRST = "sample(request['cases'][0])\n"
 
 
 @pytest.fixture
 def stand_in(tmp_path):
-    def make(body: str = "for case in request['cases']: sample(case)\nwrite('done')", devices: tuple[str, ...] = ()) -> str:
+    def make(body: str = ALL, devices: tuple[str, ...] = ()) -> str:
         path = tmp_path / "stand-in"
         path.write_text(STAND_IN.format(python=sys.executable, body=body, devices=json.dumps(devices)))
         path.chmod(0o755)
@@ -51,9 +57,44 @@ def stand_in(tmp_path):
     return make
 
 
-def measure(python: str, tmp_path: Path, facts: MachineFacts = FACTS, **more):
+@pytest.fixture(autouse=True)
+def rows(monkeypatch):
+    """Two benchmarks with torch, one without, and one that applies nowhere."""
+    made = []
+    for name, applies, torch in (("alpha", True, True), ("beta", True, True), ("plain", True, False), ("absent", False, True)):
+        module = types.ModuleType(f"stand_in_bench_{name}")
+        module.requests = lambda context, name=name, applies=applies, torch=torch: (  # type: ignore[attr-defined]
+            (request_of(context, name, torch),) if applies else ()
+        )
+        module.interpret = lambda request, lines: per_rank(request, lines, "rate", "1/s", lambda _: 1.0)  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        made.append(
+            BenchmarkRow(
+                id=name, title=name, module=module.__name__, suites=("quick", "full"), occupies="", cost_s=1, full_cost_s=2
+            )
+        )
+    monkeypatch.setattr("assistant.usecases.measure.BENCHMARKS", tuple(made))
+    return tuple(made)
+
+
+def request_of(context, name: str, torch: bool) -> BenchRequest:
+    return BenchRequest(
+        bench_id=name,
+        title=f"the {name}",
+        device=context.device if torch else "cpu",
+        backend="gloo",
+        ranks=1,
+        threads_per_rank=1,
+        budget_s=1.0,
+        cases=({"size": 1}, {"size": 2}),
+        subjects={"GPU-a": "GPU0"} if context.device == "cuda" else {},
+        needs_torch=torch,
+    )
+
+
+def measure(python: str, tmp_path: Path, facts: MachineFacts = FACTS, stop=lambda: False, **more):
     options = MeasureOptions(python=python, force=True, work_directory=str(tmp_path / "work"), **more)
-    return list(measure_machine(facts, options))
+    return list(measure_machine(facts, options, stop))
 
 
 def result_of(events):
@@ -61,66 +102,80 @@ def result_of(events):
     return events[-1].result
 
 
-def test_the_whole_suite_on_one_rank(stand_in, tmp_path):
+def kinds_of(result) -> dict[str, str]:
+    return {failure.bench_id: failure.kind for failure in result.failures}
+
+
+def test_the_whole_suite(stand_in, tmp_path):
     events = measure(stand_in(), tmp_path)
     result = result_of(events)
     assert isinstance(events[0], StageStarted)
-    assert result.failures == ()
-    assert {m.bench_id for m in result.measurements} == {row.id for row in BENCHMARKS} - {"collectives"}  # nobody to reduce with
-    assert [e.measurement for e in events if isinstance(e, Measured)] == list(result.measurements)
-    assert result.interpreter.endswith("stand-in")
-
-
-def test_what_will_be_occupied_is_said_before_it_is(stand_in, tmp_path):
-    events = measure(stand_in(), tmp_path)
     assert isinstance(events[1], Progress)
-    assert "will occupy all CPUs for about" in events[1].message
+    assert "will occupy all CPUs for about 3 s" in events[1].message
+    assert result.failures == ()
+    assert [m.bench_id for m in result.measurements] == ["alpha"] * 2 + ["beta"] * 2 + ["plain"] * 2
+    assert result.interpreter.endswith("stand-in")
+    assert result.machine == machine_id(FACTS)
+
+
+def test_each_measurement_is_told_once_and_as_the_result_has_it(stand_in, tmp_path):
+    events = measure(stand_in(), tmp_path, only=("alpha",))
+    told = [event.measurement for event in events if isinstance(event, Measured)]
+    found = result_of(events).measurements
+    assert [(m.subject, m.parameters, m.samples) for m in told] == [(m.subject, m.parameters, m.samples) for m in found]
+    conditions = found[0].conditions
+    assert (conditions["device_name"], conditions["warmup_calls"], conditions["unsettled"]) == ("stand-in", 9, True)
+    assert "load_average_before" in conditions
 
 
 def test_only_the_chosen_benchmarks_run(stand_in, tmp_path):
-    result = result_of(measure(stand_in(), tmp_path, only=("memory-copy",)))
-    assert {m.bench_id for m in result.measurements} == {"memory-copy"}
+    chosen = result_of(measure(stand_in(), tmp_path, only=("beta", "absent")))
+    assert {m.bench_id for m in chosen.measurements} == {"beta"}
+    assert kinds_of(chosen) == {"absent": "unsupported"}
+    rest = result_of(measure(stand_in(), tmp_path, skip=("beta", "plain")))
+    assert {m.bench_id for m in rest.measurements} == {"alpha"}
 
 
 @pytest.mark.parametrize(
     ("body", "kind", "words"),
     [
-        ("sample(request['cases'][0]); sys.exit(7)", "crashed", "exit code 7"),
-        ("sample(request['cases'][0]); os.kill(os.getpid(), signal.SIGSEGV)", "crashed", "signal 11"),
-        ("sample(request['cases'][0])", "incomplete", "no end"),
-        ("sample(request['cases'][0]); out.write('{\"event\": \"don'); out.flush()", "incomplete", "no end"),
-        (
-            "sample(request['cases'][0]); write('failure', kind='out_of_memory', message='no room'); sys.exit(1)",
-            "out_of_memory",
-            "no room",
-        ),
+        ("sys.exit(7)", "crashed", "exit code 7"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "crashed", "signal 11 (SIGSEGV)"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "crashed", "because memory ran out"),
+        ("raise ValueError('no such shape')", "crashed", "exit code 1: ValueError: no such shape"),
+        ("", "incomplete", "no end"),
+        ('out.write(\'{"event": "don\'); out.flush()', "incomplete", "no end"),
+        ("out.buffer.write(b'\\xff\\x00}{' * 999 + b'\\n[[[[\\n{\"event\": 3}\\n'); out.flush()", "incomplete", "no end"),
+        ("write('failure', kind='out_of_memory', message='no room'); sys.exit(1)", "out_of_memory", "no room"),
     ],
 )
 def test_finished_samples_stay_when_the_worker_fails(stand_in, tmp_path, body, kind, words):
-    result = result_of(measure(stand_in(body), tmp_path, only=("gemm",)))
+    result = result_of(measure(stand_in(FIRST + body), tmp_path, only=("alpha",)))
     assert len(result.measurements) == 1
     (failure,) = result.failures
-    assert (failure.bench_id, failure.kind) == ("gemm", kind)
+    assert (failure.bench_id, failure.kind) == ("alpha", kind)
     assert words in failure.message
-    assert failure.log_tail == "a log line"
-    assert "rigtune_worker gemm" in failure.command
+    assert "\n" not in failure.message
+    assert "a log line" in failure.log_tail
+    assert "rigtune_worker alpha" in failure.command
 
 
 def test_one_failure_does_not_keep_the_others_from_running(stand_in, tmp_path):
-    body = "if request['bench_id'] == 'gemm': sys.exit(1)\nfor case in request['cases']: sample(case)\nwrite('done')"
-    result = result_of(measure(stand_in(body), tmp_path))
-    assert [failure.bench_id for failure in result.failures] == ["gemm"]
-    assert {m.bench_id for m in result.measurements} == {row.id for row in BENCHMARKS} - {"collectives", "gemm"}
-
-
-def test_without_torch_every_benchmark_says_the_one_command(tmp_path):
-    events = list(measure_machine(FACTS, MeasureOptions(python=str(tmp_path / "none"))))
+    events = measure(stand_in(f"if request['bench_id'] == 'alpha': sys.exit(1)\n{ALL}"), tmp_path)
     result = result_of(events)
-    assert [failure.bench_id for failure in result.failures] == [row.id for row in BENCHMARKS]
-    assert {failure.kind for failure in result.failures} == {"no_interpreter"}
+    assert kinds_of(result) == {"alpha": "crashed"}
+    assert {m.bench_id for m in result.measurements} == {"beta", "plain"}
+    assert [e.failure for e in events if isinstance(e, BenchFailed)] == list(result.failures)
 
-    result = result_of(list(measure_machine(FACTS, MeasureOptions())))
-    assert all(f"{sys.executable} -m pip install torch" in failure.message for failure in result.failures)
+
+def test_without_torch_one_line_says_why_and_the_rest_runs_in_our_own_interpreter(stand_in, tmp_path, monkeypatch):
+    monkeypatch.setattr("assistant.usecases.bench_gate._OWN_PYTHON", stand_in())
+    result = result_of(measure(str(tmp_path / "none"), tmp_path))
+    assert {m.bench_id for m in result.measurements} == {"plain"}
+    assert kinds_of(result) == {"alpha": "no_interpreter", "beta": "no_interpreter"}
+    (message,) = {failure.message for failure in result.failures}
+    assert "there is no Python interpreter" in message
+    assert "\n" not in message
 
 
 def test_busy_gpus_are_refused_unless_told(stand_in, tmp_path):
@@ -128,66 +183,91 @@ def test_busy_gpus_are_refused_unless_told(stand_in, tmp_path):
     facts = MachineFacts(gpus=(gpu,), cpu=FACTS.cpu)
     python = stand_in(devices=("NVIDIA H100",))
     refused = result_of(list(measure_machine(facts, MeasureOptions(python=python))))
-    assert {failure.kind for failure in refused.failures} == {"busy"}
+    assert set(kinds_of(refused).values()) == {"busy"}
     assert "GPU0 is held by python 7" in refused.failures[0].message
-    told = result_of(measure(python, tmp_path, facts, only=("gemm",)))
+    told = result_of(measure(python, tmp_path, facts, only=("alpha",)))
     assert {m.subject for m in told.measurements} == {"GPU0"}
-
-
-def test_no_temporary_folder_is_the_users_error(stand_in, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", "/proc/nowhere")
-    with pytest.raises(WorkerError, match="cannot make a temporary folder") as caught:
-        list(measure_machine(FACTS, MeasureOptions(python=stand_in(), force=True)))
-    assert "TMPDIR" in caught.value.hint
 
 
 def test_gpus_that_this_torch_cannot_use_are_not_measured_as_a_cpu(stand_in, tmp_path):
     result = result_of(measure(stand_in(), tmp_path, MachineFacts(gpus=(Gpu(index=0),))))
-    assert result.measurements == ()
-    assert {failure.kind for failure in result.failures} == {"unsupported"}
+    assert {m.bench_id for m in result.measurements} == {"plain"}
+    assert kinds_of(result) == {"alpha": "unsupported", "beta": "unsupported"}
     assert "built without CUDA" in result.failures[0].message
 
 
-def test_a_worker_that_hangs_is_stopped_and_what_it_had_stays(stand_in, tmp_path):
-    python = stand_in("sample(request['cases'][0])\nsignal.pause()")
-    events = run(python, tmp_path, stop=lambda: False, deadline_s=0.5)
-    assert [len(e.measurements) for e in events if isinstance(e, RunEnded)] == [1]
-    assert [failure.kind for failure in events[-1].failures] == ["timeout"]
+def run(python: str, tmp_path: Path, rows, stop=lambda: False, **more):
+    row = rows[0]
+    request = row.load().requests(bench_context(FACTS))[0]
+    return run_request(request, row.load(), python, tmp_path / "work", stop=stop, watch=Watch(FACTS), **more)
 
 
-def test_samples_are_told_while_the_worker_runs_and_it_can_be_stopped(stand_in, tmp_path):
+def test_a_worker_that_hangs_is_stopped_and_what_it_had_stays(stand_in, tmp_path, rows):
+    *_, ended = run(stand_in(FIRST + "signal.pause()"), tmp_path, rows, deadline_s=0.5)
+    assert len(ended.measurements) == 1
+    assert [failure.kind for failure in ended.failures] == ["timeout"]
+    assert psutil.Process().children() == []
+
+
+def test_samples_are_told_while_the_worker_runs_and_it_can_be_stopped(stand_in, tmp_path, rows):
     told = []
-    python = stand_in("sample(request['cases'][0])\nsignal.pause()")
-    for event in run_events(python, tmp_path, stop=lambda: bool(told)):
+    for event in run(stand_in(FIRST + "signal.pause()"), tmp_path, rows, stop=lambda: bool(told)):
         told.append(event)
-    assert isinstance(told[0], CaseMeasured)
-    assert [failure.kind for failure in told[-1].failures] == ["stopped"]
+    case, provisional, ended = told
+    assert isinstance(case, CaseMeasured)
+    assert isinstance(provisional, Provisional)
+    assert [m.parameters for m in provisional.measurements] == [{"size": 1}]
+    assert (ended.fresh, [m.parameters for m in ended.measurements]) == ((), [{"size": 1}])
+    assert [failure.kind for failure in ended.failures] == ["stopped"]
 
 
-def run_events(python: str, tmp_path: Path, **more):
-    context = bench_context(FACTS)
-    request: BenchRequest = MODULES["gemm"].requests(context)[0]
-    interpreter = Interpreter(path=python, python="3.11", torch="2.13")
-    return run_request(request, MODULES["gemm"], interpreter, tmp_path / "work", **more)
-
-
-def run(python: str, tmp_path: Path, **more):
-    return list(run_events(python, tmp_path, **more))
+def test_stopped_in_the_middle_the_result_holds_what_there_is(stand_in, tmp_path):
+    body = f"if request['bench_id'] == 'beta': sample(request['cases'][0]); signal.pause()\n{ALL}"
+    told = []
+    options = MeasureOptions(python=stand_in(body), force=True, work_directory=str(tmp_path / "work"))
+    for event in measure_machine(FACTS, options, lambda: len([e for e in told if isinstance(e, Measured)]) == 3):
+        told.append(event)
+    result = result_of(told)
+    assert [m.bench_id for m in result.measurements] == ["alpha", "alpha", "beta"]
+    assert kinds_of(result) == {"beta": "stopped"}
 
 
 def test_stopped_before_it_began_nothing_runs(stand_in, tmp_path):
-    options = MeasureOptions(python=stand_in(), force=True, work_directory=str(tmp_path / "work"))
-    result = result_of(list(measure_machine(FACTS, options, lambda: True)))
+    result = result_of(measure(stand_in(), tmp_path, stop=lambda: True))
     assert (result.measurements, result.failures) == ((), ())
 
 
+def test_a_suite_that_overran_begins_nothing_more(stand_in, tmp_path, rows):
+    context = bench_context(FACTS)
+    gate = Gate(interpreter=None)
+    jobs, _ = jobs_of(rows[2:3] * 2, context, gate)
+    events = list(run_jobs(jobs, tmp_path, watch=Watch(FACTS), stop=lambda: False, device="all CPUs", deadline_s=-1))
+    assert [e.failure.kind for e in events if isinstance(e, BenchFailed)] == ["timeout", "timeout"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_worker_that_prints_without_end_is_stopped(stand_in, tmp_path, rows, monkeypatch):
+    monkeypatch.setattr("assistant.usecases.bench_run._MOST_LOG_BYTES", 10_000)
+    *_, ended = run(stand_in(FIRST + "while True: print('x' * 1000)"), tmp_path, rows)
+    assert [failure.kind for failure in ended.failures] == ["crashed"]
+    assert "printed more than" in ended.failures[0].message
+
+
+def test_a_benchmark_that_is_broken_itself_does_not_take_the_others_along(stand_in, tmp_path, rows, monkeypatch):
+    monkeypatch.setattr(sys.modules[rows[0].module], "interpret", lambda *_: 1 / 0)
+    monkeypatch.setattr(sys.modules[rows[1].module], "requests", lambda _: 1 / 0)
+    result = result_of(measure(stand_in(), tmp_path))
+    assert {m.bench_id for m in result.measurements} == {"plain"}
+    assert kinds_of(result) == {"alpha": "crashed", "beta": "crashed"}
+
+
 def test_answers_of_an_earlier_run_are_not_taken_for_this_one(stand_in, tmp_path):
-    assert result_of(measure(stand_in(), tmp_path, only=("gemm",))).failures == ()
+    assert result_of(measure(stand_in(), tmp_path, only=("alpha",))).failures == ()
     broken = Path(stand_in())
     broken.write_text(broken.read_text().replace("out = open", "sys.exit(1)\nout = open"))
-    result = result_of(measure(str(broken), tmp_path, only=("gemm",)))
+    result = result_of(measure(str(broken), tmp_path, only=("alpha",)))
     assert result.measurements == ()
-    assert [failure.kind for failure in result.failures] == ["crashed"]
+    assert kinds_of(result) == {"alpha": "crashed"}
 
 
 @pytest.mark.parametrize(
@@ -204,9 +284,16 @@ def test_a_work_folder_that_cannot_be_made_is_the_users_error(stand_in, tmp_path
         measure(stand_in(), tmp_path)
 
 
-def test_events_and_failures_agree(stand_in, tmp_path):
-    events = measure(stand_in("sys.exit(1)"), tmp_path)
-    assert [e.failure for e in events if isinstance(e, BenchFailed)] == list(result_of(events).failures)
+def test_a_folder_that_cannot_be_written_later_fails_its_benchmark_alone(stand_in, tmp_path):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "1-alpha").write_text("a file")
+    result = result_of(measure(stand_in(), tmp_path))
+    assert kinds_of(result) == {"alpha": "crashed"}
+    assert {m.bench_id for m in result.measurements} == {"beta", "plain"}
+
+
+def test_the_quick_suite_keeps_its_two_minutes():
+    assert sum(row.cost_s for row in BENCHMARKS if "quick" in row.suites) <= 120
 
 
 @pytest.mark.parametrize(
@@ -227,3 +314,17 @@ def test_the_reference_model_suits_the_gpu(memory_bytes, capability, model, prec
 def test_the_flops_are_the_planners():
     mini = find_model("rigtune-mini")
     assert bench_context(FACTS).model.flops_per_token == flops_per_token(mini, mini.sequence_length)
+
+
+def test_a_machine_is_known_by_its_name_and_its_gpus():
+    first, second = Gpu(index=0, uuid="GPU-a"), Gpu(index=1, uuid="GPU-b")
+    machines = [
+        MachineFacts(hostname="a", gpus=(first, second)),
+        MachineFacts(hostname="b", gpus=(first, second)),
+        MachineFacts(hostname="a", gpus=(first,)),
+        MachineFacts(hostname="a", gpus=()),
+        MachineFacts(hostname="a", cpu=Cpu(model="EPYC")),
+        MachineFacts(),
+    ]
+    assert len({machine_id(facts) for facts in machines}) == len(machines)
+    assert machine_id(machines[0]) == machine_id(MachineFacts(hostname="a", gpus=(second, first)))
