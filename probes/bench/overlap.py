@@ -8,24 +8,29 @@ buckets, nothing else), and both as in training:
 
 The first is 1 where the shorter of the two hides behind the longer, 0 where they run one after the other, and negative where they
 get in each other's way. The second is the share of the communication that the step waits for; above 1 the communication also
-slows the computation down, as it does where both need the same cores or multiprocessors.
+slows the computation down, as it does where both need the same cores or multiprocessors. Where repeated computations differ by
+more than the communication takes, neither can be told, and neither is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from probes.bench.answers import failure_of, measurement, slowest_rank
 from probes.benching import BenchContext, BenchRequest
 from probes.measurements import BenchFailure, Measurement, Parameter
 from probes.parsers.worker_lines import LinesByRank, StartLine
+from probes.statistics import quantile
 
 _BUDGET_S = {"cuda": 15.0, "cpu": 10.0}
+_TOO_NOISY = "not told: repeated computations differ by more than the communication takes"
 _PARTS = ("computation", "communication", "both")
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request with the smallest micro-batch, where communication is hardest to hide; none for a single rank."""
+    """One request with one sequence per rank, where communication is hardest to hide; none for a single rank."""
     if context.ranks_per_node < 2:
         return ()
     model = context.model
@@ -41,7 +46,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             cases=tuple(
                 {
                     "part": part,
-                    "micro_batch": model.micro_batches[0],
+                    "micro_batch": 1,
                     "sequence_length": model.shape["sequence_length"],
                     "precision": model.precision,
                 }
@@ -67,14 +72,16 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
         ("overlap_fraction", overlap_fraction),
         ("exposed_communication_fraction", exposed_fraction),
     )
+    can_be_told = _can_be_told(parts["computation"][2], parts["communication"][2])
     found = []
-    for metric, of in figures:
+    for metric, of in figures if can_be_told else ():
         samples = tuple(of(*row) for row in rows)
         found.append(measurement(request, start, parameters, metric, unit="1", samples=samples))
     for part in _PARTS:
         identity = {**parameters, "part": part}
         found.append(measurement(request, start, identity, "pass_time_s", unit="s", samples=parts[part][2]))
-    return tuple(found)
+    told: dict[str, Parameter] = {} if can_be_told else {"overlap": _TOO_NOISY}
+    return tuple(msgspec.structs.replace(one, conditions={**one.conditions, **told}) for one in found)
 
 
 def overlap_fraction(computation_s: float, communication_s: float, both_s: float) -> float:
@@ -85,6 +92,11 @@ def overlap_fraction(computation_s: float, communication_s: float, both_s: float
 def exposed_fraction(computation_s: float, communication_s: float, both_s: float) -> float:
     """The share of the communication that the step waits for; not below 0, which only noise gives."""
     return max(0.0, both_s - computation_s) / communication_s
+
+
+def _can_be_told(computation_s: tuple[float, ...], communication_s: tuple[float, ...]) -> bool:
+    """True where the middle half of the computations differs by less than a communication takes."""
+    return quantile(computation_s, 0.75) - quantile(computation_s, 0.25) < quantile(communication_s, 0.5)
 
 
 def _together(parts: list[tuple[float, ...]]) -> Iterator[tuple[float, float, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import time
 from typing import Any, Callable
 
 import torch
@@ -31,21 +32,16 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     calls = parts_of(cases[0], request["model"], device)
     durations_s: dict[str, list[float]] = {case["part"]: [] for case in cases}
 
-    def turn() -> float:
-        total_s = 0.0
+    ends = time.monotonic() + request["budget_s"]
+    for turn in range(WARMUP_ROUNDS + MOST_SAMPLES):
         for part, samples in durations_s.items():
             barrier()
-            samples.append(elapsed_s(calls[part], device, 1))
-            total_s += samples[-1]
-        return total_s
-
-    for _ in range(WARMUP_ROUNDS):
-        one_turn_s = largest(device, turn())[0]
-    for samples in durations_s.values():
-        samples.clear()
-    affordable = int(request["budget_s"] / max(1e-9, one_turn_s)) - WARMUP_ROUNDS
-    for _ in range(max(FEWEST_SAMPLES, min(MOST_SAMPLES, affordable))):
-        turn()
+            duration_s = elapsed_s(calls[part], device, 1)
+            if turn >= WARMUP_ROUNDS:
+                samples.append(duration_s)
+        is_over = largest(device, time.monotonic() - ends)[0] > 0
+        if is_over and turn >= WARMUP_ROUNDS + FEWEST_SAMPLES - 1:
+            break
     for case in cases:
         answer.sample(case, durations_s[case["part"]])
 

@@ -59,8 +59,15 @@ def test_what_hides_and_what_shows(parts, fraction, exposed):
     lines = {rank: answer(request, rank, lambda case: (by_part[case["part"]],)) for rank in range(2)}
     found = overlap.interpret(request, lines)
     assert the_one(found, "overlap_fraction", model="mini", world_size=2).samples == (fraction,)
-    assert the_one(found, "exposed_communication_fraction", micro_batch=2).samples == (exposed,)
+    assert the_one(found, "exposed_communication_fraction", micro_batch=1).samples == (exposed,)
     assert the_one(found, "pass_time_s", part="both").samples == (parts[2],)
+
+
+def test_what_is_less_than_the_noise_is_not_told():
+    (request,) = requests("overlap")
+    times = {"computation": (1.0, 2.0, 3.0, 4.0), "communication": (0.1,) * 4, "both": (2.0, 2.0, 2.0, 2.0)}
+    lines = {rank: answer(request, rank, lambda case: times[case["part"]]) for rank in range(2)}
+    assert {m.metric for m in overlap.interpret(request, lines)} == {"pass_time_s"}
 
 
 def test_overlap_needs_all_three_parts():
