@@ -48,7 +48,9 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
     for sample in samples_of(request, lines):
         case = sample.case
         flops = 2.0 * float(case["m"]) * float(case["n"]) * float(case["k"])
-        parameters: dict[str, Parameter] = {**case, "threads": int(sample.figures.get("threads", 0))}
+        # The node is the subject, so that equal nodes compare.
+        parameters: dict[str, Parameter] = {name: value for name, value in case.items() if name != "numa_node"}
+        parameters["threads"] = int(sample.figures.get("threads", 0))
         measurements.append(
             measurement(
                 request,

@@ -7,8 +7,9 @@ may read what is to be written is left out.
 from __future__ import annotations
 
 from probes.bench.answers import failure_of, measurement, samples_of, start_of
-from probes.bench.numa_nodes import most_threads, node_indices, numa_cpus
+from probes.bench.numa_nodes import distance_between, most_threads, node_indices, numa_cpus
 from probes.benching import BenchContext, BenchRequest, Case
+from probes.facts import MachineFacts
 from probes.measurements import BenchFailure, Measurement, Parameter
 from probes.parsers.worker_lines import LinesByRank
 
@@ -22,11 +23,11 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     """One request of one rank: the nodes one after the other, ordered by the memory, which is placed once per node."""
     nodes = node_indices(context.facts)
     cases: list[Case] = []
-    for memory_node in nodes:
-        near: Case = {"operation": "copy", "numa_node": memory_node, "memory_node": memory_node}
+    for memory in nodes:
+        near = _case(context.facts, memory, memory)
         cases += [near, {**near, "operation": "triad"}]
         if context.suite == "full":
-            cases += [{**near, "numa_node": node} for node in nodes if node != memory_node]
+            cases += [_case(context.facts, node, memory) for node in nodes if node != memory]
     return (
         BenchRequest(
             bench_id="host-memory",
@@ -42,8 +43,21 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     )
 
 
+def _case(facts: MachineFacts, node: int, memory_node: int) -> Case:
+    """A copy, with the distance that the firmware states: nodes of one socket are nearer to each other than to the other's."""
+    case: Case = {"operation": "copy", "numa_node": node, "memory_node": memory_node}
+    distance = distance_between(facts, node, memory_node)
+    return case if distance is None else {**case, "distance": distance}
+
+
+def _subject(case: Case) -> str:
+    """`NUMA node 0` for its own memory, `NUMA node 0-NUMA node 1` for what its cores do with another's."""
+    names = [f"NUMA node {case[end]}" for end in ("numa_node", "memory_node")]
+    return "-".join(dict.fromkeys(names))
+
+
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The bandwidth of every node and operation; the subject is the node whose cores work."""
+    """The bandwidth of every pair of cores and memory, and operation."""
     lines = lines_by_rank.get(0, ())
     start = start_of(lines)
     if start is None:
@@ -61,7 +75,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
                 "memory_bandwidth_bytes_per_s",
                 unit="byte/s",
                 samples=tuple(moved_bytes / duration_s for duration_s in sample.durations_s),
-                subject=f"NUMA node {case['numa_node']}",
+                subject=_subject(case),
             )
         )
     return tuple(measurements) or failure_of(request, lines_by_rank)

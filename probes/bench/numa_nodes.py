@@ -22,6 +22,16 @@ def node_indices(facts: MachineFacts) -> tuple[int, ...]:
     return tuple(sorted(int(index) for index in numa_cpus(facts))) or (0,)
 
 
+def distance_between(facts: MachineFacts, node: int, other: int) -> int | None:
+    """As the firmware states it, 10 to itself; None where it is unknown."""
+    nodes = facts.numa_nodes if known(facts.numa_nodes) else ()
+    indices = [entry.index for entry in nodes]
+    own = next((entry.distances for entry in nodes if entry.index == node), ())
+    if not known(own) or len(own) != len(indices) or other not in indices:
+        return None
+    return own[indices.index(other)]
+
+
 def most_threads(facts: MachineFacts) -> int:
     """At most so many threads at a time: the CPUs that this process may use, a container's share counted."""
     return max(1, value_or(facts.cpu.allowed_cpus, value_or(facts.cpu.logical_cpus, 1)))

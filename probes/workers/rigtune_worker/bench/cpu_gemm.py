@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
-from ..cases import SkipCaseError, each_case
+from ..cases import SkipCaseError, each_case, refuse_overrun
 from ..numa import bind, usable_cpus
 from ..product import Product
 from ..protocol import Answer
@@ -27,19 +27,21 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     cpus = {node: usable_cpus(request["numa_cpus"], node, request["threads_per_rank"]) for node in nodes}
     seconds_per_flop: dict[Any, float] = {}
 
-    def measure(case: dict[str, Any], budget_s: float) -> None:
+    def prepare(case: dict[str, Any], budget_s: float) -> Callable[[], None]:
         node, kind, flops = case["numa_node"], (case["numa_node"], case["dtype"]), 2 * case["m"] * case["n"] * case["k"]
         if not cpus[node]:
             raise SkipCaseError("this process may use no CPU of the node")
-        least_s = seconds_per_flop.get(kind, 0.0) * flops * FEWEST_CALLS
-        if least_s > 2 * budget_s:
-            raise SkipCaseError(f"would take {least_s:.1f} s of {budget_s:.1f} s")
+        refuse_overrun(seconds_per_flop.get(kind, 0.0) * flops * FEWEST_CALLS, budget_s)
         torch.set_num_threads(len(cpus[node]))
         bind(cpus[node])
         product = Product(case, device)
-        timing = time_calls(product.multiply, device, budget_s=budget_s)
-        product.check()
-        seconds_per_flop[kind] = min(timing.durations_s) / flops
-        answer.sample(case, timing, threads=len(cpus[node]))
 
-    each_case(request, answer, device, measure)
+        def measure() -> None:
+            timing = time_calls(product.multiply, device, budget_s=budget_s)
+            seconds_per_flop[kind] = min(timing.durations_s) / flops
+            product.check()
+            answer.sample(case, timing, threads=len(cpus[node]))
+
+        return measure
+
+    each_case(request, answer, device, prepare)

@@ -94,8 +94,9 @@ def measure(data: ImageLike, workers: int, batch_size: int, budget_s: float) -> 
             started = time.perf_counter()
             take(batches, group)
             durations_s.append((time.perf_counter() - started) / group)
-    except RuntimeError as error:
-        raise CaseError(*cause_of(str(error), workers)) from error
+    except Exception as error:  # whatever the data set raises comes out of the loader
+        # torch names the signal in the first of two errors.
+        raise CaseError(*cause_of(f"{error.__cause__ or ''}\n{error}", workers)) from error
     return Timing(durations_s, ahead, group, half_width(durations_s))
 
 
@@ -106,9 +107,8 @@ def take(batches: Iterator[torch.Tensor], count: int) -> None:
 
 def cause_of(words: str, workers: int) -> tuple[str, str]:
     """Kind and cause of a DataLoader's error, in one line."""
-    first = (words.strip() or "no words").splitlines()[0]
     if "shared memory" in words or "Bus error" in words or "No space left" in words:
         return "out_of_memory", f"{SHARED_MEMORY} is too small for {workers} workers; in a container give it more (--shm-size)"
     if "signal: Killed" in words:
         return "out_of_memory", f"one of {workers} DataLoader workers was killed, usually by the kernel for want of memory"
-    return "crashed", f"one of {workers} DataLoader workers failed: {first}"
+    return "crashed", f"one of {workers} DataLoader workers failed: {words.strip().splitlines()[-1]}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -40,19 +40,23 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     size_bytes = array_bytes(cpus)
     arrays = Arrays()
 
-    def measure(case: dict[str, Any], budget_s: float) -> None:
+    def prepare(case: dict[str, Any], budget_s: float) -> Callable[[], None]:
         of_node, of_memory = cpus[case["numa_node"]], cpus.get(case["memory_node"])
         if not of_node or not of_memory:
             raise SkipCaseError("this process may use no CPU of the node")
         started = time.monotonic()
         arrays.place(case["memory_node"], of_memory, size_bytes)
         use(of_node)
-        budget_s = max(budget_s / 2, budget_s - (time.monotonic() - started))
+        left_s = max(budget_s / 2, budget_s - (time.monotonic() - started))
         time_operation = time_copies if case["operation"] == "copy" else time_triads
-        timing = time_operation(arrays, len(of_node), budget_s)
-        answer.sample(case, timing, array_bytes=size_bytes, threads=len(of_node))
 
-    each_case(request, answer, device, measure)
+        def measure() -> None:
+            timing = time_operation(arrays, len(of_node), left_s)
+            answer.sample(case, timing, array_bytes=size_bytes, threads=len(of_node))
+
+        return measure
+
+    each_case(request, answer, device, prepare)
 
 
 def array_bytes(cpus: dict[int, list[int]]) -> int:
