@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from assistant.cli.bench_hosts import find_hosts
 from assistant.cli.bench_options import read_shapes, stop_on_signals, told_entries
 from assistant.cli.diagnostics import follow, say
 from assistant.cli.options import PATH, collect_options, format_option, python_option, source_of, verbosity_options
@@ -46,6 +47,7 @@ from probes.verdict import FailOn
 @click.option("--hosts", default="", metavar="A,B,C", help="Also measure across these hosts; this one's name is among them.")
 @click.option("--spread-by", type=click.Choice(("ssh", "slurm", "mpi")), default="ssh", show_default=True,
               help="What starts the ranks on the hosts.")  # fmt: skip
+@click.option("--find-bad-hosts", is_flag=True, help="Only name those of --hosts, and the links, that are slow.")
 @click.option("--work-directory", type=PATH, metavar="FOLDER", help="Keep requests, answers and logs there.")
 @click.option("--force", is_flag=True, help="Measure although the GPUs or the host are busy.")
 @click.option("--all", "show_all", is_flag=True, help="Every measured case rather than the best of each sweep.")
@@ -69,6 +71,7 @@ def command(
     noise_scale: bool,
     hosts: str,
     spread_by: SpreadBy,
+    find_bad_hosts: bool,
     work_directory: Path | None,
     force: bool,
     show_all: bool,
@@ -99,6 +102,8 @@ def command(
     if list_only:
         told_entries(facts, options, output_format)
         return int(ExitCode.OK)
+    if find_bad_hosts:
+        return find_hosts(facts, options, output=output, output_format=output_format, quiet=quiet)
     with stop_on_signals() as is_stopped:
         measured: MeasurementSet = follow(measure_machine(facts, options, is_stopped), quiet=quiet, verbose=verbose)
         was_interrupted = is_stopped()

@@ -76,50 +76,80 @@ class StatusLine:
 def follow(events: Iterator[Event], *, quiet: bool = False, verbose: bool = False) -> Any:
     """Run a use-case to its end, telling its stages on stderr, and return the last result.
 
-    A stage is announced when it has done something, so that one that fails at once leaves the error's line alone. What one
-    benchmark measured is told in one line when the next begins, and on a terminal a line below shows what runs.
+    A stage is announced when it has done something, so that one that fails at once leaves the error's line alone.
     """
     result = None
-    announced = ""
-    measured: list[Measurement] = []
-    job = -1
-    status = StatusLine()
+    teller = _Teller(verbose=verbose)
     try:
         for event in events:
             if isinstance(event, StageFinished):
                 result = event.result
-            if quiet:
-                continue
-            if isinstance(event, Measured):
-                measured.append(event.measurement)
-                continue
-            status.clear()
-            lines = [announced, *_partial(measured)]
-            measured = []
-            announced = ""
-            if isinstance(event, Progress) and event.stage == "bench" and event.total:
-                # The first says what will be occupied for how long; where no line can be replaced, each job is told once.
-                live = _job(event) if job >= 0 else ""
-                lines += [f"  {live or event.message}"] if job < 0 or (event.done >= job and not status.is_live) else []
-                job = 0 if job < 0 else event.done + 1
-            else:
-                live = ""
-                line = _words(event, verbose)
-                if isinstance(event, StageStarted):
-                    announced = line
-                else:
-                    lines.append(line)
-            for line in filter(None, lines):
-                say(line)
-            if live:
-                status.show(f"  {live}")
+            if not quiet:
+                teller.tell(event)
     finally:
-        status.clear()
+        teller.end()
     return result
 
 
+class _Teller:
+    """Says in words what happens. While benchmarks run, each is told as it begins and its results in a few lines once the next
+    one does; on a terminal a last line shows what runs now and the time that remains.
+    """
+
+    def __init__(self, *, verbose: bool) -> None:
+        self._verbose = verbose
+        self._announced = ""
+        self._status = StatusLine()
+        self._measured: list[Measurement] = []
+        self._job = -1
+        """Number of the last job that was told; before the first, rigtune says what it will occupy."""
+
+    def tell(self, event: Event) -> None:
+        if isinstance(event, Measured):
+            self._measured.append(event.measurement)
+            return
+        if isinstance(event, StageStarted):
+            self._say(self._announced)
+            self._announced = event.title
+            return
+        if isinstance(event, Progress) and event.stage == "bench" and event.total:
+            self._tell_job(event)
+            return
+        if isinstance(event, StageFinished):
+            self._say_measured()
+        self._say(_words(event, self._verbose))
+
+    def end(self) -> None:
+        self._status.clear()
+
+    def _tell_job(self, event: Progress) -> None:
+        if self._job < 0:
+            self._job = 0
+            self._say(f"  {event.message}")
+            return
+        if event.done + 1 > self._job:
+            self._say_measured()
+            self._job = event.done + 1
+            if not self._status.is_live:
+                self._say(f"  {_job(event)}")
+        self._status.show(f"  {_job(event)}")
+
+    def _say_measured(self) -> None:
+        for line in _partial(self._measured):
+            self._say(line)
+        self._measured = []
+
+    def _say(self, words: str) -> None:
+        if words:
+            self._status.clear()
+            if self._announced:
+                say(self._announced)
+                self._announced = ""
+            say(words)
+
+
 def _job(event: Progress) -> str:
-    """`3 of 12  matrix multiply: dtype bf16, m 1024 ... 1 min 20 s left`."""
+    """`about 1 min 20 s left  3 of 12  matrix multiply: dtype bf16, m 1024`."""
     left = "" if event.remaining_s is None else f"about {duration(max(1.0, round(event.remaining_s)))} left  "
     return f"{left}{min(event.done + 1, event.total)} of {event.total}  {event.message}"
 
@@ -134,8 +164,6 @@ def _partial(measured: list[Measurement]) -> list[str]:
 
 def _words(event: Event, verbose: bool) -> str:
     match event:
-        case StageStarted():
-            return event.title
         case Progress() if verbose or not event.total:
             return f"  {event.message}"
         case BenchFailed():

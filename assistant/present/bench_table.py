@@ -17,6 +17,8 @@ from probes.units import quantity
 WIDE = 110
 """Columns from which the percentiles and each comparison have a column of their own."""
 
+_ROUND = 10
+"""Percent from which a spread needs no decimal."""
 _GLYPHS = {Status.FAIL: ("✗", BAD), Status.WARN: ("!", CAUTION), Status.PASS: ("✓", GOOD)}
 _STYLES = {Status.FAIL: BAD, Status.WARN: CAUTION}
 _KINDS: tuple[tuple[ComparedTo, str], ...] = (
@@ -86,7 +88,8 @@ def _spread(row: Result, *, is_wide: bool) -> Text:
         low, high = quantity(row.p5, row.unit), quantity(row.p95, row.unit)
         same_unit = low.partition(" ")[2] == high.partition(" ")[2]
         return Text(f"{low.partition(' ')[0] if same_unit else low} .. {high}", style=DIM)
-    return Text(f"{row.spread * 100:.1f} %", style=DIM)
+    share = row.spread * 100
+    return Text(f"{share:.1f} %" if share < _ROUND else f"{share:.0f} %", style=DIM)
 
 
 def _beside(row: Result, kind: ComparedTo, *, with_value: bool = False) -> Text:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assistant.present.text import clean
-from probes.measurements import Parameter
+from probes.measurements import MeasurementSet, Parameter
 from probes.units import gib
 
 SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -71,6 +71,12 @@ _IMPLIED = frozenset(
         "mount_point",
         "peer_access",
         "numa_node",
+        "memory_node",
+        "distance",
+        "nodes",
+        "data_path",
+        "image_size",
+        "batch_size",
     }
 )
 """Parameters that the subject, the section or the shape tells, or that are alike in all cases."""
@@ -139,3 +145,11 @@ def _value(name: str, value: Parameter) -> str:
 def _spelled(value: Parameter) -> str:
     name = clean(value)
     return _SPELLED.get(name, name.replace("_", "-"))
+
+
+def surroundings(measured: MeasurementSet) -> list[str]:
+    """What speaks against the numbers, in sentences, besides the findings."""
+    unsettled = sum(bool(one.conditions.get("unsettled")) for one in measured.measurements)
+    if not unsettled:
+        return []
+    return [f"{unsettled} of {len(measured.measurements)} medians were still moving when their time was over"]

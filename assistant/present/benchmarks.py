@@ -9,10 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from assistant.present.bench_table import results_table, sources_of
-from assistant.present.bench_words import is_secondary
 from assistant.present.curves import figures
 from assistant.present.fit_lines import fit_lines
-from assistant.present.matrices import matrices, pair_of
+from assistant.present.matrices import matrices, worth_a_line
 from assistant.present.plot import draw
 from assistant.present.results import results
 from assistant.present.text import BAD, CAUTION, CODE, DIM, STATUS_WORDS, STRONG, clean, clean_block, frameless, joined, plural
@@ -114,8 +113,7 @@ def page(
     measured: MeasurementSet, judgement: Judgement, *, running: str, queued: Sequence[str], show_all: bool, width: int
 ) -> RenderableType:
     """Every result beside what it compares to; below, what still runs and waits."""
-    shown = [entry for entry in measured.measurements if show_all or not (is_secondary(entry.metric) or pair_of(entry))]
-    rows = results(shown, judgement.comparisons, show_all=show_all)
+    rows = results(worth_a_line(measured.measurements, show_all=show_all), judgement.comparisons, show_all=show_all)
     parts: list[RenderableType] = [results_table(rows, width=width)] if rows else []
     if running:
         parts.append(Text.assemble(("\n" if rows else "", ""), ("> ", STRONG), (clean(running), STRONG)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assistant.present.bench_words import case, is_secondary, name_of
-from assistant.present.matrices import pair_of
+from assistant.present.bench_words import case, name_of
+from assistant.present.matrices import pair_of, worth_a_line
 from assistant.present.results import Result, results
 from assistant.present.text import clean, plural
 from probes.measurements import Measurement
@@ -17,7 +17,7 @@ _MOST = 4
 
 def brief_lines(measurements: Sequence[Measurement]) -> list[str]:
     """`gemm  GPU0-7  GEMM bf16 8192³ 705 TFLOP/s (GPU5 -18 %), fp32 8192³ 52 TFLOP/s`, a line per benchmark and subject."""
-    rows = results([entry for entry in measurements if not is_secondary(entry.metric) and not pair_of(entry)], show_all=False)
+    rows = results(worth_a_line(measurements, show_all=False), show_all=False)
     lines = [_line(bench_id, subject, rows) for bench_id, subject in dict.fromkeys((row.bench_id, row.subject) for row in rows)]
     for bench_id in dict.fromkeys(entry.bench_id for entry in measurements):
         pairs = {pair for entry in measurements if entry.bench_id == bench_id and (pair := pair_of(entry))}
@@ -28,11 +28,13 @@ def brief_lines(measurements: Sequence[Measurement]) -> list[str]:
 
 def _line(bench_id: str, subject: str, rows: Sequence[Result]) -> str:
     mine = [row for row in rows if (row.bench_id, row.subject) == (bench_id, subject)]
-    words, name = [], ""
+    words, name, told = [], "", ""
     for row in mine[:_MOST]:
         now = name_of(row.bench_id, row.metric, row.parameters)
         odd = f" ({row.slowest})" if row.slowest else ""
-        words.append(f"{now if now != name else ''} {case(row.parameters)} {quantity(row.median, row.unit)}{odd}".strip())
-        name = now
+        what = case(row.parameters)
+        parts = (now if now != name else "", what if what != told or now == name else "", quantity(row.median, row.unit))
+        words.append(" ".join(filter(None, parts)) + odd)
+        name, told = now, what
     more = f", and {len(mine) - _MOST} more" if len(mine) > _MOST else ""
     return f"{clean(bench_id)}  {subject}  {', '.join(words)}{more}"

@@ -14,7 +14,7 @@ from probes.measurements import Measurement
 from probes.units import duration, gib, quantity
 
 _FEWEST_POINTS = 3
-_MOST_CURVES = 6
+_MOST_CURVES = 4
 _MARGIN = 0.5
 """Of the range below the smallest value, so that a curve over time shows its dips and does not exaggerate noise."""
 
@@ -52,6 +52,7 @@ def _swept(sweep: _Sweep, measurements: Sequence[Measurement]) -> list[Figure]:
     """One figure per benchmark; devices alike are one curve of their medians."""
     benches: dict[str, dict[str, dict[float, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     unit = ""
+    ranks = {entry.subject for entry in measurements if entry.metric == sweep.metric and entry.subject[:1].isdigit()}
     for entry in measurements:
         x = entry.parameters.get(sweep.parameter)
         is_square = len({entry.parameters.get(name) for name in ("m", "n", "k")}) == 1
@@ -61,7 +62,7 @@ def _swept(sweep: _Sweep, measurements: Sequence[Measurement]) -> list[Figure]:
             continue
         unit = entry.unit
         rest = {name: value for name, value in entry.parameters.items() if name not in (sweep.parameter, "m", "n", "k")}
-        several = f" {entry.subject}" if entry.subject[:1].isdigit() else ""
+        several = f" {entry.subject}" if len(ranks) > 1 else ""
         name = f"{_collective(entry)}{case(rest)}{clean(several)}".strip()
         benches[entry.bench_id][name][float(x)].append(entry.median)
     found = []

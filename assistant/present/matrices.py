@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from assistant.present.bench_words import case, name_of
+import probes.pairs
+from assistant.present.bench_words import case, is_secondary, name_of
 from assistant.present.text import CAUTION, DIM, Panel, clean
 from probes.measurements import Measurement, Parameter
 from probes.units import GB
 
 _ENDS = (("from", "to"), ("numa_node", "memory_node"))
 """Names of parameters that hold two ends."""
-_SUBJECT = re.compile(r"((?:GPU|rank )\d+)-((?:GPU|rank )\d+)")
 _FEWEST = 2
 """Pairs that make a matrix."""
 _LOW = 0.9
@@ -29,31 +29,56 @@ def pair_of(entry: Measurement) -> tuple[str, str] | None:
     for one, other in _ENDS:
         if one in entry.parameters and other in entry.parameters:
             return _end(one, entry.parameters[one]), _end(other, entry.parameters[other])
-    found = _SUBJECT.fullmatch(entry.subject)
-    return (clean(found[1]), clean(found[2])) if found else None
+    ends = probes.pairs.pair_of(entry.subject)
+    if ends is None:
+        return None
+    first, second = sorted(ends, key=entry.subject.index)
+    return clean(first), clean(second)
 
 
 def matrices(measurements: Sequence[Measurement]) -> tuple[Panel, ...]:
-    """One matrix for each case of which several pairs were measured, in GB/s; rows are sources."""
-    cells: dict[tuple[str, str], dict[tuple[str, str], float]] = defaultdict(dict)
+    """One matrix for each case of which several pairs were measured, in GB/s; rows are senders, or the cores that work."""
+    return tuple(
+        Panel(f"{title}, GB/s", _matrix({pair: max(one.median for one in cell) for pair, cell in cells.items()}))
+        for (_, title), cells in _by_case(measurements).items()
+    )
+
+
+def worth_a_line(measurements: Sequence[Measurement], *, show_all: bool) -> list[Measurement]:
+    """What the table shows: neither what stands in a matrix, but for a device with itself, nor what another figure says too."""
+    if show_all:
+        return list(measurements)
+    inside = {
+        id(one)
+        for cells in _by_case(measurements).values()
+        for cell in cells.values()
+        for one in cell
+        if not _is_with_itself(one)
+    }
+    return [entry for entry in measurements if id(entry) not in inside and not is_secondary(entry.metric)]
+
+
+def _by_case(measurements: Sequence[Measurement]) -> dict[tuple[str, str], dict[tuple[str, str], list[Measurement]]]:
+    """Benchmark and case, then pair, then its measurements: of several sizes the best stands for a link, as in the table."""
+    found: dict[tuple[str, str], dict[tuple[str, str], list[Measurement]]] = defaultdict(lambda: defaultdict(list))
     for entry in measurements:
         pair = pair_of(entry)
         if pair is None or entry.unit != "byte/s" or not entry.samples:
             continue
-        rest = {name: value for name, value in entry.parameters.items() if not _is_end(name, entry.parameters)}
-        # Of several sizes the best stands for the link, as in the table.
-        title = f"{name_of(entry.bench_id, entry.metric, rest)} {case({n: v for n, v in rest.items() if n != 'bytes'})}".strip()
-        known = cells[entry.bench_id, title]
-        known[pair] = max(entry.median, known.get(pair, 0.0))
-    return tuple(Panel(f"{title}, GB/s", _matrix(found)) for (_, title), found in cells.items() if len(found) >= _FEWEST)
+        ends = {name for pair_names in _ENDS if all(name in entry.parameters for name in pair_names) for name in pair_names}
+        rest = {name: value for name, value in entry.parameters.items() if name not in ends and name != "bytes"}
+        found[entry.bench_id, f"{name_of(entry.bench_id, entry.metric, rest)} {case(rest)}".strip()][pair].append(entry)
+    return {key: cells for key, cells in found.items() if len(cells) >= _FEWEST}
+
+
+def _is_with_itself(entry: Measurement) -> bool:
+    """A node's cores and its own memory."""
+    parameters = entry.parameters
+    return any(one in parameters and parameters[one] == parameters.get(other) for one, other in _ENDS)
 
 
 def _end(name: str, value: Parameter) -> str:
     return clean(value) if isinstance(value, str) else f"{name.replace('_', ' ').replace('numa', 'cores of')} {value}"
-
-
-def _is_end(name: str, parameters: dict[str, Parameter]) -> bool:
-    return any(name in ends and all(end in parameters for end in ends) for ends in _ENDS)
 
 
 def _matrix(found: dict[tuple[str, str], float]) -> Table:

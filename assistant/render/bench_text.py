@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import RenderableType
 from rich.text import Text
 
 from assistant.present.bench_table import results_table, sources_of
-from assistant.present.bench_words import is_secondary
+from assistant.present.bench_words import surroundings
 from assistant.present.curves import figures
 from assistant.present.fit_lines import fit_lines
-from assistant.present.matrices import matrices, pair_of
+from assistant.present.matrices import matrices, worth_a_line
 from assistant.present.plot import draw
 from assistant.present.results import results
 from assistant.present.text import STATUS_WORDS, plural
@@ -19,7 +17,7 @@ from assistant.render.lines import filled
 from assistant.render.tables import text_of, width_of_terminal
 from probes.findings import Finding, Status
 from probes.judgement import Judgement
-from probes.measurements import Measurement, MeasurementSet
+from probes.measurements import MeasurementSet
 
 _WIDEST_PLOT = 100
 _LOG_LINES = 6
@@ -40,7 +38,7 @@ def render_measurements(
     judged = Judgement() if judgement is None else judgement
     wide = width_of_terminal() if width is None else width
     parts: list[RenderableType] = [*_head(measured, judged, wide)]
-    rows = results(_worth(measured.measurements, show_all=show_all), judged.comparisons, show_all=show_all)
+    rows = results(worth_a_line(measured.measurements, show_all=show_all), judged.comparisons, show_all=show_all)
     if rows:
         parts += ["", results_table(rows, width=wide)]
     for drawn in figures(measured.measurements):
@@ -58,17 +56,14 @@ def render_measurements(
     return text_of(parts, colour=colour, width=wide)
 
 
-def _worth(measurements: Sequence[Measurement], *, show_all: bool) -> list[Measurement]:
-    """What the table shows: pairs stand in matrices."""
-    return [entry for entry in measurements if show_all or not (is_secondary(entry.metric) or pair_of(entry))]
-
-
 def _head(measured: MeasurementSet, judged: Judgement, width: int) -> list[RenderableType]:
     """What was measured with what, the verdict, and each sick part in one sentence."""
     words = [f"{plural(len(measured.measurements), 'measurement')}, {measured.suite} suite"]
     words += [measured.started] if measured.started else []
     words += [f"with {measured.interpreter}"] if measured.interpreter else []
     lines: list[RenderableType] = ["\n".join(filled(", ".join(words), width=width))]
+    notes = surroundings(measured)
+    lines += [Text("\n".join(filled(note, label="! ", indent=2, width=width)), style="yellow") for note in notes]
     for status in (Status.FAIL, Status.WARN):
         for finding in judged.findings:
             if finding.status is status and finding.waived is None:

@@ -9,6 +9,10 @@ from assistant.usecases.measure import MeasureOptions
 from probes.facts import MachineFacts
 from probes.record import Record, known
 from probes.registry import BENCHMARKS
+from recipes.layout import training_gpus
+
+_DEVICES = "all GPUs, or all CPUs where there are none"
+"""What the table says of a benchmark that occupies whatever trains."""
 
 
 class BenchEntry(Record, kw_only=True):
@@ -36,6 +40,7 @@ def list_benchmarks(facts: MachineFacts, options: MeasureOptions) -> tuple[Bench
         hosts=options.hosts,
         spread_by=options.spread_by,
     )
+    device = "all GPUs" if training_gpus(facts) else "all CPUs"
     entries = []
     for row in BENCHMARKS:
         asked = row.load().requests(context)
@@ -49,7 +54,7 @@ def list_benchmarks(facts: MachineFacts, options: MeasureOptions) -> tuple[Bench
                 suites=row.suites,
                 cost_s=row.cost_s,
                 full_cost_s=row.full_cost_s,
-                occupies=row.occupies,
+                occupies=device if row.occupies == _DEVICES else row.occupies,
                 applies=not why_not,
                 why_not=why_not,
             )
