@@ -6,9 +6,8 @@ from typing import Any, Callable, TypeVar
 
 import torch
 
-from .parallel import barrier, largest
+from .parallel import agreed, cases_within_budget, largest
 from .protocol import Answer, CaseError, is_out_of_memory
-from .timing import Budget
 
 T = TypeVar("T")
 Case = dict
@@ -21,22 +20,38 @@ class SkipCaseError(Exception):
     """The case does not exist on this device, or would overrun the time; the message is the reason."""
 
 
-def each_case(request: dict[str, Any], answer: Answer, device: torch.device, measure: Callable[[Case, float], object]) -> None:
-    """`measure(case, budget_s)` for every case of the request; it writes the sample itself.
+def each_case(
+    request: dict[str, Any], answer: Answer, device: torch.device, prepare: Callable[[Case, float], Callable[[], object]]
+) -> None:
+    """Every case of the request, on all ranks at the same time: they share power, buses and memory, as they will when training.
 
-    All ranks begin a case at the same time, because they share power, buses and memory as they will when training.
+    `prepare(case, budget_s)` allocates, and calls once what is to be measured; what it returns measures and writes the sample,
+    and may wait for the other ranks (`together`), because a case that one rank cannot prepare is left out by all.
     """
-    budget = Budget(request["budget_s"], len(request["cases"]))
-    for case in request["cases"]:
-        barrier()
-        share_s = budget.next_case()
-        attempt(answer, case, device, lambda case=case, share_s=share_s: measure(case, share_s))
+    for case, share_s in cases_within_budget(request, answer, HOST):
+        measure = attempt(answer, case, device, lambda case=case, share_s=share_s: prepare(case, share_s))
+        if all_ready(answer, case, measure is not None):
+            attempt(answer, case, device, measure)
+        del measure  # with the memory that it holds
+
+
+def all_ready(answer: Answer, case: Case, ready: bool) -> bool:
+    """Whether every rank is; where this one is and another is not, the answer says so. Every rank must call this."""
+    others_failed = largest(HOST, float(not ready))[0] > 0
+    if ready and others_failed:
+        answer.skipped(case, "another rank could not prepare it")
+    return ready and not others_failed
+
+
+def together() -> Callable[[float], float]:
+    """What makes the ranks take the same samples (`time_calls`): one that ended early would leave its share to the others."""
+    return agreed(HOST)
 
 
 def refuse_overrun(least_s: float, budget_s: float) -> None:
     """Raises SkipCaseError on all ranks alike when the case would take any of them far longer than its share.
 
-    `least_s` is the time of the fewest calls, judged by an earlier case; 0 where there was none. Every rank must call this.
+    `least_s` is the time of the fewest calls, judged by an earlier case; 0 where there was none. Every rank must call this first.
     """
     if largest(HOST, least_s / max(budget_s, 1e-9))[0] > OVERRUN:
         raise SkipCaseError(f"would take about {least_s:.1f} s, where {budget_s:.1f} s are left for it")

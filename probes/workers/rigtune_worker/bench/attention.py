@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..cases import each_case, refuse_overrun
+from ..cases import each_case, refuse_overrun, together
 from ..product import DTYPES
 from ..protocol import Answer, CaseError
 from ..timing import FEWEST_SAMPLES, time_calls
@@ -31,17 +31,23 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """
     seconds: dict[str, tuple[int, float]] = {}
 
-    def measure(case: dict[str, Any], budget_s: float) -> None:
+    def prepare(case: dict[str, Any], budget_s: float) -> Callable[[], None]:
         length, phase = case["sequence_length"], case["pass"]
         known_length, known_s = seconds.get(phase, (length, 0.0))
         refuse_overrun(known_s * (length / known_length) ** 2 * FEWEST_CALLS, budget_s)
         inputs = [random_heads(case, device) for _ in range(3)]
         kernel = chosen_kernel(*inputs)
-        timing = time_calls(action(phase, *inputs), device, budget_s=budget_s)
-        seconds[phase] = (length, min(timing.durations_s))
-        answer.sample(case, timing, kernel=kernel)
+        call = action(phase, *inputs)
+        call()
 
-    each_case(request, answer, device, measure)
+        def measure() -> None:
+            timing = time_calls(call, device, budget_s=budget_s, agree=together())
+            seconds[phase] = (length, min(timing.durations_s))
+            answer.sample(case, timing, kernel=kernel)
+
+        return measure
+
+    each_case(request, answer, device, prepare)
 
 
 def random_heads(case: dict[str, Any], device: torch.device) -> Tensor:

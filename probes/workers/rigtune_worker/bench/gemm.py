@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
-from ..cases import each_case, refuse_overrun
+from ..cases import each_case, refuse_overrun, together
 from ..product import Product, cache_flush
 from ..protocol import Answer
 from ..timing import FEWEST_SAMPLES, time_calls
@@ -24,14 +24,19 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     flush = cache_flush(device)
     seconds_per_flop: dict[str, float] = {}
 
-    def measure(case: dict[str, Any], budget_s: float) -> None:
+    def prepare(case: dict[str, Any], budget_s: float) -> Callable[[], None]:
         flops = 2 * case["m"] * case["n"] * case["k"]
         least_s = seconds_per_flop.get(case["dtype"], 0.0) * flops * FEWEST_CALLS
         refuse_overrun(least_s, budget_s)
         product = Product(case, device)
-        timing = time_calls(product.multiply, device, budget_s=budget_s, before=flush)
-        product.check()
-        seconds_per_flop[case["dtype"]] = min(timing.durations_s) / flops
-        answer.sample(case, timing)
+        product.multiply()
 
-    each_case(request, answer, device, measure)
+        def measure() -> None:
+            timing = time_calls(product.multiply, device, budget_s=budget_s, before=flush, agree=together())
+            seconds_per_flop[case["dtype"]] = min(timing.durations_s) / flops
+            product.check()
+            answer.sample(case, timing)
+
+        return measure
+
+    each_case(request, answer, device, prepare)

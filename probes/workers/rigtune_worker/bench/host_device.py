@@ -9,10 +9,10 @@ from typing import Any, Iterator
 import torch
 import torch.distributed as dist
 
-from ..cases import attempt
+from ..cases import HOST, all_ready, attempt, together
 from ..copies import Copies
 from ..host_buffers import bound_to, page_locked
-from ..parallel import barrier
+from ..parallel import shared_share
 from ..pattern import check_pattern, pattern
 from ..protocol import Answer, CaseError, Timing
 from ..surroundings import device_uuid
@@ -29,21 +29,31 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     With `concurrent` all ranks copy at the same time, otherwise one after the other: PCIe switches are shared. Memory is written
     and checked by all ranks at once, outside their turns.
     """
-    ranks, rank = dist.get_world_size(), dist.get_rank()
+    ranks = dist.get_world_size()
     budget = Budget(request["budget_s"], sum(1 if case["concurrent"] else ranks for case in request["cases"]))
     for case in request["cases"]:
         node = node_of(case, request, device)
         with contextlib.ExitStack() as held:
             copies = attempt(answer, case, device, lambda: held.enter_context(prepared(case, request, node, device)))  # noqa: B023
-            timing = None
-            for turn in (rank,) if case["concurrent"] else range(ranks):
-                share_s = budget.next_case()
-                barrier()
-                if turn == rank and copies is not None:
-                    timing = attempt(answer, case, device, lambda: time_calls(copies, device, budget_s=share_s))  # noqa: B023
-            barrier()
-            if timing is not None:
-                attempt(answer, case, device, lambda: tell(answer, case, copies, timing, node))  # noqa: B023
+            if not all_ready(answer, case, copies is not None):
+                continue
+            copies()
+            timing = at_once(copies, device, budget) if case["concurrent"] else in_turn(copies, device, budget)
+            attempt(answer, case, device, lambda: tell(answer, case, copies, timing, node))  # noqa: B023
+
+
+def at_once(copies: Copies, device: torch.device, budget: Budget) -> Timing:
+    """The times of this rank's copies while all ranks copy."""
+    return time_calls(copies, device, budget_s=shared_share(budget, HOST), agree=together())
+
+
+def in_turn(copies: Copies, device: torch.device, budget: Budget) -> Timing:
+    """The times of this rank's copies while the others wait."""
+    for turn in range(dist.get_world_size()):
+        share_s = shared_share(budget, HOST)  # waits until the turn before is over
+        if turn == dist.get_rank():
+            timing = time_calls(copies, device, budget_s=share_s)
+    return timing
 
 
 def node_of(case: dict[str, Any], request: dict[str, Any], device: torch.device) -> int | None:
@@ -64,15 +74,14 @@ def prepared(case: dict[str, Any], request: dict[str, Any], node: int | None, de
     cpus = request["numa_cpus"].get(str(node), ())
     if node is not None and not cpus:
         raise CaseError("unsupported", f"NUMA node {node} has no CPU to write its memory from")
-    host = torch.device("cpu")
     with contextlib.ExitStack() as held:
         held.enter_context(bound_to(cpus))
         pairs = []
         for seed in DIRECTIONS[case["direction"]]:
-            from_, to = (host, device) if seed == TO_DEVICE else (device, host)
+            from_, to = (HOST, device) if seed == TO_DEVICE else (device, HOST)
             source = pattern(case["bytes"], seed, from_)
             target = torch.zeros_like(source, device=to)
-            held.enter_context(page_locked(source if from_ is host else target, case["pinned"] and device.type == "cuda"))
+            held.enter_context(page_locked(source if from_ is HOST else target, case["pinned"] and device.type == "cuda"))
             pairs.append((source, target))
         yield Copies(*pairs)
 

@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 import torch
 
-from ..cases import each_case
+from ..cases import each_case, together
 from ..protocol import Answer
 from ..timing import time_calls
 
@@ -15,10 +15,11 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {kind}: `asynchronous`, one launch after the other as in training, or `synchronous`, each waited for."""
     value = torch.zeros(1, device=device)
 
-    def measure(case: dict[str, Any], budget_s: float) -> None:
-        answer.sample(case, time_calls(action(case["kind"], value), device, budget_s=budget_s))
+    def prepare(case: dict[str, Any], budget_s: float) -> Callable[[], None]:
+        call = action(case["kind"], value)
+        return lambda: answer.sample(case, time_calls(call, device, budget_s=budget_s, agree=together()))
 
-    each_case(request, answer, device, measure)
+    each_case(request, answer, device, prepare)
 
 
 def action(kind: str, value: torch.Tensor) -> Callable[[], object]:

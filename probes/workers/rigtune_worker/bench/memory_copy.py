@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 import torch
 
-from ..cases import each_case
+from ..cases import each_case, together
 from ..pattern import check_pattern, pattern
 from ..protocol import Answer, CaseError
 from ..timing import time_calls
@@ -20,14 +20,18 @@ SCALE = 3
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {operation, direction, bytes}; `bytes` is the size of one array."""
 
-    def measure(case: dict[str, Any], budget_s: float) -> None:
-        prepare = triad if case["operation"] == "triad" else copy
-        call, check = prepare(case["bytes"], device)
-        timing = time_calls(call, device, budget_s=budget_s)
-        check()
-        answer.sample(case, timing)
+    def prepare(case: dict[str, Any], budget_s: float) -> Callable[[], None]:
+        call, check = (triad if case["operation"] == "triad" else copy)(case["bytes"], device)
+        call()
 
-    each_case(request, answer, device, measure)
+        def measure() -> None:
+            timing = time_calls(call, device, budget_s=budget_s, agree=together())
+            check()
+            answer.sample(case, timing)
+
+        return measure
+
+    each_case(request, answer, device, prepare)
 
 
 def copy(size_bytes: int, device: torch.device) -> tuple[Callable[[], object], Callable[[], None]]:

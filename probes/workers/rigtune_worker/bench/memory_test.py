@@ -32,13 +32,13 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     def measure(case: dict[str, Any], budget_s: float) -> None:
         started = time.monotonic()
         passes = PATTERNS[case["pattern"]](chunks[0].numel(), device)
-        found, done = test(chunks, passes, started + budget_s)
+        found, done = run_passes(chunks, passes, started + budget_s)
         tested = sum(chunk.numel() for chunk in chunks) * CELL_BYTES
         answer.sample(case, [time.monotonic() - started], memory_errors=found.count, tested_bytes=tested, passes=done)
         if found.count:
             answer.failure("wrong_result", f"{found.count} words of {tested} bytes read back wrong; {found.first}", case)
 
-    each_case(request, answer, device, measure)
+    each_case(request, answer, device, lambda case, budget_s: lambda: measure(case, budget_s))
 
 
 def free_bytes(device: torch.device, most_bytes: int) -> int:
@@ -80,7 +80,7 @@ class Errors:
         self.count += count
 
 
-def test(chunks: list[torch.Tensor], passes: Iterator[Expected], ends: float) -> tuple[Errors, int]:
+def run_passes(chunks: list[torch.Tensor], passes: Iterator[Expected], ends: float) -> tuple[Errors, int]:
     """Run at least one pass, and more until the monotonic clock reaches `ends`; the errors, and how many passes there were.
 
     A pass goes through all memory, upwards and downwards in turn, checks what the pass before wrote and writes its own values:

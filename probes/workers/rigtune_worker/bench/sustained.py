@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -21,13 +21,18 @@ SENSORS = {"sm_clock_hz": ("clock_rate", 1e6), "temperature_c": ("temperature", 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {dtype, m, n, k, seconds} on all ranks at the same time."""
 
-    def measure(case: dict[str, Any], _: float) -> None:
+    def prepare(case: dict[str, Any], _: float) -> Callable[[], None]:
         product = Product(case, device)
-        durations_s, series = hold(product, device, case["seconds"])
-        product.check()
-        answer.sample(case, durations_s, series)
+        product.multiply()
 
-    each_case(request, answer, device, measure)
+        def measure() -> None:
+            durations_s, series = hold(product, device, case["seconds"])
+            product.check()
+            answer.sample(case, durations_s, series)
+
+        return measure
+
+    each_case(request, answer, device, prepare)
 
 
 def hold(
