@@ -22,6 +22,7 @@ SWEPT = frozenset({"m", "n", "k", "bytes", "micro_batch", "workers", "num_worker
 """Parameters of which a benchmark tries several values to find the best."""
 _SECONDARY = frozenset({"algorithm_bandwidth_bytes_per_s", "peak_reserved_bytes"})
 """Figures that say the same as another of the benchmark."""
+_ENDS = frozenset({"numa_node", "memory_node"})
 
 Worse = Literal["low", "high"]
 
@@ -104,7 +105,7 @@ def beside_peers(evidence: Evidence) -> Iterator[Peers]:
         if measured.samples and worse(measured) is not None and measured.metric not in _SECONDARY:
             # The name tells unlike devices apart, of which one is not to be blamed for being another.
             device = measured.conditions.get("device_name", "")
-            key = (measured.bench_id, measured.metric, _kind(measured.subject), device, _key(measured.parameters))
+            key = (measured.bench_id, measured.metric, _kind(measured.subject), device, _unlike(measured.parameters))
             groups.setdefault(key, {})[measured.subject] = measured
     for members in groups.values():
         side = worse(next(iter(members.values())))
@@ -120,6 +121,14 @@ def beside_peers(evidence: Evidence) -> Iterator[Peers]:
             slow=tuple(one.name for one in outliers(values, worse=side, least_difference=least)),
             side=side,
         )
+
+
+def _among_equals(measured: Measurement) -> object:
+    """The parameters that equals share. A NUMA node is named by its subject; its own memory is as good as that of another."""
+    parameters = dict(measured.parameters)
+    if measured.subject.startswith("NUMA node") and parameters.get("memory_node") in (None, parameters.get("numa_node")):
+        parameters = {name: value for name, value in parameters.items() if name not in ("numa_node", "memory_node")}
+    return _key(parameters)
 
 
 def _kind(subject: str) -> str:
@@ -245,6 +254,12 @@ def _settled(parameters: dict[str, Parameter]) -> object:
     """What identifies a sweep. Where nobody knows a GPU's NUMA node, host copies try them all, and the fastest is its own."""
     tries_nodes = "direction" in parameters and "near" not in parameters
     return _key(parameters, lambda name: name not in SWEPT and not (tries_nodes and name == "numa_node"))
+
+
+def _unlike(parameters: dict[str, Parameter]) -> object:
+    """What must be the same for subjects to compare. Between two NUMA nodes their numbers only repeat the subject."""
+    repeated = _ENDS if parameters.keys() >= _ENDS else frozenset[str]()
+    return _key(parameters, lambda name: name not in repeated)
 
 
 def _key(parameters: dict[str, Parameter], counts: Callable[[str], bool] = lambda _: True) -> tuple[tuple[str, Parameter], ...]:

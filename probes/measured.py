@@ -107,7 +107,7 @@ def judge_references(judge: Judge, evidence: Evidence, bench_ids: Collection[str
         yield judge.skipped(HOST, f"no {aspect.what} was measured")
         return
     gpus = evidence.facts.gpus
-    if isinstance(gpus, Unknown) and gpus.reason is not Reason.NOT_RECORDED and any("GPU" in one.subject for one in measured):
+    if isinstance(gpus, Unknown) and gpus.reason is not Reason.NOT_RECORDED and any(_is_of_gpus(one) for one in measured):
         yield judge.undetermined(HOST, gpus, what="the GPUs that were measured")
         return
     found = [beside for beside in beside_references(evidence) if beside.measured in measured]
@@ -128,6 +128,10 @@ def judge_references(judge: Judge, evidence: Evidence, bench_ids: Collection[str
     if rest:
         names = fold_names(list(dict.fromkeys(one.subject for one in rest)))
         yield judge.skipped(names, f"there is no reference for this hardware: {observed(rest)}", evidence=refs_of(rest))
+
+
+def _is_of_gpus(measured: Measurement) -> bool:
+    return "GPU" in measured.subject or measured.parameters.get("backend") == "nccl"
 
 
 def falls_short(judge: Judge, evidence: Evidence, part: str, short: Sequence[Beside], aspect: Aspect) -> Finding:

@@ -6,6 +6,7 @@ import datetime
 from typing import NamedTuple
 
 from probes.facts import Filesystem, GpuProcess, Link, MachineFacts, NvLink, PcieLink
+from probes.measurements import Baseline, MeasurementSet
 from probes.policies.policy import Policy
 from probes.record import Reason, Unknown
 from probes.units import GIB, MIB
@@ -20,6 +21,8 @@ class Case(NamedTuple):
     """Status and subject of each finding."""
     policy: Policy = Policy()
     today: datetime.date | None = datetime.date(2026, 11, 21)
+    measured: MeasurementSet = MeasurementSet()
+    baselines: tuple[Baseline, ...] = ()
 
 
 NOT_SUPPORTED = Unknown(Reason.NOT_SUPPORTED, "[N/A]")

@@ -9,6 +9,7 @@ from tests.support.check_cases_host import HOST_CASES, NETWORK_CASES, SOFTWARE_C
 from tests.support.check_cases_interfaces import DISCOVERY_CASES, INTERFACE_CASES
 from tests.support.check_cases_links import LINK_CASES
 from tests.support.check_cases_logs import LOG_CASES
+from tests.support.check_cases_measured import MEASURED_CASES
 from tests.support.check_cases_network import PORT_CASES
 from tests.support.check_cases_pci import PCI_CASES
 from tests.support.check_cases_policy import POLICY_CASES
@@ -32,4 +33,5 @@ CASES = (
     *DESCRIPTION_CASES,
     *LINK_CASES,
     *TOOL_CASES,
+    *MEASURED_CASES,
 )

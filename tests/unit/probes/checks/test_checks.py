@@ -25,7 +25,8 @@ def run(check_id: str, facts: MachineFacts, **inputs: Any) -> list[Finding]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.check_id}: {case.name}")
 def test_check_says(case: Case) -> None:
-    findings = run(case.check_id, case.facts, policy=case.policy, today=case.today)
+    inputs = {"measurements": case.measured.measurements, "bench_failures": case.measured.failures, "baselines": case.baselines}
+    findings = run(case.check_id, case.facts, policy=case.policy, today=case.today, **inputs)
     assert tuple(f"{finding.status.value} {finding.subject}" for finding in findings) == case.said
     for finding in findings:
         assert finding.check_id == case.check_id

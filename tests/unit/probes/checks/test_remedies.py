@@ -32,7 +32,8 @@ _SECTIONS = frozenset({
 
 def remedies_of(case: Case, facts: MachineFacts) -> Iterator[Remedy]:
     row = ROWS[case.check_id]
-    findings: Iterator[Finding] = getattr(row.load(), row.function)(evidence_under(case.policy, facts, today=case.today))
+    evidence = evidence_under(case.policy, facts, today=case.today, measured=case.measured, baselines=case.baselines)
+    findings: Iterator[Finding] = getattr(row.load(), row.function)(evidence)
     for finding in findings:
         if finding.remedy is not None and finding.remedy.command:
             yield finding.remedy

@@ -1,0 +1,207 @@
+"""Are the collectives of this machine as fast as on such machines, and which layer or pair is slow?
+
+The largest rate over all sizes counts, against what the same collective reached with as many GPUs and as large a message. Where
+NCCL went around a ring although the switch could reduce, the machine is sound and still not at its best: that warns.
+Source: `probes/data/bench_references.toml`; NVIDIA/nccl-tests, doc/PERFORMANCE.md; stas00/ml-engineering (NVLS and ring by number
+of GPUs); awslabs/awsome-distributed-training (one layer at a time).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from probes.comparing import Beside, beside_references
+from probes.expected_rates import status_of
+from probes.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging import HOST
+from probes.layers import LAYERS, Layer, slow_layer
+from probes.measured import Aspect, by_subject, failures, judge_references, limit_ref, observed, of, refs_of
+from probes.measurements import Measurement
+from probes.pairs import Pair, SlowPart, pair_of, slow_parts, words_of_part
+from probes.record import known
+from probes.reference_of import gpus_in
+from probes.size_curves import collapse_of
+from probes.slow_causes import Cause, forbids_nvls, of_collective, of_network, of_peer_copy
+from probes.tool_references import load_references
+from probes.units import gb_per_s, gib
+
+COLLECTIVES = Judge(check_id="measured-collectives", why="Training waits for its collectives: their rate bounds every step.")
+ISOLATION = Judge(
+    check_id="measured-isolation", why="A slow layer between the ranks hides behind the others until a job is spread wider."
+)
+PAIRS = Judge(check_id="measured-pairs", why="A slow pair slows every ring that passes it, and with it all ranks.")
+
+_BUS = "bus_bandwidth_bytes_per_s"
+_SLOW = Remedy(
+    text="Look at NVLinks, PCIe links and clocks, then measure with NCCL_DEBUG=INFO and see which path NCCL took.",
+    command="NCCL_DEBUG=INFO rigtune bench --only collectives --only isolation --suite full",
+)
+_RING = Remedy(
+    text="See in NCCL's log whether NVLS is used; it needs the Fabric Manager, NCCL 2.18 or newer, and no variable against it.",
+    command="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NVLS rigtune bench --only collectives",
+)
+_NAMES: dict[Layer, str] = {"all": HOST, "nvlink": "NVLink", "host-memory": "host memory", "nic": "NICs"}
+_REMEDIES: dict[Layer, Remedy] = {
+    "all": _SLOW,
+    "nvlink": Remedy(text="Look at the NVLinks' state, speed and errors, and at the fabric.", command="nvidia-smi nvlink -s"),
+    "host-memory": Remedy(
+        text="Look at NUMA binding, at the governor of the CPUs and at memory bandwidth.",
+        command="rigtune bench --only host-memory",
+    ),
+    "nic": Remedy(text="Look at the ports' rate, state and errors, and which NIC belongs to which GPU.", command="ibstat"),
+}
+_BUSY_RANK = Remedy(text="See which CPUs this rank runs on, and who else uses them.", command="top")
+_FEWEST_PAIRS = 3
+
+
+def measured_collectives(evidence: Evidence) -> Iterator[Finding]:
+    collapses = list(_collapses(evidence))
+    yield from collapses
+    aspect = Aspect(
+        what="collective",
+        good="collectives are as fast as on such machines",
+        slow="collectives are slow",
+        remedy=_SLOW,
+        cause=lambda all_facts, _: of_collective(all_facts),
+        belongs=lambda one: one.metric == _BUS,
+        parts=lambda short, _: by_subject(one for one in short if not one.uses_fallback or one.status is not Status.WARN),
+    )
+    yield from judge_references(COLLECTIVES, evidence, ("collectives",), aspect)
+    ringed = [one for one in beside_references(evidence) if _is_ring(one)]
+    if ringed:
+        yield _around_a_ring(evidence, ringed)
+
+
+def _is_ring(beside: Beside) -> bool:
+    return (
+        beside.measured.bench_id == "collectives" and beside.uses_fallback and beside.status is Status.WARN and beside.share > 0
+    )
+
+
+def _around_a_ring(evidence: Evidence, ringed: Sequence[Beside]) -> Finding:
+    """As fast as a ring, or nearly: what the switch could do is not used."""
+    worst = min(ringed, key=lambda one: one.measured.median / one.reference.value)
+    variable = forbids_nvls(evidence.facts)
+    why = f": {variable} forbids it" if variable else ""
+    is_full = worst.share >= evidence.thresholds.measured_warn_fraction.value
+    told = "as fast as a ring, and not as the switch can reduce" if is_full else "slower than a ring"
+    return COLLECTIVES.warned(
+        worst.measured.subject,
+        f"all-reduce is {told} (NVLS is not used){why}",
+        expected=f"about {gb_per_s(worst.reference.value)} ({worst.reference.words})",
+        observed=observed([worst.measured]),
+        remedy=Remedy(text=f"Unset {variable.partition('=')[0]}, and measure again.") if variable else _RING,
+        evidence=(*refs_of([worst.measured]), worst.reference.ref, limit_ref(evidence, fails=False)),
+    )
+
+
+def _collapses(evidence: Evidence) -> Iterator[Finding]:
+    """Larger messages that are much slower than smaller ones. On CPUs caches make it so."""
+    curves: dict[tuple[str, str], list[Measurement]] = {}
+    for one in of(evidence, ("collectives", "across-nodes"), _BUS):
+        if one.parameters.get("backend") == "nccl" and isinstance(one.parameters.get("bytes"), int):
+            curves.setdefault((one.subject, str(one.parameters.get("collective"))), []).append(one)
+    for (subject, collective), points in curves.items():
+        found = collapse_of([(int(one.parameters["bytes"]), one.median, one) for one in points])
+        if found is None:
+            continue
+        report = COLLECTIVES.failed if found.fails else COLLECTIVES.warned
+        yield report(
+            subject,
+            f"{collective.replace('_', '-')} collapses with growing size",
+            expected=f"no less than with {gib(int(found.peak.parameters['bytes']))} ({gb_per_s(found.peak.median)})",
+            observed=f"{gb_per_s(found.low.median)} with {gib(int(found.low.parameters['bytes']))}",
+            remedy=_SLOW,
+            evidence=(*refs_of([found.peak, found.low]), load_references().collapse.ref),
+        )
+
+
+def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
+    yield from failures(ISOLATION, evidence, ("isolation",))
+    measured = of(evidence, ("isolation",), _BUS)
+    if not measured:
+        yield ISOLATION.skipped(HOST, "the layers were not measured apart")
+        return
+    besides = [one for one in beside_references(evidence) if one.measured in measured]
+    by_layer = {layer: one for one in besides for layer in LAYERS if one.measured.parameters.get("layers") == layer}
+    shares = {layer: one.measured.median for layer, one in by_layer.items()}
+    references = {layer: one.compared.value for layer, one in by_layer.items()}
+    limits = evidence.thresholds
+    verdict = slow_layer(shares, references, limits.measured_warn_fraction.value)
+    for layer in verdict.slow:
+        beside = by_layer[layer]
+        cause = of_network(evidence) if layer == "nic" else of_collective(evidence)
+        fails = status_of(beside.share, limits) is Status.FAIL and beside.compared.firm
+        report = ISOLATION.failed if fails else ISOLATION.warned
+        yield report(
+            _NAMES[layer],
+            f"{verdict.because}{f': {cause.words}' if cause else ''}",
+            expected=f"about {gb_per_s(beside.compared.value)} ({beside.compared.words})",
+            observed=observed([beside.measured]),
+            remedy=cause.remedy if cause else _REMEDIES[layer],
+            evidence=(*refs_of([beside.measured]), beside.compared.ref, limit_ref(evidence, fails=fails)),
+        )
+    if by_layer and not verdict.slow:
+        well = [one.measured for one in by_layer.values()]
+        yield ISOLATION.passed(HOST, verdict.because, observed=observed(well), evidence=refs_of(well))
+    elif not by_layer:
+        yield ISOLATION.skipped(HOST, f"no layer has a reference here: {observed(measured)}", evidence=refs_of(measured))
+
+
+def measured_pairs(evidence: Evidence) -> Iterator[Finding]:
+    """Pairs that are joined alike are held against each other; a member without any fast pair is named instead of its pairs."""
+    yield from failures(PAIRS, evidence, ("pairs",))
+    measured = of(evidence, ("pairs",), "pair_bandwidth_bytes_per_s")
+    if not measured:
+        yield PAIRS.skipped(HOST, "no pairs were measured")
+        return
+    judged: list[Measurement] = []
+    slow: dict[str | Pair, SlowPart] = {}
+    for rates, members in _alike(evidence, measured):
+        if len(rates) < _FEWEST_PAIRS:
+            continue
+        judged += members
+        for part in slow_parts(rates, least_difference=1 - evidence.thresholds.measured_warn_fraction.value):
+            if part.part not in slow or part.share < slow[part.part].share:
+                slow[part.part] = part
+    for part in slow.values():
+        yield _slow_part(evidence, part, judged)
+    if judged and not slow:
+        yield PAIRS.passed(HOST, "pairs that are joined alike are alike", observed=observed(judged), evidence=refs_of(judged))
+    elif not judged:
+        yield PAIRS.skipped(HOST, f"too few pairs to compare: {observed(measured)}", evidence=refs_of(measured))
+
+
+def _alike(evidence: Evidence, measured: Sequence[Measurement]) -> Iterator[tuple[dict[Pair, float], list[Measurement]]]:
+    """Pairs of one kind: same parameters, and the same links between the two. Of both directions the slower counts."""
+    links = evidence.facts.links if known(evidence.facts.links) else ()
+    kinds = {frozenset((link.a, link.b)): (str(link.kind), link.nvlink_count) for link in links}
+    groups: dict[object, list[Measurement]] = {}
+    for one in measured:
+        pair = pair_of(one.subject)
+        if pair is not None:
+            groups.setdefault((tuple(sorted(one.parameters.items())), kinds.get(pair)), []).append(one)
+    for members in groups.values():
+        rates: dict[Pair, float] = {}
+        for one in members:
+            pair = pair_of(one.subject) or frozenset()
+            rates[pair] = min(one.median, rates.get(pair, one.median))
+        yield rates, members
+
+
+def _slow_part(evidence: Evidence, slow: SlowPart, judged: Sequence[Measurement]) -> Finding:
+    name = words_of_part(slow.part)
+    gpus = gpus_in(name)
+    cause: Cause | None = of_peer_copy(evidence, gpus) if gpus else None
+    fails = slow.share < evidence.thresholds.measured_fail_fraction.value
+    report = PAIRS.failed if fails else PAIRS.warned
+    told = "slow with every other" if isinstance(slow.part, str) else "slower than other pairs that are joined alike"
+    its = [one for one in judged if (pair := pair_of(one.subject)) and (slow.part in pair or slow.part == pair)]
+    return report(
+        name,
+        f"{told}{f': {cause.words}' if cause else ''}",
+        expected=f"about {gb_per_s(slow.usual)}, as the others",
+        observed=gb_per_s(slow.value),
+        remedy=cause.remedy if cause else _REMEDIES["nvlink"] if gpus else _BUSY_RANK,
+        evidence=(*refs_of(its), limit_ref(evidence, fails=fails)),
+    )

@@ -1,0 +1,144 @@
+"""Does a GPU keep its rate, and does everything compute right?
+
+A GPU that slows down within seconds of full load is named with what the sensors said: heat or power. Wrong values are the worst
+there is: nothing stops, and the training is lost.
+Source: facebook's and Google's reports on silent data corruption (arXiv 2102.11245, "Cores that don't count"); NVML reference,
+clock event reasons; memtest86 (patterns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, fold_names, smi_name
+from probes.measured import WRONG, failures, of, refs_of
+from probes.measurements import Measurement
+from probes.reference_of import gpu_named
+from probes.slow_causes import held_down
+from probes.statistics import quantile
+from probes.units import percent
+
+SUSTAINED = Judge(check_id="measured-sustained", why="Training runs for days: what counts is the rate of a warm machine.")
+RESULTS = Judge(check_id="measured-results", why="Hardware that computes or keeps wrong values ruins training without a word.")
+
+_CHECKED = frozenset({
+    "memory-test", "collectives", "isolation", "pairs", "across-nodes", "peer-copy", "host-device", "gemm", "attention",
+    "memory-copy", "host-memory", "sustained",
+})  # fmt: skip
+"""Benchmarks that compare what they computed or moved with what it must be."""
+_HOT = ("thermal", "hw_slowdown")
+_POWER = ("power",)
+_QUARTERS = 4
+
+
+def measured_sustained(evidence: Evidence) -> Iterator[Finding]:
+    yield from failures(SUSTAINED, evidence, ("sustained",))
+    fractions = of(evidence, ("sustained",), "sustained_fraction")
+    if not fractions:
+        yield SUSTAINED.skipped(HOST, "no sustained load was measured")
+        return
+    limit = 1 - evidence.thresholds.sustained_drop_fraction.value
+    well: list[Measurement] = []
+    for one in fractions:
+        if one.median < limit:
+            yield _sags(evidence, one)
+        else:
+            well.append(one)
+    if well:
+        left = f"{percent(round(min(one.median for one in well), 3))} or more of the first rate is left at the end"
+        yield SUSTAINED.passed(
+            fold_names([one.subject for one in well]), "the rate holds under load", observed=left, evidence=refs_of(well)
+        )
+
+
+def _sags(evidence: Evidence, fraction: Measurement) -> Finding:
+    """One device that slows down under load."""
+    fails = fraction.median < evidence.thresholds.measured_fail_fraction.value
+    rates = [one for one in of(evidence, ("sustained",), "gemm_flops_per_s") if one.subject == fraction.subject]
+    why, remedy = _reason(evidence, fraction.subject)
+    sensors = "; ".join(words for one in rates for words in (_clocks(one), _heat(one)) if words)
+    report = SUSTAINED.failed if fails else SUSTAINED.warned
+    limit = evidence.thresholds.measured_fail_fraction if fails else evidence.thresholds.sustained_drop_fraction
+    return report(
+        fraction.subject,
+        f"slows down under load{why}",
+        expected=f"at least {percent(1 - evidence.thresholds.sustained_drop_fraction.value)} of the first seconds' rate",
+        observed=f"{percent(round(fraction.median, 2))}{f'; {sensors}' if sensors else ''}",
+        remedy=remedy,
+        evidence=(*refs_of([fraction, *rates]), limit.ref),
+    )
+
+
+def _reason(evidence: Evidence, subject: str) -> tuple[str, Remedy]:
+    """Heat or power, by what held the clocks down meanwhile."""
+    seen, gpu = held_down(evidence, subject), gpu_named(evidence, subject)
+    place = f"-i {smi_name(gpu)} " if gpu is not None else ""
+    command = f"nvidia-smi {place}-q -d PERFORMANCE,TEMPERATURE,POWER"
+    if any(word in reason for reason in seen for word in _HOT):
+        text = "Look at fans, air filters, cold plates and the inlet temperature; reseat the heat sink if this GPU alone is hot."
+        return ": it is too hot", Remedy(text=text, command=command)
+    if any(word in reason for reason in seen for word in _POWER):
+        text = "Look at the power limit, and at the supplies and cables where the hardware itself brakes."
+        return ": power is capped", Remedy(text=text, command=command)
+    if gpu is None:
+        return "", Remedy(text="Look at the temperature and the clock of the processors, and at who else uses them.")
+    return "", Remedy(text="Watch clocks, temperature and power under load.", command=command)
+
+
+def _clocks(rates: Measurement) -> str:
+    """`SM clock 1980 to 1410 MHz`."""
+    clocks = rates.series.get("sm_clock_hz", ())
+    quarter = len(clocks) // _QUARTERS
+    if not quarter:
+        return ""
+    first, last = quantile(clocks[:quarter], 0.5), quantile(clocks[-quarter:], 0.5)
+    return f"SM clock {first / 1e6:.0f} to {last / 1e6:.0f} MHz"
+
+
+def _heat(rates: Measurement) -> str:
+    temperatures = rates.series.get("temperature_c", ())
+    return f"up to {max(temperatures):.0f} degC" if temperatures else ""
+
+
+def measured_results(evidence: Evidence) -> Iterator[Finding]:
+    errors = [one for one in of(evidence, ("memory-test",), "memory_errors") if one.median > 0]
+    told = {"memory-test"} if errors else set()
+    wrong = [one for one in evidence.bench_failures if one.kind == WRONG and one.bench_id in _CHECKED - told]
+    for failure in wrong:
+        yield RESULTS.failed(
+            failure.subject,
+            f"{failure.bench_id} gave wrong results",
+            expected="right values",
+            observed=failure.message,
+            remedy=Remedy(
+                text="Drain the machine. Repeat on single GPUs and on pairs to find the one that is in every wrong result; look "
+                "at ECC and NVLink errors.",
+                command="nvidia-smi -q -d ECC,ROW_REMAPPER",
+            ),
+        )
+    by_subject: dict[str, list[Measurement]] = {}
+    for one in errors:
+        by_subject.setdefault(one.subject, []).append(one)
+    for subject, found in by_subject.items():
+        gpu = gpu_named(evidence, subject)
+        place = f"-i {smi_name(gpu)} " if gpu is not None else ""
+        yield RESULTS.failed(
+            subject,
+            "memory gives back other values than were written",
+            expected="0 errors",
+            observed="; ".join(f"{one.median:.0f} with {one.parameters.get('pattern', 'a pattern')}" for one in found),
+            remedy=Remedy(
+                text="Take this part out of use, reset the GPU so that bad rows are remapped, and test again; replace it if "
+                "errors come back.",
+                command=f"nvidia-smi {place}-q -d ECC,ROW_REMAPPER" if gpu is not None else "dmesg | grep -iE 'mce|edac'",
+            ),
+            evidence=refs_of(found),
+        )
+    yield from failures(RESULTS, evidence, ("memory-test",))
+    checked = of(evidence, _CHECKED)
+    if checked and not wrong and not errors:
+        benches = ", ".join(dict.fromkeys(one.bench_id for one in checked))
+        yield RESULTS.passed(HOST, "what was computed, moved and kept is right", observed=benches, evidence=refs_of(checked))
+    elif not checked and not wrong:
+        yield RESULTS.skipped(HOST, "nothing was measured that is checked for right values")

@@ -1,0 +1,151 @@
+"""Is one of several equal devices or ranks slower than the others?
+
+Equals need no reference: the median of them all is what each of them should reach, whatever hardware it is.
+Source: NVIDIA/nvidia-resiliency-ext (relative score against the median); microsoft/superbenchmark and ROCm/cvs (outliers of a
+fleet). For few members the median and its absolute deviation, which one bad member does not move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.comparing import Peers, beside_peers, share_of
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST, fold_names
+from probes.measured import failures, limit_ref, of, refs_of, words_of
+from probes.measurements import Measurement
+from probes.pairs import pair_of
+from probes.reference_of import gpu_named
+from probes.slow_causes import Cause, of_compute
+from probes.statistics import outliers, quantile
+from probes.units import percent, quantity
+
+DEVICES = Judge(check_id="equal-devices", why="In data-parallel training all ranks wait for the slowest device in every step.")
+RANKS = Judge(
+    check_id="equal-ranks", why="A collective ends when its last rank arrives: one late rank is paid for by all of them."
+)
+
+_ALONE = ("gemm", "attention", "memory-copy", "launch-latency", "host-device", "sustained", "host-memory", "cpu-gemm")
+"""Benchmarks in which devices work beside each other, each for itself."""
+_STRAGGLER = Remedy(
+    text="See which CPUs this rank runs on and who else uses them; bind ranks to cores, and move other work away.",
+    command="top",
+)
+_DEVICE = Remedy(
+    text="Swap it with another slot or compare it on a quiet machine; if it stays slow alone, have it replaced.",
+    command="nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE",
+)
+_MOST_SHOWN = 3
+
+
+def equal_devices(evidence: Evidence) -> Iterator[Finding]:
+    yield from failures(DEVICES, evidence, ("gemm", "memory-copy"))
+    groups = [one for one in beside_peers(evidence) if _are_devices(one)]
+    if not groups:
+        yield DEVICES.skipped(HOST, "there are no equal devices to compare")
+        return
+    slow: dict[str, list[tuple[Peers, Measurement]]] = {}
+    for peers in groups:
+        for member in peers.members:
+            if member.subject in peers.slow:
+                slow.setdefault(member.subject, []).append((peers, member))
+    for subject, found in slow.items():
+        yield _odd_one(evidence, subject, found)
+    unlike = [one for one in groups if len(one.members) == 2 and _differ(evidence, one)]
+    if unlike and not slow:
+        yield _two_that_differ(evidence, unlike)
+    elif not slow:
+        names = fold_names(sorted({member.subject for peers in groups for member in peers.members}))
+        benches = ", ".join(dict.fromkeys(peers.members[0].bench_id for peers in groups))
+        yield DEVICES.passed(names, "equal devices are equally fast", observed=benches, evidence=refs_of(groups[0].members))
+
+
+def _are_devices(peers: Peers) -> bool:
+    first = peers.members[0]
+    return first.bench_id in _ALONE and first.unit != "byte" and pair_of(first.subject) is None
+
+
+def _differ(evidence: Evidence, peers: Peers) -> bool:
+    if peers.members[0].subject.startswith("CPU"):
+        return False  # two ranks on the CPUs of one host: its scheduler decides, and what they lack shows in all of them
+    one, other = (member.median for member in peers.members)
+    return min(one, other) < evidence.thresholds.measured_warn_fraction.value * max(one, other)
+
+
+def _odd_one(evidence: Evidence, subject: str, found: list[tuple[Peers, Measurement]]) -> Finding:
+    """A device that is slower than its equals, in one benchmark or in several."""
+    found = sorted(found, key=lambda pair: pair[0].share(pair[1]))
+    peers, worst = found[0]
+    gpu = gpu_named(evidence, subject)
+    cause: Cause | None = of_compute(evidence, subject) if gpu is not None else None
+    # Of ranks on CPUs the scheduler of the host decides too.
+    fails = gpu is not None and peers.share(worst) < evidence.thresholds.measured_fail_fraction.value
+    report = DEVICES.failed if fails else DEVICES.warned
+    told = [
+        f"{member.bench_id} {words_of(member)} {quantity(member.median, member.unit)} ({percent(round(group.share(member), 2))})"
+        for group, member in found[:_MOST_SHOWN]
+    ]
+    more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+    return report(
+        subject,
+        f"slower than its equals, {percent(round(peers.share(worst), 2))} of their median{f': {cause.words}' if cause else ''}",
+        expected=f"about {quantity(peers.usual, worst.unit)}, the median of {len(peers.members)} ({worst.bench_id})",
+        observed="; ".join(told) + more,
+        remedy=cause.remedy if cause else _DEVICE if gpu is not None else _STRAGGLER,
+        evidence=(*refs_of(member for _, member in found), evidence.thresholds.peer_difference_fraction.ref),
+    )
+
+
+def _two_that_differ(evidence: Evidence, unlike: list[Peers]) -> Finding:
+    """Which of two is the bad one, nobody can say without a reference."""
+    peers = min(unlike, key=lambda one: min(one.share(member) for member in one.members))
+    first, second = sorted(peers.members, key=lambda member: member.subject)
+    slower, faster = sorted((first, second), key=lambda member: share_of(member.median, peers.usual, peers.side))
+    share = share_of(slower.median, faster.median, peers.side)
+    return DEVICES.warned(
+        f"{first.subject}, {second.subject}",
+        f"{slower.subject} reaches {percent(round(share, 2))} of {faster.subject}; of two, nobody can say which is not as it "
+        "should be",
+        expected=f"{slower.bench_id} alike on both",
+        observed=f"{first.subject} {quantity(first.median, first.unit)}, {second.subject} {quantity(second.median, second.unit)}",
+        remedy=_DEVICE if gpu_named(evidence, first.subject) is not None else _STRAGGLER,
+        evidence=(*refs_of(peers.members), limit_ref(evidence, fails=False)),
+    )
+
+
+def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
+    """Ranks that do the same work by themselves: the one that takes longer is the one that the others wait for."""
+    yield from failures(RANKS, evidence, ("collectives",))
+    times = {one.subject: one for one in of(evidence, ("collectives", "across-nodes"), "rank_compute_s")}
+    if len(times) < 2:
+        yield RANKS.skipped(HOST, "the ranks' own work was not measured on several ranks")
+        return
+    fastest = min(times.values(), key=lambda one: one.median)
+    limits = evidence.thresholds
+    medians = {subject: one.median for subject, one in times.items()}
+    least = 1 / limits.measured_warn_fraction.value - 1
+    late = [times[one.name] for one in outliers(medians, worse="high", least_difference=least)]
+    if len(times) == 2:
+        # The work is the same, so of two the later one is the one that is waited for.
+        late = [one for one in times.values() if fastest.median < limits.measured_fail_fraction.value * one.median]
+    usual = fastest.median if len(times) == 2 else quantile(list(medians.values()), 0.5)
+    for one in late:
+        gpu = gpu_named(evidence, one.subject)
+        cause = of_compute(evidence, one.subject) if gpu is not None else None
+        cpus = f" on CPUs {one.conditions['cpus']}" if "cpus" in one.conditions else ""
+        yield RANKS.warned(
+            one.subject,
+            f"takes {one.median / usual:.2g} times as long as the others for the same work{f': {cause.words}' if cause else ''}",
+            expected=f"about {quantity(usual, 's')}, as the others",
+            observed=f"{quantity(one.median, 's')}{cpus}",
+            remedy=cause.remedy if cause else _STRAGGLER,
+            evidence=(*refs_of([one]), limit_ref(evidence, fails=False)),
+        )
+    if not late:
+        low, high = (quantity(value, "s") for value in (fastest.median, max(one.median for one in times.values())))
+        yield RANKS.passed(
+            fold_names(sorted(times)),
+            "all ranks work at one speed",
+            observed=f"{low} to {high}",
+            evidence=refs_of(times.values()),
+        )

@@ -1,0 +1,112 @@
+"""Do storage and data loaders keep up with the training step?
+
+Neither has a speed of its own that is right: what counts is whether it delivers what the step takes. The measured step of the
+convolutional network says how many images that is; an image is one random read.
+Source: NVIDIA DALI and MLPerf Storage (a loader must outrun the accelerator); PyTorch, DataLoader, num_workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST
+from probes.measured import failures, observed, of, refs_of
+from probes.measurements import Measurement
+from probes.units import count, percent
+
+STORAGE = Judge(check_id="measured-storage", why="Where reading is slower than training, the GPUs wait for data in every step.")
+LOADER = Judge(check_id="measured-data-loader", why="A step that waits for its batch leaves the GPUs idle.")
+
+_IMAGE_BYTES = 128 * 1024
+"""The block of `storage` that stands for an image: those of ImageNet have 110 KB on average (image-net.org, ILSVRC 2012)."""
+
+
+def measured_storage(evidence: Evidence) -> Iterator[Finding]:
+    yield from failures(STORAGE, evidence, ("storage",))
+    measured = of(evidence, ("storage",))
+    if not measured:
+        yield STORAGE.skipped(HOST, "storage was not measured")
+        return
+    reads = [one for one in measured if one.metric == "read_rate_per_s" and one.parameters.get("block_bytes") == _IMAGE_BYTES]
+    step = _images(evidence)
+    if step is None or not reads:
+        yield STORAGE.skipped(_where(measured[0]), f"what training needs was not measured: {observed(measured)}")
+        return
+    best = max(reads, key=lambda one: one.median)
+    facts = f"{count(round(best.median))} reads of an image's size per second, {observed(measured)}"
+    if best.median >= step.median:
+        yield STORAGE.passed(
+            _where(best), "storage keeps up with the training step", observed=facts, evidence=refs_of([best, step])
+        )
+        return
+    yield STORAGE.warned(
+        _where(best),
+        f"random reads reach {percent(round(best.median / step.median, 2))} of what the measured step takes",
+        expected=f"{count(round(step.median))} images per second, as {step.subject} train",
+        observed=facts,
+        remedy=Remedy(
+            text="Keep the data on local NVMe or in memory, or pack it into large files that are read in order (tar, WebDataset, "
+            "MosaicML Streaming).",
+            command="df -hT",
+        ),
+        evidence=refs_of([best, step]),
+    )
+
+
+def measured_data_loader(evidence: Evidence) -> Iterator[Finding]:
+    yield from failures(LOADER, evidence, ("data-loader",))
+    rates = of(evidence, ("data-loader",), "batch_rate_per_s")
+    if not rates:
+        yield LOADER.skipped(HOST, "data loaders were not measured")
+        return
+    loads = [(one, _samples_per_s(one)) for one in rates if one.parameters.get("num_workers") != 0]
+    # Without workers the process that trains would load, and do neither at the same time.
+    best, rate = max(loads or [(one, _samples_per_s(one)) for one in rates], key=lambda load: load[1])
+    advice = _advice(evidence, best)
+    step = _images(evidence)
+    if step is None:
+        yield LOADER.skipped(HOST, f"what training needs was not measured: {count(round(rate))} samples per second{advice}")
+        return
+    told = f"{count(round(rate))} samples per second{advice}"
+    if rate >= step.median:
+        yield LOADER.passed(HOST, "the loaders keep up with the training step", observed=told, evidence=refs_of([best, step]))
+        return
+    yield LOADER.warned(
+        HOST,
+        f"the loaders deliver {percent(round(rate / step.median, 2))} of what the measured step takes",
+        expected=f"{count(round(step.median))} images per second, as {step.subject} train",
+        observed=told,
+        remedy=Remedy(
+            text="Decode and resize the data once beforehand, decode on the GPU (NVIDIA DALI, torchvision.io), or give each rank "
+            "more CPUs.",
+        ),
+        evidence=refs_of([best, step]),
+    )
+
+
+def _images(evidence: Evidence) -> Measurement | None:
+    """The fastest measured step over most ranks: images per second of all of them."""
+    steps = of(evidence, ("train-cnn",), "images_per_s")
+    return max(steps, key=lambda one: (_whole(one, "world_size"), one.median), default=None)
+
+
+def _samples_per_s(loader: Measurement) -> float:
+    """Of all ranks: the rate is that of the slowest."""
+    return loader.median * _whole(loader, "batch_size") * _whole(loader, "world_size")
+
+
+def _whole(measured: Measurement, name: str) -> int:
+    value = measured.parameters.get(name, 1)
+    return value if isinstance(value, int) else 1
+
+
+def _advice(evidence: Evidence, best: Measurement) -> str:
+    """`, best with 8 workers per rank`."""
+    advised = of(evidence, ("data-loader",), "recommended_workers")
+    workers = round(advised[0].median) if advised else best.parameters.get("num_workers")
+    return f", best with num_workers={workers} in each rank" if workers is not None else ""
+
+
+def _where(measured: Measurement) -> str:
+    return str(measured.parameters.get("mount_point", HOST))

@@ -1,0 +1,180 @@
+"""Is this machine slower than it was, and do the conditions allow to say so?
+
+Only measurements with all parameters equal compare. A difference counts where it is more than a twentieth and chance does not
+explain it; what changed in between (torch, driver, NCCL) is named. Numbers that were taken while others used the machine warn
+at most.
+Source: probes/statistics.py (Mann-Whitney U, bootstrap); NVIDIA/nvidia-resiliency-ext (a device against its own best).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from probes.comparing import Earlier, beside_baselines, judged_cases
+from probes.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging import HOST, fold_names
+from probes.measured import failed_benchmark, refs_of, words_of
+from probes.measurements import Measurement
+from probes.record import NOT_RECORDED
+from probes.slow_causes import changed_since
+from probes.units import percent, quantity
+
+BASELINE = Judge(
+    check_id="measured-baseline", why="A machine that lost speed without a change of hardware has a fault or a worse setting."
+)
+CONDITIONS = Judge(
+    check_id="measured-conditions", why="Numbers taken while others use the machine are lower than the machine deserves."
+)
+
+_KINDS = {"previous": "the run before", "pinned": "the pinned run"}
+_MOST_SHOWN = 3
+_REMEDY = Remedy(
+    text="Measure again on a quiet machine. If it stays so, undo the change named here, or look at clocks, links and errors; "
+    "where the change was wanted, pin the new run.",
+    command="rigtune bench --pin",
+)
+_QUIET = Remedy(text="End what else runs, or measure at another time; then measure again.", command="top")
+
+
+def measured_baseline(evidence: Evidence) -> Iterator[Finding]:
+    compared = list(beside_baselines(evidence))
+    kept = {one.bench_id for baseline in evidence.baselines for one in baseline.measured.measurements}
+    for failure in evidence.bench_failures:
+        if failure.bench_id in kept:
+            yield failed_benchmark(BASELINE, failure)
+    if not compared:
+        yield BASELINE.skipped(HOST, "no earlier run has a measurement with the same parameters")
+        return
+    judged = list(judged_cases(compared))
+    slower = [one for one in judged if one.status is not Status.PASS]
+    groups: dict[tuple[str, str, str, str], list[Earlier]] = {}
+    for one in slower:
+        measured = one.measured
+        groups.setdefault((one.baseline.kind, measured.bench_id, measured.metric, measured.subject), []).append(one)
+    for found in groups.values():
+        yield _slower(evidence, found)
+    for kind in _KINDS:
+        of_kind = [one for one in judged if one.baseline.kind == kind]
+        if of_kind and not any(one.baseline.kind == kind for one in slower):
+            yield _as_fast(evidence, kind, of_kind)
+
+
+def _slower(evidence: Evidence, found: Sequence[Earlier]) -> Finding:
+    worst = min(found, key=lambda one: one.share)
+    measured, before = worst.measured, worst.before
+    changes = changed_since(before, measured)
+    busy = [when for when, one in (("now", measured), ("then", before)) if one.conditions.get("host_busy") is True]
+    fails = any(one.status is Status.FAIL for one in found) and not busy
+    report = BASELINE.failed if fails else BASELINE.warned
+    interval = worst.interval
+    sure = f" ({percent(round(interval[0], 2))} to {percent(round(interval[1], 2))})" if interval else ""
+    why = f"; changed: {', '.join(changes)}" if changes else ""
+    doubt = f"; others used the machine {' and '.join(busy)}" if busy else ""
+    limits, run = evidence.thresholds, _KINDS[worst.baseline.kind]
+    return report(
+        measured.subject,
+        f"{measured.bench_id} ({words_of(measured)}) reaches {percent(round(worst.share, 2))}{sure} of {run}{why}{doubt}",
+        expected=f"{quantity(before.median, before.unit)}, as in {run} of {worst.baseline.measured.started}",
+        observed=quantity(measured.median, measured.unit),
+        remedy=_REMEDY,
+        evidence=(
+            *refs_of(one.measured for one in found),
+            (limits.measured_fail_fraction if fails else limits.earlier_difference_fraction).ref,
+        ),
+    )
+
+
+def _as_fast(evidence: Evidence, kind: str, judged: Sequence[Earlier]) -> Finding:
+    """Nothing is slower; what became faster is told."""
+    least = evidence.thresholds.earlier_difference_fraction.value
+    faster = [one for one in judged if one.change is not None and one.change.is_significant and one.share > 1 + least]
+    best = sorted(faster, key=lambda one: -one.share)[:_MOST_SHOWN]
+    told = "; ".join(
+        f"{one.measured.subject} {one.measured.bench_id} {words_of(one.measured)} {percent(round(one.share, 2))}" for one in best
+    )
+    more = f" and {len(faster) - len(best)} more" if len(faster) > len(best) else ""
+    return BASELINE.passed(
+        HOST,
+        f"as fast as in {_KINDS[kind]}" + (f", and faster in {len(faster)} of {len(judged)} cases" if faster else ""),
+        observed=f"{told}{more}" if told else f"{len(judged)} cases",
+        evidence=refs_of(one.measured for one in best or judged),
+    )
+
+
+def measured_conditions(evidence: Evidence) -> Iterator[Finding]:
+    measured = [one for one in evidence.measurements if one.samples]
+    if not measured:
+        yield CONDITIONS.skipped(HOST, "nothing was measured")
+        return
+    found = [*_busy(measured), *_versions(measured), *_clocks(evidence, measured)]
+    yield from found
+    told = [one for one in measured if "host_busy" in one.conditions]
+    if not told:
+        yield CONDITIONS.undetermined(HOST, NOT_RECORDED, what="who else used the machine meanwhile")
+    elif not found:
+        share = max((_number(one, "others_cpu_share") for one in told), default=0.0)
+        words = f"others took {percent(round(share, 3))} of the CPUs at most"
+        yield CONDITIONS.passed(HOST, "the machine was quiet while it was measured", observed=words, evidence=refs_of(told))
+
+
+def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
+    busy = [one for one in measured if one.conditions.get("host_busy") is True]
+    if not busy:
+        return
+    benches = ", ".join(dict.fromkeys(one.bench_id for one in busy))
+    share = max(_number(one, "others_cpu_share") for one in busy)
+    strangers = dict.fromkeys(str(one.conditions["gpu_shared_with"]) for one in busy if "gpu_shared_with" in one.conditions)
+    seen = [f"others took up to {percent(round(share, 2))} of the CPUs"] if share else []
+    seen += [f"on the GPUs: {', '.join(list(strangers)[:_MOST_SHOWN])}"] if strangers else []
+    yield CONDITIONS.warned(
+        HOST,
+        f"others used the machine during {benches}: these numbers are lower than on a quiet machine",
+        expected="nobody else",
+        observed="; ".join(seen) or "the host was busy",
+        remedy=_QUIET,
+        evidence=refs_of(busy),
+    )
+
+
+def _clocks(evidence: Evidence, measured: Sequence[Measurement]) -> Iterator[Finding]:
+    """GPUs whose clocks were held down by heat or by the hardware while they were measured."""
+    rows = {row.name: row for row in evidence.thresholds.throttle_reasons if row.severe}
+    held: dict[str, list[Measurement]] = {}
+    for one in measured:
+        for reason in str(one.conditions.get("throttle_reasons", "")).split(", "):
+            if reason in rows:
+                held.setdefault(reason, []).append(one)
+    for reason, ones in held.items():
+        names = fold_names(sorted({one.subject for one in ones}))
+        yield CONDITIONS.warned(
+            names,
+            f"clocks were held down while measuring: {rows[reason].meaning}",
+            expected="no slowdown",
+            observed=f"{reason} during {', '.join(dict.fromkeys(one.bench_id for one in ones))}",
+            remedy=Remedy(text=rows[reason].remedy, command="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),
+            evidence=(*refs_of(ones), rows[reason].ref),
+        )
+
+
+def _versions(measured: Sequence[Measurement]) -> Iterator[Finding]:
+    """Ranks that ran different versions: hosts with different software."""
+    for name in ("torch_version", "nccl_version", "cuda_version"):
+        by_value: dict[str, list[Measurement]] = {}
+        for one in measured:
+            if one.conditions.get(name):
+                by_value.setdefault(str(one.conditions[name]), []).append(one)
+        if len(by_value) > 1:
+            words = name.removesuffix("_version")
+            yield CONDITIONS.warned(
+                HOST,
+                f"measured with {len(by_value)} versions of {words}: the numbers do not compare with each other",
+                expected="one version",
+                observed=", ".join(sorted(by_value)),
+                remedy=Remedy(text="Use one training interpreter on all hosts, and measure again."),
+                evidence=refs_of(ones[0] for ones in by_value.values()),
+            )
+
+
+def _number(measured: Measurement, name: str) -> float:
+    value = measured.conditions.get(name, 0.0)
+    return float(value) if isinstance(value, (int, float)) else 0.0

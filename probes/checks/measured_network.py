@@ -1,0 +1,119 @@
+"""Is one of several hosts, or one way between two of them, slower than the others?
+
+A host is known by its best link: a good one has a fast link to another good one, a bad one has none. Collectives across hosts are
+also held against the line rate of the training ports.
+Source: oracle-quickstart/oci-hpc and GoogleCloudPlatform/cluster-health-scanner (pairs, confirmed with a known-good partner);
+coreweave/nccl-tests and awslabs/awsome-distributed-training (share of line rate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST
+from probes.measured import Aspect, failures, judge_references, limit_ref, observed, of, refs_of
+from probes.measurements import Measurement
+from probes.pairs import Pair, SlowPart, pair_of, slow_parts, words_of_part
+from probes.slow_causes import of_network
+from probes.statistics import outliers, quantile
+from probes.units import gb_per_s, percent
+
+JUDGE = Judge(check_id="measured-network", why="A collective across hosts is as slow as the slowest host or link among them.")
+ACROSS = Judge(check_id="measured-across-nodes", why="Gradients cross these links in every step of a job on several machines.")
+
+_LINKS = ("tcp_bandwidth_bytes_per_s", "pair_bandwidth_bytes_per_s")
+_HOST_REMEDY = Remedy(
+    text="Look at this host's interface: speed, errors, cable, and limits that somebody set (tc).",
+    command="ip -s link && tc qdisc show",
+)
+_LINK_REMEDY = Remedy(
+    text="Look at the switch ports and the path between the two; compare both directions.", command="ip -s link && tc qdisc show"
+)
+_COLLECTIVE = Remedy(
+    text="Look at the ports' rate and errors, and at which of them NCCL uses (NCCL_DEBUG=INFO).", command="ibstat"
+)
+
+
+def measured_network(evidence: Evidence) -> Iterator[Finding]:
+    yield from failures(JUDGE, evidence, ("network",))
+    measured = of(evidence, ("network", "across-nodes"), *_LINKS)
+    if not measured:
+        yield JUDGE.skipped(HOST, "no links between hosts were measured")
+        return
+    found: dict[str | Pair, tuple[SlowPart, list[Measurement]]] = {}
+    judged: list[Measurement] = []
+    for group in _alike(measured):
+        parts = list(_slow(evidence, group))
+        judged += group if len(group) > 1 else []
+        for part in parts:
+            if part.part not in found or part.share < found[part.part][0].share:
+                found[part.part] = (part, group)
+    for part, group in found.values():
+        yield _finding(evidence, part, group)
+    if not judged:
+        yield JUDGE.skipped(HOST, f"there is nobody to compare with: {observed(measured)}", evidence=refs_of(measured))
+    elif not found:
+        yield JUDGE.passed(HOST, "hosts and links are alike", observed=observed(measured), evidence=refs_of(measured))
+
+
+def _alike(measured: Sequence[Measurement]) -> list[list[Measurement]]:
+    groups: dict[object, list[Measurement]] = {}
+    for one in measured:
+        groups.setdefault((one.bench_id, one.metric, tuple(sorted(_kind(one).items()))), []).append(one)
+    return list(groups.values())
+
+
+def _kind(one: Measurement) -> dict[str, object]:
+    """The parameters that do not say who is meant."""
+    return {name: value for name, value in one.parameters.items() if name not in ("from", "to", "sender", "receiver", "hosts")}
+
+
+def _slow(evidence: Evidence, group: Sequence[Measurement]) -> Iterator[SlowPart]:
+    """Of pairs, of both directions the slower; of single hosts, the outliers."""
+    least = 1 - evidence.thresholds.measured_warn_fraction.value
+    pairs: dict[Pair, float] = {}
+    hosts: dict[str, float] = {}
+    for one in group:
+        pair = pair_of(one.subject)
+        if pair is None:
+            hosts[one.subject] = one.median
+        else:
+            pairs[pair] = min(one.median, pairs.get(pair, one.median))
+    yield from slow_parts(pairs, least_difference=least)
+    for host in outliers(hosts, worse="low", least_difference=least):
+        yield SlowPart(host.name, host.value, quantile(list(hosts.values()), 0.5))
+
+
+def _finding(evidence: Evidence, slow: SlowPart, group: Sequence[Measurement]) -> Finding:
+    its = [one for one in group if _concerns(slow.part, one)]
+    fails = slow.share < evidence.thresholds.measured_fail_fraction.value
+    report = JUDGE.failed if fails else JUDGE.warned
+    is_host = isinstance(slow.part, str)
+    links = ", ".join(f"{one.subject} {gb_per_s(one.median)}" for one in sorted(its, key=lambda one: one.median)[:4])
+    told = "every link of this host is slow" if is_host else "this link is slow, and both hosts have faster ones"
+    return report(
+        words_of_part(slow.part),
+        f"{told}: {percent(round(slow.share, 2))} of the others",
+        expected=f"about {gb_per_s(slow.usual)}, as the others",
+        observed=links or gb_per_s(slow.value),
+        remedy=_HOST_REMEDY if is_host else _LINK_REMEDY,
+        evidence=(*refs_of(its), limit_ref(evidence, fails=fails)),
+    )
+
+
+def _concerns(part: str | Pair, one: Measurement) -> bool:
+    pair = pair_of(one.subject)
+    return part in (pair, one.subject) or (pair is not None and part in pair)
+
+
+def measured_across_nodes(evidence: Evidence) -> Iterator[Finding]:
+    aspect = Aspect(
+        what="collective across hosts",
+        good="collectives across hosts are as fast as the ports",
+        slow="collectives across hosts are slow",
+        remedy=_COLLECTIVE,
+        cause=lambda all_facts, _: of_network(all_facts),
+        belongs=lambda one: one.metric == "bus_bandwidth_bytes_per_s",
+    )
+    yield from judge_references(ACROSS, evidence, ("across-nodes",), aspect)

@@ -1,0 +1,71 @@
+"""Does the training step scale from one rank to all of them?
+
+How fast a step should be depends on the model, so there is no reference: one rank alone is the measure of all ranks together.
+Source: PyTorch, DDP design notes (overlap of all-reduce and backward); health reports of clusters that compare a step alone and
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.findings import Evidence, Finding, Judge, Remedy
+from probes.judging import HOST
+from probes.measured import failures, observed, of, refs_of, words_of
+from probes.measurements import Measurement, Parameter
+from probes.slow_causes import of_collective
+from probes.units import percent
+
+JUDGE = Judge(
+    check_id="measured-train-step", why="What is lost from one rank to all of them is paid for in every step and on every GPU."
+)
+
+_BENCHES = ("train-step", "train-cnn")
+_REMEDY = Remedy(
+    text="See which part grows: measure the collectives and their overlap, and watch clocks and CPUs while all ranks train.",
+    command="rigtune bench --only collectives --only overlap --only sustained --suite full",
+)
+
+
+def measured_train_step(evidence: Evidence) -> Iterator[Finding]:
+    yield from failures(JUDGE, evidence, (*_BENCHES, "own-step", "micro-batch"))
+    rates = of(evidence, _BENCHES, "model_flops_per_s")
+    if not rates:
+        yield JUDGE.skipped(HOST, "no training step was measured")
+        return
+    together = [one for one in rates if _ranks(one) > 1]
+    alone = {_case(one): one for one in rates if _ranks(one) == 1}
+    pairs = [(alone[_case(one)], one) for one in together if _case(one) in alone]
+    limit = evidence.thresholds.scaling_warn_fraction
+    best: dict[str, tuple[Measurement, Measurement]] = {}
+    for one, all_ranks in pairs:
+        # Of several micro-batches the largest shows what training will choose.
+        best[all_ranks.bench_id] = (one, all_ranks)
+    slow = {bench: pair for bench, pair in best.items() if pair[1].median < limit.value * pair[0].median}
+    for bench, (one, all_ranks) in slow.items():
+        cause = of_collective(evidence)
+        yield JUDGE.warned(
+            all_ranks.subject,
+            f"{bench}: each of {_ranks(all_ranks)} ranks reaches {percent(round(all_ranks.median / one.median, 2))} of what one "
+            f"rank reaches alone{f': {cause.words}' if cause else ''}",
+            expected=f"at least {percent(limit.value)}",
+            observed=f"{observed([all_ranks])}, alone {observed([one])} ({words_of(all_ranks)})",
+            remedy=cause.remedy if cause else _REMEDY,
+            evidence=(*refs_of([one, all_ranks]), limit.ref),
+        )
+    if best and not slow:
+        told = "; ".join(f"{bench} {percent(round(pair[1].median / pair[0].median, 2))}" for bench, pair in best.items())
+        yield JUDGE.passed(HOST, "the training step scales over the ranks", observed=told, evidence=refs_of(together))
+    elif not best:
+        yield JUDGE.skipped(
+            HOST, f"the step was measured on one number of ranks only: {observed(rates)}", evidence=refs_of(rates)
+        )
+
+
+def _ranks(measured: Measurement) -> int:
+    ranks = measured.parameters.get("world_size", 1)
+    return ranks if isinstance(ranks, int) else 1
+
+
+def _case(measured: Measurement) -> tuple[str, tuple[tuple[str, Parameter], ...]]:
+    return measured.bench_id, tuple(sorted((name, value) for name, value in measured.parameters.items() if name != "world_size"))

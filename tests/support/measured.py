@@ -1,0 +1,133 @@
+"""Measurements for tests: one call makes what a benchmark gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from probes.measurements import Baseline, BenchFailure, Measurement, MeasurementSet, Parameter
+
+JITTER = (0.99, 1.0, 1.01, 0.995, 1.005, 1.0)
+"""Samples of a quiet machine, as multiples of the median."""
+QUIET: dict[str, Parameter] = {"host_busy": False, "others_cpu_share": 0.01, "torch_version": "2.5.1", "nccl_version": "2.27.3"}
+
+
+def measured(
+    bench_id: str,
+    metric: str,
+    subject: str,
+    median: float,
+    *,
+    conditions: dict[str, Parameter] | None = None,
+    series: dict[str, tuple[float, ...]] | None = None,
+    **parameters: Parameter,
+) -> Measurement:
+    """A measurement with some samples around `median`; the unit follows from the metric."""
+    unit = "flop/s" if "flops" in metric else "byte/s" if "bytes_per_s" in metric else "1/s" if metric.endswith("per_s") else ""
+    unit = unit or ("s" if metric.endswith("_s") else "byte" if metric.endswith("_bytes") else "1")
+    return Measurement(
+        bench_id=bench_id,
+        subject=subject,
+        metric=metric,
+        unit="image/s" if metric == "images_per_s" else unit,
+        samples=(median,) if unit == "1" else tuple(median * factor for factor in JITTER),
+        parameters=parameters,
+        conditions={**QUIET, **(conditions or {})},
+        series=series or {},
+    )
+
+
+def run_of(*measurements: Measurement | Iterable[Measurement], failures: tuple[BenchFailure, ...] = ()) -> MeasurementSet:
+    """One run of the benchmarks."""
+    flat = [one for part in measurements for one in ((part,) if isinstance(part, Measurement) else part)]
+    return MeasurementSet(started="2026-11-20T21:14:03Z", machine="node17", measurements=tuple(flat), failures=failures)
+
+
+def earlier(kind: str, *measurements: Measurement | Iterable[Measurement]) -> tuple[Baseline, ...]:
+    return (Baseline(kind=kind, measured=run_of(*measurements)),)  # type: ignore[arg-type]
+
+
+def failed(
+    bench_id: str, kind: str = "crashed", subject: str = "8 ranks", message: str = "the worker ended by signal 9"
+) -> MeasurementSet:
+    """A run in which one benchmark gave no result."""
+    return run_of(failures=(BenchFailure(bench_id=bench_id, subject=subject, kind=kind, message=message),))
+
+
+def gemm(*tflops: float, dtype: str = "bf16", size: int = 8192, kind: str = "GPU", bench: str = "gemm") -> list[Measurement]:
+    """Matrix products, one rate per device."""
+    return [
+        measured(bench, "gemm_flops_per_s", f"{kind}{index}", rate * 1e12, dtype=dtype, m=size, n=size, k=size)
+        for index, rate in enumerate(tflops)
+    ]
+
+
+def copies(*rates: float, bench: str = "memory-copy", **parameters: Parameter) -> list[Measurement]:
+    """Copies in GB/s, one per GPU."""
+    case: dict[str, Parameter] = {"direction": "device_to_device", "bytes": 2**29, **parameters}
+    return [
+        measured(bench, "memory_bandwidth_bytes_per_s", f"GPU{index}", rate * 1e9, **case) for index, rate in enumerate(rates)
+    ]
+
+
+def host_copies(*rates: float, **parameters: Parameter) -> list[Measurement]:
+    case: dict[str, Parameter] = {"direction": "host_to_device", "pinned": True, "near": True, "concurrent": False, **parameters}
+    return copies(*rates, bench="host-device", **case)
+
+
+def peer_copies(rates: dict[tuple[int, int], float], direction: str = "one_way") -> list[Measurement]:
+    """Copies in GB/s by sender and receiver."""
+    return [
+        measured(
+            "peer-copy",
+            "peer_bandwidth_bytes_per_s",
+            f"GPU{min(ends)}-GPU{max(ends)}",
+            rate * 1e9,
+            direction=direction,
+            bytes=2**28,
+            **{"from": f"GPU{ends[0]}", "to": f"GPU{ends[1]}"},
+        )
+        for ends, rate in rates.items()
+    ]
+
+
+def collective(
+    *points: tuple[int, float],
+    name: str = "all_reduce",
+    ranks: int = 8,
+    bench: str = "collectives",
+    backend: str = "nccl",
+    conditions: dict[str, Parameter] | None = None,
+    **parameters: Parameter,
+) -> list[Measurement]:
+    """Bus bandwidths in GB/s by size in MiB."""
+    return [
+        measured(
+            bench,
+            "bus_bandwidth_bytes_per_s",
+            f"{ranks} ranks",
+            rate * 1e9,
+            conditions=conditions,
+            collective=name,
+            bytes=size * 2**20,
+            world_size=ranks,
+            backend=backend,
+            **parameters,
+        )
+        for size, rate in points
+    ]
+
+
+def pairs(rates: dict[str, float], bench: str = "pairs", metric: str = "pair_bandwidth_bytes_per_s") -> list[Measurement]:
+    """Bandwidths in GB/s by subject."""
+    return [measured(bench, metric, subject, rate * 1e9, bytes=2**28, pairs="alone") for subject, rate in rates.items()]
+
+
+def sustained(*fractions: float, **conditions: Parameter) -> list[Measurement]:
+    """What is left of the rate at the end, one per GPU, with the clock falling as much."""
+    found = []
+    for index, fraction in enumerate(fractions):
+        clocks = tuple(1980e6 * (1 - (1 - fraction) * second / 19) for second in range(20))
+        seen = {"sm_clock_hz": clocks, "temperature_c": (60.0,) * 10 + (88.0,) * 10}
+        rates = measured("sustained", "gemm_flops_per_s", f"GPU{index}", 7e14, conditions=conditions, series=seen, dtype="bf16")
+        found += [rates, measured("sustained", "sustained_fraction", f"GPU{index}", fraction, conditions=conditions)]
+    return found
