@@ -1,0 +1,104 @@
+"""Earlier runs are kept per machine, benchmark and suite; what is damaged or foreign is told and left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from assistant.usecases.baseline import load_baselines, machine_of, pin, save_run
+from assistant.usecases.judge import judge_measurements
+from probes.facts import MachineFacts
+from probes.findings import Status
+from probes.policies.policy import CheckPolicy, Policy
+from tests.support.machines import h100_node
+from tests.support.measured import copies, failed, gemm, run_of
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+def test_the_last_run_of_each_benchmark_is_kept() -> None:
+    assert load_baselines("node17") == ()
+    first = msgspec.structs.replace(run_of(gemm(720.0), copies(2500.0)), started="2026-11-19T08:00:00Z")
+    save_run(first)
+    assert [(one.kind, one.measured) for one in load_baselines("node17")] == [("previous", first)]
+    second = run_of(gemm(700.0))
+    save_run(second)
+    found = {one.measured.started: one.measured for one in load_baselines("node17")}
+    assert [one.bench_id for one in found[first.started].measurements] == ["memory-copy"]
+    assert found[second.started].measurements == second.measurements
+    full = msgspec.structs.replace(second, suite="full")
+    save_run(full)
+    assert {one.measured.suite for one in load_baselines("node17")} == {"quick", "full"}
+
+
+def test_a_pinned_run_stays() -> None:
+    path = pin(run_of(gemm(720.0)))
+    assert path.name == "pinned.json"
+    save_run(msgspec.structs.replace(run_of(gemm(500.0)), started="2026-11-21T08:00:00Z"))
+    kinds = {one.kind: one.measured.measurements[0].median for one in load_baselines("node17")}
+    assert kinds == {"pinned": pytest.approx(7.2e14), "previous": pytest.approx(5e14)}
+
+
+def test_failures_are_no_baseline_and_no_run_is_no_file() -> None:
+    save_run(msgspec.structs.replace(failed("gemm"), machine="node17"))
+    assert load_baselines("node17") == ()
+
+
+@pytest.mark.parametrize("name", ["node17", "a/b/../c", "x" * 300, "", "..", "knoten-ü", "UNNAMED host"])
+def test_each_machine_has_its_own_files(name: str, tmp_path: Path) -> None:
+    path = save_run(msgspec.structs.replace(run_of(gemm(720.0)), machine=name))
+    assert path.resolve().is_relative_to(tmp_path.resolve())
+    assert len(load_baselines(name)) == 1
+    assert load_baselines(f"{name}2") == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "holds no runs"),
+        (b"\xff\xfe not json", "holds no runs"),
+        (b'{"schema_version": 1, "machine": "node17", "runs": [{"measurements": 3}]}', "holds no runs"),
+        (b'{"schema_version": 99, "machine": "node17", "runs": []}', "another version of rigtune"),
+        (b'{"schema_version": 1, "machine": "node18", "runs": []}', "node18"),
+    ],
+)
+def test_damaged_and_foreign_files_are_told_and_ignored(content: bytes, words: str) -> None:
+    pin(run_of(gemm(720.0)))
+    path = save_run(run_of(gemm(720.0)))
+    path.write_bytes(content)
+    told: list[str] = []
+    assert [one.kind for one in load_baselines("node17", told.append)] == ["pinned"]
+    assert len(told) == 1
+    assert words in told[0]
+    assert str(path) in told[0]
+    assert "\n" not in told[0]
+    save_run(run_of(gemm(710.0)))
+    assert len(load_baselines("node17", told.append)) == 2
+    assert len(told) == 1
+
+
+def test_a_machine_is_known_by_its_name() -> None:
+    assert machine_of(h100_node()) == "node17"
+    assert machine_of(MachineFacts()) == "unnamed"
+
+
+def test_the_judgement_names_the_sick_part_and_what_it_compares_to() -> None:
+    pin(run_of(gemm(720.0, 720.0, 720.0, 720.0)))
+    now = run_of(gemm(720.0, 430.0, 720.0, 720.0))
+    judgement = judge_measurements(h100_node(), now, load_baselines("node17"))
+    sick = {(finding.check_id, finding.subject) for finding in judgement.findings if finding.status is Status.FAIL}
+    assert sick == {("measured-gemm", "GPU1"), ("equal-devices", "GPU1"), ("measured-baseline", "GPU1")}
+    assert {one.to for one in judgement.comparisons} == {"reference", "peers", "previous", "pinned"}
+    assert judgement.findings[0].status is Status.FAIL
+
+
+def test_a_policy_switches_a_judgement_off() -> None:
+    policy = Policy(checks=CheckPolicy(off={"measured-gemm": "burn-in of engineering samples"}))
+    judgement = judge_measurements(h100_node(), run_of(gemm(300.0)), policy=policy)
+    assert {finding.status for finding in judgement.findings if finding.check_id == "measured-gemm"} == {Status.SKIP}
+    assert judge_measurements(h100_node(), run_of()).comparisons == ()
