@@ -6,7 +6,7 @@ For every micro-batch that was tried `step_time_s`, the rate, `peak_memory_bytes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -18,6 +18,8 @@ from probes.parsers.worker_lines import LinesByRank, SampleLine, StartLine, Work
 from probes.record import Record
 
 _BUDGET_S = {"quick": 25.0, "full": 80.0}
+_TRIAL_S = 2.0
+"""For the steps of one micro-batch."""
 _AS_FAST = 0.98
 """Of the best rate: less of a difference is noise, and the smaller micro-batch leaves memory to spare."""
 _OUT_OF_MEMORY = "out_of_memory"
@@ -46,13 +48,13 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             cases=(*own, reference),
             model=model.shape,
             flops_per_token=model.flops_per_token,
-            settings={"folder": context.settings.folder},
+            settings={"folder": context.settings.folder, "trial_s": _TRIAL_S},
         ),
     )
 
 
 class MemoryLine(Record, kw_only=True):
-    """Least squares through peak memory over micro-batch."""
+    """The line through peak memory over micro-batch."""
 
     fixed_bytes: float
     per_sample_bytes: float
@@ -60,20 +62,23 @@ class MemoryLine(Record, kw_only=True):
     """The largest miss, relative to what was measured."""
 
 
-def fit_memory(micro_batches: Sequence[float], peak_bytes: Sequence[float]) -> MemoryLine | None:
-    """The line; None for fewer than two different micro-batches.
+def fit_memory(peak_bytes: Mapping[int, float]) -> MemoryLine | None:
+    """Least squares of the relative misses, so that small micro-batches count as much as large ones; None for fewer than two.
 
-    At the smallest micro-batches the peak can be the optimizer's and not the activations': the residual then shows it.
+    Where the peak of the smallest is the optimizer's and not the activations', the residual shows it.
     """
-    count = len(micro_batches)
-    if len(set(micro_batches)) < 2:
+    points = [(float(size), peak) for size, peak in peak_bytes.items() if peak > 0]
+    if len(points) < 2:
         return None
-    mean_x, mean_y = sum(micro_batches) / count, sum(peak_bytes) / count
-    spread = sum((x - mean_x) ** 2 for x in micro_batches)
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(micro_batches, peak_bytes, strict=True)) / spread
+    weights = [1 / peak**2 for _, peak in points]
+    total = sum(weights)
+    mean_x = sum(weight * x for weight, (x, _) in zip(weights, points, strict=True)) / total
+    mean_y = sum(weight * y for weight, (_, y) in zip(weights, points, strict=True)) / total
+    spread = sum(weight * (x - mean_x) ** 2 for weight, (x, _) in zip(weights, points, strict=True))
+    slope = sum(weight * (x - mean_x) * (y - mean_y) for weight, (x, y) in zip(weights, points, strict=True)) / spread
     fixed = mean_y - slope * mean_x
-    misses = (abs(fixed + slope * x - y) / y for x, y in zip(micro_batches, peak_bytes, strict=True) if y > 0)
-    return MemoryLine(fixed_bytes=fixed, per_sample_bytes=slope, residual=max(misses, default=0.0))
+    residual = max(abs(fixed + slope * x - y) / y for x, y in points)
+    return MemoryLine(fixed_bytes=fixed, per_sample_bytes=slope, residual=residual)
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
@@ -125,7 +130,7 @@ def _measurements(
     conditions: dict[str, Parameter] = {"smallest_that_fails": smallest_that_fails}
     single = {"largest_micro_batch": float(max(fits)), "fastest_micro_batch": float(_fastest(found))}
     peaks = {int(m.parameters["micro_batch"]): m.median for m in found if m.metric == "peak_memory_bytes"}
-    line_fit = fit_memory([float(size) for size in peaks], list(peaks.values()))
+    line_fit = fit_memory(peaks)
     summary = [(metric, "1", value) for metric, value in single.items()]
     if line_fit is not None:
         summary.append(("memory_fixed_bytes", "byte", line_fit.fixed_bytes))

@@ -19,6 +19,7 @@ from probes.parsers.worker_lines import LinesByRank, SampleLine
 from probes.record import Record
 
 _BUDGET_S = {"quick": 25.0, "full": 50.0}
+_MICRO_BATCH = 1
 _ACCUMULATION = 8
 """Small batches per large one and rank: the estimates need batches that differ much."""
 _SETTLED = 0.5
@@ -31,7 +32,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     """The user's own step on one rank (its own averaging over ranks would hide the small batches), or the reference on all."""
     model, settings = context.model, context.settings
     case: Case = {
-        "micro_batch": model.micro_batches[0],
+        "micro_batch": _MICRO_BATCH,
         "accumulation": _ACCUMULATION,
         "sequence_length": model.shape["sequence_length"],
         "precision": model.precision,

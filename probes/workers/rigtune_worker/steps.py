@@ -11,7 +11,7 @@ import torch.distributed as dist
 from .cnn import CnnShape, CnnTrainer
 from .memory import PeakMemory
 from .model import ModelShape
-from .parallel import agree, largest
+from .parallel import agree, agreed
 from .protocol import Timing
 from .timing import time_calls
 from .trainer import TrainConfig, Trainer
@@ -23,11 +23,13 @@ Step = Callable[[], object]
 def time_step(make: Callable[[], Step], device: torch.device, budget_s: float) -> tuple[Timing, dict[str, float]]:
     """Durations of the step that `make` builds, and the peak memory from before it was built to after the last step.
 
-    The first step makes the optimizer's states and the later ones run beside them, so the peak covers several whole steps.
+    The first step makes the optimizer's states and is not timed; the others run beside them, so that the peak covers both.
     """
     memory = PeakMemory(device)
     step = make()
-    timing = time_calls(step, device, budget_s=budget_s, sample_s=0.0, agree=lambda duration_s: largest(device, duration_s)[0])
+    step()
+    timing = time_calls(step, device, budget_s=budget_s, sample_s=0.0, agree=agreed(device))
+    timing = timing._replace(warmup_calls=timing.warmup_calls + 1)
     figures = {"peak_memory_bytes": memory.allocated_bytes}
     if device.type == "cuda":  # nothing is reserved apart on a CPU
         figures["peak_reserved_bytes"] = memory.reserved_bytes

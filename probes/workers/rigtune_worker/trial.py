@@ -5,6 +5,7 @@
 The first line of standard input is the request of the benchmark; each further one is a trial, a JSON object with `case`,
 `budget_s` and `deadline_s`. Each is answered by one line on standard output with `outcome`:
 
+    ready          to the first line
     fits           with `timing` (durations_s, warmup_calls, calls_per_sample) and `figures`
     out_of_memory  with `message`; also where the kernel killed the trial
     too_slow       not over at its deadline
@@ -32,11 +33,13 @@ from .limits import be_first_to_go, limit_memory
 from .own import ITEMS, OwnStep
 from .parallel import choose_device, process_group
 from .process import die_with_parent, run_and_leave
-from .protocol import CaseError, SetupError, is_out_of_memory
+from .protocol import CaseError, SetupError, dump_line, is_out_of_memory
 from .steps import reference_step, time_step
 
 LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID")
 """Of the job that the worker runs in; a trial trains alone."""
+
+DIED = "the process that starts the trials has died"
 
 
 class Trials:
@@ -44,6 +47,8 @@ class Trials:
 
     def __init__(self, request: dict[str, Any]) -> None:
         environment = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
+        # So that no look at what is there starts CUDA before the fork (torch's page on CUDA environment variables).
+        environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
         self.process = subprocess.Popen(
             (sys.executable, "-m", "rigtune_worker.trial"),
             stdin=subprocess.PIPE,
@@ -52,6 +57,7 @@ class Trials:
             text=True,
         )
         self.tell(request)
+        self.answer()  # torch is imported
 
     def tell(self, value: dict[str, Any]) -> None:
         assert self.process.stdin is not None
@@ -62,10 +68,16 @@ class Trials:
         """The answer to one trial. Raises CaseError where the process that starts them has died."""
         try:
             self.tell({"case": case, "budget_s": budget_s, "deadline_s": deadline_s})
-            assert self.process.stdout is not None
+        except OSError:
+            raise CaseError("crashed", DIED) from None
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        try:
             return json.loads(self.process.stdout.readline())
-        except (OSError, ValueError):
-            raise CaseError("crashed", "the process that starts the trials has died") from None
+        except ValueError:
+            raise CaseError("crashed", DIED) from None
 
     def __enter__(self) -> Trials:
         return self
@@ -82,10 +94,12 @@ def main() -> int:
     os.dup2(2, 1)
     # Python 3.12 warns that numpy's threads do not survive a fork; none of them holds a lock here.
     warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
+    # The first optimizer imports a large part of torch, which each trial would do again.
+    torch.optim.AdamW([torch.zeros(1, requires_grad=True)])
     request = json.loads(sys.stdin.readline())
+    dump_line(answers, {"outcome": "ready"})
     for line in sys.stdin:
-        answers.write(json.dumps(run_apart(request, json.loads(line))) + "\n")
-        answers.flush()
+        dump_line(answers, run_apart(request, json.loads(line)))
     return 0
 
 

@@ -18,6 +18,8 @@ from ..tokens import synthetic_batch
 
 FEWEST_STEPS = 8
 MOST_STEPS = 200
+WARMUP_STEPS = 20
+"""Of the reference transformer's learning rate, which starts from nothing."""
 
 
 class Subject(NamedTuple):
@@ -94,6 +96,7 @@ def reference_subject(case: dict[str, Any], model: dict[str, Any], device: torch
     trainer = reference_trainer({**case, "strategy": "ddp", "activation_checkpointing": "none"}, model, device)
     shape, micro_batch = trainer.config.model, case["micro_batch"]
     parameters = list(trainer.model.parameters())
+    steps = 0
 
     def backward(number: int) -> float:
         first = number * micro_batch
@@ -103,6 +106,10 @@ def reference_subject(case: dict[str, Any], model: dict[str, Any], device: torch
         return micro_batch
 
     def update(mean: list[Tensor]) -> None:
+        nonlocal steps
+        steps += 1
+        for group in trainer.optimizer.param_groups:
+            group["lr"] = trainer.config.learning_rate * min(1.0, steps / WARMUP_STEPS)
         for parameter, gradient in zip(parameters, mean):
             parameter.grad = gradient
         trainer.optimizer.step()

@@ -1,0 +1,100 @@
+"""The gradient noise scale from norms of gradients, against gradients whose noise is known."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probes.bench.noise_scale import estimate, interpret, noise_scale, requests
+from probes.benching import BenchSettings
+from probes.measurements import BenchFailure
+from tests.support.bench_answers import bench_context, lines_of, sample, the_one
+
+POSITIVE = st.floats(1e-3, 1e3)
+
+
+@given(signal=POSITIVE, noise=POSITIVE, small_batch=st.integers(1, 64), times=st.integers(2, 64))
+def test_norms_without_chance_give_back_signal_and_noise(signal, noise, small_batch, times):
+    large_batch = small_batch * times
+    found = estimate(
+        [signal + noise / small_batch], [signal + noise / large_batch], small_batch=small_batch, large_batch=large_batch
+    )
+    assert found[0][0] == pytest.approx(signal, rel=1e-6, abs=1e-6 * noise)
+    assert found[1][0] == pytest.approx(noise, rel=1e-6, abs=1e-6 * signal * large_batch)
+
+
+def norms(steps, *, dimensions=20, signal=1.0, deviation=2.0, small_batch=2, count=8, seed=1):
+    """A quadratic's gradients: the same true gradient, and per sequence independent normal noise in every dimension."""
+    draw = random.Random(seed)  # noqa: S311 - the same each time
+    mean = math.sqrt(signal / dimensions)
+    small, large = [], []
+    for _ in range(steps):
+        gradients = [[mean + draw.gauss(0, deviation / math.sqrt(small_batch)) for _ in range(dimensions)] for _ in range(count)]
+        small.append(sum(value**2 for gradient in gradients for value in gradient) / count)
+        large.append(sum((sum(column) / count) ** 2 for column in zip(*gradients, strict=True)))
+    return small, large
+
+
+def test_a_quadratic_with_known_noise():
+    """tr(Sigma) / |G|^2 is 20 dimensions x 2^2 / 1 = 80 sequences."""
+    small, large = norms(400)
+    found = noise_scale(*estimate(small, large, small_batch=2, large_batch=16))
+    assert found.low < 80 < found.high
+    assert found.sequences == pytest.approx(80, rel=0.2)
+    assert found.high - found.low < 40
+
+
+def answered(small, large, context=None, small_batch=2.0, **more):
+    request = requests(context or bench_context())[0]
+    series = {"small_squared_norm": tuple(small), "large_squared_norm": tuple(large)}
+    line = sample(request.cases[0], (0.5,) * len(small), series=series, small_batch=small_batch, large_batch=16.0, **more)
+    return interpret(request, {0: lines_of(request, line), 1: lines_of(request, line, rank=1)})
+
+
+def test_the_first_half_of_the_steps_does_not_count():
+    small, large = norms(400)
+    measured = answered([1e9] * 400 + small, [1e9] * 400 + large)
+    scale = the_one(measured, "noise_scale_sequences")
+    assert scale.median == pytest.approx(80, rel=0.2)
+    assert scale.parameters["model"] == "mini"
+    assert the_one(measured, "noise_scale_low_sequences").median < scale.median
+    assert the_one(measured, "noise_scale_high_sequences").median > scale.median
+
+
+def test_a_gradient_that_drowns_has_no_noise_scale():
+    failure = answered([10.0] * 10, [1.0] * 10)
+    assert isinstance(failure, BenchFailure)
+    assert failure.kind == "unsupported"
+    assert "take larger batches" in failure.message
+
+
+def test_an_upper_end_that_is_infinite_is_left_out():
+    measured = answered([2.0] * 16, [1.2, 1.05] * 8, small_batch=8.0)
+    assert "noise_scale_high_sequences" in {m.metric for m in measured}
+    measured = answered([2.0] * 16, [1.9, 0.4] * 8, small_batch=8.0)
+    assert {m.metric for m in measured} == {"noise_scale_sequences", "noise_scale_low_sequences"}
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "small_batch"),
+    [
+        ([], [], 2.0),
+        ([1.0] * 4, [1.0] * 3, 2.0),
+        ([math.nan] * 4, [1.0] * 4, 2.0),
+        ([1.0] * 4, [1.0] * 4, 16.0),
+        ([1.0], [1.0], 2.0),
+    ],
+)
+def test_norms_that_no_worker_writes_are_no_measurement(small, large, small_batch):
+    assert isinstance(answered(small, large, small_batch=small_batch), BenchFailure)
+
+
+def test_the_users_step_is_looked_at_on_one_rank():
+    (request,) = requests(bench_context(ranks=4, settings=BenchSettings(step="mine:make", folder="/f")))
+    assert (request.ranks, request.cases[0]["step"], request.settings) == (1, "mine:make", {"folder": "/f"})
+    (request,) = requests(bench_context(ranks=4))
+    assert request.ranks == 4
