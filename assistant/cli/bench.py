@@ -6,7 +6,6 @@ import datetime
 from pathlib import Path
 
 import click
-import msgspec
 
 from assistant.cli.bench_hosts import find_hosts
 from assistant.cli.bench_options import read_shapes, stop_on_signals, told_entries
@@ -14,7 +13,7 @@ from assistant.cli.diagnostics import follow, say
 from assistant.cli.options import PATH, collect_options, format_option, python_option, source_of, verbosity_options
 from assistant.cli.output import emit_csv, emit_json, emit_text, wants_colour
 from assistant.storage import write_bytes
-from assistant.usecases.baseline import load_baselines, machine_of, pin, save_run
+from assistant.usecases.baseline import load_baselines, pin, save_run
 from assistant.usecases.judge import judge_measurements
 from assistant.usecases.learn import read_policy
 from assistant.usecases.measure import MeasureOptions, measure_machine
@@ -107,7 +106,6 @@ def command(
     with stop_on_signals() as is_stopped:
         measured: MeasurementSet = follow(measure_machine(facts, options, is_stopped), quiet=quiet, verbose=verbose)
         was_interrupted = is_stopped()
-    measured = msgspec.structs.replace(measured, machine=machine_of(facts))
     baselines = load_baselines(measured.machine, say)
     today = datetime.datetime.now().astimezone().date()
     judgement = judge_measurements(facts, measured, baselines, policy=policy, today=today)

@@ -31,7 +31,8 @@ def _lines(result: HostSearch) -> Iterator[str]:
     reference = quantity(result.reference_bytes_per_s, "byte/s")
     limit = f"slow is below {result.slow_below:.0%} of the best pair, {reference}"
     runs = f"{result.runs} run{'s' if result.runs != 1 else ''} in {result.rounds} round{'s' if result.rounds != 1 else ''}"
-    yield f"{runs} instead of {result.all_pairs} pairs; {limit}"
+    saved = f" instead of {result.all_pairs} pairs" if result.runs < result.all_pairs else ""
+    yield f"{runs}{saved}; {limit}"
 
 
 def _host(fault: HostFault) -> Iterator[str]:

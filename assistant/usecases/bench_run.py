@@ -9,13 +9,12 @@ from types import ModuleType
 
 import msgspec
 
-from assistant.interpreter import worker_environment
-from assistant.runner import Job, worker_variables
+from assistant.runner import Job
 from assistant.usecases.bench_answers import AnswerFiles, Teller, interpreted, with_conditions
-from assistant.usecases.bench_start import argv_of
-from assistant.usecases.bench_trouble import cause_of_end, full_disk, oom_kills
+from assistant.usecases.bench_start import argv_of, environment_of
+from assistant.usecases.bench_trouble import cause_of_end, failed_rank, full_disk, oom_kills
 from assistant.usecases.bench_watch import Watch
-from probes.bench.answers import complete, failures_of, start_of, timing_of
+from probes.bench.answers import case_failures_of, complete, failures_of, start_of, timing_of, worker_failures_of
 from probes.benching import BenchRequest, Case
 from probes.errors import WorkerError
 from probes.measurements import BenchFailure, Measurement, Parameter
@@ -121,13 +120,7 @@ def _job(request: BenchRequest, python: str, directory: Path, program: tuple[str
     return Job(
         argv_of(python, request, directory, program),
         directory=directory,
-        # torch's agent leaves a folder behind where temporary files go.
-        environment={
-            **worker_environment(),
-            **worker_variables(request.threads_per_rank),
-            **request.environment,
-            "TMPDIR": str(directory),
-        },
+        environment=environment_of(request, directory),
         log=directory / "log.txt",
     )
 
@@ -189,9 +182,15 @@ def _failures(run: _Run, result: tuple[Measurement, ...] | BenchFailure, *, kern
     if run.trouble is not None:
         return (*told, request.failure(*run.trouble))
     disk = full_disk(run.job.directory)
-    if run.code and not told:
-        kind, message = cause_of_end(request.title, run.code, run.job.log_tail(_CAUSE_BYTES), kernel_killed=kernel_killed)
-        return (request.failure(kind, f"{message}; {disk}" if disk else message),)
+    if run.code:
+        log = run.job.log_tail(_CAUSE_BYTES)
+        rank, code = failed_rank(log) or (None, run.code)
+        # What the other ranks tell then, such as a closed connection, follows from it.
+        ended = worker_failures_of(request, lines if rank is None else {rank: lines.get(rank, ())})
+        if code > 128 or not ended:
+            kind, message = cause_of_end(request.title, run.code, log, kernel_killed=kernel_killed)
+            ended = (request.failure(kind, f"{message}; {disk}" if disk else message),)
+        return (*case_failures_of(request, lines), *ended)
     if not told and not complete(request, lines):
         return (request.failure("incomplete", f"the answer of {request.title} has no end" + (f"; {disk}" if disk else "")),)
     return (result,) if not told and isinstance(result, BenchFailure) else told

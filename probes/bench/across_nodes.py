@@ -1,15 +1,160 @@
-"""Collectives across hosts, by host and pair of hosts: not built yet."""
+"""Collectives across hosts, and what each pair of hosts and each host reaches.
+
+Hosts stand in a circle: in each round every host sends to the one so many places on while it receives from the one as many
+places back, so that each link is used alone, at full rate, and n - 1 rounds use all n (n - 1) of them.
+`pair_bandwidth_bytes_per_s` has the subject `node1->node2`, for one direction, with all ranks of the host together;
+`host_bandwidth_bytes_per_s` is the median of a host's pairs in both directions, so that one slow link leaves it as it is and a
+slow host does not.
+"""
 
 from __future__ import annotations
 
-from probes.benching import BenchContext, BenchRequest
-from probes.measurements import BenchFailure, Measurement
-from probes.parsers.worker_lines import LinesByRank
+from probes.bench.answers import failure_of, measurement, samples_of, start_of
+from probes.bench.collective_answers import collective_cases, collective_measurements
+from probes.benching import BenchContext, BenchRequest, Case
+from probes.measurements import BenchFailure, Measurement, Parameter
+from probes.parsers.worker_lines import LinesByRank, StartLine
+from probes.statistics import quantile
+from probes.units import GIB, KIB, MIB
+
+PAIR_METRIC = "pair_bandwidth_bytes_per_s"
+_COLLECTIVES = ("all_reduce", "all_gather", "all_to_all")
+"""What data parallelism, sharding and experts use across hosts."""
+_SIZES = {
+    ("cuda", "quick"): (MIB, 64 * MIB, GIB),
+    ("cuda", "full"): (KIB, 32 * KIB, MIB, 16 * MIB, 256 * MIB, GIB, 8 * GIB),
+    ("cpu", "quick"): (KIB, MIB, 16 * MIB),
+    ("cpu", "full"): (KIB, 32 * KIB, MIB, 16 * MIB, 64 * MIB),
+}
+"""Below 1 GiB a fabric of 400 Gb/s is not saturated."""
+_PAIR_BYTES = {"cuda": 256 * MIB, "cpu": 8 * MIB}
+_PAIR_S = {"cuda": 0.5, "cpu": 0.5}
+"""For one round of pairs."""
+_MOST_ROUNDS = 63
+"""Of larger clusters only so many places on, for time."""
+_COLLECTIVES_S = {"quick": 30.0, "full": 120.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    return ()
+    """One request over the ranks of all hosts; none on a single host."""
+    if len(context.hosts) < 2:
+        return ()
+    ranks = len(context.hosts) * context.ranks_per_node
+    sizes = dict.fromkeys(_COLLECTIVES, _SIZES[context.device, context.suite])
+    pairs = pair_cases(len(context.hosts), context.device)
+    budget_s = _COLLECTIVES_S[context.suite] + len(pairs) * _PAIR_S[context.device]
+    return (_request(context, (*collective_cases(sizes, ranks), *pairs), budget_s),)
+
+
+def pairs_request(context: BenchContext, hosts: tuple[str, ...]) -> BenchRequest:
+    """The pairs of some of the hosts alone: what the search for a slow one asks."""
+    pairs = pair_cases(len(hosts), context.device)
+    budget_s = max(1, len(pairs)) * _PAIR_S[context.device]
+    return _request(_on_hosts(context, hosts), pairs, budget_s)
+
+
+def _on_hosts(context: BenchContext, hosts: tuple[str, ...]) -> BenchContext:
+    return BenchContext(**{**{name: getattr(context, name) for name in context.__struct_fields__}, "hosts": hosts})
+
+
+def _request(context: BenchContext, cases: tuple[Case, ...], budget_s: float) -> BenchRequest:
+    hosts = context.hosts
+    return BenchRequest(
+        bench_id="across-nodes",
+        title=f"{len(hosts)} hosts ({', '.join(hosts[:3])}{', ...' if len(hosts) > 3 else ''})",
+        device=context.device,
+        backend=context.backend,
+        ranks=len(hosts) * context.ranks_per_node,
+        threads_per_rank=context.threads_per_rank,
+        budget_s=budget_s,
+        cases=cases,
+        hosts=hosts,
+        spread_by=context.spread_by,
+    )
+
+
+def pair_cases(hosts: int, device: str) -> tuple[Case, ...]:
+    """One case per distance in the circle."""
+    return tuple({"distance": distance, "bytes": _PAIR_BYTES[device]} for distance in range(1, min(hosts, _MOST_ROUNDS + 1)))
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    return ()
+    """What the collectives, the pairs and the hosts reach, as far as all ranks answered."""
+    identity: dict[str, Parameter] = {"nodes": len(request.hosts)}
+    found = collective_measurements(request, lines_by_rank, identity)
+    pairs = pair_measurements(request, lines_by_rank)
+    return (found + pairs + _host_measurements(request, pairs)) or failure_of(request, lines_by_rank)
+
+
+def host_names(request: BenchRequest, lines_by_rank: LinesByRank) -> dict[int, str]:
+    """The host of each rank, as the rank itself told it: a scheduler may order hosts in its own way."""
+    found = {}
+    for rank, lines in lines_by_rank.items():
+        start = start_of(lines)
+        if start is not None:
+            found[rank] = str(start.conditions.get("hostname") or request.hosts[rank // request.ranks_per_node])
+    return found
+
+
+def pair_measurements(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...]:
+    """One per direction of each pair. A sample takes as long as the slowest rank of the pair.
+
+    A rank's duration is that of receiving where gloo sends. NCCL's kernel also ends with what this rank sends meanwhile, to a
+    third; the pair itself took no longer than either of its ends.
+    """
+    names = host_names(request, lines_by_rank)
+    start = start_of(lines_by_rank.get(0, ()))
+    if start is None or len(names) < request.ranks:
+        return ()
+    answers = {rank: tuple(samples_of(request, lines)) for rank, lines in lines_by_rank.items()}
+    width, measurements = request.ranks_per_node, []
+    for case in request.cases:
+        if "distance" not in case:
+            continue
+        times = {rank: sample.durations_s for rank, lines in answers.items() for sample in lines if sample.case == case}
+        if len(times) < request.ranks:
+            continue
+        for host in range(len(request.hosts)):
+            other = (host + int(case["distance"])) % len(request.hosts)
+            of_ranks = []
+            for local in range(width):
+                sender, receiver = times[host * width + local], times[other * width + local]
+                of_ranks.append(receiver if request.backend == "gloo" else tuple(map(min, zip(sender, receiver, strict=False))))
+            durations_s = tuple(map(max, zip(*of_ranks, strict=False)))
+            subject = f"{names[host * width]}->{names[other * width]}"
+            measurements.append(_rate(request, start, subject, float(case["bytes"]) * width, durations_s))
+    return tuple(measurements)
+
+
+def _rate(
+    request: BenchRequest, start: StartLine, subject: str, size_bytes: float, durations_s: tuple[float, ...]
+) -> Measurement:
+    parameters: dict[str, Parameter] = {"bytes": size_bytes, "nodes": len(request.hosts), "backend": request.backend}
+    rates = tuple(size_bytes / duration_s for duration_s in durations_s)
+    return measurement(request, start, parameters, PAIR_METRIC, unit="byte/s", samples=rates, subject=subject)
+
+
+def ends_of(pair: Measurement) -> tuple[str, str]:
+    """The host that sent and the one that received."""
+    sender, _, receiver = pair.subject.partition("->")
+    return sender, receiver
+
+
+def _host_measurements(request: BenchRequest, pairs: tuple[Measurement, ...]) -> tuple[Measurement, ...]:
+    hosts = list(dict.fromkeys(host for pair in pairs for host in ends_of(pair)))
+    found = []
+    for host in hosts:
+        own = [pair for pair in pairs if host in ends_of(pair)]
+        samples = tuple(quantile(rates, 0.5) for rates in zip(*(pair.samples for pair in own), strict=False))
+        found.append(
+            Measurement(
+                bench_id=request.bench_id,
+                subject=host,
+                metric="host_bandwidth_bytes_per_s",
+                unit="byte/s",
+                samples=samples,
+                parameters=own[0].parameters,
+                conditions=own[0].conditions,
+            )
+        )
+    return tuple(found)

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from probes.bench.tournament import rounds
 from probes.record import Record
 
 Group = tuple[str, ...]
@@ -162,11 +163,12 @@ class Search:
 
     def _any_fast_pairs(self) -> list[Group] | None:
         """The fast pairs of the first round of a tournament that has some; none where every two hosts are slow."""
-        for matching in _tournament(self._hosts):
+        for meeting in rounds(len(self._hosts)):
+            matching = [(self._hosts[first], self._hosts[second]) for first, second in meeting]
             verdicts = [self._slow(pair) for pair in matching]
             if None in verdicts:
                 return None
-            fast = [pair for pair, slow in zip(matching, verdicts, strict=True) if not slow]
+            fast: list[Group] = [pair for pair, slow in zip(matching, verdicts, strict=True) if not slow]
             if fast:
                 return fast
         return []
@@ -282,18 +284,6 @@ def _screening(hosts: Group) -> list[Group]:
 def _halves(group: Group) -> tuple[Group, Group]:
     middle = (len(group) + 1) // 2
     return group[:middle], group[middle:]
-
-
-def _tournament(hosts: Group) -> Iterator[list[Group]]:
-    """Rounds of disjoint pairs in which each two meet once (the circle method); with an odd number one rests in each round."""
-    seats: list[str | None] = [*hosts, None] if len(hosts) % 2 else [*hosts]
-    for _ in range(len(seats) - 1):
-        matching: list[Group] = []
-        for first, second in zip(seats[: len(seats) // 2], reversed(seats), strict=False):
-            if first is not None and second is not None:
-                matching.append((first, second))
-        yield matching
-        seats = [seats[0], seats[-1], *seats[1:-1]]
 
 
 def _cover(links: Sequence[Link]) -> list[str]:

@@ -8,6 +8,7 @@ time (`alone`) shows the link itself, without the others' traffic.
 from __future__ import annotations
 
 from probes.bench.answers import failure_of, measurement, rank_subject, samples_of, start_of
+from probes.bench.tournament import rounds
 from probes.benching import BenchContext, BenchRequest, Case
 from probes.measurements import BenchFailure, Measurement, Parameter
 from probes.parsers.worker_lines import LinesByRank
@@ -46,20 +47,6 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             subjects=context.subjects,
         ),
     )
-
-
-def rounds(ranks: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """All pairs in the fewest rounds in which no rank meets two others: the circle method of round-robin tournaments.
-
-    One stays, the others move round it by one place each time; with an odd number one rests in each round.
-    """
-    places = list(range(ranks + ranks % 2))
-    found = []
-    for _ in range(len(places) - 1):
-        meeting = [tuple(sorted((places[i], places[-1 - i]))) for i in range(len(places) // 2)]
-        found.append(tuple(sorted((first, second) for first, second in meeting if second < ranks)))
-        places.insert(1, places.pop())
-    return tuple(found)
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:

@@ -10,7 +10,8 @@ from typing import Any
 def host_conditions() -> dict[str, Any]:
     """What can be told without torch."""
     return {
-        "hostname": platform.node(),
+        # On several hosts each goes by the name that the user gave it (rigtune_worker.spread).
+        "hostname": os.environ.get("RIGTUNE_HOST") or platform.node(),
         "python_version": platform.python_version(),
         "device_name": cpu_name(),
         "load_average": os.getloadavg()[0],

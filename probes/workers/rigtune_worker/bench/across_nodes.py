@@ -1,13 +1,72 @@
-"""Collectives across hosts, by host and pair of hosts: not built yet."""
+"""Collectives over the ranks of all hosts, then the links between the hosts, each in its turn and all hosts at once."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
-from ..protocol import Answer
+from ..parallel import barrier, largest
+from ..protocol import Answer, CaseError
+from . import collectives
+
+ELEMENT_BYTES = 4
+WARMUP_CALLS = 2
+FEWEST_SAMPLES = 3
+MOST_SAMPLES = 10
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    raise NotImplementedError
+    """Measure cases {collective, bytes}, as `collectives` does, and {distance, bytes}: every host sends to the one so many places
+    on while it receives from the one so many places back. All ranks of a host send, each to its like there.
+    """
+    shifts = [case for case in request["cases"] if "distance" in case]
+    together = [case for case in request["cases"] if "distance" not in case]
+    share = len(together) / max(1, len(request["cases"])) if shifts else 1.0
+    if together:
+        collectives.run({**request, "cases": together, "budget_s": request["budget_s"] * share}, answer, device)
+    ranks_per_host = dist.get_world_size() // max(1, len(request["hosts"]))
+    for case in shifts:
+        budget_s = request["budget_s"] * (1 - share) / len(shifts)
+        answer.sample(case, measure(case["distance"] * ranks_per_host, case["bytes"], device, budget_s))
+
+
+def measure(offset: int, size_bytes: int, device: torch.device, budget_s: float) -> list[float]:
+    """Seconds of each exchange on this rank. Raises CaseError where wrong data arrived."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    target, source = (rank + offset) % world_size, (rank - offset) % world_size
+    sent = torch.full((max(1, size_bytes // ELEMENT_BYTES),), float(rank), device=device)
+    received = torch.full_like(sent, -1.0)
+    for _ in range(WARMUP_CALLS):
+        barrier()
+        took_s = largest(device, exchange(sent, target, received, source))[0]
+    wrong = int((received != source).sum())
+    if wrong:
+        raise CaseError("wrong_result", f"rank {rank} got {wrong} wrong values of {received.numel()} from rank {source}")
+    samples = max(FEWEST_SAMPLES, min(MOST_SAMPLES, int(budget_s / max(took_s, 1e-9))))
+    durations_s = []
+    for _ in range(samples):
+        barrier()
+        durations_s.append(exchange(sent, target, received, source))
+    return durations_s
+
+
+def exchange(sent: torch.Tensor, target: int, received: torch.Tensor, source: int) -> float:
+    """Seconds until everything from `source` is here; with NCCL, until both directions are done, which it joins in one kernel."""
+    if sent.device.type == "cuda":
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        operations = [dist.P2POp(dist.isend, sent, target), dist.P2POp(dist.irecv, received, source)]
+        for work in dist.batch_isend_irecv(operations):
+            work.wait()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1e3
+    started = time.perf_counter()
+    receiving, sending = dist.irecv(received, source), dist.isend(sent, target)
+    receiving.wait()
+    took_s = time.perf_counter() - started
+    sending.wait()
+    return took_s

@@ -1,13 +1,222 @@
-"""TCP between hosts: not built yet."""
+"""TCP between the hosts, without torch. Rank 0 tells who sends to whom; the receiver counts.
+
+By hand, between two hosts that see this package:
+
+    python -m rigtune_worker.bench.network --serve 5300 --streams 1
+    python -m rigtune_worker.bench.network --connect HOST:5300 --streams 1 --seconds 5
+
+The server prints {"median_bytes_per_s": ..., "samples_bytes_per_s": [...]} and ends.
+"""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import json
+import os
+import socket
+import statistics
+import threading
+import time
 from typing import Any
 
-import torch
+from ..protocol import Answer, CaseError
+from ..tcp import PATIENCE_S, Receiver, send
 
-from ..protocol import Answer
+FIRST_PORTS = 16
+"""Rank 0 listens on the first free port of so many after MASTER_PORT, which torch's own store may hold."""
+MEETING_S = 60.0
+"""For all ranks to come, torch's agents having started them one after the other."""
+WARMUP_WINDOWS = 2
+"""TCP opens its window within the first tenths of a second."""
 
 
-def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    raise NotImplementedError
+def run(request: dict[str, Any], answer: Answer, device: object) -> None:
+    """Measure cases {sender, receiver, streams} by rank; of those that follow each other, disjoint ones run at once.
+
+    Rank 0 writes all samples: `durations_s` are seconds per byte. Raises CaseError where the ranks do not meet.
+    """
+    del device  # there is none without torch
+    rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    receiver = Receiver()
+    conductor: Conductor | None = None
+    if rank == 0:
+        conductor = Conductor(request, answer, world_size)
+        threading.Thread(target=conductor.conduct, daemon=True).start()
+    follow(rank, receiver, str(request["settings"]["token"]))
+    if conductor is not None:
+        conductor.over.wait(PATIENCE_S)
+        if conductor.failure:
+            raise CaseError("crashed", conductor.failure)
+
+
+def ports() -> list[int]:
+    first = int(os.environ["MASTER_PORT"]) + 1
+    return list(range(first, first + FIRST_PORTS))
+
+
+class Link:
+    """Lines of JSON over a connection. A lost connection is an OSError."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.file = connection.makefile("rw", encoding="utf-8", newline="\n")
+
+    def say(self, **words: Any) -> None:
+        self.file.write(json.dumps(words) + "\n")
+        self.file.flush()
+
+    def hear(self) -> dict[str, Any]:
+        line = self.file.readline(65536)
+        if not line.endswith("\n"):
+            raise ConnectionError("the connection was lost")
+        heard = json.loads(line)
+        if not isinstance(heard, dict):
+            raise ConnectionError("another program answered")
+        return heard
+
+
+def follow(rank: int, receiver: Receiver, token: str) -> None:
+    """Do what rank 0 says until it says that all is done."""
+    link = meet(rank, receiver.port, token)
+    while True:
+        order = link.hear()
+        if order["do"] == "end":
+            return
+        try:
+            if order["do"] == "receive":
+                link.say(rates=receiver.receive(order["streams"]))
+            else:
+                send(order["host"], order["port"], streams=order["streams"], seconds=order["seconds"])
+                link.say(sent=True)
+        except OSError as error:
+            link.say(error=f"rank {rank}: {error}")
+
+
+def meet(rank: int, data_port: int, token: str) -> Link:
+    """Connect to rank 0, which may still be starting. Raises CaseError."""
+    host = "127.0.0.1" if rank == 0 else os.environ["MASTER_ADDR"]
+    ends, trouble = time.monotonic() + MEETING_S, "nobody listens"
+    while time.monotonic() < ends:
+        for port in ports():
+            with contextlib.suppress(ConnectionRefusedError, ValueError):
+                try:
+                    link = Link(socket.create_connection((host, port), timeout=PATIENCE_S))
+                    link.say(token=token, rank=rank, port=data_port)
+                    if link.hear().get("token") == token:
+                        link.connection.settimeout(None)
+                        link.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                        return link
+                except ConnectionRefusedError:
+                    raise
+                except OSError as error:
+                    trouble = str(error)
+        time.sleep(0.2)
+    raise CaseError("crashed", f"rank {rank} could not reach rank 0 at {host}, ports {ports()[0]} to {ports()[-1]}: {trouble}")
+
+
+class Conductor:
+    """Rank 0's other half: knows where each rank listens, and runs the cases."""
+
+    def __init__(self, request: dict[str, Any], answer: Answer, world_size: int) -> None:
+        self.request, self.answer, self.world_size = request, answer, world_size
+        self.links: dict[int, Link] = {}
+        self.places: dict[int, tuple[str, int]] = {}
+        self.failure = ""
+        self.over = threading.Event()
+        self.listener = self.listen()
+
+    @staticmethod
+    def listen() -> socket.socket:
+        family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+        for port in ports():
+            with contextlib.suppress(OSError):
+                return socket.create_server(("", port), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=1024)
+        raise CaseError("crashed", f"none of the ports {ports()[0]} to {ports()[-1]} is free on the first host")
+
+    def conduct(self) -> None:
+        try:
+            self.gather()
+            for turn in turns(self.request["cases"]):
+                self.take(turn)
+        except Exception as error:  # this thread's end is the benchmark's
+            self.failure = f"{type(error).__name__}: {error}"
+        for link in self.links.values():
+            with contextlib.suppress(OSError):
+                link.say(do="end")
+        self.over.set()
+
+    def gather(self) -> None:
+        """Wait for all ranks. Their addresses are those that they come from, so they are reached by the same way."""
+        ends = time.monotonic() + MEETING_S
+        while len(self.links) < self.world_size:
+            self.listener.settimeout(max(0.1, ends - time.monotonic()))
+            try:
+                connection, address = self.listener.accept()
+            except socket.timeout:
+                missing = sorted(set(range(self.world_size)) - set(self.links))
+                raise TimeoutError(f"ranks {missing} did not come within {MEETING_S:.0f} s") from None
+            connection.settimeout(PATIENCE_S)
+            link = Link(connection)
+            with contextlib.suppress(OSError, ValueError):
+                told = link.hear()
+                if told.get("token") == self.request["settings"]["token"]:
+                    link.say(token=told["token"])
+                    self.links[told["rank"]] = link
+                    self.places[told["rank"]] = (address[0], told["port"])
+        # Rank 0 came over the loopback; the others reach it where they found it.
+        self.places[0] = (os.environ["MASTER_ADDR"], self.places[0][1])
+
+    def take(self, turn: list[dict[str, Any]]) -> None:
+        """Run one round of cases at once, each on a sender and a receiver of its own."""
+        seconds = float(self.request["settings"]["seconds"])
+        for case in turn:
+            self.links[case["receiver"]].say(do="receive", streams=case["streams"])
+        for case in turn:
+            host, port = self.places[case["receiver"]]
+            words = {"host": host, "port": port, "streams": case["streams"], "seconds": seconds}
+            self.links[case["sender"]].say(do="send", **words)
+        for case in turn:
+            answers = []
+            for rank in (case["sender"], case["receiver"]):
+                self.links[rank].connection.settimeout(seconds + 3 * PATIENCE_S)
+                answers.append(self.links[rank].hear())
+            error = next((told["error"] for told in answers if "error" in told), "")
+            rates = [rate for rate in answers[1].get("rates", [])[WARMUP_WINDOWS:] if rate > 0]
+            if error or not rates:
+                self.answer.failure("crashed", error or "nothing arrived", case)
+            else:
+                self.answer.sample(case, [1 / rate for rate in rates])
+
+
+def turns(cases: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Cases in order, together as long as no rank is in two of them and they have as many streams."""
+    found: list[list[dict[str, Any]]] = []
+    for case in cases:
+        ends = {case["sender"], case["receiver"]}
+        busy = {rank for other in found[-1] for rank in (other["sender"], other["receiver"])} if found else ends
+        if ends & busy or case["streams"] != found[-1][0]["streams"]:
+            found.append([case])
+        else:
+            found[-1].append(case)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m rigtune_worker.bench.network", description="TCP between two hosts by hand.")
+    side = parser.add_mutually_exclusive_group(required=True)
+    side.add_argument("--serve", type=int, metavar="PORT", help="receive once, print the rates as JSON")
+    side.add_argument("--connect", metavar="HOST:PORT", help="send")
+    parser.add_argument("--streams", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    options = parser.parse_args()
+    if options.connect is not None:
+        host, _, port = options.connect.rpartition(":")
+        send(host, int(port), streams=options.streams, seconds=options.seconds)
+        return
+    rates = Receiver(options.serve).receive(options.streams)[WARMUP_WINDOWS:]
+    print(json.dumps({"median_bytes_per_s": statistics.median(rates) if rates else 0.0, "samples_bytes_per_s": rates}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""TCP streams between two processes: one sends as fast as it can, the other counts what arrives. Standard library alone."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+
+BLOCK_BYTES = 128 * 1024
+"""One call of send; the default length of iperf3, whose figures users compare with."""
+WINDOW_S = 0.2
+"""Length of one sample."""
+LEAST_SHARE = 0.5
+"""Of a window; a shorter rest at the end is no sample."""
+PATIENCE_S = 20.0
+"""Silence after which the other side counts as lost."""
+
+
+class Receiver:
+    """Listens from its creation on, at `port`; 0 lets the system choose one."""
+
+    def __init__(self, port: int = 0) -> None:
+        family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+        self.listener = socket.create_server(("", port), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=256)
+        self.listener.settimeout(PATIENCE_S)
+        self.port: int = self.listener.getsockname()[1]
+
+    def receive(self, streams: int) -> list[float]:
+        """Bytes per second in each window, over all streams together, from when all are connected until the first ends.
+
+        Raises OSError where a sender does not come or falls silent.
+        """
+        connections = [self.listener.accept()[0] for _ in range(streams)]
+        counts, ended = [0] * streams, threading.Event()
+        threads = [
+            threading.Thread(target=self._count, args=(connection, counts, number, ended), daemon=True)
+            for number, connection in enumerate(connections)
+        ]
+        for thread in threads:
+            thread.start()
+        rates, before, then = [], 0, time.perf_counter()
+        while True:
+            over = ended.wait(WINDOW_S)
+            now, count = time.perf_counter(), sum(counts)
+            if now - then >= LEAST_SHARE * WINDOW_S:
+                rates.append((count - before) / (now - then))
+            before, then = count, now
+            if over:
+                break
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        return rates
+
+    @staticmethod
+    def _count(connection: socket.socket, counts: list[int], number: int, ended: threading.Event) -> None:
+        buffer = bytearray(BLOCK_BYTES)
+        connection.settimeout(PATIENCE_S)
+        with connection, contextlib.suppress(OSError):
+            while True:
+                received = connection.recv_into(buffer)
+                if not received:
+                    break
+                counts[number] += received
+        ended.set()
+
+
+def send(host: str, port: int, *, streams: int, seconds: float) -> None:
+    """Send to a `Receiver` for so long. Raises OSError where it cannot be reached or is lost."""
+    connections = [socket.create_connection((host, port), timeout=PATIENCE_S) for _ in range(streams)]
+    ends = time.perf_counter() + seconds
+    failures: list[OSError] = []
+
+    def pump(connection: socket.socket) -> None:
+        block = memoryview(bytes(BLOCK_BYTES))
+        try:
+            with connection:
+                while time.perf_counter() < ends:
+                    connection.sendall(block)
+                # What is still queued needs no delivery: the other side measures rates in windows.
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        except OSError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=pump, args=(connection,), daemon=True) for connection in connections]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
