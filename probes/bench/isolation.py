@@ -5,7 +5,7 @@ Each layer is a start of its own, because NCCL reads its variables once. What th
     NCCL_P2P_LEVEL=NVL     GPUs read and write each other over NVLink only; before 2.3.4 there is no such variable
     NCCL_P2P_DISABLE=1     not at all, neither over NVLink nor over PCIe. Only digits count: `true` reads as 0
     NCCL_SHM_DISABLE=1     no traffic through the host's memory: it goes to the NICs, also within a node
-    NCCL_NVLS_ENABLE=0     no NVLink SHARP, which P2P_DISABLE leaves on (2.17 and newer; ignored before)
+    NCCL_NVLS_ENABLE=0     no NVLink SHARP, which is a transport of its own (2.17 and newer; ignored before)
     NCCL_MNNVL_ENABLE=0    no NVLink between trays (2.21 and newer)
     NCCL_PXN_DISABLE=1     no way to a NIC over NVLink and another GPU (2.12 and newer)
     NCCL_NET=Socket        no RDMA device is opened (2.10 and newer), so none can carry what is to stay within the node
@@ -85,15 +85,15 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 def layers_left_out(facts: MachineFacts) -> dict[Layer, str]:
     """The layers that this machine has not, or that its facts do not show, each with the reason."""
     missing: dict[Layer, str] = {}
-    links = [link for link in facts.links if _joins_gpus(link.a, link.b)] if known(facts.links) else []
-    if links and all(link.kind == "NVLINK" for link in links):
-        missing["host-memory"] = "all GPUs are joined by NVLink"
-    elif any(link.kind == "NVLINK" for link in links):
-        missing["nvlink"] = "some GPUs have no NVLink to each other, and a ring over all passes them"
-    elif links:
-        missing["nvlink"] = "no NVLink joins the GPUs"
-    else:
+    kinds = [link.kind for link in facts.links if _joins_gpus(link.a, link.b)] if known(facts.links) else []
+    if not kinds or not all(known(kind) for kind in kinds):
         missing["nvlink"] = "how the GPUs are joined is not known"
+    elif all(kind == "NVLINK" for kind in kinds):
+        missing["host-memory"] = "all GPUs are joined by NVLink"
+    elif "NVLINK" in kinds:
+        missing["nvlink"] = "some GPUs have no NVLink to each other, and a ring over all passes them"
+    else:
+        missing["nvlink"] = "no NVLink joins the GPUs"
     if not known(facts.nics):
         missing["nic"] = "the RDMA devices could not be read"
     elif not facts.nics:

@@ -60,8 +60,8 @@ class Collective:
         """Raises CaseError where the backend lacks this collective."""
         try:
             self._call()
-        except (RuntimeError, NotImplementedError) as error:
-            if any(sign in str(error).lower() for sign in NOT_SUPPORTED):
+        except RuntimeError as error:
+            if isinstance(error, NotImplementedError) or any(sign in str(error).lower() for sign in NOT_SUPPORTED):
                 why = f"{dist.get_backend()} of torch {torch.__version__} has no {self.name}"
                 raise CaseError("unsupported", why) from error
             raise

@@ -60,6 +60,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
             continue
         if timing is None:
             given_up[name] = "another rank got a wrong result"
+            answer.skipped(case, given_up[name])
             continue
         answer.sample(case, timing)
         seen[name] = largest(device, min(timing.durations_s))[0] / size_bytes

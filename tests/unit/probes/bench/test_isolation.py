@@ -10,8 +10,10 @@ from probes.bench.isolation import interpret, layers_left_out
 from probes.facts import Link, MachineFacts, Nic
 from probes.layers import LAYERS, not_isolated, slow_layer
 from probes.measurements import BenchFailure
+from probes.record import Reason, Unknown
 from tests.support.bench_answers import answer, requests
 
+UNSEEN = Unknown(Reason.NOT_RECORDED, "")
 NVLINK = MachineFacts(
     links=(Link(a="GPU0", b="GPU1", kind="NVLINK", nvlink_count=18),), nics=(Nic(name="mlx5_0", state="ACTIVE"),)
 )
@@ -40,6 +42,7 @@ def test_cpus_and_single_gpus_have_no_layers_between_them():
         (MachineFacts(), "nic", "the RDMA devices could not be read"),
         (MachineFacts(), "nvlink", "how the GPUs are joined is not known"),
         (PCIE, "nvlink", "no NVLink joins the GPUs"),
+        (MachineFacts(links=(Link(a="GPU0", b="GPU1", kind=UNSEEN),)), "nvlink", "how the GPUs are joined is not known"),
     ],
 )
 def test_a_layer_that_is_left_out_has_its_reason(facts, layer, reason):

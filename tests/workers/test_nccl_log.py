@@ -1,0 +1,27 @@
+"""From the file that NCCL writes to what the application reads in the answer. No torch is needed."""
+
+from __future__ import annotations
+
+from probes.parsers.nccl_transports import transports
+from probes.workers.rigtune_worker.nccl_log import transport_lines
+
+LOG = """\
+gpu-7:41:41 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read
+gpu-7:41:41 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM/read
+gpu-7:41:41 [0] NCCL INFO Using network Socket
+gpu-7:41:41 [0] NCCL INFO Connected NVLS tree
+gpu-7:41:41 [0] NCCL INFO Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA
+"""
+
+
+def test_a_process_tells_its_own_transports_each_once(tmp_path):
+    (tmp_path / "nccl-debug.gpu-7.41").write_text(LOG)
+    (tmp_path / "nccl-debug.gpu-7.42").write_text("via SHM/direct\n")
+    told = transport_lines(str(tmp_path / "nccl-debug.%h.%p"), 41)
+    assert told.splitlines() == ["via P2P/CUMEM/read", "Connected NVLS tree", "via NET/IB/0/GDRDMA"]
+    assert transports(told) == ("NET/IB/GDRDMA", "NVLS", "P2P/CUMEM")
+
+
+def test_without_a_log_nothing_is_told(tmp_path):
+    assert transport_lines("", 41) == ""
+    assert transport_lines(str(tmp_path / "nccl-debug.%h.%p"), 41) == ""
