@@ -38,7 +38,7 @@ from probes.verdict import FailOn
 @click.option("--list", "list_only", is_flag=True, help="What could be measured here and what it costs; measures nothing.")
 @click.option("--pin", "pins", is_flag=True, help="Keep this run as the one that later runs are compared to.")
 @click.option("--data", type=PATH, metavar="PATH", help="Where the training data lies, for storage and data-loader.")
-@click.option("--step", default="", metavar="MODULE:FUNCTION", help="Also measure your own training step.")
+@click.option("--step", default="", metavar="MODULE:FUNCTION|FILE.py:FUNCTION", help="Also measure your own training step: assistant/docs/own_step.md.")
 @click.option(
     "--shape", "shapes", callback=read_shapes, multiple=True, metavar="MxNxK", help="Also this matrix product; repeatable."
 )
@@ -150,9 +150,10 @@ def _settings(data: Path | None, step: str, shapes: tuple[tuple[int, int, int], 
     """Raises UsageError for a path that does not exist and a step that is no name."""
     if data is not None and not data.exists():
         raise UsageError(f"--data {data} does not exist", "name a folder or file on the file system that training reads")
-    module, colon, function = step.partition(":")
-    if step and not (colon and function.isidentifier() and all(part.isidentifier() for part in module.split("."))):
-        raise UsageError(f"--step {step!r} names no function", "give module:function, for example train:make_step")
+    module, _, function = step.rpartition(":")
+    named = module.endswith(".py") or all(part.isidentifier() for part in module.split("."))
+    if step and not (named and function.isidentifier()):
+        raise UsageError(f"--step {step!r} names no function", "give module:function or path/to/file.py:function")
     return BenchSettings(
         data_path=str(data.absolute()) if data is not None else "", step=step, shapes=shapes, noise_scale=noise_scale
     )

@@ -18,6 +18,7 @@ from assistant.usecases.check import check_machine, evidence_under
 from assistant.usecases.probe import probe_machine
 from probes.errors import UsageError
 from probes.facts import MachineFacts
+from probes.measurements import Baseline, MeasurementSet
 from probes.policies.exit_profiles import PROFILES, Profile, exit_status
 from probes.policies.policy import Policy
 from probes.policies.selection import select
@@ -49,6 +50,8 @@ class Answer(Record, kw_only=True):
 @python_option
 @click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
               help="What you expect of this machine; --learn writes one.")  # fmt: skip
+@click.option("--measurements", type=PATH, metavar="FILE",
+              help="Judge a report of `rigtune bench -o FILE` too, beside earlier runs of that machine.")  # fmt: skip
 @click.option("--learn", type=PATH, metavar="FILE", help="Write a policy that expects what this machine is. Deep by default.")
 @click.option("--force", is_flag=True, help="With --learn: replace the file, and learn from a machine that fails.")
 @click.option("--tier", type=click.Choice(("quick", "deep")), default=None,
@@ -73,6 +76,7 @@ def command(
     machine: str | None,
     python: str | None,
     policy_file: Path | None,
+    measurements: Path | None,
     learn: Path | None,
     force: bool,
     tier: Tier | None,
@@ -91,6 +95,7 @@ def command(
     Exit code 0: all required checks pass; 1: findings at or above --fail-on; 3: a required check could not be made.
     """
     policy = _policy(policy_file, learn)
+    measured, baselines = _measured(measurements)
     source = source_of(paths_of(from_paths, more_paths), machine)
     wanted: Tier = tier or ("deep" if learn else "quick")
     selection = select(wanted if source.is_live else "deep", _names(only), _names(skip))
@@ -107,7 +112,8 @@ def command(
     budget_s = BUDGET_S[selection.tier] if budget is None else budget
     facts: MachineFacts = follow(probe_machine(source, options, budget_s), quiet=True)
     today = datetime.datetime.now().astimezone().date()
-    verdict: Verdict = follow(check_machine(evidence_under(policy, facts, today=today), selection.rows), quiet=True)
+    evidence = evidence_under(policy, facts, today=today, measured=measured, baselines=baselines)
+    verdict: Verdict = follow(check_machine(evidence, selection.rows), quiet=True)
     verdict = msgspec.structs.replace(
         verdict,
         tier=selection.tier,
@@ -178,6 +184,18 @@ def _policy(file: Path | None, learn: Path | None) -> Policy:
     from assistant.usecases.learn import read_policy
 
     return read_policy(file)
+
+
+def _measured(file: Path | None) -> tuple[MeasurementSet | None, tuple[Baseline, ...]]:
+    """The measurements in a file, and the earlier runs to compare them to; that run itself is none of these."""
+    if file is None:
+        return None, ()
+    from assistant.storage import read_record
+    from assistant.usecases.baseline import load_baselines
+
+    measured = read_record(file, MeasurementSet)
+    earlier = load_baselines(measured.machine, say) if measured.machine else ()
+    return measured, tuple(one for one in earlier if one.measured.started != measured.started)
 
 
 def _names(values: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ import platformdirs
 from assistant.present.recipe import LauncherFiles, Prepared
 from assistant.storage import write_bytes
 from assistant.tui.desk import Services
-from assistant.usecases.baseline import load_baselines, machine_of, pin, save_run
+from assistant.usecases.baseline import load_baselines, pin, save_run
+from assistant.usecases.bench_context import machine_id
 from assistant.usecases.check import check_machine
 from assistant.usecases.events import Event, StageFinished, StageStarted
 from assistant.usecases.export import export_recipe
@@ -78,14 +79,14 @@ class RealServices:
 
     def judge(self, facts: MachineFacts, measured: MeasurementSet) -> Iterator[Event]:
         yield StageStarted(stage="judge", title="Comparing")
-        named = msgspec.structs.replace(measured, machine=machine_of(facts))
+        named = msgspec.structs.replace(measured, machine=machine_id(facts))
         judgement = judge_measurements(facts, named, load_baselines(named.machine))
         if measured.started:  # known once a run came to its end
             save_run(named)
         yield StageFinished(stage="judge", result=judgement)
 
     def pin(self, facts: MachineFacts, measured: MeasurementSet) -> str:
-        return str(pin(msgspec.structs.replace(measured, machine=machine_of(facts))))
+        return str(pin(msgspec.structs.replace(measured, machine=machine_id(facts))))
 
     def plan(self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Iterator[Event]:
         return plan_workload(facts, measurements, request)

@@ -17,9 +17,8 @@ import platformdirs
 
 from assistant.storage import read_bytes, write_record
 from probes.errors import InputError
-from probes.facts import MachineFacts
 from probes.measurements import SCHEMA_VERSION, Baseline, MeasurementSet
-from probes.record import Record, known
+from probes.record import Record
 
 Kind = Literal["previous", "pinned"]
 KINDS: tuple[Kind, ...] = ("pinned", "previous")
@@ -32,11 +31,6 @@ class _Kept(Record, kw_only=True):
     machine: str
     runs: tuple[MeasurementSet, ...]
     """One per benchmark and suite."""
-
-
-def machine_of(facts: MachineFacts) -> str:
-    """What tells this machine from others whose users share a home: its name."""
-    return facts.hostname if known(facts.hostname) and facts.hostname else "unnamed"
 
 
 def save_run(measured: MeasurementSet) -> Path:

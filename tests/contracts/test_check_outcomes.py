@@ -22,9 +22,11 @@ from probes.errors import ExitCode, OutputError
 from probes.facts import MachineFacts
 from probes.findings import Status
 from probes.policies.exit_profiles import PROFILES, exit_status
+from probes.record import to_json
 from probes.registry import CHECKS
 from tests.contracts.test_wrong_input import assert_one_line, rigtune
 from tests.support.machines import h100_node
+from tests.support.measured import gemm, run_of
 from tests.support.verdicts import STARTED, VERDICTS, finding, verdict_of
 
 ONE_LINE = ("npd", "slurm", "nhc")
@@ -199,3 +201,16 @@ def test_nothing_is_learned_from_a_machine_that_fails(tmp_path: Path) -> None:
     assert read_policy(path) == finished.result  # type: ignore[attr-defined]
     with pytest.raises(OutputError, match="nothing was read"):
         list(learn_policy(MachineFacts(), VERDICTS["empty"], tmp_path / "other.toml", force=True, today=STARTED.date()))
+
+
+def test_measurements_are_judged_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "slow.json").write_bytes(to_json(run_of(gemm(720.0, 430.0, 720.0, 720.0))))
+    done = rigtune("check", "--machine", "dgx-h100", "--only", "measured", "--measurements", "slow.json", cwd=tmp_path)
+    assert done.returncode == ExitCode.FINDINGS
+    assert "measured-gemm" in done.stdout
+    (tmp_path / "fine.json").write_bytes(to_json(run_of(gemm(720.0))))
+    done = rigtune("check", "--machine", "dgx-h100", "--only", "measured", "--measurements", "fine.json", cwd=tmp_path)
+    assert (done.returncode, done.stdout.split()[1]) == (0, "PASS")
+    (tmp_path / "odd.json").write_text("[]")
+    assert_one_line(rigtune("check", "--machine", "dgx-h100", "--measurements", "odd.json", cwd=tmp_path), "odd.json")

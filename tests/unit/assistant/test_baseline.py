@@ -7,9 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from assistant.usecases.baseline import load_baselines, machine_of, pin, save_run
+from assistant.usecases.baseline import load_baselines, pin, save_run
 from assistant.usecases.judge import judge_measurements
-from probes.facts import MachineFacts
 from probes.findings import Status
 from probes.policies.policy import CheckPolicy, Policy
 from tests.support.machines import h100_node
@@ -80,11 +79,6 @@ def test_damaged_and_foreign_files_are_told_and_ignored(content: bytes, words: s
     save_run(run_of(gemm(710.0)))
     assert len(load_baselines("node17", told.append)) == 2
     assert len(told) == 1
-
-
-def test_a_machine_is_known_by_its_name() -> None:
-    assert machine_of(h100_node()) == "node17"
-    assert machine_of(MachineFacts()) == "unnamed"
 
 
 def test_the_judgement_names_the_sick_part_and_what_it_compares_to() -> None:
