@@ -38,7 +38,12 @@ from probes.verdict import FailOn
 @click.option("--list", "list_only", is_flag=True, help="What could be measured here and what it costs; measures nothing.")
 @click.option("--pin", "pins", is_flag=True, help="Keep this run as the one that later runs are compared to.")
 @click.option("--data", type=PATH, metavar="PATH", help="Where the training data lies, for storage and data-loader.")
-@click.option("--step", default="", metavar="MODULE:FUNCTION|FILE.py:FUNCTION", help="Also measure your own training step: assistant/docs/own_step.md.")
+@click.option(
+    "--step",
+    default="",
+    metavar="MODULE:FUNCTION|FILE.py:FUNCTION",
+    help="Also measure your own training step: assistant/docs/own_step.md.",
+)
 @click.option(
     "--shape", "shapes", callback=read_shapes, multiple=True, metavar="MxNxK", help="Also this matrix product; repeatable."
 )
