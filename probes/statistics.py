@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -127,11 +126,14 @@ def compare(before: Sequence[float], after: Sequence[float], *, seed: int = 0) -
     if not all(value > 0 and math.isfinite(value) for value in (*before, *after)):
         raise ValueError("a comparison needs positive samples")
     middle = quantile(before, 0.5)
-    low, high = _ratio_interval(before, after, random.Random(seed))  # noqa: S311 - resampling, no secret
+    low, high = _ratio_interval(before, after, seed)
     return Change(quantile(after, 0.5) / middle, low, high, _rank_test(before, after))
 
 
-def _ratio_interval(before: Sequence[float], after: Sequence[float], draw: random.Random) -> tuple[float, float]:
+def _ratio_interval(before: Sequence[float], after: Sequence[float], seed: int) -> tuple[float, float]:
+    import random  # noqa: PLC0415 - it loads much, and a quick check measures nothing
+
+    draw = random.Random(seed)  # noqa: S311 - resampling, no secret
     ratios = [
         quantile(draw.choices(after, k=len(after)), 0.5) / quantile(draw.choices(before, k=len(before)), 0.5)
         for _ in range(_RESAMPLES)
