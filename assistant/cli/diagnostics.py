@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -59,6 +58,8 @@ class StatusLine:
 
     def show(self, words: str) -> None:
         if self._is_live:
+            import shutil  # noqa: PLC0415 - heavy, and only a line that is drawn over needs it
+
             width = shutil.get_terminal_size().columns - 1
             self._write(f"\r\x1b[2K{clean_lines(one_line(words))[:width]}")
             self._is_shown = True
