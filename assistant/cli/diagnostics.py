@@ -58,7 +58,7 @@ class StatusLine:
 
     def show(self, words: str) -> None:
         if self._is_live:
-            import shutil  # noqa: PLC0415 - heavy, and only a line that is drawn over needs it
+            import shutil
 
             width = shutil.get_terminal_size().columns - 1
             self._write(f"\r\x1b[2K{clean_lines(one_line(words))[:width]}")
