@@ -1,0 +1,451 @@
+"""What rigtune measures beside what the field's own tools measure: medians of interleaved repetitions, and their ratios.
+
+    python tests/benchmarks/measure_against_tools.py [--rounds 5] [--only memory,storage,tcp,gemm,all-reduce] [--folder FOLDER]
+
+    memory      STREAM's copy and triad (compiled here by gcc with OpenMP, all cores) and mbw (one thread; it counts a copied byte
+                once, rigtune and STREAM twice, so rigtune's figure is halved for it)
+    storage     fio, the same file, block size and depth, direct
+    tcp         iperf3, one stream between two network namespaces made here; needs root
+    gemm        numpy with its own BLAS, and torch's BLAS called without torch, which tells the method from the library
+    all-reduce  a plain script of torch.distributed over gloo, two ranks
+
+All figures are rates. What is missing is named, and the rest compared. Run it on a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from assistant.interpreter import worker_environment
+from assistant.runner import worker_variables
+from assistant.usecases.measure import MeasureOptions, measure_machine
+from assistant.usecases.probe import probe_machine
+from probes.benching import BenchSettings
+from probes.collecting import CollectOptions
+from probes.facts import MachineFacts
+from probes.measurements import Measurement, MeasurementSet
+from probes.sources.live import LiveSource
+from probes.units import MIB
+
+WITHIN = 0.1
+PEER_S = 3.0
+"""Seconds that a peer measures each time."""
+ARRAY_BYTES = 256 * MIB
+FILE_BYTES = 1024 * MIB
+GEMM_SIZE = 2048
+ALL_REDUCE_BYTES = (1 * MIB, 64 * MIB)
+"""The nearest size that rigtune's sweep holds is compared."""
+
+Rates = dict[str, float]
+"""By the name of the row."""
+
+
+class MissingError(Exception):
+    """A tool or a right that this machine does not have."""
+
+
+class Contest(NamedTuple):
+    """Rows that one start of rigtune measures, and the peers that measure the same."""
+
+    ours: Callable[[], Rates]
+    peers: dict[str, Callable[[], Rates]]
+    """By the peer's name; each gives some of our rows, or others by `alias`."""
+
+
+# ---- rigtune's side: its public use-case
+
+
+def facts_here() -> MachineFacts:
+    return list(probe_machine(LiveSource(), CollectOptions()))[-1].result  # type: ignore[union-attr,return-value]
+
+
+def measured(facts: MachineFacts, *only: str, ranks: int = 1, data_path: str = "") -> list[Measurement]:
+    """Raises MissingError with the failure's words where nothing was measured."""
+    options = MeasureOptions(
+        only=only, force=True, ranks_per_node=ranks, settings=BenchSettings(data_path=data_path), python=facts_python(facts)
+    )
+    result = list(measure_machine(facts, options))[-1].result  # type: ignore[union-attr]
+    assert isinstance(result, MeasurementSet)
+    if result.failures:
+        raise MissingError(f"rigtune: {result.failures[0].message}")
+    return list(result.measurements)
+
+
+def facts_python(facts: MachineFacts) -> str:
+    return os.environ.get("RIGTUNE_TEST_PYTHON") or (
+        facts.training.path if isinstance(facts.training.path, str) else sys.executable
+    )
+
+
+def median_of(found: list[Measurement], metric: str, **parameters: object) -> float:
+    values = [m.median for m in found if m.metric == metric and all(m.parameters.get(k) == v for k, v in parameters.items())]
+    if not values:
+        raise MissingError(f"rigtune gave no {metric} with {parameters}")
+    return statistics.median(values)
+
+
+# ---- the peers
+
+
+def output_of(argv: list[str], *, deadline_s: float = 180.0, **variables: str) -> str:
+    """Raises MissingError where the program is absent or fails."""
+    if shutil.which(argv[0]) is None:
+        raise MissingError(f"{argv[0]} is not installed")
+    environment = {**os.environ, **variables}
+    finished = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=deadline_s, check=False)
+    if finished.returncode:
+        words = (finished.stderr or finished.stdout).strip().splitlines()
+        raise MissingError(f"{argv[0]} failed: {words[-1] if words else finished.returncode}")
+    return finished.stdout
+
+
+STREAM = r"""
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#define PASSES 2000
+static int ascending(const void *a, const void *b) { double x = *(double *)a, y = *(double *)b; return (x > y) - (x < y); }
+int main(int count, char **words) {
+    long n = atol(words[1]) / 8;
+    double seconds = atof(words[2]), begun = omp_get_wtime();
+    double *a = malloc(n * 8), *b = malloc(n * 8), *c = malloc(n * 8);
+    static double copies[PASSES], triads[PASSES];
+    int passes = 0;
+    #pragma omp parallel for
+    for (long i = 0; i < n; i++) { a[i] = 1; b[i] = 2; c[i] = 0; }
+    while (passes < PASSES && (passes < 5 || omp_get_wtime() - begun < seconds)) {
+        double t0 = omp_get_wtime();
+        #pragma omp parallel for
+        for (long i = 0; i < n; i++) c[i] = a[i];
+        double t1 = omp_get_wtime();
+        #pragma omp parallel for
+        for (long i = 0; i < n; i++) a[i] = b[i] + 3.0 * c[i];
+        copies[passes] = t1 - t0, triads[passes++] = omp_get_wtime() - t1;
+    }
+    qsort(copies, passes, 8, ascending), qsort(triads, passes, 8, ascending);
+    printf("%g %g %g\n", 16.0 * n / copies[passes / 2], 24.0 * n / triads[passes / 2], a[n / 2] + c[n / 2]);
+    return 0;
+}
+"""
+"""Medians, where STREAM prints the best pass."""
+
+NUMPY = """
+import sys, time, statistics
+import numpy as np
+size, seconds = int(sys.argv[1]), float(sys.argv[2])
+a, b, c = (np.random.default_rng(0).standard_normal((size, size), dtype=np.float32) for _ in range(3))
+ends, durations = time.perf_counter() + seconds, []
+while time.perf_counter() < ends or len(durations) < 8:
+    begun = time.perf_counter()
+    np.matmul(a, b, out=c)
+    durations.append(time.perf_counter() - begun)
+print(2 * size**3 / statistics.median(durations[len(durations) // 4 :]))
+"""
+
+SGEMM = """
+import array, ctypes, glob, importlib.util, os, random, statistics, sys, time
+size, seconds = int(sys.argv[1]), float(sys.argv[2])
+folder = os.path.join(os.path.dirname(importlib.util.find_spec("torch").origin), "lib")
+for name in ("libgomp*", "libc10.so"):
+    for path in glob.glob(os.path.join(folder, name)):
+        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+sgemm = ctypes.CDLL(os.path.join(folder, "libtorch_cpu.so")).sgemm_
+a, b, c = (array.array("f", [random.gauss(0, 1) for _ in range(4096)]) * (size * size // 4096) for _ in range(3))
+a, b, c = ((ctypes.c_float * len(x)).from_buffer(x) for x in (a, b, c))
+n, one, zero, plain = ctypes.c_int(size), ctypes.c_float(1), ctypes.c_float(0), ctypes.c_char(b"N")
+ends, durations = time.perf_counter() + seconds, []
+by = ctypes.byref
+while time.perf_counter() < ends or len(durations) < 8:
+    begun = time.perf_counter()
+    sgemm(by(plain), by(plain), by(n), by(n), by(n), by(one), a, by(n), b, by(n), by(zero), c, by(n))
+    durations.append(time.perf_counter() - begun)
+print(2 * size**3 / statistics.median(durations[len(durations) // 4 :]))
+"""
+
+ALL_REDUCE = """
+import json, os, statistics, sys, time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rates = {}
+for size in json.loads(sys.argv[1]):
+    values, durations = torch.zeros(size // 4), []
+    for number in range(int(sys.argv[2])):
+        dist.barrier()
+        begun = time.perf_counter()
+        dist.all_reduce(values)
+        durations.append(time.perf_counter() - begun)
+    both = [None] * dist.get_world_size()
+    dist.all_gather_object(both, durations)
+    slowest = [max(pair) for pair in zip(*both)]
+    rates[size] = size / statistics.median(slowest[len(slowest) // 4 :])
+if dist.get_rank() == 0:
+    print(json.dumps(rates), flush=True)
+dist.barrier()
+os._exit(0)
+"""
+
+
+def memory(facts: MachineFacts, folder: Path) -> Contest:
+    cores = max(1, len(os.sched_getaffinity(0)))
+    if shutil.which("gcc") is not None:
+        (folder / "stream.c").write_text(STREAM)
+        output_of(["gcc", "-O3", "-march=native", "-fopenmp", "-o", str(folder / "stream"), str(folder / "stream.c")])
+
+    def ours() -> Rates:
+        found = measured(facts, "memory-copy", "host-memory")
+        rates = {}
+        for operation in ("copy", "triad"):
+            for bench_id, name in (("memory-copy", "one rank"), ("host-memory", "NUMA node")):
+                own = [m for m in found if m.bench_id == bench_id]
+                rates[f"memory {operation}, {name}"] = median_of(own, "memory_bandwidth_bytes_per_s", operation=operation)
+        return rates
+
+    def stream() -> Rates:
+        if not (folder / "stream").exists():
+            raise MissingError("gcc is not installed, which STREAM is compiled by")
+        copy, triad, _ = output_of([str(folder / "stream"), str(ARRAY_BYTES), str(PEER_S)], OMP_NUM_THREADS=str(cores)).split()
+        both = {"copy": float(copy), "triad": float(triad)}
+        return {f"memory {operation}, {name}": both[operation] for operation in both for name in ("one rank", "NUMA node")}
+
+    return Contest(ours, {"STREAM": stream})
+
+
+def memory_one_thread(facts: MachineFacts, folder: Path) -> Contest:
+    del folder
+    single = msgspec.structs.replace(facts.cpu, allowed_cpus=1, logical_cpus=1, physical_cores=1)
+    alone = msgspec.structs.replace(facts, cpu=single)
+
+    def ours() -> Rates:
+        found = [m for m in measured(alone, "host-memory") if m.parameters["threads"] == 1]
+        return {"memory copy, 1 thread, bytes once": median_of(found, "memory_bandwidth_bytes_per_s", operation="copy") / 2}
+
+    def mbw() -> Rates:
+        text = output_of(["mbw", "-t0", "-n", "40", str(ARRAY_BYTES // MIB)])
+        rates = [float(rate) for line, rate in re.findall(r"^(\d+)\s.*Copy: ([\d.]+) MiB/s", text, re.MULTILINE)]
+        return {"memory copy, 1 thread, bytes once": statistics.median(rates) * MIB}
+
+    return Contest(ours, {"mbw": mbw})
+
+
+def storage(facts: MachineFacts, folder: Path) -> Contest:
+    path = folder / "records"
+    with path.open("wb") as file:
+        for _ in range(FILE_BYTES // (16 * MIB)):
+            file.write(os.urandom(16 * MIB))
+        file.flush()
+        os.fsync(file.fileno())
+    shapes = {
+        "storage, in order, 1 MiB": ("sequential", "read", 1024, 16),
+        "storage, at random, 128 KiB": ("random", "randread", 128, 32),
+    }
+
+    def ours() -> Rates:
+        found = measured(facts, "storage", data_path=str(path))
+        if any(not m.parameters["direct"] for m in found):
+            raise MissingError(f"{folder} knows no direct reads: name another --folder")
+        return {name: median_of(found, "read_bandwidth_bytes_per_s", order=order) for name, (order, *_) in shapes.items()}
+
+    def fio() -> Rates:
+        rates = {}
+        for name, (_, pattern, kib, depth) in shapes.items():
+            options = {"name": "peer", "filename": path, "rw": pattern, "bs": f"{kib}k", "iodepth": depth, "ioengine": "libaio"}
+            options |= {
+                "direct": 1,
+                "runtime": PEER_S,
+                "ramp_time": 0.5,
+                "time_based": 1,
+                "size": FILE_BYTES,
+                "output-format": "json",
+            }
+            text = output_of(["fio", *(f"--{option}={value}" for option, value in options.items())])
+            rates[name] = float(json.loads(text[text.index("{") :])["jobs"][0]["read"]["bw_bytes"])
+        return rates
+
+    return Contest(ours, {"fio": fio})
+
+
+NAMESPACES = (f"peer{os.getpid()}a", f"peer{os.getpid()}b")
+ADDRESSES = ("10.213.77.1", "10.213.77.2")
+PORT = 5299
+
+
+@contextlib.contextmanager
+def two_namespaces() -> Iterator[None]:
+    """Two network namespaces joined by a veth pair. Raises MissingError without root."""
+    if os.geteuid() != 0:
+        raise MissingError("network namespaces need root")
+    first, second = NAMESPACES
+    try:
+        for name in NAMESPACES:
+            output_of(["ip", "netns", "add", name])
+        output_of(["ip", "link", "add", "rt-a", "netns", first, "type", "veth", "peer", "name", "rt-b", "netns", second])
+        for name, device, address in zip(NAMESPACES, ("rt-a", "rt-b"), ADDRESSES, strict=True):
+            output_of(["ip", "-n", name, "addr", "add", f"{address}/24", "dev", device])
+            output_of(["ip", "-n", name, "link", "set", device, "up"])
+            output_of(["ip", "-n", name, "link", "set", "lo", "up"])
+        yield
+    finally:
+        for name in NAMESPACES:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+def in_namespace(number: int, *argv: str) -> list[str]:
+    return ["ip", "netns", "exec", NAMESPACES[number], *argv]
+
+
+def serve(number: int, *argv: str) -> subprocess.Popen[str]:
+    """Start a server and give it time to listen."""
+    server = subprocess.Popen(
+        in_namespace(number, *argv), stdout=subprocess.PIPE, text=True, env={**os.environ, **worker_environment()}
+    )
+    deadline = time.monotonic() + 20
+    while str(PORT) not in output_of(in_namespace(number, "ss", "-Hltn")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return server
+
+
+def tcp(facts: MachineFacts, folder: Path) -> Contest:
+    del facts, folder
+    module = (sys.executable, "-m", "rigtune_worker.bench.network")
+    row = "TCP, 1 stream"
+
+    def ours() -> Rates:
+        with serve(1, *module, "--serve", str(PORT)) as server:
+            client = (*module, "--connect", f"{ADDRESSES[1]}:{PORT}", "--seconds", str(PEER_S + 1))
+            output_of(in_namespace(0, *client), **worker_environment())
+            text, _ = server.communicate(timeout=60)
+        return {row: json.loads(text)["median_bytes_per_s"]}
+
+    def iperf3() -> Rates:
+        if shutil.which("iperf3") is None:
+            raise MissingError("iperf3 is not installed")
+        with serve(1, "iperf3", "-s", "-1", "-p", str(PORT)) as server:
+            client = ("iperf3", "-c", ADDRESSES[1], "-p", str(PORT), "-t", str(int(PEER_S)), "-O", "1", "-J")
+            text = output_of(in_namespace(0, *client))
+            server.communicate(timeout=60)
+        return {row: json.loads(text)["end"]["sum_received"]["bits_per_second"] / 8}
+
+    return Contest(ours, {"iperf3": iperf3})
+
+
+def gemm(facts: MachineFacts, folder: Path) -> Contest:
+    (folder / "numpy_gemm.py").write_text(NUMPY)
+    (folder / "sgemm.py").write_text(SGEMM)
+    python, threads = facts_python(facts), str(len(os.sched_getaffinity(0)))
+    row = f"CPU GEMM, fp32, {GEMM_SIZE}"
+
+    def ours() -> Rates:
+        size = {"m": GEMM_SIZE, "n": GEMM_SIZE, "k": GEMM_SIZE}
+        return {row: median_of(measured(facts, "gemm"), "gemm_flops_per_s", dtype="fp32", **size)}
+
+    def peer(script: str) -> Callable[[], Rates]:
+        variables = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        argv = [python, str(folder / script), str(GEMM_SIZE), str(PEER_S)]
+        return lambda: {row: float(output_of(argv, **variables))}
+
+    return Contest(ours, {"numpy": peer("numpy_gemm.py"), "torch's BLAS alone": peer("sgemm.py")})
+
+
+def all_reduce(facts: MachineFacts, folder: Path) -> Contest:
+    (folder / "all_reduce.py").write_text(ALL_REDUCE)
+    names = {size: f"all-reduce, gloo, 2 ranks, {size // MIB} MiB" for size in ALL_REDUCE_BYTES}
+    threads = max(1, len(os.sched_getaffinity(0)) // 2)
+
+    def ours() -> Rates:
+        found = measured(facts, "collectives", ranks=2)
+        rate = {"metric": "algorithm_bandwidth_bytes_per_s", "collective": "all_reduce"}
+        return {name: median_of(found, bytes=size, **rate) for size, name in names.items()}  # type: ignore[arg-type]
+
+    def plain() -> Rates:
+        agent = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
+        argv = [facts_python(facts), *agent, str(folder / "all_reduce.py"), json.dumps(ALL_REDUCE_BYTES), "40"]
+        rates = json.loads(output_of(argv, **worker_variables(threads)))
+        return {names[int(size)]: rate for size, rate in rates.items()}
+
+    return Contest(ours, {"plain torch": plain})
+
+
+CONTESTS: dict[str, tuple[Callable[[MachineFacts, Path], Contest], ...]] = {
+    "memory": (memory, memory_one_thread),
+    "storage": (storage,),
+    "tcp": (tcp,),
+    "gemm": (gemm,),
+    "all-reduce": (all_reduce,),
+}
+
+
+def compete(contest: Contest, rounds: int) -> tuple[dict[tuple[str, str], list[tuple[float, float]]], list[str]]:
+    """Pairs of ours and theirs by row and peer, taken in turns (the order changes each round), and what was missing."""
+    pairs: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    missing: dict[str, str] = {}
+    for number in range(rounds):
+        found: dict[str, Rates] = {}
+        sides: dict[str, Callable[[], Rates]] = {"rigtune": contest.ours, **contest.peers}
+        for name, side in list(sides.items())[:: 1 if number % 2 == 0 else -1]:
+            if name in missing:
+                continue
+            try:
+                found[name] = side()
+            except (MissingError, subprocess.TimeoutExpired, ValueError) as error:
+                missing[name] = str(error)
+        for name in contest.peers:
+            for row, theirs in found.get(name, {}).items():
+                if row in found.get("rigtune", {}):
+                    pairs.setdefault((row, name), []).append((found["rigtune"][row], theirs))
+    return pairs, list(missing.values())
+
+
+def spread(values: list[float]) -> str:
+    """Median with the extremes, in GB/s or GFLOP/s."""
+    return f"{statistics.median(values) / 1e9:8.3g} ({min(values) / 1e9:.3g}-{max(values) / 1e9:.3g})"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default=",".join(CONTESTS), help="contests, separated by commas")
+    parser.add_argument("--folder", help="where the file for storage is written; default: where temporary files go")
+    options = parser.parse_args()
+    facts = facts_here()
+    print(f"{'G(B or FLOP)/s':34} {'rigtune':>24} {'peer':>24}  ratio  within {WITHIN:.0%}  peer")
+    missing: list[str] = []
+    for chosen in options.only.split(","):
+        for make in CONTESTS[chosen]:
+            with contextlib.ExitStack() as stack:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rigtune-peers-", dir=options.folder)))
+                try:
+                    if chosen == "tcp":
+                        stack.enter_context(two_namespaces())
+                    pairs, lacking = compete(make(facts, folder), options.rounds)
+                except MissingError as error:
+                    pairs, lacking = {}, [f"{chosen}: {error}"]
+            missing += lacking
+            for (row, name), found in pairs.items():
+                ours, theirs = [pair[0] for pair in found], [pair[1] for pair in found]
+                ratio = statistics.median(ours) / statistics.median(theirs)
+                good = "yes" if abs(ratio - 1) <= WITHIN else "NO"
+                print(f"{row:34} {spread(ours):>24} {spread(theirs):>24}  {ratio:5.2f}  {good:>10}  {name}", flush=True)
+    for what in missing:
+        print(f"missing: {what}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
