@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from probes.registry import BENCHMARKS
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -41,7 +43,8 @@ def test_make_run_ends_in_a_script_that_trains(tmp_path: Path, torch_python: str
         path.name for path in run.iterdir()
     }
     measured = json.loads((run / "measurements.json").read_text())
-    assert {row["bench_id"] for row in measured["measurements"]} == {"gemm", "memory-copy", "collectives", "train-step"}
+    on_cpus = {row.id for row in BENCHMARKS if "quick" in row.suites and "GPUs" not in row.applies}
+    assert {row["bench_id"] for row in measured["measurements"]} == on_cpus
     assert measured["failures"] == []
 
     report = tmp_path / "report.jsonl"
