@@ -460,8 +460,8 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
         module="probes.bench.host_memory",
         suites=("quick", "full"),
         occupies="all CPUs",
-        cost_s=5.0,
-        full_cost_s=20.0,
+        cost_s=6.0,
+        full_cost_s=18.0,
     ),
     BenchmarkRow(
         id="cpu-gemm",
@@ -479,8 +479,8 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
         module="probes.bench.storage",
         suites=("quick", "full"),
         occupies="the file system",
-        cost_s=10.0,
-        full_cost_s=40.0,
+        cost_s=7.0,
+        full_cost_s=32.0,
     ),
     BenchmarkRow(
         id="data-loader",
@@ -489,7 +489,7 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
         suites=("full",),
         occupies="all CPUs and the file system",
         cost_s=20.0,
-        full_cost_s=60.0,
+        full_cost_s=46.0,
     ),
     BenchmarkRow(
         id="train-step",
