@@ -15,7 +15,13 @@ from probes.record import Unknown, known, value_or
 from recipes.constants import constant
 from recipes.layout import cores_per_rank, default_ranks, training_gpus
 from recipes.links import inter_bandwidth, inter_latency, intra_bandwidth, intra_latency
-from recipes.measured import measured_flops, measured_memory_bandwidth, measured_step_efficiency, step_anchors
+from recipes.measured import (
+    measured_flops,
+    measured_memory_bandwidth,
+    measured_noise_scale,
+    measured_step_efficiency,
+    step_anchors,
+)
 from recipes.plan import Cluster, Figure
 
 _PRECISIONS = ("bf16", "fp32")
@@ -90,6 +96,7 @@ def _gpu_cluster(
         step_efficiency=measured_step_efficiency(measurements, measured_flops(measurements)),
         physical_cores_per_rank=_cores_per_rank(facts, ranks),
         has_bf16=all(has_bf16(gpu, catalogue) for gpu in gpus),
+        noise_scale_sequences=measured_noise_scale(measurements),
         anchors=step_anchors(measurements),
         warnings=tuple(warnings),
     )
@@ -120,6 +127,7 @@ def _cpu_cluster(facts: MachineFacts, measurements: tuple[Measurement, ...], nod
         step_efficiency=measured_step_efficiency(measurements, measured_flops(measurements)),
         physical_cores_per_rank=_cores_per_rank(facts, ranks),
         has_bf16="bf16" in flops and "fp32" in flops and flops["bf16"].value > flops["fp32"].value,
+        noise_scale_sequences=measured_noise_scale(measurements),
         anchors=step_anchors(measurements),
         warnings=tuple(warnings),
     )

@@ -104,8 +104,7 @@ def decisions_of(
             name="global_batch",
             value=str(workload.global_batch),
             basis="rule",
-            because=f"{count(workload.tokens_per_step)} tokens per step; the published recipe has "
-            f"{count(workload.model.learning_rate_batch_tokens)}",
+            because=_why_global_batch(workload, cluster),
         ),
         Decision(name="precision", value=workload.precision, basis="rule", because=_why_precision(workload, cluster)),
         _decision("learning_rate", f"{chosen.learning_rate:g}", pins.learning_rate, basis="rule", because=rate.because),
@@ -185,6 +184,18 @@ def _why_micro_batch(workload: Workload, cluster: Cluster, chosen: Choice) -> st
     if 2 * tokens > saturation:
         return f"{count(tokens)} tokens per forward pass keep the device busy; more than {count(saturation)} gain nothing"
     return f"{count(tokens)} tokens per forward pass: the largest divisor of a rank's {share} sequences that fits or still gains"
+
+
+def _why_global_batch(workload: Workload, cluster: Cluster) -> str:
+    published = count(workload.model.learning_rate_batch_tokens)
+    why = f"{count(workload.tokens_per_step)} tokens per step; the published recipe has {published}"
+    noise = cluster.noise_scale_sequences
+    if noise is None or noise.value <= 0:
+        return why
+    # It grows while the loss falls (arXiv 1812.06162, section 4), so that it forbids no batch.
+    times = f"{workload.global_batch / noise.value:.2g} times the gradient noise scale of your step at the start of its training"
+    measured = f"{count(noise.value)} sequences, {noise.source}"
+    return f"{why}; {times} ({measured}), the least batch beyond which more samples begin to teach less (arXiv 1812.06162)"
 
 
 def _why_precision(workload: Workload, cluster: Cluster) -> str:

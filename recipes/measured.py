@@ -115,5 +115,13 @@ def step_anchors(measurements: tuple[Measurement, ...]) -> tuple[StepAnchor, ...
     return tuple(anchors)
 
 
+def measured_noise_scale(measurements: tuple[Measurement, ...]) -> Figure | None:
+    """Gradient noise scale of the user's own step, in its sequences; the reference model's data are synthetic and say nothing."""
+    own = [m for m in _of(measurements, "noise_scale_sequences") if "step" in m.parameters]
+    if not own:
+        return None
+    return Figure(value=own[-1].median, basis="measured", source=f"benchmark noise-scale of {own[-1].parameters['step']}")
+
+
 def _number(value: Parameter | None) -> float:
     return float(value) if isinstance(value, (int, float)) else 0.0

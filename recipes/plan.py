@@ -67,6 +67,8 @@ class Cluster(Record, kw_only=True):
     inter_latency_s: Figure | None = None
     step_efficiency: Figure | None = None
     """Measured training-step FLOP rate over measured GEMM rate, from the reference workload."""
+    noise_scale_sequences: Figure | None = None
+    """Measured gradient noise scale of the user's own training step."""
     physical_cores_per_rank: int | None = None
     has_bf16: bool = False
     """The device multiplies bf16 natively (compute capability 8.0 or newer); False where that is unknown."""

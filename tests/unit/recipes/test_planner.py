@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from probes.errors import ExitCode, NoFeasiblePlanError, UsageError
 from probes.facts import Gpu, MachineFacts
+from probes.measurements import Measurement
 from probes.record import Unknown
 from probes.units import GIB
 from recipes.defaults import default_model_id
+from recipes.measured import measured_noise_scale
 from recipes.models import find_model, load_models
 from recipes.plan import Plan, StepAnchor
 from recipes.planner import default_workload, make_plan
@@ -132,6 +134,22 @@ def test_the_default_batch_is_the_recipes_rounded_to_the_ranks():
     assert default_workload(find_model("gpt2"), h100_cluster()).global_batch == 512
     assert default_workload(find_model("llama-3-8b"), h100_cluster(nodes=128)).global_batch == 1024
     assert default_workload(find_model("gpt2"), h100_cluster(ranks=7)).global_batch % 7 == 0
+
+
+def test_a_measured_noise_scale_stands_beside_the_batch_and_changes_nothing():
+    measured = Measurement(
+        bench_id="noise-scale", subject="1 rank", metric="noise_scale_sequences", unit="1", samples=(64.0,), parameters={}
+    )
+    cluster = h100_cluster()
+    own = msgspec.structs.replace(measured, parameters={"step": "train.py:make"})
+    noisy = msgspec.structs.replace(cluster, noise_scale_sequences=measured_noise_scale((own, measured)))
+    plain, told = plan("gpt2", cluster), plan("gpt2", noisy)
+    assert told.chosen.global_batch == plain.chosen.global_batch == 512
+    (before,), (after,) = ([one for one in made.decisions if one.name == "global_batch"] for made in (plain, told))
+    assert after.because.startswith(before.because)
+    assert "8 times the gradient noise scale" in after.because
+    assert "train.py:make" in after.because
+    assert measured_noise_scale((measured,)) is None
 
 
 def test_gpus_that_no_rank_can_use_do_not_choose_the_model():
