@@ -61,7 +61,11 @@ def results_table(rows: Sequence[Result], *, width: int) -> Table:
             if is_wide:
                 cells += [_beside(row, kind, with_value=kind == "reference") for kind, _ in kinds]
             elif kinds:
-                lines = [_beside(row, kind).append(f" of {name}", DIM) for kind, name in kinds if _is_worth_a_line(row, kind)]
+                lines = [
+                    _beside(row, kind).append(f" of {name.removesuffix('erence')}", DIM)
+                    for kind, name in kinds
+                    if _is_worth_a_line(row, kind)
+                ]
                 cells.append(Text("\n").join(lines))
             table.add_row(*cells, *([Text(row.slowest, style=CAUTION)] if has_odd else []))
     return table
@@ -100,7 +104,7 @@ def _beside(row: Result, kind: ComparedTo, *, with_value: bool = False) -> Text:
     worst = min(found, key=lambda comparison: comparison.share)
     alone = len(found) > 1 and worst.status is not Status.PASS
     words = f"{clean(worst.subject)} " if alone else ""
-    text = Text(f"{words}{worst.share * 100:.0f} %", style=_STYLES.get(worst.status, GOOD))
+    text = Text.assemble((f"{words}{worst.share * 100:.0f} %", _STYLES.get(worst.status, GOOD)))
     return text.append(f" of {quantity(worst.value, row.unit)}", DIM) if with_value else text
 
 

@@ -81,11 +81,12 @@ _IMPLIED = frozenset(
 )
 """Parameters that the subject, the section or the shape tells, or that are alike in all cases."""
 _BOOLEANS = {
-    "pinned": ("pinned", "pageable"),
-    "near": ("near", "far"),
-    "both_ways": ("both ways", "one way"),
-    "concurrent": ("all at once", "alone"),
+    "pinned": ("", "pageable"),
+    "near": ("", "far"),
+    "both_ways": ("both ways", ""),
+    "concurrent": ("all at once", ""),
 }
+"""Words for true and false; the usual one needs none."""
 _NAMED = {"micro_batch": "micro-batch", "sequence_length": "sequence", "num_workers": "workers"}
 _SPELLED = {"send_recv": "send/recv"}
 

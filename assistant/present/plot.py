@@ -59,7 +59,7 @@ def draw(figure: Figure, *, width: int, height: int = _HEIGHT) -> Text:
             cells[row // 4, column // 2] = (bits | _DOTS[row % 4][column % 2], colour)
         ends[_free(dots[-1][1] // 4, ends, height)] = (curve.name, colour)
 
-    page = Text(figure.title + "\n", style="bold")
+    page = Text.assemble((f"{figure.title}\n", "bold"))
     for row in range(height):
         page.append(f"{labels.get(row, ''):>{left}} ", "dim").append("│", "dim")
         for column in range(columns):

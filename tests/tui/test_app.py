@@ -36,6 +36,7 @@ from tests.support.tui_machines import (
 from tests.support.tui_measured import measured_on_cpu
 from tests.support.tui_plans import gpu_plan
 from tests.support.tui_services import ScriptedServices
+from tests.support.tui_text import words
 
 SIZES = [(60, 20), (100, 30), (30, 10), (140, 40), (250, 8)]
 
@@ -176,6 +177,63 @@ async def test_stop_after_start_after_stop_leaves_it_stopped(tmp_path):
         await until(pilot, lambda: app.state.running_stage("bench") is None)
         assert services.calls.count("bench") in (1, 2)
         assert app.state.measured.failures == ()
+
+
+def panel(app: RigtuneApp, name: str) -> str:
+    """What a panel of the page shows."""
+    return words(app.screen.query_one(name, Static).content, width=120)
+
+
+async def test_a_run_is_judged_and_can_be_pinned(tmp_path):
+    services = ScriptedServices(tmp_path)
+    async with opened(services) as (app, pilot):
+        await pilot.press("4", "p")
+        assert services.pinned == []
+        await pilot.press("s")
+        await until(pilot, lambda: app.state.judgement == services.judgement and not app.state.running)
+        await pilot.pause()
+        assert "copies to and from the host" in panel(app, "#sick")
+        assert "GPU5 73 %" in panel(app, "#results")
+        await pilot.press("p")
+        assert services.pinned == [services.measured]
+        await pilot.press("s")
+        await until(pilot, lambda: services.calls.count("bench") == 2)
+
+
+async def test_what_was_said_of_the_last_run_is_not_said_of_this_one(tmp_path):
+    services = ScriptedServices(tmp_path)
+    async with opened(services) as (app, pilot):
+        await pilot.press("4", "s")
+        await until(pilot, lambda: bool(app.state.judgement.findings) and not app.state.running)
+        services.holds = frozenset({"bench"})
+        await pilot.press("s")
+        await until(pilot, lambda: app.state.running_stage("bench") is not None)
+        assert app.state.judgement.findings == ()
+
+
+async def test_the_full_suite_can_be_chosen(tmp_path):
+    services = ScriptedServices(tmp_path)
+    async with opened(services) as (app, pilot):
+        await pilot.press("4")
+        assert "sustained" not in panel(app, "#results")
+        await pilot.press("f")
+        await pilot.pause()
+        assert "sustained" in panel(app, "#results")
+        await pilot.press("s")
+        await until(pilot, lambda: services.suites == ["full"])
+
+
+async def test_curves_and_matrices_take_the_place_of_the_table(tmp_path):
+    async with opened(ScriptedServices(tmp_path)) as (app, pilot):
+        await pilot.press("4", "s")
+        await until(pilot, lambda: bool(app.state.measured.started) and not app.state.running)
+        await pilot.press("t")
+        await pilot.pause()
+        assert "Bus bandwidth by message size" in panel(app, "#results")
+        assert "peer copy" in panel(app, "#results")
+        await pilot.press("t")
+        await pilot.pause()
+        assert "705 TFLOP/s" in panel(app, "#results")
 
 
 async def test_a_busy_machine_is_told_beside_its_numbers(tmp_path):
