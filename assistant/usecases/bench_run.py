@@ -138,10 +138,9 @@ class _Run:
         self.trouble: tuple[str, str] | None = None
         """The kind of failure and its message, where the job had to be stopped."""
         self._told = 0
-        self._has_started = False
-        begun = time.monotonic()
-        self._last_s = float("inf") if deadline_s is None else begun + deadline_s
-        self._next_s = begun + _START_S
+        self._begun_s = time.monotonic()
+        self._started_s: float | None = None
+        self._deadline_s = float("inf") if deadline_s is None else deadline_s
 
     def goes_on(self, stop: Callable[[], bool]) -> bool:
         """Wait a moment; False when the job has ended or must end."""
@@ -150,9 +149,8 @@ class _Run:
         self.code = self.job.wait(_TICK_S)
         if self.code is not None:
             return True  # once more, for the last lines
-        if not self._has_started and self.answers.lines:
-            self._has_started = True
-            self._next_s = time.monotonic() + _PREPARE_S + _OVERRUN * self.request.budget_s
+        if self._started_s is None and self.answers.lines:
+            self._started_s = time.monotonic()
         self.trouble = self._why_stop(stop)
         return True
 
@@ -162,17 +160,25 @@ class _Run:
         return fresh
 
     def _why_stop(self, stop: Callable[[], bool]) -> tuple[str, str] | None:
-        title, now = self.request.title, time.monotonic()
+        title = self.request.title
         if stop():
             return "stopped", f"{title} was stopped"
-        if now > min(self._next_s, self._last_s):
-            if not self._has_started:
+        if self._is_late():
+            if self._started_s is None:
                 return "timeout", f"{title} did not start within its deadline and was stopped"
             progress = self.answers.progress()
             return "timeout", f"{title} overran its deadline and was stopped" + (f": {progress}" if progress else "")
         if self.job.log_bytes > _MOST_LOG_BYTES:
             return "crashed", f"{title} printed more than {_MOST_LOG_BYTES // MIB} MiB and was stopped"
         return None
+
+    def _is_late(self) -> bool:
+        now_s = time.monotonic()
+        if now_s > self._begun_s + self._deadline_s:
+            return True
+        if self._started_s is None:
+            return now_s > self._begun_s + _START_S
+        return now_s > self._started_s + _PREPARE_S + _OVERRUN * self.request.budget_s
 
 
 def _failures(run: _Run, result: tuple[Measurement, ...] | BenchFailure, *, kernel_killed: bool) -> tuple[BenchFailure, ...]:

@@ -17,8 +17,10 @@ _EXCEPTION = re.compile(
 )
 _OF_AGENT = ("ChildFailedError", "SignalException")
 """What torch's agent raises because a rank failed: never the cause."""
-_ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
-"""In the report of torch's agent: the first rank that failed and its code, -N after signal N."""
+_RANK_FAILED = re.compile(r"^\s*rank\s*:\s*(\d+)\b.*\n\s*exitcode\s*:\s*(-?\d+)", re.MULTILINE)
+"""Each rank in the report of torch's agent, and its exit code, -N after signal N. What the agent takes for the root cause stands
+last, but of ranks that failed within one second it takes the first."""
+_STOPPED_BY_AGENT = signal.SIGTERM
 _MOST_WORDS = 300
 
 
@@ -31,13 +33,25 @@ def decisive_line(log: str) -> str:
     return ""
 
 
+def failed_rank(log: str) -> tuple[int, int] | None:
+    """The rank that brought the others down, and its exit code, 128 + N after signal N; None where torch's agent does not tell.
+
+    A rank that was killed or crashed comes first, one that aborted (SIGABRT) after it: torch aborts ranks that wait for others.
+    """
+    found = [(int(rank), int(code)) for rank, code in _RANK_FAILED.findall(log) if int(code) != -_STOPPED_BY_AGENT]
+    if not found:
+        return None
+    crashed = [(rank, 128 - code) for rank, code in found if code < 0]
+    return next((each for each in crashed if each[1] != 128 + signal.SIGABRT), crashed[0]) if crashed else found[-1]
+
+
 def cause_of_end(title: str, code: int, log: str, *, kernel_killed: bool) -> tuple[str, str]:
     """The kind of failure and the one line for a worker that ended with `code`, 128 + N after signal N."""
     who = f"the worker of {title}"
-    root = _ROOT_CAUSE.search(log)
-    if root is not None:
-        rank, rank_code = int(root[1]), int(root[2])
-        who, code = f"rank {rank} of {title}", 128 - rank_code if rank_code < 0 else rank_code
+    failed = failed_rank(log)
+    if failed is not None:
+        rank, code = failed
+        who = f"rank {rank} of {title}"
     words = decisive_line(log)
     because = f": {words}" if words else ""
     if code <= 128:

@@ -108,12 +108,26 @@ def complete(request: BenchRequest, lines_by_rank: LinesByRank) -> bool:
 
 def failures_of(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[BenchFailure, ...]:
     """Every failure that the workers told, each once."""
+    return _told(request, lines_by_rank, lambda _: True)
+
+
+def case_failures_of(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[BenchFailure, ...]:
+    """Those of single cases, after which the worker went on."""
+    return _told(request, lines_by_rank, lambda line: bool(line.case))
+
+
+def worker_failures_of(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[BenchFailure, ...]:
+    """Those that ended a worker."""
+    return _told(request, lines_by_rank, lambda line: not line.case)
+
+
+def _told(request: BenchRequest, lines_by_rank: LinesByRank, wanted: Callable[[FailureLine], bool]) -> tuple[BenchFailure, ...]:
     told: dict[tuple[str, str], BenchFailure] = {}
     for _, lines in sorted(lines_by_rank.items()):
         for line in lines:
-            if isinstance(line, FailureLine):
+            if isinstance(line, FailureLine) and wanted(line):
                 case = ", ".join(f"{name} {value}" for name, value in line.case.items())
-                message = f"{line.message} ({case})" if case else line.message
+                message = " ".join((f"{line.message} ({case})" if case else line.message).split())
                 told.setdefault((line.kind, message), request.failure(line.kind, message))
     return tuple(told.values())
 

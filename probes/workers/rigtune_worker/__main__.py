@@ -6,10 +6,9 @@ import argparse
 import importlib
 import json
 import os
-import traceback
 from typing import Any
 
-from .process import die_with_parent, run_and_leave
+from .process import die_with_parent, run_and_leave, tell_exception
 from .protocol import Answer, CaseError, SetupError, is_out_of_memory
 
 BENCHES = (
@@ -55,7 +54,7 @@ def main() -> int:
     except (SetupError, CaseError) as error:
         answer.failure(getattr(error, "kind", "unsupported"), str(error))
     except Exception as error:  # whatever torch raises is the benchmark's result
-        traceback.print_exc()
+        tell_exception()
         message = str(error).strip() or type(error).__name__
         answer.failure("out_of_memory" if is_out_of_memory(error) else "crashed", message)
     else:

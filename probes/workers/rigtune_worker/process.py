@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -38,7 +39,14 @@ def run_and_leave(main: Callable[[], int]) -> None:
     except SystemExit:
         raise  # wrong usage: nothing of torch runs yet
     except BaseException:
-        traceback.print_exc()
-    sys.stdout.flush()
-    sys.stderr.flush()
+        tell_exception()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
     os._exit(code)
+
+
+def tell_exception() -> None:
+    """Print the exception being handled to the log, unless its disk is full."""
+    with contextlib.suppress(OSError, ValueError):
+        traceback.print_exc()

@@ -20,7 +20,7 @@ Failures:
   time      : 2026-11-21_14:51:08
   host      : localhost
   rank      : 0 (local_rank: 0)
-  exitcode  : -15 (pid: 15565)  (SIGTERM)
+  exitcode  : {other} (pid: 15565)
   traceback : Signal 15 (SIGTERM) received by PID 15565
 ------------------------------------------------------------
 Root Cause (first observed failure):
@@ -37,7 +37,7 @@ Root Cause (first observed failure):
 @pytest.mark.parametrize(
     ("log", "line"),
     [
-        ("Traceback ...\n  File x\nValueError: no such shape\n" + AGENT.format(code=1), "ValueError: no such shape"),
+        ("Traceback ...\n  File x\nValueError: no such shape\n" + AGENT.format(code=1, other=-15), "ValueError: no such shape"),
         (
             "[rank1]: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried",
             "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried",
@@ -58,9 +58,17 @@ def test_the_decisive_line_is_the_workers_own_last_exception(log, line):
         (7, "", False, "crashed", "the worker of X ended with exit code 7"),
         (137, "", False, "crashed", "the worker of X was ended by signal 9 (SIGKILL): somebody killed it, or the kernel did"),
         (137, "", True, "out_of_memory", "the kernel killed it because memory ran out"),
-        (1, AGENT.format(code=-9), True, "out_of_memory", "rank 1 of X was ended by signal 9"),
-        (1, AGENT.format(code=-11), False, "crashed", "rank 1 of X was ended by signal 11 (SIGSEGV)"),
-        (1, "OSError: no\n" + AGENT.format(code=1), False, "crashed", "rank 1 of X ended with exit code 1: OSError: no"),
+        (1, AGENT.format(code=-9, other=-15), True, "out_of_memory", "rank 1 of X was ended by signal 9"),
+        (1, AGENT.format(code=-11, other=-15), False, "crashed", "rank 1 of X was ended by signal 11 (SIGSEGV)"),
+        (
+            1,
+            "OSError: no\n" + AGENT.format(code=1, other=-15),
+            False,
+            "crashed",
+            "rank 1 of X ended with exit code 1: OSError: no",
+        ),
+        (1, AGENT.format(code=1, other=-9), False, "crashed", "rank 0 of X was ended by signal 9"),
+        (1, AGENT.format(code=-6, other=-11), False, "crashed", "rank 0 of X was ended by signal 11"),
         (200, "", False, "crashed", "signal 72"),
     ],
 )
