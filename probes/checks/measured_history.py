@@ -64,7 +64,7 @@ def _slower(evidence: Evidence, found: Sequence[Earlier]) -> Finding:
     measured, before = worst.measured, worst.before
     changes = changed_since(before, measured)
     busy = [when for when, one in (("now", measured), ("then", before)) if one.conditions.get("host_busy") is True]
-    fails = any(one.status is Status.FAIL for one in found) and not busy
+    fails = any(one.status is Status.FAIL for one in found)
     report = BASELINE.failed if fails else BASELINE.warned
     interval = worst.interval
     sure = f" ({percent(round(interval[0], 2))} to {percent(round(interval[1], 2))})" if interval else ""
