@@ -16,6 +16,7 @@ from recipes.constants import constant
 from recipes.layout import cores_per_rank, default_ranks, training_gpus
 from recipes.links import inter_bandwidth, inter_latency, intra_bandwidth, intra_latency
 from recipes.measured import (
+    collective_fits,
     measured_flops,
     measured_memory_bandwidth,
     measured_noise_scale,
@@ -91,6 +92,7 @@ def _gpu_cluster(
         memory_bandwidth_bytes_per_s=measured_memory_bandwidth(measurements) or _catalogue_bandwidth(rows),
         intra_bus_bandwidth_bytes_per_s=intra_bandwidth(facts, gpus, rows, measurements, ranks),
         intra_latency_s=intra_latency(facts, measurements, ranks),
+        collective_fits=collective_fits(measurements, ranks),
         inter_bus_bandwidth_bytes_per_s=inter_bandwidth(facts) if nodes > 1 else None,
         inter_latency_s=inter_latency() if nodes > 1 else None,
         step_efficiency=measured_step_efficiency(measurements, measured_flops(measurements)),
@@ -122,6 +124,7 @@ def _cpu_cluster(facts: MachineFacts, measurements: tuple[Measurement, ...], nod
         memory_bandwidth_bytes_per_s=measured_memory_bandwidth(measurements),
         intra_bus_bandwidth_bytes_per_s=intra_bandwidth(facts, (), (), measurements, ranks),
         intra_latency_s=intra_latency(facts, measurements, ranks),
+        collective_fits=collective_fits(measurements, ranks),
         inter_bus_bandwidth_bytes_per_s=inter_bandwidth(facts) if nodes > 1 else None,
         inter_latency_s=inter_latency() if nodes > 1 else None,
         step_efficiency=measured_step_efficiency(measurements, measured_flops(measurements)),

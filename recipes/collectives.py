@@ -75,10 +75,14 @@ def collective_time_s(collective: Collective, size_bytes: float, group: Group, c
     """Duration of one collective on a tensor of `size_bytes`.
 
     T = a + w + sqrt(a w), with the latency a and the wire time w at full bandwidth. The mixed term is what messages of middle
-    size lose while the pipeline of chunks fills; with it the curve follows nccl-tests from 1 MiB to 16 GiB.
+    size lose while the pipeline of chunks fills; with it the curve follows nccl-tests from 1 MiB to 16 GiB. Where this very
+    collective was measured over the same ranks, its fit counts instead.
     """
     if group.ranks == 1 or size_bytes <= 0:
         return 0.0
+    fit = cluster.collective_fits.get(collective)
+    if fit is not None and group.nodes == 1 and group.ranks == cluster.ranks_per_node:
+        return fit.time_s(size_bytes)
     latency = latency_s(collective, group, cluster)
     bandwidth = bus_bandwidth_bytes_per_s(group, cluster)
     if isinstance(latency, Unknown):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from probes.bench.latency_bandwidth import Fit, fits
 from probes.measurements import Measurement, Parameter
 from recipes.plan import Figure, StepAnchor
 
+_LARGEST_RESIDUAL = 0.2
+"""A fit that misses half of its own sizes by more than that says less than the model of the links."""
 _STEPS = ("train-step", "micro-batch")
 """Benchmarks that run optimizer steps of the reference workload."""
 _OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
@@ -86,6 +89,16 @@ def all_reduces(measurements: tuple[Measurement, ...], metric: str, ranks: int) 
         and _number(measurement.parameters.get("bytes")) > 0
     ]
     return sorted(found, key=lambda measurement: _number(measurement.parameters["bytes"]))
+
+
+def collective_fits(measurements: tuple[Measurement, ...], ranks: int) -> dict[str, Fit]:
+    """By collective, the fitted cost over `ranks` ranks of this machine. Fits that miss what was measured are left out."""
+    mine = [measurement for measurement in measurements if measurement.bench_id == "collectives"]
+    return {
+        str(fit.parameters["collective"]): fit
+        for fit in fits(mine)
+        if fit.parameters.get("world_size") == ranks and "collective" in fit.parameters and fit.residual <= _LARGEST_RESIDUAL
+    }
 
 
 def step_anchors(measurements: tuple[Measurement, ...]) -> tuple[StepAnchor, ...]:

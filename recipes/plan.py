@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from probes.bench.latency_bandwidth import Fit
 from probes.record import EvidenceRef, Record, Unknown
 from recipes.workload import Workload
 
@@ -62,6 +63,8 @@ class Cluster(Record, kw_only=True):
     intra_bus_bandwidth_bytes_per_s: Figure | None = None
     """All-reduce bus bandwidth within a node, for large messages."""
     intra_latency_s: Figure | None = None
+    collective_fits: dict[str, Fit] = {}
+    """What each collective over all ranks of a node costs by its size, where that was measured here."""
     inter_bus_bandwidth_bytes_per_s: Figure | None = None
     """The same across nodes, per node, when every rank of the node takes part."""
     inter_latency_s: Figure | None = None

@@ -12,6 +12,7 @@ from probes.measurements import Measurement
 from probes.record import NOT_RECORDED
 from probes.units import GIB
 from recipes.cluster import cluster_of
+from recipes.collectives import Group, collective_time_s
 from recipes.layout import default_ranks
 from tests.support.machines import A100_PCIE, CATALOGUE, cpu_box, h100, h100_node
 
@@ -90,6 +91,32 @@ def test_a_slow_copy_to_the_host_bounds_what_pcie_can_carry():
     assert (figure.value, figure.basis) == (12e9, "measured")
     # As fast as the slot allows, they tell nothing that the model does not know.
     assert cluster_of(facts, copies[:4], CATALOGUE).intra_bus_bandwidth_bytes_per_s.basis == "modelled"
+
+
+def all_gather(size: int, seconds: float, ranks: int = 8) -> Measurement:
+    name = f"{ranks} ranks"
+    return measured("collective_time_s", seconds, name, "collectives", collective="all_gather", bytes=size, world_size=ranks)
+
+
+def test_a_collective_that_was_measured_costs_what_its_fit_says():
+    sizes = [4**power * 1024 for power in range(8)]
+    cluster = cluster_of(h100_node(), tuple(all_gather(size, 50e-6 + size / 100e9) for size in sizes), CATALOGUE)
+    node = Group(ranks=8, nodes=1)
+    assert collective_time_s("all_gather", 2**20, node, cluster) == pytest.approx(50e-6 + 2**20 / 100e9, rel=1e-3)
+    # Another collective, part of the ranks, and more nodes are modelled as before.
+    plain = cluster_of(h100_node(), (), CATALOGUE)
+    for collective, group in (("all_reduce", node), ("all_gather", Group(ranks=4, nodes=1))):
+        assert collective_time_s(collective, 2**20, group, cluster) == collective_time_s(collective, 2**20, group, plain)
+    two = [cluster_of(h100_node(), of, CATALOGUE, nodes=2) for of in (tuple(all_gather(n, 1.0) for n in sizes), ())]
+    assert len({collective_time_s("all_gather", 2**20, Group(ranks=16, nodes=2), one) for one in two}) == 1
+
+
+def test_a_fit_that_misses_its_own_points_or_has_other_ranks_is_not_used():
+    sizes = [4**power * 1024 for power in range(8)]
+    wild = tuple(all_gather(size, 1e-3 * (1 + 9 * (power % 2))) for power, size in enumerate(sizes))
+    assert cluster_of(h100_node(), wild, CATALOGUE).collective_fits == {}
+    fewer = tuple(all_gather(size, 50e-6 + size / 100e9, ranks=4) for size in sizes)
+    assert cluster_of(h100_node(), fewer, CATALOGUE).collective_fits == {}
 
 
 def test_an_unknown_gpu_has_memory_and_no_rates():
