@@ -53,6 +53,8 @@ GEMM_SIZE = 2048
 ALL_REDUCE_BYTES = (1 * MIB, 64 * MIB)
 """The nearest size that rigtune's sweep holds is compared."""
 
+BANDWIDTH = "memory_bandwidth_bytes_per_s"
+
 Rates = dict[str, float]
 """By the name of the row."""
 
@@ -94,11 +96,18 @@ def facts_python(facts: MachineFacts) -> str:
     )
 
 
-def median_of(found: list[Measurement], metric: str, **parameters: object) -> float:
-    values = [m.median for m in found if m.metric == metric and all(m.parameters.get(k) == v for k, v in parameters.items())]
-    if not values:
-        raise MissingError(f"rigtune gave no {metric} with {parameters}")
-    return statistics.median(values)
+def rates_of(found: list[Measurement], rows: dict[str, dict[str, object]]) -> Rates:
+    """The median of each row, told by metric and parameters. A row for which a busy machine left no time is absent."""
+    rates = {}
+    for row, wanted in rows.items():
+        entries = [
+            m
+            for m in found
+            if all({"metric": m.metric, "bench": m.bench_id, **m.parameters}.get(k) == v for k, v in wanted.items())
+        ]
+        if entries:
+            rates[row] = statistics.median(entry.median for entry in entries)
+    return rates
 
 
 # ---- the peers
@@ -208,21 +217,22 @@ def memory(facts: MachineFacts, folder: Path) -> Contest:
         (folder / "stream.c").write_text(STREAM)
         output_of(["gcc", "-O3", "-march=native", "-fopenmp", "-o", str(folder / "stream"), str(folder / "stream.c")])
 
+    places = {"memory-copy": "one rank", "host-memory": "NUMA node"}
+    rows: dict[str, dict[str, object]] = {
+        f"memory {operation}, {name}": {"metric": BANDWIDTH, "bench": bench_id, "operation": operation}
+        for operation in ("copy", "triad")
+        for bench_id, name in places.items()
+    }
+
     def ours() -> Rates:
-        found = measured(facts, "memory-copy", "host-memory")
-        rates = {}
-        for operation in ("copy", "triad"):
-            for bench_id, name in (("memory-copy", "one rank"), ("host-memory", "NUMA node")):
-                own = [m for m in found if m.bench_id == bench_id]
-                rates[f"memory {operation}, {name}"] = median_of(own, "memory_bandwidth_bytes_per_s", operation=operation)
-        return rates
+        return rates_of(measured(facts, *places), rows)
 
     def stream() -> Rates:
         if not (folder / "stream").exists():
             raise MissingError("gcc is not installed, which STREAM is compiled by")
         copy, triad, _ = output_of([str(folder / "stream"), str(ARRAY_BYTES), str(PEER_S)], OMP_NUM_THREADS=str(cores)).split()
         both = {"copy": float(copy), "triad": float(triad)}
-        return {f"memory {operation}, {name}": both[operation] for operation in both for name in ("one rank", "NUMA node")}
+        return {row: both[str(wanted["operation"])] for row, wanted in rows.items()}
 
     return Contest(ours, {"STREAM": stream})
 
@@ -232,14 +242,16 @@ def memory_one_thread(facts: MachineFacts, folder: Path) -> Contest:
     single = msgspec.structs.replace(facts.cpu, allowed_cpus=1, logical_cpus=1, physical_cores=1)
     alone = msgspec.structs.replace(facts, cpu=single)
 
+    row = "memory copy, 1 thread, bytes once"
+
     def ours() -> Rates:
-        found = [m for m in measured(alone, "host-memory") if m.parameters["threads"] == 1]
-        return {"memory copy, 1 thread, bytes once": median_of(found, "memory_bandwidth_bytes_per_s", operation="copy") / 2}
+        rates = rates_of(measured(alone, "host-memory"), {row: {"metric": BANDWIDTH, "operation": "copy", "threads": 1}})
+        return {name: rate / 2 for name, rate in rates.items()}
 
     def mbw() -> Rates:
         text = output_of(["mbw", "-t0", "-n", "40", str(ARRAY_BYTES // MIB)])
         rates = [float(rate) for line, rate in re.findall(r"^(\d+)\s.*Copy: ([\d.]+) MiB/s", text, re.MULTILINE)]
-        return {"memory copy, 1 thread, bytes once": statistics.median(rates) * MIB}
+        return {row: statistics.median(rates) * MIB}
 
     return Contest(ours, {"mbw": mbw})
 
@@ -260,7 +272,8 @@ def storage(facts: MachineFacts, folder: Path) -> Contest:
         found = measured(facts, "storage", data_path=str(path))
         if any(not m.parameters["direct"] for m in found):
             raise MissingError(f"{folder} knows no direct reads: name another --folder")
-        return {name: median_of(found, "read_bandwidth_bytes_per_s", order=order) for name, (order, *_) in shapes.items()}
+        reading = "read_bandwidth_bytes_per_s"
+        return rates_of(found, {name: {"metric": reading, "order": order} for name, (order, *_) in shapes.items()})
 
     def fio() -> Rates:
         rates = {}
@@ -352,8 +365,8 @@ def gemm(facts: MachineFacts, folder: Path) -> Contest:
     row = f"CPU GEMM, fp32, {GEMM_SIZE}"
 
     def ours() -> Rates:
-        size = {"m": GEMM_SIZE, "n": GEMM_SIZE, "k": GEMM_SIZE}
-        return {row: median_of(measured(facts, "gemm"), "gemm_flops_per_s", dtype="fp32", **size)}
+        wanted = {"metric": "gemm_flops_per_s", "dtype": "fp32", "m": GEMM_SIZE, "n": GEMM_SIZE, "k": GEMM_SIZE}
+        return rates_of(measured(facts, "gemm"), {row: wanted})
 
     def peer(script: str) -> Callable[[], Rates]:
         variables = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
@@ -369,9 +382,9 @@ def all_reduce(facts: MachineFacts, folder: Path) -> Contest:
     threads = max(1, len(os.sched_getaffinity(0)) // 2)
 
     def ours() -> Rates:
+        wanted = {"metric": "algorithm_bandwidth_bytes_per_s", "collective": "all_reduce"}
         found = measured(facts, "collectives", ranks=2)
-        rate = {"metric": "algorithm_bandwidth_bytes_per_s", "collective": "all_reduce"}
-        return {name: median_of(found, bytes=size, **rate) for size, name in names.items()}  # type: ignore[arg-type]
+        return rates_of(found, {name: {**wanted, "bytes": size} for size, name in names.items()})
 
     def plain() -> Rates:
         agent = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
