@@ -88,10 +88,11 @@ def _slow(evidence: Evidence, group: Sequence[Measurement]) -> Iterator[SlowPart
 def _finding(evidence: Evidence, slow: SlowPart, group: Sequence[Measurement]) -> Finding:
     its = [one for one in group if _concerns(slow.part, one)]
     fails = slow.share < evidence.thresholds.measured_fail_fraction.value
+    limit = evidence.thresholds.measured_warn_fraction.value
     report = JUDGE.failed if fails else JUDGE.warned
     is_host = isinstance(slow.part, str)
     links = ", ".join(f"{one.subject} {gb_per_s(one.median)}" for one in sorted(its, key=lambda one: one.median)[:4])
-    told = "every link of this host is slow" if is_host else "this link is slow, and both hosts have faster ones"
+    told = _direction(slow, its, limit) if isinstance(slow.part, str) else "this link is slow, and both hosts have faster ones"
     return report(
         words_of_part(slow.part),
         f"{told}: {percent(round(slow.share, 2))} of the others",
@@ -100,6 +101,18 @@ def _finding(evidence: Evidence, slow: SlowPart, group: Sequence[Measurement]) -
         remedy=_HOST_REMEDY if is_host else _LINK_REMEDY,
         evidence=(*refs_of(its), limit_ref(evidence, fails=fails)),
     )
+
+
+def _direction(slow: SlowPart, its: Sequence[Measurement], limit: float) -> str:
+    """Whether a host is slow when it sends, when it receives, or both."""
+    sends = [one.median for one in its if one.subject.startswith(f"{slow.part}->")]
+    receives = [one.median for one in its if one.subject.endswith(f"->{slow.part}")]
+    is_slow = [bool(rates) and max(rates) < limit * slow.usual for rates in (sends, receives)]
+    if is_slow == [True, False]:
+        return "slow when it sends, to whomever"
+    if is_slow == [False, True]:
+        return "slow when it receives, from whomever"
+    return "every link of this host is slow"
 
 
 def _concerns(part: str | Pair, one: Measurement) -> bool:

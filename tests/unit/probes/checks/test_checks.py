@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from probes.versions import at_least
 from tests.support.check_case import Case
 from tests.support.check_cases import CASES
 from tests.support.machines import cpu_box, evidence_of, h100_node, with_gpus, with_nics
+from tests.support.measured import earlier, gemm, measured
 
 FUNCTIONS = {row.id: getattr(row.load(), row.function) for row in CHECKS}
 
@@ -104,3 +106,40 @@ def test_throttled_gpu_is_told_the_cause_not_the_general_bit() -> None:
 )
 def test_versions_compare_by_number(version: str, minimum: str, expected: bool) -> None:
     assert at_least(version, minimum) is expected
+
+
+@pytest.mark.parametrize(
+    ("slow", "words"),
+    [
+        ((("c", "a"), ("c", "b")), "when it sends"),
+        ((("a", "c"), ("b", "c")), "when it receives"),
+        ((("a", "c"), ("b", "c"), ("c", "a"), ("c", "b")), "every link"),
+    ],
+)
+def test_a_slow_host_is_told_with_its_direction(slow: tuple[tuple[str, str], ...], words: str) -> None:
+    rates = {f"{a}->{b}": 0.1 if (a, b) in slow else 1.2 for a, b in itertools.permutations("abc", 2)}
+    links = tuple(measured("network", "tcp_bandwidth_bytes_per_s", subject, rate * 1e9) for subject, rate in rates.items())
+    (finding,) = run("measured-network", h100_node(), measurements=links)
+    assert finding.subject == "c"
+    assert words in finding.summary
+
+
+def test_a_slow_gpu_is_told_with_its_cause() -> None:
+    capped = with_gpus(h100_node(), 1, power_limit_w=400.0)
+    finding = run("measured-gemm", capped, measurements=tuple(gemm(720.0, 430.0)))[0]
+    assert (finding.subject, finding.status) == ("GPU1", Status.FAIL)
+    assert "power limit is 400 W" in finding.summary
+    assert finding.remedy is not None
+    assert finding.remedy.command == "nvidia-smi -i 0000:3b:00.0 -pl 700"
+    throttled = tuple(
+        msgspec.structs.replace(one, conditions={**one.conditions, "throttle_reasons": "hw_thermal_slowdown"})
+        for one in gemm(720.0, 430.0)
+    )
+    assert "clocks are held down" in run("measured-gemm", h100_node(), measurements=throttled)[0].summary
+
+
+def test_what_changed_since_the_run_before_is_named() -> None:
+    before = tuple(msgspec.structs.replace(one, conditions={"torch_version": "2.4.0"}) for one in gemm(720.0))
+    (finding,) = run("measured-baseline", h100_node(), measurements=tuple(gemm(500.0)), baselines=earlier("pinned", before))
+    assert "torch 2.4.0 -> 2.5.1" in finding.summary
+    assert "2026-11-20T21:14:03Z" in finding.expected
