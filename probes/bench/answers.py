@@ -89,7 +89,8 @@ def timing_of(measurement: Measurement, lines_by_rank: LinesByRank) -> dict[str,
     """How the timing of the measurement's case went, the largest of each figure over ranks; nothing where it is of no one case.
 
     `warmup_calls` and `calls_per_sample`; `interval_half_width`, of the 95 % confidence interval of the median as a fraction of
-    it; `budget_spent` and `unsettled`, true where the time ended before the interval was narrow or before warm-up was over.
+    it; `budget_spent`, true where the time ended before the interval was narrow; `unsettled`, true where the durations rose or
+    fell all the time.
     """
     samples = [line for lines in lines_by_rank.values() for line in lines if isinstance(line, SampleLine)]
     figures = [line.figures for line in samples if line.case and line.case.items() <= measurement.parameters.items()]

@@ -62,6 +62,17 @@ def test_what_never_settles_is_measured_all_the_same_and_says_so():
     assert len(timing.durations_s) >= FEWEST_SAMPLES
 
 
+def test_what_settles_late_is_warm_up_until_then():
+    timing = Calls(lambda n: 0.02 if n > 60 else 0.04 - n * 0.0003).timed(budget_s=4)
+    assert timing.settled
+    assert timing.warmup_calls >= 55
+    assert max(timing.durations_s) < 0.025
+
+
+def test_of_too_few_calls_nobody_can_tell_whether_they_settled():
+    assert Calls(lambda _: 0.4).timed(budget_s=2).settled is None
+
+
 def test_noisy_calls_are_sampled_until_the_time_is_over():
     noise = random.Random(1)  # noqa: S311
     calls = Calls(lambda _: 0.05 * noise.uniform(0.5, 1.5))

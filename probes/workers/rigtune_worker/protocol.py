@@ -31,15 +31,17 @@ class Timing(NamedTuple):
     """Of the 95 % confidence interval of the median, as a fraction of the median; None below six samples."""
     budget_spent: bool = False
     """Sampling ended before the interval was narrow: the time was over, or there were very many samples."""
-    settled: bool = True
-    """False where the durations still rose or fell when warm-up had used up its time."""
+    settled: bool | None = True
+    """False where the durations rose or fell all the time; None where there were too few to tell."""
 
     def figures(self) -> dict[str, float]:
         """How the timing went, as the answer's figures: counts, a fraction, and 0 or 1."""
         told: dict[str, float] = {"warmup_calls": self.warmup_calls, "calls_per_sample": self.calls_per_sample}
         if self.half_width is not None:
             told["interval_half_width"] = self.half_width
-        return {**told, "budget_spent": float(self.budget_spent), "unsettled": float(not self.settled)}
+        if self.settled is not None:
+            told["unsettled"] = float(not self.settled)
+        return {**told, "budget_spent": float(self.budget_spent)}
 
 
 class SetupError(Exception):

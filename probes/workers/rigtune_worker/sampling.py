@@ -6,7 +6,7 @@ import functools
 import math
 import statistics
 import time
-from typing import Callable, Sequence
+from typing import Callable, Optional, Sequence
 
 from .protocol import Timing
 
@@ -16,7 +16,7 @@ called narrow either."""
 TREND = 0.01
 """A difference below this fraction of the median is no trend, however regular it is."""
 WARMUP_SHARE = 0.3
-"""Of the time budget: where the trend goes on longer, sampling begins all the same, and the result says so."""
+"""Of the time budget: where the trend goes on longer, sampling begins all the same, and its first samples may be warm-up too."""
 CONFIDENCE = 0.95
 NARROW = 0.02
 """Half the width of the confidence interval, as a fraction of the median, at which sampling ends."""
@@ -59,7 +59,7 @@ def take_samples(
     sample_s = min(sample_s, WARMUP_SHARE * budget_s / (2 * WINDOW))
     cold_s = sample(1)
     if agree(spent_s()) > OVERRUN * budget_s:
-        return Timing([cold_s], 0, 1, budget_spent=True, settled=False)
+        return Timing([cold_s], 0, 1, budget_spent=True, settled=None)
     repeats, calls = _repeats(sample, sample_s, agree, lambda: spent_s() > WARMUP_SHARE * budget_s)
     durations_s: list[float] = []
     warming, settled = True, True
@@ -80,7 +80,19 @@ def take_samples(
             wish = agree(_after_sample(durations_s, spent_s(), step_s, budget_s))
         if wish == _ENDED:
             break
-    return Timing(durations_s, calls, repeats, half_width(durations_s), not is_narrow(durations_s), settled)
+    late, seen = (0, True) if settled else _settled_late(durations_s, agree)
+    durations_s = durations_s[late:]
+    return Timing(durations_s, calls + late * repeats, repeats, half_width(durations_s), not is_narrow(durations_s), seen)
+
+
+def _settled_late(durations_s: Sequence[float], agree: Callable[[float], float]) -> tuple[int, Optional[bool]]:
+    """Where the first window without trend begins, and whether every rank has one; None where there are too few samples."""
+    last = len(durations_s) - WINDOW
+    if last < 0:
+        return 0, None
+    first = next((begin for begin in range(last + 1) if not has_trend(durations_s[begin : begin + WINDOW])), last + 1)
+    begin = int(agree(float(first)))
+    return (0, False) if begin > last else (begin, True)
 
 
 def _repeats(
