@@ -13,19 +13,23 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-HEAD = "rigtune-head"
+HEAD = "head"
 
 
 class Lab(NamedTuple):
     """Where commands run as if on the head node."""
 
     folder: Path
+    head: str
+    """Its namespace."""
+    namespaces: dict[str, str]
+    """By host."""
 
     def start(self, *command: object, cwd: Path) -> subprocess.Popen[str]:
         """Start a command on the head node, with this lab's ssh first on the PATH."""
         path = f"{self.folder}:{os.environ['PATH']}"
         return subprocess.Popen(
-            ("ip", "netns", "exec", HEAD, *map(str, command)),
+            ("ip", "netns", "exec", self.head, *map(str, command)),
             cwd=cwd,
             env={**os.environ, "PATH": path},
             start_new_session=True,
@@ -41,23 +45,28 @@ def run(*command: str) -> None:
     assert done.returncode == 0, f"{command}: {done.stderr}"
 
 
-def add_namespace(name: str, address: str, hosts: str) -> None:
-    """A namespace on the bridge of the head node; `ip netns exec` shows it the files of /etc/netns."""
-    folder = Path("/etc/netns") / name
+def add_namespace(namespace: str, hosts: str) -> None:
+    """`ip netns exec` shows it the files of /etc/netns."""
+    folder = Path("/etc/netns") / namespace
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "hosts").write_text(hosts)
     (folder / "nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files\n")
-    run("ip", "netns", "add", name)
-    run("ip", "-n", name, "link", "set", "lo", "up")
-    if name == HEAD:
-        run("ip", "-n", HEAD, "link", "add", "bridge", "type", "bridge")
-        run("ip", "-n", HEAD, "link", "set", "bridge", "up")
-        run("ip", "-n", HEAD, "address", "add", f"{address}/24", "dev", "bridge")
-        return
-    run("ip", "-n", HEAD, "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
-    run("ip", "-n", HEAD, "link", "set", name, "master", "bridge", "up")
-    run("ip", "-n", name, "address", "add", f"{address}/24", "dev", "eth0")
-    run("ip", "-n", name, "link", "set", "eth0", "up")
+    run("ip", "netns", "add", namespace)
+    run("ip", "-n", namespace, "link", "set", "lo", "up")
+
+
+def add_bridge(head: str, address: str) -> None:
+    run("ip", "-n", head, "link", "add", "bridge", "type", "bridge")
+    run("ip", "-n", head, "link", "set", "bridge", "up")
+    run("ip", "-n", head, "address", "add", f"{address}/24", "dev", "bridge")
+
+
+def connect(namespace: str, host: str, address: str, head: str) -> None:
+    """A cable from `eth0` of the host to the bridge."""
+    run("ip", "-n", head, "link", "add", host, "type", "veth", "peer", "name", "eth0", "netns", namespace)
+    run("ip", "-n", head, "link", "set", host, "master", "bridge", "up")
+    run("ip", "-n", namespace, "address", "add", f"{address}/24", "dev", "eth0")
+    run("ip", "-n", namespace, "link", "set", "eth0", "up")
 
 
 def write_ssh_files(folder: Path) -> None:
@@ -80,25 +89,32 @@ def ssh_lab(folder: Path, names: tuple[str, ...]) -> Iterator[Lab]:
         pytest.skip(f"needs root, iproute2 and openssh-server; missing here: {', '.join(missing) or 'root'}")
     addresses = {HEAD: "10.79.0.1", **{name: f"10.79.0.{number}" for number, name in enumerate(names, 2)}}
     hosts = "".join(f"{address} {name}\n" for name, address in (("localhost", "127.0.0.1"), *addresses.items()))
+    # Namespaces are the machine's, and another run of the tests may have some.
+    namespaces = {name: f"rigtune-{os.getpid()}-{name}" for name in addresses}
+    head = namespaces[HEAD]
     Path("/run/sshd").mkdir(exist_ok=True)
     servers = []
     try:
         write_ssh_files(folder)
         for name, address in addresses.items():
-            add_namespace(name, address, hosts)
+            add_namespace(namespaces[name], hosts)
+            if name == HEAD:
+                add_bridge(head, address)
+            else:
+                connect(namespaces[name], name, address, head)
         for name in names:
             server = f"hostname {name} && exec /usr/sbin/sshd -D -f '{folder}/sshd_config'"
-            servers.append(subprocess.Popen(("ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c", server)))
+            servers.append(subprocess.Popen(("ip", "netns", "exec", namespaces[name], "unshare", "--uts", "sh", "-c", server)))
         for name in names:
             until_up = f"for i in $(seq 200); do '{folder}/ssh' {name} true && exit 0; done; exit 1"
-            run("ip", "netns", "exec", HEAD, "sh", "-c", until_up)
-        yield Lab(folder)
+            run("ip", "netns", "exec", head, "sh", "-c", until_up)
+        yield Lab(folder, head, namespaces)
     finally:
         for server in servers:
             for process in (*psutil.Process(server.pid).children(recursive=True), server):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
             server.wait(30)
-        for name in addresses:
-            subprocess.run(("ip", "netns", "delete", name), capture_output=True, check=False)
-            shutil.rmtree(f"/etc/netns/{name}", ignore_errors=True)
+        for namespace in namespaces.values():
+            subprocess.run(("ip", "netns", "delete", namespace), capture_output=True, check=False)
+            shutil.rmtree(f"/etc/netns/{namespace}", ignore_errors=True)
