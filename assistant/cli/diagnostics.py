@@ -110,7 +110,8 @@ class _Teller:
             self._measured.append(event.measurement)
             return
         if isinstance(event, StageStarted):
-            self._say(self._announced)
+            if self._announced:
+                say(self._announced)
             self._announced = event.title
             return
         if isinstance(event, Progress) and event.stage == "bench" and event.total:

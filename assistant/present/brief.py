@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assistant.present.bench_words import case, name_of
-from assistant.present.matrices import pair_of, worth_a_line
+from assistant.present.bench_words import case, is_secondary, name_of
+from assistant.present.matrices import is_link, pair_of
 from assistant.present.results import Result, results
 from assistant.present.text import clean, plural
 from probes.measurements import Measurement
@@ -17,10 +17,10 @@ _MOST = 4
 
 def brief_lines(measurements: Sequence[Measurement]) -> list[str]:
     """`gemm  GPU0-7  GEMM bf16 8192³ 705 TFLOP/s (GPU5 -18 %), fp32 8192³ 52 TFLOP/s`, a line per benchmark and subject."""
-    rows = results(worth_a_line(measurements, show_all=False), show_all=False)
+    rows = results([entry for entry in measurements if not is_secondary(entry.metric) and not is_link(entry)], show_all=False)
     lines = [_line(bench_id, subject, rows) for bench_id, subject in dict.fromkeys((row.bench_id, row.subject) for row in rows)]
     for bench_id in dict.fromkeys(entry.bench_id for entry in measurements):
-        pairs = {pair for entry in measurements if entry.bench_id == bench_id and (pair := pair_of(entry))}
+        pairs = {pair_of(entry) for entry in measurements if entry.bench_id == bench_id and is_link(entry)}
         if pairs:
             lines.append(f"{clean(bench_id)}  {plural(len(pairs), 'pair')}")
     return lines
@@ -29,6 +29,8 @@ def brief_lines(measurements: Sequence[Measurement]) -> list[str]:
 def _line(bench_id: str, subject: str, rows: Sequence[Result]) -> str:
     mine = [row for row in rows if (row.bench_id, row.subject) == (bench_id, subject)]
     words, name, told = [], "", ""
+    shown = {(row.metric, case(row.parameters), row.median): row for row in mine}  # what was told twice is said once
+    mine = list(shown.values())
     for row in mine[:_MOST]:
         now = name_of(row.bench_id, row.metric, row.parameters)
         odd = f" ({row.slowest})" if row.slowest else ""

@@ -48,13 +48,7 @@ def worth_a_line(measurements: Sequence[Measurement], *, show_all: bool) -> list
     """What the table shows: neither what stands in a matrix, but for a device with itself, nor what another figure says too."""
     if show_all:
         return list(measurements)
-    inside = {
-        id(one)
-        for cells in _by_case(measurements).values()
-        for cell in cells.values()
-        for one in cell
-        if not _is_with_itself(one)
-    }
+    inside = {id(one) for cells in _by_case(measurements).values() for cell in cells.values() for one in cell if is_link(one)}
     return [entry for entry in measurements if id(entry) not in inside and not is_secondary(entry.metric)]
 
 
@@ -71,10 +65,11 @@ def _by_case(measurements: Sequence[Measurement]) -> dict[tuple[str, str], dict[
     return {key: cells for key, cells in found.items() if len(cells) >= _FEWEST}
 
 
-def _is_with_itself(entry: Measurement) -> bool:
-    """A node's cores and its own memory."""
+def is_link(entry: Measurement) -> bool:
+    """Between two ends; a node's cores and its own memory are none."""
     parameters = entry.parameters
-    return any(one in parameters and parameters[one] == parameters.get(other) for one, other in _ENDS)
+    own = any(one in parameters and parameters[one] == parameters.get(other) for one, other in _ENDS)
+    return not own and pair_of(entry) is not None
 
 
 def _end(name: str, value: Parameter) -> str:
