@@ -26,9 +26,18 @@ def command(kind: str, output_format: str) -> None:
 
 
 def _cells(kind: str, entry: dict[str, Any]) -> tuple[str, ...]:
-    """One line. Of a check also its group, tier and weight, and after the title what it is about."""
+    """One line. Of a check also its group, tier and weight, and after the title what it is about; of a benchmark its suites."""
+    if kind == "benchmarks":
+        return entry["id"], ", ".join(entry["suites"]) or "on request", _benchmark_words(entry)
     if kind != "checks":
         return (entry["id"], entry["title"])
     needs = f"  (needs {', '.join(entry['needs'])})" if entry["needs"] else ""
     weight = "required" if entry["required"] else ""
     return (entry["id"], entry["group"], entry["tier"], weight, entry["title"] + needs)
+
+
+def _benchmark_words(entry: dict[str, Any]) -> str:
+    """Title, rough duration in each suite, what it occupies and what it needs."""
+    costs = f"{entry['cost_s']:g} to {entry['full_cost_s']:g} s" if len(entry["suites"]) != 1 else f"{entry['full_cost_s']:g} s"
+    needs = f"; needs {entry['applies']}" if entry["applies"] else ""
+    return f"{entry['title']} (about {costs}, occupies {entry['occupies']}{needs})"

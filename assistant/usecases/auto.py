@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from assistant.usecases.export import export_recipe, how_to_start
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.probe import probe_machine
+from probes.bench_report import report_of
 from probes.collecting import CollectOptions
 from probes.facts import MachineFacts
 from probes.findings import Evidence
@@ -72,7 +73,7 @@ def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
     measured = MeasurementSet(suite="none")
     if options.measure:
         measuring = measure_machine(facts, _measure_options(options))
-        measured = yield from _saved(measuring, directory / "measurements.json", "measurements")
+        measured = yield from _saved(measuring, directory / "measurements.json", "measurements", report_of)
     planning = plan_workload(facts, measured.measurements, options.request)
     plan: Plan = yield from _saved(planning, directory / "plan.json", "plan with its reasons")
 
@@ -110,9 +111,11 @@ def _result(events: Iterator[Event]) -> Generator[Event, None, Any]:
     return result
 
 
-def _saved(events: Iterator[Event], path: Path, what: str) -> Generator[Event, None, Any]:
-    """The same, and save the result."""
+def _saved(
+    events: Iterator[Event], path: Path, what: str, as_written: Callable[[Any], Record] | None = None
+) -> Generator[Event, None, Any]:
+    """The same, and save the result, in another form with `as_written`."""
     result = yield from _result(events)
-    write_record(path, result)
+    write_record(path, result if as_written is None else as_written(result))
     yield Written(path=str(path), what=what)
     return result

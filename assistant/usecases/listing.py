@@ -31,7 +31,16 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
             )
         case "benchmarks":
             return tuple(
-                {"id": row.id, "title": f"{row.title} (about {row.cost_s:g} s, occupies {row.occupies})"} for row in BENCHMARKS
+                {
+                    "id": row.id,
+                    "title": row.title,
+                    "suites": list(row.suites),
+                    "cost_s": row.cost_s,
+                    "full_cost_s": row.full_cost_s,
+                    "occupies": row.occupies,
+                    "applies": row.applies,
+                }
+                for row in BENCHMARKS
             )
         case "launchers":
             return tuple({"id": row.id, "title": row.title} for row in LAUNCHERS)

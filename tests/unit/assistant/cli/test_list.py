@@ -7,7 +7,7 @@ import json
 import pytest
 
 from assistant.cli import command_line
-from probes.registry import CHECKS
+from probes.registry import BENCHMARKS, CHECKS
 
 
 def test_checks_as_json(capsysbinary: pytest.CaptureFixture) -> None:
@@ -23,6 +23,17 @@ def test_checks_as_json(capsysbinary: pytest.CaptureFixture) -> None:
         "needs": ["gpus"],
     }
     assert rows["sensors"]["tier"] == "deep"
+
+
+def test_benchmarks_say_what_they_cost_and_occupy(capsysbinary: pytest.CaptureFixture) -> None:
+    assert command_line(["list", "benchmarks", "--format", "json"]) == 0
+    rows = {row["id"]: row for row in json.loads(capsysbinary.readouterr().out)["benchmarks"]}
+    assert list(rows) == [row.id for row in BENCHMARKS]
+    assert set(rows["gemm"]) == {"id", "title", "suites", "cost_s", "full_cost_s", "occupies", "applies"}
+    assert command_line(["list", "benchmarks"]) == 0
+    lines = {line.split()[0]: line for line in capsysbinary.readouterr().out.decode().splitlines()}
+    assert "quick, full" in lines["gemm"]
+    assert "needs --step" in lines["own-step"]
 
 
 def test_checks_as_text(capsysbinary: pytest.CaptureFixture) -> None:
