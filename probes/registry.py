@@ -534,8 +534,8 @@ BENCHMARKS: tuple[BenchmarkRow, ...] = (
         module="probes.bench.own_step",
         suites=(),
         occupies="all GPUs, or all CPUs where there are none",
-        cost_s=30.0,
-        full_cost_s=60.0,
+        cost_s=50.0,
+        full_cost_s=50.0,
         applies="--step",
     ),
     BenchmarkRow(

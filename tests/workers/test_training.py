@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 import assistant
+from assistant.usecases.measure import MeasureOptions, measure_machine
 from probes.bench import micro_batch, noise_scale, own_step, train_cnn, train_step
 from probes.bench.resnet import RESNET_50, SMALL, forward_flops, parameter_count, training_flops
 from probes.benching import BenchSettings
@@ -19,6 +20,7 @@ from probes.record import to_json
 from recipes.agent import agent_argv
 from tests.support.bench_answers import bench_context, the_one
 from tests.workers.conftest import DEADLINE_S, TINY
+from tests.workers.test_bench import FACTS
 
 MIB = 2**20
 EXAMPLE = (Path(assistant.__file__).parent / "docs" / "own_step.md").read_text().split("```python\n")[1].split("```")[0]
@@ -199,6 +201,16 @@ def waits(device):
         time.sleep(1000)  # here it hangs
     return step
 
+def one_rank_fails(device):
+    model = torch.nn.Linear(4, 4)
+    if torch.distributed.get_world_size() > 1:
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    def step():
+        if torch.distributed.get_rank() == 1:
+            raise ValueError("only here")
+        model(torch.randn(2, 4)).sum().backward()
+    return step
+
 def noisy(device, micro_batch=4):
     """The gradient is (3, 4) plus independent noise of deviation 5 in both directions for each sample: 2 * 25 / 25 = 2."""
     torch.manual_seed(0)
@@ -334,6 +346,16 @@ def test_a_step_that_hangs_leaves_in_the_log_where(torch_python, environment, us
     line = USERS.splitlines().index("        time.sleep(1000)  # here it hangs") + 1
     # The signal may come before the line after the words has begun.
     assert f'users.py", line {line} in step' in log or f'users.py", line {line - 1} in step' in log
+
+
+@pytest.mark.slow
+def test_the_rank_that_failed_first_is_the_cause_and_not_those_that_lost_it(torch_python, users_folder):
+    settings = BenchSettings(step="users:one_rank_fails", folder=str(users_folder))
+    options = MeasureOptions(python=torch_python, only=("own-step",), force=True, ranks_per_node=2, settings=settings)
+    result = list(measure_machine(FACTS, options))[-1].result
+    line = USERS.splitlines().index('            raise ValueError("only here")') + 1
+    assert [failure.message for failure in result.failures] == [f"ValueError: only here ({users_folder}/users.py:{line})"]
+    assert {m.subject for m in result.measurements} == {"1 rank"}
 
 
 def test_the_noise_scale_of_a_step_whose_noise_is_known(answer_of, users_folder):

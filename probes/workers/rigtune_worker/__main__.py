@@ -6,6 +6,7 @@ import argparse
 import importlib
 import json
 import os
+import time
 from typing import Any
 
 from .process import die_with_parent, run_and_leave, tell_exception
@@ -37,6 +38,10 @@ BENCHES = (
     "across-nodes",
 )
 """Each is a module of `rigtune_worker.bench`, with `-` as `_`, that has `run(request, answer, device)`."""
+LOST_PEER = ("Connection closed by peer", "Connection reset by peer")
+"""How gloo says that another rank has gone."""
+LOST_PEER_S = 5.0
+"""torch's agent looks at its ranks ten times a second."""
 
 
 def main() -> int:
@@ -52,14 +57,22 @@ def main() -> int:
     try:
         measure(options.bench, request, answer)
     except (SetupError, CaseError) as error:
+        let_the_first_fail(error)
         answer.failure(getattr(error, "kind", "unsupported"), str(error))
     except Exception as error:  # whatever torch raises is the benchmark's result
         tell_exception()
+        let_the_first_fail(error)
         message = str(error).strip() or type(error).__name__
         answer.failure("out_of_memory" if is_out_of_memory(error) else "crashed", message)
     else:
         return 0
     return 1
+
+
+def let_the_first_fail(error: Exception) -> None:
+    """Where another rank's end is the reason, wait for the launcher to end this one too: it takes the first for the cause."""
+    if any(words in str(error) for words in LOST_PEER):
+        time.sleep(LOST_PEER_S)
 
 
 def measure(bench: str, request: dict[str, Any], answer: Answer) -> None:
