@@ -133,7 +133,11 @@ def command(
 
 
 def _keep(measured: MeasurementSet, *, pins: bool, quiet: bool) -> None:
-    """Store the run for later comparisons."""
+    """Store the run for later comparisons, if it gave anything to compare to."""
+    if not measured.measurements:
+        if pins:
+            say("rigtune: nothing was measured, so nothing is pinned")
+        return
     path = pin(measured) if pins else save_run(measured)
     if pins and not quiet:
         say(f"pinned: {path}")

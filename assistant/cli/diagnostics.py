@@ -102,6 +102,8 @@ class _Teller:
         self._announced = ""
         self._status = StatusLine()
         self._measured: list[Measurement] = []
+        self._failed: dict[str, list[str]] = {}
+        """Benchmarks by the reason that they gave no result."""
         self._job = -1
         """Number of the last job that was told; before the first, rigtune says what it will occupy."""
 
@@ -109,6 +111,10 @@ class _Teller:
         if isinstance(event, Measured):
             self._measured.append(event.measurement)
             return
+        if isinstance(event, BenchFailed):
+            self._failed.setdefault(event.failure.message, []).append(event.failure.bench_id)
+            return
+        self._say_failed()
         if isinstance(event, StageStarted):
             if self._announced:
                 say(self._announced)
@@ -123,6 +129,11 @@ class _Teller:
 
     def end(self) -> None:
         self._status.clear()
+
+    def _say_failed(self) -> None:
+        for message, benchmarks in self._failed.items():
+            self._say(f"  {', '.join(dict.fromkeys(benchmarks))}: {message}")
+        self._failed = {}
 
     def _tell_job(self, event: Progress) -> None:
         if self._job < 0:
@@ -168,8 +179,6 @@ def _words(event: Event, verbose: bool) -> str:
     match event:
         case Progress() if verbose or not event.total:
             return f"  {event.message}"
-        case BenchFailed():
-            return f"  {event.failure.bench_id}: {event.failure.message}"
         case Written():
             return f"  wrote {event.path}  ({event.what})"
         case StageFinished() if verbose:

@@ -167,6 +167,17 @@ def test_a_benchmark_without_result_gives_exit_code_4(
     assert "82 GFLOP/s" in out
 
 
+def test_what_stops_every_benchmark_is_said_once(script: Script, capsysbinary: pytest.CaptureFixture, tmp_path: Path) -> None:
+    script.measurements = ()
+    script.failures = tuple(msgspec.structs.replace(FAILURE, bench_id=name) for name in ("gemm", "storage"))
+    assert command_line(["bench", "--pin"]) == 4
+    err = capsysbinary.readouterr().err.decode()
+    assert "  gemm, storage: it crashed\n" in err
+    assert err.count("it crashed") == 1
+    assert "nothing is pinned" in err
+    assert not list((tmp_path / "state").rglob("*.json"))
+
+
 def test_an_interrupted_run_keeps_what_was_measured(script: Script, capsysbinary: pytest.CaptureFixture, tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     script.between = lambda: os.kill(os.getpid(), signal.SIGINT)
