@@ -1,0 +1,128 @@
+"""Ranks that meet as on several hosts, all of them on this one."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from probes.bench.across_nodes import pairs_request
+from probes.parsers.worker_lines import parse_worker_lines
+from probes.record import to_json
+from tests.support.bench_answers import BENCHES, bench_context, requests
+
+LIMIT_S = 180
+HOSTS = ("first", "second")
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def ranks(torch_python, environment, free_port, tmp_path):
+    """`ranks(request)`: its answer, one rank per process, as the launchers start them on two hosts."""
+
+    def run(request):
+        (tmp_path / "request.json").write_bytes(to_json(request))
+        program = ("-m", "rigtune_worker.spread", "--limit-s", str(LIMIT_S), "--hosts", ",".join(request.hosts), "--")
+        bench = (request.bench_id, "--request", str(tmp_path / "request.json"), "--out", str(tmp_path))
+        place = {"WORLD_SIZE": str(request.ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port), "LOCAL_RANK": "0"}
+        inherited = {name: value for name, value in environment.items() if not name.endswith("SOCKET_IFNAME")}
+        processes = [
+            subprocess.Popen((torch_python, *program, *bench), env={**inherited, **place, "RANK": str(rank)})
+            for rank in range(request.ranks)
+        ]
+        try:
+            codes = [process.wait(LIMIT_S) for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+        lines = {rank: parse_worker_lines((tmp_path / f"rank{rank}.jsonl").read_bytes()) for rank in range(request.ranks)}
+        assert codes == [0] * request.ranks, lines
+        return BENCHES[request.bench_id].interpret(request, lines)
+
+    return run
+
+
+def test_tcp_between_two(ranks):
+    (request,) = requests("network", hosts=HOSTS)
+    found = ranks(request)
+    subjects = {(m.subject, m.parameters["streams"]) for m in found}
+    assert subjects == {(way, streams) for way in ("first->second", "second->first") for streams in (1, 8)}
+    assert all(min(m.samples) > 1e6 for m in found)
+
+
+def test_pairs_and_hosts(ranks):
+    context = bench_context(ranks=1, hosts=HOSTS)
+    found = ranks(pairs_request(context, HOSTS))
+    assert {m.subject for m in found} == {"first->second", "second->first", "first", "second"}
+    assert all(min(m.samples) > 1e6 for m in found)
+
+
+def test_tcp_by_hand(torch_python, environment, free_port):
+    program = (torch_python, "-m", "rigtune_worker.bench.network")
+    with subprocess.Popen((*program, "--serve", str(free_port)), env=environment, stdout=subprocess.PIPE, text=True) as server:
+        connect = (*program, "--connect", f"127.0.0.1:{free_port}", "--seconds", "1.5")
+        while subprocess.run(connect, env=environment, timeout=LIMIT_S, capture_output=True, check=False).returncode:
+            assert server.poll() is None
+        told = json.loads(server.communicate(timeout=LIMIT_S)[0])
+    assert told["median_bytes_per_s"] > 1e6
+    assert len(told["samples_bytes_per_s"]) >= 3
+
+
+def test_a_rank_that_nobody_meets_ends_by_itself(torch_python, environment, free_port, tmp_path):
+    (request,) = requests("network", hosts=HOSTS)
+    (tmp_path / "request.json").write_bytes(to_json(request))
+    place = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port)}
+    program = ("-m", "rigtune_worker.spread", "--limit-s", "1", "--hosts", "first,second", "--")
+    bench = ("network", "--request", str(tmp_path / "request.json"), "--out", str(tmp_path))
+    done = subprocess.run((torch_python, *program, *bench), env={**environment, **place}, timeout=LIMIT_S, check=False)
+    assert done.returncode == -signal.SIGALRM
+
+
+@pytest.fixture
+def route(monkeypatch, tmp_path):
+    path = Path(__file__).parents[2] / "probes" / "workers" / "rigtune_worker" / "route.py"
+    spec = importlib.util.spec_from_file_location("rigtune_worker_route", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (tmp_path / "route").write_text(ROUTES)
+    monkeypatch.setattr(module, "ROUTES", str(tmp_path / "route"))
+    return module
+
+
+ROUTES = """\
+Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
+eth0\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0
+eth0\t0001A8C0\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0
+ib0\t0000140A\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0
+down0\t0001140A\t00000000\t0000\t0\t0\t0\t00FFFFFF\t0\t0\t0
+slow0\t0000140A\t00000000\t0001\t0\t0\t50\t0000FFFF\t0\t0\t0
+"""
+
+
+@pytest.mark.parametrize(
+    ("hosts", "interface"),
+    [
+        (["10.20.1.5"], "ib0"),
+        (["192.168.1.9"], "eth0"),
+        (["8.8.8.8"], "eth0"),
+        (["127.0.1.1", "10.20.1.5"], "ib0"),
+        (["127.0.0.1"], "lo"),
+        (["no-such-host.invalid"], ""),
+        (["", "10.20.1.5"], "ib0"),
+    ],
+)
+def test_the_interface_is_the_one_that_leads_to_the_others(route, hosts, interface):
+    """Longest prefix, then metric; routes that are down lead nowhere, and a name of this host is often on the loopback."""
+    assert route.interface_to(hosts) == interface
