@@ -140,7 +140,7 @@ def cases_within_budget(request: dict[str, Any], answer: Answer, device: torch.d
         if share_s > 0:
             yield case, share_s
         else:
-            answer.skipped(case, f"the time for this benchmark, {request['budget_s']:g} s, was over before it")
+            answer.skipped(case, budget.over)
 
 
 def shared_share(budget: Budget, device: torch.device) -> float:

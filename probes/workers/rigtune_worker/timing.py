@@ -78,6 +78,8 @@ class Budget:
     def __init__(self, budget_s: float, cases: int) -> None:
         self.ends = time.monotonic() + budget_s
         self.cases = cases
+        self.over = f"the time for this benchmark, {budget_s:g} s, was over before it"
+        """Why a case is left out."""
 
     def next_case(self) -> float:
         """Seconds for the next case; 0 where the budget is spent, and the case is better left out."""

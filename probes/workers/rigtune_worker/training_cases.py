@@ -7,9 +7,8 @@ from typing import Any, Callable
 import torch
 import torch.distributed as dist
 
-from .parallel import shared_share
+from .parallel import cases_within_budget
 from .protocol import Answer, SetupError, is_out_of_memory
-from .timing import Budget
 
 
 def measure_cases(
@@ -25,10 +24,8 @@ def measure_cases(
     What this torch cannot do is told with its case. Alone, running out of memory ends the larger cases of the same variant;
     together, it ends the worker, because the other ranks wait in a collective.
     """
-    budget = Budget(request["budget_s"], len(request["cases"]))
     too_large = set()
-    for case in request["cases"]:
-        share_s = shared_share(budget, device)
+    for case, share_s in cases_within_budget(request, answer, device):
         kind = tuple(case[name] for name in variant)
         if kind in too_large:
             answer.skipped(case, "a smaller micro-batch did not fit")

@@ -12,11 +12,10 @@ from torch.utils.data import DataLoader
 
 from ..image_data import ITEM_BYTES, Endless, ImageLike
 from ..numa import memory_bytes
-from ..parallel import largest, shared_share
+from ..parallel import cases_within_budget, largest
 from ..protocol import Answer, CaseError, Timing
 from ..sampling import FEWEST_SAMPLES, half_width
 from ..storage_file import small_files
-from ..timing import Budget
 
 PREFETCH = 2
 """Batches that each worker prepares ahead: torch's default."""
@@ -35,9 +34,8 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     paths = small_files(path) if path else []
     data = ImageLike(paths if len(paths) >= FEWEST_FILES else [])
     answer.seen.update(data="files" if data.paths else "synthetic", data_path=path if data.paths else "")
-    budget, failed = Budget(request["budget_s"], len(request["cases"])), False
-    for case in request["cases"]:
-        share_s = shared_share(budget, device)
+    failed = False
+    for case, share_s in cases_within_budget(request, answer, device):
         if failed:
             answer.skipped(case, "fewer workers failed")
             continue

@@ -31,7 +31,10 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     sent, received = (torch.empty(most // ELEMENT_BYTES, device=device) for _ in range(2))
     for turn in turns:
         share_s = shared_share(budget, device)
-        measure(turn, sent, received, answer, share_s)
+        if share_s > 0:
+            measure(turn, sent, received, answer, share_s)
+        for case in turn if share_s <= 0 else ():
+            answer.skipped(case, budget.over)
 
 
 def rounds(cases: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:

@@ -36,6 +36,9 @@ def measure_matrix(request: dict[str, Any], answer: Answer, devices: dict[str, t
     seeds = {name: seed for seed, name in enumerate(devices)}
     for case in cases:
         share_s = budget.next_case()
+        if share_s <= 0:
+            answer.skipped(case, budget.over)
+            continue
         attempt(answer, case, devices[case["from"]], lambda: measure(case, answer, devices, seeds, share_s))  # noqa: B023
 
 
