@@ -17,6 +17,8 @@ from probes.units import quantity
 WIDE = 110
 """Columns from which the percentiles and each comparison have a column of their own."""
 
+_LONG = 16
+"""Characters of a case that need not be repeated for the next figure."""
 _ROUND = 10
 """Percent from which a spread needs no decimal."""
 _GLYPHS = {Status.FAIL: ("✗", BAD), Status.WARN: ("!", CAUTION), Status.PASS: ("✓", GOOD)}
@@ -24,7 +26,7 @@ _STYLES = {Status.FAIL: BAD, Status.WARN: CAUTION}
 _KINDS: tuple[tuple[ComparedTo, str], ...] = (
     ("reference", "reference"),
     ("pinned", "pinned"),
-    ("previous", "before"),
+    ("previous", "last run"),
     ("peers", "peers"),
 )
 
@@ -52,7 +54,7 @@ def results_table(rows: Sequence[Result], *, width: int) -> Table:
         for row in mine:
             told = (row.subject, case(row.parameters))
             cells = [
-                *_what(row, with_case=told != before),
+                *_what(row, with_case=told != before or len(told[1]) < _LONG),
                 Text(row.subject),
                 Text(quantity(row.median, row.unit)),
                 _spread(row, is_wide=is_wide),
