@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from assistant.cli.output import spelled
 from assistant.render.lines import clean_lines
 from assistant.usecases.events import BenchFailed, Event, Measured, Progress, StageFinished, StageStarted, Written
 from probes.errors import RigtuneError
@@ -29,7 +30,7 @@ def one_line(text: str) -> str:
 def say(words: str) -> None:
     """One or several lines. Names in them may come from hostile files; nobody may be listening."""
     with contextlib.suppress(OSError):
-        print(clean_lines(words), file=sys.stderr, flush=True)
+        print(spelled(clean_lines(words), sys.stderr.encoding or "utf-8"), file=sys.stderr, flush=True)
 
 
 def complain(error: RigtuneError) -> None:

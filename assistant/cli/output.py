@@ -37,11 +37,16 @@ def emit_text(text: str) -> None:
     """A report, in the encoding of the terminal. Raises OutputError where it cannot be written."""
     whole = text if text.endswith("\n") else text + "\n"
     encoding = sys.stdout.encoding or "utf-8"
+    _write(spelled(whole, encoding).encode(encoding, "replace"))
+
+
+def spelled(text: str, encoding: str) -> str:
+    """`text` as it is where `encoding` can write it, else with the signs of reports spelled in ASCII."""
     try:
-        data = whole.encode(encoding)
+        text.encode(encoding)
     except UnicodeEncodeError:
-        data = whole.translate(_ASCII).encode(encoding, "replace")
-    _write(data)
+        return text.translate(_ASCII)
+    return text
 
 
 def emit_json(record: Record | dict[str, object]) -> None:

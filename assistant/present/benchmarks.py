@@ -168,6 +168,8 @@ def failures(entries: Sequence[BenchFailure]) -> Text:
         names = ", ".join(dict.fromkeys(clean(failure.bench_id) for failure in group))
         text.append(f"✗ {names} on {clean(entry.subject)}", BAD)
         text.append(f"  {clean(entry.message)}\n")
+        if entry.kind == "stopped":
+            continue  # whoever stopped it knows the cause
         for line in clean_block(entry.log_tail).splitlines()[-_LOG_LINES:]:
             text.append(f"  | {line}\n", DIM)
         if entry.command:

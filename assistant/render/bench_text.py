@@ -86,7 +86,9 @@ def _failures(measured: MeasurementSet, width: int) -> list[RenderableType]:
     """What is alike is said once."""
     alike: dict[tuple[str, str, str, str], list[str]] = {}
     for failure in measured.failures:
-        key = (failure.subject, failure.message, failure.log_tail, failure.command)
+        # Whoever stopped it knows the cause.
+        log_tail, command = ("", "") if failure.kind == "stopped" else (failure.log_tail, failure.command)
+        key = (failure.subject, failure.message, log_tail, command)
         alike.setdefault(key, []).append(failure.bench_id)
     parts: list[RenderableType] = []
     for (subject, message, log_tail, command), ids in alike.items():
