@@ -22,7 +22,7 @@ from probes.record import Record, to_json
 from probes.units import MIB
 
 _TICK_S = 0.25
-_START_S = 120.0
+START_S = 120.0
 """For the start of torch on every rank; from a cold network file system that alone can take a minute."""
 _PREPARE_S = 60.0
 """For what a benchmark builds before and after its measuring, which the budget does not count."""
@@ -177,7 +177,7 @@ class _Run:
         if now_s > self._begun_s + self._deadline_s:
             return True
         if self._started_s is None:
-            return now_s > self._begun_s + _START_S
+            return now_s > self._begun_s + START_S
         return now_s > self._started_s + _PREPARE_S + _OVERRUN * self.request.budget_s
 
 

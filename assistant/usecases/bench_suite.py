@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from assistant.usecases.bench_gate import Gate, Hindrance
-from assistant.usecases.bench_run import CaseMeasured, Provisional, RunEnded, run_request
+from assistant.usecases.bench_run import START_S, CaseMeasured, Provisional, RunEnded, run_request
 from assistant.usecases.bench_watch import BUSY_SHARE, Watch
 from assistant.usecases.events import BenchFailed, Event, Measured, Progress
 from probes.benching import BenchContext, BenchRequest, Case, Suite
@@ -18,7 +18,6 @@ from probes.units import duration
 
 _OVERRUN = 2.0
 """Of the estimate: after that, and the time that one start may take, the suite ends with what it has."""
-_START_S = 120.0
 
 
 class BenchJob(Record, kw_only=True):
@@ -74,7 +73,7 @@ def run_jobs(
     After `deadline_s` seconds the job under way is stopped and those to come are not begun.
     """
     cost_s = sum(job.cost_s for job in jobs)
-    limit_s = _OVERRUN * cost_s + _START_S if deadline_s is None else deadline_s
+    limit_s = _OVERRUN * cost_s + START_S if deadline_s is None else deadline_s
     ends = time.monotonic() + limit_s
     message = f"will occupy {device} for about {cost_s:.0f} s, and {duration(limit_s)} at the most"
     yield Progress(stage="bench", message=message, done=0, total=len(jobs), remaining_s=cost_s)
