@@ -41,8 +41,8 @@ _SET_BY_LAUNCHER = {
 _SHELL_OWN = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
 """Read-only in bash: assigning them ends a script."""
 SCRIPT_VARIABLES = {
-    *("attempt", "code", "command", "escaped", "family", "first_node", "folder", "guard", "hosts", "master", "node_rank"),
-    *("options", "port", "processes", "python", "word"),
+    *("attempt", "code", "command", "escaped", "family", "first_node", "folder", "guard", "host", "hosts"),
+    *("master", "node_rank", "options", "port", "processes", "python", "rank", "start", "word"),
 }
 """What the launch scripts assign; a test keeps it complete."""
 

@@ -94,7 +94,7 @@ class _GroupRun(Record, kw_only=True):
     @property
     def rates(self) -> tuple[float, ...]:
         """Of all pairs, none unless all were measured."""
-        wanted = len(self.group) * len(across_nodes.pair_cases(len(self.group), "cpu"))
+        wanted = len(self.group) * (len(self.group) - 1)
         return tuple(pair.median for pair in self.pairs) if len(self.pairs) == wanted else ()
 
 

@@ -47,10 +47,9 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def pairs_request(context: BenchContext, hosts: tuple[str, ...]) -> BenchRequest:
-    """The pairs of some of the hosts alone: what the search for a slow one asks."""
-    pairs = pair_cases(len(hosts), context.device)
-    budget_s = max(1, len(pairs)) * _PAIR_S[context.device]
-    return _request(_on_hosts(context, hosts), pairs, budget_s)
+    """The pairs of some of the hosts alone, each of them: what the search for a slow one asks."""
+    pairs = pair_cases(len(hosts), context.device, most_rounds=len(hosts))
+    return _request(_on_hosts(context, hosts), pairs, max(1, len(pairs)) * _PAIR_S[context.device])
 
 
 def _on_hosts(context: BenchContext, hosts: tuple[str, ...]) -> BenchContext:
@@ -73,9 +72,9 @@ def _request(context: BenchContext, cases: tuple[Case, ...], budget_s: float) ->
     )
 
 
-def pair_cases(hosts: int, device: str) -> tuple[Case, ...]:
+def pair_cases(hosts: int, device: str, *, most_rounds: int = _MOST_ROUNDS) -> tuple[Case, ...]:
     """One case per distance in the circle."""
-    return tuple({"distance": distance, "bytes": _PAIR_BYTES[device]} for distance in range(1, min(hosts, _MOST_ROUNDS + 1)))
+    return tuple({"distance": distance, "bytes": _PAIR_BYTES[device]} for distance in range(1, min(hosts, most_rounds + 1)))
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:

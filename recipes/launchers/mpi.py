@@ -16,18 +16,10 @@ _ONE_INTERFACE = re.compile(r"=?([A-Za-z0-9_.-]+)")
 
 def render(recipe: Recipe) -> tuple[Artifact, ...]:
     """The script, then what lies beside it. Raises UsageError for a recipe that contradicts itself and for IPv6 addresses."""
-    hosts = recipe.resources.hosts
-    for host in hosts:
+    for host in recipe.resources.hosts:
         if ":" in host:
             raise UsageError(f"host {host!r}: mpirun reads what follows a colon as a number of slots", "give host names")
-    ranks = recipe.parallelism.ranks_per_node
-    text = render_script(
-        "mpi.sh.j2",
-        recipe,
-        slots=",".join(f"{host}:{ranks}" for host in hosts),
-        exported=_exported(recipe),
-        interface=_interface(recipe),
-    )
+    text = render_script("mpi.sh.j2", recipe, exported=_exported(recipe), interface=_interface(recipe))
     return (Artifact(path=SCRIPT, text=text, mode=0o755), *companions(recipe))
 
 

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from recipes.recipe import Command
+from tests.support.across_hosts import measured_across, tiny_request
 
 pytestmark = pytest.mark.slow
 
@@ -94,3 +95,12 @@ def test_no_rank_is_left_when_mpirun_is_killed(own_recipe, mpi_environment, expo
         psutil.Process(job.pid).send_signal(signal.SIGKILL)
         assert alive.read(1) == b""
     job.wait(LIMIT_S)
+
+
+def test_collectives_over_ranks_that_mpirun_started(mpi_environment, torch_python, monkeypatch, tmp_path):
+    for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
+        monkeypatch.setenv(name, mpi_environment[name])
+    request = tiny_request(("localhost",), "mpi", ranks=2)
+    ended = measured_across(request, torch_python, tmp_path / "it's a $folder")
+    assert ended.failures == ()
+    assert {m.metric for m in ended.measurements} >= {"bus_bandwidth_bytes_per_s", "collective_time_s"}

@@ -13,6 +13,7 @@ import pytest
 
 from assistant.usecases.run import run_recipe
 from recipes.recipe import Command
+from tests.support.across_hosts import measured_across, tiny_request
 from tests.support.slurm import GPUS, slurm_cluster
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -148,3 +149,40 @@ def test_run_submits_and_tells_the_job(slurm, make_recipe, tmp_path, monkeypatch
     )
     assert events[-1].result == 0
     assert "Submitted batch job" in capfd.readouterr().out
+
+
+def test_collectives_and_pairs_are_measured_across_nodes(slurm, torch_python, monkeypatch, tmp_path):
+    monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
+    ended = measured_across(tiny_request(("n1", "n2"), "slurm", ranks=4), torch_python, tmp_path / "it's a $folder")
+    assert ended.failures == ()
+    assert {m.subject for m in ended.measurements} == {"4 ranks", "n1->n2", "n2->n1", "n1", "n2"}
+
+
+def test_tcp_is_measured_between_nodes(slurm, torch_python, monkeypatch, tmp_path):
+    monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
+    request = tiny_request(("n1", "n2"), "slurm", ranks=2, bench_id="network")
+    ended = measured_across(request, torch_python, tmp_path / "work")
+    assert ended.failures == ()
+    assert {m.subject for m in ended.measurements} == {"n1->n2", "n2->n1"}
+
+
+def test_a_node_that_slurm_does_not_know_is_told(slurm, torch_python, monkeypatch, tmp_path):
+    monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
+    ended = measured_across(tiny_request(("n1", "n9"), "slurm", ranks=2), torch_python, tmp_path / "work")
+    (failure,) = ended.failures
+    assert "cannot be reached by slurm" in failure.message
+
+
+def test_no_job_is_left_when_measuring_is_stopped(slurm, torch_python, monkeypatch, tmp_path):
+    monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
+    work = tmp_path / "work"
+    request = tiny_request(("n1", "n2"), "slurm", ranks=2)
+
+    def ranks_answer() -> bool:
+        return len(list(work.glob("answers/rank*.jsonl"))) == 2
+
+    long = msgspec.structs.replace(request, budget_s=300.0)
+    ended = measured_across(long, torch_python, work, stop=ranks_answer)
+    assert [failure.kind for failure in ended.failures] == ["stopped"]
+    queue = subprocess.run(("squeue", "--noheader"), env=slurm, capture_output=True, text=True, timeout=60, check=True)
+    assert [line for line in queue.stdout.splitlines() if " CG " not in line] == []

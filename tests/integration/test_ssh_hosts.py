@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 
@@ -93,3 +94,16 @@ def test_a_host_that_does_not_answer_is_told(lab, make_recipe, torch_python, exp
     output, _ = job.communicate(timeout=LIMIT_S)
     assert job.returncode == 255
     assert "no-such-host" in output
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs mpirun")
+@pytest.mark.parametrize("place", ["", HOSTS[1]])
+def test_mpirun_keeps_the_order_of_the_hosts_wherever_it_runs(lab, own_program, export, tmp_path, place):
+    """By itself Open MPI begins with the host that it runs on, and rank 0 would listen where nobody looks for it."""
+    script = export("mpi", own_program(SAY), tmp_path / "launch")
+    allowed = ("env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+    job = lab.start(*allowed, script, "--", "it's", cwd=tmp_path, on=place)
+    output, _ = job.communicate(timeout=LIMIT_S)
+    assert job.returncode == 0, output
+    lines = {line for line in output.splitlines() if line.startswith("rank ")}
+    assert lines == {f"rank {rank} on {host} {['it' + chr(39) + 's']}" for rank, host in enumerate(HOSTS)}

@@ -25,11 +25,12 @@ class Lab(NamedTuple):
     namespaces: dict[str, str]
     """By host."""
 
-    def start(self, *command: object, cwd: Path) -> subprocess.Popen[str]:
-        """Start a command on the head node, with this lab's ssh first on the PATH."""
+    def start(self, *command: object, cwd: Path, on: str = "") -> subprocess.Popen[str]:
+        """Start a command on the head node or on a host, with this lab's ssh first on the PATH."""
         path = f"{self.folder}:{os.environ['PATH']}"
+        named = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', on) if on else ()
         return subprocess.Popen(
-            ("ip", "netns", "exec", self.head, *map(str, command)),
+            ("ip", "netns", "exec", self.namespaces.get(on, self.head), *named, *map(str, command)),
             cwd=cwd,
             env={**os.environ, "PATH": path},
             start_new_session=True,

@@ -123,7 +123,8 @@ def bench(tmp_path: Path) -> Bench:
 
 @pytest.fixture
 def launch_bench(bench: Bench) -> Bench:
-    """srun runs the step once per node, as Slurm does; scontrol knows two nodes and this job; mpirun starts MPI_RANKS ranks."""
+    """srun runs the step once per node, as Slurm does; scontrol knows two nodes and this job; mpirun starts MPI_RANKS ranks in
+    each of its groups, which a colon parts."""
     bench.stand_in(
         "srun",
         "while [[ $1 == --* ]]; do shift; done\n"
@@ -137,11 +138,17 @@ def launch_bench(bench: Bench) -> Bench:
     bench.stand_in(
         "mpirun",
         'if [[ $1 == --version ]]; then echo "$MPI_VERSION"; exit; fi\n'
-        'while [[ $1 != bash ]]; do echo "$1" >>"$OPTIONS"; shift; done\n'
         "names=(OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK,LOCAL_SIZE})\n"
         "if [[ $MPI_VERSION == *HYDRA* ]]; then names=(PMI_RANK PMI_SIZE MPI_LOCALRANKID MPI_LOCALNRANKS); fi\n"
-        "for ((rank = 0; rank < MPI_RANKS; rank++)); do\n"
-        '  env "${names[0]}=$rank" "${names[1]}=$MPI_RANKS" "${names[2]}=$((rank % 2))" "${names[3]}=2" "$@" || exit\n'
+        "rank=0\n"
+        "while (($#)); do\n"
+        '  while [[ $1 != bash ]]; do echo "$1" >>"$OPTIONS"; shift; done\n'
+        "  command=()\n"
+        '  while (($#)) && [[ $1 != : ]]; do command+=("$1"); shift; done\n'
+        "  shift\n"
+        "  for ((local = 0; local < MPI_RANKS; local++, rank++)); do\n"
+        '    env "${names[0]}=$rank" "${names[1]}=4" "${names[2]}=$((rank % 2))" "${names[3]}=2" "${command[@]}" || exit\n'
+        "  done\n"
         "done",
     )
     return bench
@@ -389,10 +396,10 @@ HYDRA = "HYDRA build details:\n    Version:                                 4.0.
 INTEL_MPI = "Intel(R) MPI Library for Linux* OS, Version 2021.12 Build 20240213 (id: 4f55822)"
 
 
-@pytest.mark.parametrize("version", [OPEN_MPI_5, HYDRA])
-def test_every_rank_of_mpirun_learns_its_place(make_recipe, launch_bench, tmp_path, version):
+@pytest.mark.parametrize(("version", "ranks"), [(OPEN_MPI_5, "2"), (HYDRA, "4")])
+def test_every_rank_of_mpirun_learns_its_place(make_recipe, launch_bench, tmp_path, version, ranks):
     script = put_files(tmp_path / "launch", render("mpi", make_recipe(nodes=2, resources={"hosts": ("a", "b")})))
-    outcome = launch_bench.run(str(script), "--", "--steps", "3", MPI_VERSION=version, MPI_RANKS="4")
+    outcome = launch_bench.run(str(script), "--", "--steps", "3", MPI_VERSION=version, MPI_RANKS=ranks)
     assert outcome.exit_code == 0, outcome.words
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
     places = [tuple(call.environment[name] for name in names) for call in outcome.calls]
@@ -408,16 +415,15 @@ def options_of_mpirun(bench: Bench, script: Path, **variables: str) -> list[str]
     return file.read_text().splitlines()
 
 
-def test_mpirun_is_told_hosts_ranks_and_what_to_hand_on(make_recipe, launch_bench, tmp_path):
+def test_mpirun_is_told_hosts_in_order_and_what_to_hand_on(make_recipe, launch_bench, tmp_path):
     entry = Environment(name="NCCL_SOCKET_IFNAME", value="=ens1", why="w", source="s")
     recipe = make_recipe(nodes=2, ranks_per_node=4, resources={"hosts": ("a", "b")}, environment=(entry,))
     script = put_files(tmp_path / "launch", render("mpi", recipe))
     words = options_of_mpirun(launch_bench, script)
-    assert words[words.index("--host") + 1] == "a:4,b:4"
-    assert words[words.index("-np") + 1] == "8"
-    assert {words[at + 1] for at, word in enumerate(words) if word == "-x"} == {
-        *("MASTER_ADDR", "MASTER_PORT", "PYTHONPATH", "NCCL_SOCKET_IFNAME")
-    }
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--host"] == ["a:4", "b:4"]
+    assert [words[at + 1] for at, word in enumerate(words) if word == "-np"] == ["4", "4"]
+    handed_on = [words[at + 1] for at, word in enumerate(words) if word == "-x"]
+    assert handed_on == 2 * ["MASTER_ADDR", "MASTER_PORT", "PYTHONPATH", "NCCL_SOCKET_IFNAME"]
     assert "export OMPI_MCA_oob_tcp_if_include=ens1 " in script.read_text()
     for version in (HYDRA, INTEL_MPI):
         words = options_of_mpirun(launch_bench, script, MPI_VERSION=version)

@@ -47,41 +47,11 @@ MASTER_ADDR=${MASTER_ADDR:-gpu1}
 MASTER_PORT=${MASTER_PORT:-$((20000 + (9704 + $$) % 10000))}
 export MASTER_ADDR MASTER_PORT
 
-# Options differ between the families of mpirun. Ranks are not bound to cores: by default Open MPI would put all threads of a
-# rank, those of NCCL and of the data loaders too, on one core or NUMA node, which torchrun does not do.
-if ! type -P mpirun >/dev/null; then
-  echo "launch-mpi.sh: there is no mpirun on the PATH of $(uname -n); load the module of your MPI" >&2
-  exit 127
-fi
-family=$(mpirun --version 2>&1 || true)
-case $family in
-  *"Open MPI"* | *OpenRTE* | *PRRTE*)
-    options=(-np 32 --map-by ppr:8:node:OVERSUBSCRIBE --bind-to none)
-    options+=(--host "gpu1:8,gpu2:8,gpu3:8,gpu4:8")
-    # It hands on what is named, and nothing else.
-    options+=(-x MASTER_ADDR -x MASTER_PORT -x NCCL_IB_HCA -x HYDRA_FULL_ERROR)
-    if [[ $EUID -eq 0 && ${OMPI_ALLOW_RUN_AS_ROOT:-} != 1 ]]; then
-      echo "launch-mpi.sh: Open MPI runs nothing as root; where that is meant, as in a container:" \
-        "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" >&2
-      exit 2
-    fi
-    ;;
-  *HYDRA* | *"Intel(R) MPI"*)
-    # These hand on the whole environment, and bind nothing unless told (Intel: I_MPI_PIN).
-    options=(-n 32 -ppn 8)
-    export I_MPI_PIN=0
-    options+=(-hosts "gpu1,gpu2,gpu3,gpu4")
-    ;;
-  *)
-    echo "launch-mpi.sh: this mpirun is neither of Open MPI nor of MPICH or Intel: ${family%%$'\n'*}" >&2
-    exit 2
-    ;;
-esac
-
-# The inner bash runs for each rank and names the rank's place as torch expects it.
+hosts=(gpu1 gpu2 gpu3 gpu4)
+# What mpirun starts for each rank: this names the rank's place as torch expects it.
 # setpriv: the kernel kills a rank when what started it on its host dies, even by kill -9.
 # shellcheck disable=SC2016  # expanded by the inner bash
-exec mpirun "${options[@]}" bash -c '
+rank='
   # MPICH and Intel MPI end the other ranks only when one dies by a signal.
   if [[ -z ${OMPI_COMM_WORLD_RANK:-} ]]; then trap "[[ \$? -eq 0 ]] || kill -KILL \$\$" EXIT; fi
   python=$0
@@ -99,5 +69,44 @@ exec mpirun "${options[@]}" bash -c '
   guard=(env)
   if setpriv --pdeathsig KILL true 2>/dev/null; then guard=(setpriv --pdeathsig KILL); fi
   "${guard[@]}" "$python" -u "$@"
-' "$python" \
-  'train it.py' --batch=2 --lr 0.003 'it'"'"'s $HOME' '{"a": 1}' "$@"
+'
+# shellcheck disable=SC2016  # meant literally
+command=(bash -c "$rank" "$python" 'train it.py' --batch=2 --lr 0.003 'it'"'"'s $HOME' '{"a": 1}' "$@")
+
+# Options differ between the families of mpirun. Ranks are not bound to cores: by default Open MPI would put all threads of a
+# rank, those of NCCL and of the data loaders too, on one core or NUMA node, which torchrun does not do.
+if ! type -P mpirun >/dev/null; then
+  echo "launch-mpi.sh: there is no mpirun on the PATH of $(uname -n); load the module of your MPI" >&2
+  exit 127
+fi
+family=$(mpirun --version 2>&1 || true)
+case $family in
+  *"Open MPI"* | *OpenRTE* | *PRRTE*)
+    # It hands on the variables that are named, and no others.
+    options=(--bind-to none --map-by :OVERSUBSCRIBE -x MASTER_ADDR -x MASTER_PORT -x NCCL_IB_HCA -x HYDRA_FULL_ERROR)
+    # A group for each host: by itself it would begin with the host that it runs on, wherever that stands in the list.
+    start=(mpirun)
+    for host in "${hosts[@]}"; do
+      start+=(-np 8 --host "$host:8" "${options[@]}" "${command[@]}" :)
+    done
+    unset 'start[-1]'
+    if [[ $EUID -eq 0 && ${OMPI_ALLOW_RUN_AS_ROOT:-} != 1 ]]; then
+      echo "launch-mpi.sh: Open MPI runs nothing as root; where that is meant, as in a container:" \
+        "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" >&2
+      exit 2
+    fi
+    ;;
+  *HYDRA* | *"Intel(R) MPI"*)
+    # These hand on the whole environment, and bind nothing unless told (Intel: I_MPI_PIN).
+    export I_MPI_PIN=0
+    options=(-n 32 -ppn 8)
+    options+=(-hosts "gpu1,gpu2,gpu3,gpu4")
+    start=(mpirun "${options[@]}" "${command[@]}")
+    ;;
+  *)
+    echo "launch-mpi.sh: this mpirun is neither of Open MPI nor of MPICH or Intel: ${family%%$'\n'*}" >&2
+    exit 2
+    ;;
+esac
+
+exec "${start[@]}"

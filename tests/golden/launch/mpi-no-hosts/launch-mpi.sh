@@ -41,38 +41,9 @@ fi
 MASTER_PORT=${MASTER_PORT:-$((20000 + (9704 + $$) % 10000))}
 export MASTER_ADDR MASTER_PORT
 
-# Options differ between the families of mpirun. Ranks are not bound to cores: by default Open MPI would put all threads of a
-# rank, those of NCCL and of the data loaders too, on one core or NUMA node, which torchrun does not do.
-if ! type -P mpirun >/dev/null; then
-  echo "launch-mpi.sh: there is no mpirun on the PATH of $(uname -n); load the module of your MPI" >&2
-  exit 127
-fi
-family=$(mpirun --version 2>&1 || true)
-case $family in
-  *"Open MPI"* | *OpenRTE* | *PRRTE*)
-    options=(-np 4 --map-by ppr:2:node:OVERSUBSCRIBE --bind-to none)
-    # It hands on what is named, and nothing else.
-    options+=(-x MASTER_ADDR -x MASTER_PORT -x PYTHONPATH)
-    if [[ $EUID -eq 0 && ${OMPI_ALLOW_RUN_AS_ROOT:-} != 1 ]]; then
-      echo "launch-mpi.sh: Open MPI runs nothing as root; where that is meant, as in a container:" \
-        "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" >&2
-      exit 2
-    fi
-    ;;
-  *HYDRA* | *"Intel(R) MPI"*)
-    # These hand on the whole environment, and bind nothing unless told (Intel: I_MPI_PIN).
-    options=(-n 4 -ppn 2)
-    export I_MPI_PIN=0
-    ;;
-  *)
-    echo "launch-mpi.sh: this mpirun is neither of Open MPI nor of MPICH or Intel: ${family%%$'\n'*}" >&2
-    exit 2
-    ;;
-esac
-
-# The inner bash runs for each rank and names the rank's place as torch expects it.
+# What mpirun starts for each rank: this names the rank's place as torch expects it.
 # shellcheck disable=SC2016  # expanded by the inner bash
-exec mpirun "${options[@]}" bash -c '
+rank='
   # MPICH and Intel MPI end the other ranks only when one dies by a signal.
   if [[ -z ${OMPI_COMM_WORLD_RANK:-} ]]; then trap "[[ \$? -eq 0 ]] || kill -KILL \$\$" EXIT; fi
   python=$0
@@ -88,5 +59,37 @@ exec mpirun "${options[@]}" bash -c '
     exit 2
   fi
   "$python" "$@"
-' "$python" \
-  -m rigtune_worker.train --config workload.json "$@"
+'
+command=(bash -c "$rank" "$python" -m rigtune_worker.train --config workload.json "$@")
+
+# Options differ between the families of mpirun. Ranks are not bound to cores: by default Open MPI would put all threads of a
+# rank, those of NCCL and of the data loaders too, on one core or NUMA node, which torchrun does not do.
+if ! type -P mpirun >/dev/null; then
+  echo "launch-mpi.sh: there is no mpirun on the PATH of $(uname -n); load the module of your MPI" >&2
+  exit 127
+fi
+family=$(mpirun --version 2>&1 || true)
+case $family in
+  *"Open MPI"* | *OpenRTE* | *PRRTE*)
+    # It hands on the variables that are named, and no others.
+    options=(--bind-to none --map-by ppr:2:node:OVERSUBSCRIBE -x MASTER_ADDR -x MASTER_PORT -x PYTHONPATH)
+    start=(mpirun -np 4 "${options[@]}" "${command[@]}")
+    if [[ $EUID -eq 0 && ${OMPI_ALLOW_RUN_AS_ROOT:-} != 1 ]]; then
+      echo "launch-mpi.sh: Open MPI runs nothing as root; where that is meant, as in a container:" \
+        "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" >&2
+      exit 2
+    fi
+    ;;
+  *HYDRA* | *"Intel(R) MPI"*)
+    # These hand on the whole environment, and bind nothing unless told (Intel: I_MPI_PIN).
+    export I_MPI_PIN=0
+    options=(-n 4 -ppn 2)
+    start=(mpirun "${options[@]}" "${command[@]}")
+    ;;
+  *)
+    echo "launch-mpi.sh: this mpirun is neither of Open MPI nor of MPICH or Intel: ${family%%$'\n'*}" >&2
+    exit 2
+    ;;
+esac
+
+exec "${start[@]}"

@@ -1,0 +1,135 @@
+"""The search for slow hosts as users see it, with hosts that are simulated below the start of the workers."""
+
+from __future__ import annotations
+
+import pytest
+
+from assistant.interpreter import Interpreter
+from assistant.render.bad_hosts_text import render_host_search
+from assistant.usecases import find_bad_nodes
+from assistant.usecases.bench_gate import Gate, Hindrance
+from assistant.usecases.bench_run import RunEnded
+from assistant.usecases.events import BenchFailed, StageFinished, StageStarted
+from assistant.usecases.find_bad_nodes import find_bad_hosts
+from assistant.usecases.measure import MeasureOptions
+from probes.errors import UsageError, WorkerError
+from probes.measurements import Measurement
+from tests.support.machines import cpu_box
+
+GOOD, SLOW = 10e9, 1e9
+HOSTS = tuple(f"n{number}" for number in range(1, 10))
+
+
+class Simulated:
+    """Which hosts and directions are slow, and which hosts end every run that they are in."""
+
+    def __init__(self) -> None:
+        self.slow_ways: set[tuple[str, str]] = set()
+        self.slow_senders: set[str] = set()
+        self.broken: set[str] = set()
+        self.unseen: dict[str, str] = {}
+        self.gate = Gate(interpreter=Interpreter(path="/opt/python", python="3.11", torch="2.6"))
+
+    def run_request(self, request, module, python, directory, *, stop, watch):
+        if self.broken & set(request.hosts):
+            yield RunEnded(measurements=(), failures=(request.failure("timeout", "did not start"),))
+            return
+        ways = [(first, second) for first in request.hosts for second in request.hosts if first != second]
+        yield RunEnded(measurements=tuple(self.measured(*way) for way in ways), failures=())
+
+    def measured(self, sender, receiver):
+        rate = SLOW if sender in self.slow_senders or (sender, receiver) in self.slow_ways else GOOD
+        return Measurement(
+            bench_id="across-nodes",
+            subject=f"{sender}->{receiver}",
+            metric="pair_bandwidth_bytes_per_s",
+            unit="byte/s",
+            samples=(rate,),
+        )
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    made = Simulated()
+    monkeypatch.setattr(find_bad_nodes, "run_request", made.run_request)
+    monkeypatch.setattr(find_bad_nodes, "unseen_by", lambda *_: made.unseen)
+    monkeypatch.setattr(find_bad_nodes, "gate_of", lambda *_: made.gate)
+    return made
+
+
+def search(tmp_path, hosts=HOSTS, **more):
+    options = MeasureOptions(hosts=hosts, work_directory=str(tmp_path), ranks_per_node=1)
+    events = list(find_bad_hosts(cpu_box(), options, **more))
+    assert isinstance(events[0], StageStarted)
+    assert isinstance(events[-1], StageFinished)
+    return events[-1].result, events
+
+
+def test_healthy_hosts_are_alike(simulated, tmp_path):
+    found, _ = search(tmp_path)
+    assert (found.bad_hosts, found.bad_links, found.unresolved, found.complete) == ((), (), (), True)
+    assert found.runs < found.all_pairs == 36
+    assert "all 9 hosts and the links between them are alike" in render_host_search(found)
+
+
+def test_a_host_that_sends_slowly_is_named_with_its_links(simulated, tmp_path):
+    simulated.slow_senders = {"n5"}
+    found, _ = search(tmp_path)
+    (fault,) = found.bad_hosts
+    assert (fault.host, fault.kind, fault.slow_direction) == ("n5", "slow", "sends")
+    assert {rate.sender for rate in fault.links} == {"n5"}
+    assert {rate.bytes_per_s for rate in fault.links} == {SLOW}
+    text = render_host_search(found)
+    assert "n5: is slow when it sends\n  n5 -> n" in text
+    assert found.reference_bytes_per_s == GOOD
+
+
+def test_a_slow_link_accuses_neither_of_its_hosts(simulated, tmp_path):
+    simulated.slow_ways = {("n2", "n8"), ("n8", "n2")}
+    found, _ = search(tmp_path)
+    assert found.bad_hosts == ()
+    (link,) = found.bad_links
+    assert {link.first, link.second} == {"n2", "n8"}
+    assert {(rate.sender, rate.receiver) for rate in link.rates} == simulated.slow_ways
+    assert "link between n2 and n8: slow" in render_host_search(found)
+
+
+def test_hosts_that_do_not_answer_are_told_apart(simulated, tmp_path):
+    simulated.unseen = {"n3": "No route to host"}
+    simulated.broken = {"n7"}
+    found, events = search(tmp_path)
+    assert {(fault.host, fault.kind) for fault in found.bad_hosts} == {("n3", "unreachable"), ("n7", "no answer")}
+    assert any(isinstance(event, BenchFailed) and event.failure.kind == "timeout" for event in events)
+    assert found.failures
+    assert "n3: unreachable: No route to host" in render_host_search(found)
+
+
+def test_one_reachable_host_alone_cannot_be_measured(simulated, tmp_path):
+    simulated.unseen = {"n2": "No route to host"}
+    found, _ = search(tmp_path, hosts=("n1", "n2"))
+    assert [fault.host for fault in found.bad_hosts] == ["n2"]
+    assert found.runs == 0
+
+
+def test_a_search_that_was_stopped_says_so(simulated, tmp_path):
+    simulated.slow_senders = {"n5"}
+    asked = iter([False] * 4)
+    found, _ = search(tmp_path, stop=lambda: next(asked, True))
+    assert not found.complete
+    assert "the search was stopped" in render_host_search(found)
+
+
+@pytest.mark.parametrize("hosts", [(), ("n1",), ("n1", "n1", "n2")])
+def test_too_few_hosts_are_refused(simulated, tmp_path, hosts):
+    with pytest.raises(UsageError, match="different hosts"):
+        search(tmp_path, hosts=hosts)
+
+
+def test_without_torch_or_a_shared_folder_nothing_begins(simulated, tmp_path):
+    simulated.unseen = {"n4": ""}
+    with pytest.raises(WorkerError, match="n4 cannot see the folder") as caught:
+        search(tmp_path)
+    assert "--work-directory" in caught.value.hint
+    simulated.gate = Gate(interpreter=None, hindrance=Hindrance(kind="no_interpreter", message="no torch here"))
+    with pytest.raises(WorkerError, match="no torch here"):
+        search(tmp_path)
