@@ -24,6 +24,9 @@ _SECONDARY = frozenset({"algorithm_bandwidth_bytes_per_s", "peak_reserved_bytes"
 """Figures that say the same as another of the benchmark."""
 _ENDS = frozenset({"numa_node", "memory_node"})
 
+_SOUND = (1e-30, 1e30)
+"""Medians outside are of no clock and no counter; a share of them may not even be a number."""
+
 Worse = Literal["low", "high"]
 
 
@@ -35,9 +38,13 @@ def worse(measured: Measurement) -> Worse | None:
 
 
 def share_of(measured: float, compared: float, side: Worse) -> float:
-    """1.0 is as good, below is worse, for rates and for times."""
-    over, under = (measured, compared) if side == "low" else (compared, measured)
-    return over / under if under else math.inf if over else 1.0
+    """1.0 is as good, below is worse, for rates and for times. Both are positive."""
+    return measured / compared if side == "low" else compared / measured
+
+
+def is_sound(measured: Measurement) -> bool:
+    """True for what can be compared: a positive number that some clock or counter gives."""
+    return bool(measured.samples) and _SOUND[0] < measured.median < _SOUND[1]
 
 
 class Beside(Record, kw_only=True):
@@ -63,7 +70,7 @@ def beside_references(evidence: Evidence) -> Iterator[Beside]:
     """Of every sweep the best case that has a reference, beside it. References are rates: more is better."""
     best: dict[object, tuple[Measurement, Reference]] = {}
     for measured in evidence.measurements:
-        reference = reference_of(evidence, measured) if measured.samples else None
+        reference = reference_of(evidence, measured) if is_sound(measured) else None
         key = (measured.bench_id, measured.subject, measured.metric, _settled(measured.parameters))
         if reference is not None and (key not in best or measured.median > best[key][0].median):
             best[key] = (measured, reference)
@@ -102,7 +109,7 @@ def beside_peers(evidence: Evidence) -> Iterator[Peers]:
     """Every case that two or more equal subjects have: GPUs of one model, ranks, hosts, pairs."""
     groups: dict[object, dict[str, Measurement]] = {}
     for measured in evidence.measurements:
-        if measured.samples and worse(measured) is not None and measured.metric not in _SECONDARY:
+        if is_sound(measured) and worse(measured) is not None and measured.metric not in _SECONDARY:
             # The name tells unlike devices apart, of which one is not to be blamed for being another.
             device = measured.conditions.get("device_name", "")
             key = (measured.bench_id, measured.metric, _kind(measured.subject), device, _unlike(measured.parameters))
@@ -154,7 +161,7 @@ class Earlier(Record, kw_only=True):
     @property
     def interval(self) -> tuple[float, float] | None:
         """95 % confidence interval of the share."""
-        if self.change is None:
+        if self.change is None or not (self.change.low > 0 and math.isfinite(self.change.high)):
             return None
         low, high = self.change.low, self.change.high
         return (low, high) if self.side == "low" else (1 / high, 1 / low)
@@ -163,10 +170,10 @@ class Earlier(Record, kw_only=True):
 def beside_baselines(evidence: Evidence) -> Iterator[Earlier]:
     """Every measurement that an earlier run has too, with all parameters equal. While others use the machine none fails."""
     for baseline in evidence.baselines:
-        before = {_identity(one): one for one in baseline.measured.measurements if one.samples}
+        before = {_identity(one): one for one in baseline.measured.measurements if is_sound(one)}
         for measured in evidence.measurements:
             one, side = before.get(_identity(measured)), worse(measured)
-            if one is not None and measured.samples and side is not None and measured.metric not in _SECONDARY:
+            if one is not None and is_sound(measured) and side is not None and measured.metric not in _SECONDARY:
                 yield _earlier(evidence, measured, one, baseline, side)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.comparing import Peers, beside_peers, share_of
+from probes.comparing import Peers, beside_peers, is_sound, share_of
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, fold_names
 from probes.measured import failures, limit_ref, of, refs_of, words_of
@@ -116,7 +116,8 @@ def _two_that_differ(evidence: Evidence, unlike: list[Peers]) -> Finding:
 def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
     """Ranks that do the same work by themselves: the one that takes longer is the one that the others wait for."""
     yield from failures(RANKS, evidence, ("collectives",))
-    times = {one.subject: one for one in of(evidence, ("collectives", "across-nodes"), "rank_compute_s")}
+    own_work = of(evidence, ("collectives", "across-nodes"), "rank_compute_s")
+    times = {one.subject: one for one in own_work if is_sound(one)}
     if len(times) < 2:
         yield RANKS.skipped(HOST, "the ranks' own work was not measured on several ranks")
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.comparing import is_sound
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST
 from probes.measured import failures, observed, of, refs_of, words_of
@@ -29,7 +30,7 @@ _REMEDY = Remedy(
 
 def measured_train_step(evidence: Evidence) -> Iterator[Finding]:
     yield from failures(JUDGE, evidence, (*_BENCHES, "own-step", "micro-batch"))
-    rates = of(evidence, _BENCHES, "model_flops_per_s")
+    rates = [one for one in of(evidence, _BENCHES, "model_flops_per_s") if is_sound(one)]
     if not rates:
         yield JUDGE.skipped(HOST, "no training step was measured")
         return
