@@ -10,6 +10,7 @@ from tests.support.check_cases_interfaces import DISCOVERY_CASES, INTERFACE_CASE
 from tests.support.check_cases_links import LINK_CASES
 from tests.support.check_cases_logs import LOG_CASES
 from tests.support.check_cases_measured import MEASURED_CASES
+from tests.support.check_cases_measured_host import MEASURED_HOST_CASES
 from tests.support.check_cases_network import PORT_CASES
 from tests.support.check_cases_pci import PCI_CASES
 from tests.support.check_cases_policy import POLICY_CASES
@@ -34,4 +35,5 @@ CASES = (
     *LINK_CASES,
     *TOOL_CASES,
     *MEASURED_CASES,
+    *MEASURED_HOST_CASES,
 )
