@@ -23,20 +23,44 @@ LIMIT_S = 150.0
 _OVERRUN = 3.0
 """The budget is an aim: a large case that was begun is finished."""
 _SOURCE = "rigtune"
-_SUBMIT = "submit.sh"
-_SUBMIT_TEXT = """\
+_SUBMIT = Artifact(
+    path="submit.sh",
+    mode=0o755,
+    text="""\
 #!/usr/bin/env bash
-# Submits a batch script, waits for its end and prints its output. When this ends early, so does the job.
+# submit.sh FOLDER NODES SCRIPT ARGUMENTS: submits a batch script for these nodes, waits for its end and prints its output. When
+# this ends early, so does the job.
 set -uo pipefail
-folder=$1
-shift
+folder=$1 nodes=$2
+shift 2
 trap 'scancel --quiet "$(cat "$folder/job")" 2>/dev/null; exit 143' TERM INT HUP
-sbatch --wait --parsable --output="$folder/slurm.out" "$@" >"$folder/job" &
+sbatch --wait --parsable --nodelist="$nodes" --output="$folder/slurm.out" "$@" >"$folder/job" &
 wait "$!"
 code=$?
 cat "$folder/slurm.out" 2>/dev/null
 exit "$code"
-"""
+""",
+)
+_ALLOCATED = Artifact(
+    path="allocated.sh",
+    mode=0o755,
+    text="""\
+#!/usr/bin/env bash
+# allocated.sh FOLDER NODES SCRIPT ARGUMENTS: runs a batch script on these nodes of the allocation that this shell is in.
+set -uo pipefail
+list=$2 script=$3
+shift 3
+IFS=, read -ra names <<<"$list"
+export list count=${#names[@]}
+srun() { command srun --nodes="$count" --ntasks="$count" --ntasks-per-node=1 --nodelist="$list" --overlap "$@"; }
+export -f srun
+# Slurm numbers nodes in its own order; rank 0 listens on the first of that.
+# shellcheck disable=SC2016  # expanded on each node
+order=$(srun sh -c 'echo "$SLURM_NODEID $SLURMD_NODENAME"' | sort -n | cut -d " " -f 2 | paste -sd,)
+export SLURM_JOB_NUM_NODES=$count SLURM_JOB_NODELIST=$order
+bash "$script" "$@"
+""",
+)
 
 
 def spread_argv(python: str, request: BenchRequest, directory: Path, program: tuple[str, ...]) -> tuple[str, ...]:
@@ -50,14 +74,15 @@ def spread_argv(python: str, request: BenchRequest, directory: Path, program: tu
     launcher = find_launcher(LAUNCHER_OF[request.spread_by]).load()
     artifacts: tuple[Artifact, ...] = launcher.render(recipe)
     try:
-        write_files(directory / "launch", [*artifacts, Artifact(path=_SUBMIT, text=_SUBMIT_TEXT, mode=0o755)])
+        write_files(directory / "launch", [*artifacts, _SUBMIT, _ALLOCATED])
     except OutputError as error:
         raise WorkerError(error.message, error.hint) from error
     command: tuple[str, ...] = launcher.start(recipe, str(directory / "launch"), ())
     if request.spread_by != "slurm":
         return command
-    submitted = (f"--nodelist={','.join(request.hosts)}", *command[1:])
-    return (str(directory / "launch" / _SUBMIT), str(directory / "launch"), *submitted)
+    wrapper = _ALLOCATED if os.environ.get("SLURM_JOB_ID") else _SUBMIT
+    folder = str(directory / "launch")
+    return (f"{folder}/{wrapper.path}", folder, ",".join(request.hosts), *command[1:])
 
 
 def recipe_of(python: str, request: BenchRequest, directory: Path, program: tuple[str, ...]) -> Recipe:

@@ -186,3 +186,18 @@ def test_no_job_is_left_when_measuring_is_stopped(slurm, torch_python, monkeypat
     assert [failure.kind for failure in ended.failures] == ["stopped"]
     queue = subprocess.run(("squeue", "--noheader"), env=slurm, capture_output=True, text=True, timeout=60, check=True)
     assert [line for line in queue.stdout.splitlines() if " CG " not in line] == []
+
+
+def test_inside_an_allocation_its_own_nodes_are_used(slurm, torch_python, tmp_path):
+    """A job that waits for nodes that this one holds would wait for ever."""
+    program = (
+        "import sys; from pathlib import Path; from tests.support.across_hosts import measured_across, tiny_request\n"
+        "for number, hosts in enumerate((('n2',), ('n2', 'n1'))):\n"
+        "    request = tiny_request(hosts, 'slurm', ranks=2)\n"
+        "    ended = measured_across(request, sys.argv[1], Path(sys.argv[2]) / str(number))\n"
+        "    print([failure.message for failure in ended.failures], sorted({one.subject for one in ended.measurements}))"
+    )
+    argv = ("salloc", "--nodes=2", "--exclusive", sys.executable, "-c", program, torch_python, str(tmp_path))
+    environment = {**slurm, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.stdout.splitlines() == ["[] ['2 ranks']", "[] ['2 ranks', 'n1', 'n1->n2', 'n2', 'n2->n1']"], done.stderr
