@@ -66,8 +66,12 @@ class Job:
     @property
     def command_line(self) -> str:
         """What to type in a shell to run the same by hand."""
+        return self.command_line_of(self.argv)
+
+    def command_line_of(self, argv: tuple[str, ...]) -> str:
+        """What to type in a shell to run `argv` as this program was run."""
         variables = [f"{name}={shlex.quote(value)}" for name, value in sorted(self._environment.items())]
-        return " ".join(("cd", shlex.quote(str(self.directory)), "&&", *variables, shlex.join(self.argv)))
+        return " ".join(("cd", shlex.quote(str(self.directory)), "&&", *variables, shlex.join(argv)))
 
     def wait(self, timeout_s: float) -> int | None:
         """The exit code, 128 + N after signal N; None when the program still runs after `timeout_s`."""

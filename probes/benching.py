@@ -87,6 +87,8 @@ class BenchRequest(Record, kw_only=True):
     hosts: tuple[str, ...] = ()
     """Where the ranks run, evenly spread in this order; empty for this machine."""
     spread_by: SpreadBy = "ssh"
+    shares_start: bool = False
+    """True where the ranks may have measured something else before: what counts no memory and leaves nothing behind."""
     needs_torch: bool = True
     """False for what Python alone measures; it also runs where no training interpreter is."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import msgspec
 
 from assistant.runner import Job
 from assistant.usecases.bench_answers import AnswerFiles, Teller, interpreted, with_conditions
-from assistant.usecases.bench_start import argv_of, environment_of
+from assistant.usecases.bench_session import Sessions, Turn, own_job
 from assistant.usecases.bench_trouble import cause_of_end, failed_rank, full_disk, oom_kills
 from assistant.usecases.bench_watch import Watch
 from probes.bench.answers import case_failures_of, complete, failures_of, start_of, timing_of, worker_failures_of
@@ -66,11 +67,12 @@ def run_request(
     stop: Callable[[], bool],
     watch: Watch,
     deadline_s: float | None = None,
+    sessions: Sessions | None = None,
 ) -> Iterator[RunEvent]:
     """Start the workers in `directory`, follow their answer files, and interpret them; the last event is `RunEnded`.
 
     The workers are stopped when `stop` says so, after `deadline_s`, and where they neither start nor end in time. What prevents
-    the start, such as a full disk, is a failure too.
+    the start, such as a full disk, is a failure too. With `sessions` the request may go to ranks that are there already.
     """
     answers = AnswerFiles(directory / "answers", request.ranks)
     teller = Teller(request, module)
@@ -78,7 +80,7 @@ def run_request(
         program = _prepare(request, directory)
         killed_before = oom_kills()
         watch.begin()
-        with _job(request, python, directory, program) as job:
+        with _job(request, python, directory, program=program, sessions=sessions) as job:
             run = _Run(request, job, answers, deadline_s)
             while run.goes_on(stop):
                 watch.tick()
@@ -116,13 +118,12 @@ def _prepare(request: BenchRequest, directory: Path) -> tuple[str, ...]:
     return ("-m", "rigtune_worker", request.bench_id, "--request", str(request_path), "--out", str(folder))
 
 
-def _job(request: BenchRequest, python: str, directory: Path, program: tuple[str, ...]) -> Job:
-    return Job(
-        argv_of(python, request, directory, program),
-        directory=directory,
-        environment=environment_of(request, directory),
-        log=directory / "log.txt",
-    )
+def _job(
+    request: BenchRequest, python: str, directory: Path, *, program: tuple[str, ...], sessions: Sessions | None
+) -> contextlib.AbstractContextManager[Job | Turn]:
+    if sessions is not None:
+        return sessions.job(request, python, directory, program)
+    return own_job(request, python, directory, program)
 
 
 def _not_started(request: BenchRequest, message: str) -> RunEnded:
@@ -132,7 +133,7 @@ def _not_started(request: BenchRequest, message: str) -> RunEnded:
 class _Run:
     """A job under way: whether it still goes on, and how it came to its end."""
 
-    def __init__(self, request: BenchRequest, job: Job, answers: AnswerFiles, deadline_s: float | None) -> None:
+    def __init__(self, request: BenchRequest, job: Job | Turn, answers: AnswerFiles, deadline_s: float | None) -> None:
         self.request, self.job, self.answers = request, job, answers
         self.code: int | None = None
         self.trouble: tuple[str, str] | None = None

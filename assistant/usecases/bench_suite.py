@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from assistant.usecases.bench_gate import Gate, Hindrance
-from assistant.usecases.bench_run import START_S, CaseMeasured, Provisional, RunEnded, run_request
+from assistant.usecases.bench_run import START_S, CaseMeasured, Provisional, RunEnded, RunEvent, run_request
+from assistant.usecases.bench_session import Sessions, session_key
 from assistant.usecases.bench_watch import BUSY_SHARE, Watch
 from assistant.usecases.events import BenchFailed, Event, Measured, Progress
 from probes.benching import BenchContext, BenchRequest, Case, Suite
@@ -72,32 +73,58 @@ def run_jobs(
 
     After `deadline_s` seconds the job under way is stopped and those to come are not begun.
     """
+    jobs = sharing_starts(jobs)
     cost_s = sum(job.cost_s for job in jobs)
     limit_s = _OVERRUN * cost_s + START_S if deadline_s is None else deadline_s
     ends = time.monotonic() + limit_s
     message = f"will occupy {device} for about {cost_s:.0f} s, and {duration(limit_s)} at the most"
     yield Progress(stage="bench", message=message, done=0, total=len(jobs), remaining_s=cost_s)
     told: set[str] = set()
+    with Sessions() as sessions:
+        for number, job in enumerate(jobs):
+            if stop():
+                return
+            left_s = ends - time.monotonic()
+            if left_s <= 0:
+                yield from _ended((job.request.failure("timeout", f"not begun: the suite had overrun its {duration(limit_s)}"),))
+                continue
+            steps = _Steps(jobs, number)
+            yield steps.progress(f"{job.request.title}, about {job.request.budget_s:.0f} s")
+            folder = directory / f"{number + 1}-{job.row.id}"
+            events = run_request(
+                job.request,
+                job.row.load(),
+                job.python,
+                folder,
+                stop=stop,
+                watch=watch,
+                deadline_s=left_s,
+                sessions=sessions,
+            )
+            yield from _told(events, steps)
+            yield from _neighbours(watch, told)
+
+
+def sharing_starts(jobs: Sequence[BenchJob]) -> list[BenchJob]:
+    """The jobs in their order, but each that may share a start behind the first that it can share it with."""
+    first: dict[tuple[object, ...], int] = {}
+    places = []
     for number, job in enumerate(jobs):
-        if stop():
-            return
-        left_s = ends - time.monotonic()
-        if left_s <= 0:
-            yield from _ended((job.request.failure("timeout", f"not begun: the suite had overrun its {duration(limit_s)}"),))
-            continue
-        steps = _Steps(jobs, number)
-        yield steps.progress(f"{job.request.title}, about {job.request.budget_s:.0f} s")
-        folder = directory / f"{number + 1}-{job.row.id}"
-        for event in run_request(job.request, job.row.load(), job.python, folder, stop=stop, watch=watch, deadline_s=left_s):
-            if isinstance(event, CaseMeasured):
-                yield steps.progress(f"{job.request.title}: {_case(event.case)}")
-            elif isinstance(event, Provisional):
-                yield from (Measured(measurement=measurement) for measurement in event.measurements)
-            else:
-                yield from (Measured(measurement=measurement) for measurement in event.fresh)
-                yield from (BenchFailed(failure=failure) for failure in event.failures)
-                yield event
-        yield from _neighbours(watch, told)
+        key = session_key(job.request, job.python)
+        places.append(number if key is None else first.setdefault(key, number))
+    return [jobs[number] for number in sorted(range(len(jobs)), key=lambda number: (places[number], number))]
+
+
+def _told(events: Iterator[RunEvent], steps: _Steps) -> Iterator[Event | RunEnded]:
+    for event in events:
+        if isinstance(event, CaseMeasured):
+            yield steps.progress(f"{steps.title}: {_case(event.case)}")
+        elif isinstance(event, Provisional):
+            yield from (Measured(measurement=measurement) for measurement in event.measurements)
+        else:
+            yield from (Measured(measurement=measurement) for measurement in event.fresh)
+            yield from (BenchFailed(failure=failure) for failure in event.failures)
+            yield event
 
 
 def _ended(failures: tuple[BenchFailure, ...]) -> Iterator[Event | RunEnded]:
@@ -122,6 +149,7 @@ class _Steps:
 
     def __init__(self, jobs: list[BenchJob], number: int) -> None:
         self._number, self._total = number, len(jobs)
+        self.title = jobs[number].request.title
         self._cost_s, self._later_s = jobs[number].cost_s, sum(job.cost_s for job in jobs[number + 1 :])
         self._begun = time.monotonic()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import statistics
@@ -42,7 +43,7 @@ class Watch:
     """Watches this machine from its creation on; `begin` and `end` enclose a request, `tick` is called in between.
 
     CPU time is the kernel's: all that is not idle, without interrupts (which mostly serve what is measured), less that of this
-    process and of all its children that have ended. What a hypervisor gave to others (steal) counts as theirs.
+    process and of all below it. What a hypervisor gave to others (steal) counts as theirs.
     """
 
     def __init__(self, facts: MachineFacts, source: Source | None = None) -> None:
@@ -158,6 +159,15 @@ def _our_processes() -> set[int]:
         return {os.getpid()}
 
 
+def _our_cpu_s() -> float:
+    """CPU time of this process, of all below it, and of those below it that have ended."""
+    total_s = sum(os.times()[:4])
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            total_s += sum(process.cpu_times()[:4])
+    return total_s
+
+
 class _CpuTimes(Record, kw_only=True):
     """CPU time in seconds since the start of the machine, or of this process."""
 
@@ -168,12 +178,11 @@ class _CpuTimes(Record, kw_only=True):
 
     @classmethod
     def now(cls) -> _CpuTimes:
-        times, own = psutil.cpu_times()._asdict(), os.times()
+        times = psutil.cpu_times()._asdict()
         # The kernel counts guests and niced guests in user and nice too (proc_stat(5)).
         total = sum(seconds for name, seconds in times.items() if name not in ("guest", "guest_nice"))
         not_busy = sum(times.get(name, 0.0) for name in ("idle", "iowait", "irq", "softirq"))
-        ours = own.user + own.system + own.children_user + own.children_system
-        return cls(moment_s=time.monotonic(), total=total, busy=total - not_busy, ours=ours)
+        return cls(moment_s=time.monotonic(), total=total, busy=total - not_busy, ours=_our_cpu_s())
 
     def others_since(self, before: _CpuTimes, unknown: float | None) -> float | None:
         """The share of all CPU time that others took; `unknown` where the time between is too short to tell."""

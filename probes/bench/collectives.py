@@ -44,6 +44,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             ranks=context.ranks_per_node,
             threads_per_rank=context.threads_per_rank,
             budget_s=_BUDGET_S[context.device, context.suite],
+            shares_start=True,
             cases=(own_work(context.device), *collective_cases(sizes, context.ranks_per_node)),
             subjects=context.subjects,
         ),

@@ -70,4 +70,5 @@ def on_every_device(
         subjects=context.subjects,
         settings=settings or {},
         numa_cpus=numa_cpus or {},
+        shares_start=True,
     )

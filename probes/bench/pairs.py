@@ -43,6 +43,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             ranks=ranks,
             threads_per_rank=context.threads_per_rank,
             budget_s=_BUDGET_S[context.device],
+            shares_start=True,
             cases=tuple(cases),
             subjects=context.subjects,
         ),

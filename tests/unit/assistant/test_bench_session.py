@@ -1,0 +1,130 @@
+"""Requests that share a start: the same ranks take one after the other, and those that fail are replaced."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import pytest
+
+from assistant.usecases.bench_run import RunEnded
+from assistant.usecases.bench_suite import BenchJob, run_jobs, sharing_starts
+from assistant.usecases.bench_watch import Watch
+from probes.bench.answers import per_rank
+from probes.benching import BenchRequest
+from probes.facts import MachineFacts
+from probes.registry import BenchmarkRow
+
+WORKER = """#!{python} -IS
+import json, os, sys, time
+def run(bench, request, out):
+    with open(os.path.join(out, "rank0.jsonl"), "w") as file:
+        def write(event, **fields):
+            print(json.dumps({{"event": event, **fields}}), file=file, flush=True)
+        write("start", rank=0, world_size=1, conditions={{"pid": os.getpid()}})
+        if bench == "killed":
+            os.kill(os.getpid(), 9)
+        if bench == "hangs":
+            time.sleep(600)
+        print("noise of " + bench, flush=True)
+        if bench == "wrong":
+            write("failure", kind="wrong_result", message="a bit is off")
+            sys.exit(1)
+        write("sample", case=json.load(open(request))["cases"][0], durations_s=[0.5])
+        write("done")
+if sys.argv[3] != "--orders":
+    run(sys.argv[3], sys.argv[5], sys.argv[7])
+    sys.exit()
+number = 1
+while True:
+    path = os.path.join(sys.argv[4], str(number) + ".json")
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    order = json.load(open(path))
+    if not order:
+        sys.exit()
+    run(order["bench"], order["request"], order["out"])
+    open(os.path.join(order["out"], "ended0"), "w").close()
+    number += 1
+"""
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> str:
+    path = tmp_path / "worker"
+    path.write_text(WORKER.format(python=sys.executable))
+    path.chmod(0o755)
+    return str(path)
+
+
+def job(name: str, python: str, *, shares: bool = True, **more) -> BenchJob:
+    module = types.ModuleType(f"session_bench_{name}")
+    module.interpret = lambda request, lines: per_rank(request, lines, "rate", "1/s", lambda _: 1.0)  # type: ignore[attr-defined]
+    sys.modules[module.__name__] = module
+    request = BenchRequest(
+        bench_id=name, title=f"the {name}", device="cpu", backend="gloo", ranks=1, threads_per_rank=1, budget_s=0.01,
+        cases=({"size": 1},), shares_start=shares, **more,
+    )  # fmt: skip
+    row = BenchmarkRow(id=name, title=name, module=module.__name__, suites=(), occupies="", cost_s=1, full_cost_s=1)
+    return BenchJob(row=row, request=request, python=python, cost_s=1.0)
+
+
+def ended(jobs: list[BenchJob], directory: Path, **more) -> list[RunEnded]:
+    before = set(psutil.pids())
+    events = list(run_jobs(jobs, directory, watch=Watch(MachineFacts()), stop=lambda: False, device="all CPUs", **more))
+    left = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
+    assert left == []
+    return [event for event in events if isinstance(event, RunEnded)]
+
+
+def pids(results: list[RunEnded]) -> list[object]:
+    return [result.measurements[0].conditions["pid"] if result.measurements else None for result in results]
+
+
+def test_requests_that_share_a_start_go_to_the_same_ranks(python, tmp_path):
+    results = ended([job("one", python), job("own", python, shares=False), job("two", python)], tmp_path)
+    one, two, own = pids(results)
+    assert one == two != own
+    assert [result.failures for result in results] == [(), (), ()]
+
+
+@pytest.mark.parametrize(("trouble", "kind"), [("wrong", "wrong_result"), ("killed", "crashed"), ("hangs", "timeout")])
+def test_ranks_that_fail_are_replaced_and_only_their_request_is_lost(python, tmp_path, monkeypatch, trouble, kind):
+    monkeypatch.setattr("assistant.usecases.bench_run._PREPARE_S", 0.5)
+    results = ended([job("one", python), job(trouble, python), job("two", python)], tmp_path)
+    one, none, two = pids(results)
+    assert none is None
+    assert one != two
+    (failure,) = results[1].failures
+    assert (failure.bench_id, failure.kind) == (trouble, kind)
+    assert "noise of one" not in failure.log_tail
+    assert f"rigtune_worker {trouble} --request" in failure.command
+
+
+def test_other_variables_or_ranks_need_another_start(python, tmp_path):
+    jobs = [job("one", python), job("layers", python, environment={"NCCL_P2P_DISABLE": "1"}), job("two", python)]
+    assert [entry.row.id for entry in sharing_starts(jobs)] == ["one", "two", "layers"]
+    one, two, layers = pids(ended(jobs, tmp_path))
+    assert one == two != layers
+
+
+class KernelTimes(NamedTuple):
+    user: float
+    idle: float
+
+
+def test_work_of_ranks_that_stay_is_not_that_of_others(monkeypatch):
+    times = iter((KernelTimes(100.0, 100.0), KernelTimes(100.0, 100.0), KernelTimes(100.5, 100.5)))
+    monkeypatch.setattr(psutil, "cpu_times", lambda: next(times))
+    burn = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True); input()"
+    watch = Watch(MachineFacts())
+    watch.begin()
+    with psutil.Popen((sys.executable, "-c", burn), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as rank:
+        rank.stdout.readline()
+        watch.end()
+        rank.kill()
+    assert watch.others_cpu_share == pytest.approx(0.0, abs=0.1)
