@@ -176,4 +176,4 @@ def observed(measured: Iterable[Measurement]) -> str:
 
 
 def _tells(name: str, value: object) -> bool:
-    return isinstance(value, str) and name not in SWEPT and name not in ("backend", "model", "mount_point")
+    return isinstance(value, str) and name not in SWEPT and name not in ("backend", "model", "data_path")

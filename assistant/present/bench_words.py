@@ -68,7 +68,7 @@ _IMPLIED = frozenset(
         "seconds",
         "threads",
         "direct",
-        "mount_point",
+        "data_path",
         "peer_access",
         "numa_node",
         "memory_node",

@@ -61,8 +61,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
         parameters: dict[str, Parameter] = {
             **sample.case,
             "direct": bool(sample.figures.get("direct")),
-            # What tells this file system from others of the machine, so that earlier runs compare.
-            "mount_point": start.conditions.get("mount_point", request.settings["data_path"]),
+            "data_path": request.settings["data_path"],
         }
         rates = tuple(1 / duration_s for duration_s in sample.durations_s)
         bandwidths = tuple(rate * sample.figures.get("bytes_per_call", 0.0) for rate in rates)

@@ -109,4 +109,4 @@ def _advice(evidence: Evidence, best: Measurement) -> str:
 
 
 def _where(measured: Measurement) -> str:
-    return str(measured.parameters.get("mount_point", HOST))
+    return str(measured.conditions.get("mount_point") or measured.parameters.get("data_path", HOST))

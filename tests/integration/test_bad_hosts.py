@@ -98,6 +98,12 @@ def test_links_are_measured_by_their_direction(bench):
         assert all(10e6 < rate < 30e6 for rates in sent for rate in rates), of[metric]  # 200 Mb/s are 25 MB/s
     assert set(of["host_bandwidth_bytes_per_s"]) == set(HOSTS)
     assert min(of["host_bandwidth_bytes_per_s"], key=of["host_bandwidth_bytes_per_s"].__getitem__) == SLOW
+    told = [
+        finding
+        for finding in found["findings"]
+        if finding["check_id"] == "measured-network" and finding["status"] in ("WARN", "FAIL")
+    ]
+    assert any(finding["subject"] == f"host {SLOW}" and f"{SLOW}->" in finding["observed"] for finding in told), told
     assert set(of["bus_bandwidth_bytes_per_s"]) == {f"{len(HOSTS) * 2} ranks"}
 
 

@@ -21,7 +21,7 @@ def images(rate: float, ranks: int = 8) -> Measurement:
 
 
 def reads(rate: float) -> Measurement:
-    return measured("storage", "read_rate_per_s", "storage", rate, order="random", block_bytes=131072, mount_point="/data")
+    return measured("storage", "read_rate_per_s", "storage", rate, order="random", block_bytes=131072, data_path="/data")
 
 
 def loads(rate: float, workers: int = 8) -> Measurement:

@@ -44,7 +44,7 @@ def test_bandwidth_is_bytes_and_rate_is_requests():
     assert the_one(measured, "read_bandwidth_bytes_per_s").samples == (200, 400)
     rate = the_one(measured, "read_rate_per_s")
     assert (rate.samples, rate.subject) == ((2, 4), "storage")
-    assert (rate.parameters["direct"], rate.parameters["mount_point"]) == (True, "/data")
+    assert (rate.parameters["direct"], rate.conditions["mount_point"]) == (True, "/data")
     assert rate.conditions["file_system"] == "xfs"
     assert rate.conditions["load_average"] == 1.0
 
