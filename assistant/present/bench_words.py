@@ -74,7 +74,6 @@ _IMPLIED = frozenset(
         "memory_node",
         "distance",
         "nodes",
-        "data_path",
         "image_size",
         "batch_size",
     }

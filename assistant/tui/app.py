@@ -230,9 +230,9 @@ class RigtuneApp(App[int]):
         self._start("probe", "Reading the machine", lambda stop: self.services.probe())
 
     def _check(self) -> None:
-        facts, measurements = self.state.facts, self.state.measured.measurements
+        facts, measured = self.state.facts, self.state.measured
         if facts is not None:
-            self._start("check", "Checking", lambda stop: self.services.check(facts, measurements))
+            self._start("check", "Checking", lambda stop: self.services.check(facts, measured))
 
     def _judge(self) -> None:
         facts, measured = self.state.facts, self.state.measured

@@ -47,7 +47,7 @@ class Services(Protocol):
     def probe(self) -> Iterator[Event]:
         """Result: MachineFacts."""
 
-    def check(self, facts: MachineFacts, measurements: tuple[Measurement, ...]) -> Iterator[Event]:
+    def check(self, facts: MachineFacts, measured: MeasurementSet) -> Iterator[Event]:
         """Result: Verdict."""
 
     def measure(self, facts: MachineFacts, stop: Callable[[], bool], suite: Suite) -> Iterator[Event]:

@@ -15,8 +15,8 @@ from assistant.storage import write_bytes
 from assistant.tui.desk import Services
 from assistant.usecases.baseline import load_baselines, pin, save_run
 from assistant.usecases.bench_context import machine_id
-from assistant.usecases.check import check_machine
-from assistant.usecases.events import Event, StageFinished, StageStarted
+from assistant.usecases.check import check_machine, evidence_under
+from assistant.usecases.events import Event, Progress, StageFinished, StageStarted
 from assistant.usecases.export import export_recipe
 from assistant.usecases.judge import judge_measurements
 from assistant.usecases.measure import MeasureOptions, measure_machine
@@ -25,9 +25,9 @@ from assistant.usecases.probe import probe_machine
 from probes.benching import Suite
 from probes.collecting import CollectOptions
 from probes.facts import MachineFacts
-from probes.findings import Evidence
 from probes.hardware import Catalogue, load_catalogue
 from probes.measurements import Measurement, MeasurementSet
+from probes.policies.policy import Policy
 from probes.record import known
 from probes.sources.base import Source
 from recipes.models import load_models
@@ -71,8 +71,8 @@ class RealServices:
         options = CollectOptions(python=self._python, directory=str(Path.cwd()), own_python=sys.executable)
         return probe_machine(self._source, options)
 
-    def check(self, facts: MachineFacts, measurements: tuple[Measurement, ...]) -> Iterator[Event]:
-        return check_machine(Evidence(facts=facts, catalogue=load_catalogue(), measurements=measurements))
+    def check(self, facts: MachineFacts, measured: MeasurementSet) -> Iterator[Event]:
+        return check_machine(evidence_under(Policy(), facts, today=None, measured=measured))
 
     def measure(self, facts: MachineFacts, stop: Callable[[], bool], suite: Suite) -> Iterator[Event]:
         return measure_machine(facts, MeasureOptions(suite=suite, python=self._python, accept_busy_host=True), stop)
@@ -80,7 +80,9 @@ class RealServices:
     def judge(self, facts: MachineFacts, measured: MeasurementSet) -> Iterator[Event]:
         yield StageStarted(stage="judge", title="Comparing")
         named = msgspec.structs.replace(measured, machine=machine_id(facts))
-        judgement = judge_measurements(facts, named, load_baselines(named.machine))
+        told: list[str] = []
+        judgement = judge_measurements(facts, named, load_baselines(named.machine, told.append))
+        yield from (Progress(stage="judge", message=words) for words in told)
         if measured.started:  # known once a run came to its end
             save_run(named)
         yield StageFinished(stage="judge", result=judgement)

@@ -103,7 +103,7 @@ def test_links_are_measured_by_their_direction(bench):
         for finding in found["findings"]
         if finding["check_id"] == "measured-network" and finding["status"] in ("WARN", "FAIL")
     ]
-    assert any(finding["subject"] == f"host {SLOW}" and f"{SLOW}->" in finding["observed"] for finding in told), told
+    assert any(SLOW in finding["subject"] and f"{SLOW}->" in finding["observed"] for finding in told), told
     assert set(of["bus_bandwidth_bytes_per_s"]) == {f"{len(HOSTS) * 2} ranks"}
 
 

@@ -83,7 +83,7 @@ class ScriptedServices:
         yield from self._hold("probe")
         yield StageFinished(stage="probe", result=self.facts)
 
-    def check(self, facts: MachineFacts, measurements: tuple[Measurement, ...]) -> Iterator[Event]:
+    def check(self, facts: MachineFacts, measured: MeasurementSet) -> Iterator[Event]:
         yield from self._begin("check")
         for finding in self.verdict.findings:
             yield FindingMade(finding=finding)
