@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -184,8 +185,16 @@ def test_no_job_is_left_when_measuring_is_stopped(slurm, torch_python, monkeypat
     long = msgspec.structs.replace(request, budget_s=300.0)
     ended = measured_across(long, torch_python, work, stop=ranks_answer)
     assert [failure.kind for failure in ended.failures] == ["stopped"]
-    queue = subprocess.run(("squeue", "--noheader"), env=slurm, capture_output=True, text=True, timeout=60, check=True)
-    assert [line for line in queue.stdout.splitlines() if " CG " not in line] == []
+    assert not [line for line in queue(slurm) if "COMPLETING" not in line]
+    ends = time.monotonic() + LIMIT_S
+    while queue(slurm):  # until the last process of the job has ended
+        assert time.monotonic() < ends
+        time.sleep(0.2)
+
+
+def queue(environment: dict[str, str]) -> list[str]:
+    command = ("squeue", "--noheader", "--format=%i %T")
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
 
 
 def test_inside_an_allocation_its_own_nodes_are_used(slurm, torch_python, tmp_path):
