@@ -9,6 +9,8 @@ Each layer is a start of its own, because NCCL reads its variables once. What th
     NCCL_MNNVL_ENABLE=0    no NVLink between trays (2.21 and newer)
     NCCL_PXN_DISABLE=1     no way to a NIC over NVLink and another GPU (2.12 and newer)
     NCCL_NET=Socket        no RDMA device is opened (2.10 and newer), so none can carry what is to stay within the node
+    NCCL_NET_DISABLE_INTRA=1  no NIC within the node, which NCCL otherwise prefers to the host's memory where it takes the NIC to
+                           be the faster; 0, the default, has to be said where a site's nccl.conf says 1 (src/graph/paths.cc)
 
 A variable that is misspelt, overruled or unknown to a version is ignored without a word, so NCCL's own log is read for what it
 used. A layer that was not the only one is a failure, not a number.
@@ -39,13 +41,14 @@ _LOG = {
 _ENVIRONMENT: dict[Layer, dict[str, str]] = {
     "all": {},
     "nvlink": {"NCCL_P2P_LEVEL": "NVL", "NCCL_SHM_DISABLE": "1", "NCCL_NET": "Socket"},
-    "host-memory": {"NCCL_P2P_DISABLE": "1", "NCCL_NVLS_ENABLE": "0", "NCCL_NET": "Socket"},
+    "host-memory": {"NCCL_P2P_DISABLE": "1", "NCCL_NVLS_ENABLE": "0", "NCCL_NET": "Socket", "NCCL_NET_DISABLE_INTRA": "1"},
     "nic": {
         "NCCL_P2P_DISABLE": "1",
         "NCCL_SHM_DISABLE": "1",
         "NCCL_NVLS_ENABLE": "0",
         "NCCL_MNNVL_ENABLE": "0",
         "NCCL_PXN_DISABLE": "1",
+        "NCCL_NET_DISABLE_INTRA": "0",
     },
 }
 _TITLES: dict[Layer, str] = {

@@ -28,7 +28,7 @@ _BUDGET_S = {("cuda", "quick"): 2.0, ("cuda", "full"): 6.0, ("cpu", "quick"): 4.
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request; on a CPU without arrays of which all ranks together would take more than half of the free memory."""
+    """One request, without arrays that would take more than half of the memory: of each GPU, or of what the host has free."""
     cases: tuple[Case, ...] = tuple(
         {"operation": operation, "direction": "device_to_device", "bytes": size}
         for size in _BYTES[context.device, context.suite]
@@ -40,8 +40,11 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _fits(context: BenchContext, size_bytes: int) -> bool:
+    if context.device == "cuda":
+        gpus = context.facts.gpus if known(context.facts.gpus) else ()
+        return all(_HELD * size_bytes <= gpu.memory_bytes / 2 for gpu in gpus if known(gpu.memory_bytes))
     free = context.facts.memory.available_bytes
-    return context.device == "cuda" or not known(free) or context.ranks_per_node * _HELD * size_bytes <= free / 2
+    return not known(free) or context.ranks_per_node * _HELD * size_bytes <= free / 2
 
 
 def _moved_bytes(case: Case) -> float:

@@ -93,6 +93,46 @@ answer = told(lambda answer: measure_matrix(request, answer, {"GPU0": cpu, "GPU1
     assert "GPU7 cannot be seen" in next(line["message"] for line in lines if line["event"] == "skipped")
 
 
+def test_the_first_copy_between_two_gpus_is_not_timed(in_torch: InTorch) -> None:
+    """With it torch opens the way between them."""
+    found = in_torch(
+        in_group("""
+from rigtune_worker.bench import peer_copy
+seen = []
+def time_calls(copies, device, **more):
+    seen.append([bool((target == source).all()) for source, target in copies.pairs])
+    return [1.0]
+peer_copy.time_calls = time_calls
+case = {"from": "GPU0", "to": "GPU1", "direction": "both", "bytes": 65536}
+told(lambda answer: peer_copy.measure_matrix({"budget_s": 1, "cases": [case]}, answer, {"GPU0": cpu, "GPU1": cpu}))
+answer = seen
+""")
+    )
+    assert found == [[True, True]]
+
+
+def test_a_gpu_has_its_uuid_from_every_torch(in_torch: InTorch) -> None:
+    """Also with torch before 2.5, which asks NVML for it, in NVML's numbers."""
+    found = in_torch(
+        SETUP
+        + """
+from types import SimpleNamespace
+from rigtune_worker.surroundings import device_uuid
+torch.cuda._raw_device_uuid_nvml = lambda: ["GPU-aaaa", "GPU-bbbb", "GPU-cccc"]
+os.environ["CUDA_VISIBLE_DEVICES"] = "2,1"
+answer = []
+for told in ({"uuid": "dddd"}, {}):
+    torch.cuda.get_device_properties = lambda device, told=told: SimpleNamespace(**told)
+    answer.append(device_uuid(torch.device("cuda", 0)))
+os.environ["CUDA_VISIBLE_DEVICES"] = "GPU-bb"
+answer.append(device_uuid(torch.device("cuda", 0)))
+torch.cuda._raw_device_uuid_nvml = lambda: None
+answer.append(device_uuid(torch.device("cuda", 0)))
+"""
+    )
+    assert found == ["GPU-dddd", "GPU-cccc", "GPU-bbbb", ""]
+
+
 def test_wrong_results_are_told_as_such(in_torch: InTorch) -> None:
     """A product with one tile of zeros, attention that is off by a fifth, a copy of which one word arrived wrong."""
     found = in_torch(

@@ -9,7 +9,7 @@ LOG = """\
 gpu-7:41:41 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read
 gpu-7:41:41 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM/read
 gpu-7:41:41 [0] NCCL INFO Using network Socket
-gpu-7:41:41 [0] NCCL INFO Connected NVLS tree
+gpu-7:41:41 [0] NCCL INFO NVLS comm 0x5598478aaae0 headRank 0 nHeads 8 nvlsRanks 8 buffSize 4194304
 gpu-7:41:41 [0] NCCL INFO Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA
 """
 
@@ -18,7 +18,11 @@ def test_a_process_tells_its_own_transports_each_once(tmp_path):
     (tmp_path / "nccl-debug.gpu-7.41").write_text(LOG)
     (tmp_path / "nccl-debug.gpu-7.42").write_text("via SHM/direct\n")
     told = transport_lines(str(tmp_path / "nccl-debug.%h.%p"), 41)
-    assert told.splitlines() == ["via P2P/CUMEM/read", "Connected NVLS tree", "via NET/IB/0/GDRDMA"]
+    assert [line.split(" headRank")[0] for line in told.splitlines()] == [
+        "via P2P/CUMEM/read",
+        "NVLS comm 0x5598478aaae0",
+        "via NET/IB/0/GDRDMA",
+    ]
     assert transports(told) == ("NET/IB/GDRDMA", "NVLS", "P2P/CUMEM")
 
 

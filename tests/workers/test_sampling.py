@@ -55,6 +55,19 @@ def test_steady_calls_need_little_warm_up_and_few_samples():
     assert calls.now_s - 100 < 4  # of 10
 
 
+def test_what_goes_with_a_call_untimed_leaves_time_for_as_many_samples():
+    calls = Calls(lambda _: 0.0001)
+
+    def sample(repeats: int) -> float:
+        calls.now_s += 0.001 * repeats  # ahead of each call
+        return calls.sample(repeats)
+
+    timing = take_samples(sample, budget_s=1.0, clock=lambda: calls.now_s)
+    assert timing.settled
+    assert not timing.budget_spent
+    assert timing.durations_s == pytest.approx([0.0001] * len(timing.durations_s))
+
+
 def test_what_never_settles_is_measured_all_the_same_and_says_so():
     timing = Calls(lambda n: 0.001 * 1.001**n).timed(budget_s=2)
     assert not timing.settled

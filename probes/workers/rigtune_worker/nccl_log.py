@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 
-SIGNS = (" via ", "Connected NVLS tree")
+SIGNS = (" via ", "Connected NVLS tree", "NVLS comm ")
 """Of the lines that tell a transport."""
 MOST_CHARACTERS = 20000
 

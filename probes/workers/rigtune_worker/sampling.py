@@ -42,10 +42,10 @@ def take_samples(
 ) -> Timing:
     """Seconds per call, one per sample, within about `budget_s`.
 
-    `sample(n)` makes n calls and returns the seconds per call. A sample has as many calls as fill `sample_s`, or less where the
-    budget is small, so that short ones are not lost in the clock's resolution. The first calls are warm-up, and so are all
-    samples up to a window without trend; sampling ends when the confidence interval of the median is narrow or when the next
-    sample would overrun the budget.
+    `sample(n)` makes n calls and returns the seconds per call. A sample has as many calls as fill `sample_s`, with all that goes
+    with them untimed, or less where the budget is small, so that short ones are not lost in the clock's resolution. The first
+    calls are warm-up, and so are all samples up to a window without trend; sampling ends when the confidence interval of the
+    median is narrow or when the next sample would overrun the budget.
 
     Ranks that wait for each other, or load the machine side by side, need `agree`: it gives all of them the largest of their
     numbers, so that they make the same calls. It is asked once per sample, outside of the timed part.
@@ -60,7 +60,7 @@ def take_samples(
     cold_s = sample(1)
     if agree(spent_s()) > OVERRUN * budget_s:
         return Timing([cold_s], 0, 1, budget_spent=True, settled=None)
-    repeats, calls = _repeats(sample, sample_s, agree, lambda: spent_s() > WARMUP_SHARE * budget_s)
+    repeats, calls = _repeats(sample, sample_s, agree, spent_s, WARMUP_SHARE * budget_s)
     durations_s: list[float] = []
     warming, settled = True, True
     while True:
@@ -96,16 +96,23 @@ def _settled_late(durations_s: Sequence[float], agree: Callable[[float], float])
 
 
 def _repeats(
-    sample: Callable[[int], float], sample_s: float, agree: Callable[[float], float], late: Callable[[], bool]
+    sample: Callable[[int], float],
+    sample_s: float,
+    agree: Callable[[float], float],
+    spent_s: Callable[[], float],
+    most_s: float,
 ) -> tuple[int, int]:
     """How many calls fill `sample_s`, judged by calls that are warm, and how many calls were made so far."""
     repeats, calls = 1, 1
-    while sample_s > 0 and repeats < MOST_REPEATS and not agree(float(late())):
-        call_s = agree(sample(repeats))
+    while sample_s > 0 and repeats < MOST_REPEATS and not agree(float(spent_s() > most_s)):
+        before_s = spent_s()
+        sample(repeats)
         calls += repeats
-        if call_s * repeats >= sample_s / 2:
+        # Emptying a cache ahead of each call can take longer than the call.
+        took_s = agree(spent_s() - before_s)
+        if took_s >= sample_s / 2:
             break
-        repeats = max(repeats + 1, min(MOST_REPEATS, math.ceil(sample_s / max(call_s, 1e-9))))
+        repeats = max(repeats + 1, min(MOST_REPEATS, math.ceil(repeats * sample_s / max(took_s, 1e-9))))
     return repeats, calls
 
 

@@ -19,11 +19,19 @@ def host_conditions() -> dict[str, Any]:
 
 
 def device_uuid(device: Any) -> str:
-    """`GPU-...` as NVML writes it; empty on a CPU and where torch does not tell (before 2.5)."""
+    """`GPU-...` as NVML writes it; empty on a CPU and where nobody tells."""
     import torch  # noqa: PLC0415 - some benchmarks run where no torch is
 
-    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None) if device.type == "cuda" else None
-    return f"GPU-{uuid}" if uuid is not None else ""
+    if device.type != "cuda":
+        return ""
+    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+    if uuid is not None:
+        return f"GPU-{uuid}"
+    # torch before 2.5. What CUDA_VISIBLE_DEVICES hides would otherwise shift the names of the GPUs.
+    try:
+        return torch.cuda._raw_device_uuid_nvml()[torch.cuda._get_nvml_device_index(device)]
+    except Exception:  # not torch's promise, and NVML may be out of reach
+        return ""
 
 
 def conditions(device: Any) -> dict[str, Any]:

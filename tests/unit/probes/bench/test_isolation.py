@@ -99,6 +99,11 @@ def test_every_layer_logs_and_only_the_restricted_switch_something_off():
         assert bool(switches) == (request.settings["layers"] != "all")
 
 
+def test_no_nic_carries_what_stays_in_the_host_and_every_nic_may_where_it_is_asked_for():
+    for layer, facts, disabled in (("host-memory", PCIE, "1"), ("nic", NVLINK, "0")):
+        assert of_layer(layer, facts).environment["NCCL_NET_DISABLE_INTRA"] == disabled
+
+
 # The shares of three machines: a sick NIC, a sick NVLink, and one whose parts are fine but not their sum.
 @pytest.mark.parametrize(
     ("measured", "slow"),

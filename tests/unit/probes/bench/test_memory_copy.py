@@ -8,6 +8,7 @@ from probes.bench.memory_copy import interpret
 from probes.facts import MachineFacts, Memory
 from probes.units import GIB, MIB
 from tests.support.bench_answers import answer, requests, the_one
+from tests.support.machines import h100
 
 
 def test_bytes_are_counted_as_stream_counts_them():
@@ -21,6 +22,13 @@ def test_bytes_are_counted_as_stream_counts_them():
 @pytest.mark.parametrize(("free", "ranks", "most"), [(64 * GIB, 2, 512 * MIB), (8 * GIB, 2, 256 * MIB), (8 * GIB, 4, 128 * MIB)])
 def test_all_ranks_together_leave_half_of_the_free_memory(free, ranks, most):
     (request,) = requests("memory-copy", "cpu", ranks, suite="full", facts=MachineFacts(memory=Memory(available_bytes=free)))
+    assert max(case["bytes"] for case in request.cases) == most
+
+
+@pytest.mark.parametrize(("memory", "most"), [(80 * GIB, 4 * GIB), (24 * GIB, GIB), (8 * GIB, 512 * MIB)])
+def test_the_smallest_gpu_keeps_half_of_its_memory(memory, most):
+    facts = MachineFacts(gpus=(h100(0), h100(1, memory_bytes=memory)))
+    (request,) = requests("memory-copy", "cuda", 2, suite="full", facts=facts)
     assert max(case["bytes"] for case in request.cases) == most
 
 

@@ -28,6 +28,8 @@ from probes.parsers.nccl_transports import transports
         ("gpu-7:41:48 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [receive] via NET/Socket/0", "NET/Socket"),
         ("gpu-7:41:48 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via COLLNET/SHARP/0/GDRDMA", "COLLNET/SHARP"),
         ("gpu-7:41:48 [0] NCCL INFO Connected NVLS tree", "NVLS"),
+        ("gpu-7:41:48 [0] NCCL INFO NVLS comm 0x5598478aaae0 headRank 3 nHeads 8 buffSize 4194304 memSize 2097152", "NVLS"),
+        ("gpu-7:41:48 [0] NCCL INFO NVLS comm 0x9f3c20 headRank 3 nHeads 8 nvlsRanks 8 buffSize 2097152", "NVLS"),
     ],
 )
 def test_the_transport_of_a_line(line, name):
