@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from probes.bench.latency_bandwidth import Fit, fits
 from probes.findings import Finding
 from probes.judgement import Comparison, Judgement
 from probes.measurements import SCHEMA_VERSION, BenchFailure, Measurement, MeasurementSet
@@ -39,6 +40,8 @@ class BenchReport(Record, kw_only=True):
     failures: tuple[BenchFailure, ...] = ()
     findings: tuple[Finding, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
+    collective_fits: tuple[Fit, ...] = ()
+    """What each collective costs by its size."""
 
 
 def report_of(measured: MeasurementSet, judgement: Judgement | None = None) -> BenchReport:
@@ -53,6 +56,7 @@ def report_of(measured: MeasurementSet, judgement: Judgement | None = None) -> B
         failures=measured.failures,
         findings=judged.findings,
         comparisons=judged.comparisons,
+        collective_fits=fits(measured.measurements),
     )
 
 

@@ -19,10 +19,11 @@ RECORDS: dict[str, tuple[str, str]] = {
     "probe": ("probes.affinity", "ProbeReport"),
     "check": ("probes.verdict", "Verdict"),
     "bench": ("probes.bench_report", "BenchReport"),
+    "bench-find-bad-hosts": ("assistant.usecases.find_bad_nodes", "HostSearch"),
     "plan": ("recipes.plan", "Plan"),
     "diff": ("probes.differences", "Comparison"),
 }
-"""Command to the module and name of the record that it prints."""
+"""Command, or command and option, to the module and name of the record that it prints."""
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 
@@ -36,7 +37,8 @@ def schema_for(command: str) -> bytes:
     schema = msgspec.json.schema(record)
     for definition in schema["$defs"].values():
         _tighten(definition)
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"rigtune {command} --format json"}
+    title = f"rigtune {command.replace('-', ' --', 1)} --format json"
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
     return to_json(head | schema)
 
 

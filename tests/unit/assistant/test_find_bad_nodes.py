@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
+import jsonschema
 import pytest
 
 from assistant.interpreter import Interpreter
 from assistant.render.bad_hosts_text import render_host_search
+from assistant.render.schemas import schema_for
 from assistant.usecases import find_bad_nodes
 from assistant.usecases.bench_gate import Gate, Hindrance
 from assistant.usecases.bench_run import RunEnded
@@ -14,6 +18,7 @@ from assistant.usecases.find_bad_nodes import find_bad_hosts
 from assistant.usecases.measure import MeasureOptions
 from probes.errors import UsageError, WorkerError
 from probes.measurements import Measurement
+from probes.record import to_json
 from tests.support.machines import cpu_box
 
 GOOD, SLOW = 10e9, 1e9
@@ -62,6 +67,7 @@ def search(tmp_path, hosts=HOSTS, **more):
     events = list(find_bad_hosts(cpu_box(), options, **more))
     assert isinstance(events[0], StageStarted)
     assert isinstance(events[-1], StageFinished)
+    jsonschema.validate(json.loads(to_json(events[-1].result)), json.loads(schema_for("bench-find-bad-hosts")))
     return events[-1].result, events
 
 

@@ -100,7 +100,7 @@ def test_json_holds_every_figure_and_is_read_as_measurements(capsysbinary: pytes
     jsonschema.validate(report, json.loads(schema_for("bench")))
     wanted = {"bench_id", "subject", "metric", "unit", "median", "p5", "p95", "interval_low", "interval_high", "samples"}
     assert all(set(row) == wanted | {"parameters", "conditions", "series"} for row in report["measurements"])
-    assert set(report) >= {"schema_version", "measurements", "failures", "findings", "comparisons"}
+    assert set(report) >= {"schema_version", "measurements", "failures", "findings", "comparisons", "collective_fits"}
     gemm = report["measurements"][0]
     assert gemm["median"] == 8.2e10
     assert gemm["interval_low"] <= gemm["p5"] <= gemm["median"] <= gemm["p95"] <= gemm["interval_high"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.bench.latency_bandwidth import fit, fits
-from probes.measurements import Measurement
+from probes.bench_report import report_of
+from probes.measurements import Measurement, MeasurementSet
+from probes.record import to_json
 
 SIZES = [1024.0 * 4**power for power in range(10)]
 latencies = st.floats(1e-6, 1e-3)
@@ -134,3 +137,11 @@ def test_each_collective_world_and_layer_has_a_fit_of_its_own():
     assert [one.latency_s for one in found] == pytest.approx([1e-5, 2e-5, 3e-5])
     assert [one.bandwidth_bytes_per_s for one in found] == pytest.approx([1e9, 2e9, 3e9])
     assert all("bytes" not in one.parameters and one.points == 3 for one in found)
+
+
+def test_the_report_of_a_run_holds_its_fits():
+    run = MeasurementSet(measurements=tuple(measured("all_reduce", size, 1e-5 + size / 1e9) for size in (1024, 65536, 2**22)))
+    (told,) = json.loads(to_json(report_of(run)))["collective_fits"]
+    assert told["lines"][0]["latency_s"] == pytest.approx(1e-5)
+    assert told["residual"] < 1e-6
+    assert told["parameters"]["collective"] == "all_reduce"
