@@ -168,12 +168,22 @@ class Earlier(Record, kw_only=True):
 
 
 def beside_baselines(evidence: Evidence) -> Iterator[Earlier]:
-    """Every measurement that an earlier run has too, with all parameters equal. While others use the machine none fails."""
-    for baseline in evidence.baselines:
-        before = {_identity(one): one for one in baseline.measured.measurements if is_sound(one)}
+    """Every measurement beside the same one, all parameters equal, of the pinned run and of the last run before it.
+
+    Where these two are one run it counts once, as the pinned one. While others use the machine none fails.
+    """
+    kept: dict[str, dict[object, tuple[Measurement, Baseline]]] = {}
+    for baseline in sorted(evidence.baselines, key=lambda baseline: (baseline.kind, baseline.measured.started)):
+        sound = filter(is_sound, baseline.measured.measurements)
+        kept.setdefault(baseline.kind, {}).update({_identity(one): (one, baseline) for one in sound})
+    pinned = kept.get("pinned", {})
+    for kind, before in kept.items():
         for measured in evidence.measurements:
-            one, side = before.get(_identity(measured)), worse(measured)
-            if one is not None and is_sound(measured) and side is not None and measured.metric not in _SECONDARY:
+            identity, side = _identity(measured), worse(measured)
+            if identity not in before or side is None or not is_sound(measured) or measured.metric in _SECONDARY:
+                continue
+            one, baseline = before[identity]
+            if kind == "pinned" or identity not in pinned or pinned[identity][1].measured.started != baseline.measured.started:
                 yield _earlier(evidence, measured, one, baseline, side)
 
 

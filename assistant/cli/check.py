@@ -187,15 +187,14 @@ def _policy(file: Path | None, learn: Path | None) -> Policy:
 
 
 def _measured(file: Path | None) -> tuple[MeasurementSet | None, tuple[Baseline, ...]]:
-    """The measurements in a file, and the earlier runs to compare them to; that run itself is none of these."""
+    """The measurements in a file, and the earlier runs to compare them to."""
     if file is None:
         return None, ()
     from assistant.storage import read_record
     from assistant.usecases.baseline import load_baselines
 
     measured = read_record(file, MeasurementSet)
-    earlier = load_baselines(measured.machine, say) if measured.machine else ()
-    return measured, tuple(one for one in earlier if one.measured.started != measured.started)
+    return measured, load_baselines(measured.machine, say, moment=measured.started) if measured.machine else ()
 
 
 def _names(values: tuple[str, ...]) -> tuple[str, ...]:

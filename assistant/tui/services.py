@@ -81,7 +81,7 @@ class RealServices:
         yield StageStarted(stage="judge", title="Comparing")
         named = msgspec.structs.replace(measured, machine=machine_id(facts))
         told: list[str] = []
-        judgement = judge_measurements(facts, named, load_baselines(named.machine, told.append))
+        judgement = judge_measurements(facts, named, load_baselines(named.machine, told.append, moment=named.started))
         yield from (Progress(stage="judge", message=words) for words in told)
         if measured.started:  # known once a run came to its end
             save_run(named)

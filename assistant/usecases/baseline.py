@@ -44,10 +44,12 @@ def pin(measured: MeasurementSet) -> Path:
     return _save("pinned", measured)
 
 
-def load_baselines(machine: str, tell: Callable[[str], object] = lambda _: None) -> tuple[Baseline, ...]:
+def load_baselines(machine: str, tell: Callable[[str], object] = lambda _: None, *, moment: str = "") -> tuple[Baseline, ...]:
     """Every earlier run of `machine`, those of one moment together; none where there is none.
 
-    A file that is damaged, of a newer rigtune or of another machine is left out, and `tell` gets one line about it.
+    `moment` is when the run began that is to be compared: it is none of these itself, and what was measured since then is no
+    earlier run, unless it was pinned. A file that is damaged, of a newer rigtune or of another machine is left out, and `tell`
+    gets one line about it.
     """
     found: list[Baseline] = []
     for kind in KINDS:
@@ -57,8 +59,13 @@ def load_baselines(machine: str, tell: Callable[[str], object] = lambda _: None)
         except InputError as error:
             tell(f"{error.message}: {error.hint}")
             continue
-        found += [Baseline(kind=kind, measured=run) for run in _joined(runs)]
+        found += [Baseline(kind=kind, measured=run) for run in _joined(runs) if _is_earlier(kind, run.started, moment)]
     return tuple(found)
+
+
+def _is_earlier(kind: Kind, started: str, moment: str) -> bool:
+    """Both in UTC and one format, so that they sort as text."""
+    return not moment or (started != moment if kind == "pinned" else started < moment)
 
 
 def _path(kind: Kind, machine: str) -> Path:

@@ -104,7 +104,14 @@ HOST_CASES = (
         "of both runs",
         ("FAIL GPU0", "PASS host"),
         gemm(350.0),
-        baselines=(*earlier("previous", gemm(351.0)), *earlier("pinned", gemm(720.0))),
+        baselines=(*earlier("previous", gemm(351.0)), *earlier("pinned", gemm(720.0), started="2026-11-01T08:00:00Z")),
+    ),
+    case(
+        "measured-baseline",
+        "the last run is the pinned one",
+        ("FAIL GPU0",),
+        gemm(350.0),
+        baselines=(*earlier("previous", gemm(720.0)), *earlier("pinned", gemm(720.0))),
     ),
     case(
         "measured-baseline",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from probes.measurements import Baseline, BenchFailure, Measurement, MeasurementSet, Parameter
 
 JITTER = (0.99, 1.0, 1.01, 0.995, 1.005, 1.0)
@@ -42,8 +44,11 @@ def run_of(*measurements: Measurement | Iterable[Measurement], failures: tuple[B
     return MeasurementSet(started="2026-11-20T21:14:03Z", machine="node17", measurements=tuple(flat), failures=failures)
 
 
-def earlier(kind: str, *measurements: Measurement | Iterable[Measurement]) -> tuple[Baseline, ...]:
-    return (Baseline(kind=kind, measured=run_of(*measurements)),)  # type: ignore[arg-type]
+def earlier(
+    kind: str, *measurements: Measurement | Iterable[Measurement], started: str = "2026-11-19T08:00:00Z"
+) -> tuple[Baseline, ...]:
+    run = msgspec.structs.replace(run_of(*measurements), started=started)
+    return (Baseline(kind=kind, measured=run),)  # type: ignore[arg-type]
 
 
 def failed(

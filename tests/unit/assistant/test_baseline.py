@@ -43,6 +43,26 @@ def test_a_pinned_run_stays() -> None:
     assert kinds == {"pinned": pytest.approx(7.2e14), "previous": pytest.approx(5e14)}
 
 
+def test_a_kept_report_compares_to_what_was_before_it() -> None:
+    moments = ("2026-11-18T08:00:00Z", "2026-11-19T08:00:00Z", "2026-11-20T08:00:00Z")
+    runs = [msgspec.structs.replace(run_of(gemm(720.0)), started=moment) for moment in moments]
+    pin(runs[0])
+    save_run(runs[2])
+    kinds = [[one.kind for one in load_baselines("node17", moment=moment)] for moment in moments]
+    assert kinds == [[], ["pinned"], ["pinned"]]
+    pin(runs[2])
+    assert [one.kind for one in load_baselines("node17", moment=moments[1])] == ["pinned"]
+
+
+def test_a_figure_compares_to_the_latest_run_that_has_it() -> None:
+    early = msgspec.structs.replace(run_of(gemm(500.0)), started="2026-11-18T08:00:00Z", suite="full")
+    save_run(early)
+    save_run(msgspec.structs.replace(early, started="2026-11-17T08:00:00Z", suite="quick"))
+    now = msgspec.structs.replace(run_of(gemm(500.0)), started="2026-11-19T08:00:00Z")
+    judgement = judge_measurements(h100_node(), now, load_baselines("node17"))
+    assert [one.source for one in judgement.comparisons if one.to == "previous"] == [f"run of {early.started}"]
+
+
 def test_failures_are_no_baseline_and_no_run_is_no_file() -> None:
     save_run(msgspec.structs.replace(failed("gemm"), machine="node17"))
     assert load_baselines("node17") == ()
@@ -83,6 +103,7 @@ def test_damaged_and_foreign_files_are_told_and_ignored(content: bytes, words: s
 
 def test_the_judgement_names_the_sick_part_and_what_it_compares_to() -> None:
     pin(run_of(gemm(720.0, 720.0, 720.0, 720.0)))
+    save_run(msgspec.structs.replace(run_of(gemm(720.0, 720.0, 720.0, 720.0)), started="2026-11-20T22:00:00Z"))
     now = run_of(gemm(720.0, 430.0, 720.0, 720.0))
     judgement = judge_measurements(h100_node(), now, load_baselines("node17"))
     sick = {(finding.check_id, finding.subject) for finding in judgement.findings if finding.status is Status.FAIL}

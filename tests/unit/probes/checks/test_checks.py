@@ -142,4 +142,4 @@ def test_what_changed_since_the_run_before_is_named() -> None:
     before = tuple(msgspec.structs.replace(one, conditions={"torch_version": "2.4.0"}) for one in gemm(720.0))
     (finding,) = run("measured-baseline", h100_node(), measurements=tuple(gemm(500.0)), baselines=earlier("pinned", before))
     assert "torch 2.4.0 -> 2.5.1" in finding.summary
-    assert "2026-11-20T21:14:03Z" in finding.expected
+    assert "2026-11-19T08:00:00Z" in finding.expected
