@@ -55,6 +55,17 @@ def unseen_by(hosts: tuple[str, ...], spread_by: SpreadBy, directory: Path) -> d
             answers = pool.map(lambda host: _asked(_over_ssh(host, path), directory), hosts)
             asked = dict(zip(hosts, answers, strict=True))
         return {host: _why(code, text) for host, (code, text) in asked.items() if token not in text}
+    found = _unseen_by_ranks(hosts, spread_by, path, token)
+    if len(hosts) > 1 and any(found.values()):
+        # One host that is down keeps a launcher from starting on any; by themselves those that are well answer.
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            alone = pool.map(lambda host: _unseen_by_ranks((host,), spread_by, path, token), found)
+            return {host: why for each in alone for host, why in each.items()} or found
+    return found
+
+
+def _unseen_by_ranks(hosts: tuple[str, ...], spread_by: SpreadBy, path: Path, token: str) -> dict[str, str]:
+    """As `unseen_by`, with one start of Slurm's or MPI's launcher for all hosts."""
     seen_by = 'printf "%s %s\\n" "${SLURMD_NODENAME:-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}}" "$(cat "$0" 2>/dev/null)"'
     program = ("sh", "-c", seen_by, str(path))
     count = str(len(hosts))
@@ -63,7 +74,7 @@ def unseen_by(hosts: tuple[str, ...], spread_by: SpreadBy, directory: Path) -> d
         start = ("srun", f"--nodelist={','.join(hosts)}", "-N", count, "-n", count, f"--immediate={_DEADLINE_S / 2:.0f}")
     else:
         start = ("mpirun", "-n", count, "-host", ",".join(hosts))
-    code, text = _asked((*start, *program), directory)
+    code, text = _asked((*start, *program), path.parent)
     saw = {line.split()[0] for line in text.splitlines() if line.split()[1:] == [token]}
     names = {host: host if spread_by == "slurm" else str(number) for number, host in enumerate(hosts)}
     return {host: _why(code, text) for host, name in names.items() if name not in saw}

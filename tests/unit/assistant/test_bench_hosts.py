@@ -23,11 +23,13 @@ case $2 in
 esac
 """
 SRUN = """\
+case $1 in *down*) echo "srun: error: Required node not available (down, drained or reserved)" >&2; exit 1 ;; esac
 while [ "$1" != sh ]; do shift; done
 SLURMD_NODENAME=n1 "$@"
 SLURMD_NODENAME=n2 "$@"
 """
 MPIRUN = """\
+case $* in *down*) echo "ssh: connect to host down port 22: No route to host" >&2; exit 1 ;; esac
 while [ "$1" != sh ]; do shift; done
 OMPI_COMM_WORLD_RANK=0 "$@"
 """
@@ -51,7 +53,9 @@ def launchers(tmp_path, monkeypatch):
         ("ssh", ("good1", "blind", "dead"), {"blind", "dead"}),
         ("slurm", ("n1", "n2"), set()),
         ("slurm", ("n1", "n2", "n3"), {"n3"}),
+        ("slurm", ("n1", "down", "n2"), {"down"}),
         ("mpi", ("a", "b"), {"b"}),
+        ("mpi", ("a", "down", "b"), {"down"}),
     ],
 )
 @pytest.mark.usefixtures("launchers")
