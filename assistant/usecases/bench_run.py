@@ -166,7 +166,7 @@ class _Run:
             return "stopped", f"{title} was stopped"
         if self._is_late():
             if self._started_s is None:
-                return "timeout", f"{title} did not start within its deadline and was stopped"
+                return "timeout", f"{title} did not start within its deadline and was stopped{_queued(self.request)}"
             progress = self.answers.progress()
             return "timeout", f"{title} overran its deadline and was stopped" + (f": {progress}" if progress else "")
         if self.job.log_bytes > _MOST_LOG_BYTES:
@@ -180,6 +180,12 @@ class _Run:
         if self._started_s is None:
             return now_s > self._begun_s + START_S
         return now_s > self._started_s + _PREPARE_S + _OVERRUN * self.request.budget_s
+
+
+def _queued(request: BenchRequest) -> str:
+    """A job of Slurm waits until its nodes are free, which nothing here can hasten."""
+    is_job = request.hosts and request.spread_by == "slurm"
+    return ": its nodes may be taken (squeue); measure inside an allocation of them (salloc)" if is_job else ""
 
 
 def _failures(run: _Run, result: tuple[Measurement, ...] | BenchFailure, *, kernel_killed: bool) -> tuple[BenchFailure, ...]:
