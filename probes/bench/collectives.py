@@ -20,7 +20,7 @@ _LARGEST_BYTES = {
     ("cpu", "full"): 256 * MIB,
 }
 """NVLink needs some GiB to be saturated (nccl-tests issue 212), a CPU's memory 64 MiB. Workers skip what does not fit."""
-_BUDGET_S = {("cuda", "quick"): 10.0, ("cuda", "full"): 75.0, ("cpu", "quick"): 8.0, ("cpu", "full"): 60.0}
+_BUDGET_S = {("cuda", "quick"): 8.0, ("cuda", "full"): 75.0, ("cpu", "quick"): 8.0, ("cpu", "full"): 60.0}
 _GROWTH = 4
 _SPARSE_GROWTH = 64
 """For all but all-reduce in the quick suite: three or four sizes still tell latency from bandwidth."""

@@ -17,7 +17,7 @@ from probes.record import known
 from probes.units import MIB
 
 _BYTES = 256 * MIB
-_BUDGET_S = {"quick": 4.0, "full": 30.0}
+_BUDGET_S = {"quick": 3.0, "full": 30.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:

@@ -14,7 +14,7 @@ from probes.benching import BenchContext, BenchRequest, Case
 from probes.measurements import BenchFailure, Measurement
 from probes.parsers.worker_lines import LinesByRank
 
-_CASE_BUDGET_S = {"cuda": 4.0, "cpu": 5.0}
+_CASE_BUDGET_S = {"cuda": 3.0, "cpu": 5.0}
 _FULL = (("ddp", "none"), ("ddp", "full"), ("fsdp", "none"), ("fsdp", "full"))
 """Strategy and activation checkpointing."""
 
