@@ -162,6 +162,8 @@ def _of_access(facts: MachineFacts, names: tuple[str, ...]) -> Cause | None:
 def _of_acs(facts: MachineFacts, gpus: Iterable[Gpu]) -> Cause | None:
     tree = tree_of(facts)
     for gpu in gpus:
+        if known(gpu.nvlinks) and any(link.active is True for link in gpu.nvlinks):
+            continue  # its copies to other GPUs take these, and no bridge
         device = tree.devices.get(gpu.pci_bus_id) if known(gpu.pci_bus_id) else None
         for bridge in tree.above(device) if device is not None else ():
             if isinstance(bridge.acs, tuple) and REDIRECTS & set(bridge.acs):

@@ -1,19 +1,24 @@
 """Does Access Control Services send traffic between GPUs and NICs through the host?
 
 A bridge with request or completion redirect sends every peer-to-peer packet up to the root complex: slow at best, a hang at
-worst. In a virtual machine the host needs it for isolation. On Grace the same holds for the SMMU. Source: NCCL,
-troubleshooting, PCI Access Control Services; NVIDIA/nccl#304 (patterns of broken and good machines), #2079.
+worst. In a virtual machine the host needs it for isolation. On Grace the same holds for the SMMU. A redirect warns; where copies
+between GPUs were measured to be slow for it, it fails. Source: NCCL, troubleshooting, PCI Access Control Services;
+NVIDIA/nccl#304 (patterns of broken and good machines), #2079.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.facts import MachineFacts, PciDevice
+from probes.facts import PciDevice
 from probes.findings import Evidence, Finding, Judge, Remedy
 from probes.judging import HOST, fold_names
+from probes.measured import of, refs_of
+from probes.measurements import Measurement
 from probes.pci.paths import REDIRECTS, names_of, subject_of, training_devices, tree_of, unread_tree
 from probes.record import Unknown, known
+from probes.reference_of import gpus_in
+from probes.units import quantity
 from probes.virtual import is_virtual
 
 JUDGE = Judge(check_id="acs", why="GPUDirect and peer-to-peer copies go through the CPU: a fraction of the bandwidth, or a hang.")
@@ -40,7 +45,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     elif len(devices) < 2:
         yield JUDGE.skipped(HOST, "no two GPUs or NICs that could reach each other")
     else:
-        yield from _judged(facts, devices)
+        yield from _judged(evidence, devices)
 
 
 def _of_lines(bridges: list[PciDevice]) -> Finding:
@@ -58,7 +63,8 @@ def _of_lines(bridges: list[PciDevice]) -> Finding:
     )
 
 
-def _judged(facts: MachineFacts, devices: tuple[PciDevice, ...]) -> Iterator[Finding]:
+def _judged(evidence: Evidence, devices: tuple[PciDevice, ...]) -> Iterator[Finding]:
+    facts, slow = evidence.facts, _slow_copies(evidence)
     tree, names = tree_of(facts), names_of(facts)
     below: dict[str, list[str]] = {}
     for device in devices:
@@ -67,13 +73,17 @@ def _judged(facts: MachineFacts, devices: tuple[PciDevice, ...]) -> Iterator[Fin
     bridges = [tree.devices[address] for address in below]
     redirecting = [(bridge, controls) for bridge in bridges if REDIRECTS & set(controls := _controls(bridge))]
     for bridge, controls in redirecting:
-        yield JUDGE.warned(
+        seen = [one for one in slow if not {*gpus_in(one.subject)}.isdisjoint(below[bridge.bus_id])]
+        worst = min(seen, key=lambda one: one.median, default=None)
+        told = f"; {worst.subject} copy {quantity(worst.median, worst.unit)}, far less than with the host" if worst else ""
+        report = JUDGE.failed if worst else JUDGE.warned
+        yield report(
             bridge.bus_id,
             f"this bridge sends peer-to-peer traffic of {fold_names(sorted(set(below[bridge.bus_id])))} through the host",
             expected="no redirect",
-            observed=", ".join(controls).replace("_", " "),
+            observed=", ".join(controls).replace("_", " ") + told,
             remedy=CLEAR,
-            evidence=bridge.evidence,
+            evidence=(*bridge.evidence, *refs_of(seen)),
         )
     silent = next((bridge.acs for bridge in bridges if isinstance(bridge.acs, Unknown)), None)
     if silent is not None or not bridges:
@@ -81,6 +91,24 @@ def _judged(facts: MachineFacts, devices: tuple[PciDevice, ...]) -> Iterator[Fin
         yield JUDGE.undetermined(HOST, reason, what="the ACS controls of the bridges")
     elif not redirecting:
         yield JUDGE.passed(HOST, "no bridge above a GPU or NIC redirects", observed=f"{len(bridges)} bridges")
+
+
+def _slow_copies(evidence: Evidence) -> list[Measurement]:
+    """Copies between two GPUs over PCIe that are much slower than those between each of the two and the host."""
+    links = evidence.facts.links if known(evidence.facts.links) else ()
+    over_pcie = {frozenset((link.a, link.b)) for link in links if link.kind != "NVLINK"}
+    host: dict[str, float] = {}
+    for one in of(evidence, ("host-device",), "memory_bandwidth_bytes_per_s"):
+        if one.parameters.get("pinned") is True and one.parameters.get("direction") != "both":
+            host[one.subject] = max(host.get(one.subject, 0.0), one.median)
+    least = evidence.thresholds.measured_fail_fraction.value
+    return [
+        one
+        for one in of(evidence, ("peer-copy",), "peer_bandwidth_bytes_per_s")
+        if frozenset(names := gpus_in(one.subject)) in over_pcie
+        and one.parameters.get("direction") != "both"
+        and one.median < least * min(host.get(name, 0.0) for name in names)
+    ]
 
 
 def _controls(bridge: PciDevice) -> tuple[str, ...]:

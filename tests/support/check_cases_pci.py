@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
-from probes.facts import LogEvent, MachineFacts, PciDevice, PcieLink
+from probes.facts import Link, LogEvent, MachineFacts, PciDevice, PcieLink
 from probes.record import NOT_RECORDED, Reason, Unknown
 from tests.support.check_case import ALL, BOX, NODE, NOT_SUPPORTED, ONE, TIMEOUT, UNREAD, Case
 from tests.support.machines import h100_node, with_gpus, with_nics, with_part
 from tests.support.machines_pci import bridge_address
+from tests.support.measured import host_copies, peer_copies, run_of
 
 GPU2, NIC2, BRIDGE2 = "0000:4c:00.0", "0000:3a:00.0", bridge_address(2)
 DENIED = Unknown(Reason.PERMISSION, "only root reads the capabilities of a PCI device")
@@ -46,6 +47,18 @@ NICS = "mlx5_0-8"
 SLOW = PcieLink(generation=4, generation_max=5, width=16, width_max=16)
 NARROW = PcieLink(generation=5, generation_max=5, width=8, width_max=16)
 UNTOLD = h100_node(gpus=NOT_RECORDED, pci_gpus=NOT_RECORDED, pci_devices=(LINE,))
+
+
+def over_pcie(facts: MachineFacts) -> MachineFacts:
+    """GPU2 and GPU3 reach each other over PCIe alone."""
+    return msgspec.structs.replace(facts, links=(Link(a="GPU2", b="GPU3", kind="PIX"),))
+
+
+REDIRECTS = with_device(BRIDGE2, acs=("source_validation", "request_redirect"))
+PCIE_REDIRECTS = over_pcie(REDIRECTS)
+HOST_COPIES = host_copies(55.0, 55.0, 55.0, 55.0)
+SLOW_COPIES = run_of(HOST_COPIES, peer_copies({(2, 3): 22.0}))
+FAST_COPIES = run_of(HOST_COPIES, peer_copies({(2, 3): 50.0}))
 
 PCI_CASES = (
     Case("pcie-link", "a NIC at half", with_device(NIC2, pcie=NARROW), ("WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-8", f"PASS {ALL}")),
@@ -104,7 +117,11 @@ PCI_CASES = (
         ("WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-8"),
     ),
     Case("acs", "off", NODE, ("PASS host",)),
-    Case("acs", "redirects", with_device(BRIDGE2, acs=("source_validation", "request_redirect")), (f"WARN {BRIDGE2}",)),
+    Case("acs", "redirects", REDIRECTS, (f"WARN {BRIDGE2}",)),
+    Case("acs", "copies slow for it", PCIE_REDIRECTS, (f"FAIL {BRIDGE2}",), measured=SLOW_COPIES),
+    Case("acs", "copies slow for it over NVLink", REDIRECTS, (f"WARN {BRIDGE2}",), measured=SLOW_COPIES),
+    Case("acs", "copies as fast as with the host", PCIE_REDIRECTS, (f"WARN {BRIDGE2}",), measured=FAST_COPIES),
+    Case("acs", "copies slow without redirects", over_pcie(NODE), ("PASS host",), measured=SLOW_COPIES),
     Case("acs", "validation only", with_device(BRIDGE2, acs=("source_validation",)), ("PASS host",)),
     Case("acs", "denied", with_device("", acs=DENIED), ("UNKNOWN host",)),
     Case("acs", "in a virtual machine", with_part(NODE, "container", virtualization="kvm"), ("SKIP host",)),
