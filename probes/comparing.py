@@ -130,14 +130,6 @@ def beside_peers(evidence: Evidence) -> Iterator[Peers]:
         )
 
 
-def _among_equals(measured: Measurement) -> object:
-    """The parameters that equals share. A NUMA node is named by its subject; its own memory is as good as that of another."""
-    parameters = dict(measured.parameters)
-    if measured.subject.startswith("NUMA node") and parameters.get("memory_node") in (None, parameters.get("numa_node")):
-        parameters = {name: value for name, value in parameters.items() if name not in ("numa_node", "memory_node")}
-    return _key(parameters)
-
-
 def _kind(subject: str) -> str:
     """What alike subjects have in common: `GPU#`, `GPU#-GPU#`, `CPU rank #`. The number of `8 ranks` counts them."""
     return re.sub(r"(?<=\D)\d+", "#", subject)

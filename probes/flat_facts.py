@@ -47,8 +47,6 @@ IDENTITY = frozenset(
 )
 """What differs between any two machines of one kind."""
 
-_NAMING = ("a", "b", "mount", "tool", "test", "subject", "metric", "size_bytes", "node", "port", "name", "bus_id", "pid")
-"""Fields that together name a record."""
 _LEFT_OUT = frozenset({"evidence", "source", "schema_version", "index", "name", "bus_id", "port", "a", "b"})
 _WORDS = {
     "software.driver_version": "driver",

@@ -43,10 +43,6 @@ def find_model(model_id: str) -> TransformerModel:
     raise UsageError(f"there is no model {model_id[:80]!r}", hint)
 
 
-def _linear(inputs: int, outputs: int, *, bias: bool) -> int:
-    return inputs * outputs + (outputs if bias else 0)
-
-
 def _norm_parameters(model: TransformerModel) -> int:
     """Weights of one norm; a LayerNorm carries a bias where the linear layers do."""
     return model.hidden * (2 if model.norm == "layernorm" and model.bias else 1)
