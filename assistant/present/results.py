@@ -22,6 +22,9 @@ _LEADING = ("tokens_per_s", "images_per_s", "samples_per_s")
 _ODD = 0.05
 """Share below the median from which the slowest of several devices is named."""
 
+_COUNTED = frozenset({"memory_errors"})
+"""Metrics of which every single one is bad."""
+
 Key = tuple[object, ...]
 
 
@@ -77,7 +80,7 @@ def results(measurements: Sequence[Measurement], comparisons: Iterable[Compariso
 
 
 def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[Measurement], Result]]:
-    """Of each sweep its best case; where a sweep has a leading metric, the case in which that is best."""
+    """Of each sweep its best case; where a sweep has a leading metric, the case in which that is best. And what was asked for."""
     leaders: dict[Key, Result] = {}
     for group, case in cases:
         key = _sweep_of(group[0])
@@ -90,7 +93,8 @@ def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[
         is_with_leader = leader is not None and leader.parameters == case.parameters
         if key not in best or is_with_leader or (leader is None and _is_better(group[0], case, best[key][1])):
             best[key] = (group, case)
-    return list(best.values())
+    chosen = {id(case) for _, case in best.values()}
+    return [(group, case) for group, case in cases if id(case) in chosen or group[0].conditions.get("asked") is True]
 
 
 def _sweep_of(entry: Measurement) -> Key:
@@ -136,6 +140,9 @@ def _is_better(kind: Measurement, one: Result, other: Result) -> bool:
 
 
 def _result(group: Sequence[Measurement]) -> Result:
+    if group[0].metric in _COUNTED:
+        # Among many without errors the one that has some is what counts.
+        group = [entry for entry in group if entry.median > 0] or group
     first = group[0]
     middle = statistics.median(entry.median for entry in group)
     widest = max(group, key=lambda entry: entry.quantile(0.95) - entry.quantile(0.05))

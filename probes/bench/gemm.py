@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from probes.bench.answers import per_rank
 from probes.bench.local import on_every_device
 from probes.benching import BenchContext, BenchRequest, Case
-from probes.measurements import BenchFailure, Measurement
+from probes.measurements import BenchFailure, Measurement, Parameter
 from probes.parsers.worker_lines import LinesByRank
 
 _DTYPES = {"cuda": ("fp32", "tf32", "bf16", "fp16", "fp8"), "cpu": ("fp32", "bf16")}
@@ -45,7 +47,8 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             {"dtype": dtype, "m": m, "n": n, "k": k} for m, n, k in sorted(shapes, key=lambda shape: (_flops(shape), shape))
         ]
     budget_s = _BUDGET_S[context.device, context.suite]
-    return (on_every_device(context, "gemm", "matrix multiply", budget_s=budget_s, cases=tuple(cases)),)
+    settings: dict[str, Parameter] = {"asked": " ".join("x".join(map(str, shape)) for shape in context.settings.shapes)}
+    return (on_every_device(context, "gemm", "matrix multiply", budget_s=budget_s, cases=tuple(cases), settings=settings),)
 
 
 def model_products(context: BenchContext) -> Iterator[Shape]:
@@ -74,11 +77,20 @@ def _flops(shape: Shape) -> float:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The rate of every rank and case."""
-    return per_rank(
+    """The rate of every rank and case; the condition `asked` tells those that the user wanted to see."""
+    found = per_rank(
         request,
         lines_by_rank,
         "gemm_flops_per_s",
         "flop/s",
         lambda case: _flops((int(case["m"]), int(case["n"]), int(case["k"]))),
+    )
+    if isinstance(found, BenchFailure):
+        return found
+    asked = str(request.settings.get("asked", "")).split()
+    return tuple(
+        msgspec.structs.replace(one, conditions={**one.conditions, "asked": True})
+        if "x".join(str(one.parameters[side]) for side in "mnk") in asked
+        else one
+        for one in found
     )

@@ -76,6 +76,25 @@ assert os.sched_getaffinity(0) == before
     assert all(line["figures"]["tested_bytes"] == 262144 for line in told["memory_test"][1])
 
 
+def test_a_shape_that_was_asked_for_fails_rather_than_disappears(in_torch: InTorch) -> None:
+    """Too slow, or more than the memory that is there: 1 TiB is never touched."""
+    lines = in_torch(
+        in_group("""
+square, column = {"m": 64, "n": 64, "k": 64}, {"m": 64, "n": 64, "k": 2**20}
+outer = {"m": 2**19, "n": 2**19, "k": 1}
+cases = [{"dtype": dtype, **case} for dtype, case in
+         (("bf16", outer), ("fp32", square), ("fp32", column), ("fp32", {**column, "k": 2**20 + 1}))]
+answer = run("gemm", cases, budget_s=0.2, settings={"asked": "524288x524288x1 64x64x1048576"})
+""")
+    )
+    assert [(line["event"], line.get("kind")) for line in lines] == [
+        ("failure", "out_of_memory"),
+        ("sample", None),
+        ("failure", "timeout"),
+        ("skipped", None),
+    ]
+
+
 def test_peers_are_copied_to_one_way_and_both_ways(in_torch: InTorch) -> None:
     lines = in_torch(
         in_group("""

@@ -9,6 +9,7 @@ import resource
 import torch
 
 from .memory import status_bytes
+from .protocol import CaseError
 
 MARGIN = 0.8
 """Of the memory that is available now; the rest is for everybody else."""
@@ -82,6 +83,14 @@ def limit_memory(device: torch.device, limit_bytes: int = 0, ranks: int = 1) -> 
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def refuse_beyond_memory(needed_bytes: int, device: torch.device) -> None:
+    """Raises CaseError where a CPU rank would take more than its share of the available memory. GPUs refuse themselves."""
+    share_bytes = int(MARGIN * available_bytes() / int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    if device.type == "cpu" and 0 < share_bytes < needed_bytes:
+        needed, share = (f"{size / 2**30:.1f} GiB" for size in (needed_bytes, share_bytes))
+        raise CaseError("out_of_memory", f"takes {needed} of memory on each rank, where {share} are available")
 
 
 def be_first_to_go() -> None:

@@ -31,6 +31,12 @@ that are split. fp8 products are summed with about 14 bits (DeepSeek-V3, arXiv 2
 off by whole deviations."""
 
 
+def memory_bytes(case: dict[str, Any]) -> int:
+    """What the product of one case {dtype, m, n, k} takes: operands and result, and while it is made one operand in fp32."""
+    m, n, k, stored = case["m"], case["n"], case["k"], DTYPES[case["dtype"]].itemsize
+    return stored * (m * k + k * n + m * n) + (4 * max(m * k, k * n) if stored < 4 else 0)
+
+
 class Product:
     """The product of one case {dtype, m, n, k}. Raises SkipCaseError where the device has no such arithmetic."""
 

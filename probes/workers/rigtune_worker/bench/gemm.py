@@ -6,9 +6,10 @@ from typing import Any, Callable
 
 import torch
 
-from ..cases import each_case, refuse_overrun, together
-from ..product import Product, cache_flush
-from ..protocol import Answer
+from ..cases import SkipCaseError, each_case, refuse_overrun, together
+from ..limits import refuse_beyond_memory
+from ..product import Product, cache_flush, memory_bytes
+from ..protocol import Answer, CaseError
 from ..timing import FEWEST_SAMPLES, time_calls
 
 FEWEST_CALLS = FEWEST_SAMPLES + 2
@@ -19,15 +20,22 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {dtype, m, n, k}, smallest first within a dtype. All ranks measure at the same time, each on its device.
 
     A case that would overrun its share of the budget by far, judged by the one before it of the same dtype, is skipped: bf16 on
-    a CPU without such instructions can be a hundred times slower than fp32.
+    a CPU without such instructions can be a hundred times slower than fp32. One that the user asked for fails instead.
     """
     flush = cache_flush(device)
+    asked = str(request["settings"].get("asked", "")).split()
     seconds_per_flop: dict[str, float] = {}
 
     def prepare(case: dict[str, Any], budget_s: float) -> Callable[[], None]:
         flops = 2 * case["m"] * case["n"] * case["k"]
         least_s = seconds_per_flop.get(case["dtype"], 0.0) * flops * FEWEST_CALLS
-        refuse_overrun(least_s, budget_s)
+        try:
+            refuse_overrun(least_s, budget_s)
+        except SkipCaseError as reason:
+            if "x".join(str(case[side]) for side in "mnk") in asked:
+                raise CaseError("timeout", str(reason)) from None
+            raise
+        refuse_beyond_memory(memory_bytes(case), device)
         product = Product(case, device)
         product.multiply()
 

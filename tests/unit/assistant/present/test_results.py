@@ -40,6 +40,12 @@ def test_all_shows_every_case_of_a_sweep():
     assert len([row for row in rows if row.metric == "collective_time_s"]) == 11
 
 
+def test_what_was_asked_for_stands_beside_the_best_of_the_sweep():
+    entries = [one("gemm", "gemm_flops_per_s", "flop/s", float(size), "GPU0", m=size, n=size, k=size) for size in (1, 2, 3)]
+    asked = [msgspec.structs.replace(entries[0], conditions={"asked": True}), *entries[1:]]
+    assert [row.parameters["m"] for row in results(asked, show_all=False)] == [1, 3]
+
+
 def test_of_times_the_shortest_stands_for_the_sweep():
     entries = [one("collectives", "collective_time_s", "s", size / 1e9, "2 ranks", bytes=size) for size in (4096, 1024, 65536)]
     assert [row.parameters["bytes"] for row in results(entries, show_all=False)] == [1024]

@@ -28,6 +28,13 @@ def test_a_multiply_add_is_two_operations():
     assert rate.conditions == {"torch_version": "2.13", "concurrent_ranks": 1}
 
 
+def test_a_shape_that_was_asked_for_is_told_from_the_others():
+    request = asked(ranks=1, settings=BenchSettings(shapes=((3, 5, 7),)))
+    found = interpret(request, {0: answer(request, 0)})
+    assert {(m.parameters["m"], m.conditions.get("asked", False)) for m in found} >= {(3, True), (1024, False)}
+    assert [m.parameters["m"] for m in found if m.conditions.get("asked")] == [3, 3]
+
+
 def test_a_gpu_is_named_by_its_uuid_because_ranks_may_be_numbered_otherwise():
     request = asked("cuda", subjects={"GPU-b": "GPU5"})
     lines = {0: answer(request, 0, uuid="GPU-b"), 1: answer(request, 1, uuid="GPU-unknown")}
