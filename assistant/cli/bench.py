@@ -24,7 +24,10 @@ from probes.errors import ExitCode, UsageError
 from probes.facts import MachineFacts
 from probes.findings import Status
 from probes.judgement import Judgement
+from probes.measured import WRONG
 from probes.measurements import MeasurementSet
+from probes.policies.file import thresholds_under
+from probes.policies.policy import Policy
 from probes.record import to_json
 from probes.verdict import FailOn
 
@@ -90,6 +93,9 @@ def command(
 
     Ctrl-C keeps what was measured. Exit code 4: a benchmark gave no result; 1: something is too slow; 130: interrupted.
     """
+    wants_csv = output_format == "csv" or (output is not None and output.suffix.lower() == ".csv")
+    if (list_only or find_bad_hosts) and wants_csv:
+        raise UsageError(f"{'--list' if list_only else '--find-bad-hosts'} has no CSV", "use --format json")
     options = MeasureOptions(
         suite=suite,
         only=_names(only),
@@ -107,7 +113,8 @@ def command(
         told_entries(facts, options, output_format)
         return int(ExitCode.OK)
     if find_bad_hosts:
-        return find_hosts(facts, options, output=output, output_format=output_format, quiet=quiet)
+        limits = thresholds_under(policy or Policy())
+        return find_hosts(facts, options, limits, output=output, output_format=output_format, quiet=quiet)
     with stop_on_signals() as is_stopped:
         measured: MeasurementSet = follow(measure_machine(facts, options, is_stopped), quiet=quiet, verbose=verbose)
         was_interrupted = is_stopped()
@@ -145,7 +152,8 @@ def _keep(measured: MeasurementSet, *, pins: bool, quiet: bool) -> None:
 
 def _exit_code(measured: MeasurementSet, judgement: Judgement, fail_on: FailOn) -> int:
     counted = {Status.FAIL, Status.WARN} if fail_on == "warn" else {Status.FAIL}
-    if measured.failures:
+    # Wrong results are a finding about the machine.
+    if any(failure.kind != WRONG for failure in measured.failures):
         return int(ExitCode.WORKER)
     is_bad = any(finding.status in counted and finding.waived is None for finding in judgement.findings)
     return int(ExitCode.FINDINGS if is_bad else ExitCode.OK)
@@ -156,13 +164,15 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _settings(data: Path | None, step: str, shapes: tuple[tuple[int, int, int], ...], *, noise_scale: bool) -> BenchSettings:
-    """Raises UsageError for a path that does not exist and a step that is no name."""
+    """Raises UsageError for a path that does not exist and a step that is no name, or of a file that does not."""
     if data is not None and not data.exists():
         raise UsageError(f"--data {data} does not exist", "name a folder or file on the file system that training reads")
     module, _, function = step.rpartition(":")
     named = module.endswith(".py") or all(part.isidentifier() for part in module.split("."))
     if step and not (named and function.isidentifier()):
         raise UsageError(f"--step {step!r} names no function", "give module:function or path/to/file.py:function")
+    if module.endswith(".py") and not Path(module).is_file():
+        raise UsageError(f"--step {step!r}: there is no file {module}", "give module:function or path/to/file.py:function")
     return BenchSettings(
         data_path=str(data.absolute()) if data is not None else "", step=step, shapes=shapes, noise_scale=noise_scale
     )

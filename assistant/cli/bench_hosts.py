@@ -12,12 +12,25 @@ from assistant.usecases.find_bad_nodes import HostSearch, find_bad_hosts
 from assistant.usecases.measure import MeasureOptions
 from probes.errors import ExitCode
 from probes.facts import MachineFacts
+from probes.thresholds import Thresholds
 
 
-def find_hosts(facts: MachineFacts, options: MeasureOptions, *, output: Path | None, output_format: str, quiet: bool) -> int:
-    """Search, tell, and the exit code: 1 where a host or link is bad, 4 where the search could not tell."""
+def find_hosts(
+    facts: MachineFacts,
+    options: MeasureOptions,
+    limits: Thresholds,
+    *,
+    output: Path | None,
+    output_format: str,
+    quiet: bool,
+) -> int:
+    """Search, tell, and the exit code: 1 where a host or link is bad, 4 where the search could not tell.
+
+    Slow is what would fail beside a reference, by `limits`.
+    """
+    slow_below = limits.measured_fail_fraction.value
     with stop_on_signals() as is_stopped:
-        result: HostSearch = follow(find_bad_hosts(facts, options, is_stopped), quiet=quiet)
+        result: HostSearch = follow(find_bad_hosts(facts, options, is_stopped, slow_below=slow_below), quiet=quiet)
     if output is not None:
         write_record(output, result)
     if output_format == "json":

@@ -31,8 +31,8 @@ from probes.record import Record
 _AT_ONCE = 16
 """Groups measured at once: each has a process here for every host."""
 
-
 _MUCH = 2.0
+"""Between the two directions of a host: less is what bandwidth flutters by."""
 
 
 class Rate(Record, kw_only=True):

@@ -17,6 +17,7 @@ import pytest
 from assistant.cli import command_line
 from assistant.render.schemas import schema_for
 from assistant.usecases.events import BenchFailed, Event, Measured, Progress, StageFinished, StageStarted
+from assistant.usecases.find_bad_nodes import HostSearch
 from assistant.usecases.measure import MeasureOptions
 from probes.facts import MachineFacts
 from probes.findings import Finding, Status
@@ -254,3 +255,24 @@ def test_a_pinned_run_is_what_later_ones_compare_to(capsysbinary: pytest.Capture
     assert command_line(["bench", "--format", "json", "-q"]) == 0
     compared = json.loads(capsysbinary.readouterr().out)["comparisons"]
     assert {row["to"] for row in compared} >= {"pinned"}
+
+
+@pytest.mark.parametrize(("limits", "slow_below"), [("", 0.75), ("[thresholds]\nmeasured_fail_fraction = 0.5\n", 0.5)])
+def test_a_policy_says_which_hosts_are_slow(monkeypatch, tmp_path, capsys, limits, slow_below):
+    (tmp_path / "policy.toml").write_text(f"schema_version = 1\n{limits}")
+    asked = {}
+
+    def search(facts, options, stop, **more):
+        asked.update(more)
+        yield StageFinished(stage="hosts", result=HostSearch(hosts=options.hosts))
+
+    monkeypatch.setattr("assistant.cli.bench_hosts.find_bad_hosts", search)
+    assert command_line(["bench", "--hosts", "a,b", "--find-bad-hosts", "--policy", str(tmp_path / "policy.toml")]) == 0
+    assert asked == {"slow_below": slow_below}
+    assert "all 2 hosts" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--list", "--find-bad-hosts"])
+def test_what_is_no_table_of_measurements_has_no_csv(capsys, option):
+    assert command_line(["bench", option, "--hosts", "a,b", "--format", "csv"]) == 2
+    assert f"{option} has no CSV" in capsys.readouterr().err
