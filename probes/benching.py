@@ -39,6 +39,8 @@ class BenchSettings(Record, kw_only=True):
     """`module:function` of the user's own training step."""
     shapes: tuple[tuple[int, int, int], ...] = ()
     """More matrix products to measure: m, n, k."""
+    model: dict[str, Parameter] = {}
+    """The user's model, whose matrix products are measured: fields of a recipe's `ModelShape`. Empty for the reference model."""
     noise_scale: bool = False
     """Measure the gradient noise scale too, for the advice on the batch size."""
 

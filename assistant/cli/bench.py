@@ -14,9 +14,11 @@ from assistant.cli.options import PATH, collect_options, format_option, python_o
 from assistant.cli.output import emit_csv, emit_json, emit_text, wants_colour
 from assistant.storage import write_bytes
 from assistant.usecases.baseline import load_baselines, pin, save_run
+from assistant.usecases.bench_context import shape_of
 from assistant.usecases.judge import judge_measurements
 from assistant.usecases.learn import read_policy
 from assistant.usecases.measure import MeasureOptions, measure_machine
+from assistant.usecases.plan import model_named
 from assistant.usecases.probe import probe_machine
 from probes.bench_report import BenchReport, report_of
 from probes.benching import BenchSettings, SpreadBy, Suite
@@ -50,6 +52,7 @@ from probes.verdict import FailOn
 @click.option(
     "--shape", "shapes", callback=read_shapes, multiple=True, metavar="MxNxK", help="Also this matrix product; repeatable."
 )
+@click.option("--model", default="", help="Matrix products of this model, a preset or a file; of a reference model without it.")
 @click.option("--noise-scale", is_flag=True, help="Also measure the gradient noise scale, for the batch size.")
 @click.option("--hosts", default="", metavar="A,B,C", help="Also measure across these hosts; this one's name is among them.")
 @click.option("--spread-by", type=click.Choice(("ssh", "slurm", "mpi")), default="ssh", show_default=True,
@@ -75,6 +78,7 @@ def command(
     data: Path | None,
     step: str,
     shapes: tuple[tuple[int, int, int], ...],
+    model: str,
     noise_scale: bool,
     hosts: str,
     spread_by: SpreadBy,
@@ -102,7 +106,7 @@ def command(
         skip=_names(skip),
         force=force,
         python=python,
-        settings=_settings(data, step, shapes, noise_scale=noise_scale),
+        settings=_settings(data, step, shapes, model=model, noise_scale=noise_scale),
         hosts=_names((hosts,)),
         spread_by=spread_by,
         work_directory=str(work_directory.absolute()) if work_directory is not None else None,
@@ -163,8 +167,10 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for value in values for part in value.split(",") if (name := part.strip()))
 
 
-def _settings(data: Path | None, step: str, shapes: tuple[tuple[int, int, int], ...], *, noise_scale: bool) -> BenchSettings:
-    """Raises UsageError for a path that does not exist and a step that is no name, or of a file that does not."""
+def _settings(
+    data: Path | None, step: str, shapes: tuple[tuple[int, int, int], ...], *, model: str, noise_scale: bool
+) -> BenchSettings:
+    """Raises UsageError for a path that does not exist, a step that is no name or of no file, and an unknown model."""
     if data is not None and not data.exists():
         raise UsageError(f"--data {data} does not exist", "name a folder or file on the file system that training reads")
     module, _, function = step.rpartition(":")
@@ -174,7 +180,11 @@ def _settings(data: Path | None, step: str, shapes: tuple[tuple[int, int, int], 
     if module.endswith(".py") and not Path(module).is_file():
         raise UsageError(f"--step {step!r}: there is no file {module}", "give module:function or path/to/file.py:function")
     return BenchSettings(
-        data_path=str(data.absolute()) if data is not None else "", step=step, shapes=shapes, noise_scale=noise_scale
+        data_path=str(data.absolute()) if data is not None else "",
+        step=step,
+        shapes=shapes,
+        model=shape_of(model_named(model)) if model else {},
+        noise_scale=noise_scale,
     )
 
 

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from assistant.storage import clear_partial_files, make_directory, write_bytes, write_record
+from assistant.usecases.bench_context import shape_of
 from assistant.usecases.check import check_machine
 from assistant.usecases.events import Event, StageFinished, StageStarted, Written
 from assistant.usecases.export import export_recipe, how_to_start
 from assistant.usecases.measure import MeasureOptions, measure_machine
-from assistant.usecases.plan import PlanRequest, plan_workload
+from assistant.usecases.plan import PlanRequest, model_named, plan_workload
 from assistant.usecases.probe import probe_machine
 from probes.bench_report import report_of
+from probes.benching import BenchSettings
 from probes.collecting import CollectOptions
 from probes.facts import MachineFacts
 from probes.findings import Evidence
@@ -98,7 +100,14 @@ def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
 def _measure_options(options: AutoOptions) -> MeasureOptions:
     """The plan is for the ranks that are measured; a busy host is better measured, and told, than not measured."""
     ranks = options.request.pins.ranks_per_node
-    return MeasureOptions(suite="quick", python=options.collect.python, ranks_per_node=ranks, accept_busy_host=True)
+    model = options.request.model
+    return MeasureOptions(
+        suite="quick",
+        python=options.collect.python,
+        ranks_per_node=ranks,
+        accept_busy_host=True,
+        settings=BenchSettings(model=shape_of(model_named(model)) if model else {}),
+    )
 
 
 def _result(events: Iterator[Event]) -> Generator[Event, None, Any]:

@@ -7,6 +7,7 @@ import hashlib
 from probes.benching import BenchContext, ReferenceModel
 from probes.facts import MachineFacts
 from probes.hardware import load_catalogue
+from probes.measurements import Parameter
 from probes.record import known
 from recipes.cluster import has_bf16
 from recipes.defaults import CPU_MODEL, first_that_fits
@@ -50,6 +51,11 @@ def machine_id(facts: MachineFacts) -> str:
     return f"{name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:8]}"
 
 
+def shape_of(model: TransformerModel) -> dict[str, Parameter]:
+    """The fields of a recipe's `ModelShape`, which workers build models from."""
+    return {name: getattr(model, name) for name in ModelShape.__struct_fields__}
+
+
 def _cpu_model(ranks: int) -> ReferenceModel:
     """The shipped workload with the micro-batch that its own global batch leaves to a rank, so that plans find it measured."""
     model = find_model(CPU_MODEL)
@@ -70,7 +76,7 @@ def _gpu_model(facts: MachineFacts) -> ReferenceModel:
 
 def _reference(model: TransformerModel, micro_batches: tuple[int, ...], precision: Precision) -> ReferenceModel:
     return ReferenceModel(
-        shape={name: getattr(model, name) for name in ModelShape.__struct_fields__},
+        shape=shape_of(model),
         flops_per_token=flops_per_token(model, model.sequence_length),
         micro_batches=micro_batches,
         precision=precision,

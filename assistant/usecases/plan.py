@@ -40,7 +40,7 @@ def plan_workload(facts: MachineFacts, measurements: tuple[Measurement, ...], re
     _require_positive(nodes=request.nodes, global_batch=request.global_batch)
     _require_positive(sequence_length=request.sequence_length, steps=request.steps)
     _require_positive(micro_batch=request.pins.micro_batch, ranks_per_node=request.pins.ranks_per_node)
-    model = _model(request.model or default_model_id(facts))
+    model = model_named(request.model or default_model_id(facts))
     cluster = cluster_of(facts, measurements, load_catalogue(), nodes=request.nodes, ranks_per_node=request.pins.ranks_per_node)
     workload = default_workload(
         model,
@@ -54,7 +54,8 @@ def plan_workload(facts: MachineFacts, measurements: tuple[Measurement, ...], re
     yield StageFinished(stage="plan", result=plan, duration_s=time.monotonic() - started)
 
 
-def _model(name: str) -> TransformerModel:
+def model_named(name: str) -> TransformerModel:
+    """A preset by its id, or the model in a file. Raises UsageError or InputError."""
     if name.endswith((".toml", ".json")) or "/" in name:
         return model_from_file(read_bytes(Path(name)).decode("utf-8", "replace"), name)
     return find_model(name)

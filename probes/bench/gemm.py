@@ -52,11 +52,12 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def model_products(context: BenchContext) -> Iterator[Shape]:
-    """The products of one layer and of the head, forward, for the tokens of the largest micro-batch.
+    """The products of one layer and of the head, forward, for the tokens of the largest micro-batch, of the user's model or else
+    the reference model.
 
     In the order of the layer: queries, keys and values as one, attention's output, up (or gate), down, head.
     """
-    shape = context.model.shape
+    shape = context.settings.model or context.model.shape
     if not all(isinstance(shape.get(name), int) for name in _SIZES):
         return
     hidden, heads, kv_heads, head_dim, ffn_hidden, vocab, sequence_length = (int(shape[name]) for name in _SIZES)

@@ -203,13 +203,14 @@ def test_a_second_interrupt_ends_it_at_once(script: Script, capsysbinary: pytest
 def test_options_reach_the_benchmarks(script: Script, tmp_path: Path) -> None:
     words = ["bench", "-q", "--suite", "full", "--only", "gemm,storage", "--skip", "pairs", "--force", "--noise-scale"]
     words += ["--shape", "8x16x32", "--shape", "1X2X3", "--step", "my.train:step", "--data", str(tmp_path)]
-    words += ["--hosts", "a, b", "--spread-by", "slurm", "--work-directory", str(tmp_path / "work")]
+    words += ["--model", "llama-3-8b", "--hosts", "a, b", "--spread-by", "slurm", "--work-directory", str(tmp_path / "work")]
     assert command_line(words) == 0
     options = script.options
     assert (options.suite, options.only, options.skip, options.force) == ("full", ("gemm", "storage"), ("pairs",), True)
     assert options.settings.shapes == ((8, 16, 32), (1, 2, 3))
     assert (options.settings.step, options.settings.data_path) == ("my.train:step", str(tmp_path))
     assert options.settings.noise_scale
+    assert options.settings.model["ffn_hidden"] == 14336
     assert (options.hosts, options.spread_by) == (("a", "b"), "slurm")
     assert options.work_directory == str(tmp_path / "work")
 

@@ -71,6 +71,12 @@ def test_the_models_products_are_those_of_the_worker_for_one_micro_batch():
     assert wanted <= shapes(asked("cuda", suite="full"), "fp16")
 
 
+def test_the_users_model_takes_the_place_of_the_reference():
+    request = asked("cuda", settings=BenchSettings(model={**SHAPE, "vocab": 50_000}))
+    assert (512, 50_000, 256) in shapes(request, "bf16")
+    assert (512, 4096, 256) not in shapes(request, "bf16")
+
+
 def test_a_model_whose_sizes_are_not_told_leaves_the_squares():
     without = {name: size for name, size in SHAPE.items() if name != "heads"}
     model = ReferenceModel(shape=without, flops_per_token=1.0, micro_batches=(1,), precision="bf16")
