@@ -133,6 +133,12 @@ def test_what_cannot_tell_about_a_disk_is_refused_in_one_line(stored, tmp_path, 
     assert "\n" not in line["message"]
 
 
+def test_a_pipe_is_no_file_and_is_not_waited_for(stored, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (line,) = of(stored(tmp_path / "pipe", IN_ORDER), "failure")
+    assert "no regular file" in line["message"]
+
+
 def left_over(folder: Path) -> list[str]:
     """Open files of any process below the folder, and names in it."""
     held = [file.path for process in psutil.process_iter() if process.is_running() for file in open_files(process)]

@@ -297,6 +297,21 @@ for target in {targets!r}:
     return in_torch(code)
 
 
+def test_a_step_that_counts_nonsense_is_told_so(in_torch):
+    told = in_torch("""
+from rigtune_worker.own import items_in
+from rigtune_worker.protocol import CaseError
+answer = []
+for tokens in (10**400, float("nan"), -1, "many", [], None):
+    try:
+        items_in({"tokens": tokens}, "users:step")
+    except CaseError as error:
+        answer.append(str(error))
+""")
+    assert len(told) == 6
+    assert all("users:step returned" in words and "\n" not in words for words in told)
+
+
 def test_the_documented_example_is_measured(answer_of, users_folder):
     request = tiny(own_step, step="example.py:make", folder=users_folder)
     measured = own_step.interpret(request, answer_of(request))

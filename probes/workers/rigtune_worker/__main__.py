@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from .process import die_with_parent, run_and_leave, tell_exception
-from .protocol import Answer, CaseError, SetupError, is_out_of_memory
+from .protocol import Answer, CaseError, SetupError, is_out_of_memory, is_peer_lost
 
 BENCHES = (
     "gemm",
@@ -41,8 +41,6 @@ BENCHES = (
     "across-nodes",
 )
 """Each is a module of `rigtune_worker.bench`, with `-` as `_`, that has `run(request, answer, device)`."""
-LOST_PEER = ("Connection closed by peer", "Connection reset by peer")
-"""How gloo says that another rank has gone."""
 LOOK_S = 0.02
 LOST_PEER_S = 5.0
 """torch's agent looks at its ranks ten times a second."""
@@ -125,7 +123,7 @@ def run_order(bench: str, request_path: str, out: str, group: contextlib.ExitSta
 
 def let_the_first_fail(error: Exception) -> None:
     """Where another rank's end is the reason, wait for the launcher to end this one too: it takes the first for the cause."""
-    if any(words in str(error) for words in LOST_PEER):
+    if is_peer_lost(error):
         time.sleep(LOST_PEER_S)
 
 

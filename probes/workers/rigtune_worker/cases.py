@@ -7,7 +7,7 @@ from typing import Any, Callable, TypeVar
 import torch
 
 from .parallel import agreed, cases_within_budget, largest
-from .protocol import Answer, CaseError, is_out_of_memory
+from .protocol import Answer, CaseError, is_out_of_memory, is_peer_lost
 
 T = TypeVar("T")
 Case = dict
@@ -60,7 +60,8 @@ def refuse_overrun(least_s: float, budget_s: float) -> None:
 def attempt(answer: Answer, case: Case, device: torch.device, action: Callable[[], T]) -> T | None:
     """What `action` returns; None where it cannot be, which the answer then tells. The other cases go on.
 
-    Raises what leaves the device unusable, such as an uncorrectable memory error: nothing after it would be a measurement.
+    Raises what leaves the device unusable, such as an uncorrectable memory error, and the end of another rank: nothing after
+    these would be a measurement.
     """
     try:
         return action()
@@ -69,7 +70,7 @@ def attempt(answer: Answer, case: Case, device: torch.device, action: Callable[[
     except CaseError as error:
         answer.failure(error.kind, str(error), case)
     except (RuntimeError, MemoryError) as error:
-        if is_device_lost(error):
+        if is_device_lost(error) or is_peer_lost(error):
             raise
         if not is_out_of_memory(error):
             answer.failure("unsupported", first_line(error), case)

@@ -89,7 +89,7 @@ def items_in(told: object, target: str) -> dict[str, float]:
     for name in set(ITEMS) & set(told):
         try:
             found[name] = float(told[name])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             found[name] = 0.0
         if not 0 < found[name] < float("inf"):
             raise CaseError("unsupported", f"the step of {target} returned {told[name]!r:.80} {name}: {_RETURN}")

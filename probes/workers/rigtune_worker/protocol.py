@@ -19,6 +19,9 @@ from typing import Any, NamedTuple, TextIO
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "_alloc_failed")
 """In the words of CUDA and NCCL, of torch on a CPU, and of cuBLAS, which allocates past torch."""
 
+LOST_PEER = ("Connection closed by peer", "Connection reset by peer")
+"""How gloo says that another rank has gone."""
+
 
 class Timing(NamedTuple):
     """What timing one call gave."""
@@ -69,6 +72,11 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     words = str(error).lower()
     return isinstance(error, RuntimeError) and any(sign in words for sign in OUT_OF_MEMORY)
+
+
+def is_peer_lost(error: BaseException) -> bool:
+    """True where another rank's end is the reason."""
+    return any(words in str(error) for words in LOST_PEER)
 
 
 class Answer:

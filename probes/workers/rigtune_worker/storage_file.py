@@ -67,7 +67,8 @@ def open_data(path: str, size_bytes: int, budget_s: float) -> DataFile:
 def existing_file(path: str) -> DataFile:
     """A file of the user, open for reading alone. Raises SetupError."""
     try:
-        fd = os.open(path, os.O_RDONLY)
+        # A pipe would wait for a writer; of a file the flag says nothing (open(2)).
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         raise SetupError(f"cannot read {path}: {error.strerror}") from error
     status = os.fstat(fd)
