@@ -34,6 +34,7 @@ _METRICS = {
     "tcp_bandwidth_bytes_per_s": "TCP",
     "model_flops_per_s": "FLOP rate",
     "rank_compute_s": "own work of a rank",
+    "sustained_fraction": "rate left at the end",
     "sm_clock_hz": "SM clock",
     "noise_scale_sequences": "gradient noise scale, in sequences",
 }
@@ -87,6 +88,8 @@ _BOOLEANS = {
 }
 """Words for true and false; the usual one needs none."""
 _NAMED = {"micro_batch": "micro-batch", "sequence_length": "sequence", "num_workers": "workers"}
+_OF_USER = frozenset({"step"})
+"""Parameters that the user named; their values stand as they are."""
 _SPELLED = {"send_recv": "send/recv"}
 
 
@@ -128,6 +131,8 @@ def case(parameters: dict[str, Parameter]) -> str:
     for name, value in parameters.items():
         if name in _IMPLIED or (within and name == "direction") or (name == "operation" and value == "read"):
             continue
+        if name == "pinned" and "work" in parameters:
+            continue  # of ranks to CPUs, not of memory
         words.append(_value(name, value))
     return " ".join([*filter(None, words), *([shape] if shape else [])])
 
@@ -137,6 +142,8 @@ def _value(name: str, value: Parameter) -> str:
     if isinstance(value, bool):
         yes, no = _BOOLEANS.get(name, (label, f"not {label}"))
         return yes if value else no
+    if name in _OF_USER:
+        return clean(value)
     if isinstance(value, str):
         return "" if value == "none" else clean(value).replace("_to_", "→").replace("_", " ")
     return gib(value) if name.endswith("bytes") else f"{label} {clean(value)}"

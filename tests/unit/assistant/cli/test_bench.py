@@ -222,6 +222,7 @@ def test_options_reach_the_benchmarks(script: Script, tmp_path: Path) -> None:
         (["--shape", "0x8x8"], "no matrix product"),
         (["--step", "train.py"], "names no function"),
         (["--step", "a:b:c"], "names no function"),
+        (["--step", "nowhere.py:make"], "there is no file nowhere.py"),
         (["--data", "/nowhere/at/all"], "does not exist"),
         (["--suite", "endless"], "endless"),
     ],
