@@ -14,11 +14,11 @@ from assistant.present.fit_lines import fit_lines
 from assistant.present.matrices import matrices, worth_a_line
 from assistant.present.plot import draw
 from assistant.present.results import results
+from assistant.present.sick_parts import sick_parts
 from assistant.present.text import BAD, CAUTION, CODE, DIM, STATUS_WORDS, STRONG, clean, clean_block, frameless, joined, plural
 from assistant.usecases.bench_list import BenchEntry
 from probes.benching import Suite
 from probes.facts import MachineFacts
-from probes.findings import Status
 from probes.judgement import Judgement
 from probes.measurements import BenchFailure, MeasurementSet
 from probes.record import Unknown
@@ -128,22 +128,23 @@ def page(
 def sick(judgement: Judgement) -> Text:
     """Each part that is slower than it should be in one sentence, the worst first; empty where there is none."""
     lines = []
-    for status in (Status.FAIL, Status.WARN):
-        words = STATUS_WORDS[status]
-        lines += [
-            Text.assemble((f"{words.glyph} {clean(finding.subject)}", words.style), f"  {clean(finding.summary)}")
-            for finding in judgement.findings
-            if finding.status is status and finding.waived is None
-        ]
+    for part in sick_parts(judgement.findings):
+        finding, words = part.finding, STATUS_WORDS[part.finding.status]
+        lines.append(Text.assemble((f"{words.glyph} {clean(finding.subject)}", words.style), f"  {clean(finding.summary)}"))
+        if part.also:
+            lines.append(Text(f"  also: {clean('; '.join(part.also))}", style=DIM))
+        if finding.remedy is not None and part.tells_remedy:
+            lines.append(Text(f"  do: {clean(finding.remedy.text)}"))
+            lines += [Text(f"  $ {clean(finding.remedy.command)}", style=CODE)] if finding.remedy.command else []
     return joined(*lines)
 
 
-def drawings(measured: MeasurementSet, *, width: int) -> RenderableType:
+def drawings(measured: MeasurementSet, judgement: Judgement, *, width: int) -> RenderableType:
     """Curves and matrices."""
     parts: list[RenderableType] = []
     for figure in figures(measured.measurements):
         parts += [draw(figure, width=width), ""]
-    for panel in matrices(measured.measurements):
+    for panel in matrices(measured.measurements, judgement.comparisons):
         parts += [Text(panel.title, style=STRONG), panel.body, ""]
     fitted = fit_lines(measured.measurements)
     if fitted:

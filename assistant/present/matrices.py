@@ -13,6 +13,7 @@ from rich.text import Text
 import probes.pairs
 from assistant.present.bench_words import case, is_secondary, name_of
 from assistant.present.text import CAUTION, DIM, Panel, clean
+from probes.judgement import Comparison
 from probes.measurements import Measurement, Parameter
 from probes.units import GB
 
@@ -36,12 +37,24 @@ def pair_of(entry: Measurement) -> tuple[str, str] | None:
     return clean(first), clean(second)
 
 
-def matrices(measurements: Sequence[Measurement]) -> tuple[Panel, ...]:
-    """One matrix for each case of which several pairs were measured, in GB/s; rows are senders, or the cores that work."""
-    return tuple(
-        Panel(f"{title}, GB/s", _matrix({pair: max(one.median for one in cell) for pair, cell in cells.items()}))
-        for (_, title), cells in _by_case(measurements).items()
-    )
+def matrices(measurements: Sequence[Measurement], comparisons: Sequence[Comparison] = ()) -> tuple[Panel, ...]:
+    """One matrix for each case of which several pairs were measured, in GB/s; rows are senders, or the cores that work.
+
+    Where all pairs compare to one reference, the title has it.
+    """
+    references = {_identity(one): (one.value, one.source) for one in comparisons if one.to == "reference"}
+    panels = []
+    for (_, title), cells in _by_case(measurements).items():
+        known = {references.get(_identity(one)) for cell in cells.values() for one in cell}
+        reference = known.pop() if len(known) == 1 else None
+        beside = f", reference {reference[0] / GB:.4g} ({clean(reference[1].partition(';')[0])})" if reference else ""
+        body = _matrix({pair: max(one.median for one in cell) for pair, cell in cells.items()})
+        panels.append(Panel(f"{title}, GB/s{beside}", body))
+    return tuple(panels)
+
+
+def _identity(entry: Measurement | Comparison) -> object:
+    return entry.bench_id, entry.metric, entry.subject, tuple(sorted(entry.parameters.items()))
 
 
 def worth_a_line(measurements: Sequence[Measurement], *, show_all: bool) -> list[Measurement]:
@@ -96,4 +109,4 @@ def _ordered(names: object) -> list[str]:
 def _cell(value: float | None, usual: float) -> Text:
     if value is None:
         return Text("-", style=DIM)
-    return Text(f"{value / GB:.4g}", style=CAUTION if value < _LOW * usual else "")
+    return Text(f"{value / GB:.4g}!", style=CAUTION) if value < _LOW * usual else Text(f"{value / GB:.4g}")

@@ -54,6 +54,8 @@ class Result(NamedTuple):
     @property
     def status(self) -> Status | None:
         """The worst of its comparisons; None where it was compared with nothing."""
+        if self.metric in _COUNTED and self.median > 0:
+            return Status.FAIL
         found = {comparison.status for comparison in self.comparisons}
         return next((status for status in WORST_FIRST if status in found), None)
 

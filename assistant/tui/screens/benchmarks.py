@@ -73,7 +73,7 @@ class BenchmarksScreen(Frame):
         if not is_running and not measured.measurements:
             results.show(Panel(benchmarks.title(state.suite, measured), benchmarks.before(entries, state.suite, width=width)))
         elif self._show_plots and measured.measurements:
-            results.show(Panel("Curves", benchmarks.drawings(measured, width=width)))
+            results.show(Panel("Curves", benchmarks.drawings(measured, state.judgement, width=width)))
         else:
             told = {one.bench_id for one in measured.measurements} | {one.bench_id for one in measured.failures}
             left = [entry.id for entry in benchmarks.planned(entries, state.suite) if entry.id not in told] if is_running else []

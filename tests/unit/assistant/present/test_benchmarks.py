@@ -41,7 +41,7 @@ def test_before_a_run_its_benchmarks_and_their_cost_are_listed():
 def test_the_sick_part_is_named_worst_first():
     lines = benchmarks.sick(judged_on_gpus()).plain.splitlines()
     assert lines[0].startswith("✗ GPU5  copies to and from the host")
-    assert lines[1].startswith("! GPU5  bf16 GEMM")
+    assert "bf16 GEMM" in lines[1]
     assert not benchmarks.sick(Judgement())
 
 
@@ -84,4 +84,4 @@ def test_what_speaks_against_the_numbers_is_said_while_and_after_they_are_taken(
 @pytest.mark.parametrize("measured", [measured_on_gpus(), measured_on_cpu(), MeasurementSet()])
 def test_every_width_can_be_drawn(measured, width):
     assert page(measured, judged_on_gpus(), width=width).strip()
-    assert words(benchmarks.drawings(measured, width=width), width=width).strip()
+    assert words(benchmarks.drawings(measured, Judgement(), width=width), width=width).strip()

@@ -10,6 +10,8 @@ from assistant.present.curves import figures
 from assistant.present.fit_lines import fit_lines
 from assistant.present.matrices import matrices
 from assistant.present.plot import Curve, Figure, draw
+from probes.findings import Status
+from probes.judgement import Comparison
 from probes.measurements import Measurement
 from tests.support.tui_measured import measured_on_cpu, measured_on_gpus
 from tests.support.tui_text import words
@@ -37,8 +39,8 @@ def test_pairs_are_a_matrix_by_sender_and_receiver():
     (panel,) = matrices(MEASURED)
     rows = [line.split() for line in words(panel.body, width=80).splitlines()]
     assert rows[0] == [f"GPU{index}" for index in range(8)]
-    assert rows[1] == ["GPU0", "-", "280", "280", "210", "280", "280", "280", "280"]
-    assert rows[4] == ["GPU3", "210", "210", "210", "-", "210", "210", "210", "210"]
+    assert rows[1] == ["GPU0", "-", "280", "280", "210!", "280", "280", "280", "280"]
+    assert rows[4] == ["GPU3", *["210!"] * 3, "-", *["210!"] * 4]
 
 
 def test_numa_nodes_are_a_matrix_of_cores_and_memory():
@@ -96,3 +98,18 @@ def test_whatever_is_drawn_stays_in_its_place(curves, is_log, width):
 @pytest.mark.parametrize("value", [0.0, 5.0])
 def test_one_value_alone_can_be_drawn(value):
     assert draw(Figure("t", (Curve("a", ((1.0, value),)),), str, str), width=40).plain
+
+
+def test_a_matrix_names_the_reference_that_all_its_pairs_have():
+    compared = [
+        Comparison(
+            bench_id=one.bench_id, subject=one.subject, metric=one.metric, parameters=one.parameters, to="reference",
+            value=370.8e9, share=one.median / 370.8e9, status=Status.PASS, source="18 NVLinks; nccl",
+        )
+        for one in MEASURED
+        if one.bench_id == "peer-copy"
+    ]  # fmt: skip
+    (panel,) = matrices(MEASURED, compared)
+    assert "370.8 (18 NVLinks)" in panel.title
+    (panel,) = matrices(MEASURED, compared[1:])
+    assert "370.8" not in panel.title
