@@ -194,8 +194,10 @@ def _earlier(evidence: Evidence, measured: Measurement, before: Measurement, bas
 def comparisons(evidence: Evidence) -> Iterator[Comparison]:
     """Everything that is to be shown beside the measurements."""
     for beside in beside_references(evidence):
-        source = f"{beside.compared.words}; {beside.compared.ref.key}"
-        yield _comparison(beside.measured, "reference", beside.compared.value, beside.share, beside.status, source)
+        # What is sound for the slower way is shown beside what it falls short of.
+        shown = beside.reference if beside.status is Status.WARN else beside.compared
+        share = beside.measured.median / shown.value
+        yield _comparison(beside.measured, "reference", shown.value, share, beside.status, f"{shown.words}; {shown.ref.key}")
     for peers in beside_peers(evidence):
         others = len(peers.members) - 1
         if others < 2:

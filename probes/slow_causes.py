@@ -1,24 +1,33 @@
 """What the facts of a machine say about why something in it is slow. Pure.
 
-A cause is what was read, not what was measured: where nothing fits, there is none, and the finding says where to look.
+A cause is what was read, or what was measured of a part of it: where nothing fits, there is none, and the finding says where to
+look.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from probes.comparing import beside_references
 from probes.facts import Gpu, MachineFacts
-from probes.findings import Evidence, Remedy
+from probes.findings import Evidence, Remedy, Status
 from probes.judging import SMI_LINK, fold_names, smi_name
 from probes.measurements import Measurement
 from probes.pci.paths import REDIRECTS, tree_of
 from probes.rails import training_rails
 from probes.record import Record, known
 from probes.reference_of import gpu_named
+from probes.statistics import quantile
+from probes.units import percent
+
+_FEW_PAIRS = 4
+"""With more slow pairs it is the fabric, not a pair."""
+_COMPUTING = ("gemm", "attention", "sustained")
+"""Benchmarks under which the clocks of healthy GPUs of one model are alike."""
 
 
 class Cause(Record, kw_only=True):
-    """One reading that explains a slow measurement."""
+    """What explains a slow measurement."""
 
     words: str
     """After `because `: `its power limit is 400 W, below the default of 700 W`."""
@@ -51,6 +60,7 @@ def _of_compute(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
                 words=f"its clocks are held down: {row.meaning}",
                 remedy=Remedy(text=row.remedy, command=f"nvidia-smi -i {name} -q -d PERFORMANCE,TEMPERATURE,POWER"),
             )
+    yield from _of_clock(evidence, gpu)
     clock, usual = gpu.limits.application_sm_clock_mhz, gpu.limits.application_sm_clock_default_mhz
     if known(clock) and known(usual) and clock < usual:
         yield Cause(
@@ -60,7 +70,7 @@ def _of_compute(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
     shared = next((one.conditions["gpu_shared_with"] for one in _of(evidence, gpu) if "gpu_shared_with" in one.conditions), "")
     if shared:
         yield Cause(
-            words=f"{shared} used it meanwhile",
+            words=f"{str(shared).rpartition(': ')[2]} used it meanwhile",
             remedy=Remedy(text="Wait for it or end it, and measure again.", command=f"nvidia-smi -i {name}"),
         )
     if known(gpu.processes) and gpu.processes:
@@ -68,6 +78,29 @@ def _of_compute(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
             words=f"{len(gpu.processes)} other processes compute on it",
             remedy=Remedy(text="Wait for them or end them, and measure again.", command=f"nvidia-smi -i {name}"),
         )
+
+
+def _of_clock(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
+    """Under the same load a lower clock than that of the other GPUs, with what NVML named as the reason."""
+    own: dict[str, list[float]] = {}
+    others: dict[str, list[float]] = {}
+    for one in evidence.measurements:
+        clock_hz = one.conditions.get("sm_clock_hz")
+        if one.bench_id in _COMPUTING and isinstance(clock_hz, (int, float)) and gpu_named(evidence, one.subject) is not None:
+            (own if one.subject == f"GPU{gpu.index}" else others).setdefault(one.bench_id, []).append(clock_hz)
+    for bench in sorted(own.keys() & others.keys()):
+        mine, usual = quantile(own[bench], 0.5), quantile(others[bench], 0.5)
+        if mine < evidence.thresholds.measured_warn_fraction.value * usual:
+            reasons = ", ".join(sorted(held_down(evidence, f"GPU{gpu.index}")))
+            yield Cause(
+                words=f"its SM clock was {mine / 1e6:.0f} MHz under load, that of the others {usual / 1e6:.0f} MHz"
+                f"{f' ({reasons})' if reasons else ''}",
+                remedy=Remedy(
+                    text="See what holds its clock down: power limit, power supply, heat, or clocks that somebody set.",
+                    command=f"nvidia-smi -i {smi_name(gpu)} -q -d CLOCK,POWER,PERFORMANCE,TEMPERATURE",
+                ),
+            )
+            return
 
 
 def _of(evidence: Evidence, gpu: Gpu) -> Iterator[Measurement]:
@@ -112,6 +145,7 @@ def of_collective(evidence: Evidence) -> Cause | None:
     facts = evidence.facts
     gpus = facts.gpus if known(facts.gpus) else ()
     cause = _of_nvlinks(gpus) or _of_variables(facts) or _of_acs(facts, gpus)
+    cause = cause or _of_slow_pairs(evidence)
     if cause is not None:
         return cause
     for gpu in gpus:
@@ -119,6 +153,19 @@ def of_collective(evidence: Evidence) -> Cause | None:
         if slow is not None:
             return Cause(words=f"of GPU{gpu.index}: {slow.words}", remedy=slow.remedy)
     return None
+
+
+def _of_slow_pairs(evidence: Evidence) -> Cause | None:
+    """A few pairs whose copies fail their reference, while others do not: every ring passes them."""
+    copies = [one for one in beside_references(evidence) if one.measured.bench_id == "peer-copy"]
+    slow = {one.measured.subject: one for one in copies if one.status is Status.FAIL}
+    if not slow or len(slow) > _FEW_PAIRS or len(slow) == len({one.measured.subject for one in copies}):
+        return None
+    least = min(one.share for one in slow.values())
+    return Cause(
+        words=f"copies of {', '.join(slow)} reach {percent(round(least, 2))} of what their links give",
+        remedy=Remedy(text="Look at the NVLinks' state, speed and errors of these GPUs.", command="nvidia-smi nvlink -s"),
+    )
 
 
 def of_network(evidence: Evidence) -> Cause | None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
+import msgspec
+
 from probes.benching import BenchRequest, Case
+from probes.judging import fold_names
 from probes.measurements import BenchFailure, Measurement, Parameter
 from probes.parsers.worker_lines import DoneLine, FailureLine, LinesByRank, SampleLine, StartLine, WorkerLine
 
@@ -123,14 +126,33 @@ def worker_failures_of(request: BenchRequest, lines_by_rank: LinesByRank) -> tup
 
 
 def _told(request: BenchRequest, lines_by_rank: LinesByRank, wanted: Callable[[FailureLine], bool]) -> tuple[BenchFailure, ...]:
-    told: dict[tuple[str, str], BenchFailure] = {}
-    for _, lines in sorted(lines_by_rank.items()):
+    told: dict[tuple[str, str], dict[str, None]] = {}
+    for rank, lines in sorted(lines_by_rank.items()):
+        start = start_of(lines)
         for line in lines:
             if isinstance(line, FailureLine) and wanted(line):
                 case = ", ".join(f"{name} {value}" for name, value in line.case.items())
                 message = " ".join((f"{line.message} ({case})" if case else line.message).split())
-                told.setdefault((line.kind, message), request.failure(line.kind, message))
-    return tuple(told.values())
+                who = _ends_of(line.case) or (rank_subject(request, start, rank) if start is not None else "")
+                told.setdefault((line.kind, message), {})[who] = None
+    return tuple(
+        msgspec.structs.replace(request.failure(kind, message), subject=_subject_of(request, tuple(who)))
+        for (kind, message), who in told.items()
+    )
+
+
+def _ends_of(case: Case) -> str:
+    """The two that a case is between: `GPU0-GPU1`, whichever of them sends."""
+    ends = [str(case[end]) for end in ("from", "to") if end in case]
+    return "-".join(sorted(ends, key=lambda name: (len(name), name))) if len(ends) == 2 else ""
+
+
+def _subject_of(request: BenchRequest, who: tuple[str, ...]) -> str:
+    """Those that told it, where it is not all of them."""
+    if not all(who) or len(who) == request.ranks > 1:
+        return request.subject
+    is_named = request.ranks > 1 or "-" in who[0]
+    return fold_names(list(who)) if is_named else request.subject
 
 
 def failure_of(request: BenchRequest, lines_by_rank: LinesByRank) -> BenchFailure:

@@ -23,7 +23,7 @@ from probes.reference_of import gpus_in
 from probes.size_curves import collapse_of
 from probes.slow_causes import Cause, forbids_nvls, of_collective, of_network, of_peer_copy
 from probes.tool_references import load_references
-from probes.units import gb_per_s, gib
+from probes.units import gb_per_s, gib, percent
 
 COLLECTIVES = Judge(check_id="measured-collectives", why="Training waits for its collectives: their rate bounds every step.")
 ISOLATION = Judge(
@@ -196,6 +196,7 @@ def _slow_part(evidence: Evidence, slow: SlowPart, judged: Sequence[Measurement]
     fails = slow.share < evidence.thresholds.measured_fail_fraction.value
     report = PAIRS.failed if fails else PAIRS.warned
     told = "slow with every other" if isinstance(slow.part, str) else "slower than other pairs that are joined alike"
+    told += f", {percent(round(slow.share, 2))} of the usual rate"
     its = [one for one in judged if (pair := pair_of(one.subject)) and (slow.part in pair or slow.part == pair)]
     return report(
         name,

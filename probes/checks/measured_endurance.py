@@ -27,6 +27,11 @@ _CHECKED = frozenset({
     "memory-copy", "host-memory", "sustained",
 })  # fmt: skip
 """Benchmarks that compare what they computed or moved with what it must be."""
+_WRONG_ANYWHERE = Remedy(
+    text="Drain the machine. Repeat on single GPUs and on pairs to find the one that is in every wrong result; look at ECC and "
+    "NVLink errors.",
+    command="nvidia-smi -q -d ECC,ROW_REMAPPER",
+)
 _HOT = ("thermal", "hw_slowdown")
 _POWER = ("power",)
 _QUARTERS = 4
@@ -106,15 +111,18 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
     told = {"memory-test"} if errors else set()
     wrong = [one for one in evidence.bench_failures if one.kind == WRONG and one.bench_id in _CHECKED - told]
     for failure in wrong:
+        gpu = gpu_named(evidence, failure.subject)
         yield RESULTS.failed(
             failure.subject,
             f"{failure.bench_id} gave wrong results",
             expected="right values",
             observed=failure.message,
-            remedy=Remedy(
-                text="Drain the machine. Repeat on single GPUs and on pairs to find the one that is in every wrong result; look "
-                "at ECC and NVLink errors.",
-                command="nvidia-smi -q -d ECC,ROW_REMAPPER",
+            remedy=_WRONG_ANYWHERE
+            if gpu is None
+            else Remedy(
+                text="Take this GPU out of use, and look at its ECC errors and remapped rows; measure again, replace it where "
+                "it computes wrong again.",
+                command=f"nvidia-smi -i {smi_name(gpu)} -q -d ECC,ROW_REMAPPER",
             ),
         )
     by_subject: dict[str, list[Measurement]] = {}

@@ -16,7 +16,7 @@ from probes.measured import failures, limit_ref, of, refs_of, words_of
 from probes.measurements import Measurement
 from probes.pairs import pair_of
 from probes.reference_of import gpu_named
-from probes.slow_causes import Cause, of_compute
+from probes.slow_causes import Cause, of_compute, of_host_copy
 from probes.statistics import outliers, quantile
 from probes.units import percent, quantity
 
@@ -77,7 +77,9 @@ def _odd_one(evidence: Evidence, subject: str, found: list[tuple[Peers, Measurem
     found = sorted(found, key=lambda pair: pair[0].share(pair[1]))
     peers, worst = found[0]
     gpu = gpu_named(evidence, subject)
-    cause: Cause | None = of_compute(evidence, subject) if gpu is not None else None
+    explains = of_host_copy if worst.bench_id == "host-device" else of_compute
+    cause: Cause | None = explains(evidence, subject) if gpu is not None else None
+    benches = ", ".join(dict.fromkeys(member.bench_id for _, member in found))
     # Of ranks on CPUs the scheduler of the host decides too.
     fails = gpu is not None and peers.share(worst) < evidence.thresholds.measured_fail_fraction.value
     report = DEVICES.failed if fails else DEVICES.warned
@@ -88,7 +90,8 @@ def _odd_one(evidence: Evidence, subject: str, found: list[tuple[Peers, Measurem
     more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
     return report(
         subject,
-        f"slower than its equals, {percent(round(peers.share(worst), 2))} of their median{f': {cause.words}' if cause else ''}",
+        f"slower than its equals in {benches}, down to {percent(round(peers.share(worst), 2))} of their median"
+        f"{f': {cause.words}' if cause else ''}",
         expected=f"about {quantity(peers.usual, worst.unit)}, the median of {len(peers.members)} ({worst.bench_id})",
         observed="; ".join(told) + more,
         remedy=cause.remedy if cause else _DEVICE if gpu is not None else _STRAGGLER,
