@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import psutil
 
+from assistant.usecases.bench_cpu_watch import CpuWatch
 from probes.facts import MachineFacts
 from probes.measurements import Parameter
 from probes.nvml.device import Device
@@ -57,6 +58,7 @@ class Watch:
         self._during: float | None = None
         self._load_average = os.getloadavg()[0]
         self._moments: dict[str, list[GpuMoment]] = {}
+        self._cpu = CpuWatch()
         self._next_gpu_s = 0.0
         self.strangers: dict[str, set[str]] = {}
         """By GPU: the processes of others that were seen on it during the request, `python 4711`."""
@@ -73,9 +75,11 @@ class Watch:
         self._mark, self._during = now, None
         self._load_average = os.getloadavg()[0]
         self._moments, self.strangers, self._next_gpu_s = {}, {}, 0.0
+        self._cpu.begin()
 
     def tick(self) -> None:
-        """Look at the GPUs, at most every half second."""
+        """Look at the CPUs, and at the GPUs at most every half second."""
+        self._cpu.tick()
         if self._source is None or not self._gpus or time.monotonic() < self._next_gpu_s:
             return
         self._next_gpu_s = time.monotonic() + _GPU_PERIOD_S
@@ -107,7 +111,7 @@ class Watch:
 
     def conditions(self, subject: str, used_gpus: frozenset[str]) -> dict[str, Parameter]:
         """What surrounded a measurement of `subject`: of the GPUs that it names, or else of those that the request used."""
-        seen: dict[str, Parameter] = {"load_average_before": self._load_average}
+        seen: dict[str, Parameter] = {"load_average_before": self._load_average, **self._cpu.conditions()}
         if self._before is not None:
             seen["others_cpu_share_before"] = round(self._before, 3)
         if self._during is not None:
