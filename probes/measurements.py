@@ -10,6 +10,8 @@ from probes.statistics import quantile
 SCHEMA_VERSION = 1
 
 Parameter = str | int | float | bool
+BUSY_SHARE = 0.1
+"""Of all CPUs. What others take beyond it is as much as what a warning (less than 90 % of the reference) is about."""
 
 
 class Measurement(Record, kw_only=True):

@@ -95,7 +95,7 @@ def command(
 ) -> int:
     """Measure what decides training speed here, beside what such hardware reaches, the run before and equal devices.
 
-    Ctrl-C keeps what was measured. Exit code 4: a benchmark gave no result; 1: something is too slow; 130: interrupted.
+    Ctrl-C keeps what was measured. Exit code 4: a benchmark gave no result; 1: something is too slow or wrong; 130: interrupted.
     """
     wants_csv = output_format == "csv" or (output is not None and output.suffix.lower() == ".csv")
     if (list_only or find_bad_hosts) and wants_csv:

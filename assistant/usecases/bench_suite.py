@@ -9,10 +9,10 @@ from pathlib import Path
 from assistant.usecases.bench_gate import Gate, Hindrance
 from assistant.usecases.bench_run import START_S, CaseMeasured, Provisional, RunEnded, RunEvent, run_request
 from assistant.usecases.bench_session import Sessions, session_key
-from assistant.usecases.bench_watch import BUSY_SHARE, Watch
+from assistant.usecases.bench_watch import Watch
 from assistant.usecases.events import BenchFailed, Event, Measured, Progress
 from probes.benching import BenchContext, BenchRequest, Case, Suite
-from probes.measurements import BenchFailure
+from probes.measurements import BUSY_SHARE, BenchFailure
 from probes.record import Record
 from probes.registry import BenchmarkRow
 from probes.units import duration

@@ -13,14 +13,12 @@ import psutil
 
 from assistant.usecases.bench_cpu_watch import CpuWatch
 from probes.facts import MachineFacts
-from probes.measurements import Parameter
+from probes.measurements import BUSY_SHARE, Parameter
 from probes.nvml.device import Device
 from probes.record import Record, known
 from probes.sources.base import Source
 from recipes.layout import training_gpus
 
-BUSY_SHARE = 0.1
-"""Of all CPUs. What others take beyond it is as much as what a warning (less than 90 % of the reference) is about."""
 _GPU_PERIOD_S = 0.5
 """NVML's own figures are means over up to a second; asking more often only costs."""
 _LEAST_WATCH_S = 0.2
@@ -117,9 +115,9 @@ class Watch:
         if self._during is not None:
             seen["others_cpu_share"] = round(self._during, 3)
         gpus = frozenset(_GPU_NAME.findall(subject)) & self._gpus.keys() or used_gpus
-        strangers = sorted({name for gpu in gpus for name in self.strangers.get(gpu, ())})
+        strangers = [f"{gpu}: {', '.join(sorted(self.strangers[gpu]))}" for gpu in sorted(gpus & self.strangers.keys())]
         if strangers:
-            seen["gpu_shared_with"] = ", ".join(strangers)
+            seen["gpu_shared_with"] = "; ".join(strangers)
         if self._during is not None or strangers:
             seen["host_busy"] = bool(strangers) or (self._during or 0.0) > BUSY_SHARE
         return {**seen, **gpu_conditions([moment for gpu in sorted(gpus) for moment in self._moments.get(gpu, ())])}

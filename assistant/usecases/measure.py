@@ -135,7 +135,8 @@ def _events(
     watch: Watch,
     stop: Callable[[], bool],
 ) -> Iterator[Event | RunEnded]:
-    jobs, prevented = jobs_of(rows, _context(facts, options, gate), gate)
+    context = _context(facts, options, gate)
+    jobs, prevented = jobs_of(rows, context, gate)
     for row in rows:
         if row.id in options.only and row.id not in {*(job.row.id for job in jobs), *(failure.bench_id for failure in prevented)}:
             needs = f": it needs {row.applies}" if row.applies else ""
@@ -152,7 +153,8 @@ def _events(
         return
     if not jobs:
         return
-    device = f"{jobs[0].request.ranks} GPUs" if has_gpus else "all CPUs"
+    ranks, on_gpus = context.ranks_per_node, any(job.request.device == "cuda" for job in jobs)
+    device = f"{ranks} GPU{'s' if ranks > 1 else ''}" if on_gpus else "CPUs and disk" if has_gpus else "all CPUs"
     with work_folder(options.work_directory) as folder:
         for event in run_jobs(jobs, folder.path, watch=watch, stop=stop, device=device):
             # Its log and what reproduces it are of use; those of a run that the user stopped are not.

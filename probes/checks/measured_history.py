@@ -14,7 +14,7 @@ from probes.comparing import Earlier, beside_baselines, judged_cases
 from probes.findings import Evidence, Finding, Judge, Remedy, Status
 from probes.judging import HOST, fold_names
 from probes.measured import failed_benchmark, refs_of, words_of
-from probes.measurements import Measurement
+from probes.measurements import BUSY_SHARE, Measurement
 from probes.record import NOT_RECORDED
 from probes.slow_causes import changed_since
 from probes.units import percent, quantity
@@ -117,20 +117,40 @@ def measured_conditions(evidence: Evidence) -> Iterator[Finding]:
         yield CONDITIONS.passed(HOST, "the machine was quiet while it was measured", observed=words, evidence=refs_of(told))
 
 
+def _strangers(measured: Sequence[Measurement]) -> Iterator[Finding]:
+    """Processes of others on the GPUs, each GPU with its own."""
+    shared: dict[str, list[Measurement]] = {}
+    for one in measured:
+        for words in str(one.conditions.get("gpu_shared_with", "")).split("; "):
+            if words:
+                shared.setdefault(words, []).append(one)
+    for words, ones in shared.items():
+        names, _, processes = words.rpartition(": ")
+        benches = ", ".join(dict.fromkeys(one.bench_id for one in ones))
+        yield CONDITIONS.warned(
+            names or HOST,
+            f"{processes} used it too during {benches}: these numbers may be lower than on a quiet machine",
+            expected="nobody else",
+            observed=processes,
+            remedy=Remedy(text="Wait for it or end it, and measure again.", command="nvidia-smi"),
+            evidence=refs_of(ones),
+        )
+
+
 def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
+    """Others on the CPUs."""
+    yield from _strangers(measured)
     busy = [one for one in measured if one.conditions.get("host_busy") is True]
+    busy = [one for one in busy if "gpu_shared_with" not in one.conditions or _number(one, "others_cpu_share") > BUSY_SHARE]
     if not busy:
         return
     benches = ", ".join(dict.fromkeys(one.bench_id for one in busy))
     share = max(_number(one, "others_cpu_share") for one in busy)
-    strangers = dict.fromkeys(str(one.conditions["gpu_shared_with"]) for one in busy if "gpu_shared_with" in one.conditions)
-    seen = [f"others took up to {percent(round(share, 2))} of the CPUs"] if share else []
-    seen += [f"on the GPUs: {', '.join(list(strangers)[:_MOST_SHOWN])}"] if strangers else []
     yield CONDITIONS.warned(
         HOST,
-        f"others used the machine during {benches}: these numbers are lower than on a quiet machine",
+        f"others used the machine during {benches}: these numbers may be lower than on a quiet machine",
         expected="nobody else",
-        observed="; ".join(seen) or "the host was busy",
+        observed=f"others took up to {percent(round(share, 2))} of the CPUs" if share else "the host was busy",
         remedy=_QUIET,
         evidence=refs_of(busy),
     )
