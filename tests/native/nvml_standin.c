@@ -3,11 +3,13 @@
  * The scenario is the text file named by RIGTUNE_NVML_SCENARIO, one `key = value` per line. A value of one GPU
  * (`gpu3.temperature_c`) goes before the value of all (`temperature_c`). `hang = FUNCTION`, `crash = FUNCTION` and
  * `error = FUNCTION CODE` (any number of lines; optionally `hang = FUNCTION 3` / `error = FUNCTION CODE 3` for GPU 3
- * alone) decide what a call does instead of answering. No file, or none named: the driver is not loaded.
+ * alone) decide what a call does instead of answering. No file, or none named: the driver is not loaded. A file that is replaced
+ * (renamed over) is read again, so that the machine may change while it is watched.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -23,6 +25,7 @@ struct row { char key[64]; char value[192]; };
 static struct device devices[MAX_GPUS];
 static struct row rows[MAX_ROWS];
 static int row_count;
+static struct timespec loaded;
 
 static void trim(char *text) {
     size_t length = strlen(text);
@@ -34,7 +37,9 @@ static int load(void) {
     const char *path = getenv("RIGTUNE_NVML_SCENARIO");
     FILE *file = path ? fopen(path, "r") : NULL;
     char line[300];
+    struct stat status;
     if (!file) return 0;
+    if (!fstat(fileno(file), &status)) loaded = status.st_mtim;
     row_count = 0;
     while (row_count < MAX_ROWS && fgets(line, sizeof line, file)) {
         char *equals = strchr(line, '=');
@@ -68,6 +73,9 @@ static unsigned long long number(device_t device, const char *key, unsigned long
 
 /* What the scenario makes of a call: SUCCESS to go on, or the error to return. */
 static int act(const char *function, device_t device) {
+    const char *path = getenv("RIGTUNE_NVML_SCENARIO");
+    struct stat status;
+    if (path && !stat(path, &status) && memcmp(&status.st_mtim, &loaded, sizeof loaded)) load();
     for (int i = 0; i < row_count; i++) {
         char name[96] = "";
         int first = -1, second = -1, fields = sscanf(rows[i].value, "%95s %d %d", name, &first, &second);
