@@ -20,6 +20,7 @@ from assistant.usecases.bench_list import BenchEntry
 from probes.benching import Suite
 from probes.facts import MachineFacts
 from probes.judgement import Judgement
+from probes.measured import WRONG
 from probes.measurements import BenchFailure, MeasurementSet
 from probes.record import Unknown
 from probes.units import duration
@@ -77,7 +78,9 @@ def _first_lines(
     other = "f chooses the quick suite" if suite == "full" else "f chooses the full suite"
     if measured.measurements or measured.failures:
         with_what = f" with {clean(measured.interpreter)}" if measured.interpreter else ""
-        return Text.assemble(("Measured", STRONG), f"{with_what}.  ", (f"s measures the {suite} suite: {words}; {other}.", DIM))
+        first = Text.assemble(("Measured", STRONG), f"{with_what}.  ", (f"s measures the {suite} suite: {words}; {other}.", DIM))
+        failed = ", ".join(dict.fromkeys(clean(one.bench_id) for one in measured.failures if one.kind not in (WRONG, "stopped")))
+        return joined(first, Text(f"✗ no result: {failed}; why stands below", style=BAD)) if failed else first
     return Text.assemble(
         ("Nothing was measured yet.", STRONG),
         f"  s starts the {suite} suite: {words}; {other}.\nThe plan then rests on it.",

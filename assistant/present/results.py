@@ -96,7 +96,10 @@ def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[
         if key not in best or is_with_leader or (leader is None and _is_better(group[0], case, best[key][1])):
             best[key] = (group, case)
     chosen = {id(case) for _, case in best.values()}
-    return [(group, case) for group, case in cases if id(case) in chosen or group[0].conditions.get("asked") is True]
+    # A sweep's figures stand together, whichever of its cases each is of.
+    places = {key: place for place, key in enumerate(best)}
+    shown = [(group, case) for group, case in cases if id(case) in chosen or group[0].conditions.get("asked") is True]
+    return sorted(shown, key=lambda pair: places[(*_sweep_of(pair[0][0]), pair[1].metric)])
 
 
 def _sweep_of(entry: Measurement) -> Key:

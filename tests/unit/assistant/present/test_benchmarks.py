@@ -57,6 +57,14 @@ def intro(facts, measured=None, entries=ON_CPU, **more):
     return benchmarks.intro(facts, measured or MeasurementSet(), entries=entries, **given).plain
 
 
+def test_the_intro_names_what_gave_no_result_but_not_what_was_stopped():
+    kinds = {"storage": "timeout", "gemm": "stopped"}
+    failed = tuple(BenchFailure(bench_id=name, subject="host", kind=kind, message="why") for name, kind in kinds.items())
+    last = intro(cpu_box(), MeasurementSet(failures=failed)).splitlines()[-1]
+    assert "storage" in last
+    assert "gemm" not in last
+
+
 def test_the_intro_names_cost_or_what_is_missing():
     text = intro(cpu_box())
     assert "s starts the quick suite: about" in text

@@ -56,6 +56,26 @@ def test_of_errors_the_worst_pattern_stands_for_all():
     assert [row.median for row in results(entries, show_all=False)] == [3.0]
 
 
+def test_the_device_with_errors_is_shown_as_failed_and_those_without_are_not():
+    found = [one("memory-test", "memory_errors", "1", 3.0 * (index == 6), f"GPU{index}", pattern="address") for index in range(8)]
+    (row,) = results(found, show_all=False)
+    assert (row.subject, row.median, row.status) == ("GPU6", 3, Status.FAIL)
+
+
+def test_the_figures_of_a_collective_stand_together():
+    found = [
+        one("collectives", metric, unit, value, "8 ranks", collective=name, bytes=size)
+        for size in (1024, 2**30)
+        for name in ("all_reduce", "all_gather")
+        for metric, unit, value in (
+            ("collective_time_s", "s", float(size)),
+            ("bus_bandwidth_bytes_per_s", "byte/s", float(size)),
+        )
+    ]
+    rows = results(found, show_all=False)
+    assert [row.parameters["collective"] for row in rows] == ["all_reduce", "all_reduce", "all_gather", "all_gather"]
+
+
 def test_memory_and_time_are_those_of_the_fastest_micro_batch():
     """Not the least memory of any micro-batch, which nobody trains with."""
     steps = [row for row in results(MEASURED, show_all=False) if row.bench_id == "train-step"]
