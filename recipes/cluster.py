@@ -21,6 +21,7 @@ from recipes.measured import (
     measured_memory_bandwidth,
     measured_noise_scale,
     measured_step_efficiency,
+    measured_workers,
     step_anchors,
 )
 from recipes.plan import Cluster, Figure
@@ -99,6 +100,7 @@ def _gpu_cluster(
         physical_cores_per_rank=_cores_per_rank(facts, ranks),
         has_bf16=all(has_bf16(gpu, catalogue) for gpu in gpus),
         noise_scale_sequences=measured_noise_scale(measurements),
+        data_loader_workers=measured_workers(measurements, ranks),
         anchors=step_anchors(measurements),
         warnings=tuple(warnings),
     )
@@ -131,6 +133,7 @@ def _cpu_cluster(facts: MachineFacts, measurements: tuple[Measurement, ...], nod
         physical_cores_per_rank=_cores_per_rank(facts, ranks),
         has_bf16="bf16" in flops and "fp32" in flops and flops["bf16"].value > flops["fp32"].value,
         noise_scale_sequences=measured_noise_scale(measurements),
+        data_loader_workers=measured_workers(measurements, ranks),
         anchors=step_anchors(measurements),
         warnings=tuple(warnings),
     )

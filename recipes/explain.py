@@ -6,7 +6,7 @@ from probes.record import EvidenceRef, Unknown
 from probes.units import count, duration, gib
 from recipes.constants import constant
 from recipes.learning_rate import Rule
-from recipes.plan import Basis, Candidate, Choice, Cluster, Decision, EnvVar, MemoryBreakdown, Rejected
+from recipes.plan import Basis, Candidate, Choice, Cluster, Decision, EnvVar, Figure, MemoryBreakdown, Rejected
 from recipes.predict import nearness, predict_memory
 from recipes.workload import Pins, Workload
 
@@ -109,6 +109,7 @@ def decisions_of(
         Decision(name="precision", value=workload.precision, basis="rule", because=_why_precision(workload, cluster)),
         _decision("learning_rate", f"{chosen.learning_rate:g}", pins.learning_rate, basis="rule", because=rate.because),
         _decision("warmup_steps", str(chosen.warmup_steps), pins.warmup_steps, basis="rule", because=warmup.because),
+        *_loading(cluster.data_loader_workers),
         *(
             Decision(
                 name=variable.name,
@@ -120,6 +121,14 @@ def decisions_of(
             for variable in variables
         ),
     )
+
+
+def _loading(workers: Figure | None) -> tuple[Decision, ...]:
+    """What rigtune's own program has no use for, and the user's has."""
+    if workers is None:
+        return ()
+    because = f"for a DataLoader in your program: the fewest per rank that load as fast as more ({workers.source})"
+    return (Decision(name="num_workers", value=f"{workers.value:.0f}", basis="measured", because=because),)
 
 
 def _decision(name: str, value: str, pin: object, *, basis: Basis, because: str, alternatives: tuple[str, ...] = ()) -> Decision:

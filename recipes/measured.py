@@ -136,5 +136,15 @@ def measured_noise_scale(measurements: tuple[Measurement, ...]) -> Figure | None
     return Figure(value=own[-1].median, basis="measured", source=f"benchmark noise-scale of {own[-1].parameters['step']}")
 
 
+def measured_workers(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
+    """The fewest DataLoader workers per rank that keep their rate, where `ranks` ranks of this machine loaded at once."""
+    found = [m for m in _of(measurements, "recommended_workers") if m.parameters.get("world_size") == ranks]
+    if not found:
+        return None
+    path = found[-1].parameters.get("data_path")
+    source = f"benchmark data-loader, {path}" if path else "benchmark data-loader, a made-up data set"
+    return Figure(value=found[-1].median, basis="measured", source=source)
+
+
 def _number(value: Parameter | None) -> float:
     return float(value) if isinstance(value, (int, float)) else 0.0

@@ -72,6 +72,8 @@ class Cluster(Record, kw_only=True):
     """Measured training-step FLOP rate over measured GEMM rate, from the reference workload."""
     noise_scale_sequences: Figure | None = None
     """Measured gradient noise scale of the user's own training step."""
+    data_loader_workers: Figure | None = None
+    """DataLoader workers per rank that were measured to be enough with as many ranks per node."""
     physical_cores_per_rank: int | None = None
     has_bf16: bool = False
     """The device multiplies bf16 natively (compute capability 8.0 or newer); False where that is unknown."""

@@ -13,7 +13,7 @@ from probes.measurements import Measurement
 from probes.record import Unknown
 from probes.units import GIB
 from recipes.defaults import default_model_id
-from recipes.measured import measured_noise_scale
+from recipes.measured import measured_noise_scale, measured_workers
 from recipes.models import find_model, load_models
 from recipes.plan import Plan, StepAnchor
 from recipes.planner import default_workload, make_plan
@@ -150,6 +150,26 @@ def test_a_measured_noise_scale_stands_beside_the_batch_and_changes_nothing():
     assert "8 times the gradient noise scale" in after.because
     assert "train.py:make" in after.because
     assert measured_noise_scale((measured,)) is None
+
+
+def test_measured_loaders_advise_how_many_workers_to_start():
+    def measured(workers, **parameters):
+        return Measurement(
+            bench_id="data-loader",
+            subject="8 ranks",
+            metric="recommended_workers",
+            unit="1",
+            samples=(workers,),
+            parameters={"world_size": 8, **parameters},
+        )
+
+    here = measured_workers((measured(4.0, data_path="/mnt/photos"), measured(1.0, world_size=2)), 8)
+    made = plan("gpt2", msgspec.structs.replace(h100_cluster(), data_loader_workers=here))
+    (decision,) = [one for one in made.decisions if one.name == "num_workers"]
+    assert (decision.value, decision.basis) == ("4", "measured")
+    assert "/mnt/photos" in decision.because
+    assert not [one for one in plan("gpt2", h100_cluster()).decisions if one.name == "num_workers"]
+    assert measured_workers((measured(1.0, world_size=2),), 8) is None
 
 
 def test_gpus_that_no_rank_can_use_do_not_choose_the_model():
