@@ -58,6 +58,18 @@ def make_directory(path: Path) -> Path:
     return path
 
 
+def refuse_unwritable(path: Path) -> None:
+    """Raises OutputError where nothing can be written to `path`, before work that would be for nothing. A disk may still fill."""
+    with _told_to_user(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        target = path if path.exists() and not path.is_file() else next(one for one in path.absolute().parents if one.exists())
+        if target != path and not target.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(target, os.W_OK | (os.X_OK if target != path else 0)):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 def write_bytes(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Replace `path` by a complete file with `data`, or leave it as it was; a device or pipe gets `data`. Raises OutputError."""
     with _told_to_user(path):

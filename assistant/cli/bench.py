@@ -12,7 +12,7 @@ from assistant.cli.bench_options import read_shapes, stop_on_signals, told_entri
 from assistant.cli.diagnostics import follow, say
 from assistant.cli.options import PATH, collect_options, format_option, python_option, source_of, verbosity_options
 from assistant.cli.output import emit_csv, emit_json, emit_text, wants_colour
-from assistant.storage import write_bytes
+from assistant.storage import refuse_unwritable, write_bytes
 from assistant.usecases.baseline import load_baselines, pin, save_run
 from assistant.usecases.bench_context import shape_of
 from assistant.usecases.judge import judge_measurements
@@ -22,7 +22,7 @@ from assistant.usecases.plan import model_named
 from assistant.usecases.probe import probe_machine
 from probes.bench_report import BenchReport, report_of
 from probes.benching import BenchSettings, SpreadBy, Suite
-from probes.errors import ExitCode, UsageError
+from probes.errors import ExitCode, OutputError, UsageError
 from probes.facts import MachineFacts
 from probes.findings import Status
 from probes.judgement import Judgement
@@ -112,6 +112,8 @@ def command(
         work_directory=str(work_directory.absolute()) if work_directory is not None else None,
     )
     policy = read_policy(policy_file) if policy_file is not None else None
+    if output is not None:
+        refuse_unwritable(output)
     facts: MachineFacts = follow(probe_machine(source_of((), None), collect_options(python)), quiet=True)
     if list_only:
         told_entries(facts, options, output_format)
@@ -126,8 +128,29 @@ def command(
     today = datetime.datetime.now().astimezone().date()
     judgement = judge_measurements(facts, measured, baselines, policy=policy, today=today)
     report = report_of(measured, judgement)
-    if output is not None:
+    trouble = _write(report, output) if output is not None else None
+    _tell(report, measured, judgement, output_format, show_all=show_all)
+    if was_interrupted:
+        say("rigtune: interrupted; what was measured until then is above")
+    else:
+        _keep(measured, pins=pins, quiet=quiet)
+    if trouble is not None:
+        raise trouble
+    if was_interrupted:
+        return int(ExitCode.INTERRUPTED)
+    return _exit_code(measured, judgement, fail_on)
+
+
+def _write(report: BenchReport, output: Path) -> OutputError | None:
+    """What prevented it: to be told after the report, which took minutes, has gone to stdout and is kept."""
+    try:
         write_bytes(output, _csv(report).encode() if output.suffix.lower() == ".csv" else to_json(report))
+    except OutputError as error:
+        return error
+    return None
+
+
+def _tell(report: BenchReport, measured: MeasurementSet, judgement: Judgement, output_format: str, *, show_all: bool) -> None:
     if output_format == "json":
         emit_json(report)
     elif output_format == "csv":
@@ -136,22 +159,23 @@ def command(
         from assistant.render.bench_text import render_measurements
 
         emit_text(render_measurements(measured, judgement, colour=wants_colour(), show_all=show_all))
-    if was_interrupted:
-        say("rigtune: interrupted; what was measured until then is above")
-        return int(ExitCode.INTERRUPTED)
-    _keep(measured, pins=pins, quiet=quiet)
-    return _exit_code(measured, judgement, fail_on)
 
 
 def _keep(measured: MeasurementSet, *, pins: bool, quiet: bool) -> None:
-    """Store the run for later comparisons, if it gave anything to compare to."""
+    """Store the run for later comparisons, if it gave anything to compare to. Raises OutputError where it is to be pinned."""
     if not measured.measurements:
         if pins:
             say("rigtune: nothing was measured, so nothing is pinned")
         return
-    path = pin(measured) if pins else save_run(measured)
-    if pins and not quiet:
-        say(f"pinned: {path}")
+    if pins:
+        path = pin(measured)
+        if not quiet:
+            say(f"pinned: {path}")
+        return
+    try:
+        save_run(measured)
+    except OutputError as error:
+        say(f"rigtune: this run is not kept for later comparisons: {error.message} (hint: {error.hint})")
 
 
 def _exit_code(measured: MeasurementSet, judgement: Judgement, fail_on: FailOn) -> int:

@@ -71,6 +71,8 @@ def python_option(function: Command) -> Command:
 
 def _from_anywhere(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """An absolute path, as programs run in other folders; a bare name stays, for the PATH. Links stay: they make a venv."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("no interpreter is named.")
     return str(Path(value).absolute()) if value and "/" in value else value
 
 

@@ -24,6 +24,7 @@ from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.probe import probe_machine
 from probes.benching import Suite
 from probes.collecting import CollectOptions
+from probes.errors import OutputError
 from probes.facts import MachineFacts
 from probes.hardware import Catalogue, load_catalogue
 from probes.measurements import Measurement, MeasurementSet
@@ -82,9 +83,12 @@ class RealServices:
         named = msgspec.structs.replace(measured, machine=machine_id(facts))
         told: list[str] = []
         judgement = judge_measurements(facts, named, load_baselines(named.machine, told.append, moment=named.started))
-        yield from (Progress(stage="judge", message=words) for words in told)
         if measured.started:  # known once a run came to its end
-            save_run(named)
+            try:
+                save_run(named)
+            except OutputError as error:
+                told.append(f"this run is not kept for later comparisons: {error.message}")
+        yield from (Progress(stage="judge", message=words) for words in told)
         yield StageFinished(stage="judge", result=judgement)
 
     def pin(self, facts: MachineFacts, measured: MeasurementSet) -> str:

@@ -109,6 +109,32 @@ def test_json_holds_every_figure_and_is_read_as_measurements(capsysbinary: pytes
     assert command_line(["plan", "rigtune-mini", "--machine", "dgx-h100", "--measurements", str(tmp_path / "m.json")]) == 0
 
 
+@pytest.mark.parametrize("name", ["", "file/m.json"])
+def test_a_report_that_cannot_be_written_is_refused_before_the_measuring(script: Script, tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    script.between = lambda: pytest.fail("it was measured")
+    assert command_line(["bench", "-q", "-o", str(tmp_path / name)]) == 2
+
+
+@pytest.mark.usefixtures("script")
+def test_a_disk_that_is_full_at_the_end_loses_no_measurement(capsysbinary: pytest.CaptureFixture, tmp_path: Path) -> None:
+    assert command_line(["bench", "-q", "-o", "/dev/full"]) == 2
+    out, err = (stream.decode() for stream in capsysbinary.readouterr())
+    assert "82 GFLOP/s" in out
+    assert "cannot write /dev/full: no space left on device" in err
+    assert list((tmp_path / "state").rglob("previous.json"))
+
+
+@pytest.mark.usefixtures("script")
+def test_a_home_that_cannot_be_written_costs_the_comparison_alone(capsysbinary: pytest.CaptureFixture, tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    assert command_line(["bench", "-q"]) == 0
+    out, err = (stream.decode() for stream in capsysbinary.readouterr())
+    assert "82 GFLOP/s" in out
+    assert "not kept for later comparisons" in err
+    assert command_line(["bench", "-q", "--pin"]) == 2
+
+
 @pytest.mark.usefixtures("script")
 def test_csv_has_the_same_figures_and_nothing_that_a_spreadsheet_computes(
     capsysbinary: pytest.CaptureFixture, tmp_path: Path
@@ -225,6 +251,7 @@ def test_options_reach_the_benchmarks(script: Script, tmp_path: Path) -> None:
         (["--step", "nowhere.py:make"], "there is no file nowhere.py"),
         (["--data", "/nowhere/at/all"], "does not exist"),
         (["--suite", "endless"], "endless"),
+        (["--python", ""], "no interpreter is named"),
     ],
 )
 @pytest.mark.usefixtures("script")
