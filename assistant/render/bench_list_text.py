@@ -27,5 +27,5 @@ def render_entries(entries: Sequence[BenchEntry], *, colour: bool = False, width
         table.add_row(entry.id, what, *([suites] if is_wide else []), quick, full, *([entry.occupies] if is_wide else []), here)
     quick_s = sum(entry.cost_s for entry in entries if entry.applies and "quick" in entry.suites)
     full_s = sum(entry.full_cost_s for entry in entries if entry.applies and "full" in entry.suites)
-    total = f"here about {quick_s:.0f} s for the quick suite, {full_s:.0f} s for the full one, besides the starts of torch"
+    total = f"here about {quick_s:.0f} s for the quick suite, {full_s:.0f} s for the full one, starts of torch included"
     return text_of([table, "", total], colour=colour, width=columns)
