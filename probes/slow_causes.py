@@ -137,14 +137,15 @@ def of_peer_copy(evidence: Evidence, subjects: Iterable[str]) -> Cause | None:
     """Why GPUs reach each other slowly: NVLinks that are down, ACS, refused peer access, or an IOMMU that translates."""
     names = tuple(subjects)
     gpus = [gpu for name in names if (gpu := gpu_named(evidence, name)) is not None]
-    return _of_nvlinks(gpus) or _of_access(evidence.facts, names) or _of_acs(evidence.facts, gpus) or _of_iommu(evidence.facts)
+    acs = _of_acs(evidence.facts, _over_pcie(gpus))
+    return _of_nvlinks(gpus) or _of_access(evidence.facts, names) or acs or _of_iommu(evidence.facts)
 
 
 def of_collective(evidence: Evidence) -> Cause | None:
     """Why collectives within the machine are slow: NVLinks that are down, variables that forbid a way, ACS, or the clocks."""
     facts = evidence.facts
     gpus = facts.gpus if known(facts.gpus) else ()
-    cause = _of_nvlinks(gpus) or _of_variables(facts) or _of_acs(facts, gpus)
+    cause = _of_nvlinks(gpus) or _of_variables(facts) or _of_acs(facts, _over_pcie(gpus))
     cause = cause or _of_slow_pairs(evidence)
     if cause is not None:
         return cause
@@ -169,8 +170,9 @@ def _of_slow_pairs(evidence: Evidence) -> Cause | None:
 
 
 def of_network(evidence: Evidence) -> Cause | None:
-    """Why the network is slow: training ports that are down or slower than the others."""
-    rails = training_rails(evidence.facts)
+    """Why NCCL is slow over NICs: training ports that are down or slower than the others, variables, or ACS above GPUs."""
+    facts = evidence.facts
+    rails = training_rails(facts)
     for ports, words in ((rails.down, "not up"), (rails.slower, "slower than the others")):
         if ports and rails.active:
             names = fold_names([port.name for port in ports])
@@ -178,7 +180,7 @@ def of_network(evidence: Evidence) -> Cause | None:
                 words=f"{names} {'are' if len(ports) > 1 else 'is'} {words}",
                 remedy=Remedy(text="Look at the port's cable, module and switch port.", command="ibstat"),
             )
-    return _of_variables(evidence.facts)
+    return _of_variables(facts) or _of_acs(facts, facts.gpus if known(facts.gpus) else ())
 
 
 def _of_nvlinks(gpus: Iterable[Gpu]) -> Cause | None:
@@ -206,11 +208,14 @@ def _of_access(facts: MachineFacts, names: tuple[str, ...]) -> Cause | None:
     return None
 
 
+def _over_pcie(gpus: Iterable[Gpu]) -> list[Gpu]:
+    """Those without NVLinks, whose copies to other GPUs pass the bridges above them."""
+    return [gpu for gpu in gpus if not known(gpu.nvlinks) or all(link.active is not True for link in gpu.nvlinks)]
+
+
 def _of_acs(facts: MachineFacts, gpus: Iterable[Gpu]) -> Cause | None:
     tree = tree_of(facts)
     for gpu in gpus:
-        if known(gpu.nvlinks) and any(link.active is True for link in gpu.nvlinks):
-            continue  # its copies to other GPUs take these, and no bridge
         device = tree.devices.get(gpu.pci_bus_id) if known(gpu.pci_bus_id) else None
         for bridge in tree.above(device) if device is not None else ():
             if isinstance(bridge.acs, tuple) and REDIRECTS & set(bridge.acs):
