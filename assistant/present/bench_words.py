@@ -91,6 +91,12 @@ _NAMED = {"micro_batch": "micro-batch", "sequence_length": "sequence", "num_work
 _OF_USER = frozenset({"step"})
 """Parameters that the user named; their values stand as they are."""
 _SPELLED = {"send_recv": "send/recv"}
+_LAYERS = {
+    "all": "over all layers",
+    "nvlink": "over NVLink alone",
+    "host-memory": "through host memory alone",
+    "nic": "over NICs alone",
+}
 
 
 def section_of(bench_id: str) -> str:
@@ -144,6 +150,8 @@ def _value(name: str, value: Parameter) -> str:
         return yes if value else no
     if name in _OF_USER:
         return clean(value)
+    if name == "layers":
+        return _LAYERS.get(str(value), clean(value))
     if isinstance(value, str):
         return "" if value == "none" else clean(value).replace("_to_", "→").replace("_", " ")
     return gib(value) if name.endswith("bytes") else f"{label} {clean(value)}"
