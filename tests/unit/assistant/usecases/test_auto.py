@@ -1,0 +1,33 @@
+"""The main job measures what the plan is about."""
+
+from __future__ import annotations
+
+import pytest
+
+from assistant.usecases import auto as auto_module
+from assistant.usecases.auto import AutoOptions, auto
+from assistant.usecases.events import StageFinished
+from assistant.usecases.plan import PlanRequest
+from probes.errors import UsageError
+from probes.measurements import MeasurementSet
+from probes.sources.choose import open_source
+
+
+@pytest.mark.parametrize(("model", "ffn_hidden"), [("llama-3-8b", 14336), ("", None)])
+def test_the_matrix_products_are_those_of_the_model_that_was_named(monkeypatch, tmp_path, model, ffn_hidden):
+    asked = []
+
+    def measure(facts, options):
+        asked.append(options)
+        yield StageFinished(stage="bench", result=MeasurementSet())
+
+    monkeypatch.setattr(auto_module, "measure_machine", measure)
+    *_, finished = auto(open_source((), "dgx-h100"), AutoOptions(directory=str(tmp_path), request=PlanRequest(model=model)))
+    assert asked[0].settings.model.get("ffn_hidden") == ffn_hidden
+    assert not model or finished.result.plan.workload.model.id == model
+
+
+def test_an_unknown_model_is_told_before_anything_is_measured(monkeypatch, tmp_path):
+    monkeypatch.setattr(auto_module, "measure_machine", lambda *_: pytest.fail("measured"))
+    with pytest.raises(UsageError, match="no model 'lama'"):
+        list(auto(open_source((), "dgx-h100"), AutoOptions(directory=str(tmp_path), request=PlanRequest(model="lama"))))
