@@ -18,9 +18,11 @@ import msgspec
 import platformdirs
 
 from probes.errors import InputError, OutputError
-from probes.record import Record, T, to_json
+from probes.measurements import SCHEMA_VERSION, MeasurementSet
+from probes.record import Record, to_json
 from recipes.recipe import Artifact
 
+_CHUNK_BYTES = 1024**2
 _HINTS = {
     errno.EACCES: "choose a folder that you may write to",
     errno.EPERM: "choose a folder that you may write to",
@@ -149,21 +151,34 @@ def read_bytes(path: Path, *, limit_bytes: int = 256 * 1024**2) -> bytes:
         if stat.S_ISDIR(status.st_mode):
             raise InputError(f"{path} is a folder, a file is needed", "name the file itself")
         with path.open("rb") as file:
-            # A device and a file of /proc tell no size.
-            data = file.read(limit_bytes + 1) if status.st_size <= limit_bytes else b""
+            # A device and a file of /proc tell no size; one read of all that may come would reserve it.
+            data = bytearray()
+            while max(status.st_size, len(data)) <= limit_bytes and (chunk := file.read(_CHUNK_BYTES)):
+                data += chunk
     except OSError as error:
         words = os.strerror(error.errno).lower() if error.errno else str(error)
         raise InputError(f"cannot read {path}: {words}", "check the path and its permissions") from error
     if max(status.st_size, len(data)) > limit_bytes:
         raise InputError(f"{path} is larger than {limit_bytes // 1024**2} MiB", "this is not a file of the expected kind")
-    return data
+    return bytes(data)
 
 
-def read_record(path: Path, kind: type[T]) -> T:
-    """Read a record that an earlier run wrote. Raises InputError that names the place of the fault."""
+class _Written(Record, kw_only=True):
+    """What a report of measurements always has; the fields of a `MeasurementSet` all have defaults, so any object would do."""
+
+    schema_version: int
+    measurements: tuple[msgspec.Raw, ...]
+
+
+def read_measurements(path: Path) -> MeasurementSet:
+    """Read what `rigtune bench` or `rigtune auto` wrote. Raises InputError that names the place of the fault."""
+    remedy = "`rigtune bench -o FILE.json` writes one"
+    data = read_bytes(path)
     try:
-        return msgspec.json.decode(read_bytes(path), type=kind)
-    except msgspec.MsgspecError as error:
-        raise InputError(
-            f"{path} is not a valid {kind.__name__} file: {error}", "write it again with the command that made it"
-        ) from error
+        version = msgspec.json.decode(data, type=_Written).schema_version
+        measured = msgspec.json.decode(data, type=MeasurementSet)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InputError(f"{path} is no JSON report of measurements: {error}", remedy) from error
+    if version != SCHEMA_VERSION:
+        raise InputError(f"{path} was written by another version of rigtune (schema {version})", remedy)
+    return measured

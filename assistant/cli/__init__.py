@@ -10,13 +10,14 @@ import importlib
 import os
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 import click
 
 from assistant.cli.diagnostics import complain, complain_usage, has_terminal, say
-from probes.errors import ExitCode, RigtuneError
+from probes.errors import ExitCode, RigtuneError, UsageError
 
 COMMANDS: dict[str, str] = {
     "auto": "probe, check, quick benchmark, plan, export: the main job in one go",
@@ -79,6 +80,14 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def _stand_somewhere() -> None:
+    """Raises UsageError where the working folder was removed: what is named relative to it is nowhere."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise UsageError("the working folder is gone", "go to one that exists: cd") from error
+
+
 def command_line(arguments: list[str] | None = None) -> int:
     """Run the command line with `arguments` (default: the process's) and return the exit code."""
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -86,6 +95,7 @@ def command_line(arguments: list[str] | None = None) -> int:
             signal.signal(number, _interrupt)
     words = sys.argv[1:] if arguments is None else arguments
     try:
+        _stand_somewhere()
         result = rigtune.main(args=words or [_default_command()], prog_name="rigtune", standalone_mode=False)
     except RigtuneError as error:
         complain(error)

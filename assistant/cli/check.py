@@ -190,10 +190,10 @@ def _measured(file: Path | None) -> tuple[MeasurementSet | None, tuple[Baseline,
     """The measurements in a file, and the earlier runs to compare them to."""
     if file is None:
         return None, ()
-    from assistant.storage import read_record
+    from assistant.storage import read_measurements
     from assistant.usecases.baseline import load_baselines
 
-    measured = read_record(file, MeasurementSet)
+    measured = read_measurements(file)
     return measured, load_baselines(measured.machine, say, moment=measured.started) if measured.machine else ()
 
 

@@ -23,10 +23,9 @@ from assistant.cli.options import (
 )
 from assistant.cli.output import emit_json, emit_text, wants_colour
 from assistant.cli.requests import command_of, request_of
-from assistant.storage import read_record, write_bytes
+from assistant.storage import read_measurements, write_bytes
 from assistant.usecases.plan import plan_workload
 from assistant.usecases.probe import probe_machine
-from probes.measurements import MeasurementSet
 from recipes.recipe_file import dump_recipe
 from recipes.resolve import recipe_of
 
@@ -60,7 +59,7 @@ def command(
     """
     source = source_of(from_paths, machine)
     facts = follow(probe_machine(source, collect_options(python)), quiet=True)
-    measured = read_record(measurements, MeasurementSet).measurements if measurements else ()
+    measured = read_measurements(measurements).measurements if measurements else ()
     plan = follow(plan_workload(facts, measured, request_of(model, wanted)), quiet=True)
     if output is not None:
         interpreter = python or (facts.training.path if isinstance(facts.training.path, str) else "")

@@ -65,6 +65,13 @@ def test_wrong_names_and_paths(arguments: tuple[str, ...], words: tuple[str, ...
     assert_one_line(rigtune(*arguments, cwd=tmp_path), *words)
 
 
+def test_a_working_folder_that_is_gone(tmp_path: Path) -> None:
+    argv = ["sh", "-c", 'rmdir "$PWD" && exec "$0" -m assistant bench --list', sys.executable]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert_one_line(done, "folder is gone")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

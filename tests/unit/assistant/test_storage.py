@@ -10,7 +10,6 @@ import pytest
 
 from assistant import storage
 from probes.errors import InputError, OutputError
-from probes.measurements import MeasurementSet
 from recipes.recipe import Artifact
 
 
@@ -80,10 +79,24 @@ def test_leftovers_of_a_killed_run_are_cleared(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [".gitignore"]
 
 
-def test_records_that_are_not_what_they_should_be(tmp_path: Path) -> None:
-    path = tmp_path / "measurements.json"
-    path.write_text('{"measurements": 3}')
-    with pytest.raises(InputError, match=r"measurements\.json.*\$\.measurements"):
-        storage.read_record(path, MeasurementSet)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"schema_version": 1, "measurements": 3}', r"\$\.measurements"),
+        ('{"schema_version": 1, "measurements": [{"bench_id": 3}]}', "bench_id"),
+        ('{"schema_version": 99, "measurements": []}', "another version.*99"),
+        ('{"schema_version": 1, "findings": []}', "measurements"),
+        ("bench_id,subject\n", "no JSON report"),
+        ("[" * 100_000, "no JSON report"),
+    ],
+)
+def test_what_is_no_report_of_measurements(text: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=f"m\\.json.*{words}"):
+        storage.read_measurements(path)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder"):
         storage.read_bytes(tmp_path)
