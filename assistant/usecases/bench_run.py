@@ -13,7 +13,7 @@ import msgspec
 from assistant.runner import Job
 from assistant.usecases.bench_answers import AnswerFiles, Teller, interpreted, with_conditions
 from assistant.usecases.bench_session import Sessions, Turn, own_job
-from assistant.usecases.bench_trouble import cause_of_end, failed_rank, full_disk, oom_kills
+from assistant.usecases.bench_trouble import cause_of_end, failed_rank, lost_folder, oom_kills
 from assistant.usecases.bench_watch import Watch
 from probes.bench.answers import case_failures_of, complete, failures_of, start_of, timing_of, worker_failures_of
 from probes.benching import BenchRequest, Case
@@ -194,7 +194,7 @@ def _failures(run: _Run, result: tuple[Measurement, ...] | BenchFailure, *, kern
     told = failures_of(request, lines)
     if run.trouble is not None:
         return (*told, request.failure(*run.trouble))
-    disk = full_disk(run.job.directory)
+    lost = lost_folder(run.job.directory)
     if run.code:
         log = run.job.log_tail(_CAUSE_BYTES)
         rank, code = failed_rank(log) or (None, run.code)
@@ -202,10 +202,10 @@ def _failures(run: _Run, result: tuple[Measurement, ...] | BenchFailure, *, kern
         ended = worker_failures_of(request, lines if rank is None else {rank: lines.get(rank, ())})
         if code > 128 or not ended:
             kind, message = cause_of_end(request.title, run.code, log, kernel_killed=kernel_killed)
-            ended = (request.failure(kind, f"{message}; {disk}" if disk else message),)
+            ended = (request.failure(kind, f"{message}; {lost}" if lost else message),)
         return (*case_failures_of(request, lines), *ended)
     if not told and not complete(request, lines):
-        return (request.failure("incomplete", f"the answer of {request.title} has no end" + (f"; {disk}" if disk else "")),)
+        return (request.failure("incomplete", f"the answer of {request.title} has no end" + (f"; {lost}" if lost else "")),)
     return (result,) if not told and isinstance(result, BenchFailure) else told
 
 

@@ -80,8 +80,10 @@ def oom_kills() -> int:
     return int(words[words.index("oom_kill") + 1]) if "oom_kill" in words else 0
 
 
-def full_disk(directory: Path) -> str:
-    """`the disk of DIRECTORY is full`; empty where it is not."""
+def lost_folder(directory: Path) -> str:
+    """That the disk of the work folder is full, or that somebody removed the folder; empty where neither is so."""
+    if not directory.exists():
+        return f"somebody removed {directory} meanwhile"
     try:
         free_bytes = shutil.disk_usage(directory).free
     except OSError:

@@ -209,6 +209,12 @@ def test_a_worker_that_hangs_is_stopped_and_what_it_had_stays(stand_in, tmp_path
     assert psutil.Process().children() == []
 
 
+def test_a_folder_that_is_removed_meanwhile_is_the_cause(stand_in, tmp_path, rows):
+    *_, ended = run(stand_in("import shutil\nshutil.rmtree(os.path.dirname(arguments['--out']))\nsys.exit(1)"), tmp_path, rows)
+    (failure,) = ended.failures
+    assert f"somebody removed {tmp_path / 'work'} meanwhile" in failure.message
+
+
 def test_samples_are_told_while_the_worker_runs_and_it_can_be_stopped(stand_in, tmp_path, rows):
     told = []
     for event in run(stand_in(FIRST + "signal.pause()"), tmp_path, rows, stop=lambda: bool(told)):
