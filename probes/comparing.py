@@ -246,16 +246,25 @@ def _comparison(  # noqa: PLR0917 - the fields of a comparison in their order
 def judged_cases(earlier: Iterable[Earlier]) -> Iterator[Earlier]:
     """Of every sweep the largest case, which shows bandwidth; of the times of collectives the smallest, which shows latency.
 
-    Judging all of them would find one that is slow by chance; the best one differs from run to run.
+    Judging all of them would find one that is slow by chance; the best one differs from run to run. Where a sweep was stopped
+    after one case, its time says what its bandwidth says.
     """
     sweeps: dict[object, list[Earlier]] = {}
     for one in earlier:
         measured = one.measured
         key = (one.baseline.kind, measured.bench_id, measured.subject, measured.metric, _settled(measured.parameters))
         sweeps.setdefault(key, []).append(one)
-    for sweep in sweeps.values():
+    timed: set[object] = set()
+    for sweep in sorted(sweeps.values(), key=lambda sweep: sweep[0].measured.metric != "collective_time_s"):
         ordered = sorted(sweep, key=lambda one: _size(one.measured))
-        yield ordered[0] if ordered[0].measured.metric == "collective_time_s" else ordered[-1]
+        is_time = ordered[0].measured.metric == "collective_time_s"
+        judged = ordered[0 if is_time else -1]
+        measured = judged.measured
+        case = (judged.baseline.kind, measured.bench_id, measured.subject, _key(measured.parameters))
+        if is_time:
+            timed.add(case)
+        if is_time or case not in timed:
+            yield judged
 
 
 def _size(measured: Measurement) -> float:

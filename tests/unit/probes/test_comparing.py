@@ -94,6 +94,9 @@ def test_judged_is_the_largest_case_and_of_times_the_smallest() -> None:
     times = [msgspec.structs.replace(one, metric="collective_time_s", unit="s") for one in now]
     (latency,) = judged_cases(beside_baselines(evidence(*times, baselines=earlier("previous", times))))
     assert latency.measured.parameters["bytes"] == 2**20
+    both = [now[0], times[0]]
+    (stopped,) = judged_cases(beside_baselines(evidence(*both, baselines=earlier("previous", both))))
+    assert stopped.measured.metric == "collective_time_s"
 
 
 def test_a_case_that_no_finding_rests_on_is_no_failure() -> None:
