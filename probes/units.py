@@ -62,6 +62,10 @@ def percent(fraction: float) -> str:
     return f"{fraction * 100:.3g} %"
 
 
+_MOST_COUNT = 1e9
+"""Whole numbers below it, such as a micro-batch, are written with all their digits."""
+
+
 def quantity(value: float, unit: str) -> str:
     """A measured `value` the way its unit (`flop/s`, `byte/s`, `s`, `byte`, `token/s`, `1/s`, `1` ...) is written."""
     match unit:
@@ -80,6 +84,7 @@ def quantity(value: float, unit: str) -> str:
         case "degC":
             return f"{value:.3g} °C"
         case "1":
-            return f"{value:.4g}"
+            is_count = value == value // 1 and abs(value) < _MOST_COUNT
+            return f"{int(value)}" if is_count else f"{value:.4g}"
         case _:
             return si(value, unit)

@@ -37,6 +37,10 @@ _METRICS = {
     "sustained_fraction": "rate left at the end",
     "sm_clock_hz": "SM clock",
     "noise_scale_sequences": "gradient noise scale, in sequences",
+    "noise_scale_low_sequences": "noise scale, low end of its interval",
+    "noise_scale_high_sequences": "noise scale, high end of its interval",
+    "largest_micro_batch": "largest micro-batch",
+    "fastest_micro_batch": "fastest micro-batch",
 }
 """What a number is called where its own name is no phrase."""
 _BENCHES = {"sustained": "sustained", "cpu-gemm": "CPU", "host-device": "host copy", "host-memory": "host memory"}

@@ -14,6 +14,7 @@ from assistant.present.results import results
 from probes.findings import Status
 from probes.judgement import Comparison
 from probes.measurements import Measurement
+from probes.units import quantity
 from tests.support.tui_measured import judged_on_gpus, measured_on_gpus
 from tests.support.tui_text import words
 
@@ -110,6 +111,11 @@ def test_the_best_case_takes_the_comparison_of_another_where_it_has_none_itself(
     assert [row.status for row in results(sizes, [of_small], show_all=True)] == [Status.FAIL, None]
     other = msgspec.structs.replace(of_small, subject="GPU1")
     assert results(sizes, [other], show_all=False)[0].status is None
+
+
+def test_a_count_has_all_its_digits():
+    written = [quantity(value, "1") for value in (65536.0, 6.0671, 0.0, 1e30, float("inf"), float("nan"))]
+    assert written == ["65536", "6.067", "0", "1e+30", "inf", "nan"]
 
 
 def test_case_words():
