@@ -24,7 +24,7 @@ _BYTES = {
 _ARRAYS = {"copy": 2, "triad": 3}
 _HELD = 5
 """Arrays at a time, with those that the check needs."""
-_BUDGET_S = {("cuda", "quick"): 2.0, ("cuda", "full"): 6.0, ("cpu", "quick"): 4.0, ("cpu", "full"): 10.0}
+_BUDGET_S = {("cuda", "quick"): 2.0, ("cuda", "full"): 6.0, ("cpu", "quick"): 5.0, ("cpu", "full"): 10.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
