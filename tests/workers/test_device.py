@@ -23,7 +23,7 @@ def told(action):
     action(Answer(folder, 0))
     with open(folder + "/rank0.jsonl") as file:
         return [json.loads(line) for line in file]
-def run(bench, cases, budget_s=0.3, **more):
+def run(bench, cases, budget_s=0.8, **more):
     request = {"budget_s": budget_s, "cases": cases, "subjects": {}, "settings": {}, "numa_cpus": {}, **more}
     return told(lambda answer: importlib.import_module("rigtune_worker.bench." + bench).run(request, answer, cpu))
 def refusal(action):

@@ -8,17 +8,20 @@ import os
 import signal
 import sys
 import traceback
-from typing import Callable
+from typing import Callable, Optional
 
 PR_SET_PDEATHSIG = 1
 """linux/prctl.h"""
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends, so that no rank outlives a killed launcher (Linux)."""
+def die_with_parent(parent: Optional[int] = None) -> None:
+    """Ask the kernel to kill this process when its parent ends, so that no rank outlives a killed launcher (Linux).
+
+    Who forks gives its own number as `parent`: it may have ended before the new process asks.
+    """
     if not sys.platform.startswith("linux"):
         return
-    parent = os.getppid()
+    parent = os.getppid() if parent is None else parent
     try:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     except (OSError, AttributeError):

@@ -36,6 +36,10 @@ SLICES = 24
 LEAST_SLICE_S = 0.05
 PATIENCE = 3.0
 """Times the share of the budget, until a file system that answers nothing counts as hanging."""
+LEAST_PATIENCE_S = 5.0
+"""A busy disk may keep a request for that long."""
+LEAST_CASE_S = 0.5
+"""For a case whose share earlier ones have taken."""
 MOST_PROCESSES = 4
 FEWEST_FILES = 64
 """Fewer are no dataset of small files."""
@@ -51,7 +55,7 @@ def run(request: dict[str, Any], answer: Answer, device: None) -> None:
     data = open_data(path, settings["file_bytes"], PREPARE_SHARE * request["budget_s"])
     answer.seen.update(conditions_of(data, path))
     for number, case in enumerate(cases):
-        share_s = max(0.0, ends - time.monotonic()) / (len(cases) - number)
+        share_s = max(LEAST_CASE_S, (ends - time.monotonic()) / (len(cases) - number))
         try:
             used, work = prepared(case, data, settings, PREPARE_SHARE * share_s)
         except SetupError as error:
@@ -146,7 +150,8 @@ def measure(work: Work, depth: int, processes: int, budget_s: float) -> tuple[Ti
     try:
         for process in range(processes):
             pids.append(fork_readers(work, range(process, depth, processes), shared, process))
-        timing = take_samples(lambda _: observed(shared, slice_s, PATIENCE * budget_s), budget_s=budget_s, sample_s=0.0)
+        patience_s = max(LEAST_PATIENCE_S, PATIENCE * budget_s)
+        timing = take_samples(lambda _: observed(shared, slice_s, patience_s), budget_s=budget_s, sample_s=0.0)
     finally:
         shared.stop[0] = 1
         for pid in pids:
@@ -183,11 +188,12 @@ class Shared:
 
 def fork_readers(work: Work, readers: range, shared: Shared, process: int) -> int:
     """A process with one thread per reader, which repeat their requests until they shall stop; its id."""
+    parent = os.getpid()
     pid = os.fork()
     if pid:
         return pid
     try:
-        die_with_parent()
+        die_with_parent(parent)
 
         def repeat(reader: int) -> None:
             try:
