@@ -5,6 +5,7 @@ Handlers here are the only writers of the state; each stage of work runs beside 
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -32,7 +33,7 @@ from assistant.tui.screens.overview import OverviewScreen
 from assistant.tui.screens.plan import PlanScreen
 from assistant.tui.screens.recipe import RecipeScreen
 from assistant.tui.session import Problem, State, advance, begin, end
-from assistant.tui.terminal import WATCH_INTERVAL_S, has_hung_up, terminal_descriptor
+from assistant.tui.terminal import leave_with_terminal, terminal_descriptor
 from assistant.usecases.events import Event
 from assistant.usecases.export import ChangedFileError
 from assistant.usecases.plan import PlanRequest
@@ -41,6 +42,8 @@ from probes.errors import RigtuneError
 ASKS_BEFORE_LEAVING = {"bench": "A benchmark", "export": "An export"}
 LEAVING_TIMEOUT_S = 5.0
 """How long a stopped benchmark gets to end its processes."""
+GONE_TIMEOUT_S = LEAVING_TIMEOUT_S + 3.0
+"""How long the UI gets to end once its terminal is gone."""
 
 
 class RigtuneApp(App[int]):
@@ -62,6 +65,8 @@ class RigtuneApp(App[int]):
     def __init__(self, services: Services, *, ascii_only: bool = False) -> None:
         self._ascii_filter = AsciiFilter() if ascii_only else None
         super().__init__()
+        # Now: a terminal that goes before the first screen is drawn is no terminal any more.
+        self._terminal = terminal_descriptor()
         self.services = services
         self.state = State(source_title=services.title, is_live=services.is_live)
         self.animation_level = "none"
@@ -93,9 +98,9 @@ class RigtuneApp(App[int]):
     def on_mount(self) -> None:
         self.switch_mode(SCREENS[0].id)
         self._probe()
-        terminal = terminal_descriptor()
-        if terminal is not None:
-            self.set_interval(WATCH_INTERVAL_S, lambda: self._leave() if has_hung_up(terminal) else None)
+        if self._terminal is not None:
+            loop = asyncio.get_running_loop()
+            leave_with_terminal(self._terminal, lambda: loop.call_soon_threadsafe(self._leave), GONE_TIMEOUT_S)
 
     # What screens and keys ask for
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import select
 import sys
+import threading
+import time
+from collections.abc import Callable
 
 WATCH_INTERVAL_S = 1.0
 _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
@@ -28,3 +31,20 @@ def has_hung_up(descriptor: int) -> bool:
     poll = select.poll()
     poll.register(descriptor, 0)
     return any(events & _GONE for _, events in poll.poll(0))
+
+
+def leave_with_terminal(descriptor: int, leave: Callable[[], object], timeout_s: float) -> None:
+    """Call `leave` from a thread of its own once the terminal is gone, and end the process where that has not after `timeout_s`.
+
+    Textual's writer thread ends at the first write to a terminal that is gone, and whoever writes next waits for it for ever:
+    then no timer of the UI comes to pass any more.
+    """
+
+    def watch() -> None:
+        while not has_hung_up(descriptor):
+            time.sleep(WATCH_INTERVAL_S)
+        leave()
+        time.sleep(timeout_s)
+        os._exit(0)
+
+    threading.Thread(target=watch, name="terminal", daemon=True).start()
