@@ -1,4 +1,4 @@
-"""A source that asks slow things once, however many collectors want them."""
+"""A source that is asked each thing once, however many collectors want it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class _Question:
 
 
 class AskedOnce:
-    """Stands before `source` for one gathering: equal commands and NVML calls of several threads share one answer.
+    """Stands before `source` for one gathering: equal commands, NVML calls and files of several threads share one answer.
 
-    Files are cheap and go straight through.
+    So what one gathering tells is of one moment, and two collectors that walk all processes do it once.
     """
 
     def __init__(self, source: Source) -> None:
@@ -49,10 +49,10 @@ class AskedOnce:
         self._source.expect(device, like)
 
     def read(self, path: str) -> bytes | Unknown:
-        return self._source.read(path)
+        return self._once(("read", path), lambda: self._source.read(path))
 
     def names(self, directory: str) -> tuple[str, ...] | Unknown:
-        return self._source.names(directory)
+        return self._once(("names", directory), lambda: self._source.names(directory))
 
     def link(self, path: str) -> str | Unknown:
         return self._source.link(path)
