@@ -90,7 +90,7 @@ class Sessions:
         try:
             yield turn
         except BaseException:
-            self.close()
+            self._drop()
             raise
 
     def _order(
@@ -128,6 +128,13 @@ class Sessions:
             with job, contextlib.suppress(OSError):
                 self._put(folder, {})
                 job.wait(_LEAVE_S)
+
+    def _drop(self) -> None:
+        """End the ranks amid their order, which would keep them from seeing another."""
+        if self._open is not None:
+            (_, job, _), self._open = self._open, None
+            with job:
+                pass
 
     def __enter__(self) -> Sessions:
         return self
