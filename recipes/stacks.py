@@ -90,6 +90,9 @@ class Stack(StrictRecord, kw_only=True):
     """Tensor parallelism's collectives run beside its products (user buffers)."""
     overlaps_experts: bool = False
     """The all-to-all of experts runs beside computation."""
+    gathers_modules: Literal["never", "zero", "always"] = "never"
+    """Hooks around every module, not every block, gather and free fully sharded parameters, as DeepSpeed's ZeRO-3 does: never,
+    where a case names ZeRO, or always."""
     unpads: bool = False
     """Padding of short sequences is left out of the computation."""
     samples: Literal["filled", "cut", "dropped"] = "filled"

@@ -16,7 +16,7 @@ from recipes.cases.layout import Choice, choices_of, gpus_of, layout_of, micro_b
 from recipes.cases.legality import require_divisible, require_whole
 from recipes.cases.model import model_of
 from recipes.cases.notes import notes_of
-from recipes.cases.words import Numbers, Task, numbers_of, optimizer_of, sharing_of, task_of
+from recipes.cases.words import Numbers, Task, names_zero, numbers_of, optimizer_of, sharing_of, task_of
 from recipes.constants import constant
 from recipes.plan import Candidate, Cluster, MemoryBreakdown
 from recipes.stacks import UNKNOWN, Stack, load_stacks, stack_named
@@ -95,6 +95,8 @@ def resolve(
     if stack is None:
         stack = load_stacks()[UNKNOWN]
         assumed.append(f"stack {case.stack[:40]!r} is taken for {stack.title}" if case.stack else f"stack is {stack.title}")
+    if stack.gathers_modules == "zero" and names_zero(case.sharding):
+        stack = msgspec.structs.replace(stack, gathers_modules="always")
     known = model_of(case, counted)
     assumed += known.assumed
     cluster = here(case.n_gpus, case.gpus_per_node) if here is not None and case.gpu.lower() in _HERE else None

@@ -136,6 +136,11 @@ def sharing_of(words: str) -> Sharing:
     return Sharing(None, offload=offload, is_known=is_known)
 
 
+def names_zero(words: str) -> bool:
+    """Whether sharding is called by DeepSpeed's words."""
+    return re.search(r"zero|deepspeed|\bz-?[0-3]\b", _plain(words)) is not None
+
+
 @functools.lru_cache(maxsize=1024)
 def checkpointing_of(words: str) -> ActivationCheckpointing:
     """How much of the forward pass is computed again. Raises CaseError."""

@@ -62,8 +62,12 @@ def rates_of(job: Job) -> Rates | Unknown:
     if precision == "bf16" and cluster.device == "cuda" and "bf16" not in cluster.peak_flops_per_s | cluster.flops_per_s:
         precision = wide = "fp16"
     fused = "flash2" if stack.attention == "unfused" and candidate.flash_attention else stack.attention
+    if fused == "flash3" and cluster.architecture != "hopper":
+        fused = "flash2"
     kernel: AttentionKernel = "unfused" if candidate.flash_attention is False or cluster.architecture in BEFORE_FUSED else fused
     product = product_rates(cluster, precision, share=_share(cluster, precision))
+    if not isinstance(product, Unknown):
+        product = product._replace(cast_s=product.cast_s * parameter("time.cast_share", _kernels(stack, candidate)))
     broad = product if wide == precision else product_rates(cluster, wide, share=_share(cluster, wide))
     share = _share(cluster, wide) * parameter("time.attention_share", cluster.device, kernel)
     attention = attention_rates(cluster, wide, kernel, share=share, sequence=job.sequence)
@@ -170,7 +174,20 @@ def _launches_s(job: Job, block: Block, forward_s: float, backward_s: float) -> 
         adapted = sum(is_adapted(product, stack.memory.adapter_targets) for product in layers) / max(1, len(layers))
         kernels *= 1.0 + (parameter("time.adapter_kernels") - 1.0) * adapted
     launches = kernels * parameter("time.launch_s", "graphs" if stack.graphs else cluster.architecture)
-    return _at_least(forward_s, launches) - forward_s, _at_least(backward_s, launches * again) - backward_s
+    hooks = _hooks_s(job, block)
+    return (
+        _at_least(forward_s, launches + hooks) - forward_s,
+        # before a module's gradients its parameters are gathered again, after them the gradients are reduced
+        _at_least(backward_s, launches * again + 2.0 * hooks) - backward_s,
+    )
+
+
+def _hooks_s(job: Job, block: Block) -> float:
+    """Host time of the hooks that gather and free the parameters of a block, or of each of its modules, in one pass."""
+    if job.candidate.sharding_stage != "zero3" or job.candidate.degrees.fsdp == 1 or job.stack.graphs:
+        return 0.0
+    modules = sum(product.experts for product in block.products) + block.norms if job.stack.gathers_modules == "always" else 1
+    return modules * parameter("time.module_hook_s")
 
 
 def root_s(job: Job, rates: Rates) -> tuple[float, float]:

@@ -1,0 +1,74 @@
+"""What the host and the code of a framework add to a step: hooks of sharded modules, casts, kernels that a GPU does not have."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from recipes.cases.case import case_of_row
+from recipes.cases.resolved import ResolvedCase, resolve
+from recipes.plan import TimeBreakdown
+from recipes.speed.step import step_time
+from recipes.stacks import load_stacks
+from tests.unit.recipes.test_case_prediction import LLAMA
+
+SMALL = {**LLAMA, "seq_len": "512", "micro_batch": "1", "precision": "bf16-mixed"}
+
+
+def resolved(row: dict[str, str], **changes: str) -> ResolvedCase:
+    return resolve(case_of_row({**row, **changes}))
+
+
+def time_of(found: ResolvedCase) -> TimeBreakdown:
+    assert found.workload is not None
+    time = step_time(found.workload, found.candidate, found.cluster, found.stack)
+    assert isinstance(time, TimeBreakdown)
+    return time
+
+
+def test_hooks_of_every_module_cost_more_than_those_of_every_block() -> None:
+    by_block = time_of(resolved(SMALL, stack="hf-trainer", sharding="fsdp"))
+    by_module = time_of(resolved(SMALL, stack="hf-trainer", sharding="zero-3"))
+    assert by_module.launches > 2.0 * by_block.launches
+
+
+def test_nothing_is_gathered_where_nothing_is_sharded() -> None:
+    assert time_of(resolved(SMALL, stack="deepspeed", sharding="zero-1")).launches == pytest.approx(
+        time_of(resolved(SMALL, stack="deepspeed", sharding="ddp")).launches
+    )
+
+
+def test_hooks_are_hidden_by_enough_work() -> None:
+    """The host runs ahead: a long sequence keeps the GPU busy for longer than the hooks take."""
+    short = time_of(resolved(SMALL, stack="deepspeed", sharding="zero-3"))
+    long = time_of(resolved(SMALL, stack="deepspeed", sharding="zero-3", seq_len="65536"))
+    assert long.launches < 0.01 * short.launches
+
+
+@pytest.mark.parametrize("stack", ["deepspeed", "hf-trainer"])
+def test_a_single_gpu_has_no_hooks(stack: str) -> None:
+    assert time_of(resolved(SMALL, stack=stack, n_gpus="1", sharding="zero-3")).launches == pytest.approx(
+        time_of(resolved(SMALL, stack=stack, n_gpus="1", sharding="single")).launches
+    )
+
+
+def test_fused_kernels_write_eight_bits_themselves() -> None:
+    """Casts are most of what 8 bits cost a model with narrow layers."""
+    fused = resolved(LLAMA, stack="megatron-core", precision="fp8", hidden="1024", ffn_hidden="4096", n_heads="16")
+    eager = msgspec.structs.replace(fused, stack=msgspec.structs.replace(fused.stack, kernels="eager"))
+    assert time_of(fused).products < 0.9 * time_of(eager).products
+
+
+def test_flash_attention_3_is_for_hopper_alone() -> None:
+    stack = load_stacks()["nanochat"]
+    older = msgspec.structs.replace(stack, attention="flash2")
+    for gpu, differs in (("H100-SXM-80GB", True), ("A100-SXM-80GB", False), ("B200-SXM", False)):
+        found = resolved(LLAMA, stack="nanochat", gpu=gpu)
+        now, before = time_of(found), time_of(msgspec.structs.replace(found, stack=older))
+        assert (now.attention < before.attention) is differs
+
+
+def test_nanochat_takes_the_batch_that_fits_and_recomputes_nothing() -> None:
+    found = resolved({"model": "nanochat-d26", "family": "dense", "gpu": "H100-SXM-80GB", "n_gpus": "8"}, stack="nanochat")
+    assert found.candidate.activation_checkpointing == "none"
+    assert found.memory_of_case().needed <= found.cluster.memory_bytes_per_rank.value  # type: ignore[union-attr]
