@@ -156,8 +156,29 @@ def gradients_s(job: Job, held: Held, *, forward_s: float, backward_s: float) ->
             return scatter
         if isinstance(gather, Unknown):
             return gather
-        total += beside(scatter, backward_s, exposed) + beside(gather, forward_s, exposed)
+        flat = beside(scatter, backward_s, exposed) + beside(gather, forward_s, exposed)
+        nested = _nested_s(size, count * held.trained_share * 2.0, group, cluster)
+        if nested is not None:
+            flat = min(flat, beside(nested[0], backward_s, exposed) + beside(nested[1], forward_s, exposed))
+        total += flat
     return total
+
+
+def _nested_s(reduced: float, gathered: float, group: Group, cluster: Cluster) -> tuple[float, float] | None:
+    """Reducing and gathering where the ranks of a node share optimizer states and nodes hold copies of them.
+
+    Large jobs do so, as a ring over thousands of ranks waits for each (apex DistributedFusedLAMB; Megatron's
+    num-distributed-optimizer-instances): scattered inside the node, reduced across nodes, gathered inside the node.
+    """
+    if group.nodes <= 1 or group.ranks_per_node <= 1:
+        return None
+    inside, across = Group(ranks=group.ranks_per_node, nodes=1), Group(ranks=group.nodes, nodes=group.nodes)
+    scatter = _steps("reduce_scatter", reduced, inside, cluster)
+    between = _steps("all_reduce", reduced / group.ranks_per_node, across, cluster)
+    gather = _steps("all_gather", gathered, inside, cluster)
+    if isinstance(scatter, Unknown) or isinstance(between, Unknown) or isinstance(gather, Unknown):
+        return None
+    return scatter + between, gather
 
 
 def _steps(collective: Collective, size: float, group: Group, cluster: Cluster) -> float | Unknown:

@@ -37,6 +37,8 @@ class Rates(NamedTuple):
     """In the workload's precision."""
     wide: ProductRates
     """In 16 bits where the workload's products use less: router and head."""
+    experts: ProductRates
+    """Of grouped products, whose inputs come from permutations, which cast nothing."""
     attention: AttentionRates
     memory: float
     """Bytes per second of elementwise kernels."""
@@ -66,6 +68,7 @@ def rates_of(job: Job) -> Rates | Unknown:
         fused = "flash2"
     kernel: AttentionKernel = "unfused" if candidate.flash_attention is False or cluster.architecture in BEFORE_FUSED else fused
     product = product_rates(cluster, precision, share=_share(cluster, precision))
+    experts = product
     if not isinstance(product, Unknown):
         product = product._replace(cast_s=product.cast_s * parameter("time.cast_share", _kernels(stack, candidate)))
     broad = product if wide == precision else product_rates(cluster, wide, share=_share(cluster, wide))
@@ -77,7 +80,7 @@ def rates_of(job: Job) -> Rates | Unknown:
             return rate
     assert bandwidth is not None  # noqa: S101 - product_rates said so
     memory = bandwidth.value * (1.0 if bandwidth.basis == "measured" else parameter("time.memory_fraction"))
-    return Rates(product, broad, attention, memory)  # type: ignore[arg-type]
+    return Rates(product, broad, experts, attention, memory)  # type: ignore[arg-type]
 
 
 def _share(cluster: Cluster, precision: str) -> float:
@@ -108,7 +111,7 @@ def block_times(job: Job, rates: Rates, block: Block) -> BlockTime:
             # Tensor-parallel ranks share the experts' work: each dispatches its part of the sequence, or holds part of the width.
             local = max(1.0, product.experts / degrees.ep)
             rows = tokens * product.rows / degrees.tp
-            times = grouped_training_time_s(rates.product, rows, inputs, outputs, local, gradient_bytes=gradient)
+            times = grouped_training_time_s(rates.experts, rows, inputs, outputs, local, gradient_bytes=gradient)
         else:
             if product.split == "columns":
                 outputs /= degrees.tp
@@ -168,7 +171,7 @@ def _launches_s(job: Job, block: Block, forward_s: float, backward_s: float) -> 
         return launches, launches * again
     local = max((product.experts / candidate.degrees.ep for product in block.products if product.experts > 1), default=0.0)
     if local:
-        kernels += parameter("time.expert_kernels") + parameter("time.kernels_per_expert") * local
+        kernels += parameter("time.expert_kernels") + parameter("time.kernels_per_expert", _width(workload.precision)) * local
     if workload.tuning != "full":
         layers = [product for product in block.products if product.experts == 1 and product.part != "router"]
         adapted = sum(is_adapted(product, stack.memory.adapter_targets) for product in layers) / max(1, len(layers))
@@ -219,6 +222,10 @@ def _at_least(work: float, floor: float) -> float:
     return work * math.sqrt(math.sqrt(1.0 + ratio**4))
 
 
+def _width(precision: str) -> str:
+    return "wide" if precision in WIDE else "narrow"
+
+
 def _kernels(stack: Stack, candidate: Candidate) -> str:
     return "compiled" if candidate.compiled else stack.kernels
 
@@ -241,7 +248,8 @@ def _elementwise_bytes(job: Job, block: Block) -> float:
     elements += block.ffn_width * (3.0 if block.gated else 2.0) / tensor
     elements += dispatched_width(block) * parameter("time.dispatch_passes") / split
     if block.state_space is not None:
-        elements += block.state_space.inner * 8.0 / tensor
+        # convolution 2.5, scan and its chunks' states in fp32 6, gated norm 3.5 (state-spaces/mamba, ssd_combined.py)
+        elements += block.state_space.inner * 12.0 / tensor
     if workload.tuning != "full":
         targets = stack.memory.adapter_targets
         beside = sum(2.5 * one.inputs + 3.0 * one.outputs for one in block.products if is_adapted(one, targets))

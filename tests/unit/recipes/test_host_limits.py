@@ -72,3 +72,30 @@ def test_nanochat_takes_the_batch_that_fits_and_recomputes_nothing() -> None:
     found = resolved({"model": "nanochat-d26", "family": "dense", "gpu": "H100-SXM-80GB", "n_gpus": "8"}, stack="nanochat")
     assert found.candidate.activation_checkpointing == "none"
     assert found.memory_of_case().needed <= found.cluster.memory_bytes_per_rank.value  # type: ignore[union-attr]
+
+
+MIXTRAL = {
+    **SMALL,
+    "model": "mixtral-8x7b",
+    "family": "moe",
+    "n_experts": "8",
+    "moe_topk": "2",
+    "vocab": "32000",
+    "stack": "megatron-core",
+}
+
+
+def test_each_expert_quantises_its_operands() -> None:
+    """The host launches more for 8 bits, so a small step gains nothing from them."""
+    wide = time_of(resolved(MIXTRAL, precision="bf16", ep="8", seq_len="128"))
+    narrow = time_of(resolved(MIXTRAL, precision="fp8", ep="8", seq_len="128"))
+    more_experts = time_of(resolved(MIXTRAL, precision="fp8", ep="1", n_gpus="64", seq_len="128"))
+    assert narrow.compute > 0.95 * wide.compute
+    assert more_experts.compute > narrow.compute
+
+
+def test_thousands_of_ranks_do_not_wait_for_one_ring() -> None:
+    """Nodes hold copies of shared optimizer states where a ring over all ranks takes longer."""
+    row = {"model": "bert-large", "family": "encoder", "gpu": "A100-SXM-80GB", "stack": "mlperf", "micro_batch": "4"}
+    few, many = (time_of(resolved(row, n_gpus=gpus, sharding="zero-1")) for gpus in ("256", "4096"))
+    assert many.exposed_communication < 1.5 * few.exposed_communication
