@@ -57,6 +57,8 @@ class SavedBytes(StrictRecord, kw_only=True):
     """Per unit of `hidden`: one copy of the residual stream, what full checkpointing keeps of a layer."""
     logits: float
     """Per vocabulary entry at the peak of the loss's backward pass."""
+    split_logits: float = 0.0
+    """The same where tensor-parallel ranks share the vocabulary; 0: as many."""
 
 
 class Implementation(StrictRecord, kw_only=True):
@@ -67,6 +69,9 @@ class Implementation(StrictRecord, kw_only=True):
     saved: dict[Compute, SavedBytes]
     weight_cache_bytes: dict[Compute, float]
     """Per matmul parameter: low-precision copies of weights that live until the backward pass used them."""
+    transposes_on: tuple[str, ...] = ()
+    """Architectures whose 8-bit products take operands in one layout only, so that a transposed copy of each 8-bit weight stands
+    beside it, a byte each. Formats that scale blocks along a row or a column keep both everywhere."""
     source: str
     date: str
 

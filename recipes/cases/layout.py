@@ -6,6 +6,7 @@ make them, and `recipes/cases/resolved.py` takes the first that fits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import msgspec
@@ -56,7 +57,7 @@ class Choice(Record, kw_only=True):
 
 
 def gpus_of(case: Case) -> int:
-    """The GPUs of the job: stated, or the product of what is."""
+    """The GPUs of the job: stated, or the product of what is. Experts are spread over tensor-parallel ranks too."""
     if case.n_gpus:
         return case.n_gpus
     tensor, pipeline, context = case.tp or 1, case.pp or 1, case.cp or 1
@@ -65,7 +66,7 @@ def gpus_of(case: Case) -> int:
         stated = max(1, case.global_batch // (case.micro_batch * case.grad_accum))
     elif stated == 1 and sharing_of(case.sharding).sharding not in (None, "none"):
         stated = _SHARING_RANKS
-    return pipeline * max(tensor * context * stated, tensor * (case.ep or 1))
+    return pipeline * max(tensor * context * stated, math.lcm(tensor * context, case.ep or 1))
 
 
 def choices_of(case: Case, stack: Stack, gpus: int, *, recomputes: bool = True) -> tuple[Choice, ...]:

@@ -167,7 +167,8 @@ def _widths(preset: TransformerModel, stated: Stated) -> dict[str, object]:
     width = stated.ffn_hidden
     if width is None:
         scale = (stated.hidden or preset.hidden) / preset.hidden
-        return {"ffn_hidden": round(preset.ffn_hidden * scale), "expert_ffn_hidden": round(preset.expert_ffn_hidden * scale)}
+        names = ("ffn_hidden", "expert_ffn_hidden", "shared_ffn_hidden")
+        return {name: max(1, round(getattr(preset, name) * scale)) for name in names if getattr(preset, name)}
     if not (preset.is_moe or (stated.n_experts or 0) > 1):
         return {"ffn_hidden": width}
     old = preset.expert_ffn_hidden or preset.ffn_hidden

@@ -81,7 +81,7 @@ def kept_by(
     return Kept(fixed=total * block.tokens, half=half * block.tokens, per_key=per_key * block.tokens)
 
 
-def root_kept(model: TransformerModel, saved: SavedBytes) -> float:
-    """Bytes per token of the final norm and the head's input."""
+def root_kept(model: TransformerModel, saved: SavedBytes, norm_share: int) -> float:
+    """Bytes per token of the final norm and the head's input, where `norm_share` ranks divide the tokens of norms."""
     norm = saved.rmsnorm if model.norm == "rmsnorm" else saved.layernorm
-    return model.hidden * (norm + saved.input)
+    return model.hidden * (norm / norm_share + saved.input / (1 if saved.gathers_inputs else norm_share))

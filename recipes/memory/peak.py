@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from recipes.constants import constant
-from recipes.implementations import load_implementations
+from recipes.implementations import Implementation, SavedBytes, load_implementations
 from recipes.intervals import memory_interval
 from recipes.memory.activations import kept_by, root_kept
 from recipes.memory.buffers import buffers_of
@@ -25,7 +25,7 @@ from recipes.memory.states import autocasts_loss, compute_of, model_head_outputs
 from recipes.parameters import parameter
 from recipes.plan import Candidate, Cluster, MemoryBreakdown
 from recipes.stacks import Stack
-from recipes.workload import Workload
+from recipes.workload import TransformerModel, Workload
 
 
 class _Moment(NamedTuple):
@@ -60,7 +60,7 @@ def memory_of(workload: Workload, candidate: Candidate, cluster: Cluster, stack:
     """
     degrees = candidate.degrees
     stages = stages_of(workload.model, degrees, candidate.grad_accum, candidate.schedule, unties=stack.memory.unties_head)
-    peaks = [_peak(workload, candidate, stack, stage) for stage in stages]
+    peaks = [_peak(workload, candidate, stack, stage, cluster.architecture) for stage in stages]
     most = max(peaks, key=lambda one: one.allocated)
     logged = {"fullest": most, "first": peaks[0], "last": peaks[-1]}[stack.memory.logged_stage]
     if cluster.device == "cpu":
@@ -165,7 +165,7 @@ def _on_cpu(peak: _Peak) -> MemoryBreakdown:
     )
 
 
-def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage) -> _Peak:
+def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, architecture: str) -> _Peak:
     model, degrees = workload.model, candidate.degrees
     states = states_of(workload, candidate, stack, stage)
     buffers = buffers_of(workload, candidate, stack, stage, states)
@@ -214,10 +214,9 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage) 
         cache, live_cache = cached * (weights_met + stage.head), 0.0
         live = live if checkpointing == "selective" and stack.memory.selective == "products" else 0.0
     activations = tokens * (layer + checkpoints) * stage.in_flight
-    root = tokens * root_kept(model, saved) / (degrees.tp if split_norms else 1) if stage.last else 0.0
-    loss_bytes = row.kept("autocast").logits if autocasts_loss(workload) and compute == "cast" else saved.logits
-    loss_bytes += model.prediction_layers * saved.input  # of a loss that is done its gradient stays, in the place of its logits
-    logits = tokens * model_head_outputs(model) * loss_bytes / degrees.tp if stage.last else 0.0
+    root = tokens * root_kept(model, saved, degrees.tp if split_norms else 1) if stage.last else 0.0
+    loss = row.kept("autocast") if autocasts_loss(workload) and compute == "cast" else saved
+    logits = tokens * _logit_bytes(model, loss, degrees.tp) if stage.last else 0.0
     held = states.gradients if _holds_gradients(candidate, stack) else 0.0
     loading = 0.0
     if stack.memory.loads_whole and candidate.sharding_stage == "zero3":
@@ -231,9 +230,25 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage) 
         _Moment(states.gradients, 0.0, 0.0, buffers.step),
     )
     moment = max(moments, key=lambda one: one.total)
+    weights = states.weights + _transposes(workload, candidate, row, architecture) * weights_met
     # FSDP reduces gradients on a stream of its own, and the allocator keeps freed blocks for the stream that had them.
     apart = states.gradients if candidate.sharding_stage == "zero3" else 0.0
-    return _Peak(states.weights, states.optimizer, moment, moments, apart)
+    return _Peak(weights, states.optimizer, moment, moments, apart)
+
+
+def _logit_bytes(model: TransformerModel, saved: SavedBytes, tensor: int) -> float:
+    """Per token. Of a loss that is done its gradient stays, in the place of its logits."""
+    each = saved.split_logits if tensor > 1 and saved.split_logits else saved.logits
+    return model_head_outputs(model) * (each + model.prediction_layers * saved.input) / tensor
+
+
+def _transposes(workload: Workload, candidate: Candidate, row: Implementation, architecture: str) -> float:
+    """Bytes of the transposed copy of a weight (Transformer Engine: quantizers' columnwise usage). Sharded weights get theirs as
+    they are gathered, frozen ones as they are used (NeMo: disable_parameter_transpose_cache)."""
+    if candidate.sharding_stage == "zero3" or workload.tuning != "full":
+        return 0.0
+    both = bool(row.transposes_on) and workload.precision in ("mxfp8", "nvfp4")
+    return 1.0 if both or (workload.precision == "fp8" and architecture in row.transposes_on) else 0.0
 
 
 def _implementation(candidate: Candidate, stack: Stack) -> str:

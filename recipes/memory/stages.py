@@ -86,14 +86,19 @@ def _stage(model: TransformerModel, degrees: Degrees, micro_batches: int, schedu
 def _shares(model: TransformerModel, stages: int, chunks: int, index: int, ahead: float) -> list[tuple[float, Block]]:
     """Blocks of one stage. Layers are dealt evenly; where they do not divide, embedding and head count as one layer each.
 
+    Layers that predict tokens further ahead stand on the last stage beside its share (Megatron-LM, multi_token_prediction.py),
+    and count as layers only where the others do not divide.
     Every stage but the last takes `ahead` more than its share: Hugging Face's `device_map` fills a GPU up to an even share and
     1.25 times the largest layer (accelerate, utils/modeling.py, get_balanced_memory).
     """
     groups = blocks_of(model)
     if stages == 1:
         return [(float(group.count), group) for group in groups]
-    total = sum(group.count for group in groups)
     units = stages * chunks
+    beside = tuple(group for group in groups if group.extra)
+    total = sum(group.count for group in groups if not group.extra)
+    if total % units:
+        beside, total = (), sum(group.count for group in groups)
     before = after = 0
     if total % units and (total + 2) % units == 0:
         before = after = 1
@@ -101,16 +106,18 @@ def _shares(model: TransformerModel, stages: int, chunks: int, index: int, ahead
         after = 1
     even = (total + before + after) / units
     ahead = min(ahead, total / (stages * stages))
-    counts = [0.0] * len(groups)
+    dealt = [group for group in groups if group not in beside]
+    counts = [0.0] * len(dealt)
     for chunk in range(chunks):
         start = (chunk * stages + index) * (even + ahead) - before
         end = start + even + ahead if index < stages - 1 or chunk < chunks - 1 else float(total)
         low, high = max(0.0, start), min(float(total), end)
         at = 0.0
-        for position, group in enumerate(groups):
+        for position, group in enumerate(dealt):
             counts[position] += max(0.0, min(high, at + group.count) - max(low, at))
             at += group.count
-    return [(count, group) for count, group in zip(counts, groups, strict=True) if count > 0]
+    shares = [(count, group) for count, group in zip(counts, dealt, strict=True) if count > 0]
+    return shares + [(float(group.count), group) for group in beside if index == stages - 1]
 
 
 def in_flight(stages: int, chunks: int, index: int, micro_batches: int, schedule: str) -> float:

@@ -28,8 +28,9 @@ class BlockShare(NamedTuple):
         return self.linear + self.other + self.expert
 
 
-_WHOLE_EXPERT = 4e8
-"""Parameters up to which an expert stands on one rank; larger ones are cut by tensor parallelism."""
+_WHOLE_EXPERT = 2.5e8
+"""Parameters up to which an expert stands on one rank; larger ones are cut by tensor parallelism, as Megatron-LM does unless it
+is told (--expert-tensor-parallel-size). Between those of Mixtral 8x7B and 8x22B."""
 
 
 @functools.lru_cache(maxsize=4096)

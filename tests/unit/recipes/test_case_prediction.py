@@ -117,6 +117,12 @@ def test_gpus_follow_from_the_layout() -> None:
     assert resolved(LLAMA, n_gpus="", **batches).gpus == 32
 
 
+@pytest.mark.parametrize(("layout", "gpus"), [({"tp": "2", "ep": "64"}, 64), ({"tp": "2", "pp": "2", "ep": "8"}, 32)])
+def test_experts_take_the_gpus_of_tensor_parallelism_too(layout: dict[str, str], gpus: int) -> None:
+    mixture = {"case_id": "m", "model": "deepseek-v3", "gpu": "H200-SXM-141GB", "stack": "megatron-core"}
+    assert resolved(mixture, sharding="zero1", **layout).gpus == gpus
+
+
 def test_gpus_without_a_sequence_of_their_own_share_the_model() -> None:
     shared = {"n_gpus": "8", "grad_accum": "4", "global_batch": "8", "seq_len": "2048"}
     one = candidate(LLAMA, stack="megatron-core", **shared)

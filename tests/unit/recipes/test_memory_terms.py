@@ -19,13 +19,13 @@ from tests.support.clusters import case, figure, h100_cluster
 LLAMA = find_model("llama-2-7b")
 
 
-def bill(stack="torch", model=LLAMA, *, ranks=1, workload=None, candidate=None, limit_bytes=1e15, **choices):
+def bill(stack="torch", model=LLAMA, *, ranks=1, workload=None, candidate=None, limit_bytes=1e15, architecture="", **choices):
     """The bill of one way to run the model, with fields of the workload and the candidate replaced."""
     first, second = case(model, ranks=ranks, **choices)
     return memory_of(
         msgspec.structs.replace(first, **(workload or {})),
         msgspec.structs.replace(second, **(candidate or {})),
-        h100_cluster(ranks=ranks, memory_bytes_per_rank=figure(limit_bytes)),
+        h100_cluster(ranks=ranks, memory_bytes_per_rank=figure(limit_bytes), architecture=architecture),
         load_stacks()[stack],
     )
 
@@ -191,3 +191,62 @@ def test_a_case_that_states_sequence_parallelism_is_believed_before_its_stack():
         bill("megatron-core", ranks=4, candidate=layout | {"sequence_parallel": flag}).activations for flag in (None, True, False)
     )
     assert blank == split < whole
+
+
+@pytest.mark.parametrize(
+    ("stack", "workload", "candidate", "bytes_each"),
+    [
+        ("mlperf", {}, {}, 1),
+        ("mlperf", {"precision": "bf16"}, {}, 0),
+        ("mlperf", {"tuning": "lora"}, {}, 0),
+        ("mlperf", {}, {"sharding": "zero3", "strategy": "fsdp"}, 0),
+        ("torchtitan", {}, {}, 0),
+    ],
+)
+def test_eight_bit_weights_stand_there_twice_where_products_take_one_layout(stack, workload, candidate, bytes_each):
+    hopper, blackwell = (
+        bill(stack, workload={"precision": "fp8"} | workload, candidate=candidate, architecture=name)
+        for name in ("hopper", "blackwell")
+    )
+    matrices = parameter_count(LLAMA) - 2 * LLAMA.vocab * LLAMA.hidden
+    assert hopper.parameters - blackwell.parameters == pytest.approx(bytes_each * matrices, rel=1e-3)
+
+
+def test_formats_with_scales_of_rows_and_columns_keep_both_everywhere():
+    scaled, whole = (bill("mlperf", workload={"precision": name}, architecture="blackwell") for name in ("mxfp8", "fp8"))
+    assert scaled.parameters > 1.3 * whole.parameters
+
+
+def test_torchs_tensor_parallel_layers_keep_the_gathered_input_and_megatrons_their_part():
+    # as counted with saved-tensor hooks on a parallelized module: the input of a column-wise layer has all tokens
+    layout = {"degrees": Degrees(tp=4)}
+    shares = [
+        bill(stack, ranks=4, candidate=layout).activations / bill(stack).activations for stack in ("torchtitan", "megatron-core")
+    ]
+    assert shares[0] > shares[1] == pytest.approx(1 / 4, rel=1e-3)
+
+
+def test_a_loss_whose_vocabulary_is_split_has_temporaries_more():
+    # torch.distributed.tensor.parallel.loss writes the softmax step by step
+    layout = {"degrees": Degrees(tp=4)}
+    one, four = (
+        bill("torchtitan", ranks=4, candidate={"micro_batch": 32} | changes, checkpointing="full").logits
+        for changes in ({}, layout)
+    )
+    assert one / 4 < four < one / 2
+
+
+def test_layers_that_predict_further_ahead_stand_beside_the_last_stages_share():
+    def held(layers):
+        model = msgspec.structs.replace(LLAMA, layers=layers, prediction_layers=1)
+        return [sum(count for count, _ in stage.blocks) for stage in stages_of(model, Degrees(pp=2), 4, "1f1b")]
+
+    assert held(14) == [7, 8]
+    assert held(13) == [7, 7]  # 13 do not divide: 14 do, with the one that predicts
+
+
+@pytest.mark.parametrize(("model", "shares"), [("mixtral-8x7b", 1), ("mixtral-8x22b", 2)])
+def test_tensor_parallelism_cuts_large_experts_alone(model, shares):
+    mixtral = find_model(model)
+    whole, cut = (stages_of(mixtral, Degrees(tp=tp, ep=8), 1, "1f1b")[0].expert for tp in (1, 2))
+    assert whole == pytest.approx(shares * cut)
