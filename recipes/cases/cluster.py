@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from probes.hardware import Catalogue, GpuModel
+from probes.hardware import Catalogue, GpuModel, load_catalogue
 from recipes.cases.case import Case, CaseError
 from recipes.cases.gpu_names import Design, four_bit_rates, gpu_named
 from recipes.cases.links import domain_of, fabric_of, inter_bandwidth_of, transport_of
@@ -28,6 +28,8 @@ _SAME = 1.15
 
 _LEAST_PORT_GBPS = 100.0
 """Of a machine that nobody described."""
+STATED = "stated"
+"""In the source of a network's rate that the case gives itself."""
 _PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4")
 
 
@@ -158,13 +160,19 @@ def _links_between(count: int, used: int, others: int) -> int:
 def _networked(cluster: Cluster, machine: _Machine, design: Design | None) -> Cluster:
     """The cluster with what is between its GPUs and its nodes, stated or usual."""
     per_node = machine.per_node or (design.gpus_per_node if design else cluster.ranks_per_node)
-    line_rate, words = inter_bandwidth_of(machine.inter, per_node), "stated"
-    if line_rate is None:
-        line_rate = (design.network_gbps if design else _LEAST_PORT_GBPS) / 8 * 1e9
-        words = design.title if design else "one port"
     transport = transport_of(machine.inter)
+    line_rate, words = inter_bandwidth_of(machine.inter, per_node, design.network_ports if design else 1), STATED
+    if line_rate is None:
+        usual = design.network_gbps if design else _LEAST_PORT_GBPS
+        words = design.title if design else "one port"
+        if design and transport == "ethernet" != design.transport:
+            # Ethernet that nobody calls RDMA is not the compute network that such a machine is built with.
+            usual, words = min(usual, _LEAST_PORT_GBPS), "one port of Ethernet"
+        line_rate = usual / 8 * 1e9
     if transport == "unknown" and design:
         transport = design.transport
+    if design and cluster.ranks_per_node < design.gpus_per_node:
+        line_rate = min(line_rate, cluster.ranks_per_node * _rate_of_a_gpu(cluster, design))
     fraction = constant("tcp_fraction" if transport == "ethernet" else "rdma_fraction")
     hop = constant("pcie_hop_s" if cluster.fabric == "pcie" else "nvlink_hop_s")
     return msgspec.structs.replace(
@@ -175,6 +183,13 @@ def _networked(cluster: Cluster, machine: _Machine, design: Design | None) -> Cl
         inter_bus_bandwidth_bytes_per_s=_figure(line_rate * fraction, f"network, {words}: {line_rate * 8 / 1e9:g} Gb/s"),
         inter_latency_s=_figure(constant("network_hop_s"), "NCCL's tuner, per hop"),
     )
+
+
+def _rate_of_a_gpu(cluster: Cluster, design: Design) -> float:
+    """Bytes/s that a GPU's share of the usual ports, or else its own slot, carries to other nodes however many ports there are."""
+    row = load_catalogue().model(cluster.gpu)
+    slot = PCIE_LANE_BYTES_PER_S[row.pcie_generation] * row.pcie_width if row and row.pcie_width else 0.0
+    return max(slot, design.network_gbps / design.gpus_per_node / 8 * 1e9)
 
 
 def _described(machine: _Machine) -> Cluster:

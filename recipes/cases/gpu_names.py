@@ -28,6 +28,7 @@ class Design(StrictRecord, kw_only=True):
     """GPUs of an NVLink domain that spans nodes."""
     network_gbps: float
     """All ports of a node together, one direction."""
+    network_ports: int
     transport: Transport
     source: str
     date: str

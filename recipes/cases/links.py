@@ -14,8 +14,14 @@ from recipes.plan import Fabric, Transport
 _LONGEST = 500
 _BETWEEN = re.compile(r"[,;+]|\s(?:and|&)\s", re.IGNORECASE)
 _COUNT = re.compile(r"(\d{1,4})\s*[x×*]\s*(?=\S)", re.IGNORECASE)
-_COUNT_AFTER = re.compile(r"\s*[x×*]\s*(\d{1,4})(?![\w.])", re.IGNORECASE)
-_RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([GT])(b|B)?(?:i?t)?(?:\s?(?:/\s*s(?:ec)?|ps))?(E)?\b")
+_COUNT_AFTER = re.compile(
+    r"(?:[\s-]*(?:IB|infini\s?band|[FEHNX]DR|RoCE|EFA|ether?net|NICs?|ports?|links?|rails?))*\s*[x×*]\s*(\d{1,4})(?![\w.])",
+    re.IGNORECASE,
+)
+_RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([GT]|M(?=[bB]))(?:(b|B)(?:i?t)?)?(?:\s?(?:/\s*s(?:ec)?|ps))?(E)?\b")
+_RATE_IN_WORDS = re.compile(
+    r"(?<![\w.])(\d{1,6}(?:\.\d{1,3})?)[\s-]*(?:(mega|giga|tera)-?|gig)(?:bit|(byte))?s?(?!\w)", re.IGNORECASE
+)
 _NAMED_RATE = (
     # Gb/s of one port with four lanes (InfiniBand Trade Association, roadmap)
     (re.compile(r"\bHDR-?100\b", re.IGNORECASE), 100),
@@ -25,8 +31,11 @@ _NAMED_RATE = (
     (re.compile(r"\bHDR\b", re.IGNORECASE), 200),
     (re.compile(r"\bNDR\b", re.IGNORECASE), 400),
     (re.compile(r"\bXDR\b", re.IGNORECASE), 800),
-    (re.compile(r"\bgig(?:a|abit)?\s*(?:e\b|ethernet)", re.IGNORECASE), 1),
+    # HPE's two generations
+    (re.compile(r"\bslingshot[\s-]?11\b", re.IGNORECASE), 200),
+    (re.compile(r"\bslingshot[\s-]?10\b", re.IGNORECASE), 100),
 )
+_GIGABIT_ETHERNET = re.compile(r"\bgig(?:a|abit)?\s*(?:e\b|ethernet)", re.IGNORECASE)
 _OTHER_ROLE = re.compile(r"\b(?:storage|management|mgmt|front-?end|oob|out-of-band)\b|\bfor NS\b", re.IGNORECASE)
 _COMPUTE = re.compile(r"\b(?:compute|back-?end|east-?west)\b|\bfor EW\b", re.IGNORECASE)
 _NOT_NETWORK = re.compile(r"PCIe-NIC|GPU-PCIe|\bPCIe\s+bandwidth", re.IGNORECASE)
@@ -36,7 +45,7 @@ _TRANSPORTS: tuple[tuple[re.Pattern[str], Transport], ...] = (
     (re.compile(r"TCP-?XO?\b|\bTCP-?X\b", re.IGNORECASE), "tcpxo"),
     (re.compile(r"infini\s?band|\bIB\b|\b(?:FDR|EDR|HDR|NDR|XDR)(?:-?\d+)?\b", re.IGNORECASE), "infiniband"),
     (re.compile(r"ro?ce\s?v?2?\b|\bRDMA\b|slingshot|spectrum-?x", re.IGNORECASE), "roce"),
-    (re.compile(r"ether?net|\d\s*GbE|\bTCP\b", re.IGNORECASE), "ethernet"),
+    (re.compile(r"ether?net|\d\s*GbE|\bTCP\b|\bWAN\b|\binternet\b", re.IGNORECASE), "ethernet"),
     (re.compile(r"ConnectX|BlueField|BF3\b|\bCX-?\d", re.IGNORECASE), "roce"),
 )
 _FABRICS: tuple[tuple[re.Pattern[str], Fabric], ...] = (
@@ -49,15 +58,16 @@ _DOMAIN = re.compile(r"\bNVL(\d{2,3})\b", re.IGNORECASE)
 
 
 @functools.lru_cache(maxsize=1024)
-def inter_bandwidth_of(text: str, gpus_per_node: int) -> float | None:
+def inter_bandwidth_of(text: str, gpus_per_node: int, ports: int = 1) -> float | None:
     """Line rate of a node's compute network, one direction, bytes/s. None where the text gives no rate of it.
 
     Ports for storage and management do not count where the text tells them apart, and Ethernet does not beside RDMA ports. A rate
-    without a count and without `per GPU` is the whole node's.
+    without a count and without `per GPU` is the whole node's. A generation alone (`NDR`) is that of each of the `ports` that such
+    a node usually has.
     """
     rates: dict[int, float] = {}
     for part, rank in _network_parts(text):
-        gbps = _gigabits(part)
+        gbps = _gigabits(part, ports)
         if gbps is not None:
             rates[rank] = rates.get(rank, 0.0) + gbps * (gpus_per_node if _PER_GPU.search(part) else 1)
     return rates[max(rates)] / 8 * 1e9 if rates else None
@@ -73,13 +83,19 @@ def _network_parts(text: str) -> list[tuple[str, int]]:
     return found
 
 
-def _gigabits(part: str) -> float | None:
+def _gigabits(part: str, ports: int) -> float | None:
     """Count times rate of the ports in one part of the text, Gb/s."""
-    found = [(match.start(), match.end(), _rate(match)) for match in _RATE.finditer(part)]
+    found = [(match.start(), match.end(), _rate(match[1], match[2], match[3] == "B")) for match in _RATE.finditer(part)]
+    for match in _RATE_IN_WORDS.finditer(part):
+        found.append((match.start(), match.end(), _rate(match[1], (match[2] or "g")[0].upper(), match[3] is not None)))
     # `10Gb/25Gb` is one port that can do either
     start, end, rate = max(found, key=lambda one: one[2], default=(0, 0, 0.0))
+    usual = 1
     if not found:
         named = next(((match, gbps) for pattern, gbps in _NAMED_RATE if (match := pattern.search(part))), None)
+        usual = ports if named else 1
+        if named is None and (gigabit := _GIGABIT_ETHERNET.search(part)):
+            named = gigabit, 1
         if named is None:
             return None
         start, end, rate = named[0].start(), named[0].end(), named[1]
@@ -87,12 +103,13 @@ def _gigabits(part: str) -> float | None:
     after = _COUNT_AFTER.match(part, end)
     if after is not None and not counts:
         counts = [int(after.group(1))]
-    return math.prod(counts) * rate or None
+    return math.prod(counts or [usual]) * rate or None
 
 
-def _rate(match: re.Match[str]) -> float:
-    value = float(match.group(1)) * (1000 if match.group(2).upper() == "T" else 1)
-    return value * 8 if match.group(3) == "B" else value
+def _rate(number: str, unit: str, in_bytes: bool) -> float:
+    """Gb/s."""
+    value = float(number) * {"M": 1e-3, "G": 1.0, "T": 1e3}[unit]
+    return value * 8 if in_bytes else value
 
 
 @functools.lru_cache(maxsize=1024)

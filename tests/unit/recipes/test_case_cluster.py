@@ -59,6 +59,28 @@ def test_the_stated_network_counts_before_the_usual_one():
     assert "stated" in stated.inter_bus_bandwidth_bytes_per_s.source  # type: ignore[union-attr]
 
 
+def test_a_generation_alone_is_that_of_the_usual_ports():
+    network = value(cluster("H100-SXM-80GB", 16, interconnect_inter="HDR").inter_bus_bandwidth_bytes_per_s)
+    assert network == pytest.approx(200e9 * 0.9)
+
+
+def test_plain_ethernet_is_no_compute_network():
+    found = cluster("H100-SXM-80GB", 16, interconnect_inter="Ethernet")
+    assert found.transport == "ethernet"
+    assert value(found.inter_bus_bandwidth_bytes_per_s) <= 12.5e9
+    assert "Ethernet" in found.inter_bus_bandwidth_bytes_per_s.source  # type: ignore[union-attr]
+    roce = cluster("H100-SXM-80GB", 16, interconnect_inter="RoCE")
+    assert value(roce.inter_bus_bandwidth_bytes_per_s) > 100e9
+
+
+def test_gpus_of_a_part_of_a_node_send_no_more_than_their_slots_carry():
+    one = cluster("H100-SXM-80GB", 2, gpus_per_node=1, interconnect_inter="8x 400 Gb/s InfiniBand")
+    assert (one.nodes, one.ranks_per_node) == (2, 1)
+    assert value(one.inter_bus_bandwidth_bytes_per_s) <= 64e9
+    whole = cluster("H100-SXM-80GB", 16, interconnect_inter="8x 400 Gb/s InfiniBand")
+    assert value(whole.inter_bus_bandwidth_bytes_per_s) == pytest.approx(400e9 * 0.9)
+
+
 @pytest.mark.parametrize(
     ("gpu", "per_node", "intra", "fabric"),
     [

@@ -43,6 +43,14 @@ GBPS = 1e9 / 8
         ("BCM57414 NetXtreme-E 10Gb/25Gb RDMA Ethernet Controller", 8, 25, "roce"),
         ("Gig Ethernet", 8, 1, "ethernet"),
         ("Intel X710 2x10GbE SFP+", 8, 20, "ethernet"),
+        # rates in words, small ones, and counts behind the kind
+        ("10 gigabit ethernet", 8, 10, "ethernet"),
+        ("10-Gigabit Ethernet", 8, 10, "ethernet"),
+        ("WAN 100 Mbit", 8, 0.1, "ethernet"),
+        ("100 Mbps", 8, 0.1, "unknown"),
+        ("400G IB x8", 8, 3200, "infiniband"),
+        ("200 Gb/s HDR InfiniBand x 4", 4, 800, "infiniband"),
+        ("NetXtreme BCM5719 Gigabit Ethernet PCIe 4x1Gb", 8, 4, "ethernet"),
         # a kind without a rate, and rates that are not the network's
         ("Ethernet, Infiniband", 8, None, "infiniband"),
         ("ROCE2; Data bandwidth for GPU-PCIe: 504 GB/s; PCIe-NIC: 500 GB/s", 8, None, "roce"),
@@ -54,6 +62,14 @@ GBPS = 1e9 / 8
 def test_the_network_of_a_node(text, gpus_per_node, gbps, transport):
     assert inter_bandwidth_of(text, gpus_per_node) == (None if gbps is None else pytest.approx(gbps * GBPS))
     assert transport_of(text) == transport
+
+
+@pytest.mark.parametrize(
+    ("text", "ports", "gbps"),
+    [("NDR", 8, 3200), ("InfiniBand HDR", 8, 1600), ("Slingshot-11", 4, 800), ("2x NDR", 8, 800), ("Gigabit Ethernet", 8, 1)],
+)
+def test_a_generation_alone_is_that_of_every_usual_port(text, ports, gbps):
+    assert inter_bandwidth_of(text, 8, ports) == pytest.approx(gbps * GBPS)
 
 
 @pytest.mark.parametrize(
