@@ -140,7 +140,9 @@ def _optimizer(job: Job, held: Held, rates: Rates) -> float:
     shards = replicas * degrees.fsdp * degrees.cp if candidate.sharding_stage != "none" else 1
     expert_shards = max(1, shards * degrees.tp // (degrees.ep * held.expert_tensor)) if shards > 1 else 1
     updated = held.dense / shards + held.expert / expert_shards
-    traffic = parameter("time.optimizer_bytes", cluster.device, workload.optimizer) * updated
+    # an optimizer that keeps temporaries works operation by operation on all tensors, a fused one reads each once
+    steps = "foreach" if stack.memory.step_copies else workload.optimizer
+    traffic = parameter("time.optimizer_bytes", cluster.device, steps) * updated
     norm = stack.gradient_bytes * (held.dense + held.expert) / (shards if candidate.sharding_stage in ("zero2", "zero3") else 1)
     if candidate.offload:
         trained = updated * held.trained_share

@@ -99,3 +99,16 @@ def test_thousands_of_ranks_do_not_wait_for_one_ring() -> None:
     row = {"model": "bert-large", "family": "encoder", "gpu": "A100-SXM-80GB", "stack": "mlperf", "micro_batch": "4"}
     few, many = (time_of(resolved(row, n_gpus=gpus, sharding="zero-1")) for gpus in ("256", "4096"))
     assert many.exposed_communication < 1.5 * few.exposed_communication
+
+
+def test_an_optimizer_that_works_operation_by_operation_moves_more() -> None:
+    row = {**SMALL, "n_gpus": "1", "sharding": "single"}
+    fused, foreach = (time_of(resolved(row, stack=stack)) for stack in ("megatron-core", "hf-trainer"))
+    assert foreach.optimizer > 1.5 * fused.optimizer
+
+
+def test_fused_kernels_hide_dropout() -> None:
+    """An encoder has dropout after each norm; as a part of another kernel it moves a mask alone."""
+    row = {"model": "bert-large", "family": "encoder", "gpu": "A100-SXM-80GB", "seq_len": "512", "micro_batch": "32"}
+    fused, eager = (time_of(resolved(row, stack=stack)) for stack in ("deepspeed", "torch"))
+    assert fused.elementwise < 0.6 * eager.elementwise
