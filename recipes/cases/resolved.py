@@ -32,7 +32,7 @@ class ResolvedCase(Record, kw_only=True):
     candidate: Candidate
     gpus: int
     batch_stated: bool
-    """False where neither the global batch nor the accumulation is given: then a step is one micro-batch per rank."""
+    """False where neither global batch, accumulation nor micro-batch is given: then nobody knows what a step is."""
     workload: Workload | None = None
     vision: VisionWorkload | None = None
     recomputed: Candidate | None = None
@@ -223,7 +223,7 @@ class _Job:
         if case.micro_batch is None:
             notes.append(f"micro_batch {candidate.micro_batch}")
         if case.global_batch is None:
-            notes.append(f"global_batch {candidate.global_batch}")
+            notes.append(f"global_batch {candidate.global_batch}" + (", no accumulation" if case.grad_accum is None else ""))
         if not case.activation_checkpointing and not self._is_vision:
             notes.append(f"activation_checkpointing {recompute_words(candidate)}")
         return ResolvedCase(
@@ -232,7 +232,7 @@ class _Job:
             cluster=self._cluster,
             candidate=candidate,
             gpus=self._gpus,
-            batch_stated=case.global_batch is not None or case.grad_accum is not None,
+            batch_stated=any(size is not None for size in (case.global_batch, case.grad_accum, case.micro_batch)),
             workload=self._workload(candidate),
             vision=self._vision(candidate),
             assumed=(*notes, *layout.notes),

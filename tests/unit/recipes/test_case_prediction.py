@@ -106,6 +106,13 @@ def test_batches_follow_from_each_other(changes: dict[str, str], batches: tuple[
     assert (one.micro_batch, one.grad_accum, one.global_batch) == batches
 
 
+@pytest.mark.parametrize(("sizes", "is_told"), [({}, False), ({"micro_batch": "2"}, True), ({"grad_accum": "2"}, True)])
+def test_a_step_is_timed_where_something_says_what_it_is(sizes: dict[str, str], is_told: bool) -> None:
+    answer = predict_row({**LLAMA, **sizes})
+    assert (answer.step_time_s is not None, answer.samples_per_s is not None) == (is_told, True)
+    assert any(note.endswith("no accumulation") for note in answer.assumed) == ("grad_accum" not in sizes)
+
+
 def test_a_contradiction_between_batches_is_said() -> None:
     found = resolved(LLAMA, sharding="fsdp", micro_batch="2", grad_accum="16", global_batch="64")
     assert any("grad_accum 16" in words for words in found.assumed)
