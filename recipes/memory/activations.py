@@ -49,7 +49,8 @@ def kept_by(
     met = set()
     for product in block.products:
         share = tensor if product.split == "rows" else 1 if saved.gathers_inputs else norm_share
-        outputs += product.rows * product.outputs / (tensor if product.split == "columns" else norm_share)
+        if product.experts <= 1:  # grouped products are none of those that are kept
+            outputs += product.rows * product.outputs / (tensor if product.split == "columns" else norm_share)
         if keeping is not None and is_adapted(product, keeping):
             branches = 2 if block.gated and product.part == "mlp" and product.split == "columns" else 1
             total += branches * product.rows * product.inputs * saved.adapter_input / share

@@ -250,3 +250,27 @@ def test_tensor_parallelism_cuts_large_experts_alone(model, shares):
     mixtral = find_model(model)
     whole, cut = (stages_of(mixtral, Degrees(tp=tp, ep=8), 1, "1f1b")[0].expert for tp in (1, 2))
     assert whole == pytest.approx(shares * cut)
+
+
+@pytest.mark.parametrize(
+    ("stack", "changes", "whole"),
+    [("litgpt", {}, True), ("hf-trainer", {}, True), ("torchtitan", {}, False), ("litgpt", {"offload": True}, False)],
+)
+def test_gradients_wait_whole_for_the_last_micro_batch_where_ranks_do_not_synchronise_before(stack, changes, whole):
+    sharded = {"sharding": "zero3", "strategy": "fsdp", "degrees": Degrees(fsdp=8)} | changes
+    one, four = (
+        bill(stack, ranks=8, candidate=sharded, grad_accum=count, checkpointing="full", sequence_length=512) for count in (1, 4)
+    )
+    assert (four.allocated > one.allocated + parameter_count(LLAMA)) == whole
+
+
+def test_selective_recomputation_by_products_keeps_no_product_of_the_experts():
+    mixture = find_model("qwen3-30b-a3b")
+    wider = msgspec.structs.replace(mixture, expert_ffn_hidden=2 * mixture.expert_ffn_hidden)
+    # many layers, so that the one that is computed again hardly counts
+    kept = [
+        bill("torchtitan", model=msgspec.structs.replace(one, layers=layers), checkpointing="selective").activations
+        for one in (mixture, wider)
+        for layers in (100, 200)
+    ]
+    assert kept[1] - kept[0] == pytest.approx(kept[3] - kept[2])
