@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -9,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from assistant.render.tables import plain_table, text_of
+from assistant.render.tables import plain_table, text_of, width_of_terminal
 from probes.record import known
 from probes.units import GIB, count, duration, gib, percent
 from recipes.cases.collective import CollectivePrediction
@@ -20,11 +21,9 @@ from recipes.plan import MemoryBreakdown, terms_of
 _NOT_TERMS = frozenset({"total", "allocated", "reserved", "upper", "margin", "needed", "logged", "logged_figure", "low", "high"})
 _LEAST_SHARE = 0.0005
 """Part of a bill below which a term is written as 0 %, and says nothing."""
-_FIGURES = {
-    "allocated": "tensors take (allocated)",
-    "reserved": "the framework keeps (reserved)",
-    "device": "nvidia-smi shows (device)",
-}
+_FIGURES = {"allocated": "tensors (allocated)", "reserved": "the framework's (reserved)", "device": "nvidia-smi's (device)"}
+_INDENT = 11
+_NARROWEST = 40
 
 
 def render_case(case: CasePrediction | CollectivePrediction, *, colour: bool = False) -> str:
@@ -34,11 +33,19 @@ def render_case(case: CasePrediction | CollectivePrediction, *, colour: bool = F
         return text_of([*parts, f"  refused: {case.reason}"], colour=colour)
     if isinstance(case, CollectivePrediction):
         return text_of([*parts, *_collective(case)], colour=colour)
-    parts += [f"  {words}" for words in (case.title, case.layout) if words]
+    for words in (case.title, case.layout):
+        parts += _folded(words)
     parts += [*_memory(case), *_time(case), *_speed(case)]
-    if case.assumed:
-        parts.append(Text(f"  assumed  {'; '.join(case.assumed)}", style="dim"))
+    parts += _listed("rests on", case.rests_on) + _listed("assumed", case.assumed)
     return text_of(parts, colour=colour)
+
+
+def _listed(label: str, items: tuple[str, ...], style: str = "dim") -> list[RenderableType]:
+    """One item a line, those that are too long folded."""
+    lines = []
+    for item in items:
+        lines += textwrap.wrap(item, max(_NARROWEST, width_of_terminal() - _INDENT)) or [""]
+    return [Text(f"  {label if index == 0 else '':<{_INDENT - 2}}{line}", style=style) for index, line in enumerate(lines)]
 
 
 def _collective(case: CollectivePrediction) -> list[RenderableType]:
@@ -59,16 +66,19 @@ def _memory(case: CasePrediction) -> list[RenderableType]:
     lines.append(_table({name: getattr(memory, name) for name in _names(MemoryBreakdown)}, memory.total, gib))
     if case.peak_mem_gib is not None:
         low, high = case.peak_mem_low_gib, case.peak_mem_high_gib
-        interval = (
-            "" if low is None or high is None else f"; this figure is {gib(low * GIB)} to {gib(high * GIB)} in 8 of 10 cases"
-        )
+        interval = "" if low is None or high is None else f", in 8 of 10 cases {gib(low * GIB)} to {gib(high * GIB)}"
         # Users of some stacks read the log of one pipeline stage, which is not the fullest.
-        where = "of all this" if memory.logged == 1.0 else "on the GPU whose memory is logged,"
+        where = "on the GPU that is logged," if case.logged_stage else "of all this"
         figure = _FIGURES.get(case.memory_figure, "is reported")
         lines.append(f"  {where} {figure}: {gib(case.peak_mem_gib * GIB)}{interval}")
     if memory.margin:
-        lines.append(f"  at most {bound_words(memory)}")
+        lines += _folded(f"a plan counts {bound_words(memory)}")
     return lines
+
+
+def _folded(words: str) -> list[RenderableType]:
+    width = max(_NARROWEST, width_of_terminal())
+    return list(textwrap.wrap(words, width, initial_indent="  ", subsequent_indent="    "))
 
 
 def _verdict(case: CasePrediction, memory: MemoryBreakdown) -> str:
@@ -91,6 +101,8 @@ def _time(case: CasePrediction) -> list[RenderableType]:
     if time is None or not known(time.total):
         return ["", "  Step time: not known"]
     low, high = case.step_time_low_s, case.step_time_high_s
+    if low is None and case.global_batch and case.samples_per_s_low and case.samples_per_s_high:
+        low, high = case.global_batch / case.samples_per_s_high, case.global_batch / case.samples_per_s_low
     lines: list[RenderableType] = [""]
     lines.append(Text(f"  One step: {duration(time.total)}{_interval(low, high, duration)}", style="bold"))
     terms = {f"  {name}" if is_part else name: seconds for name, seconds, is_part in terms_of(time)}
@@ -106,7 +118,7 @@ def _speed(case: CasePrediction) -> list[RenderableType]:
         words.append(f"{case.samples_per_s:.4g} samples/s in all")
     if case.mfu is not None:
         words.append(f"MFU {percent(case.mfu)} (causal attention counted)")
-    return ["", f"  speed    {', '.join(words)}"] if words else [""]
+    return ["", *_listed("speed", (", ".join(words),), style="")] if words else [""]
 
 
 def _names(record: type[msgspec.Struct]) -> list[str]:

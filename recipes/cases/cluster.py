@@ -28,8 +28,8 @@ _SAME = 1.15
 
 _LEAST_PORT_GBPS = 100.0
 """Of a machine that nobody described."""
-STATED = "stated"
-"""In the source of a network's rate that the case gives itself."""
+USUAL_NETWORK = "usual network"
+"""What the source of a network's rate begins with where the case does not state it."""
 _PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4")
 
 
@@ -161,13 +161,13 @@ def _networked(cluster: Cluster, machine: _Machine, design: Design | None) -> Cl
     """The cluster with what is between its GPUs and its nodes, stated or usual."""
     per_node = machine.per_node or (design.gpus_per_node if design else cluster.ranks_per_node)
     transport = transport_of(machine.inter)
-    line_rate, words = inter_bandwidth_of(machine.inter, per_node, design.network_ports if design else 1), STATED
+    line_rate, words = inter_bandwidth_of(machine.inter, per_node, design.network_ports if design else 1), "network, stated"
     if line_rate is None:
         usual = design.network_gbps if design else _LEAST_PORT_GBPS
-        words = design.title if design else "one port"
+        words = f"{USUAL_NETWORK}, {design.title if design else 'one port'}"
         if design and transport == "ethernet" != design.transport:
             # Ethernet that nobody calls RDMA is not the compute network that such a machine is built with.
-            usual, words = min(usual, _LEAST_PORT_GBPS), "one port of Ethernet"
+            usual, words = min(usual, _LEAST_PORT_GBPS), f"{USUAL_NETWORK}, one port of Ethernet"
         line_rate = usual / 8 * 1e9
     if transport == "unknown" and design:
         transport = design.transport
@@ -180,13 +180,13 @@ def _networked(cluster: Cluster, machine: _Machine, design: Design | None) -> Cl
         transport=transport,
         domain_ranks=domain_of(machine.intra) or (design.domain_gpus if design else None),
         intra_latency_s=_figure(hop, "NCCL's tuner, per hop"),
-        inter_bus_bandwidth_bytes_per_s=_figure(line_rate * fraction, f"network, {words}: {line_rate * 8 / 1e9:g} Gb/s"),
+        inter_bus_bandwidth_bytes_per_s=_figure(line_rate * fraction, f"{words}: {line_rate * 8 / 1e9:g} Gb/s"),
         inter_latency_s=_figure(constant("network_hop_s"), "NCCL's tuner, per hop"),
     )
 
 
 def _rate_of_a_gpu(cluster: Cluster, design: Design) -> float:
-    """Bytes/s that a GPU's share of the usual ports, or else its own slot, carries to other nodes however many ports there are."""
+    """Bytes/s that a GPU's share of the usual ports, or else its slot, carries to other nodes however many ports there are."""
     row = load_catalogue().model(cluster.gpu)
     slot = PCIE_LANE_BYTES_PER_S[row.pcie_generation] * row.pcie_width if row and row.pcie_width else 0.0
     return max(slot, design.network_gbps / design.gpus_per_node / 8 * 1e9)

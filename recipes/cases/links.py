@@ -86,19 +86,20 @@ def _network_parts(text: str) -> list[tuple[str, int]]:
 def _gigabits(part: str, ports: int) -> float | None:
     """Count times rate of the ports in one part of the text, Gb/s."""
     found = [(match.start(), match.end(), _rate(match[1], match[2], match[3] == "B")) for match in _RATE.finditer(part)]
-    for match in _RATE_IN_WORDS.finditer(part):
-        found.append((match.start(), match.end(), _rate(match[1], (match[2] or "g")[0].upper(), match[3] is not None)))
+    found += [
+        (match.start(), match.end(), _rate(match[1], (match[2] or "g")[0].upper(), match[3] is not None))
+        for match in _RATE_IN_WORDS.finditer(part)
+    ]
     # `10Gb/25Gb` is one port that can do either
     start, end, rate = max(found, key=lambda one: one[2], default=(0, 0, 0.0))
     usual = 1
     if not found:
-        named = next(((match, gbps) for pattern, gbps in _NAMED_RATE if (match := pattern.search(part))), None)
-        usual = ports if named else 1
+        named = next(((match, gbps, ports) for pattern, gbps in _NAMED_RATE if (match := pattern.search(part))), None)
         if named is None and (gigabit := _GIGABIT_ETHERNET.search(part)):
-            named = gigabit, 1
+            named = gigabit, 1, 1
         if named is None:
             return None
-        start, end, rate = named[0].start(), named[0].end(), named[1]
+        start, end, rate, usual = named[0].start(), named[0].end(), float(named[1]), named[2]
     counts = [int(match.group(1)) for match in _COUNT.finditer(part[: start + 1]) if match.start() < start]
     after = _COUNT_AFTER.match(part, end)
     if after is not None and not counts:

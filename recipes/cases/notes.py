@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recipes.cases.case import Case
+from recipes.cases.cluster import USUAL_NETWORK
 from recipes.cases.links import fabric_of, inter_bandwidth_of, transport_of
 from recipes.plan import Cluster
 from recipes.speed.layers import BEFORE_FUSED
@@ -22,6 +23,9 @@ def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
         found.append(f"interconnect_intra {intra[:_SHOWN]!r} names no known link: such a GPU's usual one is taken")
     if inter and cluster.nodes > 1 and not _tells_network(inter, cluster.ranks_per_node):
         found.append(f"interconnect_inter {inter[:_SHOWN]!r} names no known network: such a machine's usual one is taken")
+    network = cluster.inter_bus_bandwidth_bytes_per_s
+    if network is not None and cluster.nodes > 1 and network.source.startswith(USUAL_NETWORK):
+        found.append(network.source)
     if figure not in (*FIGURES, *_NO_FIGURE):
         found.append(f"memory_figure {figure[:_SHOWN]!r} is not known: the one that users of the stack print is taken")
     computed = _computed_in(precision, cluster)

@@ -9,6 +9,7 @@ from probes.record import Record, Unknown
 from probes.units import GIB
 from recipes.cases.case import Case, CaseError, case_of_row
 from recipes.cases.figures import time_for
+from recipes.cases.grounds import grounds_of
 from recipes.cases.layout import recompute_words
 from recipes.cases.notes import FIGURES
 from recipes.cases.resolved import Here, ResolvedCase, resolve
@@ -62,6 +63,8 @@ class CasePrediction(Record, kw_only=True):
     peak_mem_high_gib: float | None = None
     memory_figure: str = ""
     """Which figure `peak_mem_gib` is."""
+    logged_stage: bool = False
+    """`peak_mem_gib` is of the pipeline stage whose memory the stack logs, which is not the fullest."""
     memory_limit_gib: float | None = None
     """What one GPU has for the run."""
     global_batch: int | None = None
@@ -72,6 +75,8 @@ class CasePrediction(Record, kw_only=True):
     """How the model lies on the GPUs, in words."""
     memory: MemoryBreakdown | None = None
     time: TimeBreakdown | None = None
+    rests_on: tuple[str, ...] = ()
+    """Rates of the machine that the figures start from, each with where it is from."""
     assumed: tuple[str, ...] = ()
     """What the case did not say and was taken from a default."""
 
@@ -123,6 +128,7 @@ def predict_resolved(resolved: ResolvedCase) -> CasePrediction:
         title=_title(resolved),
         layout=", ".join(_layout_parts(resolved.candidate, resolved.stack)),
         global_batch=resolved.candidate.global_batch,
+        rests_on=grounds_of(resolved.candidate, resolved.cluster),
         assumed=assumed,
         memory=memory,
         **_memory_figures(resolved, memory),
@@ -143,6 +149,7 @@ def _memory_figures(resolved: ResolvedCase, memory: MemoryBreakdown) -> dict[str
         "peak_mem_low_gib": peak * ends.low,
         "peak_mem_high_gib": peak * ends.high,
         "memory_figure": figure,
+        "logged_stage": memory.logged != 1.0 and asked not in ("", "device"),
         "memory_limit_gib": None if limit is None else limit.value / GIB,
     }
 

@@ -98,12 +98,13 @@ def memory_of(workload: Workload, candidate: Candidate, cluster: Cluster, stack:
 def figure_bytes(breakdown: MemoryBreakdown, figure: str) -> float:
     """What a program reports of the run: `allocated`, `reserved` (the framework's allocator) or `device` (nvidia-smi).
 
-    Anything else is the figure that the stack's users print. Some stacks log one pipeline stage that is not the fullest.
+    Anything else is the figure that the stack's users print. Some stacks log one pipeline stage that is not the fullest: what is
+    asked of a log is that stage's; nvidia-smi, and a figure that nobody asked for by name, are of the fullest GPU.
     """
-    if figure not in ("allocated", "reserved", "device"):
-        figure = breakdown.logged_figure
-    value = {"allocated": breakdown.allocated, "reserved": breakdown.reserved}.get(figure, breakdown.total)
-    return value * breakdown.logged
+    known = figure in ("allocated", "reserved", "device")
+    kind = figure if known else breakdown.logged_figure
+    value = {"allocated": breakdown.allocated, "reserved": breakdown.reserved}.get(kind, breakdown.total)
+    return value if figure in ("", "device") else value * breakdown.logged
 
 
 def fuses_attention(candidate: Candidate, stack: Stack) -> bool:

@@ -64,6 +64,7 @@ CASES: dict[str, CasePrediction | CollectivePrediction] = {
         status="predicted",
         fits=True,
         memory=msgspec.structs.replace(MEMORY, logged=0.5),
+        logged_stage=True,
         peak_mem_gib=0.48,
         peak_mem_low_gib=0.4,
         peak_mem_high_gib=1.1,

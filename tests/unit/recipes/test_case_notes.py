@@ -30,6 +30,13 @@ def test_words_that_mean_nothing_are_named(column: str, junk: str, known: str) -
     assert column not in said()
 
 
+def test_a_network_that_the_case_does_not_state_is_told() -> None:
+    assert "usual network, eight GPUs on an NVSwitch board" in said()
+    assert "usual network, one port of Ethernet: 100 Gb/s" in said(interconnect_inter="Ethernet")
+    assert "network" not in said(interconnect_inter="8x NDR InfiniBand 400 Gb/s")
+    assert "network" not in said(n_gpus="8")
+
+
 def test_links_that_the_run_does_not_use_are_not_judged() -> None:
     assert "interconnect" not in said(n_gpus="1", interconnect_intra="?", interconnect_inter="?")
     assert "interconnect_inter" not in said(n_gpus="8", interconnect_inter="?")

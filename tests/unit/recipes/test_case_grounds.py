@@ -1,0 +1,43 @@
+"""What a prediction rests on, and whose memory it tells."""
+
+from __future__ import annotations
+
+import pytest
+
+from recipes.cases.prediction import predict_row
+
+ROW = {"model": "llama-3-70b", "gpu": "H100-SXM-80GB", "n_gpus": "64", "precision": "bf16", "seq_len": "8192"}
+DIVIDED = {
+    "stack": "megatron-core",
+    "tp": "2",
+    "pp": "8",
+    "micro_batch": "1",
+    "grad_accum": "16",
+    "activation_checkpointing": "none",
+}
+
+
+def test_rates_are_told_with_their_source() -> None:
+    alone, nodes = predict_row({**ROW, "n_gpus": "1"}).rests_on, predict_row(ROW).rests_on
+    assert [line.split(" ", 1)[0] for line in alone] == ["989.4", "3350"]
+    assert len(nodes) == 4
+    assert all("catalogue: h100-sxm" in line for line in nodes[:3])
+    assert "network" in nodes[3]
+
+
+@pytest.mark.parametrize("figure", ["", "device"])
+def test_the_fullest_gpu_is_told_where_no_log_is_asked_for(figure: str) -> None:
+    answer = predict_row({**ROW, **DIVIDED, "memory_figure": figure})
+    assert answer.memory is not None
+    assert answer.memory.logged < 1.0
+    assert not answer.logged_stage
+    told = answer.memory.total if figure else answer.memory.allocated
+    assert answer.peak_mem_gib == pytest.approx(told / 1024**3)
+
+
+@pytest.mark.parametrize("figure", ["allocated", "unknown"])
+def test_what_a_log_prints_is_of_the_stage_that_it_logs(figure: str) -> None:
+    answer = predict_row({**ROW, **DIVIDED, "memory_figure": figure})
+    assert answer.memory is not None
+    assert answer.logged_stage
+    assert answer.peak_mem_gib == pytest.approx(answer.memory.allocated * answer.memory.logged / 1024**3)
