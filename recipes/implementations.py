@@ -47,6 +47,10 @@ class SavedBytes(StrictRecord, kw_only=True):
     """Per unit of the MLP's width with two matrices: what is before the activation function."""
     scores: float = 5.0
     """Per query head, token and key without fused attention: scores and their softmax."""
+    dropped_scores: float = 0.0
+    """The same where the model drops some of them: the dropped copy and a mask of a byte too; 0: as many."""
+    mask: float = 0.0
+    """Per unit of `hidden` and dropout of the residual stream."""
     head: float = 4.0
     """Per head with fused attention: the log-sum-exp in fp32."""
     expert_output: float = 2.0

@@ -18,7 +18,7 @@ from probes.record import StrictRecord
 from recipes.parameters import parameter
 from recipes.plan import ActivationCheckpointing
 from recipes.rows import load_rows
-from recipes.workload import AdapterTargets, Precision, Workload
+from recipes.workload import AdapterTargets, Precision, TransformerModel, Workload
 
 Kernels = Literal["upcasting", "eager", "fused", "compiled", "cpu"]
 """Elementwise work as separate kernels, with norms and rotary positions step by step in fp32 (Hugging Face) or without, as
@@ -119,6 +119,13 @@ class Stack(StrictRecord, kw_only=True):
         """Of one gradient between ranks."""
         return self.reduced_bytes or self.gradient_bytes
 
+    def writes_scores(self, model: TransformerModel) -> bool:
+        """Whether attention writes its scores out where a case does not say.
+
+        Hugging Face's encoders did until 2024, its T5 until 2025 (transformers: `_supports_sdpa` of modeling_bert.py and others).
+        """
+        return self.attention == "unfused" or (self.kernels == "upcasting" and model.kind != "decoder")
+
     def adapter_rank(self, workload: Workload) -> int:
         """Of LoRA's matrices."""
         return self.memory.adapter_rank or workload.adapter_rank
@@ -180,6 +187,8 @@ def on_cpu(stack: Stack) -> Stack:
     return msgspec.structs.replace(stack, kernels="cpu")
 
 
+BEFORE_FUSED = frozenset({"kepler", "maxwell", "pascal", "volta", "turing"})
+"""Architectures that FlashAttention-2 and cuDNN's fused attention do not support (FlashAttention README, Ampere and newer)."""
 REFERENCE = "rigtune-worker"
 UNKNOWN = "torch"
 """What a stack without a row is taken for: plain torch."""

@@ -71,6 +71,8 @@ class TransformerModel(StrictRecord, kw_only=True):
     """Logits of one token where an adaptive softmax leaves most out; 0: one for each row of the vocabulary."""
     head_fraction: float = 1.0
     """Share of the tokens that the head gives logits for, in pre-training: the masked ones of a masked language model."""
+    dropout: bool = False
+    """Of a decoder, in its published configuration (GPT-2)."""
     token_types: int = 0
     """Rows of a token type table (BERT)."""
     sliding_window: int = 0
@@ -131,6 +133,11 @@ class TransformerModel(StrictRecord, kw_only=True):
     @property
     def is_moe(self) -> bool:
         return self.experts > 0
+
+    @property
+    def has_dropout(self) -> bool:
+        """Whether training drops part of the residual stream and of attention's probabilities, as models with an encoder do."""
+        return self.dropout or self.kind != "decoder"
 
 
 class VisionModel(StrictRecord, kw_only=True):

@@ -6,7 +6,7 @@ from recipes.cases.case import Case
 from recipes.cases.cluster import USUAL_NETWORK
 from recipes.cases.links import fabric_of, inter_bandwidth_of, transport_of
 from recipes.plan import Cluster
-from recipes.speed.layers import BEFORE_FUSED
+from recipes.stacks import BEFORE_FUSED
 from recipes.workload import Precision
 
 FIGURES = ("allocated", "reserved", "device")

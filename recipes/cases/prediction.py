@@ -18,7 +18,6 @@ from recipes.memory import figure_bytes
 from recipes.memory.peak import fuses_attention
 from recipes.models.counts import flops_per_token
 from recipes.plan import Candidate, MemoryBreakdown, TimeBreakdown
-from recipes.stacks import Stack
 from recipes.workload import VisionModel
 
 SCHEMA_VERSION = 1
@@ -126,7 +125,7 @@ def predict_resolved(resolved: ResolvedCase) -> CasePrediction:
         case_id=resolved.case.case_id,
         status="predicted",
         title=_title(resolved),
-        layout=", ".join(_layout_parts(resolved.candidate, resolved.stack)),
+        layout=", ".join(_layout_parts(resolved.candidate, resolved)),
         global_batch=resolved.candidate.global_batch,
         rests_on=grounds_of(resolved.candidate, resolved.cluster),
         assumed=assumed,
@@ -158,8 +157,8 @@ def _recomputing(resolved: ResolvedCase) -> Recomputing | None:
     candidate, memory = resolved.recomputed, resolved.recomputed_memory
     if candidate is None or memory is None:
         return None
-    usual = _layout_parts(resolved.candidate, resolved.stack)
-    other = ", ".join(part for part in _layout_parts(candidate, resolved.stack) if part not in usual)
+    usual = _layout_parts(resolved.candidate, resolved)
+    other = ", ".join(part for part in _layout_parts(candidate, resolved) if part not in usual)
     return Recomputing(layout=other, total_gib=memory.total / GIB)
 
 
@@ -206,22 +205,24 @@ def _kind(resolved: ResolvedCase) -> Kind:
     return "moe" if model.is_moe else "encoder" if model.kind == "encoder" else "dense"
 
 
-def _layout_parts(one: Candidate, stack: Stack) -> tuple[str, ...]:
+def _layout_parts(one: Candidate, resolved: ResolvedCase) -> tuple[str, ...]:
     degrees = [f"{name} {size}" for name in one.degrees.__struct_fields__ if (size := getattr(one.degrees, name)) > 1]
     sharing = one.sharding_stage if one.sharding_stage != "none" else ""
     recompute = f"checkpointing {recompute_words(one)}" if one.activation_checkpointing != "none" else ""
     if one.activation_checkpointing == "selective":
-        recompute += f" ({_selected(one, stack)})"
+        recompute += f" ({_selected(one, resolved)})"
     batch = (f"micro-batch {one.micro_batch} x {one.grad_accum}", f"global batch {one.global_batch}")
     return tuple(words for words in (" ".join(degrees), sharing, *batch, recompute) if words)
 
 
-def _selected(one: Candidate, stack: Stack) -> str:
+def _selected(one: Candidate, resolved: ResolvedCase) -> str:
     """What a stack's selective mode recomputes."""
-    if stack.memory.selective == "products":
+    if resolved.stack.memory.selective == "products":
         return "every second matrix product's output is kept, the rest recomputed"
     scores = "recomputes attention scores alone"
-    return f"{scores}, which fused attention never keeps: no memory is saved" if fuses_attention(one, stack) else scores
+    work, stack, architecture = resolved.workload, resolved.stack, resolved.cluster.architecture
+    fused = work is not None and fuses_attention(work.model, one, stack, architecture)
+    return f"{scores}, which fused attention never keeps: no memory is saved" if fused else scores
 
 
 def _title(resolved: ResolvedCase) -> str:

@@ -33,6 +33,7 @@ def kept_by(
     adapted: AdapterTargets | None,
     quantised: bool,
     fused: bool,
+    dropout: bool = False,
 ) -> Kept:
     """`tensor` ranks share a layer's matrices, and with sequence parallelism (`split_norms`) its norms too.
 
@@ -42,7 +43,7 @@ def kept_by(
     norm_share = tensor if split_norms else 1
     trained_norm, frozen_norm = (saved.rmsnorm, saved.frozen_rmsnorm) if rms else (saved.layernorm, saved.frozen_layernorm)
     norm = frozen_norm if adapted else trained_norm
-    total = block.norms * block.hidden * norm / norm_share
+    total = block.norms * block.hidden * (norm + (saved.mask if dropout else 0.0)) / norm_share
     # Outputs of adapters for queries and values are spread over keys too: published peaks grow as if all of attention had them.
     keeping = "attention" if adapted == "query-value" else adapted
     outputs = 0.0
@@ -72,7 +73,7 @@ def kept_by(
         if fused:
             elements += one.heads * saved.head
         else:
-            per_key += one.heads * saved.scores / tensor
+            per_key += one.heads * ((dropout and saved.dropped_scores) or saved.scores) / tensor
         total += elements / tensor
         outputs += 2.0 * one.heads * one.value_dim / tensor
     total += block.ffn_width * (saved.gated if block.gated else saved.plain) / tensor

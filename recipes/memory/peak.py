@@ -24,7 +24,7 @@ from recipes.memory.stages import Stage, stages_of
 from recipes.memory.states import autocasts_loss, compute_of, model_head_outputs, states_of
 from recipes.parameters import parameter
 from recipes.plan import Candidate, Cluster, MemoryBreakdown
-from recipes.stacks import Stack
+from recipes.stacks import BEFORE_FUSED, Stack
 from recipes.workload import TransformerModel, Workload
 
 
@@ -107,9 +107,14 @@ def figure_bytes(breakdown: MemoryBreakdown, figure: str) -> float:
     return value if figure in ("", "device") else value * breakdown.logged
 
 
-def fuses_attention(candidate: Candidate, stack: Stack) -> bool:
-    """Whether the scores of attention are never written out: as the candidate says, else as the stack does."""
-    return candidate.flash_attention if candidate.flash_attention is not None else stack.attention != "unfused"
+def fuses_attention(model: TransformerModel, candidate: Candidate, stack: Stack, architecture: str) -> bool:
+    """Whether the scores of attention are never written out: as the candidate says, else as the stack does.
+
+    GPUs that FlashAttention and cuDNN do not support have torch's memory-efficient kernels.
+    """
+    if candidate.flash_attention is not None:
+        return candidate.flash_attention
+    return not stack.writes_scores(model) and not (stack.kernels == "fused" and architecture in BEFORE_FUSED)
 
 
 def _holds_gradients(candidate: Candidate, stack: Stack) -> bool:
@@ -176,7 +181,7 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
     adapted = None if workload.tuning == "full" else stack.memory.adapter_targets
     asked = candidate.sequence_parallel
     split_norms = degrees.tp > 1 and (stack.memory.sequence_parallel if asked is None else asked)
-    fused = fuses_attention(candidate, stack)
+    fused = fuses_attention(model, candidate, stack, architecture)
     sequence = workload.sequence_length / degrees.cp
     tokens = candidate.micro_batch * sequence
     layer = checkpoints = 0.0
@@ -194,6 +199,7 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
             adapted=adapted,
             quantised=workload.base_bits < 16 and adapted is not None,
             fused=fused,
+            dropout=model.has_dropout,
         )
         scores = kept.per_key * workload.sequence_length
         one = kept.fixed + scores

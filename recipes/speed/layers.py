@@ -22,10 +22,8 @@ from recipes.speed.rates import (
     product_rates,
     training_time_s,
 )
-from recipes.stacks import Stack
+from recipes.stacks import BEFORE_FUSED, Stack
 
-BEFORE_FUSED = frozenset({"kepler", "maxwell", "pascal", "volta", "turing"})
-"""Architectures that FlashAttention-2 and cuDNN's fused attention do not support (FlashAttention README, Ampere and newer)."""
 WIDE = ("fp32", "tf32", "fp16", "bf16")
 """Precisions that the whole step may run in; narrower ones are for products alone."""
 
@@ -63,10 +61,12 @@ def rates_of(job: Job) -> Rates | Unknown:
     wide = precision if precision in WIDE else "bf16"
     if precision == "bf16" and cluster.device == "cuda" and "bf16" not in cluster.peak_flops_per_s | cluster.flops_per_s:
         precision = wide = "fp16"
-    fused = "flash2" if stack.attention == "unfused" and candidate.flash_attention else stack.attention
+    fused = "flash2" if stack.attention == "unfused" else stack.attention
     if fused == "flash3" and cluster.architecture != "hopper":
         fused = "flash2"
-    kernel: AttentionKernel = "unfused" if candidate.flash_attention is False or cluster.architecture in BEFORE_FUSED else fused
+    stated = candidate.flash_attention
+    unfused = stack.writes_scores(workload.model) if stated is None else not stated
+    kernel: AttentionKernel = "unfused" if unfused or cluster.architecture in BEFORE_FUSED else fused
     product = product_rates(cluster, precision, share=_share(cluster, precision))
     experts = product
     if not isinstance(product, Unknown):

@@ -274,3 +274,31 @@ def test_selective_recomputation_by_products_keeps_no_product_of_the_experts():
         for layers in (100, 200)
     ]
     assert kept[1] - kept[0] == pytest.approx(kept[3] - kept[2])
+
+
+BERT = find_model("bert-large")
+
+
+def test_hugging_faces_encoders_write_scores_out_and_keep_what_dropout_needs():
+    fused, usual = (bill("hf-trainer", BERT, candidate={"flash_attention": flag}).activations for flag in (True, None))
+    # a softmax in fp32, its dropped 16-bit copy and the mask, per layer, head, token and key
+    scores = BERT.layers * BERT.heads * BERT.sequence_length
+    tokens = (usual - fused) / (scores * 7 - BERT.layers * BERT.heads * 4)
+    assert tokens == pytest.approx(round(tokens), rel=1e-6)
+    assert round(tokens) % BERT.sequence_length == 0
+
+
+def test_dropout_of_the_residual_stream_keeps_a_mask_of_a_byte():
+    dropping, plain = (
+        bill("hf-trainer", msgspec.structs.replace(LLAMA, dropout=flag), candidate={"micro_batch": 8}).activations
+        for flag in (True, False)
+    )
+    tokens = (dropping - plain) / (2 * LLAMA.layers * LLAMA.hidden)
+    assert tokens == pytest.approx(round(tokens), rel=1e-6)
+    assert round(tokens) == 8 * LLAMA.sequence_length
+
+
+@pytest.mark.parametrize(("stack", "writes"), [("megatron-core", True), ("hf-trainer", False)])
+def test_gpus_before_flash_attention_have_torchs_own_fused_kernels_alone(stack, writes):
+    volta, ampere = (bill(stack, architecture=name).activations for name in ("volta", "ampere"))
+    assert (volta > ampere) == writes
