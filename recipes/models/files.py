@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import PurePath
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 from probes.errors import InputError
 from recipes.models.hugging_face import ARCHITECTURES
 from recipes.models.hugging_face_config import Config
+from recipes.models.hugging_face_types import MODEL_TYPES, UNREAD
 from recipes.workload import TransformerModel
 
 if sys.version_info >= (3, 11):
@@ -20,6 +22,7 @@ else:
     import tomli as tomllib
 
 _MAX_SIZE = 10**9
+_COUNT_IT = "give the name of a preset (`rigtune list models`), or count your module: `rigtune predict -h`, --own-module"
 _TABLE = "GPT-3 (arXiv 2005.14165) table 2.1, the row of the nearest size"
 _PUBLISHED_RATES = (
     (125e6, 6e-4, 524_288),
@@ -42,7 +45,7 @@ def model_from_file(text: str, name: str) -> TransformerModel:
     is_json = text.lstrip().startswith("{")
     try:
         data: Any = json.loads(text) if is_json else tomllib.loads(text)
-        if is_json and isinstance(data, dict) and "architectures" in data:
+        if is_json and isinstance(data, dict) and ("architectures" in data or "model_type" in data):
             data = _from_hugging_face(data, name)
         rows = data.get("models") if isinstance(data, dict) else None
         if isinstance(rows, list):
@@ -99,10 +102,15 @@ def _require_parts(model: TransformerModel, name: str) -> None:
 
 def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
     """The fields of TransformerModel from a `config.json`. Raises InputError for other architectures."""
-    architectures = config["architectures"]
+    architectures = config.get("architectures")
     architecture = architectures[0] if isinstance(architectures, list) and architectures else architectures
+    if not architecture:
+        architecture = MODEL_TYPES.get(str(config.get("model_type")), config.get("model_type"))
     adapter = ARCHITECTURES.get(architecture) if isinstance(architecture, str) else None
     if adapter is None:
+        reason = next((words for pattern, words in UNREAD.items() if re.match(pattern, str(architecture), re.IGNORECASE)), None)
+        if reason is not None:
+            raise InputError(f"{name}: {str(architecture)[:60]!r} is not read: {reason}", _COUNT_IT)
         known = ", ".join(sorted(ARCHITECTURES))
         raise InputError(f"{name}: architecture {str(architecture)[:60]!r} is none that rigtune knows", f"known: {known}")
     sizes = adapter(Config(config))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import recipes.models.hugging_face_gpt as gpt
-from recipes.models.hugging_face_config import Config, Sizes, decoder, experts_of, windows
+from recipes.models.hugging_face_config import Config, Sizes, decoder, experts_of, later_windows, windows
 
 
 def _qwen(config: Config) -> Sizes:
@@ -15,8 +15,27 @@ def _qwen(config: Config) -> Sizes:
     return sizes | {"ffn_hidden": width // 2 if width else None, "qkv_bias": True}  # the file counts gate and up together
 
 
+def _mistral(config: Config) -> Sizes:
+    """A window, where the file has one, is that of every layer (Mistral v0.1, Phi-3)."""
+    sizes = decoder(config)
+    return sizes | windows(config, sizes["layers"])
+
+
+def _mixtral(config: Config) -> Sizes:
+    return _mistral(config) | experts_of(config)
+
+
+def _qwen2(config: Config) -> Sizes:
+    sizes = decoder(config)
+    return sizes | {"qkv_bias": True} | later_windows(config, sizes["layers"])
+
+
+def _qwen3(config: Config) -> Sizes:
+    return _qwen2(config) | {"qkv_bias": config.flag("attention_bias"), "query_key_norm": "head"}
+
+
 def _qwen2_moe(config: Config) -> Sizes:
-    return decoder(config) | experts_of(config) | {"qkv_bias": True, "shared_expert_gate": True}
+    return _qwen2(config) | experts_of(config) | {"shared_expert_gate": True}
 
 
 def _qwen3_next(config: Config) -> Sizes:
@@ -52,8 +71,22 @@ def _gemma2(config: Config) -> Sizes:
     return sizes | {"layer_norms": 4} | windows(config, sizes["layers"], 2)
 
 
+_GEMMA3 = {
+    "vocab_size": 262208,
+    "hidden_size": 2304,
+    "intermediate_size": 9216,
+    "num_hidden_layers": 26,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "sliding_window": 4096,
+    "max_position_embeddings": 131072,
+}
+"""Of Gemma3TextConfig (transformers): files of the multimodal models leave out what is equal to it."""
+
+
 def _gemma3(config: Config) -> Sizes:
-    text = config.part("text_config")
+    text = config.part("text_config").beside(_GEMMA3)
     sizes = _gemma(text)
     every = text.whole("sliding_window_pattern", "_sliding_window_pattern") or 6
     return sizes | {"layer_norms": 4, "query_key_norm": "head"} | windows(text, sizes["layers"], every)
@@ -88,18 +121,27 @@ def _llama4(config: Config) -> Sizes:
     text = config.part("text_config")
     sizes, every = decoder(text) | experts_of(text), text.whole("interleave_moe_layer_step") or 1
     width, layers = sizes["ffn_hidden"] or 0, sizes["layers"] or 0
-    return sizes | {
-        "ffn_hidden": text.whole("intermediate_size_mlp") or width,
-        "expert_ffn_hidden": width,
-        "shared_ffn_hidden": width,
-        "dense_layers": layers - layers // every,
-        "other_biases": [],
-    }
+    return (
+        sizes
+        | {
+            "ffn_hidden": text.whole("intermediate_size_mlp") or width,
+            "expert_ffn_hidden": width,
+            "shared_ffn_hidden": width,
+            "dense_layers": layers - layers // every,
+            "other_biases": [],
+        }
+        | windows(text, layers, text.whole("no_rope_layer_interval") or 4)
+    )
 
 
 def _glm4_moe(config: Config) -> Sizes:
     norm = "head" if config.flag("use_qk_norm") is True else "none"
     return decoder(config) | experts_of(config) | {"query_key_norm": norm, "other_biases": [], "router_correction": True}
+
+
+def _glm4(config: Config) -> Sizes:
+    """GLM-4-0414: a norm after attention and MLP too; no bias on attention's output."""
+    return decoder(config) | {"layer_norms": 4, "other_biases": []}
 
 
 def _chatglm(config: Config) -> Sizes:
@@ -141,6 +183,16 @@ def _cohere(config: Config) -> Sizes:
         "tied_embeddings": config.flag("tie_word_embeddings", default=True),
         "query_key_norm": "full" if config.flag("use_qk_norm") is True else "none",
     }
+
+
+def _cohere2(config: Config) -> Sizes:
+    sizes = _cohere(config)
+    return sizes | windows(config, sizes["layers"], config.whole("sliding_window_pattern") or 4)
+
+
+def _olmo3(config: Config) -> Sizes:
+    sizes = decoder(config)
+    return sizes | {"query_key_norm": "full"} | windows(config, sizes["layers"], 4)
 
 
 def _internlm(config: Config) -> Sizes:
@@ -187,27 +239,31 @@ def _moe(config: Config) -> Sizes:
 
 
 ARCHITECTURES: dict[str, Callable[[Config], Sizes]] = {
-    **dict.fromkeys(("LlamaForCausalLM", "MistralForCausalLM", "Phi3ForCausalLM", "SmolLM3ForCausalLM"), decoder),
+    **dict.fromkeys(("LlamaForCausalLM", "SmolLM3ForCausalLM", "SeedOssForCausalLM", "Ernie4_5ForCausalLM"), decoder),
+    **dict.fromkeys(("MistralForCausalLM", "Phi3ForCausalLM"), _mistral),
+    "MixtralForCausalLM": _mixtral,
     **dict.fromkeys(("GraniteForCausalLM", "BaichuanForCausalLM", "BaiChuanForCausalLM", "InternLM2ForCausalLM"), decoder),
     "InternLM3ForCausalLM": decoder,
-    **dict.fromkeys(("MixtralForCausalLM", "GraniteMoeForCausalLM", "DeepseekForCausalLM"), _moe),
+    **dict.fromkeys(("GraniteMoeForCausalLM", "DeepseekForCausalLM"), _moe),
     "QWenLMHeadModel": _qwen,
-    "Qwen2ForCausalLM": _with(decoder, qkv_bias=True),
+    "Qwen2ForCausalLM": _qwen2,
     "Qwen2MoeForCausalLM": _qwen2_moe,
-    "Qwen3ForCausalLM": _with(decoder, query_key_norm="head"),
+    "Qwen3ForCausalLM": _qwen3,
     "Qwen3MoeForCausalLM": _with(_moe, query_key_norm="head"),
     "Qwen3NextForCausalLM": _qwen3_next,
     "GemmaForCausalLM": _gemma,
     "Gemma2ForCausalLM": _gemma2,
     "Gemma3ForCausalLM": _gemma3,
     "Gemma3ForConditionalGeneration": _gemma3,
-    "Mistral3ForConditionalGeneration": lambda config: decoder(config.part("text_config")),
+    "Mistral3ForConditionalGeneration": lambda config: _mistral(config.part("text_config")),
     "Llama4ForConditionalGeneration": _llama4,
     "Llama4ForCausalLM": _llama4,
     "DeepseekV2ForCausalLM": _latent_attention,
     "DeepseekV3ForCausalLM": _latent_attention,
     "GptOssForCausalLM": _gpt_oss,
     "Glm4MoeForCausalLM": _glm4_moe,
+    "Glm4ForCausalLM": _glm4,
+    "GlmForCausalLM": _with(decoder, other_biases=[]),
     "ChatGLMModel": _chatglm,
     "ChatGLMForConditionalGeneration": _chatglm,
     "DbrxForCausalLM": _dbrx,
@@ -226,9 +282,11 @@ ARCHITECTURES: dict[str, Callable[[Config], Sizes]] = {
     "Starcoder2ForCausalLM": gpt.starcoder2,
     "StableLmForCausalLM": _stablelm,
     "CohereForCausalLM": _cohere,
+    "Cohere2ForCausalLM": _cohere2,
     "InternLMForCausalLM": _internlm,
     "OlmoForCausalLM": _with(decoder, layer_norms=0, final_norm=False),
     "Olmo2ForCausalLM": _with(decoder, query_key_norm="full"),
+    "Olmo3ForCausalLM": _olmo3,
     "OlmoeForCausalLM": _with(_moe, query_key_norm="full"),
     "NemotronForCausalLM": _nemotron,
     "NemotronHForCausalLM": _nemotron_h,

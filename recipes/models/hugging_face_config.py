@@ -41,6 +41,10 @@ class Config:
         value = self._values.get(name)
         return value if isinstance(value, list) else []
 
+    def beside(self, usual: Mapping[str, Any]) -> Config:
+        """This config, with `usual` for what it leaves out."""
+        return Config({**usual, **self._values})
+
     def part(self, name: str) -> Config:
         """A config inside, of the text model of a multimodal one; this one where there is none."""
         value = self._values.get(name)
@@ -88,10 +92,21 @@ def experts_of(config: Config) -> Sizes:
     }
 
 
-def windows(config: Config, layers: int | None, every: int = 1) -> Sizes:
-    """Local attention in all layers but each `every`-th; the file's own list of layers goes first."""
-    window, kinds = config.whole("sliding_window"), config.items("layer_types")
-    local = sum(kind == "sliding_attention" for kind in kinds)
+def windows(config: Config, layers: int | None, every: int = 0) -> Sizes:
+    """Local attention in all layers but each `every`-th (0: in all); the file's own list of layers goes first."""
+    window, kinds = config.whole("sliding_window", "attention_chunk_size"), config.items("layer_types")
+    local = sum(kind in ("sliding_attention", "chunked_attention") for kind in kinds)
     if not kinds and layers:
-        local = layers - layers // every if every > 1 else 0
+        local = layers - layers // every if every else layers
     return {"sliding_window": window, "local_layers": local} if window and local else {}
+
+
+def later_windows(config: Config, layers: int | None) -> Sizes:
+    """Qwen's: none unless `use_sliding_window` says so, and then from layer `max_window_layers` on."""
+    if config.flag("use_sliding_window") is not True:
+        return {}
+    found = windows(config, layers)
+    first = config.whole("max_window_layers") or 0
+    if config.items("layer_types") or not found or not layers:
+        return found
+    return found | {"local_layers": layers - first} if first < layers else {}

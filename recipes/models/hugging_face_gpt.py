@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recipes.models.hugging_face_config import GPT, Config, Sizes, decoder, experts_of
+from recipes.models.hugging_face_config import GPT, Config, Sizes, decoder, experts_of, windows
 
 
 def gpt2(config: Config) -> Sizes:
@@ -113,16 +113,19 @@ def phi(config: Config) -> Sizes:
 
 def phimoe(config: Config) -> Sizes:
     sizes = decoder(config) | experts_of(config) | {"norm": "layernorm", "norm_bias": True}
+    sizes |= windows(config, sizes["layers"])
     if config.flag("lm_head_bias") is True:
         sizes["other_biases"] = [*sizes["other_biases"], "head"]
     return sizes
 
 
 def starcoder2(config: Config) -> Sizes:
-    return decoder(config) | {
+    sizes = decoder(config)
+    return sizes | {
         **GPT,
         "bias": config.flag("use_bias", default=True),
         "tied_embeddings": config.flag("tie_word_embeddings", default=True),
+        **windows(config, sizes["layers"]),
     }
 
 

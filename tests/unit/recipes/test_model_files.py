@@ -82,7 +82,8 @@ FILES: dict[str, Config] = {
     "llama-3-8b": LLAMA,
     "llama-3.2-1b": LLAMA
     | {"num_hidden_layers": 16, "hidden_size": 2048, "intermediate_size": 8192, "tie_word_embeddings": True},
-    "mistral-7b": config("MistralForCausalLM", 32, 4096, 32, 14336, 32000, num_key_value_heads=8),
+    "mistral-7b": config("MistralForCausalLM", 32, 4096, 32, 14336, 32000, num_key_value_heads=8, sliding_window=4096),
+    "mistral-7b-v0.3": config("MistralForCausalLM", 32, 4096, 32, 14336, 32768, num_key_value_heads=8, sliding_window=None),
     "mixtral-8x7b": config(
         "MixtralForCausalLM", 32, 4096, 32, 14336, 32000, num_key_value_heads=8, num_local_experts=8, num_experts_per_tok=2
     ),
@@ -245,6 +246,75 @@ def test_a_config_is_the_preset_of_the_same_model(model_id: str):
     assert blocks_of(read) == blocks_of(preset)
     assert root_parameter_count(read) == root_parameter_count(preset)
     assert parameter_count(read) == parameter_count(preset)
+
+
+MISTRAL = FILES["mistral-7b"]
+QWEN2 = {"sliding_window": 4096, "max_window_layers": 20}
+
+
+@pytest.mark.parametrize(
+    ("changes", "local"),
+    [
+        ({}, 32),
+        ({"sliding_window": None}, 0),
+        ({"architectures": ["Phi3ForCausalLM"], "sliding_window": 2047}, 32),
+        ({"architectures": ["Starcoder2ForCausalLM"]}, 32),
+        ({"architectures": ["LlamaForCausalLM"]}, 0),
+        ({"architectures": ["Qwen2ForCausalLM"], **QWEN2}, 0),
+        ({"architectures": ["Qwen2ForCausalLM"], **QWEN2, "use_sliding_window": True}, 12),
+        ({"architectures": ["Cohere2ForCausalLM"]}, 24),
+        ({"layer_types": ["sliding_attention", "full_attention"] * 16}, 16),
+    ],
+)
+def test_a_window_is_read_as_its_architecture_means_it(changes: Config, local: int):
+    model = model_from_file(json.dumps(MISTRAL | changes), "config.json")
+    assert model.local_layers == local
+    assert bool(model.sliding_window) == bool(local)
+
+
+def test_llama_4_attends_to_a_chunk_in_three_layers_of_four():
+    text = LLAMA | {
+        "attention_chunk_size": 8192,
+        "num_local_experts": 16,
+        "num_experts_per_tok": 1,
+        "intermediate_size_mlp": 16384,
+    }
+    model = model_from_file(json.dumps({"architectures": ["Llama4ForConditionalGeneration"], "text_config": text}), "c.json")
+    assert (model.sliding_window, model.local_layers) == (8192, 24)
+
+
+def test_a_file_without_architectures_is_read_by_its_type():
+    typed = {name: value for name, value in LLAMA.items() if name != "architectures"} | {"model_type": "llama"}
+    named = model_from_file(json.dumps(LLAMA), "mine/config.json")
+    assert blocks_of(model_from_file(json.dumps(typed), "mine/config.json")) == blocks_of(named)
+
+
+def test_what_a_multimodal_file_leaves_out_is_the_usual():
+    text = {"hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024}
+    read = model_from_file(json.dumps({"architectures": ["Gemma3ForConditionalGeneration"], "text_config": text}), "c.json")
+    assert blocks_of(read) == blocks_of(find_model("gemma-3-4b"))
+
+
+def test_glm_4_has_as_many_parameters_as_its_makers_say():
+    sizes = {"num_key_value_heads": 2, "head_dim": 128, "attention_bias": True}
+    model = model_from_file(json.dumps(config("Glm4ForCausalLM", 40, 4096, 32, 13696, 151552, **sizes)), "c.json")
+    assert parameter_count(model) / 1e9 == pytest.approx(9.4, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("named", "word"),
+    [
+        ({"architectures": ["AlbertForMaskedLM"]}, "share"),
+        ({"model_type": "deberta-v2"}, "relative"),
+        ({"architectures": ["ViTForImageClassification"]}, "image"),
+        ({"architectures": ["ResNetForImageClassification"]}, "image"),
+        ({"architectures": ["MambaForCausalLM"]}, "state space"),
+    ],
+)
+def test_what_is_not_read_is_refused_with_the_reason(named: Config, word: str):
+    with pytest.raises(InputError) as error:
+        model_from_file(json.dumps({"hidden_size": 768} | named), "config.json")
+    assert word in error.value.message
 
 
 def test_the_id_is_the_folder_of_a_config():
