@@ -66,7 +66,10 @@ class Stack(StrictRecord, kw_only=True):
     id: str
     title: str
     names: tuple[str, ...] = ()
-    """Other values of a case's `stack` column, as regular expressions that are matched in full and without case."""
+    """Other values of a case's `stack` column, as regular expressions for small letters and digits with `-` between words, each of
+    which may be left out. First whole values are compared, then parts of them."""
+    engine: bool = False
+    """It runs models that other libraries wrote: beside one of these (`transformers + deepspeed`) it is not the stack."""
     implementation: str
     """Row of `implementations.toml`: what its layers keep in memory."""
     kernels: Kernels
@@ -196,9 +199,26 @@ UNKNOWN = "torch"
 
 @functools.lru_cache(maxsize=256)
 def stack_named(name: str) -> Stack | None:
-    """The stack of a case by its `stack` column; None where no row knows the name."""
-    wanted = name.strip()
-    for row in load_stacks().values():
-        if row.id == wanted.lower() or any(re.fullmatch(pattern, wanted, re.IGNORECASE) for pattern in row.names):
+    """The stack of a case by its `stack` column; None where no row knows the name.
+
+    A value that is no name as a whole may hold one or more (`trl 0.9 + liger`, `HF Trainer with DeepSpeed`): libraries that own the
+    model's code count before engines that run it, then the longest name.
+    """
+    wanted = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    rows = load_stacks()
+    if wanted in rows or not wanted:
+        return rows.get(wanted)
+    for row in rows.values():
+        if any(re.fullmatch(_joined(pattern), wanted) for pattern in (row.id, *row.names)):
             return row
-    return None
+    found = [
+        (row.engine, -len(part[0]), row.id)
+        for row in rows.values()
+        for pattern in (row.id, *row.names)
+        if (part := re.search(rf"(?<![a-z0-9])(?:{_joined(pattern.removesuffix('.*'))})(?![a-z])", wanted))
+    ]
+    return rows[min(found)[2]] if found else None
+
+
+def _joined(pattern: str) -> str:
+    return pattern.replace("[-_ ]?", "-").replace("-?", "-").replace("-", "-?")

@@ -34,7 +34,7 @@ COMMANDS: dict[str, str] = {
     "verify": "short run: predicted against measured",
     "explain": "what an NCCL, torch, Slurm or kernel log says: what happened, where first, why",
     "advise": "what to install for this distribution and these GPUs",
-    "list": "checks, benchmarks, launchers, models, machines, gpus, kinds of output",
+    "list": "checks, benchmarks, launchers, models, machines, gpus, stacks, kinds of output",
     "tui": "the terminal UI (the default on a terminal)",
 }
 """Name and one-line help; the module is `assistant.cli.<name>` with a click command `command`."""

@@ -15,7 +15,7 @@ from assistant.usecases.listing import KINDS, list_entries
 @click.argument("kind", type=click.Choice(KINDS))
 @format_option("text", "json")
 def command(kind: str, output_format: str) -> None:
-    """List checks, benchmarks, launchers, models, machines, gpus, or kinds of output that can be pasted."""
+    """List checks, benchmarks, launchers, models, machines, gpus, software stacks, or kinds of output that can be pasted."""
     entries = list_entries(kind)
     if output_format == "json":
         emit_json({"schema_version": 1, kind: entries})

@@ -10,8 +10,9 @@ from probes.registry import BENCHMARKS, CHECKS
 from probes.units import gib
 from recipes.models.counts import load_models, parameter_count
 from recipes.registry import LAUNCHERS
+from recipes.stacks import load_stacks
 
-KINDS = ("checks", "benchmarks", "launchers", "models", "machines", "gpus", "kinds")
+KINDS = ("checks", "benchmarks", "launchers", "models", "machines", "gpus", "stacks", "kinds")
 
 
 def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
@@ -50,6 +51,8 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
             )
         case "machines":
             return tuple({"id": row.id, "title": row.title} for row in load_catalogue().machines)
+        case "stacks":
+            return tuple({"id": row.id, "title": row.title} for row in load_stacks().values())
         case "kinds":
             return tuple({"id": row.id, "title": row.title} for row in PASTES)
         case _:

@@ -27,12 +27,35 @@ RUN = {
         ("NeMo-Automodel", "NeMo Automodel"),
         ("llm-foundry", "MosaicML Composer"),
         ("prime-rl", "torchtitan"),
+        ("lit-gpt", "LitGPT"),
+        ("lit-llama", "LitGPT"),
+        ("Accelerate", "Hugging Face Trainer"),
+        ("huggingface", "Hugging Face Trainer"),
+        ("TRL 0.9 SFTTrainer", "Hugging Face Trainer"),
+        ("LLaMA Factory v0.8.3", "LLaMA-Factory"),
+        ("llama_recipes", "llama-recipes"),
+        ("fsdp_qlora", "FSDP and QLoRA"),
+        ("PyTorch Lightning", "plain torch"),
+        ("DeepSpeed ZeRO-3", "DeepSpeed"),
     ],
 )
 def test_a_name_means_one_framework(name, title):
     prediction = predict_row(RUN | {"stack": name})
     assert title in prediction.title
     assert not any(words.startswith("stack") for words in prediction.assumed)
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("HF Trainer + DeepSpeed", "Hugging Face Trainer"),
+        ("deepspeed (transformers 4.38)", "Hugging Face Trainer"),
+        ("our code with torchtune 0.3", "torchtune"),
+        ("Megatron-LM on PyTorch", "Megatron-LM core"),
+    ],
+)
+def test_of_two_names_the_one_that_owns_the_model_counts(name, title):
+    assert title in predict_row(RUN | {"stack": name}).title
 
 
 def test_jax_recomputes_all_layers_and_torch_none_by_default():
@@ -46,3 +69,16 @@ def test_megatron_deepspeed_does_not_divide_norms_and_writes_scores_by_default()
     old, new = (predict_row(layout | {"stack": name}) for name in ("megatron-deepspeed", "megatron-core"))
     assert old.memory.activations > 1.5 * new.memory.activations
     assert old.step_time_s > new.step_time_s
+
+
+def test_llama_factory_and_axolotl_recompute_by_default_as_the_trainer_under_them_does_not():
+    run = RUN | {"sharding": "", "n_gpus": "1", "task": "lora"}
+    shown = {name: predict_row(run | {"stack": name}).layout for name in ("hf-trainer", "llama-factory", "axolotl")}
+    assert [name for name, layout in shown.items() if "checkpointing full" in layout] == ["llama-factory", "axolotl"]
+
+
+@pytest.mark.parametrize("name", ["torchtune", "unsloth"])
+def test_a_stated_length_is_filled_so_that_no_rate_is_beyond_the_peak(name):
+    run = {"case_id": "1", "stack": name, "model": "llama-3.2-3b", "task": "sft", "gpu": "A100-SXM-80GB", "n_gpus": "1"}
+    prediction = predict_row(run | {"seq_len": "4096", "micro_batch": "2", "activation_checkpointing": "none"})
+    assert 6 * 3.2e9 * prediction.tokens_per_s_per_gpu < 312e12
