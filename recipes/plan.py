@@ -20,6 +20,9 @@ Basis = Literal["measured", "modelled", "rule", "user"]
 ActivationCheckpointing = Literal["none", "selective", "full"]
 Sharding = Literal["none", "zero1", "zero2", "zero3"]
 """What data-parallel ranks share: nothing, optimizer states, also gradients, also parameters (FSDP)."""
+Schedule = Literal["1f1b", "gpipe", "interleaved", "zero-bubble", "layers"]
+"""Of a pipeline: interleaved is 1F1B with several parts of a stage, zero-bubble puts the weights' gradients into the gaps (ZB-H1,
+arXiv 2401.10241). `layers` has no pipeline: one stage works while the others wait."""
 Fabric = Literal["nvswitch", "nvlink", "pcie", "xgmi", "host", "unknown"]
 """What joins the ranks of a node: a switch of NVLinks, single NVLinks, PCIe, AMD's links, or the memory of a CPU."""
 Transport = Literal["infiniband", "roce", "efa", "tcpxo", "ethernet", "unknown"]
@@ -254,14 +257,16 @@ class Candidate(Record, kw_only=True):
     recomputed_share: float = 1.0
     """Of the layers, where activation_checkpointing is full: the part that is recomputed, above 0 and at most 1. Megatron's
     recompute_num_layers, torchtitan's every n-th layer."""
+    recomputed_together: int = 1
+    """Consecutive layers that are recomputed at once, so that only the input of the first is kept (Megatron's uniform method)."""
     offload: bool = False
     """Optimizer states live in the host's memory."""
     compiled: bool | None = None
     """torch.compile; None: as the stack does."""
     flash_attention: bool | None = None
     sequence_parallel: bool | None = None
-    schedule: Literal["1f1b", "gpipe", "interleaved", "zero-bubble", "layers"] = "1f1b"
-    """Of the pipeline; interleaved is 1F1B with `vp` above 1. `layers` has no pipeline: one stage works while the others wait."""
+    schedule: Schedule = "1f1b"
+    """Of the pipeline."""
 
     @property
     def sharding_stage(self) -> Sharding:

@@ -96,6 +96,8 @@ class Stack(StrictRecord, kw_only=True):
     gathers_modules: Literal["never", "zero", "always"] = "never"
     """Hooks around every module, not every block, gather and free fully sharded parameters, as DeepSpeed's ZeRO-3 does: never,
     where a case names ZeRO, or always."""
+    offloads_alone: bool = False
+    """ZeRO-2 or 3 on a single GPU means that states live in the host's memory, as in the framework's own examples."""
     unpads: bool = False
     """Padding of short sequences is left out of the computation."""
     samples: Literal["filled", "cut", "dropped"] = "filled"

@@ -50,6 +50,7 @@ class Case(Record, kw_only=True):
     cp: int | None = None
     ep: int | None = None
     vp: int | None = None
+    pp_schedule: str = ""
     sequence_parallel: bool | None = None
     micro_batch: int | None = None
     grad_accum: int | None = None

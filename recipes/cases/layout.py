@@ -13,8 +13,8 @@ import msgspec
 
 from probes.record import Record
 from recipes.cases.case import Case, CaseError
-from recipes.cases.words import Sharing, checkpointing_of, recomputed_share_of, sharing_of
-from recipes.plan import ActivationCheckpointing, Candidate, Degrees, Sharding
+from recipes.cases.words import Recomputed, Sharing, checkpointing_of, names_zero, recomputed_of, schedule_of, sharing_of
+from recipes.plan import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
 from recipes.stacks import Stack
 
 _LONG_SEQUENCE = 8192
@@ -25,6 +25,8 @@ _WIDEST_TENSOR = 8
 _DEEPEST_PIPELINE = 64
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
 """Parts of the layers that people recompute, the least that is enough."""
+_PARTS = 2
+"""Of a pipeline stage whose schedule is interleaved, where nothing says how many (torchtitan's default)."""
 _STAGES: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
 
 
@@ -62,9 +64,10 @@ def gpus_of(case: Case) -> int:
         return case.n_gpus
     tensor, pipeline, context = case.tp or 1, case.pp or 1, case.cp or 1
     stated = (case.dp or 1) * (case.fsdp or 1)
-    if stated == 1 and case.global_batch and case.micro_batch and case.grad_accum:
+    sharing = sharing_of(case.sharding)
+    if stated == 1 and not sharing.is_alone and case.global_batch and case.micro_batch and case.grad_accum:
         stated = max(1, case.global_batch // (case.micro_batch * case.grad_accum))
-    elif stated == 1 and sharing_of(case.sharding).sharding not in (None, "none"):
+    elif stated == 1 and sharing.sharding not in (None, "none"):
         stated = _SHARING_RANKS
     return pipeline * max(tensor * context * stated, math.lcm(tensor * context, case.ep or 1))
 
@@ -179,7 +182,8 @@ def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[
 def recompute_words(candidate: Candidate) -> str:
     """`none`, `full`, `full of 25 % of the layers`."""
     part = f" of {candidate.recomputed_share:.0%} of the layers".replace("%", " %") if candidate.recomputed_share < 1.0 else ""
-    return candidate.activation_checkpointing + part
+    together = f", {candidate.recomputed_together} layers at once" if candidate.recomputed_together > 1 else ""
+    return candidate.activation_checkpointing + part + together
 
 
 def with_choice(case: Case, choice: Choice) -> Case:
@@ -187,20 +191,34 @@ def with_choice(case: Case, choice: Choice) -> Case:
     return msgspec.structs.replace(case, tp=choice.tp or case.tp, pp=choice.pp or case.pp, cp=choice.cp or case.cp)
 
 
-def layout_of(case: Case, stack: Stack, gpus: int, *, precision: str, micro_batch: int, choice: Choice) -> Layout:
-    """`micro_batch` is assumed where nothing says it. Raises CaseError where the degrees contradict the number of GPUs."""
+def layout_of(
+    case: Case, stack: Stack, gpus: int, *, per_node: int, layers: int, precision: str, micro_batch: int, choice: Choice
+) -> Layout:
+    """`micro_batch` is assumed where nothing says it, `per_node` is the machine's, `layers` the model's.
+
+    Raises CaseError where the degrees contradict the number of GPUs or each other.
+    """
     tensor, pipeline, context = case.tp or 1, case.pp or 1, case.cp or 1
     model_parallel = tensor * pipeline * context
     if gpus % model_parallel:
         raise CaseError(f"n_gpus is {gpus}, which tp {tensor} x pp {pipeline} x cp {context} do not divide")
     replicas = gpus // model_parallel
-    notes = []
     sharing = sharing_of(case.sharding)
+    if sharing.is_alone and replicas > 1:
+        raise CaseError(f"sharding is {case.sharding[:40]!r}, but n_gpus is {gpus}: give ddp, zero1 to zero3 or fsdp")
+    notes = [sharing.note] if sharing.note else []
     sharding = choice.sharding or _sharding(case, stack, sharing)
     fully = sharding == "zero3"
-    shards = _shards(case, stack, sharing, replicas, gpus) if fully else 1
-    if fully and sharing.hybrid and shards == replicas > 1 and case.fsdp is None and case.gpus_per_node is None:
-        notes.append(f"one copy is shared by all {replicas} data-parallel GPUs: fsdp or gpus_per_node says how many share one")
+    shards = _shards(case, sharing, replicas, context, min(gpus, case.gpus_per_node or per_node) / gpus) if fully else 1
+    if fully and sharing.hybrid and case.fsdp is None and case.gpus_per_node is None and replicas > 1:
+        notes.append(f"fsdp {shards}, the data-parallel GPUs of a node: fsdp or gpus_per_node says how many share one copy")
+    offload = sharing.offload
+    if gpus == 1 and sharding in ("zero2", "zero3") and not offload and (case.zero_stage or names_zero(case.sharding)):
+        offload = stack.offloads_alone
+        where = (
+            "states live in the host's memory, as in the stack's own examples" if offload else "nothing is shared or offloaded"
+        )
+        notes.append(f"sharding {sharding} on one GPU: {where}; `{sharding} offload` says that they do")
     if fully and replicas % shards:
         raise CaseError(f"fsdp is {shards}, which does not divide {replicas} data-parallel GPUs")
     if case.dp is not None and not fully and case.dp != replicas:
@@ -212,12 +230,16 @@ def layout_of(case: Case, stack: Stack, gpus: int, *, precision: str, micro_batc
         notes.append(f"{words}: micro_batch {micro} is taken")
     if case.grad_accum is not None and case.global_batch is not None and accumulation != case.grad_accum:
         notes.append(f"grad_accum {case.grad_accum} does not follow from the batches: {accumulation} is taken")
+    parts = case.vp or 1
+    schedule: Schedule = "layers" if choice.splits_layers else _schedule(case)
+    if schedule == "interleaved" and parts == 1:
+        parts = _PARTS
+        notes.append(f"vp {parts}")
+    again = recomputed_of(case.activation_checkpointing) if case.activation_checkpointing else Recomputed(choice.recomputed)
     return Layout(
         candidate=Candidate(
             strategy="fsdp" if fully else "ddp",
-            degrees=Degrees(
-                dp=replicas // shards, fsdp=shards, tp=tensor, pp=pipeline, cp=context, ep=case.ep or 1, vp=case.vp or 1
-            ),
+            degrees=Degrees(dp=replicas // shards, fsdp=shards, tp=tensor, pp=pipeline, cp=context, ep=case.ep or 1, vp=parts),
             micro_batch=micro,
             grad_accum=accumulation,
             global_batch=batch,
@@ -226,34 +248,47 @@ def layout_of(case: Case, stack: Stack, gpus: int, *, precision: str, micro_batc
                 if case.activation_checkpointing
                 else choice.checkpointing or stack.checkpointing
             ),
-            recomputed_share=(
-                recomputed_share_of(case.activation_checkpointing) if case.activation_checkpointing else choice.recomputed
-            ),
+            recomputed_share=again.share if again.layers is None else min(1.0, again.layers * pipeline * parts / max(1, layers)),
+            recomputed_together=again.together,
             precision=precision,
             sharding=sharding,
-            offload=sharing.offload
-            or (gpus == 1 and case.sharding.lower().startswith("zero") and sharding in ("zero2", "zero3")),
+            offload=offload,
             compiled=case.compile,
             flash_attention=case.flash_attention,
             sequence_parallel=case.sequence_parallel,
-            schedule="layers" if choice.splits_layers else "interleaved" if (case.vp or 1) > 1 else "1f1b",
+            schedule=schedule,
         ),
         notes=tuple(notes),
     )
 
 
-def _shards(case: Case, stack: Stack, sharing: Sharing, replicas: int, gpus: int) -> int:
-    """GPUs that share one copy of the parameters."""
+def _schedule(case: Case) -> Schedule:
+    """As stated; 1F1B is interleaved where stages have several parts. A schedule says nothing where there is no pipeline."""
+    stated = schedule_of(case.pp_schedule) if case.pp_schedule else "1f1b"
+    if (case.pp or 1) == 1 and stated == "interleaved":
+        stated = "1f1b"
+    return "interleaved" if stated == "1f1b" and (case.vp or 1) > 1 else stated
+
+
+def _shards(case: Case, sharing: Sharing, replicas: int, context: int, node: float) -> int:
+    """Data-parallel GPUs that share one copy of the parameters; a node has the part `node` of all GPUs.
+
+    Frameworks count the GPUs of context parallelism among those that share, or not (torchtitan: dp_shard_cp, dp_shard).
+    """
     if case.fsdp is not None:
+        if case.fsdp > replicas * context:
+            raise CaseError(f"fsdp is {case.fsdp}, but the layout leaves fewer GPUs for it: give at most {replicas * context}")
         return min(case.fsdp, replicas)
-    if sharing.hybrid and case.gpus_per_node and gpus > case.gpus_per_node:
-        return max(1, case.gpus_per_node * replicas // gpus)
-    return replicas
+    return math.gcd(replicas, max(1, int(replicas * node))) if sharing.hybrid else replicas
 
 
 def _sharding(case: Case, stack: Stack, sharing: Sharing) -> Sharding:
     if case.zero_stage is not None:
-        return _STAGES[case.zero_stage]
+        stage = _STAGES[case.zero_stage]
+        shared = sharing.sharding not in (None, "none")
+        if shared and stage != sharing.sharding and (stage == "none" or names_zero(case.sharding)):
+            raise CaseError(f"zero_stage is {case.zero_stage}, but sharding is {case.sharding[:40]!r}: leave one of them blank")
+        return stage
     if case.fsdp is not None and case.fsdp > 1 and sharing.sharding not in ("zero1", "zero2"):
         return "zero3"
     if sharing.sharding is not None:

@@ -6,6 +6,10 @@ from recipes.cases.case import CaseError
 from recipes.plan import Candidate
 from recipes.workload import TransformerModel, VisionModel
 
+_BESIDE = 2
+"""Embedding and head, which stand for a layer each where layers do not divide (Megatron-LM:
+--account-for-embedding-in-pipeline-split)."""
+
 
 def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
     """Raise CaseError that names the degree which the model's sizes do not allow."""
@@ -13,6 +17,14 @@ def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
     layers = model.layers + model.encoder_layers
     if degrees.pp > layers:
         raise CaseError(f"pp is {degrees.pp}, but {model.title or model.id} has {layers} layers: give at most that")
+    if degrees.vp > 1 and degrees.pp == 1:
+        raise CaseError(f"vp is {degrees.vp}, but pp is 1: only the stages of a pipeline have parts, leave vp blank")
+    most = (layers + model.prediction_layers + _BESIDE) // degrees.pp
+    if degrees.vp > most:
+        raise CaseError(
+            f"vp is {degrees.vp}, but each of {degrees.pp} pipeline stages has {layers / degrees.pp:g} layers: "
+            f"give at most {most}"
+        )
     if model.heads % degrees.tp:
         raise CaseError(f"tp is {degrees.tp}, which does not divide {model.heads} attention heads")
     if not model.is_moe:
@@ -21,8 +33,37 @@ def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
         return
     if model.experts % degrees.ep:
         raise CaseError(f"ep is {degrees.ep}, which does not divide {model.experts} experts")
+    ranks = degrees.dp * degrees.fsdp * degrees.tp * degrees.cp
+    if ranks % degrees.ep:
+        stage = f" of a pipeline stage (n_gpus over pp {degrees.pp})" if degrees.pp > 1 else ""
+        raise CaseError(f"ep is {degrees.ep}, which does not divide the {ranks} GPUs{stage}: give a divisor of that or more GPUs")
     if model.experts_per_token > model.experts:
         raise CaseError(f"moe_topk is {model.experts_per_token}, but there are {model.experts} experts")
+
+
+def require_whole_parts(candidate: Candidate, sequence_length: int, *, cuts_twice: bool) -> None:
+    """Raise CaseError where context parallelism does not cut a sequence into equal parts, two for each rank with `cuts_twice`.
+
+    Megatron-LM (training/utils.py, get_batch_on_this_cp_rank) and torch's context_parallel cut it so.
+    """
+    context = candidate.degrees.cp
+    parts = context * (2 if cuts_twice else 1)
+    if context > 1 and sequence_length % parts:
+        near = max(parts, parts * round(sequence_length / parts))
+        raise CaseError(
+            f"cp is {context}, which cuts a sequence into {parts} equal parts, but seq_len is {sequence_length}: "
+            f"give {near}, or another cp"
+        )
+
+
+def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ...]:
+    """A word on an interleaved pipeline whose parts have not equally many layers, which takes a layout of one's own."""
+    degrees = candidate.degrees
+    parts = degrees.pp * degrees.vp
+    layers = model.layers + model.encoder_layers
+    if degrees.vp == 1 or -layers % parts <= _BESIDE + model.prediction_layers:
+        return ()
+    return (f"pp {degrees.pp} x vp {degrees.vp} does not divide {layers} layers: parts of unlike size are taken",)
 
 
 def require_whole(model: VisionModel, candidate: Candidate) -> None:

@@ -13,7 +13,7 @@ from recipes.cases.case import Case, CaseError
 from recipes.cases.cluster import cluster_of_case
 from recipes.cases.figures import memory_for
 from recipes.cases.layout import Choice, choices_of, gpus_of, layout_of, micro_batches_of, recompute_words, with_choice
-from recipes.cases.legality import require_divisible, require_whole
+from recipes.cases.legality import require_divisible, require_whole, require_whole_parts, uneven_parts
 from recipes.cases.model import model_of
 from recipes.cases.notes import notes_of
 from recipes.cases.words import Numbers, Task, names_zero, numbers_of, optimizer_of, sharing_of, task_of
@@ -193,6 +193,13 @@ class _Job:
             notes.append(f"sharding {case.sharding[:40]!r} is not known and taken as not stated")
         self._notes = (*notes, *notes_of(case, cluster, self._precision))
 
+    @property
+    def _cuts_twice(self) -> bool:
+        """Whether each context-parallel rank takes an early and a late part of a sequence, so that causal work is even."""
+        return (
+            isinstance(self._model, TransformerModel) and self._model.kind == "decoder" and self._stack.spare_ranks != "sequence"
+        )
+
     def options(self) -> list[tuple[Choice, int]]:
         """Choices that the case leaves open with their micro-batches, most usual first."""
         found = []
@@ -212,10 +219,21 @@ class _Job:
     def laid_out(self, choice: Choice, micro_batch: int) -> ResolvedCase:
         """Raises CaseError where the choice contradicts the case."""
         case, notes = with_choice(self._case, choice), list(self._notes)
-        layout = layout_of(case, self._stack, self._gpus, precision=self._precision, micro_batch=micro_batch, choice=choice)
+        layout = layout_of(
+            case,
+            self._stack,
+            self._gpus,
+            per_node=self._cluster.ranks_per_node,
+            layers=self._model.layers + self._model.encoder_layers if isinstance(self._model, TransformerModel) else 1,
+            precision=self._precision,
+            micro_batch=micro_batch,
+            choice=choice,
+        )
         candidate = layout.candidate
         if isinstance(self._model, TransformerModel):
             require_divisible(self._model, candidate)
+            require_whole_parts(candidate, self._length, cuts_twice=self._cuts_twice)
+            notes += uneven_parts(self._model, candidate)
         else:
             require_whole(self._model, candidate)
         if choice.words:
@@ -224,6 +242,8 @@ class _Job:
             notes.append(f"micro_batch {candidate.micro_batch}")
         if case.global_batch is None:
             notes.append(f"global_batch {candidate.global_batch}" + (", no accumulation" if case.grad_accum is None else ""))
+        if self._is_vision and candidate.activation_checkpointing != "none":
+            notes.append(f"activation_checkpointing {case.activation_checkpointing[:40]} is left out: no image is recomputed")
         if not case.activation_checkpointing and not self._is_vision:
             notes.append(f"activation_checkpointing {recompute_words(candidate)}")
         return ResolvedCase(

@@ -7,7 +7,7 @@ import re
 from typing import Literal, NamedTuple
 
 from recipes.cases.case import CaseError
-from recipes.plan import ActivationCheckpointing, Sharding
+from recipes.plan import ActivationCheckpointing, Schedule, Sharding
 from recipes.workload import Optimizer, Precision, Tuning
 
 
@@ -104,18 +104,22 @@ class Sharing(NamedTuple):
     offload: bool = False
     splits_layers: bool = False
     """No data parallelism: the GPUs hold consecutive layers of one model and wait for each other."""
+    is_alone: bool = False
+    """One GPU, or one replica, is all that there is."""
     is_known: bool = True
+    note: str = ""
+    """What the words say that no model here has."""
 
 
 @functools.lru_cache(maxsize=1024)
 def sharing_of(words: str) -> Sharing:
     """`ddp`, `zero-3 offload`, `FSDP (SHARD_GRAD_OP)`, `hsdp`, `distributed optimizer`, `device_map` ..."""
     text = _plain(words)
-    offload = "offload" in text or "infinity" in text
-    stage = re.search(r"(?:zero|stage|\bz)-?([0-3])", text)
-    if stage:
-        level = stage.group(1)
-        return Sharing("none" if level == "0" else f"zero{level}", offload=offload, hybrid="++" in words)  # type: ignore[arg-type]
+    offload = re.search(r"offload|infinity|nvme|(?:zero|fsdp|stage).*\bcpu\b", text) is not None
+    note = "states on NVMe are taken to live in the host's memory" if re.search(r"nvme|infinity", text) else ""
+    zero = _zero_of(text, offload=offload, note=note)
+    if zero is not None:
+        return zero
     if re.search(r"device-?map|naive|layer-?split|model-?split", text):
         return Sharing("none", splits_layers=True)
     if re.search(r"shard-grad-op|sharded-?ddp", text):
@@ -125,15 +129,30 @@ def sharing_of(words: str) -> Sharing:
     if re.search(r"hsdp|hybrid|hfsdp", text):
         return Sharing("zero3", hybrid=True, offload=offload)
     if re.search(r"fsdp|full(y)?-shard|gemini|infinity", text):
-        return Sharing("zero3", offload=offload)
+        return Sharing("zero3", offload=offload, note=note)
     if re.search(r"dist(ributed)?-?opt|optimizer|mics", text):
         return Sharing("zero1", offload=offload)
     if re.search(r"single|^none$|^no$|1-?gpu|^local$", text):
-        return Sharing("none", offload=offload)
+        alone = re.search(r"^single(-?(gpu|device|card|process))?$|^1-?gpu$", text) is not None
+        return Sharing("none", offload=offload, is_alone=alone)
     if re.search(r"ddp|^dp$|data-?parallel|horovod|mirrored|multi-?worker|all-?reduce|bagua|kvstore", text):
         return Sharing(None, offload=offload)
     is_known = re.search(r"megatron|\dd$|3d|tp|pp|tensor|pipeline|model-?parallel|deepspeed|zero(?!-?\d)|^$", text) is not None
     return Sharing(None, offload=offload, is_known=is_known)
+
+
+def _zero_of(text: str, *, offload: bool, note: str) -> Sharing | None:
+    """DeepSpeed's stages. ZeRO++ (arXiv 2306.10209) is ZeRO-3 with more copies of the weights and quantised communication."""
+    if re.search(r"zero-?[123]?\+\+|zero-?pp|zero-?plus-?plus", text):
+        lacks = (
+            "zero++ is taken for ZeRO-3: neither its copy of the weights in each node nor its quantised communication is modelled"
+        )
+        return Sharing("zero3", offload=offload, note=lacks)
+    stage = re.search(r"(?:zero|stage|\bz)-?([0-3])", text)
+    if stage is None:
+        return None
+    level = stage.group(1)
+    return Sharing("none" if level == "0" else f"zero{level}", offload=offload, note=note)  # type: ignore[arg-type]
 
 
 def names_zero(words: str) -> bool:
@@ -158,9 +177,33 @@ def checkpointing_of(words: str) -> ActivationCheckpointing:
     raise CaseError(f"activation_checkpointing is {words[:40]!r}: give none, selective or full")
 
 
+class Recomputed(NamedTuple):
+    """Which layers are recomputed, where checkpointing is full."""
+
+    share: float = 1.0
+    layers: int | None = None
+    """Of each stage of a pipeline, or each part of an interleaved one; None: `share` of all."""
+    together: int = 1
+    """Consecutive layers of which only the first one's input is kept."""
+
+
 @functools.lru_cache(maxsize=1024)
-def recomputed_share_of(words: str) -> float:
-    """Part of the layers that is recomputed: 1/2 for `every 2nd layer`, 1/4 for `full 25 %`, else 1. Raises CaseError."""
+def recomputed_of(words: str) -> Recomputed:
+    """Half of the layers for `every 2nd layer`, a quarter for `full 25 %`, 10 of each stage for `block 10` or `10 layers`, all of
+    them in pairs for `uniform 2` (Megatron-LM: --recompute-method, --recompute-num-layers), else all. Raises CaseError.
+    """
+    text = _plain(words)
+    together = re.search(r"uniform\W*(\d{1,4})\b", text, re.ASCII)
+    some = re.search(r"(?:block|num-layers)\W*(\d{1,4})\b|(?<![\d-])(\d{1,4})-?layers?\b", text, re.ASCII)
+    if "every" in text or (together is None and some is None):
+        return Recomputed(_share_of(words))
+    number = int(next(found for found in (together or some).groups() if found))  # type: ignore[union-attr]
+    if number < 1:
+        raise CaseError(f"activation_checkpointing is {words[:40]!r}: give at least 1 layer, or none")
+    return Recomputed(layers=number) if together is None else Recomputed(together=number)
+
+
+def _share_of(words: str) -> float:
     every = re.search(r"every\W*(\d{1,6}|other|second)", words, re.IGNORECASE | re.ASCII)
     percent = re.search(r"(\d{1,6}(?:\.\d{1,6})?)\s*%", words, re.ASCII)
     if every is not None:
@@ -172,6 +215,24 @@ def recomputed_share_of(words: str) -> float:
     if not 0.0 < share <= 1.0:
         raise CaseError(f"activation_checkpointing is {words[:40]!r}: more than 0 % of the layers, and at most 100 %")
     return share
+
+
+_SCHEDULES: tuple[tuple[str, Schedule], ...] = (
+    (r"zero-?bubble|^zb|dualpipe", "zero-bubble"),
+    (r"interleav|looped|virtual|vpp", "interleaved"),
+    (r"gpipe|all-?forward|afab", "gpipe"),
+    (r"1f1b|one-forward|pipedream", "1f1b"),
+)
+
+
+@functools.lru_cache(maxsize=1024)
+def schedule_of(words: str) -> Schedule:
+    """The schedule of a pipeline: `1F1B`, `Interleaved1F1B`, `GPipe`, `zero-bubble` ... Raises CaseError."""
+    text = _plain(words)
+    found = next((schedule for pattern, schedule in _SCHEDULES if re.search(pattern, text)), None)
+    if found is None:
+        raise CaseError(f"pp_schedule is {words[:40]!r}: give 1f1b, interleaved, gpipe or zero-bubble, or leave it blank")
+    return found
 
 
 def _plain(words: str) -> str:

@@ -206,12 +206,13 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
         live = max(live, one)
         if checkpointing == "full":
             recomputed = count * candidate.recomputed_share
-            checkpoints += recomputed * block.hidden * residual * block.tokens
+            checkpoints += recomputed * block.hidden * residual * block.tokens / candidate.recomputed_together
             layer += (count - recomputed) * one
         elif checkpointing == "selective":
             layer += count * (kept.fixed if stack.memory.selective == "scores" else kept.half)
         else:
             layer += count * one
+    live *= max(1.0, min(candidate.recomputed_together, sum(count for count, _ in stage.blocks)))
     cached = row.weight_cache_bytes.get(compute, 0.0) if workload.tuning == "full" else 0.0
     weights_met = stage.linear + stage.expert
     if checkpointing == "full":

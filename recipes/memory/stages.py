@@ -123,7 +123,8 @@ def _shares(model: TransformerModel, stages: int, chunks: int, index: int, ahead
 def in_flight(stages: int, chunks: int, index: int, micro_batches: int, schedule: str) -> float:
     """Micro-batches whose activations stage `index` (from 0) holds at most, in units of the whole stage.
 
-    1F1B (arXiv 2104.04473): those that later stages still work on; interleaved: the warm-up of its chunks. GPipe: all.
+    1F1B (arXiv 2104.04473): those that later stages still work on; interleaved: the warm-up of its chunks. GPipe: all. ZB-H1
+    (arXiv 2401.10241): as many as 1F1B.
     """
     if stages == 1 or schedule == "layers":
         return 1.0

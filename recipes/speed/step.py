@@ -67,7 +67,9 @@ def step_time(workload: Workload, candidate: Candidate, cluster: Cluster, stack:
         return boundary
     one = computing + exposed + each + boundary
     waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
-    bubble = (stages - 1) * waits * one
+    # Gradients of weights wait for the gaps: of a micro-batch's time twice those, half the backward pass, is no gap (ZB-H1).
+    filled = backward - repeated / stages if candidate.schedule == "zero-bubble" else 0.0
+    bubble = (stages - 1) * waits * max(0.0, one - filled)
     optimizer = _optimizer(job, held, rates)
     waiting = parameter("time.step_overhead_s", cluster.device) + (
         micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)

@@ -10,7 +10,7 @@ from probes.units import GIB
 from recipes.cases.case import CaseError, case_of_row
 from recipes.cases.prediction import predict_row
 from recipes.cases.resolved import ResolvedCase, resolve
-from recipes.cases.words import checkpointing_of, recomputed_share_of
+from recipes.cases.words import checkpointing_of, recomputed_of
 from recipes.constants import constant
 from recipes.memory import memory_of
 
@@ -53,7 +53,7 @@ def filled(found: ResolvedCase) -> float:
     ],
 )
 def test_a_part_of_the_layers_in_words(words: str, share: float) -> None:
-    assert (checkpointing_of(words), recomputed_share_of(words)) == ("full", share)
+    assert (checkpointing_of(words), recomputed_of(words).share) == ("full", share)
     one = resolved(activation_checkpointing=words).candidate
     assert (one.activation_checkpointing, one.recomputed_share) == ("full", share)
 
@@ -68,7 +68,7 @@ def test_a_part_that_is_none_is_refused(words: str) -> None:
 @given(st.text(max_size=60))
 def test_any_words_give_a_part_or_a_reason(words: str) -> None:
     try:
-        assert 0 < recomputed_share_of(words) <= 1
+        assert 0 < recomputed_of(words).share <= 1
     except CaseError as error:
         assert str(error).startswith("activation_checkpointing is ")  # noqa: PT017 - most words give a part
 
@@ -142,7 +142,7 @@ def test_what_a_selection_recomputes_is_said(stack: str, flash: str, words: str)
 @pytest.mark.parametrize(("changes", "is_told"), [({}, True), ({"fsdp": "8"}, False), ({"gpus_per_node": "8"}, False)])
 def test_who_shares_one_copy_is_told_where_nothing_says_it(changes: dict[str, str], is_told: bool) -> None:
     answer = predict_row({**ROW, "sharding": "hsdp", "n_gpus": "16", **changes})
-    assert any("one copy is shared by all 16" in note for note in answer.assumed) == is_told
+    assert any(note.startswith("fsdp 8, the data-parallel GPUs of a node") for note in answer.assumed) == is_told
 
 
 def test_images_are_not_recomputed() -> None:
@@ -154,3 +154,49 @@ def test_images_are_not_recomputed() -> None:
 def test_gpus_that_share_a_sequence_share_states_too_where_they_must() -> None:
     one = resolved(stack="deepspeed", sharding="", n_gpus="512", global_batch="256", gpu="A100-SXM-80GB").candidate
     assert (one.degrees.cp, one.sharding) == (2, "zero3")
+
+
+@pytest.mark.parametrize(
+    ("words", "layers", "together"),
+    [
+        ("block 10", 10, 1),
+        ("full block 10", 10, 1),
+        ("full (block, 10)", 10, 1),
+        ("10 layers", 10, 1),
+        ("recompute_num_layers=10", 10, 1),
+        ("uniform 2", None, 2),
+        ("full uniform 2 layers", None, 2),
+        ("full (uniform, 1)", None, 1),
+        ("full", None, 1),
+        ("every 2 layers", None, 1),
+    ],
+)
+def test_a_number_of_layers_in_words(words: str, layers: int | None, together: int) -> None:
+    again = recomputed_of(words)
+    assert (checkpointing_of(words), again.layers, again.together) == ("full", layers, together)
+
+
+@pytest.mark.parametrize(
+    ("layout", "share"),
+    [({}, 10 / 32), ({"pp": "2"}, 20 / 32), ({"pp": "4"}, 1.0), ({"pp": "2", "vp": "2", "sharding": ""}, 1.0)],
+)
+def test_layers_are_counted_in_each_stage(layout: dict[str, str], share: float) -> None:
+    assert resolved(activation_checkpointing="block 10", **layout).candidate.recomputed_share == share
+
+
+def test_layers_recomputed_at_once_keep_fewer_inputs_and_more_that_live() -> None:
+    full, one, two, all_of_them = (
+        resolved(activation_checkpointing=words, micro_batch="4").memory_of_case()
+        for words in ("full", "uniform 1", "uniform 2", "uniform 32")
+    )
+    assert one == full
+    assert two.allocated < full.allocated  # at the loss, where inputs of layers are all that is kept
+    assert all_of_them.allocated > full.allocated  # in the backward pass, where all layers live at once
+
+
+def test_images_say_that_checkpointing_is_left_out() -> None:
+    row = {"case_id": "a", "model": "resnet50", "family": "cnn", "gpu": "V100-SXM2-16GB", "n_gpus": "1", "micro_batch": "64"}
+    said, none = (predict_row({**row, "activation_checkpointing": words}) for words in ("full", "none"))
+    assert any("activation_checkpointing full is left out" in note for note in said.assumed)
+    assert not any("activation_checkpointing" in note for note in none.assumed)
+    assert said.peak_mem_gib == none.peak_mem_gib

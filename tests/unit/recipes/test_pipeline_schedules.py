@@ -1,0 +1,80 @@
+"""The schedule of a pipeline: as stated, in words, and what it costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from recipes.cases.case import CaseError, case_of_row
+from recipes.cases.prediction import CasePrediction, predict_row
+from recipes.cases.resolved import resolve
+from recipes.cases.words import schedule_of
+from recipes.plan import Candidate
+
+ROW = {
+    "case_id": "a",
+    "model": "llama-3-70b",
+    "gpu": "H100-SXM-80GB",
+    "n_gpus": "32",
+    "stack": "megatron-core",
+    "tp": "4",
+    "pp": "8",
+    "micro_batch": "1",
+    "global_batch": "32",
+    "activation_checkpointing": "none",
+}
+
+
+def candidate(**changes: str) -> Candidate:
+    return resolve(case_of_row({**ROW, **changes})).candidate
+
+
+def answer(**changes: str) -> CasePrediction:
+    return predict_row({**ROW, **changes})
+
+
+@pytest.mark.parametrize(
+    ("words", "schedule"),
+    [
+        ("1F1B", "1f1b"),
+        ("Interleaved1F1B", "interleaved"),
+        ("GPipe", "gpipe"),
+        ("zero-bubble", "zero-bubble"),
+        ("ZBVZeroBubble", "zero-bubble"),
+        ("zb-h1", "zero-bubble"),
+        ("DualPipeV", "zero-bubble"),
+    ],
+)
+def test_words(words: str, schedule: str) -> None:
+    assert schedule_of(words) == schedule
+
+
+def test_an_unknown_schedule_is_refused_by_the_column() -> None:
+    with pytest.raises(CaseError, match=r"^pp_schedule is 'polka'"):
+        schedule_of("polka")
+
+
+def test_a_blank_one_follows_from_the_parts_of_a_stage() -> None:
+    assert candidate().schedule == "1f1b"
+    assert candidate(vp="2").schedule == "interleaved"
+    assert candidate(vp="2", pp_schedule="1f1b").schedule == "interleaved"
+
+
+def test_an_interleaved_one_has_parts() -> None:
+    found = resolve(case_of_row({**ROW, "pp_schedule": "interleaved"}))
+    assert (found.candidate.schedule, found.candidate.degrees.vp) == ("interleaved", 2)
+    assert "vp 2" in found.assumed
+    assert candidate(pp_schedule="interleaved", pp="1", tp="8").degrees.vp == 1
+
+
+def test_what_each_costs() -> None:
+    plain, all_forward, filled, cut = (answer(pp_schedule=words) for words in ("", "gpipe", "zero-bubble", "interleaved"))
+    assert plain.memory
+    assert all_forward.memory
+    assert filled.memory
+    assert all_forward.memory.activations > 2 * plain.memory.activations  # all 32 micro-batches, not those of 8 stages
+    assert filled.memory.activations == plain.memory.activations
+    times = [one.time for one in (plain, all_forward, filled, cut)]
+    bubbles = [one.bubble for one in times if one is not None]
+    assert bubbles[0] == bubbles[1]
+    assert 0.2 < bubbles[2] / bubbles[0] < 0.5  # a third, where forward, backward and weights' gradients take equally long
+    assert bubbles[3] < 0.7 * bubbles[0]
