@@ -50,6 +50,10 @@ class StackMemory(StrictRecord, kw_only=True):
     """Tensor-parallel ranks divide norms and residual stream too, where a case does not say."""
     selective: Literal["scores", "products"] = "scores"
     """Selective checkpointing recomputes the attention's scores alone, or all but every second product."""
+    names_pure: bool = False
+    """16 bits that are not called mixed are all that weights are kept in, where a model is trained from scratch too."""
+    accumulates_whole: bool = False
+    """Ranks that share parameters fully reduce gradients after the last micro-batch alone, and hold whole ones until then."""
     unties_head: bool = False
     """The head has weights of its own even where the model shares the embedding's."""
     loads_whole: bool = False

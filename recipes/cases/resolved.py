@@ -16,7 +16,7 @@ from recipes.cases.layout import Choice, choices_of, gpus_of, layout_of, micro_b
 from recipes.cases.legality import require_divisible, require_whole, require_whole_parts, uneven_parts
 from recipes.cases.model import model_of
 from recipes.cases.notes import notes_of
-from recipes.cases.words import Numbers, Task, names_zero, numbers_of, optimizer_of, sharing_of, task_of
+from recipes.cases.words import Numbers, Task, names_pure, names_zero, numbers_of, optimizer_of, sharing_of, task_of
 from recipes.constants import constant
 from recipes.plan import Candidate, Cluster, MemoryBreakdown
 from recipes.stacks import UNKNOWN, Stack, load_stacks, stack_named
@@ -216,6 +216,13 @@ class _Job:
         tokens = constant("saturation_tokens_cuda") * _WIDE / self._model.hidden
         return max(1, min(_ENOUGH_IMAGES, int(tokens / self._length)))
 
+    @property
+    def _is_pure(self) -> bool:
+        """Whether 16 bits are all that weights are kept in. Who pre-trains in `bf16` mostly means mixed precision."""
+        if self._precision not in ("bf16", "fp16") or self._numbers.mixed:
+            return False
+        return not self._task.from_scratch or names_pure(self._case.precision) or self._stack.memory.names_pure
+
     def laid_out(self, choice: Choice, micro_batch: int) -> ResolvedCase:
         """Raises CaseError where the choice contradicts the case."""
         case, notes = with_choice(self._case, choice), list(self._notes)
@@ -269,7 +276,7 @@ class _Job:
             global_batch=candidate.global_batch,
             precision=self._precision,
             optimizer=self._optimizer,
-            pure_weights=self._precision in ("bf16", "fp16") and not self._numbers.mixed and not task.from_scratch,
+            pure_weights=self._is_pure,
             tuning=tuning,
             base_bits=4 if tuning == "qlora" and bits == 16 else bits if tuning == "qlora" else 16,
             fine_tuning=not task.from_scratch,

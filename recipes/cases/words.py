@@ -48,6 +48,11 @@ def numbers_of(words: str) -> Numbers:
     return Numbers(found, is_mixed or found not in ("bf16", "fp16"), base)
 
 
+def names_pure(words: str) -> bool:
+    """Whether a precision says of itself that nothing is kept in more bits: `bf16-true`, `pure bf16`."""
+    return re.search(r"true|pure", _plain(words)) is not None
+
+
 _OPTIMIZERS: tuple[tuple[str, Optimizer], ...] = (
     (r"8-?bit|bnb|int8", "adamw-8bit"),
     (r"adafactor|came", "adafactor"),

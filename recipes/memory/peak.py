@@ -16,12 +16,12 @@ from typing import NamedTuple
 import msgspec
 
 from recipes.constants import constant
-from recipes.implementations import Implementation, SavedBytes, load_implementations
+from recipes.implementations import Compute, Implementation, SavedBytes, load_implementations
 from recipes.intervals import memory_interval
 from recipes.memory.activations import kept_by, root_kept
 from recipes.memory.buffers import buffers_of
 from recipes.memory.stages import Stage, stages_of
-from recipes.memory.states import autocasts_loss, compute_of, model_head_outputs, states_of
+from recipes.memory.states import States, autocasts_loss, compute_of, model_head_outputs, states_of
 from recipes.parameters import parameter
 from recipes.plan import Candidate, Cluster, MemoryBreakdown
 from recipes.stacks import BEFORE_FUSED, Stack
@@ -117,11 +117,16 @@ def fuses_attention(model: TransformerModel, candidate: Candidate, stack: Stack,
     return not stack.writes_scores(model) and not (stack.kernels == "fused" and architecture in BEFORE_FUSED)
 
 
-def _holds_gradients(candidate: Candidate, stack: Stack) -> bool:
-    """Whether gradients are there before the backward pass: in buffers, in the reducer's buckets, or of micro-batches before."""
+def _held_gradients(candidate: Candidate, stack: Stack, states: States, compute: Compute) -> float:
+    """Gradients that are there before the backward pass: in buffers, in the reducer's buckets, or of micro-batches before."""
     degrees = candidate.degrees
+    by_modules = stack.gathers_modules == "always" or candidate.offload  # as DeepSpeed does, which reduces every micro-batch
+    whole = stack.memory.accumulates_whole and candidate.sharding_stage == "zero3" and not by_modules
+    if whole and candidate.grad_accum > 1:
+        return states.trained * (states.each.gradient if compute == "fp32" else 2.0)  # in what it computes in
     replicated = candidate.sharding_stage == "none" and degrees.dp * degrees.fsdp > 1
-    return stack.memory.keeps_gradients or replicated or candidate.grad_accum > 1 or degrees.pp > 1
+    held = stack.memory.keeps_gradients or replicated or candidate.grad_accum > 1 or degrees.pp > 1
+    return states.gradients if held else 0.0
 
 
 def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
@@ -225,7 +230,7 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
     root = tokens * root_kept(model, saved, degrees.tp if split_norms else 1) if stage.last else 0.0
     loss = row.kept("autocast") if autocasts_loss(workload) and compute == "cast" else saved
     logits = tokens * _logit_bytes(model, loss, degrees.tp) if stage.last else 0.0
-    held = states.gradients if _holds_gradients(candidate, stack) else 0.0
+    held = _held_gradients(candidate, stack, states, compute)
     loading = 0.0
     if stack.memory.loads_whole and candidate.sharding_stage == "zero3":
         loading = 2.0 * (stage.dense + stage.expert) - states.optimizer

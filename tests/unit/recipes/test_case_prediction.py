@@ -197,6 +197,10 @@ def test_a_precision_that_is_not_stated(row: dict[str, str], changes: dict[str, 
         ({"task": "sft", "precision": "bf16"}, "full", 16, True),
         ({"task": "pretrain", "precision": "bf16"}, "full", 16, False),
         ({"task": "sft", "precision": "bf16-mixed"}, "full", 16, False),
+        ({"task": "pretrain", "precision": "bf16-true"}, "full", 16, True),
+        ({"task": "pretrain", "precision": "bf16", "stack": "litgpt"}, "full", 16, True),
+        ({"task": "pretrain", "precision": "bf16-mixed", "stack": "litgpt"}, "full", 16, False),
+        ({"task": "pretrain", "stack": "litgpt"}, "full", 16, False),
     ],
 )
 def test_adapters_and_weights(changes: dict[str, str], tuning: str, bits: int, pure: bool) -> None:
