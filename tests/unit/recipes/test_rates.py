@@ -116,6 +116,28 @@ def test_longer_sequences_never_take_less_time(gpu, sequences, length, head_dim,
         assert times(length, sequences, window=max(1, length // 4), kernel=kernel)[0] <= forward
 
 
+@pytest.mark.parametrize(
+    ("gpu", "forward_tflops", "backward_tflops"),
+    [("MI300X", (380, 600), (290, 480)), ("MI355X", (1000, 1400), (650, 850))],
+)
+def test_attention_of_amd_lies_between_composable_kernels_and_assembly(gpu, forward_tflops, backward_tflops):
+    """ROCm/aiter op_tests/cpp/mha/README.md: 8 sequences of 8192, 64 heads of 128, no mask."""
+    times = attention_time_s(
+        attention(gpu, "cudnn"),
+        sequences=8,
+        heads=64,
+        kv_heads=8,
+        queries=8192,
+        keys=8192,
+        query_key_dim=128,
+        value_dim=128,
+        causal=False,
+    )
+    flops = 4.0 * 8 * 64 * 8192**2 * 128
+    assert forward_tflops[0] < flops / times[0] / 1e12 < forward_tflops[1]
+    assert backward_tflops[0] < 2.5 * flops / times[1] / 1e12 < backward_tflops[1]
+
+
 def test_little_power_lowers_the_rate_of_one_chip():
     """A 500 W H100 in training: torchtitan's runs reach 33 to 39 % where 700 W runs reach 40 to 47 %."""
     full, low = products("h100-sxm"), products("h100-sxm-96gb-500w")
