@@ -39,6 +39,9 @@ class StackMemory(StrictRecord, kw_only=True):
     """Temporaries of the optimizer's step, in sizes of the parameters that it updates (torch's foreach kernels)."""
     bucket_elements: float = 0.0
     """Gradients that are reduced together; 0: as DistributedDataParallel does."""
+    step_elements: float = 0.0
+    """Gradients in 16 bits that are flattened and raised to fp32 at a time for the optimizer's step where they are fully sharded,
+    and all of a rank's part where less is shared (DeepSpeed); 0: none are."""
     adapter_rank: int = 0
     """Of LoRA; 0: as the workload says."""
     adapter_targets: AdapterTargets = "attention"
@@ -48,8 +51,8 @@ class StackMemory(StrictRecord, kw_only=True):
     """Frozen weights are kept in 8 bits where products are computed in fp8."""
     sequence_parallel: bool = True
     """Tensor-parallel ranks divide norms and residual stream too, where a case does not say."""
-    selective: Literal["scores", "products"] = "scores"
-    """Selective checkpointing recomputes the attention's scores alone, or all but every second product."""
+    selective: Literal["scores", "products", "blocks"] = "scores"
+    """Selective checkpointing recomputes the attention's scores alone, all but every second product, or every second block."""
     names_pure: bool = False
     """16 bits that are not called mixed are all that weights are kept in, where a model is trained from scratch too."""
     accumulates_whole: bool = False

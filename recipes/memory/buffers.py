@@ -25,7 +25,7 @@ class Buffers(NamedTuple):
 
 def buffers_of(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, states: States) -> Buffers:
     """What is held beside states and activations."""
-    step = states.updated * states.each.weight * stack.memory.step_copies
+    step = states.updated * states.each.weight * stack.memory.step_copies + _raised(candidate, stack, states)
     sharding, degrees = candidate.sharding_stage, candidate.degrees
     if sharding == "zero3" and (degrees.fsdp > 1 or candidate.strategy == "fsdp"):
         return _windows(workload, candidate, stack, stage, states, step)
@@ -45,6 +45,21 @@ def buffers_of(workload: Workload, candidate: Candidate, stack: Stack, stage: St
             buckets += size  # gradients that accumulate are tensors of their own beside the reducer's buckets
             return Buffers(buckets - min(2 * constant("ddp_bucket_bytes"), size), buckets, buckets, buckets + step)
     return Buffers(0.0, buckets, buckets, step)
+
+
+def _raised(candidate: Candidate, stack: Stack, states: States) -> float:
+    """A flat copy of 16-bit gradients and its fp32 copy, beside what is left of the gradients, which others update.
+
+    deepspeed/runtime/zero/stage_1_and_2.py frees what other ranks update, then flattens and raises its own part; stage3.py does
+    so for a group of parameters at a time.
+    """
+    at_once = stack.memory.step_elements
+    if not at_once or candidate.sharding_stage == "none" or states.each.gradient == _FP32 or states.each.optimizer == 0.0:
+        return 0.0
+    both = states.each.gradient + _FP32
+    if candidate.sharding_stage == "zero3":
+        return both * min(at_once, states.updated)
+    return max(0.0, (states.each.gradient + both) * states.updated - states.gradients)
 
 
 def _windows(  # noqa: PLR0917

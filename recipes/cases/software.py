@@ -1,0 +1,61 @@
+"""The software of a case: by its name, and where no row knows that, by how the case shares its model."""
+
+from __future__ import annotations
+
+import msgspec
+
+from recipes.cases.case import Case
+from recipes.cases.words import names_zero, sharing_of
+from recipes.constants import constant
+from recipes.stacks import UNKNOWN, Stack, load_stacks, stack_named
+
+_SHOWN = 40
+_ZERO = "deepspeed"
+_DIVIDED = "megatron-core"
+
+
+def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
+    """The stack, and in words what was assumed of it."""
+    stack = stack_named(case.stack)
+    notes: tuple[str, ...] = ()
+    if stack is None:
+        stack = load_stacks()[_like(case)]
+        usual = load_stacks()[UNKNOWN].memory.logged_figure
+        stack = msgspec.structs.replace(stack, memory=msgspec.structs.replace(stack.memory, logged_figure=usual))
+        shown = case.stack[:_SHOWN]
+        reason = "" if stack.id == UNKNOWN else ", which shares a model so: 16-bit weights, optimizer states in fp32"
+        notes = (f"stack {shown!r} is taken for {stack.title}{reason}" if shown else f"stack is {stack.title}{reason}",)
+    if stack.gathers_modules == "zero" and (names_zero(case.sharding) or "deepspeed" in case.stack.lower()):
+        stack = _over_deepspeed(stack)
+    return stack, notes
+
+
+def _like(case: Case) -> str:
+    """What else has the layout of the case: plain torch replicates or shards fully, keeps fp32 weights, and divides no layer."""
+    if "torch" in case.stack.lower():
+        return UNKNOWN
+    sharding = sharing_of(case.sharding).sharding
+    if case.zero_stage in (1, 2) or sharding in ("zero1", "zero2"):
+        return _ZERO
+    divided = (case.tp or 1) * (case.pp or 1) > 1
+    return _DIVIDED if divided and sharding != "zero3" and case.zero_stage != 3 else UNKNOWN
+
+
+def _over_deepspeed(stack: Stack) -> Stack:
+    """The stack where DeepSpeed holds its states: its engine casts weights to 16 bits and keeps masters (runtime/engine.py)."""
+    zero = load_stacks()[_ZERO]
+    memory = msgspec.structs.replace(
+        stack.memory,
+        mixed_states=zero.memory.mixed_states,
+        bucket_elements=constant("deepspeed_bucket_elements"),
+        step_elements=zero.memory.step_elements,
+        step_copies=zero.memory.step_copies,
+        shards_in_fp32=False,
+    )
+    return msgspec.structs.replace(
+        stack,
+        gathers_modules=zero.gathers_modules,
+        overlaps_gradients=zero.overlaps_gradients,
+        gradient_bytes=zero.gradient_bytes,
+        memory=memory,
+    )

@@ -1,0 +1,85 @@
+"""What software a case is taken for, and what DeepSpeed holds beneath other frameworks."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from recipes.cases.case import case_of_row
+from recipes.cases.resolved import ResolvedCase, resolve
+from recipes.cases.software import software_of
+from recipes.memory.buffers import buffers_of
+from recipes.memory.stages import stages_of
+from recipes.memory.states import states_of
+from recipes.models.counts import parameter_count
+from tests.unit.recipes.test_case_prediction import LLAMA
+
+ROW = {**LLAMA, "n_gpus": "16", "micro_batch": "1", "precision": "bf16", "activation_checkpointing": "full"}
+
+
+def resolved(**changes: str) -> ResolvedCase:
+    return resolve(case_of_row({**ROW, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "taken_for"),
+    [
+        ({"sharding": "zero1"}, "deepspeed"),
+        ({"zero_stage": "2"}, "deepspeed"),
+        ({"sharding": "zero1", "tp": "2"}, "deepspeed"),
+        ({"tp": "8"}, "megatron-core"),
+        ({"pp": "4", "sharding": "ddp"}, "megatron-core"),
+        ({"tp": "8", "sharding": "fsdp"}, "torch"),
+        ({"sharding": "fsdp"}, "torch"),
+        ({"sharding": "ddp"}, "torch"),
+        ({}, "torch"),
+    ],
+)
+def test_unknown_software_is_taken_for_one_that_shares_a_model_so(changes: dict[str, str], taken_for: str) -> None:
+    stack, notes = software_of(case_of_row({**ROW, "stack": "zaphod", **changes}))
+    assert stack.id == taken_for
+    assert notes[0].startswith("stack 'zaphod' is taken for ")
+    assert ("states in fp32" in notes[0]) == (taken_for != "torch")
+    assert stack.memory.logged_figure == "reserved"
+
+
+def test_torch_by_another_name_is_torch_however_it_is_divided() -> None:
+    assert software_of(case_of_row({**ROW, "stack": "my torch loop", "tp": "8"}))[0].id == "torch"
+
+
+def test_what_is_known_stays_what_it_is() -> None:
+    stack, notes = software_of(case_of_row({**ROW, "stack": "nanotron", "sharding": "zero1"}))
+    assert (stack.id, notes) == ("nanotron", ())
+
+
+@pytest.mark.parametrize("stack", ["hf-trainer", "ms-swift"])
+def test_deepspeed_keeps_masters_beneath_any_trainer(stack: str) -> None:
+    """Weights and gradients in 16 bits, masters and moments in fp32, a sixteenth of each, also of a run called `bf16`."""
+    found = resolved(stack=stack, sharding="zero3", task="sft", optimizer="adamw")
+    memory = found.memory_of_case()
+    each = parameter_count(found.workload.model) / 16 if found.workload else 0.0
+    assert memory.parameters == pytest.approx(2 * each, rel=0.01)
+    assert memory.optimizer == pytest.approx(12 * each, rel=0.01)
+
+
+def step_bytes(sharding: str, *, at_once: float = 1e9) -> tuple[float, float]:
+    """What the optimizer's step holds beside states and gradients, and the parameters that a rank updates."""
+    found = resolved(stack="deepspeed", sharding=sharding)
+    stack = msgspec.structs.replace(
+        found.stack, memory=msgspec.structs.replace(found.stack.memory, step_elements=at_once, bucket_elements=1.0)
+    )
+    assert found.workload is not None
+    stage = stages_of(found.workload.model, found.candidate.degrees, 1, "1f1b")[0]
+    states = states_of(found.workload, found.candidate, stack, stage)
+    return buffers_of(found.workload, found.candidate, stack, stage, states).step, states.updated
+
+
+def test_deepspeed_raises_its_part_of_the_gradients_to_fp32_for_the_step() -> None:
+    held, updated = step_bytes("zero2")
+    assert held == pytest.approx((2 + 4) * updated, rel=1e-6)
+    held, _ = step_bytes("zero1")
+    assert held < 10  # less than the gradients of others, which are freed before
+    held, updated = step_bytes("zero3")
+    assert held == pytest.approx((2 + 4) * updated, rel=1e-6)
+    held, _ = step_bytes("zero3", at_once=1e7)
+    assert held == pytest.approx((2 + 4) * 1e7, rel=1e-6)
