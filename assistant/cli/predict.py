@@ -15,6 +15,7 @@ from assistant.render.predict_formats import FORMATS, Format, Writer, writer_of
 from assistant.storage import read_measurements, refuse_unwritable, writing
 from assistant.usecases.case_rows import CaseRow, case_rows
 from assistant.usecases.events import Event
+from assistant.usecases.model_file import holds_model, read_model
 from assistant.usecases.predict import (
     COLLECTIVE_COLUMNS,
     CaseAnswered,
@@ -29,7 +30,8 @@ from recipes.cases.case import COLUMNS
 from recipes.cases.resolved import Here
 from recipes.cases.words import sharing_of
 from recipes.models.counted import names_own_module
-from recipes.workload import VisionModel
+from recipes.models.files import names_model_file
+from recipes.workload import TransformerModel, VisionModel
 
 
 @click.command()
@@ -39,6 +41,8 @@ from recipes.workload import VisionModel
               help="One case without a table: --set model=llama-3-8b --set gpu=H100-SXM-80GB --set n_gpus=8.")  # fmt: skip
 @click.option("--own-module", "own_modules", multiple=True, metavar="FILE.py:FUNCTION",
               help="Count your module for cases whose model is that text: assistant/docs/own_module.md.")  # fmt: skip
+@click.option("--model-file", "model_files", multiple=True, metavar="FILE",
+              help="Read this config.json, or the folder of one, or TOML, for cases whose model is that text.")  # fmt: skip
 @click.option("--explain", metavar="CASE_ID", help="Only this case of the table, with what its figures are made of.")
 @click.option("--collectives", is_flag=True, help="The cases are single collectives: gpu, n_gpus, collective, bytes ...")
 @click.option("--here", is_flag=True, help="Cases that name no GPU run on this machine.")
@@ -52,6 +56,7 @@ def command(
     output: Path | None,
     settings: tuple[str, ...],
     own_modules: tuple[str, ...],
+    model_files: tuple[str, ...],
     explain: str | None,
     collectives: bool,
     here: bool,
@@ -70,19 +75,10 @@ def command(
     if (cases is None) == (not settings):
         raise UsageError("no cases are given" if cases is None else "--set and a table exclude each other", "rigtune predict -h")
     columns = COLLECTIVE_COLUMNS if collectives else COLUMNS
-    if collectives and own_modules:
-        raise UsageError("--own-module and --collectives exclude each other", "a collective has no model")
-    targets = dict.fromkeys(own_modules)
-    if cases is None:
-        row = _row_of(settings, columns)
-        rows, named = iter([row]), row.cells.get("model", "").strip()
-        if names_own_module(named) and named not in targets:
-            require_function("--set model", named)
-            targets[named] = None
-    else:
-        rows = case_rows(cases, columns)
-    for target in own_modules:
-        require_function("--own-module", target)
+    if collectives and (own_modules or model_files):
+        raise UsageError("--own-module, --model-file and --collectives exclude each other", "a collective has no model")
+    rows = iter([_row_of(settings, columns)]) if cases is None else case_rows(cases, columns)
+    own = _Own(own_modules, model_files, settings)
     if explain is not None:
         rows = _only(rows, explain)
     alone = cases is None or explain is not None
@@ -93,14 +89,42 @@ def command(
         if cases is not None and output.exists() and cases.exists() and output.samefile(cases):
             raise OutputError(f"{output} holds the cases", "write the predictions to another file")
     local = _machine(from_paths, machine, python, measurements) if here or from_paths or machine or measurements else None
-    counted = _counted(tuple(targets), python) if targets else {}
+    models = own.read(python)
     summary: PredictSummary | None = None
     with _sink(output, kind) as write:
         writer = writer_of(kind, collectives=collectives, colour=output is None and wants_colour())
-        answers = predict_collectives(rows) if collectives else predict_cases(rows, local, counted)
+        answers = predict_collectives(rows) if collectives else predict_cases(rows, local, models)
         summary = follow(_written(answers, writer, write, alone), quiet=True)
     if summary is not None and not quiet and not alone:
         _sum_up(summary, output)
+
+
+class _Own:
+    """The user's own models: those that flags name, and that of the only case."""
+
+    def __init__(self, modules: tuple[str, ...], files: tuple[str, ...], settings: tuple[str, ...]) -> None:
+        """Raises UsageError where a module names no function."""
+        self._modules, self._files = dict.fromkeys(modules), dict.fromkeys(files)
+        for target in modules:
+            require_function("--own-module", target)
+        for setting in settings:
+            column, _, value = setting.partition("=")
+            if column.strip().lower() == "model":
+                self._add(value.strip())
+
+    def _add(self, name: str) -> None:
+        if names_own_module(name):
+            require_function("--set model", name)
+            self._modules[name] = None
+        elif names_model_file(name) or holds_model(name):
+            self._files[name] = None
+
+    def read(self, python: str | None) -> dict[str, VisionModel | TransformerModel]:
+        """Models by name. Raises InputError and, of code that is run to be counted, WorkerError."""
+        models: dict[str, VisionModel | TransformerModel] = {name: read_model(name) for name in self._files}
+        if self._modules:
+            models.update(_counted(tuple(self._modules), python))
+        return models
 
 
 def _machine(from_paths: tuple[Path, ...], machine: str | None, python: str | None, measurements: Path | None) -> Here:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
-from assistant.storage import read_bytes
 from assistant.usecases.events import Event, StageFinished, StageStarted
+from assistant.usecases.model_file import read_model
 from probes.errors import UsageError
 from probes.facts import MachineFacts
 from probes.hardware import load_catalogue
@@ -15,7 +14,7 @@ from probes.measurements import Measurement
 from probes.record import Record
 from recipes.cluster import cluster_of
 from recipes.defaults import default_model_id
-from recipes.models.counts import model_from_file
+from recipes.models.files import names_model_file
 from recipes.models.names import find_model
 from recipes.planner import default_workload, make_plan
 from recipes.workload import Pins, Precision, TransformerModel
@@ -57,8 +56,8 @@ def plan_workload(facts: MachineFacts, measurements: tuple[Measurement, ...], re
 
 def model_named(name: str) -> TransformerModel:
     """A preset by its id, or the model in a file. Raises UsageError or InputError."""
-    if name.endswith((".toml", ".json")) or "/" in name:
-        return model_from_file(read_bytes(Path(name)).decode("utf-8", "replace"), name)
+    if names_model_file(name) or "/" in name:
+        return read_model(name)
     return find_model(name)
 
 

@@ -16,12 +16,12 @@ from probes.measurements import Measurement
 from probes.record import Record
 from recipes.cases.case import COLUMNS, CaseError
 from recipes.cases.collective import CollectivePrediction, predict_collective_row
+from recipes.cases.model import OwnModels
 from recipes.cases.prediction import SCHEMA_VERSION, CasePrediction, predict_row
 from recipes.cases.resolved import Here
 from recipes.cluster import cluster_of
 from recipes.layout import default_ranks
 from recipes.plan import Cluster
-from recipes.workload import VisionModel
 
 OTHER = "other"
 """What refusals are counted as whose reason begins with no column."""
@@ -54,14 +54,12 @@ class PredictSummary(Record, kw_only=True):
     """Refused cases by the column that their reason names, most first."""
 
 
-def predict_cases(
-    rows: Iterable[CaseRow], here: Here | None = None, counted: Mapping[str, VisionModel] | None = None
-) -> Iterator[Event]:
+def predict_cases(rows: Iterable[CaseRow], here: Here | None = None, own_models: OwnModels | None = None) -> Iterator[Event]:
     """A `CaseAnswered` for each row, in order; the last event's result is a `PredictSummary`.
 
-    `here` is the machine of cases that name no other, `counted` the user's own modules by name. Raises InputError of `rows`.
+    `here` is the machine of cases that name no other, `own_models` are the user's by name. Raises InputError of `rows`.
     """
-    return _answered(rows, functools.partial(predict_row, here=here, counted=counted), CasePrediction)
+    return _answered(rows, functools.partial(predict_row, here=here, own_models=own_models), CasePrediction)
 
 
 def predict_collectives(rows: Iterable[CaseRow]) -> Iterator[Event]:

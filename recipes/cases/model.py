@@ -13,6 +13,7 @@ from recipes.cases.case import Case, CaseError
 from recipes.cases.typical_models import TypicalSizes, decoder_sizes, encoder_sizes, expert_sizes, hidden_for
 from recipes.models.counted import names_own_module
 from recipes.models.counts import active_parameter_count, parameter_count
+from recipes.models.files import names_model_file
 from recipes.models.images import find_vision_model
 from recipes.models.names import is_like_gpt, model_named, size_in_name
 from recipes.workload import TransformerModel, VisionModel
@@ -45,12 +46,17 @@ class KnownModel(NamedTuple):
     """What was taken from a default, in words."""
 
 
-def model_of(case: Case, counted: Mapping[str, VisionModel] | None = None) -> KnownModel:
-    """`counted` are the user's own modules by what cases call them.
+OwnModels = Mapping[str, VisionModel | TransformerModel]
+"""The user's own modules, counted, and models that were read from his files, by what cases call them."""
 
-    Raises CaseError that names what is missing where neither a preset nor the sizes tell.
-    """
-    own = counted.get(case.model) if counted else None
+
+def model_of(case: Case, own_models: OwnModels | None = None) -> KnownModel:
+    """Raises CaseError that names what is missing where neither a preset nor the sizes tell, or what contradicts itself."""
+    own = own_models.get(case.model) if own_models else None
+    if isinstance(own, TransformerModel):
+        known = _sized(own, _stated(case))
+        count = f"{parameter_count(own) / 1e9:.4g} billion parameters"
+        return known._replace(assumed=(f"model {case.model[-60:]} is read: {count}", *known.assumed))
     if own is not None:
         size = f"{own.parameters / 1e6:.4g} million parameters, {own.forward_flops / 1e9:.4g} GFLOP forward for each sample"
         return KnownModel(own, (f"model {own.source}: {size}",))
@@ -58,32 +64,22 @@ def model_of(case: Case, counted: Mapping[str, VisionModel] | None = None) -> Kn
         raise CaseError(
             f"model {case.model[-60:]!r} is code, which no table runs by itself: count it with --own-module, as FILE.py:FUNCTION"
         )
-    return model_of_stated(
-        Stated(
-            case.model,
-            case.family,
-            case.params_b,
-            case.params_active_b,
-            case.n_layers,
-            case.hidden,
-            case.n_heads,
-            case.n_kv_heads,
-            case.ffn_hidden,
-            case.vocab,
-            case.n_experts,
-            case.moe_topk,
-            case.image_size,
-            case.seq_len,
-        )
-    )
+    if names_model_file(case.model):
+        raise CaseError(f"model {case.model[-60:]!r} is a file, which no table reads by itself: name it with --model-file")
+    return model_of_stated(_stated(case))
+
+
+def _stated(case: Case) -> Stated:
+    return Stated(*(getattr(case, name) for name in Stated._fields))
 
 
 @functools.lru_cache(maxsize=4096)
 def model_of_stated(stated: Stated) -> KnownModel:
     """`model_of`, kept, because thousands of cases share a few models."""
+    _require_consistent(stated)
     preset = None if stated.family == "cnn" else model_named(stated.model)
     if preset is not None and not _is_of_another_size(preset, stated):
-        return KnownModel(_with_sizes(preset, stated), ())
+        return _sized(preset, stated)
     sized = stated.n_layers is not None and stated.hidden is not None
     if stated.family == "cnn" or not sized:
         vision = find_vision_model(stated.model, stated.image_size)
@@ -91,7 +87,40 @@ def model_of_stated(stated: Stated) -> KnownModel:
             return KnownModel(vision, ())
     if stated.family == "cnn":
         raise CaseError(f"model {stated.model[:60]!r} is no image model that rigtune knows")
-    return _from_sizes(stated)
+    known = _from_sizes(stated)
+    if preset is not None:
+        count = f"{parameter_count(preset) / 1e9:.3g}"
+        words = f"params_b {stated.params_b:g} is believed, though {preset.title} has {count} billion parameters"
+        return known._replace(assumed=(words, *known.assumed))
+    return known
+
+
+def _require_consistent(stated: Stated) -> None:
+    """Raises CaseError for sizes of a row that no model has together."""
+    if stated.n_heads and stated.n_kv_heads and stated.n_heads % stated.n_kv_heads:
+        raise CaseError(f"n_kv_heads is {stated.n_kv_heads}, which does not divide n_heads {stated.n_heads}")
+    if stated.n_experts and stated.moe_topk and stated.moe_topk > stated.n_experts:
+        raise CaseError(f"moe_topk is {stated.moe_topk}, more than n_experts {stated.n_experts}")
+
+
+def _sized(model: TransformerModel, stated: Stated) -> KnownModel:
+    """`model` in the sizes of the row. Raises CaseError where those contradict the rest of it."""
+    if stated.n_kv_heads and not model.key_value_latent and (stated.n_heads or model.heads) % stated.n_kv_heads:
+        raise CaseError(f"n_kv_heads is {stated.n_kv_heads}, which does not divide the {model.heads} heads of {model.title}")
+    if stated.moe_topk and model.is_moe and stated.moe_topk > (stated.n_experts or model.experts):
+        raise CaseError(f"moe_topk is {stated.moe_topk}, more than the {model.experts} experts of {model.title}")
+    changed = _with_sizes(model, stated)
+    return KnownModel(changed, _other_count(changed, stated))
+
+
+def _other_count(model: TransformerModel, stated: Stated) -> tuple[str, ...]:
+    """That the row's number of parameters is not that of its sizes, which count, where it is neither all nor the active ones."""
+    if stated.params_b is None or stated.n_layers is None or stated.hidden is None:
+        return ()
+    counts = (parameter_count(model), active_parameter_count(model))
+    if any(abs(math.log(stated.params_b * 1e9 / count)) < _OTHER_SIZE for count in counts):
+        return ()
+    return (f"params_b {stated.params_b:g} does not follow from the sizes, which count: {counts[0] / 1e9:.3g}",)
 
 
 def _is_of_another_size(preset: TransformerModel, stated: Stated) -> bool:
@@ -259,7 +288,7 @@ def _from_sizes(stated: Stated) -> KnownModel:
             msgspec.structs.replace(model, gated_mlp=gate, tied_embeddings=tie) for gate in (True, False) for tie in (True, False)
         )
         model = _nearest(model, stated.params_b, variants, clear=1.5)
-    return KnownModel(model, tuple(assumed))
+    return KnownModel(model, (*assumed, *_other_count(model, stated)))
 
 
 def _typical(stated: Stated, params_b: float | None) -> TypicalSizes | None:

@@ -11,6 +11,7 @@ from recipes.cases.case import Case, CaseError, case_of_row
 from recipes.cases.figures import time_for
 from recipes.cases.grounds import grounds_of
 from recipes.cases.layout import recompute_words
+from recipes.cases.model import OwnModels
 from recipes.cases.notes import FIGURES
 from recipes.cases.resolved import Here, ResolvedCase, resolve
 from recipes.intervals import Kind, Rates, memory_interval, time_interval
@@ -87,15 +88,13 @@ class PredictReport(Record, kw_only=True):
     cases: tuple[CasePrediction, ...] = ()
 
 
-def predict_row(
-    row: Mapping[str, str | None], here: Here | None = None, counted: Mapping[str, VisionModel] | None = None
-) -> CasePrediction:
+def predict_row(row: Mapping[str, str | None], here: Here | None = None, own_models: OwnModels | None = None) -> CasePrediction:
     """The prediction for a row of column names and cells. A row that cannot be read or predicted is refused with the reason.
 
-    `here` is the machine of cases that name no other; `counted` are the user's own modules by what the column `model` calls them.
+    `here` is the machine of cases that name no other; `own_models` are the user's by what the column `model` calls them.
     """
     try:
-        return predict_case(case_of_row(row), here, counted)
+        return predict_case(case_of_row(row), here, own_models)
     except CaseError as error:
         reason = str(error)
     except ArithmeticError as error:  # sizes that are each possible, but not together
@@ -103,10 +102,10 @@ def predict_row(
     return CasePrediction(case_id=(row.get("case_id") or "").strip(), status="refused", reason=reason)
 
 
-def predict_case(case: Case, here: Here | None = None, counted: Mapping[str, VisionModel] | None = None) -> CasePrediction:
+def predict_case(case: Case, here: Here | None = None, own_models: OwnModels | None = None) -> CasePrediction:
     """The prediction for one case."""
     try:
-        return predict_resolved(resolve(case, here=here, counted=counted))
+        return predict_resolved(resolve(case, here=here, own_models=own_models))
     except CaseError as error:
         return CasePrediction(case_id=case.case_id, status="refused", reason=str(error))
 

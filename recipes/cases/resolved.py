@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import msgspec
 
@@ -14,7 +14,7 @@ from recipes.cases.cluster import cluster_of_case
 from recipes.cases.figures import memory_for
 from recipes.cases.layout import Choice, choices_of, gpus_of, layout_of, micro_batches_of, recompute_words, with_choice
 from recipes.cases.legality import require_divisible, require_whole, require_whole_parts, uneven_parts
-from recipes.cases.model import model_of
+from recipes.cases.model import OwnModels, model_of
 from recipes.cases.notes import notes_of
 from recipes.cases.words import Numbers, Task, names_pure, names_zero, numbers_of, optimizer_of, sharing_of, task_of
 from recipes.constants import constant
@@ -84,9 +84,9 @@ def resolve(
     catalogue: Catalogue | None = None,
     *,
     here: Here | None = None,
-    counted: Mapping[str, VisionModel] | None = None,
+    own_models: OwnModels | None = None,
 ) -> ResolvedCase:
-    """`here` is the machine of a case whose GPU is blank or `here`; `counted` are the user's own modules by name.
+    """`here` is the machine of a case whose GPU is blank or `here`; `own_models` are the user's by name.
 
     Raises CaseError where the case cannot be predicted.
     """
@@ -97,7 +97,7 @@ def resolve(
         assumed.append(f"stack {case.stack[:40]!r} is taken for {stack.title}" if case.stack else f"stack is {stack.title}")
     if stack.gathers_modules == "zero" and names_zero(case.sharding):
         stack = msgspec.structs.replace(stack, gathers_modules="always")
-    known = model_of(case, counted)
+    known = model_of(case, own_models)
     assumed += known.assumed
     cluster = here(case.n_gpus, case.gpus_per_node) if here is not None and case.gpu.lower() in _HERE else None
     gpus = cluster.world_size if cluster is not None else gpus_of(case)

@@ -37,6 +37,11 @@ _PUBLISHED_RATES = (
 """Parameters, peak learning rate and batch in tokens: GPT-3 (arXiv 2005.14165) table 2.1, batches rounded to powers of two."""
 
 
+def names_model_file(text: str) -> bool:
+    """Whether a model's name is a file that holds its sizes: a row as in `data/models/`, or a `config.json`."""
+    return text.endswith((".json", ".toml"))
+
+
 def model_from_file(text: str, name: str) -> TransformerModel:
     """The model in `text`, a TOML row or a Hugging Face `config.json`; `name` is the path, for messages and the id.
 

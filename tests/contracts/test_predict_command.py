@@ -158,6 +158,41 @@ def test_one_case_without_a_table(tmp_path: Path) -> None:
     assert "One step:" in done.stdout
 
 
+CONFIG = {
+    "model_type": "llama",
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+}
+"""Of Llama 3 8B."""
+
+
+def test_a_model_is_read_from_the_file_that_is_named_or_from_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.json").write_text(json.dumps(CONFIG))
+    settings = ("--set", "gpu=H100-SXM-80GB", "--set", "n_gpus=8", "--set", "sharding=fsdp", "--set", "seq_len=4096")
+    models = ("mine/config.json", "mine", "llama-3-8b")
+    told = [rigtune("--set", f"model={name}", *settings, "--format", "csv", cwd=tmp_path) for name in models]
+    read, folder, preset = (answers(one.stdout)[0] for one in told)
+    assert read["step_time_s"] == folder["step_time_s"] == preset["step_time_s"]
+    assert read["memory_total_gib"] == preset["memory_total_gib"]
+    assert "mine/config.json is read: 8.03 billion parameters" in read["assumed"]
+
+
+def test_a_table_reads_a_model_only_where_the_user_says_so(tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "cases.csv").write_bytes(table(case("1", model="mine.json")))
+    refused, read = (
+        answers(rigtune("cases.csv", "-q", *flags, cwd=tmp_path).stdout)[0] for flags in ((), ("--model-file", "mine.json"))
+    )
+    assert refused["status"] == "refused"
+    assert "--model-file" in refused["reason"]
+    assert read["status"] == "predicted"
+
+
 def test_one_case_of_a_table(tmp_path: Path) -> None:
     (tmp_path / "cases.csv").write_bytes(table(case("a"), case("b", n_gpus="16")))
     done = rigtune("cases.csv", "--explain", "b", cwd=tmp_path)
@@ -203,6 +238,8 @@ def test_a_catalogue_machine_is_as_fast_as_its_gpus(tmp_path: Path) -> None:
         (("--set", "model=net.py"), ("net.py", "names no function")),
         (("good.csv", "--own-module", "net.py:build"), ("--own-module 'net.py:build'", "no file net.py")),
         (("good.csv", "--own-module", "net"), ("--own-module 'net'", "names no function")),
+        (("good.csv", "--model-file", "net.json"), ("net.json", "no such file")),
+        (("--set", "model=net.json"), ("net.json", "no such file")),
         (("good.csv", "--own-module", "net:build", "--collectives"), ("--own-module", "--collectives")),
     ],
 )

@@ -254,3 +254,38 @@ def test_the_same_words_give_the_same_object():
     """Whoever keeps results by model finds them again at once."""
     columns = {"model": "Llama-3.1-405B proxy 21L", "n_layers": 21}
     assert transformer(**columns) is transformer(**columns)
+
+
+@pytest.mark.parametrize(
+    ("columns", "column"),
+    [
+        ({"model": "x", "n_layers": 32, "hidden": 4096, "n_heads": 32, "n_kv_heads": 5}, "n_kv_heads"),
+        ({"model": "llama-3-8b", "n_kv_heads": 5}, "n_kv_heads"),
+        ({"model": "x", "n_layers": 32, "hidden": 4096, "n_experts": 8, "moe_topk": 16}, "moe_topk"),
+        ({"model": "mixtral-8x7b", "moe_topk": 16}, "moe_topk"),
+    ],
+)
+def test_sizes_that_no_model_has_together_are_refused(columns: dict[str, object], column: str):
+    with pytest.raises(CaseError, match=column):
+        model_of(Case(case_id="x", **columns))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"model": "x", "n_layers": 32, "hidden": 4096, "params_b": 700.0}, True),
+        ({"model": "x", "n_layers": 32, "hidden": 4096, "params_b": 6.7}, False),
+        ({"model": "llama-3-70b", "params_b": 8.0}, True),
+        ({"model": "llama-3-70b", "params_b": 70.0}, False),
+    ],
+)
+def test_a_number_of_parameters_that_contradicts_the_rest_is_said(columns: dict[str, object], said: bool):
+    known = model_of(Case(case_id="x", **columns))  # type: ignore[arg-type]
+    assert any("params_b" in words for words in known.assumed) == said
+
+
+def test_sizes_of_a_row_change_a_model_of_a_file():
+    own = {"mine.json": find_model("llama-3-8b")}
+    known = model_of(Case(case_id="x", model="mine.json", n_layers=4), own)
+    assert isinstance(known.model, TransformerModel)
+    assert known.model.layers == 4

@@ -16,7 +16,7 @@ ROW = {"case_id": "a", "model": NAME, "gpu": "H100-SXM-80GB", "n_gpus": "8", "mi
 
 
 def predicted(answer: dict[str, object], **changes: str) -> CasePrediction:
-    return predict_row({**ROW, **changes}, counted={NAME: counted_model(json.dumps(answer), NAME)})
+    return predict_row({**ROW, **changes}, own_models={NAME: counted_model(json.dumps(answer), NAME)})
 
 
 def test_a_counted_module_is_predicted_and_said_to_be_counted() -> None:

@@ -1,0 +1,23 @@
+"""Reads a model from a file of the user's, or from the folder of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from assistant.storage import read_bytes
+from recipes.models.counts import model_from_file
+from recipes.workload import TransformerModel
+
+_CONFIG = "config.json"
+
+
+def holds_model(name: str) -> bool:
+    """Whether `name` is a folder with a `config.json`, as downloads of Hugging Face are."""
+    return bool(name) and Path(name, _CONFIG).is_file()
+
+
+def read_model(name: str) -> TransformerModel:
+    """The model in the file `name`, or in `config.json` of that folder. Raises InputError."""
+    path = Path(name)
+    path = path / _CONFIG if path.is_dir() else path
+    return model_from_file(read_bytes(path).decode("utf-8", "replace"), str(path))
