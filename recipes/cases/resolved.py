@@ -16,10 +16,11 @@ from recipes.cases.layout import Choice, choices_of, gpus_of, layout_of, micro_b
 from recipes.cases.legality import require_divisible, require_whole, require_whole_parts, uneven_parts
 from recipes.cases.model import OwnModels, model_of
 from recipes.cases.notes import notes_of
-from recipes.cases.words import Numbers, Task, names_pure, names_zero, numbers_of, optimizer_of, sharing_of, task_of
+from recipes.cases.software import software_of
+from recipes.cases.words import Numbers, Task, names_pure, numbers_of, optimizer_of, sharing_of, task_of
 from recipes.constants import constant
 from recipes.plan import Candidate, Cluster, MemoryBreakdown
-from recipes.stacks import UNKNOWN, Stack, load_stacks, stack_named
+from recipes.stacks import Stack
 from recipes.workload import Optimizer, Precision, TransformerModel, Tuning, VisionModel, VisionWorkload, Workload
 
 
@@ -90,15 +91,9 @@ def resolve(
 
     Raises CaseError where the case cannot be predicted.
     """
-    assumed: list[str] = []
-    stack = stack_named(case.stack)
-    if stack is None:
-        stack = load_stacks()[UNKNOWN]
-        assumed.append(f"stack {case.stack[:40]!r} is taken for {stack.title}" if case.stack else f"stack is {stack.title}")
-    if stack.gathers_modules == "zero" and names_zero(case.sharding):
-        stack = msgspec.structs.replace(stack, gathers_modules="always")
+    stack, notes = software_of(case)
     known = model_of(case, own_models)
-    assumed += known.assumed
+    assumed = [*notes, *known.assumed]
     cluster = here(case.n_gpus, case.gpus_per_node) if here is not None and case.gpu.lower() in _HERE else None
     gpus = cluster.world_size if cluster is not None else gpus_of(case)
     if cluster is None:
@@ -221,7 +216,9 @@ class _Job:
         """Whether 16 bits are all that weights are kept in. Who pre-trains in `bf16` mostly means mixed precision."""
         if self._precision not in ("bf16", "fp16") or self._numbers.mixed:
             return False
-        return not self._task.from_scratch or names_pure(self._case.precision) or self._stack.memory.names_pure
+        keeps_masters = self._stack.memory.mixed_states == "master" and self._task.tuning == "full"
+        tuned = not self._task.from_scratch and not keeps_masters
+        return tuned or names_pure(self._case.precision) or self._stack.memory.names_pure
 
     def laid_out(self, choice: Choice, micro_batch: int) -> ResolvedCase:
         """Raises CaseError where the choice contradicts the case."""
