@@ -8,12 +8,16 @@ from __future__ import annotations
 import functools
 from typing import Literal
 
+import msgspec
+
 from probes.record import StrictRecord
 from recipes.rows import load_rows
 
-Compute = Literal["fp32", "autocast", "cast", "fp8"]
+Compute = Literal["fp32", "autocast", "cast", "raised", "fp8"]
 """How the forward pass computes: in fp32; in 16 bits by autocast over fp32 parameters (residual stream in fp32); in 16 bits
-throughout, with 16-bit parameters or parameters cast as they are gathered; or with products in 8 bits and the rest in 16."""
+throughout, with 16-bit parameters or parameters cast as they are gathered; the same where all but quantised weights was raised to
+fp32, and with it the residual stream and what products give (peft, prepare_model_for_kbit_training; products of bitsandbytes have
+the type of their input); or with products in 8 bits and the rest in 16."""
 
 
 class SavedBytes(StrictRecord, kw_only=True):
@@ -81,6 +85,11 @@ class Implementation(StrictRecord, kw_only=True):
 
     def kept(self, compute: Compute) -> SavedBytes:
         """The coefficients of this way to compute; 16 bits throughout where it has none of its own."""
+        if compute == "raised":
+            # attention and the loss's logits are 16-bit under autocast all the same
+            wide, narrow = self.saved["fp32"], self.kept("cast")
+            kept = ("query", "key_value", "attention_output", "rotary", "logits", "split_logits", "adapter_input")
+            return msgspec.structs.replace(wide, **{name: getattr(narrow, name) for name in kept})
         return self.saved.get(compute) or self.saved["cast"]
 
 

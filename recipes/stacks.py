@@ -47,6 +47,9 @@ class StackMemory(StrictRecord, kw_only=True):
     adapter_targets: AdapterTargets = "attention"
     raises_tables: bool = False
     """Embedding, head and norms stand in fp32 beside a quantised base (peft's prepare_model_for_kbit_training)."""
+    raises_stream: bool = False
+    """And with them the residual stream and what products give: bitsandbytes takes its type from the input. Not where the base
+    is quantised by GPTQ, which peft raises nothing beside, or where embeddings are cast back for fused attention."""
     frozen_in_fp8: bool = False
     """Frozen weights are kept in 8 bits where products are computed in fp8."""
     sequence_parallel: bool = True
@@ -202,6 +205,8 @@ def on_cpu(stack: Stack) -> Stack:
 BEFORE_FUSED = frozenset({"kepler", "maxwell", "pascal", "volta", "turing"})
 """Architectures that FlashAttention-2 and cuDNN's fused attention do not support (FlashAttention README, Ampere and newer)."""
 REFERENCE = "rigtune-worker"
+ADAPTERS = "torch-peft"
+"""Plain torch where adapters are trained: these come from a library for models of another."""
 UNKNOWN = "torch"
 """What a stack without a row is taken for: plain torch."""
 

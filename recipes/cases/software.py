@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from recipes.cases.case import Case
-from recipes.cases.words import names_zero, sharing_of
+from recipes.cases.words import names_zero, sharing_of, task_of
 from recipes.constants import constant
-from recipes.stacks import UNKNOWN, Stack, load_stacks, stack_named
+from recipes.stacks import ADAPTERS, UNKNOWN, Stack, load_stacks, stack_named
 
 _SHOWN = 40
 _ZERO = "deepspeed"
@@ -25,6 +25,8 @@ def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
         shown = case.stack[:_SHOWN]
         reason = "" if stack.id == UNKNOWN else ", which shares a model so: 16-bit weights, optimizer states in fp32"
         notes = (f"stack {shown!r} is taken for {stack.title}{reason}" if shown else f"stack is {stack.title}{reason}",)
+    if stack.id == UNKNOWN and task_of(case.task).tuning != "full":
+        stack = load_stacks()[ADAPTERS]
     if stack.gathers_modules == "zero" and (names_zero(case.sharding) or "deepspeed" in case.stack.lower()):
         stack = _over_deepspeed(stack)
     return stack, notes

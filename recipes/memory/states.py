@@ -60,9 +60,18 @@ def compute_of(workload: Workload, candidate: Candidate, stack: Stack) -> Comput
         return "fp32"
     if workload.precision in ("fp8", "mxfp8", "nvfp4"):
         return "fp8"
+    if stack.memory.raises_stream and raises_tables(workload, candidate, stack):
+        return "raised"
     if candidate.sharding_stage == "zero3" or workload.tuning != "full":
         return "cast"
     return "autocast" if per_parameter(workload, candidate, stack).weight == _FP32 else "cast"
+
+
+def raises_tables(workload: Workload, candidate: Candidate, stack: Stack) -> bool:
+    """Whether all that is not quantised is raised to fp32 beside a quantised base. Shards are of one type, so theirs is not
+    (trl, SFTTrainer: sharded QLoRA; fms-acceleration, accelerated-peft: equal peaks with and without under FSDP)."""
+    quantised = workload.tuning != "full" and workload.base_bits < 16
+    return quantised and stack.memory.raises_tables and candidate.sharding_stage != "zero3"
 
 
 def autocasts_loss(workload: Workload) -> bool:
@@ -118,7 +127,7 @@ def _held(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage) 
         trained = sum(count * adapter_parameters(block, rank, targets) for count, block in stage.blocks) / degrees.tp
         wide = 2.0 if workload.precision not in ("fp32", "tf32") else _FP32
         base = frozen_bytes(workload, stack)
-        rest = _FP32 if workload.base_bits < 16 and stack.memory.raises_tables else wide
+        rest = _FP32 if raises_tables(workload, candidate, stack) else wide
         frozen = (stage.linear + stage.expert) * base + (stage.other + stage.table + stage.head) * rest
         return States(
             weights=frozen / shards + trained * each.weight / shards,

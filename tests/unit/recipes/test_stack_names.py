@@ -31,7 +31,7 @@ RUN = {
         ("lit-llama", "LitGPT"),
         ("Accelerate", "Hugging Face Trainer"),
         ("huggingface", "Hugging Face Trainer"),
-        ("TRL 0.9 SFTTrainer", "Hugging Face Trainer"),
+        ("TRL 0.9 SFTTrainer", "TRL over Hugging Face Trainer"),
         ("LLaMA Factory v0.8.3", "LLaMA-Factory"),
         ("llama_recipes", "llama-recipes"),
         ("fsdp_qlora", "FSDP and QLoRA"),

@@ -1,0 +1,47 @@
+"""What stands in fp32 beside a quantised base, by the framework that prepares it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from recipes.cases.case import case_of_row
+from recipes.cases.resolved import resolve
+from recipes.memory import memory_of
+from recipes.models.names import find_model
+from recipes.plan import Degrees
+from recipes.stacks import load_stacks
+from tests.support.clusters import case, h100_cluster
+
+LLAMA = find_model("llama-2-7b")
+QLORA = {"tuning": "qlora", "base_bits": 4, "fine_tuning": True}
+SHARDED = {"sharding": "zero3", "strategy": "fsdp", "degrees": Degrees(fsdp=2)}
+
+
+def bill(*, raised, ranks=1, **candidate):
+    """Of TRL with what it raises, or without."""
+    first, second = case(LLAMA, ranks=ranks, checkpointing="full")
+    trl = load_stacks()["trl"]
+    return memory_of(
+        msgspec.structs.replace(first, **QLORA),
+        msgspec.structs.replace(second, micro_batch=4, **candidate),
+        h100_cluster(ranks=ranks),
+        trl if raised else msgspec.structs.replace(trl, memory=msgspec.structs.replace(trl.memory, raises_tables=False)),
+    )
+
+
+def test_the_residual_stream_that_checkpoints_keep_is_twice_as_wide():
+    more = bill(raised=True).activations - bill(raised=False).activations
+    assert more > 2 * LLAMA.layers * LLAMA.hidden * 4 * LLAMA.sequence_length  # and what one layer keeps
+
+
+def test_tables_are_raised_on_one_gpu_and_not_where_shards_are_of_one_type():
+    tables = 2 * LLAMA.vocab * LLAMA.hidden
+    assert bill(raised=True).parameters - bill(raised=False).parameters == pytest.approx(2 * tables, rel=0.01)
+    assert bill(raised=True, ranks=2, **SHARDED).parameters == bill(raised=False, ranks=2, **SHARDED).parameters
+
+
+@pytest.mark.parametrize(("task", "stack"), [("qlora", "torch-peft"), ("lora", "torch-peft"), ("sft", "torch")])
+def test_adapters_in_plain_torch_are_hugging_faces(task, stack):
+    row = {"case_id": "a", "model": "llama-2-7b", "gpu": "H100-SXM-80GB", "n_gpus": "1", "stack": "pytorch", "task": task}
+    assert resolve(case_of_row(row)).stack.id == stack
