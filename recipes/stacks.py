@@ -113,6 +113,8 @@ class Stack(StrictRecord, kw_only=True):
     samples: Literal["filled", "cut", "dropped"] = "filled"
     """What the sequence length means for fine-tuning: every sequence is packed or padded to it, longer samples are cut there, or
     longer samples are left out."""
+    packs_samples: bool = False
+    """Fine-tuning fills its sequences with whole samples, and attention stays within each."""
     tuning_data: str = ""
     """Key of `time.sample_tokens`: the data set of the framework's own examples of fine-tuning, which people measure with; blank
     where they have none in common."""

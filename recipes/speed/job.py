@@ -29,6 +29,13 @@ class Job(NamedTuple):
         """Tokens of a micro-batch that one rank computes; tensor-parallel ranks compute the same ones."""
         return self.candidate.micro_batch * self.sequence / self.candidate.degrees.cp
 
+    @property
+    def attended(self) -> float:
+        """Tokens over which attention reaches: a sequence, or a sample where several are packed into one."""
+        if not self.workload.fine_tuning or not self.stack.packs_samples or self.workload.model.kind != "decoder":
+            return self.sequence
+        return min(self.sequence, parameter("time.packed_tokens"))
+
     def tokens_of(self, block: Block) -> float:
         """The same for one block: the decoder of an encoder-decoder sees the shorter target."""
         return self.tokens * self.target_share if block.decoder else self.tokens

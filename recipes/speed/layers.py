@@ -73,7 +73,7 @@ def rates_of(job: Job) -> Rates | Unknown:
         product = product._replace(cast_s=product.cast_s * parameter("time.cast_share", _kernels(stack, candidate)))
     broad = product if wide == precision else product_rates(cluster, wide, share=_share(cluster, wide))
     share = _share(cluster, wide) * parameter("time.attention_share", cluster.device, kernel)
-    attention = attention_rates(cluster, wide, kernel, share=share, sequence=job.sequence)
+    attention = attention_rates(cluster, wide, kernel, share=share, sequence=job.attended)
     bandwidth = cluster.memory_bandwidth_bytes_per_s
     for rate in (product, broad, attention):
         if isinstance(rate, Unknown):
@@ -99,7 +99,7 @@ def block_times(job: Job, rates: Rates, block: Block) -> BlockTime:
     workload, candidate, _, stack = job
     degrees = candidate.degrees
     tokens = job.tokens_of(block)
-    sequence = job.sequence * tokens / job.tokens
+    sequence = job.attended * tokens / job.tokens
     forward_products = backward_products = 0.0
     trains_weights = workload.tuning == "full"
     # Where gradients are kept in fp32, products of the backward pass add to them: 4 bytes read and 4 written.

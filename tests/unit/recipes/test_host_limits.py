@@ -112,3 +112,11 @@ def test_fused_kernels_hide_dropout() -> None:
     row = {"model": "bert-large", "family": "encoder", "gpu": "A100-SXM-80GB", "seq_len": "512", "micro_batch": "32"}
     fused, eager = (time_of(resolved(row, stack=stack)) for stack in ("deepspeed", "torch"))
     assert fused.elementwise < 0.6 * eager.elementwise
+
+
+@pytest.mark.parametrize(("stack", "packs"), [("megatron-core", True), ("hf-trainer", False)])
+def test_attention_of_packed_samples_stays_within_each(stack: str, packs: bool) -> None:
+    row = {**LLAMA, "stack": stack, "micro_batch": "1", "activation_checkpointing": "none", "gpu": "B200-SXM"}
+    trained, tuned = (time_of(resolved(row, task=task)) for task in ("pretrain", "sft"))
+    assert (tuned.attention < 0.3 * trained.attention) is packs
+    assert tuned.products == pytest.approx(trained.products)
