@@ -23,6 +23,8 @@ _SHARING_RANKS = 8
 """Data-parallel ranks of a case that says that they share states, but not how many they are."""
 _WIDEST_TENSOR = 8
 _DEEPEST_PIPELINE = 64
+_FILLING = 4
+"""Micro-batches for each stage with which a pipeline hardly waits (GPipe, arXiv 1811.06965, section 2.3)."""
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
 """Parts of the layers that people recompute, the least that is enough."""
 _PARTS = 2
@@ -223,7 +225,7 @@ def layout_of(
         raise CaseError(f"fsdp is {shards}, which does not divide {replicas} data-parallel GPUs")
     if case.dp is not None and not fully and case.dp != replicas:
         notes.append(f"dp {case.dp} does not follow from {gpus} GPUs: {replicas} is taken")
-    micro, accumulation, batch = _batch(case, replicas, micro_batch)
+    micro, accumulation, batch = _batch(case, replicas, micro_batch, choice)
     if batch < micro * replicas:
         words = f"global_batch {batch} is less than micro_batch {micro} on {replicas} data-parallel GPUs"
         micro = max(1, batch // replicas)
@@ -296,9 +298,10 @@ def _sharding(case: Case, stack: Stack, sharing: Sharing) -> Sharding:
     return "zero1" if stack.shards_optimizer else "none"
 
 
-def _batch(case: Case, replicas: int, assumed: int) -> tuple[int, int, int]:
-    """Micro-batch, accumulation and global batch. The stated global batch is kept as it is."""
-    micro, accumulation, batch = case.micro_batch or assumed, case.grad_accum or 1, case.global_batch
+def _batch(case: Case, replicas: int, assumed: int, choice: Choice) -> tuple[int, int, int]:
+    """Micro-batch, accumulation (none, or what fills a pipeline) and global batch, which is kept as it is stated."""
+    filling = 1 if (case.pp or 1) == 1 or choice.splits_layers else _FILLING * (case.pp or 1)
+    micro, accumulation, batch = case.micro_batch or assumed, case.grad_accum or filling, case.global_batch
     if batch is None:
         return micro, accumulation, micro * accumulation * replicas
     if case.micro_batch is None:

@@ -245,7 +245,8 @@ class _Job:
         if case.micro_batch is None:
             notes.append(f"micro_batch {candidate.micro_batch}")
         if case.global_batch is None:
-            notes.append(f"global_batch {candidate.global_batch}" + (", no accumulation" if case.grad_accum is None else ""))
+            times = ", no accumulation" if candidate.grad_accum == 1 else f", grad_accum {candidate.grad_accum}"
+            notes.append(f"global_batch {candidate.global_batch}" + (times if case.grad_accum is None else ""))
         if self._is_vision and candidate.activation_checkpointing != "none":
             notes.append(f"activation_checkpointing {case.activation_checkpointing[:40]} is left out: no image is recomputed")
         if not case.activation_checkpointing and not self._is_vision:

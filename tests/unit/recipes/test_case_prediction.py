@@ -113,6 +113,15 @@ def test_a_step_is_timed_where_something_says_what_it_is(sizes: dict[str, str], 
     assert any(note.endswith("no accumulation") for note in answer.assumed) == ("grad_accum" not in sizes)
 
 
+def test_a_pipeline_is_taken_to_be_filled_where_nothing_says_how_many_micro_batches_it_gets() -> None:
+    layout = {"n_gpus": "32", "tp": "2", "pp": "4", "sharding": "zero1", "micro_batch": "1", "seq_len": "2048"}
+    answer = predict_row({**LLAMA, "stack": "megatron-core", **layout})
+    assert answer.global_batch == 4 * 16
+    assert any(note.endswith("grad_accum 16") for note in answer.assumed)
+    stated = predict_row({**LLAMA, "stack": "megatron-core", **layout, "grad_accum": "1"})
+    assert stated.global_batch == 4
+
+
 def test_a_contradiction_between_batches_is_said() -> None:
     found = resolved(LLAMA, sharding="fsdp", micro_batch="2", grad_accum="16", global_batch="64")
     assert any("grad_accum 16" in words for words in found.assumed)
