@@ -83,3 +83,32 @@ def test_deepspeed_raises_its_part_of_the_gradients_to_fp32_for_the_step() -> No
     assert held == pytest.approx((2 + 4) * updated, rel=1e-6)
     held, _ = step_bytes("zero3", at_once=1e7)
     assert held == pytest.approx((2 + 4) * 1e7, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("InternLM", "internevo"),
+        ("InternEvo 0.3", "internevo"),
+        ("PaddleNLP", "paddlenlp"),
+        ("PaddleNLP 2.6", "paddlenlp"),
+        ("llm.c", "llm-c"),
+        ("LLM.C (cuDNN)", "llm-c"),
+    ],
+)
+def test_trainers_of_their_own_are_found(name: str, row: str) -> None:
+    stack, notes = software_of(case_of_row({**ROW, "stack": name, "sharding": "zero1"}))
+    assert (stack.id, notes) == (row, ())
+
+
+def test_a_layer_of_llm_c_keeps_twelve_tensors_of_its_width() -> None:
+    """ln1, query, key, value, attention's output, two residuals, ln2 and four times its width before GELU, in 16 bits."""
+    changes = {"model": "gpt2", "hidden": "768", "n_heads": "12", "n_kv_heads": "", "ffn_hidden": "3072", "vocab": "50257"}
+    kept = [
+        resolved(
+            **changes, n_layers=layers, stack="llm.c", n_gpus="1", seq_len="1024", activation_checkpointing="none"
+        ).memory_of_case()
+        for layers in ("12", "13")
+    ]
+    statistics = 12 * 4
+    assert kept[1].activations - kept[0].activations == pytest.approx(1024 * (12 * 768 * 2 + statistics), rel=1e-6)
