@@ -76,8 +76,8 @@ class Stack(StrictRecord, kw_only=True):
     id: str
     title: str
     names: tuple[str, ...] = ()
-    """Other values of a case's `stack` column, as regular expressions for small letters and digits with `-` between words, each of
-    which may be left out. First whole values are compared, then parts of them."""
+    """Other values of a case's `stack` column, as regular expressions for small letters and digits with `-` between words, which
+    may be left out. First whole values are compared, then parts of them."""
     engine: bool = False
     """It runs models that other libraries wrote: beside one of these (`transformers + deepspeed`) it is not the stack."""
     implementation: str
@@ -125,6 +125,8 @@ class Stack(StrictRecord, kw_only=True):
     """Where a case does not say: the framework's own default; None where it has none or people set the largest that fits."""
     tuning_length: int | None = None
     """Sequence length of fine-tuning where a case does not say: the framework's own default."""
+    single_gpu_optimizer: str = ""
+    """Of training all parameters on one GPU where a case does not say: the words of the framework's own recipe."""
     spare_ranks: Literal["tensor", "sequence", "layers"] = "tensor"
     """How GPUs that the batch leaves without a sequence of their own share a model: tensor parallelism, the tokens of a sequence
     (DeepSpeed-Ulysses), or its layers, one GPU waiting for the other (Hugging Face's `device_map`)."""
@@ -217,8 +219,8 @@ UNKNOWN = "torch"
 def stack_named(name: str) -> Stack | None:
     """The stack of a case by its `stack` column; None where no row knows the name.
 
-    A value that is no name as a whole may hold one or more (`trl 0.9 + liger`, `HF Trainer with DeepSpeed`): libraries that own the
-    model's code count before engines that run it, then the longest name.
+    A value that is no name as a whole may hold one or more (`our code with TRL 0.9`, `deepspeed + transformers`): libraries that
+    own the model's code count before engines that run it, then the longest name.
     """
     wanted = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     rows = load_stacks()

@@ -175,7 +175,25 @@ class VisionModel(StrictRecord, kw_only=True):
     date: str
 
 
-Optimizer = Literal["adamw", "adamw-8bit", "sgd", "adafactor", "lion", "lamb", "lars", "muon"]
+Optimizer = Literal[
+    "adamw",
+    "adamw-8bit",
+    "adamw-4bit",
+    "adam-mini",
+    "sgd",
+    "adafactor",
+    "lion",
+    "lion-8bit",
+    "lamb",
+    "lars",
+    "muon",
+    "galore",
+    "galore-8bit",
+    "lomo",
+]
+OptimizerStep = Literal["after", "fused", "in-backward"]
+"""All tensors operation by operation where the stack does that, each tensor in one kernel, or each as soon as its gradient is
+there, which is freed then."""
 Tuning = Literal["full", "lora", "qlora"]
 AdapterTargets = Literal["query-value", "attention", "all"]
 """Linear layers that LoRA's adapters stand beside."""
@@ -202,6 +220,9 @@ class Workload(StrictRecord, kw_only=True):
     """Samples of instructions or questions, which may be shorter than `sequence_length`, instead of packed text."""
     length_stated: bool = True
     """False where nobody said how long the sequences are: then `sequence_length` is only where longer samples end."""
+    optimizer_step: OptimizerStep = "after"
+    pages_states: bool = False
+    """Optimizer states lie in memory that the driver moves between GPU and host, beside what the framework allocates."""
     adapter_rank: int = 16
     """Of LoRA's matrices, in every linear layer of a block unless the stack's row says otherwise."""
 

@@ -17,7 +17,7 @@ from recipes.cases.legality import require_divisible, require_whole, require_who
 from recipes.cases.model import OwnModels, model_of
 from recipes.cases.notes import notes_of
 from recipes.cases.software import software_of
-from recipes.cases.words import Numbers, Task, names_pure, numbers_of, optimizer_of, sharing_of, task_of
+from recipes.cases.words import Numbers, Task, names_pure, numbers_of, optimizer_of, sharing_of, step_of, task_of
 from recipes.constants import constant
 from recipes.plan import Candidate, Cluster, MemoryBreakdown
 from recipes.stacks import Stack
@@ -175,15 +175,19 @@ class _Job:
             notes.append(f"task {case.task[:40]!r} is taken for training of all parameters")
         numbers = numbers_of(case.precision) if case.precision else Numbers(None, mixed=True, base_bits=16)
         self._precision: Precision = numbers.precision or _default_precision(stack, cluster, case, is_vision=self._is_vision)
+        if self._precision == "fp32" and numbers.precision is None and (numbers.base_bits < 16 or self._task.tuning == "qlora"):
+            self._precision = _WITHOUT_BF16.get(cluster.architecture, "bf16")  # what a quantised base is raised to
         if not case.precision:
             notes.append(f"precision {self._precision}")
         self._numbers = numbers
         self._length = case.seq_len or (0 if isinstance(model, VisionModel) else _default_length(model, stack, self._task))
         if case.seq_len is None and self._length:
             notes.append(f"seq_len {self._length}")
-        self._optimizer: Optimizer = optimizer_of(case.optimizer) if case.optimizer else _default_optimizer(model, self._task)
+        words = case.optimizer or (stack.single_gpu_optimizer if gpus == 1 and self._task.tuning == "full" else "")
+        self._optimizer: Optimizer = optimizer_of(words) if words else _default_optimizer(model, self._task)
+        self._step = step_of(words)
         if not case.optimizer:
-            notes.append(f"optimizer {self._optimizer}")
+            notes.append(f"optimizer {words or self._optimizer}")
         if case.sharding and not sharing_of(case.sharding).is_known:
             notes.append(f"sharding {case.sharding[:40]!r} is not known and taken as not stated")
         self._notes = (*notes, *notes_of(case, cluster, self._precision))
@@ -277,6 +281,8 @@ class _Job:
             pure_weights=self._is_pure,
             tuning=tuning,
             base_bits=4 if tuning == "qlora" and bits == 16 else bits if tuning == "qlora" else 16,
+            optimizer_step=self._step.kind,
+            pages_states=self._step.pages,
             fine_tuning=not task.from_scratch,
             length_stated=self._case.seq_len is not None,
         )

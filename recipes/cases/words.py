@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from recipes.cases.case import CaseError
 from recipes.plan import ActivationCheckpointing, Schedule, Sharding
-from recipes.workload import Optimizer, Precision, Tuning
+from recipes.workload import Optimizer, OptimizerStep, Precision, Tuning
 
 
 class Numbers(NamedTuple):
@@ -54,7 +54,14 @@ def names_pure(words: str) -> bool:
 
 
 _OPTIMIZERS: tuple[tuple[str, Optimizer], ...] = (
-    (r"8-?bit|bnb|int8", "adamw-8bit"),
+    (r"galore.*8-?bit|8-?bit.*galore|q-?galore", "galore-8bit"),
+    (r"galore|apollo|flora", "galore"),
+    (r"ada-?lomo", "adafactor"),
+    (r"lomo", "lomo"),
+    (r"adam-?mini", "adam-mini"),
+    (r"lion.*8-?bit|8-?bit.*lion", "lion-8bit"),
+    (r"4-?bit|int4", "adamw-4bit"),
+    (r"(?<!\d)8-?bit|bnb(?!.*(16|32)-?bit)|int8", "adamw-8bit"),
     (r"adafactor|came", "adafactor"),
     (r"muon", "muon"),
     (r"lamb", "lamb"),
@@ -74,6 +81,23 @@ def optimizer_of(words: str) -> Optimizer:
         known = ", ".join(optimizer for _, optimizer in _OPTIMIZERS)
         raise CaseError(f"optimizer is {words[:40]!r}: give one of {known}, or leave it blank")
     return found
+
+
+class Step(NamedTuple):
+    """How an optimizer goes about its step."""
+
+    kind: OptimizerStep
+    pages: bool
+    """Its states lie in memory that the driver moves between GPU and host."""
+
+
+@functools.lru_cache(maxsize=1024)
+def step_of(words: str) -> Step:
+    """`AdamW (fused)`, `paged_adamw_8bit, optimizer in backward`, `galore_adamw_layerwise` ..."""
+    text = _plain(words)
+    if re.search(r"in-?-?(the-)?(backward|bwd)|layer-?wise|per-?layer|lomo", text):
+        return Step("in-backward", "paged" in text)
+    return Step("fused" if re.search(r"(?<!un)(?<!non-)fused|apex", text) else "after", "paged" in text)
 
 
 class Task(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from recipes.implementations import Compute
 from recipes.memory.stages import Stage
 from recipes.models.shares import adapter_parameters
-from recipes.optimizers import STATE_BYTES
+from recipes.optimizers import QUANTISED, STATE_BYTES
 from recipes.plan import Candidate
 from recipes.stacks import Stack
 from recipes.workload import TransformerModel, Workload
@@ -45,13 +45,20 @@ def per_parameter(workload: Workload, candidate: Candidate, stack: Stack) -> Per
     habit = stack.memory
     if workload.precision in ("fp32", "tf32"):
         return PerParameter(_FP32, _FP32, states)
-    sharded = candidate.sharding_stage == "zero3" and candidate.degrees.fsdp > 1
-    pure = workload.pure_weights or (habit.mixed_states == "pure" and workload.tuning == "full")
-    if pure and not (sharded and habit.shards_in_fp32):
-        return PerParameter(2.0, 2.0, states if workload.optimizer == "adamw-8bit" else states / 2)
+    if is_pure(workload, candidate, stack):
+        return PerParameter(2.0, 2.0, states if workload.optimizer in QUANTISED else states / 2)
     if habit.mixed_states == "master":
         return PerParameter(2.0, float(stack.gradient_bytes), _FP32 + states)
     return PerParameter(_FP32, _FP32, states)
+
+
+def is_pure(workload: Workload, candidate: Candidate, stack: Stack) -> bool:
+    """Whether what is trained, its gradients and states are all in 16 bits."""
+    if workload.precision in ("fp32", "tf32"):
+        return False
+    sharded = candidate.sharding_stage == "zero3" and candidate.degrees.fsdp > 1
+    pure = workload.pure_weights or (stack.memory.mixed_states == "pure" and workload.tuning == "full")
+    return pure and not (sharded and stack.memory.shards_in_fp32)
 
 
 def compute_of(workload: Workload, candidate: Candidate, stack: Stack) -> Compute:
@@ -84,7 +91,7 @@ def autocasts_loss(workload: Workload) -> bool:
 
 def frozen_bytes(workload: Workload, stack: Stack) -> float:
     """Of one frozen linear weight under adapters."""
-    if workload.precision in ("fp32", "tf32"):
+    if workload.base_bits == 16 and workload.precision in ("fp32", "tf32"):
         return _FP32
     if workload.base_bits == 16 and stack.memory.frozen_in_fp8 and workload.precision in ("fp8", "mxfp8", "nvfp4"):
         return 1.0
@@ -94,9 +101,15 @@ def frozen_bytes(workload: Workload, stack: Stack) -> float:
 def states_of(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage) -> States:
     """What the rank holds between steps. Expert weights are shared by fewer data-parallel ranks than the rest.
 
+    A step within the backward pass leaves one tensor's gradient at a time. Paged states are the driver's, not the allocator's.
     Offloaded states live in the host's memory, gradients too where they are sharded, and weights where one GPU runs ZeRO-3.
     """
     held = _held(workload, candidate, stack, stage)
+    if workload.pages_states:
+        held = held._replace(optimizer=0.0)
+    if workload.optimizer_step == "in-backward":
+        one = held.each.gradient * max(stage.table, stage.head, stage.largest.linear)
+        held = held._replace(gradients=min(held.gradients, one))
     if not candidate.offload:
         return held
     whole = candidate.sharding_stage == "zero3" and candidate.degrees.fsdp == 1

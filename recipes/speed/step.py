@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 from probes.record import Unknown
+from recipes.memory.states import is_pure
 from recipes.models.blocks import blocks_of
+from recipes.optimizers import BY_TENSOR, traffic_share
 from recipes.parameters import parameter
 from recipes.plan import COMPUTE_TERMS, Candidate, Cluster, TimeBreakdown
 from recipes.speed.collectives import Group, collective_time_s
@@ -142,9 +144,11 @@ def _optimizer(job: Job, held: Held, rates: Rates) -> float:
     shards = replicas * degrees.fsdp * degrees.cp if candidate.sharding_stage != "none" else 1
     expert_shards = max(1, shards * degrees.tp // (degrees.ep * held.expert_tensor)) if shards > 1 else 1
     updated = held.dense / shards + held.expert / expert_shards
-    # an optimizer that keeps temporaries works operation by operation on all tensors, a fused one reads each once
-    steps = "foreach" if stack.memory.step_copies else workload.optimizer
-    traffic = parameter("time.optimizer_bytes", cluster.device, steps) * updated
+    # An optimizer that keeps temporaries works operation by operation on all tensors, a fused one reads each once. Small kernels
+    # do not gain from 16 bits: runs of either kind gave the figure of the former.
+    whole = stack.memory.step_copies and workload.optimizer_step == "after" and workload.optimizer not in BY_TENSOR
+    share = traffic_share(workload.optimizer, pure=not whole and is_pure(workload, candidate, stack))
+    traffic = parameter("time.optimizer_bytes", cluster.device, "foreach" if whole else "") * share * updated
     norm = stack.gradient_bytes * (held.dense + held.expert) / (shards if candidate.sharding_stage in ("zero2", "zero3") else 1)
     if candidate.offload:
         trained = updated * held.trained_share

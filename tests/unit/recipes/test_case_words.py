@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recipes.cases.case import CaseError
-from recipes.cases.words import checkpointing_of, numbers_of, optimizer_of, sharing_of, task_of
+from recipes.cases.words import checkpointing_of, numbers_of, optimizer_of, sharing_of, step_of, task_of
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,32 @@ def test_precision(words: str, precision: str | None, mixed: bool, bits: int) ->
         ("SGD momentum 0.9", "sgd"),
         ("Adafactor", "adafactor"),
         ("lion", "lion"),
+        ("lion_8bit", "lion-8bit"),
+        ("AdamW4bit (torchao)", "adamw-4bit"),
+        ("paged_adamw_32bit", "adamw"),
+        ("galore_adamw8bit_per_layer", "galore-8bit"),
+        ("galore_adamw", "galore"),
+        ("Adam-mini", "adam-mini"),
+        ("LOMO", "lomo"),
     ],
 )
 def test_optimizer(words: str, optimizer: str) -> None:
     assert optimizer_of(words) == optimizer
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "pages"),
+    [
+        ("AdamW", "after", False),
+        ("adamw_torch_fused", "fused", False),
+        ("paged_adamw_8bit", "after", True),
+        ("AdamW, optimizer in backward", "in-backward", False),
+        ("PagedAdamW8bit in bwd", "in-backward", True),
+        ("galore_adamw_layerwise", "in-backward", False),
+    ],
+)
+def test_way_of_the_optimizers_step(words: str, kind: str, pages: bool) -> None:
+    assert step_of(words) == (kind, pages)
 
 
 @pytest.mark.parametrize(

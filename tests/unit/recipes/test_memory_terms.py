@@ -41,6 +41,9 @@ def states(memory):
         ("torch", {"pure_weights": True}, 8),
         ("torch", {"optimizer": "sgd"}, 12),
         ("torch", {"optimizer": "adamw-8bit"}, 10),
+        ("torch", {"optimizer": "adamw-8bit", "pure_weights": True}, 6),
+        ("torch", {"optimizer": "lomo"}, 8),
+        ("torch", {"pages_states": True}, 8),
         ("ms-swift", {}, 8),
         ("megatron-core", {}, 18),
         ("mlperf", {}, 16),
@@ -100,6 +103,27 @@ def test_adapters_keep_a_frozen_base_and_little_else():
     assert lora.optimizer < 0.1 * lora.parameters
     nf4 = bill("litgpt", workload={"tuning": "qlora", "base_bits": 4}, checkpointing="full")
     assert nf4.parameters < 0.35 * lora.parameters
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"optimizer_step": "fused"}, {"optimizer": "adafactor"}, {"optimizer": "adamw-8bit"}],
+    ids=["fused", "rows", "8bit"],
+)
+def test_a_step_by_tensors_has_no_temporaries_as_large_as_the_model(changes):
+    by_tensor = bill(workload=changes, micro_batch=1, checkpointing="full")
+    assert by_tensor.buffers < 0.1 * parameter_count(LLAMA)
+    assert bill(micro_batch=1, checkpointing="full").buffers == pytest.approx(4 * parameter_count(LLAMA), rel=0.1)
+
+
+def test_a_step_within_the_backward_pass_holds_one_gradient_at_a_time():
+    memory = bill(workload={"optimizer_step": "in-backward"}, checkpointing="full")
+    assert memory.gradients < 0.1 * bill(checkpointing="full").gradients
+
+
+def test_a_quantised_base_stays_quantised_beside_fp32():
+    wide, narrow = (bill("peft", workload={"tuning": "qlora", "base_bits": 4, "precision": kind}) for kind in ("fp32", "bf16"))
+    assert wide.parameters < 1.5 * narrow.parameters
 
 
 def test_offloaded_optimizer_states_are_not_on_the_device():
