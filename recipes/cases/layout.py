@@ -13,18 +13,22 @@ import msgspec
 
 from probes.record import Record
 from recipes.cases.case import Case, CaseError
+from recipes.cases.legality import deals_evenly
 from recipes.cases.words import Recomputed, Sharing, checkpointing_of, names_zero, recomputed_of, schedule_of, sharing_of
 from recipes.plan import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
 from recipes.stacks import Stack
+from recipes.workload import TransformerModel
 
 _LONG_SEQUENCE = 8192
 """From here on people split the tokens of a sequence before they split its matrices further."""
 _SHARING_RANKS = 8
 """Data-parallel ranks of a case that says that they share states, but not how many they are."""
 _WIDEST_TENSOR = 8
+_EXPERT_RANKS = (4, 8, 16, 32, 64)
+"""Over how many ranks people spread experts (DeepSeek-V3, arXiv 2412.19437: 64; Qwen3 and Mixtral in NeMo's recipes: 4 to 32)."""
+_MICRO_BATCHES_PER_STAGE = 4
+"""With which a pipeline hardly waits (GPipe, arXiv 1811.06965, section 2.3)."""
 _DEEPEST_PIPELINE = 64
-_FILLING = 4
-"""Micro-batches for each stage with which a pipeline hardly waits (GPipe, arXiv 1811.06965, section 2.3)."""
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
 """Parts of the layers that people recompute, the least that is enough."""
 _PARTS = 2
@@ -46,7 +50,10 @@ class Choice(Record, kw_only=True):
     tp: int | None = None
     pp: int | None = None
     cp: int | None = None
+    ep: int | None = None
     sharding: Sharding | None = None
+    is_tried: bool = False
+    """People try several like it, and keep the fastest."""
     splits_layers: bool = False
     checkpointing: ActivationCheckpointing | None = None
     recomputed: float = 1.0
@@ -56,7 +63,8 @@ class Choice(Record, kw_only=True):
     def words(self) -> str:
         if self.splits_layers:
             return f"the {self.pp} GPUs are taken to hold consecutive layers of one model"
-        degrees = [f"{name} {value}" for name, value in (("tp", self.tp), ("pp", self.pp), ("cp", self.cp)) if (value or 1) > 1]
+        sizes = (("tp", self.tp), ("pp", self.pp), ("cp", self.cp), ("ep", self.ep))
+        degrees = [f"{name} {value}" for name, value in sizes if (value or 1) > 1]
         return " ".join([*degrees, *([f"sharding {self.sharding}"] if self.sharding else [])])
 
 
@@ -74,14 +82,17 @@ def gpus_of(case: Case) -> int:
     return pipeline * max(tensor * context * stated, math.lcm(tensor * context, case.ep or 1))
 
 
-def choices_of(case: Case, stack: Stack, gpus: int, *, recomputes: bool = True) -> tuple[Choice, ...]:
+def choices_of(case: Case, stack: Stack, gpus: int, *, model: TransformerModel | None, domain: int) -> tuple[Choice, ...]:
     """What the row leaves open, most usual first; one empty choice where it leaves nothing open.
 
+    `model` is None for image models, which nobody recomputes and of which only the batch is divided. `domain` is how many GPUs
+    fast links join.
+
     Where it does not say that layers are recomputed, they are where the run would not fit otherwise, just as many as must be
-    where the stack lets people choose; unless the model is of a kind that nobody recomputes (`recomputes`).
+    where the stack lets people choose.
     """
-    layouts = _layouts(case, stack, gpus)
-    if case.activation_checkpointing or stack.checkpointing == "full" or not recomputes:
+    layouts = _layouts(case, stack, gpus, model, domain)
+    if case.activation_checkpointing or stack.checkpointing == "full" or model is None:
         return layouts
     shares = _RECOMPUTED if stack.recomputes_part else (1.0,)
     recomputed = (
@@ -90,7 +101,7 @@ def choices_of(case: Case, stack: Stack, gpus: int, *, recomputes: bool = True) 
     return (*layouts, *recomputed)
 
 
-def _layouts(case: Case, stack: Stack, gpus: int) -> tuple[Choice, ...]:
+def _layouts(case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int) -> tuple[Choice, ...]:
     sharing = sharing_of(case.sharding)
     if gpus == 1:
         return (Choice(),)
@@ -99,12 +110,14 @@ def _layouts(case: Case, stack: Stack, gpus: int) -> tuple[Choice, ...]:
         return (Choice(pp=gpus, splits_layers=True),)
     stated = case.sharding or case.zero_stage is not None or case.dp is not None or case.fsdp is not None
     if spare > 1:
-        spread = tuple(_spread(case, stack, spare))
+        parts = 1 if stack.spare_ranks == "sequence" else 2
+        spread = tuple(one for one in _spread(case, stack, spare) if not one.cp or (case.seq_len or 0) % (parts * one.cp) == 0)
+        spread = spread or (Choice(),)
         if stated or stack.shards_optimizer:
             return spread
         return (*spread, *(msgspec.structs.replace(one, sharding="zero3") for one in spread))
     if _is_open(case):
-        return tuple(_growing(case, stack, gpus))
+        return tuple(_growing(case, stack, gpus, model, domain))
     if not stated and not stack.shards_optimizer:
         return (Choice(), Choice(sharding="zero2"), Choice(sharding="zero3"))
     return (Choice(),)
@@ -147,20 +160,39 @@ def _spread(case: Case, stack: Stack, ranks: int) -> Iterator[Choice]:
         yield Choice(cp=ranks)
 
 
-def _growing(case: Case, stack: Stack, gpus: int) -> Iterator[Choice]:
-    """Data parallelism, then more and more sharing, as people do until a model fits."""
+def _growing(case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int) -> Iterator[Choice]:
+    """Data parallelism, then more sharing, as people do until a model fits."""
     yield Choice()
-    if not stack.shards_optimizer or stack.spare_ranks != "tensor":
-        yield Choice(sharding="zero2")
-        yield Choice(sharding="zero3")
+    if stack.shards_optimizer and stack.spare_ranks == "tensor":
+        if model is not None:
+            yield from _divided(case, gpus, model, domain)
         return
-    batch = case.global_batch or gpus
-    degrees = [(tensor, 1) for tensor in (2, 4, 8)]
-    degrees += [(_WIDEST_TENSOR, depth) for depth in range(2, _DEEPEST_PIPELINE + 1)]
-    for tensor, depth in degrees:
-        is_even = (case.n_layers or depth) % depth == 0 and gpus % (tensor * depth) == 0
-        if is_even and batch % (gpus // (tensor * depth)) == 0:
-            yield Choice(tp=tensor, pp=depth)
+    yield Choice(sharding="zero2")
+    yield Choice(sharding="zero3")
+    if model is not None and model.is_moe and stack.spare_ranks == "tensor":
+        for experts in _expert_ranks(model, gpus):
+            yield Choice(sharding="zero3", ep=experts, is_tried=True)
+
+
+def _divided(case: Case, gpus: int, model: TransformerModel, domain: int) -> Iterator[Choice]:
+    """Tensor parallelism within the domain of fast links, pipelines, and experts that stand whole on their ranks."""
+    deepest = min(gpus, _DEEPEST_PIPELINE, model.layers)
+    pairs = ((depth, tensor) for depth in range(1, deepest + 1) for tensor in (1, 2, 4, _WIDEST_TENSOR))
+    for depth, tensor in pairs:
+        is_even = gpus % (depth * tensor) == 0 and deals_evenly(model, depth) and model.heads % tensor == 0
+        if not is_even or tensor > domain or (case.global_batch or 0) % (gpus // (depth * tensor)):
+            continue
+        for experts in _expert_ranks(model, gpus // depth):
+            if experts * tensor * depth > 1:
+                yield Choice(tp=tensor, pp=depth, ep=experts, is_tried=True)
+
+
+def _expert_ranks(model: TransformerModel, ranks: int) -> tuple[int, ...]:
+    """Over how many of `ranks` GPUs experts may be spread: as many as people take, else the largest part of few experts."""
+    if not model.is_moe:
+        return (1,)
+    shared = math.gcd(model.experts, ranks)
+    return tuple(size for size in _EXPERT_RANKS if shared % size == 0) or (shared,)
 
 
 def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[int, ...]:
@@ -190,7 +222,9 @@ def recompute_words(candidate: Candidate) -> str:
 
 def with_choice(case: Case, choice: Choice) -> Case:
     """The case with the choice filled in."""
-    return msgspec.structs.replace(case, tp=choice.tp or case.tp, pp=choice.pp or case.pp, cp=choice.cp or case.cp)
+    return msgspec.structs.replace(
+        case, tp=choice.tp or case.tp, pp=choice.pp or case.pp, cp=choice.cp or case.cp, ep=choice.ep or case.ep
+    )
 
 
 def layout_of(
@@ -225,7 +259,7 @@ def layout_of(
         raise CaseError(f"fsdp is {shards}, which does not divide {replicas} data-parallel GPUs")
     if case.dp is not None and not fully and case.dp != replicas:
         notes.append(f"dp {case.dp} does not follow from {gpus} GPUs: {replicas} is taken")
-    micro, accumulation, batch = _batch(case, replicas, micro_batch, choice)
+    micro, accumulation, batch = _batch(case, choice, replicas, micro_batch)
     if batch < micro * replicas:
         words = f"global_batch {batch} is less than micro_batch {micro} on {replicas} data-parallel GPUs"
         micro = max(1, batch // replicas)
@@ -298,12 +332,21 @@ def _sharding(case: Case, stack: Stack, sharing: Sharing) -> Sharding:
     return "zero1" if stack.shards_optimizer else "none"
 
 
-def _batch(case: Case, replicas: int, assumed: int, choice: Choice) -> tuple[int, int, int]:
-    """Micro-batch, accumulation (none, or what fills a pipeline) and global batch, which is kept as it is stated."""
-    filling = 1 if (case.pp or 1) == 1 or choice.splits_layers else _FILLING * (case.pp or 1)
-    micro, accumulation, batch = case.micro_batch or assumed, case.grad_accum or filling, case.global_batch
+def _batch(case: Case, choice: Choice, replicas: int, assumed: int) -> tuple[int, int, int]:
+    """Micro-batch, accumulation and global batch. The stated global batch is kept as it is."""
+    micro, batch = case.micro_batch or assumed, case.global_batch
     if batch is None:
+        accumulation = case.grad_accum or _accumulated(case, choice, micro)
         return micro, accumulation, micro * accumulation * replicas
     if case.micro_batch is None:
         micro = max(1, min(micro, batch // replicas))
     return micro, max(1, round(batch / (micro * replicas))), batch
+
+
+def _accumulated(case: Case, choice: Choice, micro: int) -> int:
+    """Micro-batches of a step where nothing tells its batch: enough for the pipeline, and as many sequences as there are GPUs
+    where the layout is a choice, so that all that are tried take the same batch."""
+    stages = 1 if choice.splits_layers else case.pp or 1
+    enough = _MICRO_BATCHES_PER_STAGE * stages if stages > 1 else 1
+    same = -(-(case.tp or 1) * stages * (case.cp or 1) // micro) if choice.is_tried else 1
+    return max(enough, same)

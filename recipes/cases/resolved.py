@@ -8,10 +8,10 @@ from collections.abc import Callable
 import msgspec
 
 from probes.hardware import Catalogue, load_catalogue
-from probes.record import Record
+from probes.record import Record, Unknown
 from recipes.cases.case import Case, CaseError
 from recipes.cases.cluster import cluster_of_case
-from recipes.cases.figures import memory_for
+from recipes.cases.figures import memory_for, time_for
 from recipes.cases.layout import Choice, choices_of, gpus_of, layout_of, micro_batches_of, recompute_words, with_choice
 from recipes.cases.legality import require_divisible, require_whole, require_whole_parts, uneven_parts
 from recipes.cases.model import OwnModels, model_of
@@ -108,7 +108,8 @@ def resolve(
 
 
 def _most_usual(job: _Job) -> ResolvedCase:
-    """The first option that fits, the last where none does. Raises CaseError where every option contradicts the case.
+    """The first option that fits, of several that people try the fastest; where none does the last, or of several the one that
+    needs least. Raises CaseError where every option contradicts the case.
 
     People recompute because a run failed, not because a model of memory says that it will: one that needs little more than there
     is by the model stays as it is.
@@ -116,6 +117,7 @@ def _most_usual(job: _Job) -> ResolvedCase:
     options = job.options()
     found: ResolvedCase | None = None
     near: ResolvedCase | None = None
+    least: ResolvedCase | None = None
     problem = CaseError("")
     for choice, micro_batch in options:
         try:
@@ -127,15 +129,43 @@ def _most_usual(job: _Job) -> ResolvedCase:
             return found
         found = msgspec.structs.replace(found, memory=found.memory_of_case())
         filled = _filled(found)
-        if choice.checkpointing is None and near is None and 1.0 < filled <= constant("recompute_margin"):
+        if choice.checkpointing is None and not choice.is_tried and near is None and 1.0 < filled <= constant("recompute_margin"):
             near = found
         if filled <= 1.0:
             if near is None or choice.checkpointing is None:
-                return found
+                return _fastest(job, options, choice, found) if choice.is_tried else found
             return msgspec.structs.replace(near, recomputed=found.candidate, recomputed_memory=found.memory)
+        if choice.is_tried and (least is None or filled < _filled(least)):
+            least = found
     if found is None:
         raise problem
-    return found
+    return least or found
+
+
+def _fastest(job: _Job, options: list[tuple[Choice, int]], first: Choice, fits: ResolvedCase) -> ResolvedCase:
+    """Of the options that are tried with as much recomputation, the one of those that fit which does most per second."""
+    best, rate = fits, _samples_per_s(fits)
+    for choice, micro_batch in options:
+        if not choice.is_tried or (choice.checkpointing, choice.recomputed) != (first.checkpointing, first.recomputed):
+            continue
+        try:
+            other = job.laid_out(choice, micro_batch)
+        except CaseError:
+            continue
+        other = msgspec.structs.replace(other, memory=other.memory_of_case())
+        if _filled(other) <= 1.0 and (faster := _samples_per_s(other)) > rate:
+            best, rate = other, faster
+    return best
+
+
+def _samples_per_s(resolved: ResolvedCase) -> float:
+    """0 where a rate is not known."""
+    what = resolved.workload or resolved.vision
+    assert what is not None  # noqa: S101 - a case trains something
+    time = time_for(what, resolved.candidate, resolved.cluster, resolved.stack)
+    if isinstance(time, Unknown) or isinstance(time.total, Unknown):
+        return 0.0
+    return resolved.candidate.global_batch / time.total
 
 
 def _same_gpu(named: Cluster, case: Case, gpus: int, here: Here | None) -> Cluster | None:
@@ -202,7 +232,9 @@ class _Job:
     def options(self) -> list[tuple[Choice, int]]:
         """Choices that the case leaves open with their micro-batches, most usual first."""
         found = []
-        for choice in choices_of(self._case, self._stack, self._gpus, recomputes=not self._is_vision):
+        model = self._model if isinstance(self._model, TransformerModel) else None
+        domain = self._cluster.domain_ranks or self._cluster.ranks_per_node
+        for choice in choices_of(self._case, self._stack, self._gpus, model=model, domain=domain):
             case = with_choice(self._case, choice)
             sizes = (case.micro_batch,) if case.micro_batch else micro_batches_of(case, self._stack, self._gpus, self._enough())
             found += [(choice, size) for size in sizes]

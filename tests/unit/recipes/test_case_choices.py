@@ -1,0 +1,101 @@
+"""Layouts and batches that nobody stated: as people choose them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from recipes.cases.case import case_of_row
+from recipes.cases.prediction import predict_row
+from recipes.cases.resolved import ResolvedCase, resolve
+
+ROW = {"case_id": "a", "gpu": "H100-SXM-80GB", "stack": "megatron-core"}
+LARGE = [("qwen3-30b-a3b", 64), ("qwen3-235b-a22b", 256), ("deepseek-v3", 1024), ("mixtral-8x7b", 64)]
+
+
+def resolved(model: str, gpus: int, **changes: str) -> ResolvedCase:
+    return resolve(case_of_row({**ROW, "model": model, "n_gpus": str(gpus), **changes}))
+
+
+@pytest.mark.parametrize(("model", "gpus"), LARGE)
+def test_experts_are_spread_over_ranks(model: str, gpus: int) -> None:
+    found = resolved(model, gpus)
+    degrees = found.candidate.degrees
+    assert found.workload is not None
+    assert degrees.ep > 1
+    assert math.gcd(found.workload.model.experts, gpus // degrees.pp) % degrees.ep == 0
+    assert any(f"ep {degrees.ep}" in note for note in found.assumed)
+    assert found.fits(found.memory_of_case())
+
+
+@pytest.mark.parametrize(("model", "gpus"), [*LARGE, ("llama-3.1-405b", 1024), ("llama-3-70b", 64)])
+def test_a_layout_that_is_chosen_is_worth_its_gpus(model: str, gpus: int) -> None:
+    answer = predict_row({**ROW, "model": model, "n_gpus": str(gpus)})
+    assert answer.fits
+    assert answer.mfu is not None
+    assert answer.mfu > 0.1
+    assert answer.time is not None
+    assert answer.time.bubble < 0.25 * answer.time.total  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("ep", "tp"), [(4, 4), (8, 8), (16, 8)])
+def test_no_stated_layout_that_fits_is_much_faster_than_the_chosen_one(ep: int, tp: int) -> None:
+    chosen = predict_row({**ROW, "model": "qwen3-30b-a3b", "n_gpus": "64"})
+    stated = predict_row({**ROW, "model": "qwen3-30b-a3b", "n_gpus": "64", "ep": str(ep), "tp": str(tp)})
+    assert chosen.tokens_per_s_per_gpu is not None
+    assert stated.tokens_per_s_per_gpu is not None
+    assert chosen.tokens_per_s_per_gpu > stated.tokens_per_s_per_gpu
+
+
+def test_tensor_parallelism_stays_where_links_are_fast() -> None:
+    assert resolved("llama-3-70b", 64, gpus_per_node="2").candidate.degrees.tp <= 2
+
+
+def test_stages_have_equally_many_layers_with_embedding_and_head() -> None:
+    degrees = resolved("llama-3.1-405b", 1024).candidate.degrees
+    assert (126 + 2) % degrees.pp == 0
+
+
+def test_a_stated_layout_is_untouched() -> None:
+    one = resolved("qwen3-30b-a3b", 64, tp="8", pp="4", micro_batch="1", global_batch="64").candidate
+    assert (one.degrees.tp, one.degrees.pp, one.degrees.ep, one.grad_accum) == (8, 4, 1, 32)
+
+
+def test_fully_sharded_experts_are_spread_where_their_layers_do_not_fit() -> None:
+    found = resolved("deepseek-v3", 1024, stack="torchtitan")
+    assert (found.candidate.sharding, found.candidate.degrees.fsdp) == ("zero3", 1024)
+    assert found.candidate.degrees.ep > 1
+    assert resolved("deepseek-v3", 1024, stack="hf-trainer").candidate.degrees.ep == 1  # it cannot
+
+
+@pytest.mark.parametrize(
+    ("changes", "micro_batches"),
+    [({}, 32), ({"grad_accum": "2"}, 2), ({"global_batch": "16"}, 8), ({"pp": ""}, 1)],
+)
+def test_a_pipeline_is_filled_where_nobody_stated_a_batch(changes: dict[str, str], micro_batches: int) -> None:
+    layout = {"tp": "4", "pp": "8", "micro_batch": "1", **changes}
+    found = resolved("llama-3-70b", 64, **layout)
+    assert found.candidate.grad_accum == micro_batches
+    assert any(f"global_batch 64, grad_accum {micro_batches}" in note for note in found.assumed) == (not changes)
+
+
+def test_gpus_that_wait_for_each_other_are_no_pipeline() -> None:
+    assert resolved("llama-3-8b", 2, sharding="device_map", stack="hf-trainer").candidate.grad_accum == 1
+
+
+def test_where_nothing_fits_the_layout_that_needs_least_is_told() -> None:
+    answer = predict_row({**ROW, "model": "llama-3.1-405b", "n_gpus": "16"})
+    assert answer.fits is False
+    assert answer.memory is not None
+    for stated in ({"tp": "8", "pp": "2"}, {"tp": "1", "pp": "16"}):
+        other = predict_row({**ROW, "model": "llama-3.1-405b", "n_gpus": "16", "micro_batch": "1", **stated})
+        assert other.memory is not None
+        assert answer.memory.needed <= other.memory.needed
+
+
+def test_a_sequence_that_ranks_cannot_cut_is_not_refused_for_a_choice_of_ours() -> None:
+    answer = predict_row(
+        {**ROW, "stack": "deepspeed", "model": "llama-3-8b", "n_gpus": "64", "global_batch": "8", "seq_len": "4095"}
+    )
+    assert answer.status == "predicted"
