@@ -55,6 +55,10 @@ RUN = CasePrediction(
     layout="fsdp 8, zero3, micro-batch 1 x 1, global batch 8",
     memory=MEMORY,
     time=TIME,
+    rests_on=(
+        "989.4 TFLOP/s at most in bf16 (catalogue: h100-sxm)",
+        "360 GB/s from node to node (usual network, eight GPUs on an NVSwitch board, a 400 Gb/s port each: 3200 Gb/s)",
+    ),
     assumed=("micro_batch 1", "optimizer adamw"),
 )
 CASES: dict[str, CasePrediction | CollectivePrediction] = {
@@ -107,7 +111,8 @@ CASES: dict[str, CasePrediction | CollectivePrediction] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_text(name: str) -> None:
+def test_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     text = render_case(CASES[name])
     file = FOLDER / f"{name}.txt"
     if os.environ.get("RIGTUNE_UPDATE_GOLDEN"):

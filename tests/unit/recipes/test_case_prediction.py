@@ -63,6 +63,7 @@ def test_what_is_stated_is_taken() -> None:
         precision="fp8",
         optimizer="AdamW",
         activation_checkpointing="selective",
+        interconnect_inter="8x NDR InfiniBand 400 Gb/s",
     )
     one = found.candidate
     assert (one.degrees.tp, one.degrees.pp, one.degrees.vp, one.degrees.dp) == (2, 4, 2, 8)
