@@ -97,6 +97,8 @@ class Stack(StrictRecord, kw_only=True):
     """Users set how many layers are recomputed; else all of them or none."""
     shards_optimizer: bool = False
     """Data-parallel ranks share the optimizer states where a case does not say (Megatron's distributed optimizer)."""
+    shards_parameters: bool = False
+    """They share parameters and gradients as well, where a case does not say."""
     overlaps_gradients: bool = True
     """Reduction of gradients runs beside the backward pass."""
     overlaps_tensor: bool = False

@@ -113,12 +113,12 @@ def _layouts(case: Case, stack: Stack, gpus: int, model: TransformerModel | None
         parts = 1 if stack.spare_ranks == "sequence" else 2
         spread = tuple(one for one in _spread(case, stack, spare) if not one.cp or (case.seq_len or 0) % (parts * one.cp) == 0)
         spread = spread or (Choice(),)
-        if stated or stack.shards_optimizer:
+        if stated or stack.shards_optimizer or stack.shards_parameters:
             return spread
         return (*spread, *(msgspec.structs.replace(one, sharding="zero3") for one in spread))
     if _is_open(case):
-        return tuple(_growing(case, stack, gpus, model, domain))
-    if not stated and not stack.shards_optimizer:
+        return (Choice(),) if stack.shards_parameters else tuple(_growing(case, stack, gpus, model, domain))
+    if not stated and not stack.shards_optimizer and not stack.shards_parameters:
         return (Choice(), Choice(sharding="zero2"), Choice(sharding="zero3"))
     return (Choice(),)
 
@@ -243,7 +243,7 @@ def layout_of(
     if sharing.is_alone and replicas > 1:
         raise CaseError(f"sharding is {case.sharding[:40]!r}, but n_gpus is {gpus}: give ddp, zero1 to zero3 or fsdp")
     notes = [sharing.note] if sharing.note else []
-    sharding = choice.sharding or _sharding(case, stack, sharing)
+    sharding = choice.sharding or _sharding(case, stack, sharing, replicas)
     fully = sharding == "zero3"
     shards = _shards(case, sharing, replicas, context, min(gpus, case.gpus_per_node or per_node) / gpus) if fully else 1
     if fully and sharing.hybrid and case.fsdp is None and case.gpus_per_node is None and replicas > 1:
@@ -318,7 +318,7 @@ def _shards(case: Case, sharing: Sharing, replicas: int, context: int, node: flo
     return math.gcd(replicas, max(1, int(replicas * node))) if sharing.hybrid else replicas
 
 
-def _sharding(case: Case, stack: Stack, sharing: Sharing) -> Sharding:
+def _sharding(case: Case, stack: Stack, sharing: Sharing, replicas: int) -> Sharding:
     if case.zero_stage is not None:
         stage = _STAGES[case.zero_stage]
         shared = sharing.sharding not in (None, "none")
@@ -329,6 +329,8 @@ def _sharding(case: Case, stack: Stack, sharing: Sharing) -> Sharding:
         return "zero3"
     if sharing.sharding is not None:
         return sharing.sharding
+    if stack.shards_parameters and not case.sharding:
+        return "zero3" if replicas > 1 else "none"
     return "zero1" if stack.shards_optimizer else "none"
 
 

@@ -132,7 +132,6 @@ def _held(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage) 
         degrees.fsdp * degrees.cp if sharding == "zero3" else 1
     )  # context-parallel ranks hold the same weights and share them
     expert_shards = max(1.0, shards * folded) if sharding == "zero3" else 1.0
-    expert_shards = min(expert_shards, float(shards))
     stepped = {"none": 1, "zero1": replicas, "zero2": replicas, "zero3": shards}[sharding]
     stepped_expert = {"none": 1.0, "zero1": expert_replicas, "zero2": expert_replicas, "zero3": expert_shards}[sharding]
     if workload.tuning != "full":

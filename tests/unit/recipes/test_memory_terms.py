@@ -326,3 +326,14 @@ def test_dropout_of_the_residual_stream_keeps_a_mask_of_a_byte():
 def test_gpus_before_flash_attention_have_torchs_own_fused_kernels_alone(stack, writes):
     volta, ampere = (bill(stack, architecture=name).activations for name in ("volta", "ampere"))
     assert (volta > ampere) == writes
+
+
+def test_fully_sharded_experts_are_shared_by_tensor_parallel_ranks_too():
+    # all ranks together hold each expert once, however they are called
+    mixture = find_model("qwen3-30b-a3b")
+    layout = {"sharding": "zero3", "strategy": "fsdp"}
+    plain, folded = (
+        bill("torchtitan", model=mixture, ranks=8, candidate=layout | {"degrees": degrees}).optimizer
+        for degrees in (Degrees(fsdp=8), Degrees(fsdp=2, tp=4, ep=2))
+    )
+    assert folded == pytest.approx(plain, rel=0.01)

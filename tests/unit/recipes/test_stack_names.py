@@ -82,3 +82,20 @@ def test_a_stated_length_is_filled_so_that_no_rate_is_beyond_the_peak(name):
     run = {"case_id": "1", "stack": name, "model": "llama-3.2-3b", "task": "sft", "gpu": "A100-SXM-80GB", "n_gpus": "1"}
     prediction = predict_row(run | {"seq_len": "4096", "micro_batch": "2", "activation_checkpointing": "none"})
     assert 6 * 3.2e9 * prediction.tokens_per_s_per_gpu < 312e12
+
+
+@pytest.mark.parametrize(
+    ("stack", "columns", "shared"),
+    [
+        ("torchtitan", {"tp": "2"}, True),
+        ("torchtitan", {}, True),
+        ("maxtext", {}, True),
+        ("torchtitan", {"sharding": "ddp"}, False),
+        ("torchtitan", {"zero_stage": "1"}, False),
+        ("torchtitan", {"n_gpus": "1"}, False),
+        ("megatron-core", {"tp": "2"}, False),
+    ],
+)
+def test_software_that_shards_parameters_by_default_does_so_unless_it_is_told(stack, columns, shared):
+    row = RUN | {"sharding": "", "stack": stack, "model": "llama-3.2-1b"} | columns
+    assert ("zero3" in predict_row(row).layout) == shared
