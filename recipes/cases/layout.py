@@ -33,6 +33,8 @@ _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
 """Parts of the layers that people recompute, the least that is enough."""
 _PARTS = 2
 """Of a pipeline stage whose schedule is interleaved, where nothing says how many (torchtitan's default)."""
+_SELECTED = 0.5
+"""Part of the layers that a selection of whole layers recomputes where nothing says it (torchtitan: selective_ac_option 2)."""
 _STAGES: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
 
 
@@ -271,7 +273,7 @@ def layout_of(
     if schedule == "interleaved" and parts == 1:
         parts = _PARTS
         notes.append(f"vp {parts}")
-    again = recomputed_of(case.activation_checkpointing) if case.activation_checkpointing else Recomputed(choice.recomputed)
+    checkpointing, again = _recomputation(case, stack, choice, notes)
     return Layout(
         candidate=Candidate(
             strategy="fsdp" if fully else "ddp",
@@ -279,11 +281,7 @@ def layout_of(
             micro_batch=micro,
             grad_accum=accumulation,
             global_batch=batch,
-            activation_checkpointing=(
-                checkpointing_of(case.activation_checkpointing)
-                if case.activation_checkpointing
-                else choice.checkpointing or stack.checkpointing
-            ),
+            activation_checkpointing=checkpointing,
             recomputed_share=again.share if again.layers is None else min(1.0, again.layers * pipeline * parts / max(1, layers)),
             recomputed_together=again.together,
             precision=precision,
@@ -296,6 +294,18 @@ def layout_of(
         ),
         notes=tuple(notes),
     )
+
+
+def _recomputation(case: Case, stack: Stack, choice: Choice, notes: list[str]) -> tuple[ActivationCheckpointing, Recomputed]:
+    """How much is recomputed, as stated; `notes` grow by what a stack's selection is taken for."""
+    words = case.activation_checkpointing
+    if not words:
+        return choice.checkpointing or stack.checkpointing, Recomputed(choice.recomputed)
+    mode = checkpointing_of(words)
+    if mode == "selective" and stack.memory.selective == "blocks":
+        notes.append("activation_checkpointing selective is taken for every second layer: `selective 1/3` states another part")
+        return "full", Recomputed(_SELECTED)
+    return mode, recomputed_of(words)
 
 
 def _schedule(case: Case) -> Schedule:

@@ -189,13 +189,17 @@ def names_zero(words: str) -> bool:
     return re.search(r"zero|deepspeed|\bz-?[0-3]\b", _plain(words)) is not None
 
 
+_PART = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*%|(?<!\d)(\d{1,4})\s*/\s*(\d{1,4})(?!\d)|selective\W*(\d{1,4})$", re.IGNORECASE | re.ASCII)
+"""A part of the layers: 25 %, 1/3 (fms-fsdp: selective_checkpointing), or every n-th (torchtitan: selective_ac_option)."""
+
+
 @functools.lru_cache(maxsize=1024)
 def checkpointing_of(words: str) -> ActivationCheckpointing:
     """How much of the forward pass is computed again. Raises CaseError."""
     text = _plain(words)
     if re.search(r"^none$|^no$|^false$|^off$|^0$|disabled", text):
         return "none"
-    if re.search(r"every", text):
+    if "every" in text or _PART.search(words):
         return "full"
     if re.search(r"selective|sac|core|^op$", text):
         return "selective"
@@ -218,7 +222,7 @@ class Recomputed(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def recomputed_of(words: str) -> Recomputed:
-    """Half of the layers for `every 2nd layer`, a quarter for `full 25 %`, 10 of each stage for `block 10` or `10 layers`, all of
+    """Half of the layers for `every 2nd layer`, a quarter for `full 25 %` and `selective 1/4`, 10 of each stage for `block 10` or `10 layers`, all of
     them in pairs for `uniform 2` (Megatron-LM: --recompute-method, --recompute-num-layers), else all. Raises CaseError.
     """
     text = _plain(words)
@@ -234,16 +238,20 @@ def recomputed_of(words: str) -> Recomputed:
 
 def _share_of(words: str) -> float:
     every = re.search(r"every\W*(\d{1,6}|other|second)", words, re.IGNORECASE | re.ASCII)
-    percent = re.search(r"(\d{1,6}(?:\.\d{1,6})?)\s*%", words, re.ASCII)
+    part = _PART.search(words)
+    share = 1.0
     if every is not None:
-        number = every[1].lower()
-        apart = int(number) if number.isdigit() else 2
-        share = 1.0 / apart if apart else 0.0
-    else:
-        share = float(percent[1]) / 100.0 if percent is not None else 1.0
+        share = _over(1.0, float(every[1]) if every[1].isdigit() else 2.0)
+    elif part is not None:
+        percent, over, under, apart = part.groups()
+        share = float(percent) / 100.0 if percent else _over(float(over), float(under)) if over else _over(1.0, float(apart))
     if not 0.0 < share <= 1.0:
         raise CaseError(f"activation_checkpointing is {words[:40]!r}: more than 0 % of the layers, and at most 100 %")
     return share
+
+
+def _over(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
 
 
 _SCHEDULES: tuple[tuple[str, Schedule], ...] = (

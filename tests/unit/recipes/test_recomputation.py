@@ -50,6 +50,10 @@ def filled(found: ResolvedCase) -> float:
         ("selective, every 4th layer", 0.25),
         ("full 25 %", 0.25),
         ("12.5% of the layers", 0.125),
+        ("selective 25 %", 0.25),
+        ("selective 1/4", 0.25),
+        ("selective (1/4 of blocks)", 0.25),
+        ("selective 2", 0.5),
     ],
 )
 def test_a_part_of_the_layers_in_words(words: str, share: float) -> None:
@@ -58,7 +62,17 @@ def test_a_part_of_the_layers_in_words(words: str, share: float) -> None:
     assert (one.activation_checkpointing, one.recomputed_share) == ("full", share)
 
 
-@pytest.mark.parametrize("words", ["full 0 %", "full 250 %", "every 0th layer"])
+@pytest.mark.parametrize("stack", ["torch", "composer-fsdp", "hf-trainer"])
+def test_a_selection_of_blocks_is_every_second_one_where_nothing_says_more(stack: str) -> None:
+    found = resolved(stack=stack, activation_checkpointing="selective")
+    assert (found.candidate.activation_checkpointing, found.candidate.recomputed_share) == ("full", 0.5)
+    assert any("is taken for every second layer" in note for note in found.assumed)
+    stated = resolved(stack=stack, activation_checkpointing="selective 1/4")
+    assert stated.candidate.recomputed_share == 0.25
+    assert not any("is taken for every second layer" in note for note in stated.assumed)
+
+
+@pytest.mark.parametrize("words", ["full 0 %", "full 250 %", "every 0th layer", "selective 3/0", "selective 4/3"])
 def test_a_part_that_is_none_is_refused(words: str) -> None:
     answer = predict_row({**ROW, "activation_checkpointing": words})
     assert answer.status == "refused"
