@@ -27,6 +27,7 @@ RUN = {
         ("NeMo-Automodel", "NeMo Automodel"),
         ("llm-foundry", "MosaicML Composer"),
         ("prime-rl", "torchtitan"),
+        ("nanoGPT", "nanoGPT"),
         ("lit-gpt", "LitGPT"),
         ("lit-llama", "LitGPT"),
         ("Accelerate", "Hugging Face Trainer"),
