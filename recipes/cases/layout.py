@@ -119,7 +119,7 @@ def _layouts(case: Case, stack: Stack, gpus: int, model: TransformerModel | None
             return spread
         return (*spread, *(msgspec.structs.replace(one, sharding="zero3") for one in spread))
     if _is_open(case):
-        return (Choice(),) if stack.shards_parameters else tuple(_growing(case, stack, gpus, model, domain))
+        return tuple(_growing(case, stack, gpus, model, domain))
     if not stated and not stack.shards_optimizer and not stack.shards_parameters:
         return (Choice(), Choice(sharding="zero2"), Choice(sharding="zero3"))
     return (Choice(),)
@@ -169,8 +169,9 @@ def _growing(case: Case, stack: Stack, gpus: int, model: TransformerModel | None
         if model is not None:
             yield from _divided(case, gpus, model, domain)
         return
-    yield Choice(sharding="zero2")
-    yield Choice(sharding="zero3")
+    if not stack.shards_parameters:
+        yield Choice(sharding="zero2")
+        yield Choice(sharding="zero3")
     if model is not None and model.is_moe and stack.spare_ranks == "tensor":
         for experts in _expert_ranks(model, gpus):
             yield Choice(sharding="zero3", ep=experts, is_tried=True)

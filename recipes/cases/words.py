@@ -189,7 +189,9 @@ def names_zero(words: str) -> bool:
     return re.search(r"zero|deepspeed|\bz-?[0-3]\b", _plain(words)) is not None
 
 
-_PART = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*%|(?<!\d)(\d{1,4})\s*/\s*(\d{1,4})(?!\d)|selective\W*(\d{1,4})$", re.IGNORECASE | re.ASCII)
+_PART = re.compile(
+    r"(\d{1,6}(?:\.\d{1,6})?)\s*%|(?<!\d)(\d{1,4})\s*/\s*(\d{1,4})(?!\d)|selective\W*(\d{1,4})$", re.IGNORECASE | re.ASCII
+)
 """A part of the layers: 25 %, 1/3 (fms-fsdp: selective_checkpointing), or every n-th (torchtitan: selective_ac_option)."""
 
 
