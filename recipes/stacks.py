@@ -110,6 +110,14 @@ class Stack(StrictRecord, kw_only=True):
     where a case names ZeRO, or always."""
     offloads_alone: bool = False
     """ZeRO-2 or 3 on a single GPU means that states live in the host's memory, as in the framework's own examples."""
+    tf32: Literal["never", "convolutions", "always"] = "convolutions"
+    """Where tensor cores that have it compute in TF32 what is called fp32, unless somebody forbids it."""
+    channels_last: bool = False
+    """Images lie in memory channels last in half precision, as tensor cores read them."""
+    fuses_half_images: bool = False
+    """Normalisation, addition and activation of image models are one kernel in half precision."""
+    predicts_all: bool = False
+    """Masked language models have logits at every position, though the loss asks for the masked ones alone."""
     unpads: bool = False
     """Padding of short sequences is left out of the computation."""
     samples: Literal["filled", "cut", "dropped"] = "filled"

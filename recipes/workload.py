@@ -157,6 +157,10 @@ class VisionModel(StrictRecord, kw_only=True):
     """Of a step: convolutions over all channels and matrix products, which tensor cores run well."""
     grouped_flops: float
     """Of a step: convolutions in groups of several channels."""
+    product_flops: float = 0.0
+    """Of the dense ones: matrix products."""
+    spatial_flops: float = 0.0
+    """Of the dense ones: 3x3 convolutions without stride or dilation, for which cuDNN has Winograd's algorithm."""
     convolution_elements: float
     """Read and written in a step by dense and grouped convolutions."""
     matrix_elements: float

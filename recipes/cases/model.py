@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -247,7 +248,8 @@ def _from_sizes(stated: Stated) -> KnownModel:
     heads = stated.n_heads or _heads(hidden)
     if hidden % heads:
         raise CaseError(f"hidden is {hidden}, which n_heads {heads} does not divide")
-    vocab = stated.vocab or (30522 if encoder else 51200 if is_gpt else 32000)
+    sees = encoder and stated.image_size is not None and stated.vocab is None
+    vocab = stated.vocab or (_CLASSES if sees else 30522 if encoder else 51200 if is_gpt else 32000)
     ffn = stated.ffn_hidden or (typical.ffn_hidden if typical else 4 * hidden if plain else _gated_width(hidden))
     for name, value in (("n_heads", heads), ("ffn_hidden", ffn), ("vocab", vocab)):
         if getattr(stated, name) is None:
@@ -288,7 +290,45 @@ def _from_sizes(stated: Stated) -> KnownModel:
             msgspec.structs.replace(model, gated_mlp=gate, tied_embeddings=tie) for gate in (True, False) for tie in (True, False)
         )
         model = _nearest(model, stated.params_b, variants, clear=1.5)
+    if sees:
+        patch = patch_in_name(stated.model)
+        assumed = [
+            *(one for one in assumed if not one.startswith("vocab")),
+            f"an image is cut into patches of {patch or _PATCH} pixels",
+        ]
+        model = _vision_transformer(model, stated.image_size or 0, patch or _PATCH)
     return KnownModel(model, (*assumed, *_other_count(model, stated)))
+
+
+_CLASSES = 1000
+"""Of ImageNet."""
+_PATCH = 16
+"""Side of a patch in most vision transformers (arXiv 2010.11929)."""
+
+
+def patch_in_name(name: str) -> int | None:
+    """Side of a patch in pixels: 14 of `ViT g/14`, `vit_h_14` and `vit_huge_patch14_224`."""
+    found = re.search(r"patch[-_ ]?(8|14|16|32)|[-_/ ](8|14|16|32)(?=$|[^0-9a-z])", name.lower())
+    return int(found[1] or found[2]) if found else None
+
+
+def _vision_transformer(model: TransformerModel, image_size: int, patch: int) -> TransformerModel:
+    """The same layers over the patches of an image and a class token, which alone meets the head.
+
+    Its table of 1000 rows stands for the projection of patches, which has about as many (588 for patches of 14 pixels).
+    """
+    tokens = (image_size // patch) ** 2 + 1
+    return msgspec.structs.replace(
+        model,
+        tied_embeddings=False,
+        learned_positions=tokens,
+        token_types=0,
+        embedding_norm=False,
+        final_norm=True,
+        pooler=False,
+        head_fraction=1.0 / tokens,
+        sequence_length=tokens,
+    )
 
 
 def _typical(stated: Stated, params_b: float | None) -> TypicalSizes | None:

@@ -209,6 +209,9 @@ class _Job:
             self._precision = _WITHOUT_BF16.get(cluster.architecture, "bf16")  # what a quantised base is raised to
         if not case.precision:
             notes.append(f"precision {self._precision}")
+        if self._precision == "fp32" and stack.tf32 == "always" and _has_tf32(cluster):
+            self._precision = "tf32"
+            notes.append(f"{stack.title} multiplies fp32 as TF32")
         self._numbers = numbers
         self._length = case.seq_len or (0 if isinstance(model, VisionModel) else _default_length(model, stack, self._task))
         if case.seq_len is None and self._length:
@@ -302,10 +305,12 @@ class _Job:
     def _workload(self, candidate: Candidate) -> Workload | None:
         if isinstance(self._model, VisionModel):
             return None
-        task, bits = self._task, self._numbers.base_bits
+        task, bits, model = self._task, self._numbers.base_bits, self._model
+        if self._stack.predicts_all and self._case.image_size is None and model.kind == "encoder" and task.from_scratch:
+            model = msgspec.structs.replace(model, head_fraction=1.0)
         tuning: Tuning = "qlora" if task.tuning == "lora" and bits < 16 else task.tuning
         return Workload(
-            model=self._model,
+            model=model,
             sequence_length=self._length,
             global_batch=candidate.global_batch,
             precision=self._precision,
@@ -343,6 +348,11 @@ def _default_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision:
     if cluster.device == "cpu":
         return "bf16" if cluster.has_bf16 else "fp32"
     return _WITHOUT_BF16.get(architecture, "bf16")
+
+
+def _has_tf32(cluster: Cluster) -> bool:
+    peaks = cluster.peak_flops_per_s
+    return "tf32" in peaks and peaks["tf32"] != peaks.get("fp32")
 
 
 def _default_length(model: TransformerModel, stack: Stack, task: Task) -> int:

@@ -13,6 +13,8 @@ class _PerSample(Record, kw_only=True):
     forward_flops: float
     dense_flops: float
     grouped_flops: float
+    product_flops: float = 0.0
+    spatial_flops: float = 0.0
     convolution_elements: float
     matrix_elements: float
     depthwise_elements: float

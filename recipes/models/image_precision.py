@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recipes.plan import Cluster
+from recipes.stacks import Stack
 from recipes.workload import Precision
 
 HALF = ("bf16", "fp16", "fp8", "mxfp8", "nvfp4")
@@ -14,6 +15,13 @@ def computed_in(precision: Precision, cluster: Cluster) -> str:
     wanted = "bf16" if precision in ("fp8", "mxfp8", "nvfp4") else precision
     if wanted == "bf16" and "bf16" not in cluster.peak_flops_per_s and "fp16" in cluster.peak_flops_per_s:
         return "fp16"
-    if wanted == "tf32" and "tf32" not in cluster.peak_flops_per_s:
+    peaks = cluster.peak_flops_per_s
+    if wanted == "tf32" and ("tf32" not in peaks or peaks["tf32"] == peaks.get("fp32")):
         return "fp32"
     return wanted
+
+
+def convolved_in(precision: Precision, cluster: Cluster, stack: Stack) -> str:
+    """The same of convolutions alone: where nobody forbids it, those of fp32 tensors run on tensor cores as TF32."""
+    computed = computed_in(precision, cluster)
+    return computed_in("tf32", cluster) if computed == "fp32" and stack.tf32 != "never" else computed

@@ -25,6 +25,10 @@ _SUFFIX = re.compile(
 )
 
 
+_REGNET = re.compile(r"regnet[-_ ]?([xyz])[-_ ]?(\d+(?:[._]\d+)?)[-_ ]?([gm])f\b")
+"""By FLOPs, as their paper has it: `RegNetX-1.6GF`, `regnet_y_400mf`."""
+
+
 class _File(StrictRecord, kw_only=True):
     source: str
     date: str
@@ -70,6 +74,8 @@ def load_vision_models() -> dict[str, VisionModel]:
             forward_flops=_MEGA * float(row["forward_mflops"]),
             dense_flops=_MEGA * float(row["dense_mflops"]),
             grouped_flops=_MEGA * float(row["grouped_mflops"]),
+            product_flops=_MEGA * float(row["product_mflops"]),
+            spatial_flops=_MEGA * float(row["spatial_mflops"]),
             convolution_elements=_KILO * float(row["convolution_kilo_elements"]),
             matrix_elements=_KILO * float(row["matrix_kilo_elements"]),
             depthwise_elements=_KILO * float(row["depthwise_kilo_elements"]),
@@ -112,7 +118,7 @@ def find_vision_model(name: str, image_size: int | None = None) -> VisionModel |
     """The model at this image size, or at its usual one; None where nobody counted it."""
     known = _by_name()
     # What is in brackets is a remark; what follows a dot may name a set of weights.
-    stripped = re.sub(r"\([^)]*\)", "", name.lower()).strip()
+    stripped = _REGNET.sub(_as_timm_has_it, re.sub(r"\([^)]*\)", "", name.lower())).strip()
     while stripped:
         for one in (stripped, stripped.split(".")[0], *_without_prefix(stripped)):
             found = known.get(plain_name(one))
@@ -126,6 +132,12 @@ def find_vision_model(name: str, image_size: int | None = None) -> VisionModel |
     return None
 
 
+def _as_timm_has_it(found: re.Match[str]) -> str:
+    """`regnetx_016` for 1.6 GFLOPs: hundreds of millions in three digits."""
+    hundreds = float(found[2].replace("_", ".")) * (10 if found[3] == "g" else 0.01)
+    return f"regnet{found[1]}_{round(hundreds):03d}"
+
+
 def _without_prefix(name: str) -> list[str]:
     return [re.sub(rf"^{prefix}[-_/]?", "", name) for prefix in _PREFIXES if name.startswith(prefix)]
 
@@ -137,8 +149,8 @@ def at_size(model: VisionModel, image_size: int) -> VisionModel:
         return model
     share = (image_size / model.image_size) ** model.dimensions
     names = (
-        "forward_flops", "dense_flops", "grouped_flops", "convolution_elements", "matrix_elements", "depthwise_elements",
-        "pointwise_elements", "saved_elements",
+        "forward_flops", "dense_flops", "grouped_flops", "product_flops", "spatial_flops", "convolution_elements",
+        "matrix_elements", "depthwise_elements", "pointwise_elements", "saved_elements",
     )  # fmt: skip
     scaled = {name: share * getattr(model, name) for name in names}
     return msgspec.structs.replace(model, image_size=image_size, **scaled)

@@ -2,7 +2,8 @@
 
 Convolutions run at a part of the peak rate. Everything that is read or written takes its bytes over a part of the memory
 bandwidth, and a multiprocessor handles only so many elements a clock. Each kernel costs a little whatever its size. The terms are
-added, since a step alternates between what each of them limits.
+added, since a step alternates between what each of them limits. The host launches kernels ahead of the GPU, so it limits a step
+only where launching them all takes longer than the GPU works.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 import math
 
 from probes.record import Reason, Unknown
-from recipes.models.image_precision import HALF, computed_in
+from recipes.models.image_precision import HALF, computed_in, convolved_in
 from recipes.models.images import at_size
 from recipes.optimizers import STATE_BYTES
 from recipes.parameters import parameter
 from recipes.plan import Candidate, Cluster, TimeBreakdown
 from recipes.speed.collectives import collective_time_s, world_group
 from recipes.stacks import Stack, on_cpu
-from recipes.workload import VisionModel, VisionWorkload
+from recipes.workload import Precision, VisionModel, VisionWorkload
 
 _HELD = 2.5
 """Tensor rate over that of the shaders; 4 to 30 where nothing is held back."""
@@ -36,12 +37,13 @@ def vision_time(work: VisionWorkload, candidate: Candidate, cluster: Cluster, st
     if cluster.device == "cpu":
         stack = on_cpu(stack)
     model = at_size(work.model, work.image_size)
-    image = _image_s(model, computed_in(work.precision, cluster), _kernels(candidate, stack), cluster)
+    kernels, images = _kernels(work, candidate, stack), candidate.micro_batch
+    image = _image_s(model, work.precision, kernels, cluster, stack)
     if isinstance(image, Unknown):
         return image
-    kernels, images = _kernels(candidate, stack), candidate.micro_batch
-    gap = parameter("vision.kernel_s", kernels)
-    micro = images * image + gap * (model.operators + model.image_operators * images)
+    gap, launch = parameter("vision.kernel_s", kernels), parameter("vision.launch_s", kernels)
+    # What works image by image waits for the GPU's answers, so its launches cannot run ahead.
+    micro = max(images * image + gap * model.operators, launch * model.operators) + launch * model.image_operators * images
     compute = candidate.grad_accum * micro
     optimizer = _optimizer_s(work, model, cluster) + gap
     element_bytes = 2 if computed_in(work.precision, cluster) in HALF else 4
@@ -61,20 +63,30 @@ def vision_time(work: VisionWorkload, candidate: Candidate, cluster: Cluster, st
     )
 
 
-def _image_s(model: VisionModel, precision: str, kernels: str, cluster: Cluster) -> float | Unknown:
+def _image_s(model: VisionModel, wanted: Precision, kernels: str, cluster: Cluster, stack: Stack) -> float | Unknown:
     """Forward and backward pass of one image of a large batch."""
+    precision, multiplied = convolved_in(wanted, cluster, stack), computed_in(wanted, cluster)
     peak = cluster.peak_flops_per_s.get(precision) or cluster.flops_per_s.get(precision)
     bandwidth = cluster.memory_bandwidth_bytes_per_s
     if peak is None or bandwidth is None:
         return Unknown(Reason.NOT_RECORDED, f"{precision} rate or memory bandwidth of {cluster.device_name}")
     kind = "half" if precision in HALF else precision
     volume = parameter("vision.volume_share") if model.dimensions == _VOLUME else 1.0
-    seconds = model.dense_flops / (volume * peak.value * _dense_efficiency(kind, precision, cluster))
+    flops = model.dense_flops
+    if precision == "fp32" and cluster.device == "cuda":
+        flops -= model.spatial_flops * (1.0 - 1.0 / parameter("vision.winograd_gain", cluster.architecture))
+    seconds = 0.0
+    if multiplied != precision:
+        slow = cluster.peak_flops_per_s.get(multiplied)
+        if slow is not None:
+            flops -= model.product_flops
+            seconds += model.product_flops / (slow.value * _dense_efficiency(multiplied, multiplied, cluster))
+    seconds += flops / (volume * peak.value * _dense_efficiency(kind, precision, cluster))
     if model.grouped_flops:
         seconds += model.grouped_flops / (peak.value * parameter("vision.grouped_efficiency", kind))
     elements = (
         model.matrix_elements
-        + model.convolution_elements * parameter("vision.convolution_passes", kernels, kind)
+        + model.convolution_elements * parameter("vision.convolution_passes", kernels, _layout(kind, stack), kind)
         + model.pointwise_elements * parameter("vision.pointwise_share", kernels)
     )
     if model.depthwise_elements:
@@ -96,18 +108,27 @@ def _dense_efficiency(kind: str, precision: str, cluster: Cluster) -> float:
 def _clocks_per_s(cluster: Cluster) -> float | None:
     """Clocks of all multiprocessors together: the fp32 peak over the lanes of one, two operations each; None without that peak.
 
-    Lanes: 64 up to Turing and in the data-centre parts of Ampere, 128 in the others (NVIDIA's architecture white papers).
+    Lanes: 192 in Kepler, 64 from Pascal to Turing and in the data-centre parts of Ampere, 128 in the others (NVIDIA's
+    architecture white papers).
     """
     peak = cluster.peak_flops_per_s.get("fp32")
     if peak is None or cluster.device != "cuda":
         return None
     tensor = cluster.peak_flops_per_s.get("fp16", peak).value
     narrow = cluster.architecture in _NARROW or (cluster.architecture == "ampere" and tensor > _DATA_CENTRE * peak.value)
-    return peak.value / (2 * (64 if narrow else 128))
+    return peak.value / (2 * (192 if cluster.architecture == "kepler" else 64 if narrow else 128))
 
 
-def _kernels(candidate: Candidate, stack: Stack) -> str:
+def _kernels(work: VisionWorkload, candidate: Candidate, stack: Stack) -> str:
+    convolves = work.model.product_flops < work.model.dense_flops / 2
+    if stack.fuses_half_images and convolves and work.precision not in ("fp32", "tf32"):
+        return "fused"
     return "compiled" if candidate.compiled and stack.kernels == "eager" else stack.kernels
+
+
+def _layout(kind: str, stack: Stack) -> str:
+    """Tensor cores read channels last; frameworks that keep channels first transpose before and after them."""
+    return f"{kind}-last" if stack.channels_last else kind
 
 
 def _optimizer_s(work: VisionWorkload, model: VisionModel, cluster: Cluster) -> float:

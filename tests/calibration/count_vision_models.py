@@ -72,13 +72,15 @@ _FAMILIES = (
     r"resnetv2_(50|101|152)(x\d_bit)?$", "resnext", "rexnet_", "selecsls", "semnasnet", "senet154", "sequencer2d",
     "seresnet(18|34|50|101|152|152d)$", "seresnext", "skresn", "spnasnet", "swin_", "swinv2_.*_256",
     r"tf_efficientnet_(b\d|lite\d|e[lms]$)", "tf_efficientnetv2", "tf_mixnet", "tf_mobilenetv3", "tnt_", "tresnet", "twins",
-    "vgg", "visformer", "vit_(tiny|small|base|large)_patch(8|14|16|32)_(224|384)$", "vit_(tiny|small|base|large)_r",
+    "davit_(tiny|small|base|large)$", r"eva02_.*patch14_224$", "hiera_(tiny|small|base|base_plus|large|huge)_224$",
+    "vgg", "visformer", "vit_(huge|giant|gigantic)_patch14_224$",
+    "vit_(tiny|small|base|large)_patch(8|14|16|32)_(224|384)$", "vit_(tiny|small|base|large)_r",
     r"volo_d\d_(224|384)$", "vovnet", "wide_resnet", "xception", "xcit_.*_224$",
 )  # fmt: skip
 _LEFT_OUT = re.compile(
     r"_distilled|_pruned|_ols|_rms|_gn|_evos|_frn|_ap$|_ns$|_abswin|_reg|beit3|mobilenetv[45]|_ts|resnetv2.*evos"
 )
-_LARGEST_PARAMETERS = 400_000_000
+_LARGEST_PARAMETERS = 2_000_000_000
 
 
 def timm_names() -> list[str]:
@@ -113,6 +115,8 @@ COLUMNS = (
     "forward_mflops",
     "dense_mflops",
     "grouped_mflops",
+    "product_mflops",
+    "spatial_mflops",
     "convolution_kilo_elements",
     "matrix_kilo_elements",
     "depthwise_kilo_elements",
@@ -125,7 +129,7 @@ COLUMNS = (
 def row(name: str, model: nn.Module, shape: tuple[int, ...]) -> list[object]:
     """One row of the data file."""
     counts, parameters = count(model, _image_step(model, shape))
-    mega = [counts[f"{kind}_flops"] for kind in ("forward", "dense", "grouped")]
+    mega = [counts[f"{kind}_flops"] for kind in ("forward", "dense", "grouped", "product", "spatial")]
     kilo = [counts[f"{kind}_elements"] for kind in ("convolution", "matrix", "depthwise", "pointwise", "saved")]
     # The side of a square or cube with as many samples.
     size = round(torch.Size(shape[1:]).numel() ** (1 / (len(shape) - 1)))

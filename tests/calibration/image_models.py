@@ -240,5 +240,6 @@ def entries() -> list[Entry]:
         _torchvision("deeplabv3_resnet50", (3, 520, 520), weights=None, weights_backbone=None),
         _torchvision("deeplabv3_resnet101", (3, 520, 520), weights=None, weights_backbone=None),
         *(_torchvision(name) for name in ("alexnet", "googlenet", "squeezenet1_0", "squeezenet1_1", "mobilenet_v3_small")),
+        *(_torchvision(name) for name in ("maxvit_t", "vit_h_14")),
         *(_torchvision(f"shufflenet_v2_x{scale}") for scale in ("0_5", "1_0", "1_5", "2_0")),
     ]

@@ -128,6 +128,7 @@ def test_convolutions_are_told_from_products(counted):
     assert sum(answer["parameters"].values()) == 3 * 8 * 9 + 8 + 16 + 5130
     assert each["forward_flops"] == 2 * 64 * 8 * 27 + 2 * 5120
     assert each["convolution_elements"] > 0 < each["matrix_elements"]
+    assert each["spatial_flops"] + each["product_flops"] <= each["dense_flops"]
 
 
 def test_a_module_with_a_loss_is_derived_from_it_alone(counted):

@@ -15,6 +15,8 @@ COUNTS = (
     "forward_flops",
     "dense_flops",
     "grouped_flops",
+    "product_flops",
+    "spatial_flops",
     "convolution_elements",
     "matrix_elements",
     "depthwise_elements",
@@ -23,7 +25,8 @@ COUNTS = (
     "saved_bytes",
     "operators",
 )
-"""FLOPs are two per multiply-add; all but the first are of a forward and a backward pass. Elements are read and written by
+"""FLOPs are two per multiply-add; all but the first are of a forward and a backward pass. Of the dense ones, `product_flops` are
+those of matrix products, `spatial_flops` those of 3x3 convolutions without stride or dilation. Elements are read and written by
 convolutions, by matrix products and attention, by depthwise convolutions and by everything else; `saved` is kept for the
 backward pass, parameters and buffers left out; `operators` are kernels of eager execution."""
 FREE = frozenset({"_unsafe_view", "detach", "alias", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
@@ -98,22 +101,26 @@ class Counter(TorchDispatchMode):
 
     def add_product(self, flops: float, traffic: float) -> None:
         self.counts["dense_flops"] += flops
+        self.counts["product_flops"] += flops
         self.counts["matrix_elements"] += traffic
         if self.forward:
             self.counts["forward_flops"] += flops
 
     def add_convolution(self, name: str, args: Any, out: Any, traffic: float) -> None:
         if name == "convolution":
-            source, weight, transposed, groups = args[0], args[1], args[6], args[8]
+            source, weight, steps, transposed, groups = args[0], args[1], (*args[3], *args[5]), args[6], args[8]
             pixels, passes = (source if transposed else out).numel(), 1
         else:
             gradient, source, weight, transposed, groups, mask = args[0], args[1], args[2], args[7], args[9], args[10]
+            steps = (*args[4], *args[6])
             pixels, passes = (source if transposed else gradient).numel(), int(mask[0]) + int(mask[1])
         flops = 2.0 * pixels * weight[0].numel() * passes
         depthwise = groups > 1 and weight.shape[1] == 1
         self.counts["depthwise_elements" if depthwise else "convolution_elements"] += traffic
         if not depthwise:  # those are limited by what they read and write
             self.counts["grouped_flops" if groups > 1 else "dense_flops"] += flops
+            if groups == 1 and tuple(weight.shape[2:]) == (3, 3) and set(steps) == {1}:
+                self.counts["spatial_flops"] += flops
         if self.forward:
             self.counts["forward_flops"] += flops
 

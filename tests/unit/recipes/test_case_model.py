@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from recipes.cases.case import Case, CaseError
 from recipes.cases.model import model_of
+from recipes.cases.prediction import predict_row
 from recipes.cases.typical_models import decoder_sizes, encoder_sizes, expert_sizes
 from recipes.models.blocks import blocks_of
 from recipes.models.counts import active_parameter_count, load_models, parameter_count
@@ -289,3 +290,13 @@ def test_sizes_of_a_row_change_a_model_of_a_file():
     known = model_of(Case(case_id="x", model="mine.json", n_layers=4), own)
     assert isinstance(known.model, TransformerModel)
     assert known.model.layers == 4
+
+
+def test_a_vision_transformer_by_its_sizes_sees_patches() -> None:
+    row = {
+        "case_id": "v", "stack": "nemo", "model": "ViT g/14", "family": "encoder", "n_layers": "40", "hidden": "1408",
+        "n_heads": "16", "ffn_hidden": "6144", "image_size": "224", "gpu": "A100-SXM-80GB", "n_gpus": "8", "micro_batch": "64", "global_batch": "512",
+    }  # fmt: skip
+    assert "seq_len 257" in predict_row(row).assumed
+    assert "seq_len 197" in predict_row(row | {"model": "ViT"}).assumed
+    assert "seq_len 512" in predict_row(row | {"image_size": ""}).assumed

@@ -186,7 +186,12 @@ def test_a_length_that_is_not_stated(row: dict[str, str], changes: dict[str, str
         (LLAMA, {"stack": "mlperf"}, "fp8"),
         (LLAMA, {"stack": "mlperf", "gpu": "A100-SXM-80GB"}, "bf16"),
         (BERT, {"stack": "mlperf", "gpu": "A100-SXM-80GB"}, "fp16"),
-        (BERT, {}, "fp16"),
+        (BERT, {}, "fp32"),
+        (BERT, {"stack": "hf-trainer"}, "fp32"),
+        (BERT, {"stack": "TensorFlow 2.4", "gpu": "V100-SXM2-16GB"}, "fp32"),
+        (BERT, {"stack": "TensorFlow 2.4", "gpu": "A100-SXM-80GB"}, "tf32"),
+        (BERT, {"stack": "TensorFlow 2.4", "gpu": "A100-SXM-80GB", "precision": "fp32"}, "tf32"),
+        (BERT, {"stack": "torch", "gpu": "A100-SXM-80GB", "precision": "fp32"}, "fp32"),
         (LLAMA, {"stack": "peft", "task": "lora"}, "fp32"),
         (LLAMA, {"precision": "nf4", "task": "lora"}, "bf16"),
     ],
@@ -265,3 +270,9 @@ def test_any_row_is_answered(cells: dict[str, str], on_a_good_one: bool) -> None
         assert answer.memory is not None or answer.time is not None
         figures: list[Any] = [answer.step_time_s, answer.tokens_per_s_per_gpu, answer.samples_per_s, answer.peak_mem_gib]
         assert all(value is None or 0 < value < float("inf") for value in figures)
+
+
+def test_hugging_face_predicts_every_position_of_a_masked_language_model() -> None:
+    found = {stack: resolved(BERT, micro_batch="1", stack=stack) for stack in ("hf-trainer", "nvidia-deeplearningexamples")}
+    fractions = {name: one.workload.model.head_fraction for name, one in found.items() if one.workload is not None}
+    assert fractions == {"hf-trainer": 1.0, "nvidia-deeplearningexamples": 0.15}

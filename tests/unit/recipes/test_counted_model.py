@@ -12,7 +12,8 @@ from recipes.models.counted import counted_model, names_own_module
 from tests.support.own_module import counted_answer
 
 NAME = "nets/net.py:build"
-ROW = {"case_id": "a", "model": NAME, "gpu": "H100-SXM-80GB", "n_gpus": "8", "micro_batch": "64", "grad_accum": "1"}
+RUN = {"gpu": "H100-SXM-80GB", "n_gpus": "8", "micro_batch": "64", "grad_accum": "1", "precision": "bf16-mixed"}
+ROW = {"case_id": "a", "model": NAME, **RUN}
 
 
 def predicted(answer: dict[str, object], **changes: str) -> CasePrediction:

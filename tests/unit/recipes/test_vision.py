@@ -104,6 +104,17 @@ def test_counts_are_those_that_others_publish(name: str, parameters: int, giga_m
         ("vgg-16", "vgg16"),
         ("tiramisu (climate segmentation)", "tiramisu_climate"),
         ("Mask-RCNN", "maskrcnn_resnet50_fpn"),
+        ("RegNetX-1.6GF", "regnetx_016"),
+        ("regnet_x_16gf", "regnetx_160"),
+        ("RegNetY-400MF", "regnety_004"),
+        ("regnet_y_128gf", "regnety_1280"),
+        ("ViT-B/16", "vit_base_patch16_224"),
+        ("vit_h_14", "vit_h_14"),
+        ("DeiT-Ti", "deit_tiny_patch16_224"),
+        ("ConvNeXt-T", "convnext_tiny"),
+        ("mnasnet1_0", "mnasnet_100"),
+        ("swin_v2_t", "swinv2_tiny_window8_256"),
+        ("SE-ResNeXt50", "seresnext50_32x4d"),
     ],
 )
 def test_names_are_found_as_tables_spell_them(name: str, model: str) -> None:
@@ -205,3 +216,44 @@ def test_published_runs_are_met() -> None:
     assert len(errors) >= 0.98 * len(rows)
     assert statistics.median(errors) <= 0.12
     assert all(one.fits is not False for one in found)
+
+
+def test_the_host_launches_ahead_of_the_gpu() -> None:
+    # Twice as many small kernels cost nothing where the GPU is busy, and twice the time where it waits for the host.
+    model = known("densenet121")
+    more = msgspec.structs.replace(model, operators=2 * model.operators)
+    few, many = (
+        [seconds(msgspec.structs.replace(work(), model=one), layout(batch), machine()) for one in (model, more)]
+        for batch in (1, 256)
+    )
+    assert few[1] / few[0] > 1.8
+    assert many[1] / many[0] < 1.1
+
+
+def test_winograd_hastens_fp32_without_tensor_cores_alone() -> None:
+    model = known("resnet50")
+    strided = msgspec.structs.replace(model, spatial_flops=0.0)
+    small = msgspec.structs.replace(model, spatial_flops=model.dense_flops)
+
+    def gain(gpu: str, precision: Precision) -> float:
+        several, none = (
+            seconds(msgspec.structs.replace(work(precision=precision), model=one), layout(), machine(gpu))
+            for one in (strided, small)
+        )
+        return several / none
+
+    assert gain("V100-SXM2-32GB", "fp32") > 1.15
+    assert gain("A100-SXM-80GB", "fp32") == 1.0
+    assert gain("V100-SXM2-32GB", "fp16") == 1.0
+
+
+def test_torch_computes_convolutions_of_fp32_in_tf32_but_not_products() -> None:
+    cases = {
+        name: (
+            seconds(work(name, precision="fp32"), layout(), machine()),
+            seconds(work(name, precision="tf32"), layout(), machine()),
+        )
+        for name in ("resnet50", "vit_base_patch16_224")
+    }
+    assert cases["resnet50"][0] < 1.02 * cases["resnet50"][1]
+    assert cases["vit_base_patch16_224"][0] > 1.5 * cases["vit_base_patch16_224"][1]
