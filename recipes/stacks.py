@@ -155,6 +155,10 @@ class Stack(StrictRecord, kw_only=True):
         """
         return self.attention == "unfused" or (self.kernels == "upcasting" and model.kind != "decoder")
 
+    def divides_norms(self, asked: bool | None) -> bool:
+        """Whether tensor-parallel ranks divide norms and residual stream too: as `asked` for, else as the stack does."""
+        return self.memory.sequence_parallel if asked is None else asked
+
     def adapter_rank(self, workload: Workload) -> int:
         """Of LoRA's matrices."""
         return self.memory.adapter_rank or workload.adapter_rank

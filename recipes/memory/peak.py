@@ -184,8 +184,7 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
     row = load_implementations()[_implementation(candidate, stack)]
     saved = row.kept(compute)
     adapted = None if workload.tuning == "full" else stack.memory.adapter_targets
-    asked = candidate.sequence_parallel
-    split_norms = degrees.tp > 1 and (stack.memory.sequence_parallel if asked is None else asked)
+    split_norms = degrees.tp > 1 and stack.divides_norms(candidate.sequence_parallel)
     fused = fuses_attention(model, candidate, stack, architecture)
     sequence = workload.sequence_length / degrees.cp
     tokens = candidate.micro_batch * sequence

@@ -65,7 +65,7 @@ def block_s(job: Job, block: Block) -> tuple[float, float] | Unknown:
     degrees, tokens = candidate.degrees, job.tokens_of(block)
     forward = backward = 0.0
     if degrees.tp > 1:
-        times = _tensor_s(candidate, cluster, tokens * block.hidden * 2.0)
+        times = _tensor_s(job, tokens * block.hidden * 2.0)
         if isinstance(times, Unknown):
             return times
         mixers = len(block.attention) + (block.state_space is not None) + (block.ffn_width > 0 and not block.parallel)
@@ -109,9 +109,10 @@ def _sent_copies(block: Block, group: Group) -> float:
     return min(1.0, group.nodes * (1.0 - math.pow(1.0 - 1.0 / group.nodes, copies)) / copies)
 
 
-def _tensor_s(candidate: Candidate, cluster: Cluster, size: float) -> float | Unknown:
+def _tensor_s(job: Job, size: float) -> float | Unknown:
+    _, candidate, cluster, stack = job
     group = tensor_group(candidate, cluster)
-    if candidate.sequence_parallel is False:
+    if not stack.divides_norms(candidate.sequence_parallel):
         return collective_time_s("all_reduce", size, group, cluster)
     gather = collective_time_s("all_gather", size, group, cluster)
     scatter = collective_time_s("reduce_scatter", size, group, cluster)

@@ -240,7 +240,7 @@ def _elementwise_bytes(job: Job, block: Block) -> float:
     workload, candidate, cluster, stack = job
     tokens, tensor = job.tokens_of(block), candidate.degrees.tp
     element = 4.0 if workload.precision in ("fp32", "tf32") or cluster.device == "cpu" else 2.0
-    split = tensor if candidate.sequence_parallel is not False else 1
+    split = tensor if stack.divides_norms(candidate.sequence_parallel) else 1
     passes = 5.0 if workload.model.kind == "decoder" else 5.0 + parameter("time.dropout_passes", _kernels(stack, candidate))
     elements = block.hidden * passes * block.norms / split
     for one in block.attention:

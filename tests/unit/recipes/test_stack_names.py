@@ -103,3 +103,12 @@ def test_a_stated_length_is_filled_so_that_no_rate_is_beyond_the_peak(name):
 def test_software_that_shards_parameters_by_default_does_so_unless_it_is_told(stack, columns, shared):
     row = RUN | {"sharding": "", "stack": stack, "model": "llama-3.2-1b"} | columns
     assert ("zero3" in predict_row(row).layout) == shared
+
+
+@pytest.mark.parametrize(("stack", "usual"), [("megatron-deepspeed", "false"), ("megatron-core", "true")])
+def test_norms_are_divided_or_repeated_as_the_software_does_where_nothing_says_it(stack, usual):
+    layout = RUN | {"sharding": "zero1", "tp": "8", "stack": stack, "activation_checkpointing": "none"}
+    blank, true, false = (predict_row(layout | {"sequence_parallel": flag}) for flag in ("", "true", "false"))
+    like = {"true": true, "false": false}[usual]
+    assert (blank.step_time_s, blank.memory.activations) == (like.step_time_s, like.memory.activations)
+    assert true.step_time_s < false.step_time_s
