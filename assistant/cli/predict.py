@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,12 +27,15 @@ from assistant.usecases.predict import (
 )
 from assistant.usecases.probe import probe_machine
 from probes.errors import OutputError, UsageError
-from recipes.cases.case import COLUMNS
+from recipes.cases.case import COLUMNS, NOT_INPUTS
 from recipes.cases.resolved import Here
 from recipes.cases.words import sharing_of
 from recipes.models.counted import names_own_module
 from recipes.models.files import names_model_file
 from recipes.workload import TransformerModel, VisionModel
+
+_SHOWN = 8
+"""Columns that are named in one line."""
 
 
 @click.command()
@@ -77,7 +81,8 @@ def command(
     columns = COLLECTIVE_COLUMNS if collectives else COLUMNS
     if collectives and (own_modules or model_files):
         raise UsageError("--own-module, --model-file and --collectives exclude each other", "a collective has no model")
-    rows = iter([_row_of(settings, columns)]) if cases is None else case_rows(cases, columns)
+    tell = None if quiet else functools.partial(_tell_unread, columns=columns)
+    rows = iter([_row_of(settings, columns)]) if cases is None else case_rows(cases, columns, tell)
     own = _Own(own_modules, model_files, settings)
     if explain is not None:
         rows = _only(rows, explain)
@@ -152,10 +157,8 @@ def _row_of(settings: tuple[str, ...], columns: tuple[str, ...]) -> CaseRow:
         column, equals, value = setting.partition("=")
         column = column.strip().lower()
         if not equals or column not in columns:
-            import difflib
-
-            near = difflib.get_close_matches(column, columns, n=1)
-            hint = f"did you mean {near[0]}?" if near and equals else f"give COLUMN=VALUE; the columns are {', '.join(columns)}"
+            near = _near(column, columns)
+            hint = f"did you mean {near}?" if near and equals else f"give COLUMN=VALUE; the columns are {', '.join(columns)}"
             raise UsageError(f"--set {setting[:60]!r} names no column", hint)
         cells[column] = value
     # Tables hold the words of others, which are taken as far as they are known; a word typed by hand is a slip.
@@ -163,6 +166,24 @@ def _row_of(settings: tuple[str, ...], columns: tuple[str, ...]) -> CaseRow:
     if not sharing_of(sharding).is_known:
         raise UsageError(f"sharding is {sharding[:40]!r}, which is not known", "give ddp, zero1 to zero3, fsdp, hsdp or single")
     return CaseRow(line=1, cells=cells)
+
+
+def _near(name: str, columns: tuple[str, ...]) -> str:
+    """The column that may be meant; blank where none is like it."""
+    import difflib
+
+    begun = [column for column in columns if name and column.startswith(f"{name}_")]
+    return next(iter(difflib.get_close_matches(name, columns, n=1) or begun), "")
+
+
+def _tell_unread(names: tuple[str, ...], columns: tuple[str, ...]) -> None:
+    """Columns of a table that nothing reads, but for those where tables keep what was measured and where it stands."""
+    unread = [name for name in names if name not in NOT_INPUTS and not name.startswith(("source_", "raw_"))]
+    if not unread:
+        return
+    shown = [f"{name[:40]} (did you mean {near}?)" if (near := _near(name, columns)) else name[:40] for name in unread[:_SHOWN]]
+    more = f" and {len(unread) - _SHOWN} more" if len(unread) > _SHOWN else ""
+    say(f"rigtune: not read, as no column is called so: {', '.join(shown)}{more}")
 
 
 def _only(rows: Iterator[CaseRow], case_id: str) -> Iterator[CaseRow]:

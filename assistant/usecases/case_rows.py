@@ -10,7 +10,7 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import cast
 
@@ -31,16 +31,20 @@ class CaseRow(Record, kw_only=True):
     fault: str = ""
 
 
-def case_rows(path: Path, columns: Iterable[str]) -> Iterator[CaseRow]:
+def case_rows(path: Path, columns: Iterable[str], tell: Callable[[tuple[str, ...]], None] | None = None) -> Iterator[CaseRow]:
     """The rows of the file at `path`, `-` for standard input; of each only `columns`, the others are skipped unread.
 
-    Memory stays flat but for the ids, which must differ. Raises InputError where the file is no table of cases.
+    `tell` is called once with the names of those others, where there are any. Memory stays flat but for the ids, which must
+    differ. Raises InputError where the file is no table of cases.
     """
     with _opened(path) as file:
         name = "standard input" if str(path) == "-" else str(path)
         lines = _Lines(file, name)
         try:
-            yield from _Table(lines, tuple(columns))
+            table = _Table(lines, tuple(columns))
+            if tell is not None and table.others:
+                tell(table.others)
+            yield from table
         finally:
             lines.leave()
 
@@ -131,6 +135,7 @@ class _Table:
         self._lines = lines
         self._reader = csv.reader(lines, delimiter=delimiter)
         self._width = len(names)
+        self.others = tuple(dict.fromkeys(name for name in names if name and name not in columns))
         self._places = [(name, names.index(name)) for name in columns if name in names]
         self._seen: dict[str, int] = {}
 

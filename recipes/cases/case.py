@@ -33,6 +33,8 @@ class Case(Record, kw_only=True):
     image_size: int | None = None
     seq_len: int | None = None
     task: str = ""
+    lora_rank: int | None = None
+    lora_targets: str = ""
     gpu: str = ""
     gpu_mem_gb: float | None = None
     n_gpus: int | None = None
@@ -66,6 +68,11 @@ class Case(Record, kw_only=True):
 
 
 COLUMNS = tuple(field.name for field in msgspec.structs.fields(Case))
+_MEASURED = ("step_time_s", "tokens_per_s_per_gpu", "samples_per_s", "tflops_per_gpu", "mfu", "hfu", "peak_mem_gib", "oom")
+_MEASURED_COLLECTIVES = ("time_us", "algbw_gbps", "busbw_gbps")
+NOT_INPUTS = frozenset((*_MEASURED, *_MEASURED_COLLECTIVES, "peak_mem_unit", "nccl_version", "derived", "notes"))
+"""Columns that tables of runs have beside these, for what was measured, as those whose names begin with `source_` or `raw_` tell
+where it stands: nobody expects that they are read."""
 _NUMBERS = frozenset(field.name for field in msgspec.structs.fields(Case) if field.type == float | None)
 _OFF_AT_ZERO = frozenset({"dp", "fsdp", "tp", "pp", "cp", "ep", "vp", "n_experts", "moe_topk", "image_size", "vocab"})
 """Counts where 0 means that there is none, and -1, as some frameworks write it, that it follows from the rest."""
@@ -79,6 +86,7 @@ _MOST = {
     "gpus_per_node": 10**4,
     "n_layers": 10**4,
     "vp": 10**3,
+    "lora_rank": 10**5,
     "seq_len": 10**9,
     "micro_batch": 10**7,
 }

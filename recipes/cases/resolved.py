@@ -17,7 +17,16 @@ from recipes.cases.legality import require_divisible, require_whole, require_who
 from recipes.cases.model import OwnModels, model_of
 from recipes.cases.notes import notes_of
 from recipes.cases.software import software_of
-from recipes.cases.words import Numbers, Task, names_pure, numbers_of, optimizer_of, sharing_of, step_of, task_of
+from recipes.cases.words import (
+    Numbers,
+    Task,
+    names_pure,
+    numbers_of,
+    optimizer_of,
+    sharing_of,
+    step_of,
+    task_of,
+)
 from recipes.constants import constant
 from recipes.plan import Candidate, Cluster, MemoryBreakdown
 from recipes.stacks import Stack
@@ -290,6 +299,8 @@ class _Job:
             notes.append(f"activation_checkpointing {case.activation_checkpointing[:40]} is left out: no image is recomputed")
         if not case.activation_checkpointing and not self._is_vision:
             notes.append(f"activation_checkpointing {recompute_words(candidate)}")
+        workload = self._workload(candidate)
+        notes += self._adapters(workload)
         return ResolvedCase(
             case=self._case,
             stack=self._stack,
@@ -297,10 +308,19 @@ class _Job:
             candidate=candidate,
             gpus=self._gpus,
             batch_stated=any(size is not None for size in (case.global_batch, case.grad_accum, case.micro_batch)),
-            workload=self._workload(candidate),
+            workload=workload,
             vision=self._vision(candidate),
             assumed=(*notes, *layout.notes),
         )
+
+    def _adapters(self, workload: Workload | None) -> list[str]:
+        """What is taken of LoRA's adapters, or that there are none."""
+        case = self._case
+        if workload is None or workload.tuning == "full":
+            is_stated = case.lora_rank is not None or case.lora_targets
+            return ["lora_rank and lora_targets are left out: no adapters are trained"] if is_stated else []
+        rank = [] if case.lora_rank else [f"lora_rank {self._stack.adapter_rank(workload)}"]
+        return rank if case.lora_targets else [*rank, f"lora_targets {self._stack.memory.adapter_targets}"]
 
     def _workload(self, candidate: Candidate) -> Workload | None:
         if isinstance(self._model, VisionModel):

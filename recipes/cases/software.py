@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from recipes.cases.case import Case
-from recipes.cases.words import names_zero, sharing_of, task_of
+from recipes.cases.words import adapter_targets_of, names_zero, sharing_of, task_of
 from recipes.constants import constant
 from recipes.stacks import ADAPTERS, UNKNOWN, Stack, load_stacks, stack_named
 
@@ -15,7 +15,7 @@ _DIVIDED = "megatron-core"
 
 
 def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
-    """The stack, and in words what was assumed of it."""
+    """The stack, and in words what was assumed of it. Raises CaseError where words of the case are not known."""
     stack = stack_named(case.stack)
     notes: tuple[str, ...] = ()
     if stack is None:
@@ -29,7 +29,18 @@ def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
         stack = load_stacks()[ADAPTERS]
     if stack.gathers_modules == "zero" and (names_zero(case.sharding) or "deepspeed" in case.stack.lower()):
         stack = _over_deepspeed(stack)
-    return stack, notes
+    return _with_adapters(stack, case), notes
+
+
+def _with_adapters(stack: Stack, case: Case) -> Stack:
+    """The stack with LoRA's rank and layers as the case has them."""
+    rank = case.lora_rank or stack.memory.adapter_rank
+    targets = adapter_targets_of(case.lora_targets) if case.lora_targets else stack.memory.adapter_targets
+    if (rank, targets) == (stack.memory.adapter_rank, stack.memory.adapter_targets):
+        return stack
+    return msgspec.structs.replace(
+        stack, memory=msgspec.structs.replace(stack.memory, adapter_rank=rank, adapter_targets=targets)
+    )
 
 
 def _like(case: Case) -> str:

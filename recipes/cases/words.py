@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from recipes.cases.case import CaseError
 from recipes.plan import ActivationCheckpointing, Schedule, Sharding
-from recipes.workload import Optimizer, OptimizerStep, Precision, Tuning
+from recipes.workload import AdapterTargets, Optimizer, OptimizerStep, Precision, Tuning
 
 
 class Numbers(NamedTuple):
@@ -123,6 +123,22 @@ def task_of(words: str) -> Task:
     return Task("full", from_scratch=True, is_known=False)
 
 
+@functools.lru_cache(maxsize=1024)
+def adapter_targets_of(words: str) -> AdapterTargets:
+    """Linear layers that LoRA's adapters stand beside: `all-linear`, `q_proj,k_proj,v_proj,o_proj`, `attention`, `qv` ...
+
+    Raises CaseError.
+    """
+    text = _plain(words)
+    if re.search(r"all|linear|mlp|ffn|gate|up-proj|down-proj|fc|dense|w[123]\b", text):
+        return "all"
+    if re.search(r"att|qkv|q-?k-?v|[ok]-proj|key|output|wo\b|c-attn|\b[qkvo](?:[^a-z]+[qkvo]){2,3}\b", text):
+        return "attention"
+    if re.search(r"q-proj|v-proj|query|value|\bq\W*v\b", text):
+        return "query-value"
+    raise CaseError(f"lora_targets is {words[:40]!r}: give query-value, attention or all, or the names of the layers")
+
+
 class Sharing(NamedTuple):
     """What data-parallel ranks share."""
 
@@ -224,8 +240,10 @@ class Recomputed(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def recomputed_of(words: str) -> Recomputed:
-    """Half of the layers for `every 2nd layer`, a quarter for `full 25 %` and `selective 1/4`, 10 of each stage for `block 10` or `10 layers`, all of
-    them in pairs for `uniform 2` (Megatron-LM: --recompute-method, --recompute-num-layers), else all. Raises CaseError.
+    """Half of the layers for `every 2nd layer`, a quarter for `full 25 %` and `selective 1/4`, 10 of each stage for `block 10` or
+    `10 layers`, all of them in pairs for `uniform 2`, else all (Megatron-LM: --recompute-method, --recompute-num-layers).
+
+    Raises CaseError.
     """
     text = _plain(words)
     together = re.search(r"uniform\W*(\d{1,4})\b", text, re.ASCII)

@@ -271,3 +271,16 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout.startswith("case_id,status")
     assert "Traceback" not in done.stderr
+
+
+def test_columns_that_nothing_reads_are_told_once(tmp_path: Path) -> None:
+    cells = {"microbatch": "4", "zero": "3", "owner": "me"}
+    measured = {"mfu": "0.4", "notes": "x", "source_id": "s", "raw_strategy": "ddp"}
+    rows = table(case("a", **cells, **measured), case("b", **cells, **measured))
+    done = rigtune("-", cwd=tmp_path, stdin=rows)
+    told = [line for line in done.stderr.splitlines() if "not read" in line]
+    assert done.returncode == ExitCode.OK
+    names = "microbatch (did you mean micro_batch?), zero (did you mean zero_stage?), owner"
+    assert told == [f"rigtune: not read, as no column is called so: {names}"]
+    assert "not read" not in rigtune("-", "-q", cwd=tmp_path, stdin=rows).stderr
+    assert "not read" not in rigtune("-", cwd=tmp_path, stdin=table(case("a", **measured))).stderr

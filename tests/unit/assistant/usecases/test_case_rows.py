@@ -109,3 +109,13 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
 def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"case_id\na\n"))))
     assert [row.cells for row in case_rows(Path("-"), COLUMNS)] == [{"case_id": "a"}]
+
+
+def test_other_columns_are_told_once_and_only_where_there_are_any(tmp_path: Path) -> None:
+    told: list[tuple[str, ...]] = []
+    path = tmp_path / "cases.csv"
+    path.write_text("case_id,tp,microbatch,,zero,zero\na,1,2,,3,3\nb,1,2,,3,3\n")
+    assert len(list(case_rows(path, COLUMNS, told.append))) == 2
+    path.write_text("case_id,tp\na,1\n")
+    assert len(list(case_rows(path, COLUMNS, told.append))) == 1
+    assert told == [("microbatch", "zero")]
