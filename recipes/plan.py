@@ -261,6 +261,8 @@ class Candidate(Record, kw_only=True):
     """Consecutive layers that are recomputed at once, so that only the input of the first is kept (Megatron's uniform method)."""
     offload: bool = False
     """Optimizer states live in the host's memory."""
+    offload_weights: bool = False
+    """Fully sharded parameters do too, and are copied to the GPU as they are gathered."""
     compiled: bool | None = None
     """torch.compile; None: as the stack does."""
     flash_attention: bool | None = None

@@ -14,7 +14,16 @@ import msgspec
 from probes.record import Record
 from recipes.cases.case import Case, CaseError
 from recipes.cases.legality import deals_evenly
-from recipes.cases.words import Recomputed, Sharing, checkpointing_of, names_zero, recomputed_of, schedule_of, sharing_of
+from recipes.cases.words import (
+    Recomputed,
+    Sharing,
+    checkpointing_of,
+    names_zero,
+    offloads_weights,
+    recomputed_of,
+    schedule_of,
+    sharing_of,
+)
 from recipes.plan import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
 from recipes.stacks import Stack
 from recipes.workload import TransformerModel
@@ -288,6 +297,7 @@ def layout_of(
             precision=precision,
             sharding=sharding,
             offload=offload,
+            offload_weights=offload and fully and offloads_weights(case.sharding),
             compiled=case.compile,
             flash_attention=case.flash_attention,
             sequence_parallel=case.sequence_parallel,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from recipes.constants import constant
 from recipes.memory.stages import Stage
-from recipes.memory.states import States, frozen_bytes
+from recipes.memory.states import States, frozen_bytes, is_pure
 from recipes.optimizers import BY_TENSOR
 from recipes.plan import Candidate
 from recipes.stacks import Stack
@@ -69,8 +69,8 @@ def _windows(  # noqa: PLR0917
     workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, states: States, step: float
 ) -> Buffers:
     """Blocks are gathered one by one: the present one, the prefetched one and the all-gather's staging buffer, then unsharded
-    gradients and two fp32 reduce-scatter inputs in flight. Embedding, final norm and head form the root unit, which stays
-    gathered from the forward pass to the end of the backward pass, where its gradients are reduced in fp32.
+    gradients and two reduce-scatter inputs in flight, in fp32 unless all is 16 bits. Embedding, final norm and head form the root unit, which stays
+    gathered from the forward pass to the end of the backward pass, where its gradients are reduced too.
 
     DeepSpeed fetches single modules instead, up to a number of live parameters, and reduces gradients through a flat buffer that
     is there from the start, however few are trained (deepspeed/runtime/zero/stage3.py).
@@ -79,18 +79,21 @@ def _windows(  # noqa: PLR0917
     if candidate.degrees.fsdp == 1 and wide == _FP32 and not candidate.offload:
         wide = 0.0  # gathering one rank's fp32 parameters is a view
     root = stage.table + stage.head
-    if stack.memory.bucket_elements or candidate.offload:
+    if stack.memory.bucket_elements or (candidate.offload and not candidate.offload_weights):
         part = wide if workload.tuning == "full" else frozen_bytes(workload, stack)
         live = part * min(constant("deepspeed_live_parameters") + root, stage.dense + stage.expert)
         bucket = wide * (stack.memory.bucket_elements or constant("deepspeed_bucket_elements"))
         return Buffers(loss=live + bucket, backward=live + bucket, end=bucket, step=step + bucket)
     if workload.tuning == "full":
-        layer, reduced, part = stage.largest.total, _FP32, wide
+        layer, part = stage.largest.total, wide
+        reduced = 2.0 if is_pure(workload, candidate, stack) else _FP32
     else:
         layer, reduced, part = stage.largest.total, 0.0, frozen_bytes(workload, stack)
+    # The way to the host is narrower than that between GPUs: nothing waits behind what travels it.
+    kept, flying = (3, 1) if candidate.offload_weights else (4, 2)
     return Buffers(
         loss=wide * root + part * layer,
-        backward=wide * (root + (stage.head or stage.table if reduced else 0.0)) + (4 * part + 2 * reduced) * layer
+        backward=wide * (root + (stage.head or stage.table if reduced else 0.0)) + (kept * part + flying * reduced) * layer
         if reduced
         else wide * root + 2 * part * layer,
         end=(2 * wide + reduced) * root if reduced else wide * root,

@@ -102,7 +102,7 @@ def states_of(workload: Workload, candidate: Candidate, stack: Stack, stage: Sta
     """What the rank holds between steps. Expert weights are shared by fewer data-parallel ranks than the rest.
 
     A step within the backward pass leaves one tensor's gradient at a time. Paged states are the driver's, not the allocator's.
-    Offloaded states live in the host's memory, gradients too where they are sharded, and weights where one GPU runs ZeRO-3.
+    Offloaded states live in the host's memory, gradients too where they are sharded, and weights where they are.
     """
     held = _held(workload, candidate, stack, stage)
     if workload.pages_states:
@@ -112,9 +112,8 @@ def states_of(workload: Workload, candidate: Candidate, stack: Stack, stage: Sta
         held = held._replace(gradients=min(held.gradients, one))
     if not candidate.offload:
         return held
-    whole = candidate.sharding_stage == "zero3" and candidate.degrees.fsdp == 1
     return held._replace(
-        weights=0.0 if whole else held.weights,
+        weights=0.0 if candidate.offload_weights else held.weights,
         gradients=0.0 if candidate.sharding_stage in ("zero2", "zero3") else held.gradients,
         optimizer=0.0,
         updated=0.0,

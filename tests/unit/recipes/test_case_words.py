@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recipes.cases.case import CaseError
-from recipes.cases.words import checkpointing_of, numbers_of, optimizer_of, sharing_of, step_of, task_of
+from recipes.cases.words import checkpointing_of, numbers_of, offloads_weights, optimizer_of, sharing_of, step_of, task_of
 
 
 @pytest.mark.parametrize(
@@ -199,3 +199,19 @@ def _refusal(read: Callable[[str], object], words: str) -> str | None:
 def test_a_stage_that_does_not_exist_is_not_known() -> None:
     assert not sharing_of("zero9").is_known
     assert sharing_of("zero").is_known
+
+
+@pytest.mark.parametrize(
+    ("words", "weights"),
+    [
+        ("fsdp offload", True),
+        ("FSDP with CPU offload", True),
+        ("zero3 offload", True),
+        ("zero3 optimizer offload", False),
+        ("ZeRO-3 offload_optimizer", False),
+        ("zero3 offload_optimizer offload_param", True),
+    ],
+)
+def test_offloading_means_weights_too_unless_the_optimizer_is_named(words: str, weights: bool) -> None:
+    assert sharing_of(words).offload
+    assert offloads_weights(words) == weights

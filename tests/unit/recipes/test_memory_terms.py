@@ -132,6 +132,14 @@ def test_offloaded_optimizer_states_are_not_on_the_device():
     assert moved.total < kept.total
 
 
+def test_offloaded_weights_are_on_the_device_only_as_they_are_gathered():
+    full = {"sharding": "zero3", "degrees": Degrees(fsdp=8), "offload": True}
+    states_alone, all_of_it = (bill(ranks=8, candidate=full | {"offload_weights": also}) for also in (False, True))
+    assert (all_of_it.parameters, all_of_it.gradients, all_of_it.optimizer) == (0, 0, 0)
+    assert states_alone.parameters > 0
+    assert all_of_it.buffers > 0
+
+
 def test_unfused_attention_adds_the_square_of_the_length():
     fused, written = (bill(grad_accum=2, candidate={"flash_attention": flag}) for flag in (True, False))
     scores = LLAMA.layers * LLAMA.heads * LLAMA.sequence_length**2
