@@ -218,12 +218,12 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
             layer += count * one
     live *= max(1.0, min(candidate.recomputed_together, sum(count for count, _ in stage.blocks)))
     cached = row.weight_cache_bytes.get(compute, 0.0) if workload.tuning == "full" else 0.0
-    weights_met = stage.linear + stage.expert
+    # Leaves are cast once in a forward pass, recomputed or not; views of experts that stand in one tensor are not kept.
+    casts = cached * (stage.linear + stage.head)
     if checkpointing == "full":
-        kept_weights = (1.0 - candidate.recomputed_share) * weights_met
-        cache, live_cache = cached * (kept_weights + stage.head), cached * stage.largest.linear
+        cache, live_cache = casts - cached * candidate.recomputed_share * stage.linear, cached * stage.largest.linear
     else:
-        cache, live_cache = cached * (weights_met + stage.head), 0.0
+        cache, live_cache = casts, 0.0
         live = live if checkpointing == "selective" and stack.memory.selective == "products" else 0.0
     activations = tokens * (layer + checkpoints) * stage.in_flight
     root = tokens * root_kept(model, saved, degrees.tp if split_norms else 1) if stage.last else 0.0
@@ -236,13 +236,13 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
         loading += (parameter("memory.loading_shards") - 1.0) * states.weights
     moments = (
         _Moment(0.0, 0.0, 0.0, loading),
-        _Moment(held, activations + root, logits, buffers.loss + cache),
+        _Moment(held, activations + root, logits, buffers.loss + casts),
         _Moment(held, activations + tokens * live, 0.0, buffers.backward + cache + live_cache),
         _Moment(states.gradients, 0.0, 0.0, buffers.end),
         _Moment(states.gradients, 0.0, 0.0, buffers.step),
     )
     moment = max(moments, key=lambda one: one.total)
-    weights = states.weights + _transposes(workload, candidate, row, architecture) * weights_met
+    weights = states.weights + _transposes(workload, candidate, row, architecture) * (stage.linear + stage.expert)
     # FSDP reduces gradients on a stream of its own, and the allocator keeps freed blocks for the stream that had them.
     apart = states.gradients if candidate.sharding_stage == "zero3" else 0.0
     return _Peak(weights, states.optimizer, moment, moments, apart)
