@@ -182,3 +182,12 @@ def test_published_kernels_are_met():
         if count > 10 and not (gpu == "B200-SXM" and source == "simumax" and not kind.startswith("attention")):
             assert median < (0.15 if kind.startswith("attention") else 0.10), (kind, gpu, precision, source)
     assert sum(count for count, *_ in found.values()) > 2800
+
+
+@pytest.mark.parametrize(
+    ("gpu", "tflops"),
+    [("rtx-5090", 235), ("rtx-4090", 160), ("rtx-5080", 103), ("rtx-5070", 67), ("rtx-4060-ti", 47.5), ("rtx-3060", 25.4)],
+)
+def test_boards_of_gamers_run_above_the_clock_of_their_datasheet(gpu, tflops):
+    """zzc0721/torch-performance-test-data: users' products of 8192 in bf16."""
+    assert product_flops_per_s(products(gpu), 8192, 8192, 8192) / 1e12 == pytest.approx(tflops, rel=0.03)
