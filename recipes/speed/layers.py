@@ -19,6 +19,7 @@ from recipes.speed.rates import (
     attention_rates,
     attention_time_s,
     grouped_training_time_s,
+    prefers_cudnn,
     product_rates,
     training_time_s,
 )
@@ -64,6 +65,8 @@ def rates_of(job: Job) -> Rates | Unknown:
     fused = "flash2" if stack.attention == "unfused" else stack.attention
     if fused == "flash3" and cluster.architecture != "hopper":
         fused = "flash2"
+    if fused == "flash2" and prefers_cudnn(cluster):
+        fused = "cudnn"
     stated = candidate.flash_attention
     unfused = stack.writes_scores(workload.model) if stated is None else not stated
     kernel: AttentionKernel = "unfused" if unfused or cluster.architecture in BEFORE_FUSED else fused

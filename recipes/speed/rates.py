@@ -39,6 +39,8 @@ _BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "mxfp8
 """Bytes of one operand's element with its share of the scales."""
 _CAST = frozenset({"fp8", "mxfp8", "nvfp4"})
 
+_CUDNN_FIRST = ("sm100", "sm103")
+
 AttentionKernel = Literal["flash2", "flash3", "cudnn", "unfused"]
 
 
@@ -211,6 +213,12 @@ def grouped_training_time_s(
         time_s(backward, moved, tokens * outputs),
         time_s(weight, weights * gradient_bytes + ends * 2.0, 0.0),
     )
+
+
+def prefers_cudnn(cluster: Cluster) -> bool:
+    """Whether software that leaves the choice of an attention kernel to torch gets cuDNN's, written for the chip: where the
+    compute capability is 10 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, check_prefer_cudnn_attention)."""
+    return _chip(cluster.gpu, cluster.architecture) in _CUDNN_FIRST
 
 
 def attention_rates(

@@ -68,6 +68,15 @@ def test_flash_attention_3_is_for_hopper_alone() -> None:
         assert (now.attention < before.attention) is differs
 
 
+def test_torch_takes_the_attention_of_cudnn_on_blackwells_data_center_gpus() -> None:
+    stack = load_stacks()["torchtitan"]
+    other = msgspec.structs.replace(stack, attention="cudnn")
+    for gpu, same in (("B200-SXM", True), ("B300-SXM", True), ("H100-SXM-80GB", False), ("RTX 5090", False)):
+        found = resolved(LLAMA, stack="torchtitan", gpu=gpu)
+        usual, forced = time_of(found), time_of(msgspec.structs.replace(found, stack=other))
+        assert (usual.attention == forced.attention) is same
+
+
 def test_nanochat_takes_the_batch_that_fits_and_recomputes_nothing() -> None:
     found = resolved({"model": "nanochat-d26", "family": "dense", "gpu": "H100-SXM-80GB", "n_gpus": "8"}, stack="nanochat")
     assert found.candidate.activation_checkpointing == "none"
