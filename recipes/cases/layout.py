@@ -135,8 +135,8 @@ def _layouts(case: Case, stack: Stack, gpus: int, model: TransformerModel | None
 
 
 def _is_open(case: Case) -> bool:
-    """Whether the row says nothing about how the GPUs share the model."""
-    degrees = (case.tp, case.pp, case.cp, case.ep, case.dp, case.fsdp, case.zero_stage)
+    """Whether the row says nothing about how the GPUs share the model, but for its experts perhaps."""
+    degrees = (case.tp, case.pp, case.cp, case.dp, case.fsdp, case.zero_stage)
     return not case.sharding and all(degree is None for degree in degrees)
 
 
@@ -182,7 +182,7 @@ def _growing(case: Case, stack: Stack, gpus: int, model: TransformerModel | None
         yield Choice(sharding="zero2")
         yield Choice(sharding="zero3")
     if model is not None and model.is_moe and stack.spare_ranks == "tensor":
-        for experts in _expert_ranks(model, gpus):
+        for experts in _expert_ranks(case, model, gpus):
             yield Choice(sharding="zero3", ep=experts, is_tried=True)
 
 
@@ -194,15 +194,15 @@ def _divided(case: Case, gpus: int, model: TransformerModel, domain: int) -> Ite
         is_even = gpus % (depth * tensor) == 0 and deals_evenly(model, depth) and model.heads % tensor == 0
         if not is_even or tensor > domain or (case.global_batch or 0) % (gpus // (depth * tensor)):
             continue
-        for experts in _expert_ranks(model, gpus // depth):
+        for experts in _expert_ranks(case, model, gpus // depth):
             if experts * tensor * depth > 1:
                 yield Choice(tp=tensor, pp=depth, ep=experts, is_tried=True)
 
 
-def _expert_ranks(model: TransformerModel, ranks: int) -> tuple[int, ...]:
-    """Over how many of `ranks` GPUs experts may be spread: as many as people take, else the largest part of few experts."""
-    if not model.is_moe:
-        return (1,)
+def _expert_ranks(case: Case, model: TransformerModel, ranks: int) -> tuple[int, ...]:
+    """Over how many of `ranks` GPUs experts may be spread: as stated, as many as people take, else the largest part of few."""
+    if not model.is_moe or case.ep is not None:
+        return (case.ep or 1,)
     shared = math.gcd(model.experts, ranks)
     return tuple(size for size in _EXPERT_RANKS if shared % size == 0) or (shared,)
 
@@ -263,10 +263,8 @@ def layout_of(
     offload = sharing.offload
     if gpus == 1 and sharding in ("zero2", "zero3") and not offload and (case.zero_stage or names_zero(case.sharding)):
         offload = stack.offloads_alone
-        where = (
-            "states live in the host's memory, as in the stack's own examples" if offload else "nothing is shared or offloaded"
-        )
-        notes.append(f"sharding {sharding} on one GPU: {where}; `{sharding} offload` says that they do")
+        where = "states live in the host's memory, as in the stack's own examples" if offload else "states stay there"
+        notes.append(f"sharding {sharding} on one GPU: {where}; `{sharding} offload` says that the host holds them")
     if fully and replicas % shards:
         raise CaseError(f"fsdp is {shards}, which does not divide {replicas} data-parallel GPUs")
     if case.dp is not None and not fully and case.dp != replicas:

@@ -27,7 +27,8 @@ def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
         notes = (f"stack {shown!r} is taken for {stack.title}{reason}" if shown else f"stack is {stack.title}{reason}",)
     if stack.id == UNKNOWN and task_of(case.task).tuning != "full":
         stack = load_stacks()[ADAPTERS]
-    if stack.gathers_modules == "zero" and (names_zero(case.sharding) or "deepspeed" in case.stack.lower()):
+    is_zero = names_zero(case.sharding) or (case.zero_stage and not case.sharding) or "deepspeed" in case.stack.lower()
+    if stack.gathers_modules == "zero" and is_zero:
         stack = _over_deepspeed(stack)
     return _with_adapters(stack, case), notes
 

@@ -57,6 +57,13 @@ def test_stages_have_equally_many_layers_with_embedding_and_head() -> None:
     assert (126 + 2) % degrees.pp == 0
 
 
+def test_a_stated_division_of_experts_leaves_the_rest_open() -> None:
+    found = resolved("deepseek-v3", 1024, ep="64")
+    assert found.candidate.degrees.ep == 64
+    assert found.candidate.degrees.pp > 1
+    assert found.fits(found.memory_of_case())
+
+
 def test_a_stated_layout_is_untouched() -> None:
     one = resolved("qwen3-30b-a3b", 64, tp="8", pp="4", micro_batch="1", global_batch="64").candidate
     assert (one.degrees.tp, one.degrees.pp, one.degrees.ep, one.grad_accum) == (8, 4, 1, 32)

@@ -75,6 +75,7 @@ def test_a_stage_by_its_number_is_the_same_as_by_its_word() -> None:
         resolved(DENSE, n_gpus="1", stack="hf-trainer", **said) for said in ({"zero_stage": "3"}, {"sharding": "zero3"})
     )
     assert number.candidate == word.candidate
+    assert number.memory_of_case() == word.memory_of_case()
 
 
 def test_a_stack_whose_examples_offload_does_so_on_one_gpu_and_says_it() -> None:
