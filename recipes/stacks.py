@@ -112,8 +112,8 @@ class Stack(StrictRecord, kw_only=True):
     """ZeRO-2 or 3 on a single GPU means that states live in the host's memory, as in the framework's own examples."""
     tf32: Literal["never", "convolutions", "always"] = "convolutions"
     """Where tensor cores that have it compute in TF32 what is called fp32, unless somebody forbids it."""
-    channels_last: bool = False
-    """Images lie in memory channels last in half precision, as tensor cores read them."""
+    layout: Literal["first", "last", "either"] = "first"
+    """Where the channels of images lie in memory in half precision: tensor cores read them last."""
     fuses_half_images: bool = False
     """Normalisation, addition and activation of image models are one kernel in half precision."""
     predicts_all: bool = False

@@ -26,6 +26,8 @@ _NARROW = ("pascal", "volta", "turing")
 """Architectures whose multiprocessors have 64 fp32 lanes."""
 _DATA_CENTRE = 8.0
 """Tensor rate over that of the shaders: 16 in the A100, 4 in the A10 and A40."""
+_CLOCK = 1.5e9
+"""Clocks per second of a multiprocessor, about."""
 _VOLUME = 3
 """Dimensions of a volume."""
 _BACKWARD = 2 / 3
@@ -42,6 +44,7 @@ def vision_time(work: VisionWorkload, candidate: Candidate, cluster: Cluster, st
     if isinstance(image, Unknown):
         return image
     gap, launch = parameter("vision.kernel_s", kernels), parameter("vision.launch_s", kernels)
+    gap += _tail_s(convolved_in(work.precision, cluster, stack), cluster)
     # What works image by image waits for the GPU's answers, so its launches cannot run ahead.
     micro = max(images * image + gap * model.operators, launch * model.operators) + launch * model.image_operators * images
     compute = candidate.grad_accum * micro
@@ -96,6 +99,12 @@ def _image_s(model: VisionModel, wanted: Precision, kernels: str, cluster: Clust
     return seconds + (elements / (parameter("vision.elements_per_clock", kernels) * clocks) if clocks else 0.0)
 
 
+def _tail_s(precision: str, cluster: Cluster) -> float:
+    """What a kernel loses at its end, where some multiprocessors work on their last tile and others have none."""
+    peak, clocks = cluster.peak_flops_per_s.get(precision), _clocks_per_s(cluster)
+    return parameter("vision.tail_flops") * clocks / (_CLOCK * peak.value) if peak is not None and clocks is not None else 0.0
+
+
 def _dense_efficiency(kind: str, precision: str, cluster: Cluster) -> float:
     """GeForce cards hold the tensor cores to half of their rate, which is then easier to feed."""
     shaders, tensor = cluster.peak_flops_per_s.get("fp32"), cluster.peak_flops_per_s.get(precision)
@@ -123,12 +132,12 @@ def _kernels(work: VisionWorkload, candidate: Candidate, stack: Stack) -> str:
     convolves = work.model.product_flops < work.model.dense_flops / 2
     if stack.fuses_half_images and convolves and work.precision not in ("fp32", "tf32"):
         return "fused"
-    return "compiled" if candidate.compiled and stack.kernels == "eager" else stack.kernels
+    return "cpu" if stack.kernels == "cpu" else "compiled" if candidate.compiled else "eager"
 
 
 def _layout(kind: str, stack: Stack) -> str:
-    """Tensor cores read channels last; frameworks that keep channels first transpose before and after them."""
-    return f"{kind}-last" if stack.channels_last else kind
+    """Tensor cores read channels last; where they lie first, they are transposed before and after."""
+    return f"{kind}-{stack.layout}"
 
 
 def _optimizer_s(work: VisionWorkload, model: VisionModel, cluster: Cluster) -> float:

@@ -293,10 +293,9 @@ def test_sizes_of_a_row_change_a_model_of_a_file():
 
 
 def test_a_vision_transformer_by_its_sizes_sees_patches() -> None:
-    row = {
-        "case_id": "v", "stack": "nemo", "model": "ViT g/14", "family": "encoder", "n_layers": "40", "hidden": "1408",
-        "n_heads": "16", "ffn_hidden": "6144", "image_size": "224", "gpu": "A100-SXM-80GB", "n_gpus": "8", "micro_batch": "64", "global_batch": "512",
-    }  # fmt: skip
+    sizes = {"n_layers": "40", "hidden": "1408", "n_heads": "16", "ffn_hidden": "6144", "image_size": "224"}
+    run = {"gpu": "A100-SXM-80GB", "n_gpus": "8", "micro_batch": "64", "global_batch": "512"}
+    row = {"case_id": "v", "stack": "nemo", "model": "ViT g/14", "family": "encoder", **sizes, **run}
     assert "seq_len 257" in predict_row(row).assumed
     assert "seq_len 197" in predict_row(row | {"model": "ViT"}).assumed
     assert "seq_len 512" in predict_row(row | {"image_size": ""}).assumed
