@@ -82,6 +82,8 @@ class AttentionRates(NamedTuple):
     softmax_dims: float
     """Head dimensions whose products take as long as the exponential of a score."""
     launch_s: float
+    pads_heads: bool = False
+    """Heads are computed at the next width that the kernel was compiled for."""
 
 
 class _Machine(NamedTuple):
@@ -283,7 +285,16 @@ def _attention_rates(
         softmax_dims=0.0 if unfused else parameter("attention.softmax_dims", *keys),
         score_bytes=parameter("attention.score_bytes") * (_BYTES.get(precision, 2.0) / 2.0) if unfused else 0.0,
         launch_s=0.0 if device == "cpu" else products.launch_s * (4.0 if unfused else 1.0),
+        pads_heads=kernel == "flash2" and device != "cpu",
     )
+
+
+_COMPILED_HEADS = (32, 64, 96, 128, 192, 256)
+"""Head widths of FlashAttention-2's kernels (Dao-AILab/flash-attention, csrc/flash_attn/src/generate_kernels.py)."""
+
+
+def _compiled(head_dim: float) -> float:
+    return next((float(width) for width in _COMPILED_HEADS if head_dim <= width), head_dim)
 
 
 def attention_time_s(
@@ -311,7 +322,8 @@ def attention_time_s(
         if 0 < window < keys:
             seen = window - window * window / (2.0 * keys) if causal else float(window)
     # FLOPs per score, products and exponential apart: the backward pass makes five products instead of two.
-    width, exponential = 2.0 * (query_key_dim + value_dim), 4.0 * rates.softmax_dims
+    dims = _compiled(query_key_dim) + _compiled(value_dim) if rates.pads_heads else query_key_dim + value_dim
+    width, exponential = 2.0 * dims, 4.0 * rates.softmax_dims
     rows = sequences * heads * queries
     # The longest row of tiles ends last: it sees all keys, twice the mean under a causal mask.
     longest = min(keys, 2.0 * seen) if causal else seen

@@ -191,3 +191,13 @@ def test_published_kernels_are_met():
 def test_boards_of_gamers_run_above_the_clock_of_their_datasheet(gpu, tflops):
     """zzc0721/torch-performance-test-data: users' products of 8192 in bf16."""
     assert product_flops_per_s(products(gpu), 8192, 8192, 8192) / 1e12 == pytest.approx(tflops, rel=0.03)
+
+
+@pytest.mark.parametrize(("narrow", "wide"), [(80, 96), (112, 128), (160, 192), (224, 256)])
+def test_flash_attention_computes_heads_at_the_next_width_it_was_compiled_for(narrow, wide):
+    def forward_s(head_dim: int, kernel: str) -> float:
+        sizes = {"sequences": 8, "heads": 16, "kv_heads": 16, "queries": 4096, "keys": 4096, "causal": True}
+        return attention_time_s(attention("a100-sxm4-80gb", kernel), **sizes, query_key_dim=head_dim, value_dim=head_dim)[0]
+
+    assert forward_s(narrow, "flash2") == pytest.approx(forward_s(wide, "flash2"))
+    assert forward_s(narrow, "cudnn") < 0.95 * forward_s(wide, "cudnn")
