@@ -50,6 +50,8 @@ class StackMemory(StrictRecord, kw_only=True):
     raises_stream: bool = False
     """And with them the residual stream and what products give: bitsandbytes takes its type from the input. Not where the base
     is quantised by GPTQ, which peft raises nothing beside, or where embeddings are cast back for fused attention."""
+    own_loss: bool = False
+    """A loop of one's own computes the loss in the type of the logits, which Hugging Face's models raise to fp32 in theirs."""
     frozen_in_fp8: bool = False
     """Frozen weights are kept in 8 bits where products are computed in fp8."""
     sequence_parallel: bool = True

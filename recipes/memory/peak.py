@@ -44,6 +44,8 @@ class _Peak(NamedTuple):
     optimizer: float
     moment: _Moment
     moments: tuple[_Moment, ...]
+    one_size: bool
+    """The loss's temporaries are all of one size."""
     apart: float
     """Gradients that take no place of what is freed before they come; 0 where they do."""
 
@@ -133,9 +135,12 @@ def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
     """The caching allocator keeps freed blocks of sizes that do not come again, until memory is short.
 
     Activations come and go. Beside the optimizer's step part of what they had is kept. The loss's temporaries are far larger than
-    those of a layer, which the next layer takes again. `key` is of the fitted rows: `varying` where samples differ in length.
+    those of a layer, which the next layer takes again; of one size, they take each other's place. `key` is of the fitted rows:
+    `varying` where samples differ in length.
     """
     layers, loss = parameter("memory.fragmentation", key), parameter("memory.loss_fragmentation", key)
+    if peak.one_size and key != "varying":
+        loss = 0.0
     pool = max(one.activations + one.logits for one in peak.moments)
     freed = max(layers * one.activations + loss * one.logits for one in peak.moments)
     unused = parameter("memory.unused_pool") * (pool + freed)
@@ -227,8 +232,10 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
         live = live if checkpointing == "selective" and stack.memory.selective == "products" else 0.0
     activations = tokens * (layer + checkpoints) * stage.in_flight
     root = tokens * root_kept(model, saved, degrees.tp if split_norms else 1) if stage.last else 0.0
-    loss = row.kept("autocast") if autocasts_loss(workload) and compute == "cast" else saved
-    logits = tokens * _logit_bytes(model, loss, degrees.tp) if stage.last else 0.0
+    upcasts = autocasts_loss(workload, stack)
+    loss = row.kept("autocast") if upcasts and compute in ("cast", "raised") else saved
+    widened = 2.0 if compute == "raised" and not upcasts else 1.0  # a head in fp32 gives logits in fp32
+    logits = widened * tokens * _logit_bytes(model, loss, degrees.tp) if stage.last else 0.0
     held = _held_gradients(candidate, stack, states, compute)
     loading = 0.0
     if stack.memory.loads_whole and candidate.sharding_stage == "zero3":
@@ -245,7 +252,7 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
     weights = states.weights + _transposes(workload, candidate, row, architecture) * (stage.linear + stage.expert)
     # FSDP reduces gradients on a stream of its own, and the allocator keeps freed blocks for the stream that had them.
     apart = states.gradients if candidate.sharding_stage == "zero3" else 0.0
-    return _Peak(weights, states.optimizer, moment, moments, apart)
+    return _Peak(weights, states.optimizer, moment, moments, compute == "fp32" or (stack.memory.own_loss and not upcasts), apart)
 
 
 def _logit_bytes(model: TransformerModel, saved: SavedBytes, tensor: int) -> float:

@@ -81,12 +81,15 @@ def raises_tables(workload: Workload, candidate: Candidate, stack: Stack) -> boo
     return quantised and stack.memory.raises_tables and candidate.sharding_stage != "zero3"
 
 
-def autocasts_loss(workload: Workload) -> bool:
+def autocasts_loss(workload: Workload, stack: Stack) -> bool:
     """Whether the loss is computed in fp32 from 16-bit logits: under mixed precision, not where all is 16 bits.
 
-    Adapters beside quantised weights run in the 16 bits that these are raised to.
+    Adapters beside quantised weights run in the 16 bits that these are raised to, unless all else stands in fp32 and a trainer
+    computes in 16 bits by autocast.
     """
-    return not workload.pure_weights and workload.base_bits == 16
+    if workload.base_bits < 16:
+        return stack.memory.raises_stream and not stack.memory.own_loss
+    return not workload.pure_weights
 
 
 def frozen_bytes(workload: Workload, stack: Stack) -> float:

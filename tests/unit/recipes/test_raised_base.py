@@ -11,7 +11,7 @@ from recipes.memory import memory_of
 from recipes.models.names import find_model
 from recipes.plan import Degrees
 from recipes.stacks import load_stacks
-from tests.support.clusters import case, h100_cluster
+from tests.support.clusters import case, figure, h100_cluster
 
 LLAMA = find_model("llama-2-7b")
 QLORA = {"tuning": "qlora", "base_bits": 4, "fine_tuning": True}
@@ -45,3 +45,22 @@ def test_tables_are_raised_on_one_gpu_and_not_where_shards_are_of_one_type():
 def test_adapters_in_plain_torch_are_hugging_faces(task, stack):
     row = {"case_id": "a", "model": "llama-2-7b", "gpu": "H100-SXM-80GB", "n_gpus": "1", "stack": "pytorch", "task": task}
     assert resolve(case_of_row(row)).stack.id == stack
+
+
+@pytest.mark.parametrize(("tuning", "bits", "bytes_each"), [("lora", 16, 8), ("qlora", 4, 16)])
+def test_a_loop_of_ones_own_computes_the_loss_in_the_type_of_the_logits(tuning, bits, bytes_each):
+    wide = msgspec.structs.replace(LLAMA, vocab=10 * LLAMA.vocab)
+    first, second = case(wide, checkpointing="full")
+    work = msgspec.structs.replace(first, tuning=tuning, base_bits=bits, fine_tuning=True, pure_weights=True)
+    one = msgspec.structs.replace(second, micro_batch=4)
+    stack = load_stacks()["torch-peft"]
+    memory = memory_of(work, one, h100_cluster(ranks=1, memory_bytes_per_rank=figure(1e15)), stack)
+    assert memory.logits == 4 * wide.sequence_length * wide.vocab * bytes_each
+    others = memory_of(
+        work,
+        one,
+        h100_cluster(ranks=1, memory_bytes_per_rank=figure(1e15)),
+        msgspec.structs.replace(stack, memory=msgspec.structs.replace(stack.memory, raises_stream=False, own_loss=False)),
+    )
+    # tensors of one size take each other's place
+    assert (memory.reserved - memory.allocated) * others.logits < (others.reserved - others.allocated) * memory.logits
