@@ -137,7 +137,7 @@ def _layouts(case: Case, stack: Stack, gpus: int, model: TransformerModel | None
 def _is_open(case: Case) -> bool:
     """Whether the row says nothing about how the GPUs share the model, but for its experts perhaps."""
     degrees = (case.tp, case.pp, case.cp, case.dp, case.fsdp, case.zero_stage)
-    return not case.sharding and all(degree is None for degree in degrees)
+    return not case.sharding and case.ep != 1 and all(degree is None for degree in degrees)
 
 
 def _spare_ranks(case: Case, gpus: int) -> int:

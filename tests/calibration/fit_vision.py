@@ -33,7 +33,9 @@ def items() -> list[Item]:
         label = f"{row['case_id']} {row['model'][:24]} {row['gpu']} x{row['n_gpus']} {row['precision']} mb{row['micro_batch']}"
         # Rounds of MLPerf are of the same submitters with the same code.
         source = row["source_id"].replace("mlperf-v2.1", "mlperf").replace("mlperf-v4.0", "mlperf")
-        found.append(Item(source, _prediction(_as_told(resolved, row["source_location"])), measured, f"{label} {row['samples_per_s']}/s"))
+        found.append(
+            Item(source, _prediction(_as_told(resolved, row["source_location"])), measured, f"{label} {row['samples_per_s']}/s")
+        )
     return found
 
 

@@ -108,7 +108,7 @@ def test_measured_columns_change_nothing(tmp_path: Path) -> None:
 
 
 def test_a_step_is_timed_only_where_its_batch_is_stated(tmp_path: Path) -> None:
-    (row,) = answers(rigtune("-", cwd=tmp_path, stdin=table(case("a", grad_accum=""))).stdout)
+    (row,) = answers(rigtune("-", cwd=tmp_path, stdin=table(case("a", grad_accum="", micro_batch=""))).stdout)
     assert row["step_time_s"] == row["step_time_low_s"] == ""
     assert float(row["tokens_per_s_per_gpu"]) > 0
 

@@ -96,9 +96,9 @@ MIXTRAL = {
 
 def test_each_expert_quantises_its_operands() -> None:
     """The host launches more for 8 bits, so a small step gains nothing from them."""
-    wide = time_of(resolved(MIXTRAL, precision="bf16", ep="8", seq_len="128"))
-    narrow = time_of(resolved(MIXTRAL, precision="fp8", ep="8", seq_len="128"))
-    more_experts = time_of(resolved(MIXTRAL, precision="fp8", ep="1", n_gpus="64", seq_len="128"))
+    wide = time_of(resolved(MIXTRAL, precision="bf16", ep="8", tp="1", seq_len="128"))
+    narrow = time_of(resolved(MIXTRAL, precision="fp8", ep="8", tp="1", seq_len="128"))
+    more_experts = time_of(resolved(MIXTRAL, precision="fp8", ep="1", n_gpus="64", tp="1", seq_len="128"))
     assert narrow.compute > 0.95 * wide.compute
     assert more_experts.compute > narrow.compute
 
