@@ -34,17 +34,20 @@ def vision_memory(work: VisionWorkload, candidate: Candidate, cluster: Cluster) 
     kept = parameter("memory.fragmentation") * activations
     overhead = parameter("vision.context_bytes") if cluster.device == "cuda" else 0.0
     high = memory_interval("allocated").high if cluster.device == "cuda" else 1.0
+    reserved = allocated + (kept if cluster.device == "cuda" else 0.0)
+    if cluster.memory_bytes_per_rank is not None:  # blocks that are kept are given back when memory is short
+        reserved = max(allocated, min(reserved, cluster.memory_bytes_per_rank.value - overhead))
     return MemoryBreakdown(
-        total=allocated + overhead,
+        total=reserved + overhead,
         parameters=weights,
         gradients=gradients,
         optimizer=optimizer,
         activations=activations,
         logits=0.0,
         buffers=buffers,
-        overhead=overhead,
+        overhead=reserved - allocated + overhead,
         allocated=allocated,
-        reserved=allocated + kept,
+        reserved=reserved,
         upper=max(allocated * high, allocated + kept) + overhead,
         margin=allocated * (high - 1.0),
         needed=allocated + overhead,
