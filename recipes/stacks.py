@@ -16,7 +16,7 @@ import msgspec
 
 from probes.record import StrictRecord
 from recipes.parameters import parameter
-from recipes.plan import ActivationCheckpointing
+from recipes.plan import ActivationCheckpointing, Candidate
 from recipes.rows import load_rows
 from recipes.workload import AdapterTargets, Precision, TransformerModel, Workload
 
@@ -160,6 +160,12 @@ class Stack(StrictRecord, kw_only=True):
     def divides_norms(self, asked: bool | None) -> bool:
         """Whether tensor-parallel ranks divide norms and residual stream too: as `asked` for, else as the stack does."""
         return self.memory.sequence_parallel if asked is None else asked
+
+    def defers_reduction(self, candidate: Candidate) -> bool:
+        """Whether gradients stay whole until the last micro-batch. DeepSpeed reduces those of every micro-batch."""
+        by_modules = self.gathers_modules == "always" or candidate.offload
+        whole = self.memory.accumulates_whole and candidate.sharding_stage == "zero3" and not by_modules
+        return whole and candidate.grad_accum > 1
 
     def adapter_rank(self, workload: Workload) -> int:
         """Of LoRA's matrices."""

@@ -122,9 +122,7 @@ def fuses_attention(model: TransformerModel, candidate: Candidate, stack: Stack,
 def _held_gradients(candidate: Candidate, stack: Stack, states: States, compute: Compute) -> float:
     """Gradients that are there before the backward pass: in buffers, in the reducer's buckets, or of micro-batches before."""
     degrees = candidate.degrees
-    by_modules = stack.gathers_modules == "always" or candidate.offload  # as DeepSpeed does, which reduces every micro-batch
-    whole = stack.memory.accumulates_whole and candidate.sharding_stage == "zero3" and not by_modules
-    if whole and candidate.grad_accum > 1:
+    if stack.defers_reduction(candidate):
         return states.trained * (states.each.gradient if compute == "fp32" else 2.0)  # in what it computes in
     replicated = candidate.sharding_stage == "none" and degrees.dp * degrees.fsdp > 1
     held = stack.memory.keeps_gradients or replicated or candidate.grad_accum > 1 or degrees.pp > 1

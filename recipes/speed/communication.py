@@ -190,12 +190,14 @@ def _steps(collective: Collective, size: float, group: Group, cluster: Cluster) 
     return time if isinstance(time, Unknown) else parts * time
 
 
-def shards_s(job: Job, held: Held, layers: float, *, forward_s: float, backward_s: float) -> float | Unknown:
+def shards_s(
+    job: Job, held: Held, layers: float, *, forward_s: float, backward_s: float, reduces: bool = True
+) -> float | Unknown:
     """Visible gathering and reducing of fully sharded parameters, one micro-batch.
 
     Every layer is gathered forward and backward and its gradients are reduce-scattered, beside its neighbours' computation;
     the first gather and the last reduction, of parameters outside the layers, are not. `forward_s` and `backward_s` are of all
-    `layers`.
+    `layers`. Without `reduces` gradients stay where they are, for a later micro-batch to reduce.
     """
     workload, candidate, cluster, stack = job
     group = shard_group(candidate, cluster)
@@ -203,7 +205,7 @@ def shards_s(job: Job, held: Held, layers: float, *, forward_s: float, backward_
         return 0.0
     element = 4.0 if workload.precision in ("fp32", "tf32") else 2.0
     gathered = workload.base_bits / 8 if workload.tuning != "full" else element
-    reduced = held.trained_share * stack.travelling_bytes
+    reduced = held.trained_share * stack.travelling_bytes if reduces else 0.0
     layer = max(0.0, held.dense + held.expert - 2.0 * held.root) / layers
     times = [
         collective_time_s("all_gather", layer * gathered, group, cluster),

@@ -111,17 +111,22 @@ def _sharding(job: Job, held: Held, layers: float, *, forward: float, backward: 
     if candidate.sharding_stage != "zero3":
         once = gradients_s(job, held, forward_s=forward, backward_s=backward)
         return once if isinstance(once, Unknown) else (0.0, once)
-    each = shards_s(job, held, layers, forward_s=forward, backward_s=backward)
+    each = last = shards_s(job, held, layers, forward_s=forward, backward_s=backward)
+    if stack.defers_reduction(candidate):
+        each = shards_s(job, held, layers, forward_s=forward, backward_s=backward, reduces=False)
     if isinstance(each, Unknown):
         return each
+    if isinstance(last, Unknown):
+        return last
+    once = last - each
     replicas = replica_group(candidate, cluster)
     if replicas.ranks <= 1:
-        return each, 0.0
+        return each, once
     size = (held.dense + held.expert) * held.trained_share * stack.travelling_bytes / (degrees.fsdp * degrees.cp)
     time = collective_time_s("all_reduce", size, replicas, cluster)
     if isinstance(time, Unknown):
         return time
-    return each, beside(time, backward, exposed_share(cluster, "time.gradient_exposed"))
+    return each, once + beside(time, backward, exposed_share(cluster, "time.gradient_exposed"))
 
 
 def _boundary(job: Job) -> float | Unknown:

@@ -52,6 +52,19 @@ def test_a_single_gpu_has_no_hooks(stack: str) -> None:
     )
 
 
+def test_gradients_that_wait_for_the_last_micro_batch_are_reduced_once() -> None:
+    """accelerate's no_sync between the optimizer's steps; torchtune reduces those of every micro-batch."""
+    row = {**LLAMA, "sharding": "fsdp", "n_gpus": "16", "stack": "hf-trainer", "precision": "bf16-mixed", "seq_len": "1024"}
+    row |= {"micro_batch": "1", "activation_checkpointing": "none"}
+    found = resolved(row, grad_accum="8")
+    each = msgspec.structs.replace(found.stack.memory, accumulates_whole=False)
+    other = msgspec.structs.replace(found, stack=msgspec.structs.replace(found.stack, memory=each))
+    assert time_of(found).exposed_communication < time_of(other).exposed_communication
+    alone = resolved(row, grad_accum="1")
+    same = msgspec.structs.replace(alone, stack=msgspec.structs.replace(alone.stack, memory=each))
+    assert time_of(alone).exposed_communication == time_of(same).exposed_communication
+
+
 def test_fused_kernels_write_eight_bits_themselves() -> None:
     """Casts are most of what 8 bits cost a model with narrow layers."""
     fused = resolved(LLAMA, stack="megatron-core", precision="fp8", hidden="1024", ffn_hidden="4096", n_heads="16")
