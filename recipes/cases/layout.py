@@ -6,6 +6,7 @@ make them, and `recipes/cases/resolved.py` takes the first that fits.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -30,6 +31,9 @@ from recipes.workload import TransformerModel
 
 _LONG_SEQUENCE = 8192
 """From here on people split the tokens of a sequence before they split its matrices further."""
+_SPREAD_SEQUENCE = 32768
+"""From here on people spread a sequence over GPUs that could each have one (Llama 3, arXiv 2407.21783, section 3.3.2)."""
+_WIDEST_CONTEXT = 16
 _SHARING_RANKS = 8
 """Data-parallel ranks of a case that says that they share states, but not how many they are."""
 _WIDEST_TENSOR = 8
@@ -173,30 +177,42 @@ def _spread(case: Case, stack: Stack, ranks: int) -> Iterator[Choice]:
 
 def _growing(case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int) -> Iterator[Choice]:
     """Data parallelism, then more sharing, as people do until a model fits."""
-    yield Choice()
     if stack.shards_optimizer and stack.spare_ranks == "tensor":
-        if model is not None:
-            yield from _divided(case, gpus, model, domain)
+        yield from [Choice()] if model is None else _divided(case, gpus, model, domain)
         return
+    yield Choice()
     if not stack.shards_parameters:
         yield Choice(sharding="zero2")
         yield Choice(sharding="zero3")
-    if model is not None and model.is_moe and stack.spare_ranks == "tensor":
-        for experts in _expert_ranks(case, model, gpus):
-            yield Choice(sharding="zero3", ep=experts, is_tried=True)
+    if model is None or stack.spare_ranks != "tensor":
+        return
+    spread = ((context, experts) for context in _context_ranks(case, gpus) for experts in _expert_ranks(case, model, gpus))
+    for context, experts in spread:
+        if context * experts > 1:
+            yield Choice(sharding="zero3", cp=context, ep=experts, is_tried=True)
 
 
 def _divided(case: Case, gpus: int, model: TransformerModel, domain: int) -> Iterator[Choice]:
-    """Tensor parallelism within the domain of fast links, pipelines, and experts that stand whole on their ranks."""
-    deepest = min(gpus, _DEEPEST_PIPELINE, model.layers)
-    pairs = ((depth, tensor) for depth in range(1, deepest + 1) for tensor in (1, 2, 4, _WIDEST_TENSOR))
-    for depth, tensor in pairs:
-        is_even = gpus % (depth * tensor) == 0 and deals_evenly(model, depth) and model.heads % tensor == 0
-        if not is_even or tensor > domain or (case.global_batch or 0) % (gpus // (depth * tensor)):
+    """Data parallelism, which is enough for a dense model that it fits; then tensor parallelism within the domain of fast links,
+    context parallelism of long sequences, pipelines, and experts that stand whole on their ranks."""
+    yield Choice(is_tried=model.is_moe)
+    depths = range(1, min(gpus, _DEEPEST_PIPELINE, model.layers) + 1)
+    sizes = itertools.product(depths, _context_ranks(case, gpus), (1, 2, 4, _WIDEST_TENSOR))
+    for depth, context, tensor in sizes:
+        shared = depth * context * tensor
+        is_even = gpus % shared == 0 and deals_evenly(model, depth) and model.heads % tensor == 0
+        if not is_even or tensor > domain or (case.global_batch or 0) % (gpus // shared):
             continue
         for experts in _expert_ranks(case, model, gpus // depth):
-            if experts * tensor * depth > 1:
-                yield Choice(tp=tensor, pp=depth, ep=experts, is_tried=True)
+            if experts * shared > 1:
+                yield Choice(tp=tensor, pp=depth, cp=context, ep=experts, is_tried=True)
+
+
+def _context_ranks(case: Case, gpus: int) -> tuple[int, ...]:
+    """Over how many GPUs people spread the tokens of one sequence, which they do where it is long."""
+    length = case.seq_len or 0
+    most = 1 if length < _SPREAD_SEQUENCE else _WIDEST_CONTEXT
+    return tuple(ranks for ranks in (1, 2, 4, 8, 16) if ranks <= most and gpus % ranks == 0 and length % (2 * ranks) == 0) or (1,)
 
 
 def _expert_ranks(case: Case, model: TransformerModel, ranks: int) -> tuple[int, ...]:

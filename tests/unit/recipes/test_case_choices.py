@@ -48,6 +48,24 @@ def test_no_stated_layout_that_fits_is_much_faster_than_the_chosen_one(ep: int, 
     assert chosen.tokens_per_s_per_gpu > stated.tokens_per_s_per_gpu
 
 
+def test_experts_are_spread_also_where_copies_of_all_fit() -> None:
+    chosen = predict_row({**ROW, "model": "gpt-oss-20b", "n_gpus": "64", "gpu": "B200-SXM-180GB"})
+    copies = predict_row({**ROW, "model": "gpt-oss-20b", "n_gpus": "64", "gpu": "B200-SXM-180GB", "ep": "1"})
+    assert copies.fits
+    assert chosen.tokens_per_s_per_gpu is not None
+    assert copies.tokens_per_s_per_gpu is not None
+    assert chosen.tokens_per_s_per_gpu > copies.tokens_per_s_per_gpu
+
+
+@pytest.mark.parametrize("stack", ["torchtitan", "torch"])
+def test_long_sequences_are_spread_where_one_does_not_fit(stack: str) -> None:
+    long, odd = (resolved("llama-3-8b", 8, stack=stack, seq_len=length) for length in ("131072", "131071"))
+    assert long.candidate.degrees.cp > 1
+    assert long.fits(long.memory_of_case())
+    assert odd.candidate.degrees.cp == 1
+    assert resolved("llama-3-8b", 8, stack=stack, seq_len="8192").candidate.degrees.cp == 1
+
+
 def test_tensor_parallelism_stays_where_links_are_fast() -> None:
     assert resolved("llama-3-70b", 64, gpus_per_node="2").candidate.degrees.tp <= 2
 
