@@ -65,6 +65,8 @@ class SavedBytes(StrictRecord, kw_only=True):
     """Per unit of `hidden`: one copy of the residual stream, what full checkpointing keeps of a layer."""
     logits: float
     """Per vocabulary entry at the peak of the loss's backward pass."""
+    raised_logits: float = 0.0
+    """The same in 16 bits throughout where the model's code raises logits to fp32; 0: as many."""
     split_logits: float = 0.0
     """The same where tensor-parallel ranks share the vocabulary; 0: as many."""
 

@@ -263,6 +263,8 @@ class Candidate(Record, kw_only=True):
     """Optimizer states live in the host's memory."""
     offload_weights: bool = False
     """Fully sharded parameters do too, and are copied to the GPU as they are gathered."""
+    offload_checkpoints: bool = False
+    """What full checkpointing keeps of a layer does too."""
     compiled: bool | None = None
     """torch.compile; None: as the stack does."""
     flash_attention: bool | None = None

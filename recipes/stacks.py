@@ -42,6 +42,11 @@ class StackMemory(StrictRecord, kw_only=True):
     step_elements: float = 0.0
     """Gradients in 16 bits that are flattened and raised to fp32 at a time for the optimizer's step where they are fully sharded,
     and all of a rank's part where less is shared (DeepSpeed); 0: none are."""
+    loss: Literal["whole", "chunked", "fused"] = "whole"
+    """Of all tokens at a time, of parts whose 16-bit logits and gradients alone stay, or with the head's product of one part
+    after the other, which leaves the gradient of the hidden states (Liger, cut cross-entropy)."""
+    checkpoints_on_host: bool = False
+    """What full checkpointing keeps of a layer is copied to the host's memory and back."""
     adapter_rank: int = 0
     """Of LoRA; 0: as the workload says."""
     adapter_targets: AdapterTargets = "attention"

@@ -73,6 +73,8 @@ class TransformerModel(StrictRecord, kw_only=True):
     """Share of the tokens that the head gives logits for, in pre-training: the masked ones of a masked language model."""
     dropout: bool = False
     """Of a decoder, in its published configuration (GPT-2)."""
+    raises_logits: bool = True
+    """Its code in Hugging Face's format computes the loss from fp32 logits, in 16-bit runs too."""
     token_types: int = 0
     """Rows of a token type table (BERT)."""
     sliding_window: int = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from recipes.cases.case import Case
@@ -27,6 +29,7 @@ def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
         notes = (f"stack {shown!r} is taken for {stack.title}{reason}" if shown else f"stack is {stack.title}{reason}",)
     if stack.id == UNKNOWN and task_of(case.task).tuning != "full":
         stack = load_stacks()[ADAPTERS]
+    stack = _with_loss(stack, case.stack.lower())
     is_zero = names_zero(case.sharding) or (case.zero_stage and not case.sharding) or "deepspeed" in case.stack.lower()
     if stack.gathers_modules == "zero" and is_zero:
         stack = _over_deepspeed(stack)
@@ -42,6 +45,18 @@ def _with_adapters(stack: Stack, case: Case) -> Stack:
     return msgspec.structs.replace(
         stack, memory=msgspec.structs.replace(stack.memory, adapter_rank=rank, adapter_targets=targets)
     )
+
+
+def _with_loss(stack: Stack, words: str) -> Stack:
+    """The stack with the kernels that its name adds: Liger's of a layer and of the loss, or a loss alone that keeps no logits."""
+    if "liger" in words and stack.kernels in ("eager", "upcasting"):
+        memory = msgspec.structs.replace(stack.memory, loss="fused")
+        return msgspec.structs.replace(stack, implementation="fused", kernels="fused", memory=memory)
+    found = re.search(r"(fused|chunked|cut).?(linear.?)?(ce\b|cross.?entropy|loss)", words)
+    if found is None:
+        return stack
+    kind = "chunked" if found[1] == "chunked" else "fused"
+    return msgspec.structs.replace(stack, memory=msgspec.structs.replace(stack.memory, loss=kind))
 
 
 def _like(case: Case) -> str:

@@ -200,6 +200,11 @@ def _zero_of(text: str, *, offload: bool, note: str) -> Sharing | None:
     return Sharing("none" if level == "0" else f"zero{level}", offload=offload, note=note)  # type: ignore[arg-type]
 
 
+def offloads(words: str) -> bool:
+    """Whether what the words are about is moved to the host's memory."""
+    return "offload" in words.lower()
+
+
 def offloads_weights(words: str) -> bool:
     """Whether what is offloaded are parameters too, where these are shared: unless the words name the optimizer alone."""
     return re.search(r"optim(?!.*param)", _plain(words)) is None

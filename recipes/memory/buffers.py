@@ -69,8 +69,8 @@ def _windows(  # noqa: PLR0917
     workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, states: States, step: float
 ) -> Buffers:
     """Blocks are gathered one by one: the present one, the prefetched one and the all-gather's staging buffer, then unsharded
-    gradients and two reduce-scatter inputs in flight, in fp32 unless all is 16 bits. Embedding, final norm and head form the root unit, which stays
-    gathered from the forward pass to the end of the backward pass, where its gradients are reduced too.
+    gradients and two reduce-scatter inputs in flight, in fp32 unless all is 16 bits. Embedding, final norm and head form the
+    root unit, which stays gathered from the forward pass to the end of the backward pass, where its gradients are reduced too.
 
     DeepSpeed fetches single modules instead, up to a number of live parameters, and reduces gradients through a flat buffer that
     is there from the start, however few are trained (deepspeed/runtime/zero/stage3.py).

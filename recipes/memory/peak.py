@@ -228,12 +228,15 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
     else:
         cache, live_cache = casts, 0.0
         live = live if checkpointing == "selective" and stack.memory.selective == "products" else 0.0
+    if candidate.offload_checkpoints:
+        checkpoints = 0.0
     activations = tokens * (layer + checkpoints) * stage.in_flight
     root = tokens * root_kept(model, saved, degrees.tp if split_norms else 1) if stage.last else 0.0
     upcasts = autocasts_loss(workload, stack)
     loss = row.kept("autocast") if upcasts and compute in ("cast", "raised") else saved
     widened = 2.0 if compute == "raised" and not upcasts else 1.0  # a head in fp32 gives logits in fp32
-    logits = widened * tokens * _logit_bytes(model, loss, degrees.tp) if stage.last else 0.0
+    each = _logit_bytes(model, loss, degrees.tp, stack, raised=compute == "cast")
+    logits = widened * tokens * each if stage.last else 0.0
     held = _held_gradients(candidate, stack, states, compute)
     loading = 0.0
     if stack.memory.loads_whole and candidate.sharding_stage == "zero3":
@@ -253,9 +256,19 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
     return _Peak(weights, states.optimizer, moment, moments, compute == "fp32" or (stack.memory.own_loss and not upcasts), apart)
 
 
-def _logit_bytes(model: TransformerModel, saved: SavedBytes, tensor: int) -> float:
-    """Per token. Of a loss that is done its gradient stays, in the place of its logits."""
+def _logit_bytes(model: TransformerModel, saved: SavedBytes, tensor: int, stack: Stack, *, raised: bool) -> float:
+    """Per token. Of a loss that is done its gradient stays, in the place of its logits.
+
+    A fused loss works on so many tokens at a time that their logits, in 16 bits and fp32, are as many as the hidden states of
+    all, whose gradient is kept (Liger-Kernel, fused_linear_cross_entropy.py).
+    """
+    if stack.memory.loss == "fused":
+        return 8.0 * model.hidden
     each = saved.split_logits if tensor > 1 and saved.split_logits else saved.logits
+    if raised and model.raises_logits and saved.raised_logits:
+        each = saved.raised_logits
+    if stack.memory.loss == "chunked":
+        each = min(each, 4.0)
     return model_head_outputs(model) * (each + model.prediction_layers * saved.input) / tensor
 
 

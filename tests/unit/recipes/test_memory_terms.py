@@ -140,6 +140,15 @@ def test_offloaded_weights_are_on_the_device_only_as_they_are_gathered():
     assert all_of_it.buffers > 0
 
 
+def test_checkpoints_in_the_hosts_memory_are_not_on_the_device():
+    kept, moved = (
+        bill("hf-trainer", workload={"tuning": "lora"}, candidate={"offload_checkpoints": flag}, checkpointing="full")
+        for flag in (False, True)
+    )
+    checkpoints = LLAMA.layers * LLAMA.sequence_length * LLAMA.hidden
+    assert kept.activations - moved.activations == pytest.approx(2 * checkpoints, rel=0.01)
+
+
 def test_unfused_attention_adds_the_square_of_the_length():
     fused, written = (bill(grad_accum=2, candidate={"flash_attention": flag}) for flag in (True, False))
     scores = LLAMA.layers * LLAMA.heads * LLAMA.sequence_length**2

@@ -112,3 +112,20 @@ def test_norms_are_divided_or_repeated_as_the_software_does_where_nothing_says_i
     like = {"true": true, "false": false}[usual]
     assert (blank.step_time_s, blank.memory.activations) == (like.step_time_s, like.memory.activations)
     assert true.step_time_s < false.step_time_s
+
+
+def test_a_loss_that_keeps_no_logits_needs_less_memory():
+    run = RUN | {"task": "lora", "precision": "bf16", "n_gpus": "1", "sharding": "", "model": "llama-3-8b", "seq_len": "8192"}
+    run |= {"activation_checkpointing": "full"}
+    whole, chunked, liger = (
+        predict_row(run | {"stack": name}).memory for name in ("trl", "trl with chunked cross-entropy", "TRL + Liger")
+    )
+    assert liger.allocated < chunked.allocated < whole.allocated
+    assert chunked.logits < 0.5 * whole.logits
+
+
+def test_a_model_whose_code_leaves_logits_in_16_bits_needs_less_for_its_loss():
+    run = RUN | {"task": "lora", "precision": "bf16", "stack": "trl", "n_gpus": "1", "sharding": "", "seq_len": "8192"}
+    run |= {"activation_checkpointing": "full"}
+    left, raised = (predict_row(run | {"model": model}).memory.logits for model in ("qwen-7b", "qwen1.5-7b"))
+    assert left == pytest.approx(0.8 * raised, rel=0.01)
