@@ -106,6 +106,8 @@ class Stack(StrictRecord, kw_only=True):
     """Data-parallel ranks share the optimizer states where a case does not say (Megatron's distributed optimizer)."""
     shards_parameters: bool = False
     """They share parameters and gradients as well, where a case does not say."""
+    experts_beside: bool = False
+    """Ranks of expert parallelism are others than those that share parameters, and share the other parameters with them."""
     overlaps_gradients: bool = True
     """Reduction of gradients runs beside the backward pass."""
     overlaps_tensor: bool = False

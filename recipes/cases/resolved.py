@@ -11,6 +11,7 @@ from probes.hardware import Catalogue, load_catalogue
 from probes.record import Record, Unknown
 from recipes.cases.case import Case, CaseError
 from recipes.cases.cluster import cluster_of_case
+from recipes.cases.experts import with_expert_axis
 from recipes.cases.figures import memory_for, time_for
 from recipes.cases.layout import Choice, choices_of, gpus_of, layout_of, micro_batches_of, recompute_words, with_choice
 from recipes.cases.legality import require_divisible, require_whole, require_whole_parts, uneven_parts
@@ -113,7 +114,8 @@ def resolve(
             assumed.append(f"gpu {case.gpu[:40]} is that of the machine at hand, whose rates are taken")
     if case.n_gpus is None:
         assumed.append(f"n_gpus is {gpus}")
-    return _most_usual(_Job(case, stack, known.model, cluster=cluster, gpus=gpus, notes=assumed))
+    case, beside = with_expert_axis(case, stack, known.model, gpus)
+    return _most_usual(_Job(case, stack, known.model, cluster=cluster, gpus=gpus, notes=[*assumed, *beside]))
 
 
 def _most_usual(job: _Job) -> ResolvedCase:

@@ -129,3 +129,21 @@ def test_a_model_whose_code_leaves_logits_in_16_bits_needs_less_for_its_loss():
     run |= {"activation_checkpointing": "full"}
     left, raised = (predict_row(run | {"model": model}).memory.logits for model in ("qwen-7b", "qwen1.5-7b"))
     assert left == pytest.approx(0.8 * raised, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("columns", "layout"),
+    [
+        ({"fsdp": "8"}, "fsdp 64 ep 8"),
+        ({"fsdp": "8", "ep": "8"}, "fsdp 64 ep 8"),
+        ({"fsdp": "64"}, "fsdp 64"),
+        ({"fsdp": "8", "sharding": "hsdp"}, "dp 8 fsdp 8"),
+        ({"fsdp": "8", "model": "llama-2-7b"}, "dp 8 fsdp 8"),
+        ({"fsdp": "8", "stack": "torchtitan"}, "dp 8 fsdp 8"),
+    ],
+)
+def test_maxtext_has_experts_on_an_axis_of_their_own(columns, layout):
+    row = RUN | {"stack": "maxtext", "model": "deepseek-v3", "gpu": "MI355X", "n_gpus": "64"} | columns
+    prediction = predict_row(row)
+    assert prediction.layout.startswith(f"{layout}, zero3")
+    assert any(words.startswith("ep 8") for words in prediction.assumed) == (" ep 8" in layout and "ep" not in columns)
