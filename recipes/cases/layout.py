@@ -1,20 +1,12 @@
-"""How a case lays its model over its GPUs, with what the row leaves blank worked out from the rest.
-
-What follows from the row is worked out here. Where the row leaves a choice, the choices come in the order in which people
-make them, and `recipes/cases/resolved.py` takes the first that fits.
-"""
+"""How a case lays its model over its GPUs, with what the row leaves blank worked out from the rest and from a choice."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator
-
-import msgspec
 
 from probes.record import Record
 from recipes.cases.case import Case, CaseError
-from recipes.cases.legality import deals_evenly
+from recipes.cases.choices import Choice
 from recipes.cases.words import (
     Recomputed,
     Sharing,
@@ -28,23 +20,11 @@ from recipes.cases.words import (
 )
 from recipes.plan import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
 from recipes.stacks import Stack
-from recipes.workload import TransformerModel
 
-_LONG_SEQUENCE = 8192
-"""From here on people split the tokens of a sequence before they split its matrices further."""
-_SPREAD_SEQUENCE = 32768
-"""From here on people spread a sequence over GPUs that could each have one (Llama 3, arXiv 2407.21783, section 3.3.2)."""
-_WIDEST_CONTEXT = 16
 _SHARING_RANKS = 8
 """Data-parallel ranks of a case that says that they share states, but not how many they are."""
-_WIDEST_TENSOR = 8
-_EXPERT_RANKS = (4, 8, 16, 32, 64)
-"""Over how many ranks people spread experts (DeepSeek-V3, arXiv 2412.19437: 64; Qwen3 and Mixtral in NeMo's recipes: 4 to 32)."""
 _MICRO_BATCHES_PER_STAGE = 4
 """With which a pipeline hardly waits (GPipe, arXiv 1811.06965, section 2.3)."""
-_DEEPEST_PIPELINE = 64
-_RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
-"""Parts of the layers that people recompute, the least that is enough."""
 _PARTS = 2
 """Of a pipeline stage whose schedule is interleaved, where nothing says how many (torchtitan's default)."""
 _SELECTED = 0.5
@@ -58,30 +38,6 @@ class Layout(Record, kw_only=True):
     candidate: Candidate
     notes: tuple[str, ...] = ()
     """What was assumed."""
-
-
-class Choice(Record, kw_only=True):
-    """Degrees and checkpointing that a case leaves open."""
-
-    tp: int | None = None
-    pp: int | None = None
-    cp: int | None = None
-    ep: int | None = None
-    sharding: Sharding | None = None
-    is_tried: bool = False
-    """People try several like it, and keep the fastest."""
-    splits_layers: bool = False
-    checkpointing: ActivationCheckpointing | None = None
-    recomputed: float = 1.0
-    """Part of the layers, where `checkpointing` is full."""
-
-    @property
-    def words(self) -> str:
-        if self.splits_layers:
-            return f"the {self.pp} GPUs are taken to hold consecutive layers of one model"
-        sizes = (("tp", self.tp), ("pp", self.pp), ("cp", self.cp), ("ep", self.ep))
-        degrees = [f"{name} {value}" for name, value in sizes if (value or 1) > 1]
-        return " ".join([*degrees, *([f"sharding {self.sharding}"] if self.sharding else [])])
 
 
 def gpus_of(case: Case) -> int:
@@ -98,162 +54,11 @@ def gpus_of(case: Case) -> int:
     return pipeline * max(tensor * context * stated, math.lcm(tensor * context, case.ep or 1))
 
 
-def choices_of(case: Case, stack: Stack, gpus: int, *, model: TransformerModel | None, domain: int) -> tuple[Choice, ...]:
-    """What the row leaves open, most usual first; one empty choice where it leaves nothing open.
-
-    `model` is None for image models, which nobody recomputes and of which only the batch is divided. `domain` is how many GPUs
-    fast links join.
-
-    Where it does not say that layers are recomputed, they are where the run would not fit otherwise, just as many as must be
-    where the stack lets people choose.
-    """
-    layouts = _layouts(case, stack, gpus, model, domain)
-    if case.activation_checkpointing or stack.checkpointing == "full" or model is None:
-        return layouts
-    shares = _RECOMPUTED if stack.recomputes_part else (1.0,)
-    recomputed = (
-        msgspec.structs.replace(layout, checkpointing="full", recomputed=share) for share in shares for layout in layouts
-    )
-    return (*layouts, *recomputed)
-
-
-def _layouts(case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int) -> tuple[Choice, ...]:
-    sharing = sharing_of(case.sharding)
-    if gpus == 1:
-        return (Choice(),)
-    spare = _spare_ranks(case, gpus)
-    if sharing.splits_layers or (spare == gpus and stack.spare_ranks == "layers"):
-        return (Choice(pp=gpus, splits_layers=True),)
-    stated = case.sharding or case.zero_stage is not None or case.dp is not None or case.fsdp is not None
-    if spare > 1:
-        parts = 1 if stack.spare_ranks == "sequence" else 2
-        spread = tuple(one for one in _spread(case, stack, spare) if not one.cp or (case.seq_len or 0) % (parts * one.cp) == 0)
-        spread = spread or (Choice(),)
-        if stated or stack.shards_optimizer or stack.shards_parameters:
-            return spread
-        return (*spread, *(msgspec.structs.replace(one, sharding="zero3") for one in spread))
-    if _is_open(case):
-        return tuple(_growing(case, stack, gpus, model, domain))
-    if not stated and not stack.shards_optimizer and not stack.shards_parameters:
-        return (Choice(), Choice(sharding="zero2"), Choice(sharding="zero3"))
-    return (Choice(),)
-
-
-def _is_open(case: Case) -> bool:
-    """Whether the row says nothing about how the GPUs share the model, but for its experts perhaps."""
-    degrees = (case.tp, case.pp, case.cp, case.dp, case.fsdp, case.zero_stage)
-    return not case.sharding and case.ep != 1 and all(degree is None for degree in degrees)
-
-
-def _spare_ranks(case: Case, gpus: int) -> int:
-    """Factor by which GPUs outnumber the sequences that a micro-batch needs of them: so many must share one model.
-
-    Where a row names its sharding, its accumulation may be wrong rather than its layout, and only the batch counts.
-    """
-    is_open = case.dp is None and case.fsdp is None and None in (case.tp, case.cp, case.pp)
-    if case.global_batch is None or not is_open:
-        return 1
-    replicas = gpus // ((case.tp or 1) * (case.pp or 1) * (case.cp or 1))
-    at_once = 1 if case.sharding or case.zero_stage else (case.micro_batch or 1) * (case.grad_accum or 1)
-    needed = max(1, case.global_batch // at_once)
-    return replicas // needed if needed < replicas and replicas % needed == 0 else 1
-
-
-def _spread(case: Case, stack: Stack, ranks: int) -> Iterator[Choice]:
-    """Ways in which `ranks` GPUs share one sequence."""
-    if stack.spare_ranks == "sequence" and case.cp is None:
-        yield Choice(cp=ranks)
-        return
-    is_long = (case.seq_len or 0) >= _LONG_SEQUENCE
-    for tensor in (1, 2, 4, 8):
-        context = ranks // tensor
-        if ranks % tensor or (tensor > 1 and case.tp is not None) or (context > 1 and (case.cp is not None or not is_long)):
-            continue
-        yield Choice(tp=tensor if case.tp is None else None, cp=context if context > 1 else None)
-    if case.tp is None and case.pp is None and ranks > _WIDEST_TENSOR and ranks % _WIDEST_TENSOR == 0:
-        yield Choice(tp=_WIDEST_TENSOR, pp=ranks // _WIDEST_TENSOR)
-    if case.cp is None and not is_long and (case.tp is not None or ranks > _WIDEST_TENSOR):
-        yield Choice(cp=ranks)
-
-
-def _growing(case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int) -> Iterator[Choice]:
-    """Data parallelism, then more sharing, as people do until a model fits."""
-    if stack.shards_optimizer and stack.spare_ranks == "tensor":
-        yield from [Choice()] if model is None else _divided(case, gpus, model, domain)
-        return
-    yield Choice()
-    if not stack.shards_parameters:
-        yield Choice(sharding="zero2")
-        yield Choice(sharding="zero3")
-    if model is None or stack.spare_ranks != "tensor":
-        return
-    spread = ((context, experts) for context in _context_ranks(case, gpus) for experts in _expert_ranks(case, model, gpus))
-    for context, experts in spread:
-        if context * experts > 1:
-            yield Choice(sharding="zero3", cp=context, ep=experts, is_tried=True)
-
-
-def _divided(case: Case, gpus: int, model: TransformerModel, domain: int) -> Iterator[Choice]:
-    """Data parallelism, which is enough for a dense model that it fits; then tensor parallelism within the domain of fast links,
-    context parallelism of long sequences, pipelines, and experts that stand whole on their ranks."""
-    yield Choice(is_tried=model.is_moe)
-    depths = range(1, min(gpus, _DEEPEST_PIPELINE, model.layers) + 1)
-    sizes = itertools.product(depths, _context_ranks(case, gpus), (1, 2, 4, _WIDEST_TENSOR))
-    for depth, context, tensor in sizes:
-        shared = depth * context * tensor
-        is_even = gpus % shared == 0 and deals_evenly(model, depth) and model.heads % tensor == 0
-        if not is_even or tensor > domain or (case.global_batch or 0) % (gpus // shared):
-            continue
-        for experts in _expert_ranks(case, model, gpus // depth):
-            if experts * shared > 1:
-                yield Choice(tp=tensor, pp=depth, cp=context, ep=experts, is_tried=True)
-
-
-def _context_ranks(case: Case, gpus: int) -> tuple[int, ...]:
-    """Over how many GPUs people spread the tokens of one sequence, which they do where it is long."""
-    length = case.seq_len or 0
-    most = 1 if length < _SPREAD_SEQUENCE else _WIDEST_CONTEXT
-    return tuple(ranks for ranks in (1, 2, 4, 8, 16) if ranks <= most and gpus % ranks == 0 and length % (2 * ranks) == 0) or (1,)
-
-
-def _expert_ranks(case: Case, model: TransformerModel, ranks: int) -> tuple[int, ...]:
-    """Over how many of `ranks` GPUs experts may be spread: as stated, as many as people take, else the largest part of few."""
-    if not model.is_moe or case.ep is not None:
-        return (case.ep or 1,)
-    shared = math.gcd(model.experts, ranks)
-    return tuple(size for size in _EXPERT_RANKS if shared % size == 0) or (shared,)
-
-
-def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[int, ...]:
-    """Micro-batches to try, in order, for a case that does not state one; more than `enough` do not speed it up.
-
-    The framework's default; one for a pipeline, which needs many; else the largest power of two that fits.
-    """
-    replicas = max(1, gpus // ((case.tp or 1) * (case.pp or 1) * (case.cp or 1)))
-    share = None if case.global_batch is None else max(1, case.global_batch // replicas)
-    if share is not None and case.grad_accum is not None:
-        return (max(1, share // case.grad_accum),)
-    if stack.micro_batch is not None and (share is None or share >= stack.micro_batch):
-        return (stack.micro_batch,)
-    if (case.pp or 1) > 1:
-        return (1,)
-    most = max(1, enough if share is None else min(enough, share))
-    powers = [1 << exponent for exponent in range(most.bit_length() - 1, -1, -1)]
-    return tuple(size for size in powers if share is None or share % size == 0) or (1,)
-
-
 def recompute_words(candidate: Candidate) -> str:
     """`none`, `full`, `full of 25 % of the layers`."""
     part = f" of {candidate.recomputed_share:.0%} of the layers".replace("%", " %") if candidate.recomputed_share < 1.0 else ""
     together = f", {candidate.recomputed_together} layers at once" if candidate.recomputed_together > 1 else ""
     return candidate.activation_checkpointing + part + together
-
-
-def with_choice(case: Case, choice: Choice) -> Case:
-    """The case with the choice filled in."""
-    return msgspec.structs.replace(
-        case, tp=choice.tp or case.tp, pp=choice.pp or case.pp, cp=choice.cp or case.cp, ep=choice.ep or case.ep
-    )
 
 
 def layout_of(

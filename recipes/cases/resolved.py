@@ -10,10 +10,11 @@ import msgspec
 from probes.hardware import Catalogue, load_catalogue
 from probes.record import Record, Unknown
 from recipes.cases.case import Case, CaseError
+from recipes.cases.choices import Choice, choices_of, micro_batches_of, with_choice
 from recipes.cases.cluster import cluster_of_case
 from recipes.cases.experts import with_expert_axis
 from recipes.cases.figures import memory_for, time_for
-from recipes.cases.layout import Choice, choices_of, gpus_of, layout_of, micro_batches_of, recompute_words, with_choice
+from recipes.cases.layout import gpus_of, layout_of, recompute_words
 from recipes.cases.legality import require_divisible, require_whole, require_whole_parts, uneven_parts
 from recipes.cases.model import OwnModels, model_of
 from recipes.cases.notes import notes_of
