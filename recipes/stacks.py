@@ -127,6 +127,8 @@ class Stack(StrictRecord, kw_only=True):
     """Normalisation, addition and activation of image models are one kernel in half precision."""
     predicts_all: bool = False
     """Masked language models have logits at every position, though the loss asks for the masked ones alone."""
+    pads_vocabulary: bool = False
+    """Embedding and head are padded to whole lines of memory, also where no compiler does it."""
     unpads: bool = False
     """Padding of short sequences is left out of the computation."""
     samples: Literal["filled", "cut", "dropped"] = "filled"

@@ -16,6 +16,7 @@ from recipes.speed.rates import (
     AttentionKernel,
     AttentionRates,
     ProductRates,
+    alignment_share,
     attention_rates,
     attention_time_s,
     grouped_training_time_s,
@@ -122,6 +123,8 @@ def block_times(job: Job, rates: Rates, block: Block) -> BlockTime:
                 inputs /= degrees.tp
             rate = rates.wide if product.part == "router" else rates.product
             times = training_time_s(rate, tokens * product.rows, inputs, outputs, gradient_bytes=gradient)
+            share = alignment_share(rate, inputs, outputs)
+            times = (times[0] / share, times[1] / share, times[2] / share)
         forward_products += times[0]
         backward_products += times[1]
         if trains_weights:
@@ -203,6 +206,10 @@ def root_s(job: Job, rates: Rates) -> tuple[float, float]:
     head = head_product(workload.model)
     share = workload.model.head_fraction * job.target_share
     product, inputs_s, weights_s = training_time_s(rates.wide, tokens * share, float(head.inputs), head.outputs / degrees.tp)
+    if not stack.pads_vocabulary and _kernels(stack, candidate) in ("eager", "upcasting"):
+        # by-hand kernels and compilers pad the vocabulary (Megatron-LM, torch/_inductor/fx_passes/pad_mm.py)
+        aligned = alignment_share(rates.wide, float(head.inputs), head.outputs / degrees.tp)
+        product, inputs_s, weights_s = product / aligned, inputs_s / aligned, weights_s / aligned
     loss = tokens * share * head.outputs / degrees.tp * parameter("time.loss_bytes", _kernels(stack, candidate)) / rates.memory
     back = inputs_s + (weights_s if workload.tuning == "full" else 0.0)
     if cluster.device == "cpu":

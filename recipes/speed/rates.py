@@ -5,6 +5,7 @@ For other modules:
     rates = product_rates(cluster, "bf16")            # ProductRates | Unknown; cached by what it depends on
     product_time_s(rates, m, n, k)                    # seconds of one product of m x k by k x n
     training_time_s(rates, tokens, inputs, outputs)   # seconds of (forward, input gradient, weight gradient) of a linear layer
+    alignment_share(rates, inputs, outputs)           # part of the rate that widths leave which do not fill lines of memory
     grouped_training_time_s(rates, tokens, inputs, outputs, experts)   # the same of the experts of one rank
     product_flops_per_s(rates, m, n, k)               # 2 m n k over its time
     attention = attention_rates(cluster, "bf16", "flash2")
@@ -39,6 +40,8 @@ _BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "mxfp8
 """Bytes of one operand's element with its share of the scales."""
 _CAST = frozenset({"fp8", "mxfp8", "nvfp4"})
 
+_LINE_BYTES, _VECTOR_BYTES = 128, 16
+"""Of memory, and of what a thread loads at once."""
 _CUDNN_FIRST = ("sm100", "sm103")
 
 AttentionKernel = Literal["flash2", "flash3", "cudnn", "unfused"]
@@ -64,6 +67,10 @@ class ProductRates(NamedTuple):
     """Rows that each group's last tile computes for nothing."""
     group_s: float
     """What each group adds by itself."""
+    line_share: float = 1.0
+    """Part of the rate that is left where rows of an operand are no whole lines of 128 bytes."""
+    vector_share: float = 1.0
+    """The same where they are no whole vectors of 16 bytes either."""
 
 
 class AttentionRates(NamedTuple):
@@ -150,6 +157,8 @@ def _product_rates(machine: _Machine, precision: str) -> ProductRates:
         grouped_share=parameter("gemm.grouped_share", chip),
         grouped_idle_rows=parameter("gemm.grouped_idle_rows", chip),
         group_s=parameter("gemm.group_s", chip),
+        line_share=parameter("gemm.line_share", chip),
+        vector_share=parameter("gemm.vector_share", chip),
     )
 
 
@@ -172,6 +181,18 @@ def product_time_s(rates: ProductRates, m: float, n: float, k: float, *, output_
     busy = 2.0 * (m * n + rates.idle_elements) * (k + rates.prologue_k) / rates.flops_per_s
     moved = ((m + n) * k * rates.operand_bytes + m * n * output_bytes) / rates.bytes_per_s
     return (busy if busy > moved else moved) + m * k * rates.cast_s + rates.launch_s
+
+
+def alignment_share(rates: ProductRates, *widths: float) -> float:
+    """Part of the rate that is left by widths of a weight whose rows, in 16 bits, begin at any byte.
+
+    A step of its own, as a unit more or less may cost a third. Of narrower types frameworks pad the rows, or refuse them; and a
+    width that ranks do not share evenly is padded too.
+    """
+    lengths = [width * rates.operand_bytes for width in widths if width == int(width)]
+    if rates.operand_bytes != 2.0 or all(length % _LINE_BYTES == 0 for length in lengths):
+        return 1.0
+    return rates.line_share if all(length % _VECTOR_BYTES == 0 for length in lengths) else rates.vector_share
 
 
 def product_flops_per_s(rates: ProductRates, m: float, n: float, k: float) -> float:

@@ -142,3 +142,12 @@ def test_attention_of_packed_samples_stays_within_each(stack: str, packs: bool) 
     trained, tuned = (time_of(resolved(row, task=task)) for task in ("pretrain", "sft"))
     assert (tuned.attention < 0.3 * trained.attention) is packs
     assert tuned.products == pytest.approx(trained.products)
+
+
+@pytest.mark.parametrize(
+    ("stack", "changes", "costs"),
+    [("hf-trainer", {}, True), ("hf-trainer", {"compile": "true"}, False), ("megatron-core", {}, False), ("litgpt", {}, False)],
+)
+def test_a_vocabulary_of_no_round_number_costs_where_nothing_pads_it(stack: str, changes: dict[str, str], costs: bool) -> None:
+    odd, round_number = (time_of(resolved(SMALL, stack=stack, vocab=vocab, **changes)) for vocab in ("50257", "50304"))
+    assert (odd.head > 1.1 * round_number.head) == costs

@@ -20,6 +20,7 @@ from recipes.plan import Cluster, Figure
 from recipes.speed.rates import (
     AttentionRates,
     ProductRates,
+    alignment_share,
     attention_rates,
     attention_time_s,
     grouped_training_time_s,
@@ -201,3 +202,20 @@ def test_flash_attention_computes_heads_at_the_next_width_it_was_compiled_for(na
 
     assert forward_s(narrow, "flash2") == pytest.approx(forward_s(wide, "flash2"))
     assert forward_s(narrow, "cudnn") < 0.95 * forward_s(wide, "cudnn")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "precision", "widths", "is_whole"),
+    [
+        ("a100-sxm4-80gb", "bf16", (14336.0, 1728.0), True),
+        ("a100-sxm4-80gb", "bf16", (14400.0, 1800.0), False),
+        ("h100-sxm", "bf16", (14400.0, 1800.0), True),
+        ("h100-sxm", "bf16", (4096.0, 50257.0), False),
+        ("h100-sxm", "fp8", (4096.0, 50257.0), True),
+        ("h100-sxm", "bf16", (4096.0, 50257 / 8), True),
+    ],
+)
+def test_rows_that_fill_no_lines_of_memory_are_multiplied_more_slowly(gpu, precision, widths, is_whole):
+    share = alignment_share(products(gpu, precision), *widths)
+    assert (share == 1.0) == is_whole
+    assert share >= alignment_share(products(gpu, precision), *widths, 1.0)
