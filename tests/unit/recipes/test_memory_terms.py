@@ -46,6 +46,7 @@ def states(memory):
         ("torch", {"pages_states": True}, 8),
         ("ms-swift", {}, 8),
         ("megatron-core", {}, 18),
+        ("megatron-deepspeed", {}, 20),
         ("mlperf", {}, 16),
     ],
 )
