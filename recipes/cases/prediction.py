@@ -210,7 +210,8 @@ def _layout_parts(one: Candidate, resolved: ResolvedCase) -> tuple[str, ...]:
     if one.activation_checkpointing == "selective":
         recompute += f" ({_selected(one, resolved)})"
     batch = (f"micro-batch {one.micro_batch} x {one.grad_accum}", f"global batch {one.global_batch}")
-    return tuple(words for words in (" ".join(degrees), sharing, *batch, recompute) if words)
+    schedule = one.schedule if one.degrees.pp > 1 and one.schedule in ("gpipe", "zero-bubble") else ""
+    return tuple(words for words in (" ".join(degrees), schedule, sharing, *batch, recompute) if words)
 
 
 def _selected(one: Candidate, resolved: ResolvedCase) -> str:

@@ -66,6 +66,12 @@ def test_an_interleaved_one_has_parts() -> None:
     assert candidate(pp_schedule="interleaved", pp="1", tp="8").degrees.vp == 1
 
 
+def test_a_schedule_that_is_not_the_usual_one_is_told_with_the_layout() -> None:
+    assert "zero-bubble" in answer(pp_schedule="zero-bubble").layout
+    assert "zero-bubble" not in answer(pp_schedule="zero-bubble", pp="1").layout
+    assert "1f1b" not in answer().layout
+
+
 def test_what_each_costs() -> None:
     plain, all_forward, filled, cut = (answer(pp_schedule=words) for words in ("", "gpipe", "zero-bubble", "interleaved"))
     assert plain.memory
