@@ -47,6 +47,13 @@ def shard_group(candidate: Candidate, cluster: Cluster) -> Group:
     return _group(degrees.fsdp * degrees.cp, degrees.tp, cluster)
 
 
+def expert_shard_group(candidate: Candidate, cluster: Cluster, expert_tensor: int) -> Group:
+    """Of those, the ranks that share the same experts: one for each rank of expert parallelism between them."""
+    degrees = candidate.degrees
+    apart = degrees.ep * expert_tensor
+    return _group(max(1, degrees.fsdp * degrees.cp * degrees.tp // apart), apart, cluster)
+
+
 def replica_group(candidate: Candidate, cluster: Cluster) -> Group:
     """Ranks that hold the same shard, one per copy of the model."""
     degrees = candidate.degrees
@@ -206,17 +213,22 @@ def shards_s(
     element = 4.0 if workload.precision in ("fp32", "tf32") else 2.0
     gathered = workload.base_bits / 8 if workload.tuning != "full" else element
     reduced = held.trained_share * stack.travelling_bytes if reduces else 0.0
-    layer = max(0.0, held.dense + held.expert - 2.0 * held.root) / layers
+    dense, expert = max(0.0, held.dense - 2.0 * held.root) / layers, held.expert / layers
+    if candidate.degrees.ep == 1:
+        dense, expert = dense + expert, 0.0
+    among = expert_shard_group(candidate, cluster, held.expert_tensor)
     times = [
-        collective_time_s("all_gather", layer * gathered, group, cluster),
-        collective_time_s("reduce_scatter", layer * reduced, group, cluster),
+        collective_time_s("all_gather", dense * gathered, group, cluster),
+        collective_time_s("reduce_scatter", dense * reduced, group, cluster),
+        collective_time_s("all_gather", expert * gathered, among, cluster) if expert else 0.0,
+        collective_time_s("reduce_scatter", expert * reduced, among, cluster) if expert else 0.0,
         collective_time_s("all_gather", held.root * gathered, group, cluster),
         collective_time_s("reduce_scatter", held.root * reduced, group, cluster),
     ]
     known = [time for time in times if not isinstance(time, Unknown)]
     if len(known) < len(times):
         return next(time for time in times if isinstance(time, Unknown))
-    gather, scatter, root_gather, root_scatter = known
+    gather, scatter, root_gather, root_scatter = known[0] + known[2], known[1] + known[3], known[4], known[5]
     exposed = exposed_share(cluster, "time.shard_exposed")
     forward = beside(gather, forward_s / layers, exposed)
     backward = beside(gather + scatter, backward_s / layers, exposed)

@@ -151,3 +151,16 @@ def test_attention_of_packed_samples_stays_within_each(stack: str, packs: bool) 
 def test_a_vocabulary_of_no_round_number_costs_where_nothing_pads_it(stack: str, changes: dict[str, str], costs: bool) -> None:
     odd, round_number = (time_of(resolved(SMALL, stack=stack, vocab=vocab, **changes)) for vocab in ("50257", "50304"))
     assert (odd.head > 1.1 * round_number.head) == costs
+
+
+def test_experts_of_several_nodes_are_gathered_by_one_rank_of_each() -> None:
+    """Ranks of a node that hold other experts do not share the gathering: each has only its own part of the network for it."""
+    row = {**MIXTRAL, "stack": "torchtitan", "sharding": "fsdp", "n_gpus": "64", "ep": "8", "seq_len": "128"}
+    few, many = (resolved(row, ffn_hidden=width, precision="bf16-mixed") for width in ("14336", "28672"))
+    node = few.cluster.inter_bus_bandwidth_bytes_per_s
+    assert node is not None
+    assert few.workload is not None
+    # as many bytes more as Mixtral's experts have, in 16 bits, of which a rank needs an eighth forward and again backward
+    more_bytes = 2.0 * 2.0 * 32 * 8 * 3 * 4096 * 14336 / 8
+    grown = time_of(many).exposed_communication - time_of(few).exposed_communication
+    assert grown > 2.0 * more_bytes / node.value
