@@ -9,6 +9,7 @@ from probes.kinds import KINDS as PASTES
 from probes.registry import BENCHMARKS, CHECKS
 from probes.units import gib
 from recipes.models.counts import load_models, parameter_count
+from recipes.models.images import load_vision_models
 from recipes.registry import LAUNCHERS
 from recipes.stacks import load_stacks
 
@@ -46,9 +47,14 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
         case "launchers":
             return tuple({"id": row.id, "title": row.title} for row in LAUNCHERS)
         case "models":
-            return tuple(
+            language = [
                 {"id": model.id, "title": f"{model.title}, {parameter_count(model):,} parameters"} for model in load_models()
-            )
+            ]
+            images = [
+                {"id": model.id, "title": f"image model, {model.parameters:,} parameters, {model.image_size} pixels"}
+                for model in load_vision_models().values()
+            ]
+            return (*language, *images)
         case "machines":
             return tuple({"id": row.id, "title": row.title} for row in load_catalogue().machines)
         case "stacks":

@@ -42,3 +42,9 @@ def test_checks_as_text(capsysbinary: pytest.CaptureFixture) -> None:
     assert len(lines) == len(CHECKS)
     wanted = ["nvlink-active", "fabric", "quick", "required", "All", "NVLinks", "are", "up", "(needs", "gpus)"]
     assert wanted in [line.split() for line in lines]
+
+
+def test_models_of_language_and_of_images_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line(["list", "models"]) == 0
+    listed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert {"llama-3-8b", "resnet50"} <= listed
