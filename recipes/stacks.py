@@ -131,9 +131,9 @@ class Stack(StrictRecord, kw_only=True):
     """Embedding and head are padded to whole lines of memory, also where no compiler does it."""
     unpads: bool = False
     """Padding of short sequences is left out of the computation."""
-    samples: Literal["filled", "cut", "dropped"] = "filled"
-    """What the sequence length means for fine-tuning: every sequence is packed or padded to it, longer samples are cut there, or
-    longer samples are left out."""
+    samples: Literal["filled", "packed", "cut", "dropped"] = "filled"
+    """What the sequence length means for fine-tuning: what every sequence has where a case states it and where longer samples are
+    cut where none does, what every sequence is packed to, where longer samples are cut in any case, or where they are left out."""
     packs_samples: bool = False
     """Fine-tuning fills its sequences with whole samples, and attention stays within each."""
     tuning_data: str = ""
@@ -180,6 +180,11 @@ class Stack(StrictRecord, kw_only=True):
         """Of LoRA's matrices."""
         return self.memory.adapter_rank or workload.adapter_rank
 
+    def samples_vary(self, workload: Workload) -> bool:
+        """Whether sequences are samples of several lengths, and `sequence_length` is the most that they may have."""
+        untold = self.samples == "filled" and not workload.length_stated and workload.model.kind != "encoder"
+        return workload.fine_tuning and (untold or self.samples in ("cut", "dropped"))
+
     def sample_tokens(self, workload: Workload, micro_batch: int) -> float:
         """Tokens that one sequence of a micro-batch costs: its stated length, or less.
 
@@ -187,8 +192,7 @@ class Stack(StrictRecord, kw_only=True):
         a micro-batch is padded to the longest of them.
         """
         length = float(workload.sequence_length)
-        varies = self.samples != "filled" or (not workload.length_stated and workload.model.kind != "encoder")
-        if workload.fine_tuning and varies:
+        if self.samples_vary(workload):
             mean, spread = parameter("time.sample_tokens", self.tuning_data), parameter("time.sample_spread")
             return longest_sample(length, micro_batch, mean, spread, self.samples == "dropped")
         if self.unpads and workload.model.kind == "encoder":

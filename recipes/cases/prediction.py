@@ -175,11 +175,18 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
     if resolved.batch_stated:
         found |= {"step_time_s": seconds, "step_time_low_s": seconds * ends.low, "step_time_high_s": seconds * ends.high}
     if resolved.workload is not None:
-        found["tokens_per_s_per_gpu"] = resolved.workload.tokens_per_step / resolved.gpus / seconds
+        found["tokens_per_s_per_gpu"] = samples_per_s * _counted_tokens(resolved, resolved.workload) / resolved.gpus
     peak = resolved.cluster.peak_flops_per_s.get(resolved.candidate.precision)
     if peak is not None:
         found["mfu"] = samples_per_s / resolved.gpus * _sample_flops(resolved) / peak.value
     return found
+
+
+def _counted_tokens(resolved: ResolvedCase, workload: Workload) -> float:
+    """Tokens of one sequence: of samples that are shorter than the length of the case, those that they have."""
+    if resolved.stack.samples_vary(workload):
+        return resolved.stack.sample_tokens(workload, resolved.candidate.micro_batch)
+    return workload.sequence_length
 
 
 def _sample_flops(resolved: ResolvedCase) -> float:

@@ -304,6 +304,9 @@ class _Job:
             notes.append(f"activation_checkpointing {recompute_words(candidate)}")
         workload = self._workload(candidate)
         notes += self._adapters(workload)
+        if workload is not None and self._stack.samples_vary(workload):
+            tokens = self._stack.sample_tokens(workload, candidate.micro_batch)
+            notes.append(f"samples of {tokens:.0f} tokens, padded to the longest of a micro-batch, of at most {self._length}")
         return ResolvedCase(
             case=self._case,
             stack=self._stack,

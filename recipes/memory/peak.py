@@ -72,8 +72,7 @@ def memory_of(workload: Workload, candidate: Candidate, cluster: Cluster, stack:
     network = constant("nccl_bytes") if cluster.world_size > 1 else 0.0
     limit = cluster.memory_bytes_per_rank.value if cluster.memory_bytes_per_rank is not None else None
     usable = None if limit is None else limit - context - network
-    varies = stack.samples != "filled" or (workload.fine_tuning and not workload.length_stated)
-    kind = "varying" if varies else stack.implementation
+    kind = "varying" if stack.samples_vary(workload) else stack.implementation
     reserved, fullest = max(((_reserved(one, kind, usable), one) for one in peaks), key=lambda pair: pair[0])
     held = most.allocated * (1 + parameter("memory.least_fragmentation"))
     needed, margin = held + context + network, held * (memory_interval("allocated").high - 1)
@@ -194,7 +193,7 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
     layer = checkpoints = 0.0
     live = 0.0
     checkpointing = candidate.activation_checkpointing
-    residual = saved.residual / (degrees.tp if split_norms else 1)
+    residual = 0.0 if candidate.offload_checkpoints else saved.residual / (degrees.tp if split_norms else 1)
     for count, block in stage.blocks:
         kept = kept_by(
             block,
@@ -228,15 +227,11 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
     else:
         cache, live_cache = casts, 0.0
         live = live if checkpointing == "selective" and stack.memory.selective == "products" else 0.0
-    if candidate.offload_checkpoints:
-        checkpoints = 0.0
     activations = tokens * (layer + checkpoints) * stage.in_flight
     root = tokens * root_kept(model, saved, degrees.tp if split_norms else 1) if stage.last else 0.0
     upcasts = autocasts_loss(workload, stack)
     loss = row.kept("autocast") if upcasts and compute in ("cast", "raised") else saved
-    widened = 2.0 if compute == "raised" and not upcasts else 1.0  # a head in fp32 gives logits in fp32
-    each = _logit_bytes(model, loss, degrees.tp, stack, raised=compute == "cast")
-    logits = widened * tokens * each if stage.last else 0.0
+    logits = tokens * _logit_bytes(model, loss, degrees.tp, stack, compute, upcasts=upcasts) if stage.last else 0.0
     held = _held_gradients(candidate, stack, states, compute)
     loading = 0.0
     if stack.memory.loads_whole and candidate.sharding_stage == "zero3":
@@ -256,7 +251,9 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
     return _Peak(weights, states.optimizer, moment, moments, compute == "fp32" or (stack.memory.own_loss and not upcasts), apart)
 
 
-def _logit_bytes(model: TransformerModel, saved: SavedBytes, tensor: int, stack: Stack, *, raised: bool) -> float:
+def _logit_bytes(
+    model: TransformerModel, saved: SavedBytes, tensor: int, stack: Stack, compute: Compute, *, upcasts: bool
+) -> float:
     """Per token. Of a loss that is done its gradient stays, in the place of its logits.
 
     A fused loss works on so many tokens at a time that their logits, in 16 bits and fp32, are as many as the hidden states of
@@ -265,8 +262,10 @@ def _logit_bytes(model: TransformerModel, saved: SavedBytes, tensor: int, stack:
     if stack.memory.loss == "fused":
         return 8.0 * model.hidden
     each = saved.split_logits if tensor > 1 and saved.split_logits else saved.logits
-    if raised and model.raises_logits and saved.raised_logits:
+    if compute == "cast" and model.raises_logits and saved.raised_logits:
         each = saved.raised_logits
+    if compute == "raised" and not upcasts:
+        each *= 2.0  # a head in fp32 gives logits in fp32
     if stack.memory.loss == "chunked":
         each = min(each, 4.0)
     return model_head_outputs(model) * (each + model.prediction_layers * saved.input) / tensor

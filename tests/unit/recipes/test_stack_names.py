@@ -131,6 +131,21 @@ def test_a_model_whose_code_leaves_logits_in_16_bits_needs_less_for_its_loss():
     assert left == pytest.approx(0.8 * raised, rel=0.01)
 
 
+def test_tokens_are_those_of_samples_where_these_are_shorter_than_a_stated_length():
+    run = {"case_id": "1", "model": "llama-2-7b", "gpu": "A100-SXM-80GB", "n_gpus": "1", "micro_batch": "1", "task": "lora"}
+    filled, cut = (predict_row(run | {"seq_len": "4096", "stack": name}) for name in ("torchtune", "litgpt"))
+    assert filled.tokens_per_s_per_gpu == pytest.approx(4096 * filled.samples_per_s)
+    assert cut.tokens_per_s_per_gpu < 0.1 * 4096 * cut.samples_per_s
+    assert any("of at most 4096" in words for words in cut.assumed)
+    assert not any("of at most" in words for words in filled.assumed)
+
+
+@pytest.mark.parametrize(("name", "varies"), [("axolotl", False), ("hf-trainer", True)])
+def test_samples_of_unstated_length_are_short_unless_the_framework_packs_them(name, varies):
+    run = {"case_id": "1", "model": "llama-2-7b", "gpu": "A100-SXM-80GB", "n_gpus": "1", "task": "lora", "stack": name}
+    assert any("samples of" in words for words in predict_row(run).assumed) == varies
+
+
 @pytest.mark.parametrize(
     ("columns", "layout"),
     [
