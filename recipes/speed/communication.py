@@ -233,3 +233,32 @@ def shards_s(
     forward = beside(gather, forward_s / layers, exposed)
     backward = beside(gather + scatter, backward_s / layers, exposed)
     return layers * (forward + backward) + root_gather + root_scatter
+
+
+def boundary_s(job: Job, computing_s: float) -> tuple[float, float] | Unknown:
+    """Visible passing of activations and their gradients between pipeline stages: of each micro-batch, and once per step.
+
+    Stages lie one behind the other, each on neighbouring ranks, so a boundary uses the network only where it lies between nodes;
+    there all ranks of a stage, or all of the node, share it. A stage has as many micro-batches on their way as stages are left,
+    its own with it, so it waits for the messages of the boundaries behind it over those; the worst stage paces the pipeline.
+    What does not fit beside the computation of a micro-batch, `computing_s`, is visible in any case. While the pipeline fills and
+    drains nothing hides a message.
+    """
+    _, candidate, cluster, _ = job
+    degrees = candidate.degrees
+    if degrees.pp == 1:
+        return 0.0, 0.0
+    size = 2.0 * job.tokens * job.workload.model.hidden / degrees.tp
+    stage, node = degrees.dp * degrees.fsdp * degrees.cp * degrees.tp, cluster.ranks_per_node
+    # Two ranks on two nodes get one rank's part of the network; ranks of the node that send nothing leave theirs to the others.
+    across = collective_time_s("all_gather", 2.0 * size * min(1.0, stage / node), Group(ranks=2, nodes=2), cluster)
+    inside = collective_time_s("all_gather", 2.0 * size, Group(ranks=2, nodes=1), cluster)
+    messages = []
+    for boundary in range(1, degrees.pp):
+        time = across if cluster.nodes > 1 and (stage > node or boundary * stage % node == 0) else inside
+        if isinstance(time, Unknown):
+            return time
+        messages.append(2.0 * time)
+    waits = max(sum(messages[first:]) / (degrees.pp - first) for first in range(degrees.pp - 1))
+    slowest = degrees.vp * max(messages)
+    return beside(slowest, computing_s, parameter("time.boundary_exposed") * waits / max(messages)), sum(messages)

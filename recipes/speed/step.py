@@ -10,8 +10,8 @@ from recipes.models.blocks import blocks_of
 from recipes.optimizers import BY_TENSOR, traffic_share
 from recipes.parameters import parameter
 from recipes.plan import COMPUTE_TERMS, Candidate, Cluster, TimeBreakdown
-from recipes.speed.collectives import Group, collective_time_s
-from recipes.speed.communication import beside, block_s, exposed_share, gradients_s, replica_group, shards_s
+from recipes.speed.collectives import collective_time_s
+from recipes.speed.communication import beside, block_s, boundary_s, exposed_share, gradients_s, replica_group, shards_s
 from recipes.speed.held import Held, held_by
 from recipes.speed.job import Job
 from recipes.speed.layers import Rates, block_times, rates_of, root_s
@@ -64,10 +64,11 @@ def step_time(workload: Workload, candidate: Candidate, cluster: Cluster, stack:
     if isinstance(sharded, Unknown):
         return sharded
     each, once = sharded
-    boundary = _boundary(job)
-    if isinstance(boundary, Unknown):
-        return boundary
-    one = computing + exposed + each + boundary
+    passing = boundary_s(job, computing)
+    if isinstance(passing, Unknown):
+        return passing
+    boundary, filling = passing
+    one = computing + exposed + each
     waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
     # Gradients of weights wait for the gaps: of a micro-batch's time twice those, half the backward pass, is no gap (ZB-H1).
     filled = backward - repeated / stages if candidate.schedule == "zero-bubble" else 0.0
@@ -78,7 +79,8 @@ def step_time(workload: Workload, candidate: Candidate, cluster: Cluster, stack:
     )
     slowest = 1.0 + parameter("time.straggler") * math.log2(max(1, cluster.nodes)) if cluster.nodes > 1 else 1.0
     compute = micro_batches * computing
-    talk_total = micro_batches * (exposed + each + boundary) + once
+    fills = micro_batches if candidate.schedule == "layers" else 1.0
+    talk_total = micro_batches * (exposed + each + boundary) + fills * filling + once
     work = compute + talk_total + bubble + optimizer
     overhead = waiting + work * (slowest - 1.0)
     total = work + overhead
@@ -127,17 +129,6 @@ def _sharding(job: Job, held: Held, layers: float, *, forward: float, backward: 
     if isinstance(time, Unknown):
         return time
     return each, once + beside(time, backward, exposed_share(cluster, "time.gradient_exposed"))
-
-
-def _boundary(job: Job) -> float | Unknown:
-    """Visible passing of activations and their gradients between pipeline stages, one micro-batch."""
-    degrees = job.candidate.degrees
-    if degrees.pp == 1:
-        return 0.0
-    size = 2.0 * job.tokens * job.workload.model.hidden / degrees.tp
-    group = Group(ranks=2, nodes=2 if job.cluster.nodes > 1 else 1)
-    time = collective_time_s("all_gather", 2 * size, group, job.cluster)
-    return time if isinstance(time, Unknown) else 2 * degrees.vp * time * parameter("time.boundary_exposed")
 
 
 def _optimizer(job: Job, held: Held, rates: Rates) -> float:

@@ -25,3 +25,24 @@ def test_stages_pass_the_tokens_that_samples_have_and_not_the_length_at_which_th
     assert long == pytest.approx(short, rel=0.05)
     filled, longer = (exposed_s(stack="megatron-core", seq_len=str(length)) for length in (2048, 4096))
     assert longer > 1.5 * filled
+
+
+def test_only_a_boundary_between_nodes_uses_the_network_and_it_hides_beside_the_computation() -> None:
+    layout = {
+        "gpu": "RTX 4090",
+        "stack": "megatron-core",
+        "n_gpus": "8",
+        "pp": "4",
+        "tp": "1",
+        "cp": "1",
+        "interconnect_inter": "25GbE",
+    }
+    # of four stages on two nodes one boundary of three lies between the nodes, of two stages the only one
+    of_four, of_two = ({**layout, "gpus_per_node": "4"}, {**layout, "gpus_per_node": "4", "pp": "2"})
+    alone = {**layout, "gpus_per_node": "8"}
+
+    def passing_s(of: dict[str, str]) -> float:
+        few, many = (exposed_s(**{**of, "global_batch": str(batch)}) for batch in (256, 512))
+        return many - few
+
+    assert passing_s(alone) < passing_s(of_four) < 0.9 * passing_s(of_two)
