@@ -19,6 +19,7 @@ from recipes.memory import figure_bytes
 from recipes.memory.peak import fuses_attention
 from recipes.models.counts import flops_per_token
 from recipes.plan import Candidate, MemoryBreakdown, TimeBreakdown
+from recipes.workload import Workload
 
 SCHEMA_VERSION = 1
 
