@@ -229,9 +229,8 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
         live = live if checkpointing == "selective" and stack.memory.selective == "products" else 0.0
     activations = tokens * (layer + checkpoints) * stage.in_flight
     root = tokens * root_kept(model, saved, degrees.tp if split_norms else 1) if stage.last else 0.0
-    upcasts = autocasts_loss(workload, stack)
-    loss = row.kept("autocast") if upcasts and compute in ("cast", "raised") else saved
-    logits = tokens * _logit_bytes(model, loss, degrees.tp, stack, compute, upcasts=upcasts) if stage.last else 0.0
+    each, one_size = _loss(workload, stack, row, compute, degrees.tp)
+    logits = tokens * each if stage.last else 0.0
     held = _held_gradients(candidate, stack, states, compute)
     loading = 0.0
     if stack.memory.loads_whole and candidate.sharding_stage == "zero3":
@@ -248,7 +247,16 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
     weights = states.weights + _transposes(workload, candidate, row, architecture) * (stage.linear + stage.expert)
     # FSDP reduces gradients on a stream of its own, and the allocator keeps freed blocks for the stream that had them.
     apart = states.gradients if candidate.sharding_stage == "zero3" else 0.0
-    return _Peak(weights, states.optimizer, moment, moments, compute == "fp32" or (stack.memory.own_loss and not upcasts), apart)
+    return _Peak(weights, states.optimizer, moment, moments, one_size, apart)
+
+
+def _loss(workload: Workload, stack: Stack, row: Implementation, compute: Compute, tensor: int) -> tuple[float, bool]:
+    """Bytes of the loss's temporaries per token, and whether they are all of one size."""
+    model, saved = workload.model, row.kept(compute)
+    upcasts = autocasts_loss(workload, stack)
+    kept = row.kept("autocast") if upcasts and compute in ("cast", "raised") else saved
+    half = stack.memory.own_loss or (not model.raises_logits and saved.raised_logits > 0.0)
+    return _logit_bytes(model, kept, tensor, stack, compute, upcasts=upcasts), compute == "fp32" or (half and not upcasts)
 
 
 def _logit_bytes(
@@ -262,7 +270,7 @@ def _logit_bytes(
     if stack.memory.loss == "fused":
         return 8.0 * model.hidden
     each = saved.split_logits if tensor > 1 and saved.split_logits else saved.logits
-    if compute == "cast" and model.raises_logits and saved.raised_logits:
+    if compute == "cast" and model.raises_logits and saved.raised_logits and not stack.memory.own_loss:
         each = saved.raised_logits
     if compute == "raised" and not upcasts:
         each *= 2.0  # a head in fp32 gives logits in fp32

@@ -64,3 +64,18 @@ def test_a_loop_of_ones_own_computes_the_loss_in_the_type_of_the_logits(tuning, 
     )
     # tensors of one size take each other's place
     assert (memory.reserved - memory.allocated) * others.logits < (others.reserved - others.allocated) * memory.logits
+
+
+def test_a_loss_whose_tensors_are_of_one_size_leaves_no_gaps():
+    def gaps(raises):
+        wide = msgspec.structs.replace(LLAMA, vocab=10 * LLAMA.vocab, raises_logits=raises)
+        first, second = case(wide, checkpointing="full")
+        memory = memory_of(
+            msgspec.structs.replace(first, tuning="lora", fine_tuning=True, pure_weights=True),
+            msgspec.structs.replace(second, micro_batch=4),
+            h100_cluster(ranks=1, memory_bytes_per_rank=figure(1e15)),
+            load_stacks()["trl"],
+        )
+        return memory.reserved - memory.allocated
+
+    assert gaps(raises=False) < 0.5 * gaps(raises=True)
