@@ -162,7 +162,9 @@ class VisionModel(StrictRecord, kw_only=True):
     product_flops: float = 0.0
     """Of the dense ones: matrix products."""
     spatial_flops: float = 0.0
-    """Of the dense ones: 3x3 convolutions without stride or dilation, for which cuDNN has Winograd's algorithm."""
+    """Of the dense ones: 3x3 convolutions of many channels without stride or dilation, which Winograd's algorithm hastens."""
+    depthwise_flops: float = 0.0
+    """Of a step: depthwise convolutions, which are no part of the dense or grouped ones."""
     convolution_elements: float
     """Read and written in a step by dense and grouped convolutions."""
     matrix_elements: float

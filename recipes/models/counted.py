@@ -15,6 +15,7 @@ class _PerSample(Record, kw_only=True):
     grouped_flops: float
     product_flops: float = 0.0
     spatial_flops: float = 0.0
+    depthwise_flops: float = 0.0
     convolution_elements: float
     matrix_elements: float
     depthwise_elements: float

@@ -76,6 +76,7 @@ def load_vision_models() -> dict[str, VisionModel]:
             grouped_flops=_MEGA * float(row["grouped_mflops"]),
             product_flops=_MEGA * float(row["product_mflops"]),
             spatial_flops=_MEGA * float(row["spatial_mflops"]),
+            depthwise_flops=_MEGA * float(row.get("depthwise_mflops", 0)),
             convolution_elements=_KILO * float(row["convolution_kilo_elements"]),
             matrix_elements=_KILO * float(row["matrix_kilo_elements"]),
             depthwise_elements=_KILO * float(row["depthwise_kilo_elements"]),
@@ -149,8 +150,8 @@ def at_size(model: VisionModel, image_size: int) -> VisionModel:
         return model
     share = (image_size / model.image_size) ** model.dimensions
     names = (
-        "forward_flops", "dense_flops", "grouped_flops", "product_flops", "spatial_flops", "convolution_elements",
-        "matrix_elements", "depthwise_elements", "pointwise_elements", "saved_elements",
+        "forward_flops", "dense_flops", "grouped_flops", "product_flops", "spatial_flops", "depthwise_flops",
+        "convolution_elements", "matrix_elements", "depthwise_elements", "pointwise_elements", "saved_elements",
     )  # fmt: skip
     scaled = {name: share * getattr(model, name) for name in names}
     return msgspec.structs.replace(model, image_size=image_size, **scaled)

@@ -17,6 +17,7 @@ from recipes.optimizers import STATE_BYTES
 from recipes.parameters import parameter
 from recipes.plan import Candidate, Cluster, TimeBreakdown
 from recipes.speed.collectives import collective_time_s, world_group
+from recipes.speed.rates import power_share
 from recipes.stacks import Stack, on_cpu
 from recipes.workload import Precision, VisionModel, VisionWorkload
 
@@ -87,6 +88,9 @@ def _image_s(model: VisionModel, wanted: Precision, kernels: str, cluster: Clust
     seconds += flops / (volume * peak.value * _dense_efficiency(kind, precision, cluster))
     if model.grouped_flops:
         seconds += model.grouped_flops / (peak.value * parameter("vision.grouped_efficiency", kind))
+    shaders = cluster.peak_flops_per_s.get("fp32")
+    if model.depthwise_flops and shaders is not None and cluster.device == "cuda":
+        seconds += model.depthwise_flops / (shaders.value * parameter("vision.depthwise_efficiency", kind))
     elements = (
         model.matrix_elements
         + model.convolution_elements * parameter("vision.convolution_passes", kernels, _layout(kind, stack), kind)
@@ -111,7 +115,9 @@ def _dense_efficiency(kind: str, precision: str, cluster: Cluster) -> float:
     held = kind != "fp32" and shaders is not None and tensor is not None and tensor.value <= _HELD * shaders.value
     if cluster.device == "cpu":
         return parameter("vision.dense_efficiency", "cpu")
-    return parameter("vision.dense_efficiency", *(("half-rate",) if held else (f"{cluster.architecture}-{kind}", kind)))
+    share = power_share(cluster.gpu, cluster.architecture) if cluster.gpu else None
+    clock = 1.0 if share is None else math.pow(share, parameter("vision.power_exponent"))
+    return clock * parameter("vision.dense_efficiency", *(("half-rate",) if held else (f"{cluster.architecture}-{kind}", kind)))
 
 
 def _clocks_per_s(cluster: Cluster) -> float | None:

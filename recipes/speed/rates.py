@@ -167,13 +167,23 @@ def sustained_fraction(gpu: str, architecture: str, precision: str) -> float:
     chip = _chip(gpu, architecture)
     largest = parameter("gemm.max_fraction", f"{chip}.{precision}", "fp32" if precision == "fp32" else chip)
     factor = parameter("gemm.datasheet_factor", gpu) if precision != "fp32" else 1.0
+    if precision == "fp32":
+        return largest
+    share = power_share(gpu, architecture, factor)
+    return largest if share is None else factor * largest * math.pow(share, parameter("gemm.power_exponent"))
+
+
+def power_share(gpu: str, architecture: str, factor: float = 1.0) -> float | None:
+    """Watts per 16-bit FLOP, of which `factor` times the datasheet's are held, over what the chip holds its full clock with.
+
+    At most 1; None where the catalogue has neither watts nor a 16-bit peak.
+    """
     row = _row(gpu)
     peak = (row.peak_flops_per_s.get("bf16") or row.peak_flops_per_s.get("fp16")) if row else None
     watts = row.power_limit_w if row else None
-    if not peak or not watts or precision == "fp32":
-        return largest
-    share = watts / (factor * peak / 1e12) / parameter("gemm.full_power_w_per_tflops", chip)
-    return factor * largest * math.pow(min(1.0, share), parameter("gemm.power_exponent"))
+    if not peak or not watts:
+        return None
+    return min(1.0, watts / (factor * peak / 1e12) / parameter("gemm.full_power_w_per_tflops", _chip(gpu, architecture)))
 
 
 def product_time_s(rates: ProductRates, m: float, n: float, k: float, *, output_bytes: float = 2.0) -> float:

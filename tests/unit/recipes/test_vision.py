@@ -257,3 +257,10 @@ def test_torch_computes_convolutions_of_fp32_in_tf32_but_not_products() -> None:
     }
     assert cases["resnet50"][0] < 1.02 * cases["resnet50"][1]
     assert cases["vit_base_patch16_224"][0] > 1.5 * cases["vit_base_patch16_224"][1]
+
+
+def test_a_card_of_little_power_holds_less_of_its_peak() -> None:
+    # An A10 has half of the watts for each FLOP that an RTX 3090 has.
+    a10 = machine("A10")
+    full = msgspec.structs.replace(a10, gpu=machine("RTX3090").gpu)
+    assert seconds(work("vgg16"), layout(), a10) > 1.05 * seconds(work("vgg16"), layout(), full)
