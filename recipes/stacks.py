@@ -133,7 +133,8 @@ class Stack(StrictRecord, kw_only=True):
     """Padding of short sequences is left out of the computation."""
     samples: Literal["filled", "packed", "cut", "dropped"] = "filled"
     """What the sequence length means for fine-tuning: what every sequence has where a case states it and where longer samples
-    are cut where none does, what every sequence is packed to, where longer samples are cut in any case, or where they are left out."""
+    are cut where none does, what every sequence is packed to, where longer samples are cut in any case, or where they are left
+    out."""
     packs_samples: bool = False
     """Fine-tuning fills its sequences with whole samples, and attention stays within each."""
     tuning_data: str = ""

@@ -17,6 +17,7 @@ from recipes.cases.words import (
     recomputed_of,
     schedule_of,
     sharing_of,
+    steps_on_host,
 )
 from recipes.plan import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
 from recipes.stacks import Stack
@@ -82,7 +83,7 @@ def layout_of(
     shards = _shards(case, sharing, replicas, context, min(gpus, case.gpus_per_node or per_node) / gpus) if fully else 1
     if fully and sharing.hybrid and case.fsdp is None and case.gpus_per_node is None and replicas > 1:
         notes.append(f"fsdp {shards}, the data-parallel GPUs of a node: fsdp or gpus_per_node says how many share one copy")
-    offload = sharing.offload
+    offload = sharing.offload or steps_on_host(case.optimizer)
     if gpus == 1 and sharding in ("zero2", "zero3") and not offload and (case.zero_stage or names_zero(case.sharding)):
         offload = stack.offloads_alone
         where = "states live in the host's memory, as in the stack's own examples" if offload else "states stay there"

@@ -200,6 +200,11 @@ def _zero_of(text: str, *, offload: bool, note: str) -> Sharing | None:
     return Sharing("none" if level == "0" else f"zero{level}", offload=offload, note=note)  # type: ignore[arg-type]
 
 
+def steps_on_host(words: str) -> bool:
+    """Whether an optimizer is one for the host's processors (`DeepSpeedCPUAdam`)."""
+    return re.search(r"cpu-?(adam|lion|adagrad|offload)|offload", _plain(words)) is not None
+
+
 def offloads(words: str) -> bool:
     """Whether what the words are about is moved to the host's memory."""
     return "offload" in words.lower()

@@ -27,6 +27,10 @@ from recipes.plan import Candidate, Cluster, MemoryBreakdown
 from recipes.stacks import BEFORE_FUSED, Stack
 from recipes.workload import TransformerModel, Workload
 
+_CHUNKED_BYTES = 2.5
+"""Of a logit whose loss is computed in eight parts: in 16 bits, as its gradient that takes its place, and in one part in fp32
+(pytorch/torchtune modules/loss/ce_chunked_output_loss.py)."""
+
 
 class _Moment(NamedTuple):
     gradients: float
@@ -275,7 +279,7 @@ def _logit_bytes(
     if compute == "raised" and not upcasts:
         each *= 2.0  # a head in fp32 gives logits in fp32
     if stack.memory.loss == "chunked":
-        each = min(each, 4.0)
+        each = min(each, _CHUNKED_BYTES)
     return model_head_outputs(model) * (each + model.prediction_layers * saved.input) / tensor
 
 

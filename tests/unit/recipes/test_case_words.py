@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recipes.cases.case import CaseError
-from recipes.cases.words import checkpointing_of, numbers_of, offloads_weights, optimizer_of, sharing_of, step_of, task_of
+from recipes.cases.words import (
+    checkpointing_of,
+    numbers_of,
+    offloads_weights,
+    optimizer_of,
+    sharing_of,
+    step_of,
+    steps_on_host,
+    task_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -215,3 +224,8 @@ def test_a_stage_that_does_not_exist_is_not_known() -> None:
 def test_offloading_means_weights_too_unless_the_optimizer_is_named(words: str, weights: bool) -> None:
     assert sharing_of(words).offload
     assert offloads_weights(words) == weights
+
+
+@pytest.mark.parametrize(("words", "moved"), [("DeepSpeedCPUAdam", True), ("AdamW (CPU offload)", True), ("AdamW", False)])
+def test_an_optimizer_for_the_hosts_processors_keeps_its_states_there(words: str, moved: bool) -> None:
+    assert steps_on_host(words) == moved

@@ -41,6 +41,7 @@ RUN = {
         ("fsdp_qlora", "FSDP and QLoRA"),
         ("PyTorch Lightning", "plain torch"),
         ("DeepSpeed ZeRO-3", "DeepSpeed"),
+        ("SWIFT 2.0", "ms-swift"),
     ],
 )
 def test_a_name_means_one_framework(name, title):
