@@ -61,13 +61,12 @@ def _with_loss(stack: Stack, words: str) -> Stack:
 
 def _like(case: Case) -> str:
     """What else has the layout of the case: plain torch replicates or shards fully, keeps fp32 weights, and divides no layer."""
-    if "torch" in case.stack.lower():
+    words, sharing = case.sharding.lower(), sharing_of(case.sharding)
+    if "torch" in case.stack.lower() or sharing.hybrid or "fsdp" in words or "shard" in words:
         return UNKNOWN
-    sharding = sharing_of(case.sharding).sharding
-    if case.zero_stage in (1, 2) or sharding in ("zero1", "zero2"):
-        return _ZERO
-    divided = (case.tp or 1) * (case.pp or 1) > 1
-    return _DIVIDED if divided and sharding != "zero3" and case.zero_stage != 3 else UNKNOWN
+    if (case.tp or 1) * (case.pp or 1) > 1 and not (names_zero(words) or case.zero_stage):
+        return _DIVIDED
+    return _ZERO if case.zero_stage or sharing.sharding not in (None, "none") else UNKNOWN
 
 
 def _over_deepspeed(stack: Stack) -> Stack:
