@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -33,18 +33,26 @@ def items() -> list[Item]:
         label = f"{row['case_id']} {row['model'][:24]} {row['gpu']} x{row['n_gpus']} {row['precision']} mb{row['micro_batch']}"
         # Rounds of MLPerf are of the same submitters with the same code.
         source = row["source_id"].replace("mlperf-v2.1", "mlperf").replace("mlperf-v4.0", "mlperf")
-        found.append(
-            Item(source, _prediction(_as_told(resolved, row["source_location"])), measured, f"{label} {row['samples_per_s']}/s")
-        )
+        found.append(Item(source, _prediction(_as_told(resolved, row)), measured, f"{label} {row['samples_per_s']}/s"))
     return found
 
 
-def _as_told(resolved: ResolvedCase, location: str) -> ResolvedCase:
-    """With the layout that the table's title tells: no column of a case does."""
-    for word, layout in (("nchw", "first"), ("nhwc", "last")):
-        if word in location.lower():
-            return msgspec.structs.replace(resolved, stack=msgspec.structs.replace(resolved.stack, layout=layout))
-    return resolved
+_TOLD: dict[str, dict[str, object]] = {
+    "nchw": {"layout": "first"},
+    "nhwc": {"layout": "last"},
+    "pytorch/classification": {"layout": "last"},
+    "tensorflow/classification": {"layout": "last"},
+    "mxnet/classification": {"layout": "last", "fuses_half_images": True},
+    "paddlepaddle/classification": {"layout": "last", "fuses_half_images": True},
+}
+"""What a table's title or address tells of its software, as the commands and configurations beside it have it."""
+
+
+def _as_told(resolved: ResolvedCase, row: dict[str, str]) -> ResolvedCase:
+    """With the kernels that the table tells of: no column of a case does."""
+    told = f"{row['source_url']} {row['source_location']}".lower()
+    changes: dict[str, Any] = next((found for words, found in _TOLD.items() if words in told), {})
+    return msgspec.structs.replace(resolved, stack=msgspec.structs.replace(resolved.stack, **changes))
 
 
 def _prediction(resolved: ResolvedCase) -> Callable[[], float | None]:
