@@ -26,7 +26,8 @@ def reference_files(recipe: Recipe) -> tuple[Artifact, ...]:
     return (Artifact(path=CONFIG, text=config + "\n"), *modules)
 
 
-_DESCRIPTION = frozenset({"title", "names", "source", "date", "learning_rate", "learning_rate_batch_tokens"})
+_DESCRIPTION = frozenset({"title", "names", "source", "date", "learning_rate", "learning_rate_batch_tokens", "dropout"})
+"""Dropout is no size: the reference program trains without, as most do now."""
 
 
 def not_in_reference(model: TransformerModel) -> tuple[str, ...]:
