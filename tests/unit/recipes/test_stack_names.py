@@ -163,3 +163,9 @@ def test_maxtext_has_experts_on_an_axis_of_their_own(columns, layout):
     prediction = predict_row(row)
     assert prediction.layout.startswith(f"{layout}, zero3")
     assert any(words.startswith("ep 8") for words in prediction.assumed) == (" ep 8" in layout and "ep" not in columns)
+
+
+def test_ligers_kernels_keep_less_of_a_layer():
+    run = RUN | {"task": "lora", "precision": "bf16", "n_gpus": "1", "sharding": "", "activation_checkpointing": "none"}
+    plain, liger = (predict_row(run | {"stack": name}).memory.activations for name in ("trl", "TRL + Liger"))
+    assert 0.6 * plain < liger < 0.95 * plain
