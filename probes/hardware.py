@@ -47,6 +47,8 @@ class GpuModel(StrictRecord, kw_only=True):
     """Measured all-reduce bus bandwidth of a full NVLink domain with the ring algorithm."""
     pcie_generation: int
     pcie_width: int = 16
+    host_link_bytes_per_s: float = 0.0
+    """One direction of a link to the host's processor other than PCIe (NVLink-C2C); 0 where there is none."""
     power_limit_w: float | None = None
     multiprocessors: int | None = None
     """Streaming multiprocessors or compute units."""

@@ -15,6 +15,7 @@ from recipes.speed.communication import beside, block_s, boundary_s, exposed_sha
 from recipes.speed.held import Held, held_by
 from recipes.speed.job import Job
 from recipes.speed.layers import Rates, block_times, rates_of, root_s
+from recipes.speed.offload import offloaded_s
 from recipes.stacks import Stack, on_cpu
 from recipes.workload import Workload
 
@@ -53,8 +54,7 @@ def step_time(workload: Workload, candidate: Candidate, cluster: Cluster, stack:
             parts[name] += block.count * getattr(times, name)
     forward, backward, exposed = forward / stages, backward / stages, exposed / stages
     root_forward, root_backward = root_s(job, rates)
-    root_share = 1.0 if stages == 1 else parameter("time.head_on_stage")
-    root = (root_forward + root_backward) * root_share
+    root = (root_forward + root_backward) * (1.0 if stages == 1 else parameter("time.head_on_stage"))
     micro_batches = candidate.grad_accum
     parts |= {"recomputation": repeated, "head": root * stages}
     computing = forward + backward + root
@@ -68,19 +68,20 @@ def step_time(workload: Workload, candidate: Candidate, cluster: Cluster, stack:
     if isinstance(passing, Unknown):
         return passing
     boundary, filling = passing
+    copies, optimizer = _stepped(job, held, rates, forward=forward, backward=backward)
+    each += copies
     one = computing + exposed + each
     waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
     # Gradients of weights wait for the gaps: of a micro-batch's time twice those, half the backward pass, is no gap (ZB-H1).
     filled = backward - repeated / stages if candidate.schedule == "zero-bubble" else 0.0
     bubble = (stages - 1) * waits * max(0.0, one - filled)
-    optimizer = _optimizer(job, held, rates)
     waiting = parameter("time.step_overhead_s", cluster.device) + (
         micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)
     )
     slowest = 1.0 + parameter("time.straggler") * math.log2(max(1, cluster.nodes)) if cluster.nodes > 1 else 1.0
     compute = micro_batches * computing
-    fills = micro_batches if candidate.schedule == "layers" else 1.0
-    talk_total = micro_batches * (exposed + each + boundary) + fills * filling + once
+    talk_total = micro_batches * (exposed + each + boundary) + once
+    talk_total += filling * (micro_batches if candidate.schedule == "layers" else 1.0)
     work = compute + talk_total + bubble + optimizer
     overhead = waiting + work * (slowest - 1.0)
     total = work + overhead
@@ -131,24 +132,37 @@ def _sharding(job: Job, held: Held, layers: float, *, forward: float, backward: 
     return each, once + beside(time, backward, exposed_share(cluster, "time.gradient_exposed"))
 
 
+def _stepped(job: Job, held: Held, rates: Rates, *, forward: float, backward: float) -> tuple[float, float]:
+    """What the host's memory costs each micro-batch, and the optimizer's step, on the host or on the GPU."""
+    if not job.candidate.offload:
+        return 0.0, _optimizer(job, held, rates)
+    stored = _updated(held, job.candidate, _shards(job.candidate))
+    return offloaded_s(job, stored=stored, trained=stored * held.trained_share, forward_s=forward, backward_s=backward)
+
+
+def _shards(candidate: Candidate) -> int:
+    """Ranks that share optimizer states: fully sharded replicas each hold all of them (HSDP), else all data-parallel ranks."""
+    degrees = candidate.degrees
+    replicas = 1 if candidate.sharding_stage == "zero3" else degrees.dp
+    return replicas * degrees.fsdp * degrees.cp if candidate.sharding_stage != "none" else 1
+
+
+def _updated(held: Held, candidate: Candidate, shards: int) -> float:
+    """Parameters of one rank's share."""
+    degrees = candidate.degrees
+    expert_shards = max(1, shards * degrees.tp // (degrees.ep * held.expert_tensor)) if shards > 1 else 1
+    return held.dense / shards + held.expert / expert_shards
+
+
 def _optimizer(job: Job, held: Held, rates: Rates) -> float:
     """The optimizer's traffic over memory bandwidth, states shared as the sharding says, and the norm of the gradients."""
     workload, candidate, cluster, stack = job
-    degrees = candidate.degrees
-    # Fully sharded replicas each hold all states (HSDP); optimizer states alone are shared by all data-parallel ranks.
-    replicas = 1 if candidate.sharding_stage == "zero3" else degrees.dp
-    shards = replicas * degrees.fsdp * degrees.cp if candidate.sharding_stage != "none" else 1
-    expert_shards = max(1, shards * degrees.tp // (degrees.ep * held.expert_tensor)) if shards > 1 else 1
-    updated = held.dense / shards + held.expert / expert_shards
+    shards = _shards(candidate)
+    updated = _updated(held, candidate, shards)
     # An optimizer that keeps temporaries works operation by operation on all tensors, a fused one reads each once. Small kernels
     # do not gain from 16 bits: runs of either kind gave the figure of the former.
     whole = stack.memory.step_copies and workload.optimizer_step == "after" and workload.optimizer not in BY_TENSOR
     share = traffic_share(workload.optimizer, pure=not whole and is_pure(workload, candidate, stack))
     traffic = parameter("time.optimizer_bytes", cluster.device, "foreach" if whole else "") * share * updated
     norm = stack.gradient_bytes * (held.dense + held.expert) / (shards if candidate.sharding_stage in ("zero2", "zero3") else 1)
-    if candidate.offload:
-        trained = updated * held.trained_share
-        # Gradients travel to the host and 16-bit weights back; the node's processors update the states of all its ranks.
-        copied = 4.0 * trained / parameter("time.host_link_bytes_per_s")
-        return copied + trained * cluster.ranks_per_node * parameter("time.host_optimizer_s")
     return (traffic + 2 * norm) * held.trained_share / rates.memory

@@ -1,0 +1,49 @@
+"""What it costs to hold states in the host's memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from recipes.cases.prediction import predict_row
+
+RUN = {
+    "case_id": "1",
+    "model": "llama-3-8b",
+    "gpu": "H100-SXM-80GB",
+    "n_gpus": "1",
+    "stack": "deepspeed",
+    "sharding": "zero3 optimizer offload",
+    "activation_checkpointing": "full",
+    "seq_len": "512",
+    "micro_batch": "1",
+    "grad_accum": "1",
+    "precision": "bf16-mixed",
+    "optimizer": "adamw",
+}
+PARAMETERS = 8.03e9
+
+
+def step_s(**changes: str) -> float:
+    prediction = predict_row(RUN | changes)
+    assert prediction.step_time_s is not None, prediction.reason
+    return prediction.step_time_s
+
+
+def test_every_micro_batch_takes_the_sum_of_gradients_up_and_down_again() -> None:
+    four, eight, held = step_s(grad_accum="4"), step_s(grad_accum="8"), step_s(grad_accum="8", n_gpus="1", sharding="zero3")
+    passes = (eight - four) / 4 - held / 8
+    # 2 bytes each way at up to 12 GB/s over PCIe 4, twice that over PCIe 5
+    assert passes == pytest.approx(4 * PARAMETERS / 24e9, rel=0.25)
+
+
+@pytest.mark.parametrize("sharding", ["zero3 offload", "zero3, parameters and optimizer offloaded"])
+def test_weights_in_the_hosts_memory_come_up_for_both_passes(sharding: str) -> None:
+    assert step_s(sharding=sharding) > step_s() + PARAMETERS / 24e9
+
+
+@pytest.mark.parametrize(("gpu", "slower"), [("GH200", False), ("A100-SXM-80GB", True)])
+def test_the_link_to_the_host_is_that_of_the_gpu(gpu: str, slower: bool) -> None:
+    there = step_s(gpu=gpu, grad_accum="8") - step_s(gpu=gpu, grad_accum="4")
+    here = step_s(grad_accum="8") - step_s(grad_accum="4")
+    assert (there > here) == slower
+    assert there > 1.5 * here or here > 1.5 * there
