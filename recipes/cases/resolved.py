@@ -228,10 +228,13 @@ class _Job:
         self._length = case.seq_len or (0 if isinstance(model, VisionModel) else _default_length(model, stack, self._task))
         if case.seq_len is None and self._length:
             notes.append(f"seq_len {self._length}")
-        words = case.optimizer or (stack.single_gpu_optimizer if gpus == 1 and self._task.tuning == "full" else "")
+        recipe = stack.single_gpu_optimizer if gpus == 1 and self._task.tuning == "full" else ""
+        words = case.optimizer
+        if not words or _is_recipes(words, recipe):
+            words = recipe
         self._optimizer: Optimizer = optimizer_of(words) if words else _default_optimizer(model, self._task)
         self._step = step_of(words)
-        if not case.optimizer:
+        if words != case.optimizer or not words:
             notes.append(f"optimizer {words or self._optimizer}")
         if case.sharding and not sharing_of(case.sharding).is_known:
             notes.append(f"sharding {case.sharding[:40]!r} is not known and taken as not stated")
@@ -374,6 +377,11 @@ def _default_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision:
     if cluster.device == "cpu":
         return "bf16" if cluster.has_bf16 else "fp32"
     return _WITHOUT_BF16.get(architecture, "bf16")
+
+
+def _is_recipes(optimizer: str, recipe: str) -> bool:
+    """Whether an optimizer is that of a framework's own recipe, which then steps as the recipe has it."""
+    return bool(recipe) and optimizer_of(optimizer) == optimizer_of(recipe) and step_of(optimizer).pages == step_of(recipe).pages
 
 
 def _has_tf32(cluster: Cluster) -> bool:

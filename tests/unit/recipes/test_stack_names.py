@@ -169,3 +169,10 @@ def test_ligers_kernels_keep_less_of_a_layer():
     run = RUN | {"task": "lora", "precision": "bf16", "n_gpus": "1", "sharding": "", "activation_checkpointing": "none"}
     plain, liger = (predict_row(run | {"stack": name}).memory.activations for name in ("trl", "TRL + Liger"))
     assert 0.6 * plain < liger < 0.95 * plain
+
+
+@pytest.mark.parametrize(("optimizer", "whole"), [("", False), ("PagedAdamW8bit", False), ("AdamW8bit", True), ("AdamW", True)])
+def test_torchtunes_recipe_for_one_gpu_steps_within_the_backward_pass(optimizer, whole):
+    run = {"case_id": "1", "stack": "torchtune", "model": "llama-2-7b", "task": "sft", "gpu": "A100-SXM-80GB", "n_gpus": "1"}
+    memory = predict_row(run | {"optimizer": optimizer, "precision": "bf16"}).memory
+    assert (memory.gradients > 10 * 2**30) == whole
