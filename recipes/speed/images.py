@@ -93,7 +93,7 @@ def _image_s(model: VisionModel, wanted: Precision, kernels: str, cluster: Clust
         seconds += model.depthwise_flops / (shaders.value * parameter("vision.depthwise_efficiency", kind))
     elements = (
         model.matrix_elements
-        + model.convolution_elements * parameter("vision.convolution_passes", kernels, _layout(kind, stack), kind)
+        + model.convolution_elements * _convolution_passes(kind, kernels, stack)
         + model.pointwise_elements * parameter("vision.pointwise_share", kernels)
     )
     if model.depthwise_elements:
@@ -141,9 +141,10 @@ def _kernels(work: VisionWorkload, candidate: Candidate, stack: Stack) -> str:
     return "cpu" if stack.kernels == "cpu" else "compiled" if candidate.compiled else "eager"
 
 
-def _layout(kind: str, stack: Stack) -> str:
+def _convolution_passes(kind: str, kernels: str, stack: Stack) -> float:
     """Tensor cores read channels last; where they lie first, they are transposed before and after."""
-    return f"{kind}-{stack.layout}"
+    layouts = ("first", "last") if stack.layout == "either" else (stack.layout,)
+    return sum(parameter("vision.convolution_passes", kernels, f"{kind}-{one}", kind) for one in layouts) / len(layouts)
 
 
 def _optimizer_s(work: VisionWorkload, model: VisionModel, cluster: Cluster) -> float:
