@@ -28,6 +28,12 @@ DocumentKind = Literal[
 Reach = Literal["all", "node", "command"]
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of a file as editors and shells count them: a form feed or a Unicode separator ends none."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]
+
+
 class Place(Record, kw_only=True):
     """Where something stands. Lines and columns from 1; `end_column` is after the last character."""
 
@@ -210,4 +216,4 @@ class Document(Record, kw_only=True, dict=True):
     @functools.cached_property
     def lines(self) -> tuple[str, ...]:
         """The text without line breaks; line 1 is at 0."""
-        return tuple(self.text.splitlines())
+        return tuple(lines_of(self.text))

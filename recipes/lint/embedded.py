@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from recipes.lint.document import Document
+from recipes.lint.document import Document, lines_of
 from recipes.lint.reading import read_document, recognise
 
 _OPENING = re.compile(r"(?<!<)<<[ \t]*(\\|(?P<quote>['\"]))?(?P<word>[A-Za-z_]\w*)(?(quote)(?P=quote))")
@@ -48,7 +48,7 @@ def _document(document: Document, body: str, placed: str) -> Document | None:
 
 
 def _here_documents(document: Document) -> Iterator[Document]:
-    lines = document.text.splitlines()
+    lines = lines_of(document.text)
     at = 0
     while at < len(lines):
         match = None if lines[at].lstrip().startswith("#") else _OPENING.search(lines[at])

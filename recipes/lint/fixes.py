@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 
-from recipes.lint.document import Document, Place, Setting
+from recipes.lint.document import Document, Place, Setting, lines_of
 from recipes.lint.finding import Edit
 
 _REMOVABLE = ("shell", "sbatch", "dotenv", "nccl-conf")
@@ -55,7 +55,7 @@ def _places_in(text: str, name: str) -> tuple[Place, ...]:
     word = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])")
     return tuple(
         Place(line=number, column=match.start() + 1, end_line=number, end_column=match.end() + 1)
-        for number, line in enumerate(text.splitlines(), 1)
+        for number, line in enumerate(lines_of(text), 1)
         if name in line and not line.lstrip().startswith(("#", "//"))
         for match in word.finditer(line)
     )
@@ -73,7 +73,7 @@ def _is_used(document: Document, name: str) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _is_used_in(text: str, name: str) -> bool:
-    lines = text.splitlines()
+    lines = lines_of(text)
     return any(not re.fullmatch(_alone(name), lines[place.line - 1]) for place in _places_in(text, name))
 
 

@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from recipes.lint.document import Document, DocumentKind, Fault
+from recipes.lint.document import Document, DocumentKind, Fault, lines_of
 from recipes.lint.readers.hostfile import is_hostfile
 
 READERS: dict[DocumentKind, str] = {
@@ -139,7 +139,7 @@ def _by_text(text: str) -> DocumentKind | None:
         return "dockerfile"
     if _KUBERNETES.search(text) or _COMPOSE.search(text) or _ACCELERATE.search(text):
         return _yaml_kind(text)
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines_of(text) if line.strip()]
     if lines and all(_VARIABLE_LINE.match(line) for line in lines):
         if any(line.lstrip().startswith("export") for line in lines):
             return "shell"

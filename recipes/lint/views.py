@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterator
 
-from recipes.lint.document import Command, Document, DocumentKind, Entry, Place, Setting
+from recipes.lint.document import Command, Document, DocumentKind, Entry, Place, Setting, lines_of
 
 _SHORT_SLURM = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus", "a": "array", "w": "nodelist", "C": "constraint"}
 TRAINERS = ("torchrun", "accelerate", "deepspeed", "composer")
@@ -49,7 +49,7 @@ def code_lines(document: Document) -> Iterator[tuple[int, str]]:
 
 @functools.lru_cache(maxsize=8)
 def _code_lines(text: str) -> tuple[tuple[int, str], ...]:
-    lines = enumerate(text.splitlines(), 1)
+    lines = enumerate(lines_of(text), 1)
     return tuple((index, line) for index, line in lines if line.strip() and not line.lstrip().startswith(("#", "//")))
 
 

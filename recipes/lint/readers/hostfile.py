@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from recipes.lint.document import Document, Entry, Place
+from recipes.lint.document import Document, Entry, Place, lines_of
 from recipes.lint.readers.waivers import waived_in
 
 _HOST = re.compile(
@@ -17,7 +17,7 @@ _HOST = re.compile(
 
 def is_hostfile(text: str) -> bool:
     """Whether every line that is no comment names a host."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    lines = [line for line in lines_of(text) if line.strip() and not line.lstrip().startswith("#")]
     return bool(lines) and all(_HOST.fullmatch(line.strip()) for line in lines)
 
 
@@ -26,7 +26,7 @@ def read(name: str, text: str) -> Document:
     entries: list[Entry] = []
     problems: list[str] = []
     count = 0
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(lines_of(text), start=1):
         plain = line.partition("#")[0].strip()
         if not plain:
             continue

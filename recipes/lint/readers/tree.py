@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 import yaml
 
-from recipes.lint.document import Document, DocumentKind, Entry, Fault, Place
+from recipes.lint.document import Document, DocumentKind, Entry, Fault, Place, lines_of
 from recipes.lint.readers.options import Argued
 from recipes.lint.readers.span import Lines, Span, fixed
 from recipes.lint.readers.waivers import waived_in
@@ -190,7 +190,7 @@ def config(name: str, text: str, kind: DocumentKind, *, is_json: bool) -> Docume
 
 def _tell(tree: Tree, fault: Fault, language: str) -> None:
     """In a template, and in a line that another program fills in, what the parser cannot read is no mistake."""
-    lines = tree.text.splitlines()
+    lines = lines_of(tree.text)
     here = lines[fault.place.line - 1] if 0 < fault.place.line <= len(lines) else ""
     if _TEMPLATE_MARK.search(tree.text) or _PLACEHOLDER.search(here):
         tree.problems.append(f"line {fault.place.line}: {fault.reason}")

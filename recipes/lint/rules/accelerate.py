@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from probes.record import known
 from recipes.lint.context import Context
-from recipes.lint.document import Document, Entry
+from recipes.lint.document import Document, Entry, lines_of
 from recipes.lint.finding import LintFinding
 from recipes.lint.registry import found
 from recipes.lint.views import (
@@ -121,7 +121,7 @@ def _is_overruled(documents: Documents, config: Document) -> bool:
 
 def _comment(document: Document, line: int) -> str:
     """What a comment says of a line: behind it, or alone above it."""
-    lines = document.text.splitlines()
+    lines = lines_of(document.text)
     here = lines[line - 1].partition("#")[2] if 0 < line <= len(lines) else ""
     above = lines[line - 2].strip() if line > 1 else ""
     return f"{here} {above if above.startswith('#') else ''}".lower()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from recipes.lint.context import Context
-from recipes.lint.document import Document, Place
+from recipes.lint.document import Document, Place, lines_of
 from recipes.lint.finding import Edit, LintFinding
 from recipes.lint.registry import found
 from recipes.lint.views import settings_of
@@ -20,7 +20,7 @@ def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document in documents:
         if document.kind != "nccl-conf":
             continue
-        for index, line in enumerate(document.text.splitlines(), 1):
+        for index, line in enumerate(lines_of(document.text), 1):
             match = re.match(r"(\s*)(export\s+)?([A-Za-z_]\w*)(\s*)=(\s*)(.*)$", line)
             if match is None or line.startswith("#"):
                 continue

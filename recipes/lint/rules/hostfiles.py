@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from recipes.lint.context import Context
-from recipes.lint.document import Command, Document, Entry
+from recipes.lint.document import Command, Document, Entry, lines_of
 from recipes.lint.finding import LintFinding
 from recipes.lint.registry import found
 from recipes.lint.views import commands, number, option, resolved
@@ -47,7 +47,7 @@ def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
 def _of_deepspeed(document: Document, other: Document, command: Command) -> Iterator[LintFinding]:
     seen: set[str] = set()
     hosts = _hosts(document)
-    lines = document.text.splitlines()
+    lines = lines_of(document.text)
     for item, _ in hosts:
         name = str(item.value)
         if name in seen:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from recipes.lint.context import Context
-from recipes.lint.document import Document, Entry
+from recipes.lint.document import Document, Entry, lines_of
 from recipes.lint.finding import Edit, LintFinding
 from recipes.lint.registry import found
 from recipes.lint.views import entries, is_set, number, of_kind, says, value
@@ -82,7 +82,7 @@ def _volume(document: Document, below: list[Entry], mount: Entry) -> Iterator[Li
     volume = label.path.removesuffix("name")
     parts = {one.path.removeprefix(volume): one for one in below if one.path.startswith(volume)}
     size = parts.get("emptyDir.sizeLimit")
-    is_empty = any("emptyDir" in line for line in document.text.splitlines()[label.place.line - 2 : label.place.line + 2])
+    is_empty = any("emptyDir" in line for line in lines_of(document.text)[label.place.line - 2 : label.place.line + 2])
     if is_empty and not parts.keys() - {"name", "emptyDir.sizeLimit"}:
         yield found(
             "kubernetes-shm",
@@ -233,7 +233,7 @@ def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _written(document: Document, item: Entry) -> str:
-    lines = document.text.splitlines()
+    lines = lines_of(document.text)
     place = item.place
     if not 0 < place.line <= len(lines) or place.end_column is None:
         return str(item.value)

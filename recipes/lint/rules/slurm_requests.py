@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from recipes.lint.context import Context
-from recipes.lint.document import Document, Place
+from recipes.lint.document import Document, Place, lines_of
 from recipes.lint.finding import LintFinding
 from recipes.lint.registry import found
 from recipes.lint.views import directive, directive_place, first_line, number
@@ -23,7 +23,7 @@ def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document in documents:
         if document.kind != "sbatch":
             continue
-        lines = document.text.splitlines()
+        lines = lines_of(document.text)
         here = next((index for index, line in enumerate(lines, 1) if re.search(r"<<-?\s*[\"']?\w+", line)), len(lines) + 1)
         for item in document.directives:
             if item.place.line > here:
@@ -136,7 +136,7 @@ def _gpus(document: Document) -> Iterator[LintFinding]:
 
 def _request(document: Document, expression: str) -> Place | None:
     """Also in comments, where Slurm's requests stand."""
-    for index, line in enumerate(document.text.splitlines(), 1):
+    for index, line in enumerate(lines_of(document.text), 1):
         if re.match(expression, line):
             return Place(line=index)
     return None

@@ -244,3 +244,10 @@ def test_no_text_makes_a_reader_fail(data: st.DataObject) -> None:
 @pytest.mark.parametrize("kind", ["shell", "kubernetes", "dockerfile"])
 def test_nesting_ends(kind: DocumentKind, piece: str) -> None:
     assert read(piece * 4000, kind).kind == kind
+
+
+@pytest.mark.parametrize("separator", ["\x85", "\x0b", "\x0c", "\x1c", "\u2028"])
+def test_lines_are_counted_as_editors_do(separator: str) -> None:
+    document = read_document("hosts", f"# a{separator}b\r\nnode1 slots=8\r\n", "hostfile")
+    assert document is not None
+    assert [one.place.line for one in document.entries] == [2, 2]
