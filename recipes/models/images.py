@@ -128,8 +128,40 @@ def find_vision_model(name: str, image_size: int | None = None) -> VisionModel |
                 return model if image_size is None else at_size(model, image_size)
         shorter = _SUFFIX.sub("", stripped)
         if shorter == stripped:
-            return None
+            break
         stripped = shorter
+    return _vision_transformer(name.lower(), image_size)
+
+
+_VIT_SIZES = {
+    "ti": "tiny", "t": "tiny", "s": "small", "b": "base", "l": "large", "h": "huge", "g": "giant", "bigg": "gigantic",
+}  # fmt: skip
+_VIT_PATCHES = {"tiny": 16, "small": 16, "base": 16, "large": 16, "huge": 14, "giant": 14, "gigantic": 14}
+"""Pixels of a patch's side in the sizes of arXiv 2010.11929 and 2106.04560."""
+_VIT = re.compile(
+    r"(?<![a-z])(?:vit|dinov[23]|vision[-_ ]transformer)[-_ /]?"
+    r"(?P<size>tiny|small|base|large|huge|gigantic|giant|bigg|ti|[tsblhg])(?![a-z])"
+    r"(?:[-_ /]?(?:patch|p)?[-_ ]?(?P<patch>8|14|16|32)(?!\d))?"
+)
+
+
+def _vision_transformer(name: str, image_size: int | None) -> VisionModel | None:
+    """A vision transformer by its size, however it was trained (DINOv2, CLIP's image tower): heads and weights differ little.
+
+    A patch of a size that nobody counted is one that was, on an image of as many patches.
+    """
+    found = _VIT.search(name)
+    if found is None:
+        return None
+    size = _VIT_SIZES.get(found["size"], found["size"])
+    usual = 14 if "dinov2" in name else _VIT_PATCHES[size]
+    patch = int(found["patch"] or usual)
+    models = load_vision_models()
+    pixels = image_size or 224
+    for counted in (patch, _VIT_PATCHES[size]):
+        model = models.get(f"vit_{size}_patch{counted}_224")
+        if model is not None:
+            return at_size(model, round(pixels * counted / patch))
     return None
 
 

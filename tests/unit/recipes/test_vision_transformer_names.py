@@ -1,0 +1,38 @@
+"""Vision transformers by their sizes, however these are spelled."""
+
+from __future__ import annotations
+
+import pytest
+
+from recipes.models.images import find_vision_model
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("vit-h", "vit_huge_patch14_224"),
+        ("ViT-g", "vit_giant_patch14_224"),
+        ("vit_l", "vit_large_patch16_224"),
+        ("ViT-B", "vit_base_patch16_224"),
+        ("dinov2_vitl14", "vit_large_patch14_224"),
+        ("dinov2-giant", "vit_giant_patch14_224"),
+        ("vit_huge_patch14_clip_quickgelu", "vit_huge_patch14_224"),
+        ("openclip ViT-bigG-14", "vit_gigantic_patch14_224"),
+    ],
+)
+def test_a_size_is_found_in_any_name(name: str, model: str) -> None:
+    found = find_vision_model(name)
+    assert found is not None
+    assert found.id == model
+
+
+def test_patches_that_nobody_counted_make_an_image_of_as_many() -> None:
+    known, fine = find_vision_model("vit_base_patch16_224"), find_vision_model("dinov2-base")
+    assert known is not None
+    assert fine is not None
+    assert fine.forward_flops == pytest.approx(known.forward_flops * (16 / 14) ** 2, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["vitamin", "invitation-large", "gravity-b", "nosuchvit-b"])
+def test_other_words_are_no_vision_transformer(name: str) -> None:
+    assert find_vision_model(name) is None
