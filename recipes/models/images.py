@@ -76,7 +76,7 @@ def load_vision_models() -> dict[str, VisionModel]:
             grouped_flops=_MEGA * float(row["grouped_mflops"]),
             product_flops=_MEGA * float(row["product_mflops"]),
             spatial_flops=_MEGA * float(row["spatial_mflops"]),
-            depthwise_flops=_MEGA * float(row.get("depthwise_mflops", 0)),
+            depthwise_flops=_MEGA * float(row["depthwise_mflops"]),
             convolution_elements=_KILO * float(row["convolution_kilo_elements"]),
             matrix_elements=_KILO * float(row["matrix_kilo_elements"]),
             depthwise_elements=_KILO * float(row["depthwise_kilo_elements"]),

@@ -23,10 +23,9 @@ from recipes.workload import Precision, VisionModel, VisionWorkload
 
 _HELD = 2.5
 """Tensor rate over that of the shaders; 4 to 30 where nothing is held back."""
-_NARROW = ("pascal", "volta", "turing")
-"""Architectures whose multiprocessors have 64 fp32 lanes."""
-_DATA_CENTRE = 8.0
-"""Tensor rate over that of the shaders: 16 in the A100, 4 in the A10 and A40."""
+_NARROW = {"pascal": 1.5, "volta": 0.0, "turing": 0.0, "ampere": 8.0}
+"""Architectures whose multiprocessors have 64 fp32 lanes where the fp16 rate over that of fp32 is larger: it is 2 in the P100 and
+1 or less in other Pascals, 16 in the A100 and 4 in the A10."""
 _CLOCK = 1.5e9
 """Clocks per second of a multiprocessor, about."""
 _VOLUME = 3
@@ -123,14 +122,14 @@ def _dense_efficiency(kind: str, precision: str, cluster: Cluster) -> float:
 def _clocks_per_s(cluster: Cluster) -> float | None:
     """Clocks of all multiprocessors together: the fp32 peak over the lanes of one, two operations each; None without that peak.
 
-    Lanes: 192 in Kepler, 64 from Pascal to Turing and in the data-centre parts of Ampere, 128 in the others (NVIDIA's
+    Lanes: 192 in Kepler, 64 in Volta, Turing and the data-centre parts of Pascal and Ampere, 128 in the others (NVIDIA's
     architecture white papers).
     """
     peak = cluster.peak_flops_per_s.get("fp32")
     if peak is None or cluster.device != "cuda":
         return None
     tensor = cluster.peak_flops_per_s.get("fp16", peak).value
-    narrow = cluster.architecture in _NARROW or (cluster.architecture == "ampere" and tensor > _DATA_CENTRE * peak.value)
+    narrow = tensor > _NARROW.get(cluster.architecture, math.inf) * peak.value
     return peak.value / (2 * (192 if cluster.architecture == "kepler" else 64 if narrow else 128))
 
 

@@ -117,6 +117,7 @@ COLUMNS = (
     "grouped_mflops",
     "product_mflops",
     "spatial_mflops",
+    "depthwise_mflops",
     "convolution_kilo_elements",
     "matrix_kilo_elements",
     "depthwise_kilo_elements",
@@ -129,7 +130,7 @@ COLUMNS = (
 def row(name: str, model: nn.Module, shape: tuple[int, ...]) -> list[object]:
     """One row of the data file."""
     counts, parameters = count(model, _image_step(model, shape))
-    mega = [counts[f"{kind}_flops"] for kind in ("forward", "dense", "grouped", "product", "spatial")]
+    mega = [counts[f"{kind}_flops"] for kind in ("forward", "dense", "grouped", "product", "spatial", "depthwise")]
     kilo = [counts[f"{kind}_elements"] for kind in ("convolution", "matrix", "depthwise", "pointwise", "saved")]
     # The side of a square or cube with as many samples.
     size = round(torch.Size(shape[1:]).numel() ** (1 / (len(shape) - 1)))

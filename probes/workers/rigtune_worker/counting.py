@@ -17,6 +17,7 @@ COUNTS = (
     "grouped_flops",
     "product_flops",
     "spatial_flops",
+    "depthwise_flops",
     "convolution_elements",
     "matrix_elements",
     "depthwise_elements",
@@ -26,11 +27,13 @@ COUNTS = (
     "operators",
 )
 """FLOPs are two per multiply-add; all but the first are of a forward and a backward pass. Of the dense ones, `product_flops` are
-those of matrix products, `spatial_flops` those of 3x3 convolutions without stride or dilation. Elements are read and written by
-convolutions, by matrix products and attention, by depthwise convolutions and by everything else; `saved` is kept for the
-backward pass, parameters and buffers left out; `operators` are kernels of eager execution."""
+those of matrix products, `spatial_flops` those of 3x3 convolutions of many channels without stride or dilation. Elements are read
+and written by convolutions, by matrix products and attention, by depthwise convolutions and by everything else; `saved` is kept
+for the backward pass, parameters and buffers left out; `operators` are kernels of eager execution."""
 FREE = frozenset({"_unsafe_view", "detach", "alias", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm"})
+MANY = 64
+"""Channels beyond which Winograd's transforms cost little beside the products that they save."""
 ATTENTION_BACKWARD = 2.5
 """FLOPs over those of the forward pass: fused attention computes the scores again (FlashAttention-2, arXiv 2307.08691)."""
 ATTENTION_BACKWARD_OPERATORS = 3
@@ -119,8 +122,10 @@ class Counter(TorchDispatchMode):
         self.counts["depthwise_elements" if depthwise else "convolution_elements"] += traffic
         if not depthwise:  # those are limited by what they read and write
             self.counts["grouped_flops" if groups > 1 else "dense_flops"] += flops
-            if groups == 1 and tuple(weight.shape[2:]) == (3, 3) and set(steps) == {1}:
+            if groups == 1 and tuple(weight.shape[2:]) == (3, 3) and set(steps) == {1} and min(weight.shape[:2]) >= MANY:
                 self.counts["spatial_flops"] += flops
+        else:
+            self.counts["depthwise_flops"] += flops
         if self.forward:
             self.counts["forward_flops"] += flops
 

@@ -264,3 +264,13 @@ def test_a_card_of_little_power_holds_less_of_its_peak() -> None:
     a10 = machine("A10")
     full = msgspec.structs.replace(a10, gpu=machine("RTX3090").gpu)
     assert seconds(work("vgg16"), layout(), a10) > 1.05 * seconds(work("vgg16"), layout(), full)
+
+
+def test_depthwise_convolutions_run_on_the_lanes_of_fp32() -> None:
+    # Convolutions of 7 x 7 take more than those of 3 x 3, though they read and write as much.
+    model = known("convnext_tiny")
+    small = msgspec.structs.replace(model, depthwise_flops=model.depthwise_flops * 9 / 49)
+    whole, less = (
+        seconds(msgspec.structs.replace(work(precision="tf32"), model=one), layout(), machine()) for one in (model, small)
+    )
+    assert whole > 1.1 * less
