@@ -53,7 +53,7 @@ def vision_time(work: VisionWorkload, candidate: Candidate, cluster: Cluster, st
     exposed = _exposed_s(model, cluster, stack, element_bytes, backward=_BACKWARD * micro)
     if isinstance(exposed, Unknown):
         return exposed
-    waiting = compute * _straggling(cluster, kernels)
+    waiting = compute * _straggling(cluster, "graphs" if stack.graphs else kernels)
     total = compute + optimizer + exposed + waiting
     return TimeBreakdown(
         total=total,
@@ -170,7 +170,7 @@ def _exposed_s(model: VisionModel, cluster: Cluster, stack: Stack, element_bytes
     return whole - min(hidden, backward)
 
 
-def _straggling(cluster: Cluster, kernels: str) -> float:
+def _straggling(cluster: Cluster, how: str) -> float:
     """Part of a step by which the slowest of the ranks is late."""
-    within = parameter("vision.straggling", kernels) * math.log2(cluster.ranks_per_node)
-    return within + parameter("vision.straggling_nodes", kernels) * math.log2(cluster.nodes)
+    within = parameter("vision.straggling", how) * math.log2(cluster.ranks_per_node)
+    return within + parameter("vision.straggling_nodes", how) * math.log2(cluster.nodes)
