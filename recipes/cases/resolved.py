@@ -306,6 +306,8 @@ class _Job:
         if not case.activation_checkpointing and not self._is_vision:
             notes.append(f"activation_checkpointing {recompute_words(candidate)}")
         workload = self._workload(candidate)
+        if workload is not None and case.flash_attention is None and self._stack.writes_scores(workload.model):
+            notes.append("flash_attention false")
         notes += self._adapters(workload)
         if workload is not None and self._stack.samples_vary(workload):
             tokens = self._stack.sample_tokens(workload, candidate.micro_batch)
