@@ -224,6 +224,8 @@ class _Job:
         if self._precision == "fp32" and stack.tf32 == "always" and _has_tf32(cluster):
             self._precision = "tf32"
             notes.append(f"{stack.title} multiplies fp32 as TF32")
+        if isinstance(model, VisionModel) and model.image_size and self._precision not in ("fp32", "tf32"):
+            notes.append(f"images lie in memory {_LAYOUTS[stack.layout]}")
         self._numbers = numbers
         self._length = case.seq_len or (0 if isinstance(model, VisionModel) else _default_length(model, stack, self._task))
         if case.seq_len is None and self._length:
@@ -384,6 +386,9 @@ def _default_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision:
 def _is_recipes(optimizer: str, recipe: str) -> bool:
     """Whether an optimizer is that of a framework's own recipe, which then steps as the recipe has it."""
     return bool(recipe) and optimizer_of(optimizer) == optimizer_of(recipe) and step_of(optimizer).pages == step_of(recipe).pages
+
+
+_LAYOUTS = {"first": "channels first", "last": "channels last", "either": "as often channels first as last"}
 
 
 def _has_tf32(cluster: Cluster) -> bool:

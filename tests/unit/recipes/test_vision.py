@@ -274,3 +274,14 @@ def test_depthwise_convolutions_run_on_the_lanes_of_fp32() -> None:
         seconds(msgspec.structs.replace(work(precision="tf32"), model=one), layout(), machine()) for one in (model, small)
     )
     assert whole > 1.1 * less
+
+
+def test_the_layout_that_half_precision_is_taken_to_have_is_said() -> None:
+    row = {"case_id": "a", "model": "resnet50", "gpu": "V100-SXM2-16GB", "n_gpus": "1", "micro_batch": "64"}
+    half, mean, whole = (
+        predict_row(row | {"stack": stack, "precision": precision})
+        for stack, precision in (("torch", "fp16-mixed"), ("timm", "fp16-mixed"), ("torch", "fp32"))
+    )
+    assert "images lie in memory channels first" in half.assumed
+    assert "images lie in memory as often channels first as last" in mean.assumed
+    assert not any("images lie" in words for words in whole.assumed)
