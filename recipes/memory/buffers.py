@@ -89,13 +89,14 @@ def _windows(  # noqa: PLR0917
         reduced = 2.0 if is_pure(workload, candidate, stack) else _FP32
     else:
         layer, reduced, part = stage.largest.total, 0.0, frozen_bytes(workload, stack)
+    # One of the blocks is what gradients are written to.
     # The way to the host is narrower than that between GPUs: nothing waits behind what travels it.
     kept, flying = (3, 1) if candidate.offload_weights else (4, 2)
     return Buffers(
         loss=wide * root + part * layer,
         backward=wide * (root + (stage.head or stage.table if reduced else 0.0)) + (kept * part + flying * reduced) * layer
         if reduced
-        else wide * root + 2 * part * layer,
+        else wide * root + (kept - 1) * part * layer,
         end=(2 * wide + reduced) * root if reduced else wide * root,
         step=step,
     )

@@ -8,6 +8,7 @@ import pytest
 from recipes.memory import memory_of
 from recipes.models.counts import parameter_count
 from recipes.models.names import find_model
+from recipes.plan import Degrees
 from recipes.stacks import load_stacks
 from tests.support.clusters import case, h100_cluster
 
@@ -35,3 +36,24 @@ def test_autocast_casts_views_of_experts_anew():
     mixture = find_model("qwen3-30b-a3b")
     memory = bill(mixture, optimizer="adafactor", micro_batch=16, checkpointing="none")
     assert memory.buffers < 2 * 0.1 * parameter_count(mixture)
+
+
+@pytest.mark.parametrize(("offload_weights", "blocks"), [(False, 3), (True, 2)])
+def test_adapters_over_sharded_weights_hold_the_present_block_the_next_and_one_that_arrives(offload_weights, blocks):
+    first, second = case(LLAMA, ranks=8, checkpointing="full", sequence_length=512)
+    memory = memory_of(
+        msgspec.structs.replace(first, tuning="lora", fine_tuning=True, pure_weights=True),
+        msgspec.structs.replace(
+            second,
+            strategy="fsdp",
+            sharding="zero3",
+            degrees=Degrees(fsdp=8),
+            offload=offload_weights,
+            offload_weights=offload_weights,
+        ),
+        h100_cluster(ranks=8),
+        load_stacks()["fsdp-qlora"],
+    )
+    block = 2 * (parameter_count(LLAMA) - parameter_count(msgspec.structs.replace(LLAMA, layers=31)))
+    root = 2 * 2 * LLAMA.vocab * LLAMA.hidden
+    assert memory.buffers == pytest.approx(root + blocks * block, rel=0.01)
