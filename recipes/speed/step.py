@@ -149,9 +149,13 @@ def _shards(candidate: Candidate) -> int:
 
 def _updated(held: Held, candidate: Candidate, shards: int) -> float:
     """Parameters of one rank's share."""
+    return held.dense / shards + held.expert / _expert_shards(held, candidate, shards)
+
+
+def _expert_shards(held: Held, candidate: Candidate, shards: int) -> int:
+    """Ranks that share the states of one expert."""
     degrees = candidate.degrees
-    expert_shards = max(1, shards * degrees.tp // (degrees.ep * held.expert_tensor)) if shards > 1 else 1
-    return held.dense / shards + held.expert / expert_shards
+    return max(1, shards * degrees.tp // (degrees.ep * held.expert_tensor)) if shards > 1 else 1
 
 
 def _optimizer(job: Job, held: Held, rates: Rates) -> float:
@@ -165,4 +169,24 @@ def _optimizer(job: Job, held: Held, rates: Rates) -> float:
     share = traffic_share(workload.optimizer, pure=not whole and is_pure(workload, candidate, stack))
     traffic = parameter("time.optimizer_bytes", cluster.device, "foreach" if whole else "") * share * updated
     norm = stack.gradient_bytes * (held.dense + held.expert) / (shards if candidate.sharding_stage in ("zero2", "zero3") else 1)
-    return (traffic + 2 * norm) * held.trained_share / rates.memory
+    turning = _orthogonal_s(job, held, rates, shards) if workload.optimizer == "muon" else 0.0
+    return (traffic + 2 * norm) * held.trained_share / rates.memory + turning
+
+
+def _orthogonal_s(job: Job, held: Held, rates: Rates, shards: int) -> float:
+    """Muon's Newton-Schulz iterations on every matrix of a layer: X X^T, its square, and the product with X, in 16 bits.
+
+    Of an m x n matrix, m the shorter side, an iteration is 4 m^2 n + 2 m^3 FLOPs (KellerJordan/Muon, muon.py). Ranks that
+    share optimizer states share the matrices.
+    """
+    workload, candidate, _, _ = job
+    degrees = candidate.degrees
+    flops = 0.0
+    for block in blocks_of(workload.model):
+        for product in block.products:
+            short, long = sorted((float(product.inputs), float(product.outputs)))
+            ranks = degrees.tp * shards
+            if product.experts > 1:
+                ranks = degrees.ep * held.expert_tensor * _expert_shards(held, candidate, shards)
+            flops += block.count * product.experts * (4.0 * short * short * long + 2.0 * short**3) / ranks
+    return parameter("time.orthogonal_iterations") * flops / degrees.pp * held.trained_share / rates.wide.flops_per_s

@@ -164,3 +164,11 @@ def test_experts_of_several_nodes_are_gathered_by_one_rank_of_each() -> None:
     more_bytes = 2.0 * 2.0 * 32 * 8 * 3 * 4096 * 14336 / 8
     grown = time_of(many).exposed_communication - time_of(few).exposed_communication
     assert grown > 2.0 * more_bytes / node.value
+
+
+def test_muon_multiplies_matrices_where_other_optimizers_only_move_them() -> None:
+    """Its products are shared by those who share the states."""
+    adamw, muon = (time_of(resolved(SMALL, stack="torch", sharding="ddp", optimizer=name)) for name in ("adamw", "muon"))
+    shared = time_of(resolved(SMALL, stack="torch", sharding="zero1", optimizer="muon"))
+    assert muon.optimizer > 3.0 * adamw.optimizer
+    assert shared.optimizer < 0.3 * muon.optimizer
