@@ -2,7 +2,7 @@
 
     python tests/calibration/fit_memory.py [--write] [--leave-one-out] [--as-is] [--worst N]
 
-Reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared).
+Reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared), where it is there, and `published_runs.csv` beside this.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tests.calibration.runs import arguments, fitted, resolved_rows
 FIGURES = ("allocated", "reserved", "device")
 
 
-def transformer_rows() -> list[tuple[dict[str, str], ResolvedCase]]:
-    """Every row about a transformer whose case resolves."""
-    return [(row, resolved) for row, resolved in resolved_rows() if resolved.workload is not None]
+def transformer_rows(*paths: Path) -> list[tuple[dict[str, str], ResolvedCase]]:
+    """Every row about a transformer whose case resolves; of all tables where none is named."""
+    return [(row, resolved) for row, resolved in resolved_rows(*paths) if resolved.workload is not None]
 
 
 def measured_peaks(rows: list[tuple[dict[str, str], ResolvedCase]]) -> list[Item]:

@@ -2,7 +2,7 @@
 
     python tests/calibration/fit_time.py [--write] [--leave-one-out] [--worst N]
 
-Reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared).
+Reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared), where it is there, and `published_runs.csv` beside this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from probes.record import Unknown
 from recipes.cases.resolved import ResolvedCase
 from recipes.speed.step import step_time
 from tests.calibration.fitting import Item, interval, write_values
-from tests.calibration.runs import arguments, fitted, resolved_rows
+from tests.calibration.runs import arguments, family_of, fitted, resolved_rows
 
 LABEL = ("n_gpus", "seq_len", "precision", "tp", "pp", "cp", "ep", "vp", "micro_batch", "grad_accum")
 
@@ -35,10 +35,10 @@ def measured_step_s(row: dict[str, str], resolved: ResolvedCase) -> float | None
     return None
 
 
-def items() -> list[Item]:
-    """Every run of a transformer whose case resolves and whose speed was measured."""
+def items(*paths: Path) -> list[Item]:
+    """Every run of a transformer whose case resolves and whose speed was measured; of all tables where none is named."""
     found = []
-    for row, resolved in resolved_rows():
+    for row, resolved in resolved_rows(*paths):
         if resolved.workload is None:
             continue
         measured = measured_step_s(row, resolved)
@@ -46,7 +46,7 @@ def items() -> list[Item]:
             continue
         shown = (f"{column} {row[column]}" for column in LABEL if row[column])
         label = " ".join((row["case_id"], row["model"][:24], row["gpu"], *shown))
-        found.append(Item(f"{row['source_id']}/{row['family']}", _prediction(resolved), measured, label))
+        found.append(Item(f"{row['source_id']}/{family_of(resolved)}", _prediction(resolved), measured, label))
     return found
 
 

@@ -2,7 +2,7 @@
 
     python tests/calibration/fit_vision.py [--write] [--as-is] [--leave-one-out] [--worst N]
 
-Reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared).
+Reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared), where it is there, and `published_runs.csv` beside this.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tests.calibration.fitting import Item, write_values
 from tests.calibration.runs import arguments, fitted, resolved_rows
 
 
-def items() -> list[Item]:
-    """Every run of an image model whose speed was measured."""
+def items(*paths: Path) -> list[Item]:
+    """Every run of an image model whose speed was measured; of all tables where none is named."""
     found = []
-    for row, resolved in resolved_rows():
-        if row["family"] != "cnn" or not row["samples_per_s"] or resolved.vision is None:
+    for row, resolved in resolved_rows(*paths):
+        if not row["samples_per_s"] or resolved.vision is None:
             continue
         measured = resolved.candidate.global_batch / float(row["samples_per_s"])
         label = f"{row['case_id']} {row['model'][:24]} {row['gpu']} x{row['n_gpus']} {row['precision']} mb{row['micro_batch']}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import collections
 import csv
 import os
 from collections.abc import Iterator, Sequence
@@ -15,14 +16,34 @@ from tests.calibration.fitting import ROUNDS, Item, fit, leave_one_out, report, 
 SHARED = Path(os.environ.get("RIGTUNE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 
 
-def resolved_rows() -> Iterator[tuple[dict[str, str], ResolvedCase]]:
-    """Every row of `training_open.csv` whose case resolves."""
-    with (SHARED / "data" / "training_open.csv").open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            try:
-                yield row, resolve(case_of_row(row))
-            except CaseError:
-                continue
+OPEN = SHARED / "data" / "training_open.csv"
+OWN = Path(__file__).resolve().parent / "published_runs.csv"
+"""Runs that were collected from other sources, each with its address: figures as they were printed, inputs as they were worded."""
+
+
+def published_rows(*paths: Path) -> Iterator[dict[str, str]]:
+    """Rows of these tables, of those that are there; a column that a table lacks is blank."""
+    for path in paths:
+        if path.exists():
+            with path.open(newline="", encoding="utf-8") as file:
+                for row in csv.DictReader(file):
+                    yield collections.defaultdict(str, row)
+
+
+def resolved_rows(*paths: Path) -> Iterator[tuple[dict[str, str], ResolvedCase]]:
+    """Every published run whose case resolves; of all tables where none is named."""
+    for row in published_rows(*(paths or (OPEN, OWN))):
+        try:
+            yield row, resolve(case_of_row(row))
+        except CaseError:
+            continue
+
+
+def family_of(resolved: ResolvedCase) -> str:
+    """`dense`, `moe` or `encoder`: what the intervals of the step time are told by."""
+    assert resolved.workload is not None
+    model = resolved.workload.model
+    return "moe" if model.is_moe else "encoder" if model.kind == "encoder" else "dense"
 
 
 def arguments(description: str | None) -> argparse.Namespace:

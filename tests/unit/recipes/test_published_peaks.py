@@ -7,14 +7,13 @@ import statistics
 import pytest
 
 from tests.calibration.fit_memory import measured_peaks, right_about_fitting, transformer_rows
-from tests.calibration.runs import SHARED
+from tests.calibration.runs import OPEN
 
-RUNS = SHARED / "data" / "training_open.csv"
-pytestmark = pytest.mark.skipif(not RUNS.is_file(), reason=f"{RUNS} is absent; set RIGTUNE_SHARED")
+pytestmark = pytest.mark.skipif(not OPEN.is_file(), reason=f"{OPEN} is absent; set RIGTUNE_SHARED")
 
 
 def test_published_peaks_are_met():
-    peaks = measured_peaks(transformer_rows())
+    peaks = measured_peaks(transformer_rows(OPEN))
     errors = [abs(item.predicted() / item.measured - 1) for item in peaks]
     assert len(errors) > 300
     assert statistics.median(errors) < 0.09
@@ -22,6 +21,6 @@ def test_published_peaks_are_met():
 
 
 def test_runs_that_ran_are_said_to_fit_and_those_that_did_not_are_not():
-    said = right_about_fitting(transformer_rows())
+    said = right_about_fitting(transformer_rows(OPEN))
     assert sum(said[True]) > 0.98 * len(said[True])
     assert sum(said[False]) > 0.8 * len(said[False])
