@@ -18,7 +18,7 @@ SHARED = Path(os.environ.get("RIGTUNE_SHARED", Path(__file__).resolve().parents[
 
 OPEN = SHARED / "data" / "training_open.csv"
 OWN = Path(__file__).resolve().parent / "published_runs.csv"
-"""Runs that were collected from other sources, each with its address: figures as they were printed, inputs as they were worded."""
+"""Runs collected from other sources, each with its address: figures as they were printed, inputs as they were worded."""
 
 
 def published_rows(*paths: Path) -> Iterator[dict[str, str]]:
