@@ -150,6 +150,10 @@ class VisionModel(StrictRecord, kw_only=True):
     parameters: int
     image_size: int
     """Side of the square, or of the cube, that has as many samples as the input; 0 where the input is no image."""
+    block_parameters: int = 0
+    """Of the largest of the blocks that FSDP gathers one by one; 0 where the whole model is one unit."""
+    root_parameters: int = 0
+    """Outside of such blocks."""
     dimensions: int = 2
     fixed_size: bool = False
     """The name stands for one input size (SSD300)."""
@@ -181,6 +185,13 @@ class VisionModel(StrictRecord, kw_only=True):
     """Further kernels for each image of the batch: matching and sampling of boxes."""
     source: str
     date: str
+
+    @property
+    def gathered_parameters(self) -> int:
+        """What fully sharded ranks hold whole at a time: the root, the present block and the next."""
+        if not self.block_parameters:
+            return self.parameters
+        return min(self.parameters, self.root_parameters + 2 * self.block_parameters)
 
 
 Optimizer = Literal[

@@ -406,5 +406,5 @@ def _default_length(model: TransformerModel, stack: Stack, task: Task) -> int:
 
 def _default_optimizer(model: TransformerModel | VisionModel, task: Task) -> Optimizer:
     if isinstance(model, VisionModel):
-        return "sgd"
+        return "sgd" if model.image_size else "adamw"  # a module of the user's own may be anything
     return "lamb" if model.kind == "encoder" and task.from_scratch else "adamw"

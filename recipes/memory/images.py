@@ -17,11 +17,14 @@ def vision_memory(work: VisionWorkload, candidate: Candidate, cluster: Cluster) 
     model = at_size(work.model, work.image_size)
     half = computed_in(work.precision, cluster) in HALF
     element_bytes = 2 if half else 4
-    shards = candidate.degrees.dp * candidate.degrees.fsdp
     stage = candidate.sharding_stage
-    weights = 4.0 * model.parameters / (shards if stage == "zero3" else 1)
-    # Mixed precision keeps casts of the weights until the end of the forward pass.
+    fully = stage == "zero3"
+    shards = candidate.degrees.fsdp if fully else candidate.degrees.dp * candidate.degrees.fsdp
+    weights = 4.0 * model.parameters / (shards if fully else 1)
+    # Mixed precision keeps casts of the weights until the end of the forward pass; FSDP gathers them unit by unit.
     casts = 2.0 * model.parameters if half else 0.0
+    if fully:
+        casts = float(element_bytes * model.gathered_parameters) if half or shards > 1 else 0.0
     gradients = 4.0 * model.parameters / (shards if stage in ("zero2", "zero3") else 1)
     optimizer = STATE_BYTES[work.optimizer] * model.parameters / (1 if stage == "none" else shards)
     activations = candidate.micro_batch * model.saved_elements * element_bytes
@@ -29,6 +32,8 @@ def vision_memory(work: VisionWorkload, candidate: Candidate, cluster: Cluster) 
     workspace, buckets = parameter("vision.workspace_bytes"), 4.0 * model.parameters
     if cluster.device == "cpu":  # the reference workload, whose gradients are views of the buckets
         workspace, buckets = parameter("vision.live_share") * activations, min(constant("ddp_bucket_bytes"), buckets)
+    if fully:  # gradients of a unit before they are reduced
+        buckets = float(element_bytes * model.gathered_parameters)
     buffers = casts + workspace + (buckets if cluster.world_size > 1 else 0.0)
     allocated = weights + gradients + optimizer + activations + buffers
     kept = parameter("memory.fragmentation") * activations

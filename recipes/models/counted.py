@@ -28,6 +28,8 @@ class _Answer(Record, kw_only=True):
     message: str = ""
     parameters: dict[str, int] = {}
     trainable_parameters: int | None = None
+    block_parameters: int = 0
+    root_parameters: int = 0
     operators: float = 0.0
     micro_batch: int = 1
     takes_micro_batch: bool = False
@@ -61,6 +63,8 @@ def counted_model(text: bytes | str, target: str) -> VisionModel:
         id=target,
         title=target,
         parameters=sum(answer.parameters.values()),
+        block_parameters=answer.block_parameters,
+        root_parameters=answer.root_parameters,
         image_size=0,
         fixed_size=True,
         operators=round(answer.operators),

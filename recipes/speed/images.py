@@ -48,9 +48,14 @@ def vision_time(work: VisionWorkload, candidate: Candidate, cluster: Cluster, st
     # What works image by image waits for the GPU's answers, so its launches cannot run ahead.
     micro = max(images * image + gap * model.operators, launch * model.operators) + launch * model.image_operators * images
     compute = candidate.grad_accum * micro
-    optimizer = _optimizer_s(work, model, cluster) + gap
+    degrees, fully = candidate.degrees, candidate.sharding_stage == "zero3"
+    updated = 1 if candidate.sharding_stage == "none" else degrees.fsdp if fully else degrees.dp * degrees.fsdp
+    optimizer = _optimizer_s(work, model, cluster) / updated + gap
     element_bytes = 2 if computed_in(work.precision, cluster) in HALF else 4
-    exposed = _exposed_s(model, cluster, stack, element_bytes, backward=_BACKWARD * micro)
+    if fully:
+        exposed = _gathering_s(model, cluster, stack, element_bytes, candidate.grad_accum, beside=compute)
+    else:
+        exposed = _exposed_s(model, cluster, stack, element_bytes, backward=_BACKWARD * micro)
     if isinstance(exposed, Unknown):
         return exposed
     waiting = compute * _straggling(cluster, "graphs" if stack.graphs else kernels)
@@ -168,6 +173,22 @@ def _exposed_s(model: VisionModel, cluster: Cluster, stack: Stack, element_bytes
     measured = cluster.hidden_communication
     hidden = (measured.value if measured is not None else parameter("vision.hidden_share", cluster.device)) * whole
     return whole - min(hidden, backward)
+
+
+def _gathering_s(
+    model: VisionModel, cluster: Cluster, stack: Stack, element_bytes: int, micro_batches: int, *, beside: float
+) -> float | Unknown:
+    """What full sharding adds: weights are gathered for each pass, gradients reduced after each, for each micro-batch."""
+    size = model.parameters * float(element_bytes)
+    gather = collective_time_s("all_gather", size, world_group(cluster), cluster)
+    reduce = collective_time_s("reduce_scatter", size, world_group(cluster), cluster)
+    if isinstance(gather, Unknown):
+        return gather
+    if isinstance(reduce, Unknown):
+        return reduce
+    whole = micro_batches * (2 * gather + reduce)
+    hidden = parameter("vision.hidden_share", cluster.device) * whole if stack.overlaps_gradients else 0.0
+    return whole - min(hidden, beside)
 
 
 def _straggling(cluster: Cluster, how: str) -> float:

@@ -47,6 +47,23 @@ def mixed(device):
     return nn.Linear(4, 4, dtype=torch.bfloat16), (torch.randn(2, 4, dtype=torch.bfloat16),)
 
 
+class Layered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(10, 8)
+        self.layers = nn.ModuleList(nn.Linear(8, 8, bias=False) for _ in range(3))
+
+    def forward(self, x):
+        x = self.table(x)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def layered(device, micro_batch=2):
+    return Layered(), torch.zeros(micro_batch, 4, dtype=torch.long, device=device)
+
+
 class Looks(nn.Module):
     def __init__(self):
         super().__init__()
@@ -111,6 +128,13 @@ def test_a_linear_layer_is_three_products(counted):
     assert each["saved_bytes"] == 4 * 32  # the input alone: weights are in memory anyway
     assert answer["step"]["saved_bytes"] == 4 * each["saved_bytes"]
     assert answer["operators"] >= 2
+
+
+def test_repeated_layers_are_the_units_of_full_sharding(counted):
+    answer = counted("layered")
+    assert (answer["block_parameters"], answer["root_parameters"]) == (64, 80)
+    alone = counted("linear")
+    assert (alone["block_parameters"], alone["root_parameters"]) == (0, 512)
 
 
 def test_attention_keeps_no_scores_and_counts_half_of_them_where_it_is_causal(counted):

@@ -102,15 +102,33 @@ def figures(own: OwnModule) -> dict[str, Any]:
         dtype = str(parameter.dtype).replace("torch.", "")
         parameters[dtype] = parameters.get(dtype, 0) + parameter.numel()
     trainable = sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+    blocks = [size_of(block) for block in repeated_blocks(module)]
     return {
         "parameters": parameters,
         "trainable_parameters": trainable,
+        "block_parameters": max(blocks, default=0),
+        "root_parameters": size_of(module) - sum(blocks),
         "micro_batch": own.micro_batch,
         "takes_micro_batch": own.takes_micro_batch,
         "operators": first["operators"],
         "per_sample": each,
         "step": first,
     }
+
+
+def size_of(module: torch.nn.Module) -> int:
+    """Its parameters, each counted once."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def repeated_blocks(module: torch.nn.Module) -> list[torch.nn.Module]:
+    """The outermost members of lists whose members are of one class: the layers that people wrap for FSDP one by one."""
+    found: list[torch.nn.Module] = []
+    for child in module.children():
+        members = list(child.children()) if isinstance(child, (torch.nn.ModuleList, torch.nn.Sequential)) else []
+        alike = len(members) > 1 and len({type(one) for one in members}) == 1
+        found += members if alike and size_of(members[0]) > 0 else repeated_blocks(child)
+    return found
 
 
 def main() -> int:

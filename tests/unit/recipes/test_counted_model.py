@@ -33,6 +33,32 @@ def test_a_counted_module_is_predicted_and_said_to_be_counted() -> None:
     assert "pixels" not in found.title
 
 
+def test_full_sharding_divides_states_and_gathers_block_by_block() -> None:
+    layers = counted_answer(parameters={"float32": 8_000_000_000}, block_parameters=200_000_000, root_parameters=1_600_000_000)
+    replicated, sharded = (predicted(layers, sharding=word, optimizer="adamw").memory for word in ("ddp", "fsdp"))
+    assert replicated is not None
+    assert sharded is not None
+    assert sharded.parameters == replicated.parameters / 8
+    assert sharded.optimizer == replicated.optimizer / 8
+    assert sharded.buffers < 0.3 * replicated.buffers
+    whole = predicted(counted_answer(parameters={"float32": 8_000_000_000}), sharding="fsdp", optimizer="adamw").memory
+    assert whole is not None
+    assert whole.buffers > sharded.buffers
+
+
+def test_full_sharding_updates_less_and_sends_more() -> None:
+    answer = counted_answer(parameters={"float32": 8_000_000_000}, block_parameters=200_000_000, root_parameters=1_600_000_000)
+    replicated, sharded = (predicted(answer, sharding=word).time for word in ("ddp", "fsdp"))
+    assert replicated is not None
+    assert sharded is not None
+    assert sharded.optimizer < 0.2 * replicated.optimizer  # type: ignore[operator]
+    assert sharded.exposed_communication > replicated.exposed_communication  # type: ignore[operator]
+
+
+def test_a_module_of_ones_own_is_trained_with_adam_unless_said() -> None:
+    assert any("optimizer adamw" in words for words in predicted(counted_answer()).assumed)
+
+
 def test_sizes_of_the_row_do_not_change_what_was_counted() -> None:
     plain = predicted(counted_answer())
     sized = predicted(counted_answer(), image_size="448", params_b="7", n_layers="32", hidden="4096", family="dense")
