@@ -102,6 +102,8 @@ _SAYS_NOTHING = re.compile(
 _FORMS = {"pcie": "pcie", "nvl": "nvl", "server": "server", "workstation": "workstation", "maxq": "maxq"}
 _GLUED = re.compile(r"([a-z]+\d+[a-z]*?)(sxm\d?|pcie)")
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)(?:gb|gib|g)")
+_BARE_MEMORY = re.compile(r"[\s_-](\d{1,3})\s*$")
+"""Of `A100-80`, where no GPU is called so with the number."""
 _POWER = re.compile(r"(\d+)w")
 _COUNT = re.compile(r"\d+x(?=[a-z])")
 _LONGEST = 200
@@ -133,6 +135,8 @@ def taken_apart(name: str) -> Named:
 def gpu_named(name: str, memory_gb: float | None, catalogue: Catalogue) -> Found | None:
     """The GPU of that name; `memory_gb` counts where the name does not say it. None where no row has such a name."""
     said = taken_apart(name)
+    if said.model not in _by_name() and _BARE_MEMORY.search(name):
+        said = taken_apart(_BARE_MEMORY.sub(r" \1GB", name))
     if said.memory_gb is None and memory_gb is not None:
         said = said._replace(memory_gb=memory_gb)
     best: tuple[tuple[float, ...], CaseGpu, GpuModel] | None = None

@@ -106,6 +106,8 @@ def resolve(
     known = model_of(case, own_models)
     assumed = [*notes, *known.assumed]
     cluster = here(case.n_gpus, case.gpus_per_node) if here is not None and case.gpu.lower() in _HERE else None
+    if here is None and case.gpu and case.gpu.lower() in _HERE:
+        raise CaseError(f"gpu is {case.gpu!r}, which stands for the machine at hand: give --here, or the GPU's name")
     gpus = cluster.world_size if cluster is not None else gpus_of(case)
     if cluster is None:
         cluster = cluster_of_case(case, gpus, catalogue or _catalogue())

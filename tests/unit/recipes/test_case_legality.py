@@ -100,3 +100,9 @@ def test_hybrid_sharding_stays_in_the_node(changes: dict[str, str], fsdp: int) -
     degrees = resolved(DENSE, sharding="hsdp", **changes).candidate.degrees
     assert degrees.fsdp == fsdp
     assert degrees.dp * degrees.fsdp * degrees.tp == 64
+
+
+def test_the_machine_at_hand_has_to_be_asked_for() -> None:
+    answer = predict_row({**DENSE, "gpu": "here"})
+    assert answer.status == "refused"
+    assert "give --here" in answer.reason
