@@ -19,9 +19,9 @@ from recipes.cases.legality import require_divisible, require_whole, require_who
 from recipes.cases.model import OwnModels, model_of
 from recipes.cases.notes import notes_of
 from recipes.cases.software import software_of
+from recipes.cases.usual import half_precision, usual_length, usual_optimizer, usual_precision
 from recipes.cases.words import (
     Numbers,
-    Task,
     names_pure,
     numbers_of,
     optimizer_of,
@@ -78,8 +78,6 @@ Here = Callable[[int | None, int | None], Cluster]
 """The machine at hand by the case's numbers of GPUs and of GPUs per node. Raises CaseError where it cannot have them."""
 
 _HERE = frozenset({"", "here", "this", "this machine", "local", "localhost"})
-_SQUAD_LENGTH = 384
-"""Of BERT's fine-tuning on SQuAD (google-research/bert, run_squad.py --max_seq_length)."""
 
 _ENOUGH_IMAGES = 256
 _WIDE = 4096
@@ -218,9 +216,9 @@ class _Job:
         if not self._task.is_known:
             notes.append(f"task {case.task[:40]!r} is taken for training of all parameters")
         numbers = numbers_of(case.precision) if case.precision else Numbers(None, mixed=True, base_bits=16)
-        self._precision: Precision = numbers.precision or _default_precision(stack, cluster, case, is_vision=self._is_vision)
+        self._precision: Precision = numbers.precision or usual_precision(stack, cluster, case, is_vision=self._is_vision)
         if self._precision == "fp32" and numbers.precision is None and (numbers.base_bits < 16 or self._task.tuning == "qlora"):
-            self._precision = _WITHOUT_BF16.get(cluster.architecture, "bf16")  # what a quantised base is raised to
+            self._precision = half_precision(cluster)
         if not case.precision:
             notes.append(f"precision {self._precision}")
         if self._precision == "fp32" and stack.tf32 == "always" and _has_tf32(cluster):
@@ -229,14 +227,14 @@ class _Job:
         if isinstance(model, VisionModel) and model.image_size and self._precision not in ("fp32", "tf32"):
             notes.append(f"images lie in memory {_LAYOUTS[stack.layout]}")
         self._numbers = numbers
-        self._length = case.seq_len or (0 if isinstance(model, VisionModel) else _default_length(model, stack, self._task))
+        self._length = case.seq_len or (0 if isinstance(model, VisionModel) else usual_length(model, stack, self._task))
         if case.seq_len is None and self._length:
             notes.append(f"seq_len {self._length}")
         recipe = stack.single_gpu_optimizer if gpus == 1 and self._task.tuning == "full" else ""
         words = case.optimizer
         if not words or _is_recipes(words, recipe):
             words = recipe
-        self._optimizer: Optimizer = optimizer_of(words) if words else _default_optimizer(model, self._task)
+        self._optimizer: Optimizer = optimizer_of(words) if words else usual_optimizer(model, self._task)
         self._step = step_of(words)
         if words != case.optimizer or not words:
             notes.append(f"optimizer {words or self._optimizer}")
@@ -371,20 +369,6 @@ class _Job:
         )
 
 
-_WITHOUT_BF16: dict[str, Precision] = {"volta": "fp16", "turing": "fp16", "pascal": "fp32", "maxwell": "fp32", "kepler": "fp32"}
-
-
-def _default_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision: bool) -> Precision:
-    """What the stack's runs compute in on such a GPU; else the best 16-bit format of the GPU, for images as torch does."""
-    architecture, family = cluster.architecture, "cnn" if is_vision else case.family
-    for key in (f"{architecture}-{family}", family, architecture, ""):
-        if key in stack.precision:
-            return stack.precision[key]
-    if cluster.device == "cpu":
-        return "bf16" if cluster.has_bf16 else "fp32"
-    return _WITHOUT_BF16.get(architecture, "bf16")
-
-
 def _is_recipes(optimizer: str, recipe: str) -> bool:
     """Whether an optimizer is that of a framework's own recipe, which then steps as the recipe has it."""
     return bool(recipe) and optimizer_of(optimizer) == optimizer_of(recipe) and step_of(optimizer).pages == step_of(recipe).pages
@@ -396,17 +380,3 @@ _LAYOUTS = {"first": "channels first", "last": "channels last", "either": "as of
 def _has_tf32(cluster: Cluster) -> bool:
     peaks = cluster.peak_flops_per_s
     return "tf32" in peaks and peaks["tf32"] != peaks.get("fp32")
-
-
-def _default_length(model: TransformerModel, stack: Stack, task: Task) -> int:
-    """Tokens of a sequence by what is trained."""
-    if task.from_scratch:
-        return model.sequence_length
-    usual = _SQUAD_LENGTH if model.kind == "encoder" else stack.tuning_length
-    return min(usual, model.sequence_length) if usual else model.sequence_length
-
-
-def _default_optimizer(model: TransformerModel | VisionModel, task: Task) -> Optimizer:
-    if isinstance(model, VisionModel):
-        return "sgd" if model.image_size else "adamw"  # a module of the user's own may be anything
-    return "lamb" if model.kind == "encoder" and task.from_scratch else "adamw"
