@@ -28,5 +28,5 @@ def time_interval(kind: Kind, rates: Rates) -> Interval:
 
 
 def memory_interval(figure: str) -> Interval:
-    """Around a figure of peak memory: `allocated`, `reserved` or `device`."""
+    """Around a figure of peak memory: `allocated`, `reserved` or `device`; of software that `recipes/data/stacks.toml` knows."""
     return Interval(*(parameter(f"interval.peak_memory_{end}", figure) for end in ("low", "high")))
