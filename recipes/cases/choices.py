@@ -184,7 +184,8 @@ def _expert_ranks(case: Case, model: TransformerModel, ranks: int) -> tuple[int,
 def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[int, ...]:
     """Micro-batches to try, in order, for a case that does not state one; more than `enough` do not speed it up.
 
-    The framework's default; one for a pipeline, which needs many; else the largest power of two that fits.
+    The framework's default; one for a pipeline, which needs many; else the largest power of two that fits, or the largest divisor
+    of a GPU's share of the batch where no power of two comes near it.
     """
     replicas = max(1, gpus // ((case.tp or 1) * (case.pp or 1) * (case.cp or 1)))
     share = None if case.global_batch is None else max(1, case.global_batch // replicas)
@@ -196,7 +197,12 @@ def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[
         return (1,)
     most = max(1, enough if share is None else min(enough, share))
     powers = [1 << exponent for exponent in range(most.bit_length() - 1, -1, -1)]
-    return tuple(size for size in powers if share is None or share % size == 0) or (1,)
+    if share is None:
+        return tuple(powers)
+    whole = [size for size in powers if share % size == 0]
+    if 4 * whole[0] > most:
+        return tuple(whole)
+    return tuple(size for size in range(most, 0, -1) if share % size == 0)
 
 
 def with_choice(case: Case, choice: Choice) -> Case:

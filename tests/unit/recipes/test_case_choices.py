@@ -124,3 +124,17 @@ def test_a_sequence_that_ranks_cannot_cut_is_not_refused_for_a_choice_of_ours() 
         {**ROW, "stack": "deepspeed", "model": "llama-3-8b", "n_gpus": "64", "global_batch": "8", "seq_len": "4095"}
     )
     assert answer.status == "predicted"
+
+
+@pytest.mark.parametrize(("global_batch", "micro_batch"), [("1536", 16), ("2016", 21), ("2112", 22), ("2304", 8)])
+def test_a_share_without_powers_of_two_is_taken_by_its_largest_divisor(global_batch: str, micro_batch: int) -> None:
+    row = {
+        "case_id": "a",
+        "model": "bert-large",
+        "gpu": "V100-SXM2-32GB",
+        "n_gpus": "96",
+        "seq_len": "512",
+        "precision": "fp16-mixed",
+    }
+    found = resolve(case_of_row({**row, "global_batch": global_batch}))
+    assert found.candidate.micro_batch == micro_batch
