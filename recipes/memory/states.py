@@ -7,7 +7,7 @@ from typing import NamedTuple
 from recipes.implementations import Compute
 from recipes.memory.stages import Stage
 from recipes.models.shares import adapter_parameters
-from recipes.optimizers import QUANTISED, STATE_BYTES
+from recipes.optimizers import QUANTISED, STATE_BYTES, WITHOUT_MASTERS
 from recipes.plan import Candidate
 from recipes.stacks import Stack
 from recipes.workload import TransformerModel, Workload
@@ -56,6 +56,8 @@ def is_pure(workload: Workload, candidate: Candidate, stack: Stack) -> bool:
     """Whether what is trained, its gradients and states are all in 16 bits."""
     if workload.precision in ("fp32", "tf32"):
         return False
+    if workload.optimizer in WITHOUT_MASTERS:
+        return True
     sharded = candidate.sharding_stage == "zero3" and candidate.degrees.fsdp > 1
     pure = workload.pure_weights or (stack.memory.mixed_states == "pure" and workload.tuning == "full")
     return pure and not (sharded and stack.memory.shards_in_fp32)

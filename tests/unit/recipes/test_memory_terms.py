@@ -42,7 +42,7 @@ def states(memory):
         ("torch", {"optimizer": "sgd"}, 12),
         ("torch", {"optimizer": "adamw-8bit"}, 10),
         ("torch", {"optimizer": "adamw-8bit", "pure_weights": True}, 6),
-        ("torch", {"optimizer": "lomo"}, 8),
+        ("torch", {"optimizer": "lomo"}, 4),
         ("torch", {"pages_states": True}, 8),
         ("ms-swift", {}, 8),
         ("megatron-core", {}, 18),
