@@ -46,5 +46,6 @@ def traffic_share(optimizer: Optimizer, *, pure: bool = False) -> float:
         states /= 1.0 if optimizer in QUANTISED else 2.0
     return (weights + 2.0 * states) / _ADAMW_BYTES
 
+
 WITHOUT_MASTERS: frozenset[Optimizer] = frozenset({"lomo"})
 """Those that update 16-bit weights themselves: nothing but weights and one layer's gradient is held (arXiv 2306.09782, 3.1)."""

@@ -93,6 +93,8 @@ def _layouts(case: Case, stack: Stack, gpus: int, model: TransformerModel | None
         return tuple(_growing(case, stack, gpus, model, domain))
     if not stated and not stack.shards_optimizer and not stack.shards_parameters:
         return (Choice(), Choice(sharding="zero2"), Choice(sharding="zero3"))
+    if not stated and case.tp is None and case.pp is None:  # tokens that are shared say nothing of how weights are
+        return (Choice(), Choice(sharding="zero3"))
     return (Choice(),)
 
 

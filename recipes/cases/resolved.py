@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable
 
@@ -116,7 +117,12 @@ def resolve(
     if case.n_gpus is None:
         assumed.append(f"n_gpus is {gpus}")
     case, beside = with_expert_axis(case, stack, known.model, gpus)
-    return _most_usual(_Job(case, stack, known.model, cluster=cluster, gpus=gpus, notes=[*assumed, *beside]))
+    job = _Job(case, stack, known.model, cluster=cluster, gpus=gpus, notes=[*assumed, *beside])
+    found = _most_usual(job)
+    if job.may_be_pure and _filled(found) > 1.0 and not found.fits_recomputed:
+        pure = _most_usual(job.taken_pure())
+        return pure if _filled(pure) <= 1.0 or pure.fits_recomputed else found
+    return found
 
 
 def _most_usual(job: _Job) -> ResolvedCase:
@@ -275,6 +281,20 @@ class _Job:
         keeps_masters = self._stack.memory.mixed_states == "master" and self._task.tuning == "full"
         tuned = not self._task.from_scratch and not keeps_masters
         return tuned or names_pure(self._case.precision) or self._stack.memory.names_pure
+
+    @property
+    def may_be_pure(self) -> bool:
+        """Whether the case's word for 16 bits is also what people say who keep nothing in fp32."""
+        stated = bool(self._case.precision) and self._precision in ("bf16", "fp16") and not self._numbers.mixed
+        return stated and not self._is_pure and not self._is_vision and self._stack.memory.mixed_states != "master"
+
+    def taken_pure(self) -> _Job:
+        """The same job with weights and states in 16 bits."""
+        other = copy.copy(self)
+        other._case = msgspec.structs.replace(self._case, precision=f"pure {self._precision}")
+        words = f"{self._case.precision[:20]} is taken for 16 bits alone: with fp32 weights it would not fit"
+        other._notes = (*self._notes, words)
+        return other
 
     def laid_out(self, choice: Choice, micro_batch: int) -> ResolvedCase:
         """Raises CaseError where the choice contradicts the case."""

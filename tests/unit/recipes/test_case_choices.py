@@ -138,3 +138,23 @@ def test_a_share_without_powers_of_two_is_taken_by_its_largest_divisor(global_ba
     }
     found = resolve(case_of_row({**row, "global_batch": global_batch}))
     assert found.candidate.micro_batch == micro_batch
+
+
+def test_tokens_that_are_shared_say_nothing_of_how_weights_are() -> None:
+    row = {"case_id": "a", "model": "llama-2-70b", "gpu": "A100-SXM-80GB", "n_gpus": "32", "seq_len": "32768", "cp": "4"}
+    found = resolve(case_of_row({**row, "stack": "megatron-core", "micro_batch": "1", "task": "sft", "precision": "bf16-mixed"}))
+    assert found.candidate.sharding_stage == "zero3"
+    assert any("zero3" in words for words in found.assumed)
+
+
+SMALL = {"case_id": "a", "model": "tinyllama-1.1b", "gpu": "RTX 3090", "n_gpus": "1", "seq_len": "2048", "micro_batch": "2"}
+TRAINER = {"stack": "hf-trainer", "activation_checkpointing": "none", "flash_attention": "true"}
+
+
+@pytest.mark.parametrize(("precision", "fits", "words"), [("bf16", True, "16 bits alone"), ("bf16-mixed", False, "")])
+def test_bf16_that_would_not_fit_beside_fp32_weights_is_taken_for_16_bits_alone(precision: str, fits: bool, words: str) -> None:
+    answer = predict_row({**SMALL, **TRAINER, "precision": precision})
+    assert answer.fits is fits
+    assert any("16 bits alone" in one for one in answer.assumed) == bool(words)
+    roomy = predict_row({**SMALL, **TRAINER, "precision": precision, "gpu": "H100-SXM-80GB"})
+    assert not any("16 bits alone" in one for one in roomy.assumed)
