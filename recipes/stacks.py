@@ -152,8 +152,16 @@ class Stack(StrictRecord, kw_only=True):
     spare_ranks: Literal["tensor", "sequence", "layers"] = "tensor"
     """How GPUs that the batch leaves without a sequence of their own share a model: tensor parallelism, the tokens of a sequence
     (DeepSpeed-Ulysses), or its layers, one GPU waiting for the other (Hugging Face's `device_map`)."""
+    library: Kernels | None = None
+    """Kernels of the model's own code, where another library replaces those of its norms and activations (Liger): its attention
+    and its head are as they were."""
     source: str
     date: str
+
+    @property
+    def model_kernels(self) -> Kernels:
+        """Whose attention and head it is."""
+        return self.library or self.kernels
 
     @property
     def travelling_bytes(self) -> int:
@@ -165,7 +173,7 @@ class Stack(StrictRecord, kw_only=True):
 
         Hugging Face's encoders did until 2024, its T5 until 2025 (transformers: `_supports_sdpa` of modeling_bert.py and others).
         """
-        return self.attention == "unfused" or (self.kernels == "upcasting" and model.kind != "decoder")
+        return self.attention == "unfused" or (self.model_kernels == "upcasting" and model.kind != "decoder")
 
     def divides_norms(self, asked: bool | None) -> bool:
         """Whether tensor-parallel ranks divide norms and residual stream too: as `asked` for, else as the stack does."""

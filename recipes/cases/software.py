@@ -51,7 +51,7 @@ def _with_loss(stack: Stack, words: str) -> Stack:
     """The stack with the kernels that its name adds: Liger's of a layer and of the loss, or a loss alone that keeps no logits."""
     if "liger" in words and stack.kernels in ("eager", "upcasting"):
         memory = msgspec.structs.replace(stack.memory, loss="fused")
-        return msgspec.structs.replace(stack, implementation="hf-liger", kernels="fused", memory=memory)
+        return msgspec.structs.replace(stack, implementation="hf-liger", kernels="fused", library=stack.kernels, memory=memory)
     found = re.search(r"(fused|chunked|cut).?(linear.?)?(ce\b|cross.?entropy|loss)", words)
     if found is None:
         return stack

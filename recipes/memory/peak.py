@@ -119,7 +119,7 @@ def fuses_attention(model: TransformerModel, candidate: Candidate, stack: Stack,
     """
     if candidate.flash_attention is not None:
         return candidate.flash_attention
-    return not stack.writes_scores(model) and not (stack.kernels == "fused" and architecture in BEFORE_FUSED)
+    return not stack.writes_scores(model) and not (stack.model_kernels == "fused" and architecture in BEFORE_FUSED)
 
 
 def _held_gradients(candidate: Candidate, stack: Stack, states: States, compute: Compute) -> float:

@@ -206,7 +206,7 @@ def root_s(job: Job, rates: Rates) -> tuple[float, float]:
     head = head_product(workload.model)
     share = workload.model.head_fraction * job.target_share
     product, inputs_s, weights_s = training_time_s(rates.wide, tokens * share, float(head.inputs), head.outputs / degrees.tp)
-    if not stack.pads_vocabulary and _kernels(stack, candidate) in ("eager", "upcasting"):
+    if not stack.pads_vocabulary and not candidate.compiled and stack.model_kernels in ("eager", "upcasting"):
         # by-hand kernels and compilers pad the vocabulary (Megatron-LM, torch/_inductor/fx_passes/pad_mm.py)
         aligned = alignment_share(rates.wide, float(head.inputs), head.outputs / degrees.tp)
         product, inputs_s, weights_s = product / aligned, inputs_s / aligned, weights_s / aligned

@@ -176,3 +176,13 @@ def test_torchtunes_recipe_for_one_gpu_steps_within_the_backward_pass(optimizer,
     run = {"case_id": "1", "stack": "torchtune", "model": "llama-2-7b", "task": "sft", "gpu": "A100-SXM-80GB", "n_gpus": "1"}
     memory = predict_row(run | {"optimizer": optimizer, "precision": "bf16"}).memory
     assert (memory.gradients > 10 * 2**30) == whole
+
+
+@pytest.mark.parametrize("run", [{"model": "llama-3-8b", "gpu": "V100-SXM2-32GB"}, {"model": "bert-large", "gpu": "A100-SXM-80GB"}])
+def test_liger_leaves_attention_as_it_was(run: dict[str, str]) -> None:
+    shape = {"n_gpus": "8", "micro_batch": "4", "seq_len": "512", "sharding": "zero3", "activation_checkpointing": "none"}
+    case = {**run, **shape, "precision": "fp16-mixed"}
+    plain, liger = (predict_row({**case, "stack": name}).memory for name in ("trl", "TRL + Liger"))
+    assert plain is not None
+    assert liger is not None
+    assert 0.5 * plain.activations < liger.activations <= plain.activations
