@@ -161,9 +161,10 @@ def _networked(cluster: Cluster, machine: _Machine, design: Design | None) -> Cl
     """The cluster with what is between its GPUs and its nodes, stated or usual."""
     per_node = machine.per_node or (design.gpus_per_node if design else cluster.ranks_per_node)
     transport = transport_of(machine.inter)
-    line_rate, words = inter_bandwidth_of(machine.inter, per_node, design.network_ports if design else 1), "network, stated"
+    ports = _ports(cluster, design)
+    line_rate, words = inter_bandwidth_of(machine.inter, per_node, ports), "network, stated"
     if line_rate is None:
-        usual = design.network_gbps if design else _LEAST_PORT_GBPS
+        usual = design.network_gbps * ports / design.network_ports if design else _LEAST_PORT_GBPS
         words = f"{USUAL_NETWORK}, {design.title if design else 'one port'}"
         if design and transport == "ethernet" != design.transport:
             # Ethernet that nobody calls RDMA is not the compute network that such a machine is built with.
@@ -183,6 +184,13 @@ def _networked(cluster: Cluster, machine: _Machine, design: Design | None) -> Cl
         inter_bus_bandwidth_bytes_per_s=_figure(line_rate * fraction, f"{words}: {line_rate * 8 / 1e9:g} Gb/s"),
         inter_latency_s=_figure(constant("network_hop_s"), "NCCL's tuner, per hop"),
     )
+
+
+def _ports(cluster: Cluster, design: Design | None) -> int:
+    """Ports of a node that has as many GPUs as the cluster's: their share of those of the usual machine."""
+    if design is None:
+        return 1
+    return min(design.network_ports, max(1, round(design.network_ports * cluster.ranks_per_node / design.gpus_per_node)))
 
 
 def _rate_of_a_gpu(cluster: Cluster, design: Design) -> float:

@@ -159,7 +159,7 @@ class Sharing(NamedTuple):
 @functools.lru_cache(maxsize=1024)
 def sharing_of(words: str) -> Sharing:
     """`ddp`, `zero-3 offload`, `FSDP (SHARD_GRAD_OP)`, `hsdp`, `distributed optimizer`, `device_map` ..."""
-    text = _plain(words)
+    text = _plain(_without_denied(words))
     offload = re.search(r"offload|infinity|nvme|(?:zero|fsdp|stage).*\bcpu\b", text) is not None
     note = "states on NVMe are taken to live in the host's memory" if re.search(r"nvme|infinity", text) else ""
     zero = _zero_of(text, offload=offload, note=note)
@@ -171,11 +171,11 @@ def sharing_of(words: str) -> Sharing:
         return Sharing("zero2", offload=offload)
     if re.search(r"no-shard|replicat", text):
         return Sharing("none", offload=offload)
-    if re.search(r"hsdp|hybrid|hfsdp", text):
+    if re.search(r"hsdp|hybrid|hfsdp|mics", text):  # MiCS shares all states within a group (arXiv 2205.00119)
         return Sharing("zero3", hybrid=True, offload=offload)
     if re.search(r"fsdp|full(y)?-shard|gemini|infinity", text):
         return Sharing("zero3", offload=offload, note=note)
-    if re.search(r"dist(ributed)?-?opt|optimizer|mics", text):
+    if re.search(r"dist(ributed)?-?opt|optimizer", text):
         return Sharing("zero1", offload=offload)
     if re.search(r"single|^none$|^no$|1-?gpu|^local$", text):
         alone = re.search(r"^single(-?(gpu|device|card|process))?$|^1-?gpu$", text) is not None
@@ -193,6 +193,8 @@ def _zero_of(text: str, *, offload: bool, note: str) -> Sharing | None:
             "zero++ is taken for ZeRO-3: neither its copy of the weights in each node nor its quantised communication is modelled"
         )
         return Sharing("zero3", offload=offload, note=lacks)
+    if re.search(r"^zero-?offload$", text):  # arXiv 2101.06840
+        return Sharing("zero2", offload=offload)
     stage = re.search(r"(?:zero|stage|\bz)-?([0-3])", text)
     if stage is None:
         return None
@@ -205,9 +207,20 @@ def steps_on_host(words: str) -> bool:
     return re.search(r"cpu-?(adam|lion|adagrad|offload)|offload", _plain(words)) is not None
 
 
+_DENIED = re.compile(
+    r"\b(?:no|without|w/o)[\s_-]+(?:(?:cpu|param\w*|optimizer)[\s_-]+)*offload\w*|offload\w*\s*[:=]\s*(?:false|no(?:ne)?|0|off)\b",
+    re.IGNORECASE,
+)
+
+
+def _without_denied(words: str) -> str:
+    """The words less an offload that they say there is not."""
+    return _DENIED.sub("", words)
+
+
 def offloads(words: str) -> bool:
-    """Whether what the words are about is moved to the host's memory."""
-    return "offload" in words.lower()
+    """Whether something is said to live in the host's memory."""
+    return "offload" in _without_denied(words).lower()
 
 
 def offloads_weights(words: str) -> bool:

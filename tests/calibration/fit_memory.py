@@ -35,9 +35,9 @@ def measured_peaks(rows: list[tuple[dict[str, str], ResolvedCase]]) -> list[Item
         if row["peak_mem_gib"] and row["oom"] != "true":
             figure = row["memory_figure"] if row["memory_figure"] in FIGURES else resolved.stack.memory.logged_figure
             label = f"{row['case_id']} {row['model'][:24]} {row['task']} {row['precision']} {row['sharding']} x{row['n_gpus']}"
-            software = "" if resolved.stack.id == UNKNOWN else resolved.stack.id
-            shape = f"s{row['seq_len']} b{row['micro_batch']} {row['activation_checkpointing']} {software} {figure}"
-            found.append(Item(row["source_id"], _peak(row, resolved), float(row["peak_mem_gib"]), f"{label} {shape}"))
+            shape = f"s{row['seq_len']} b{row['micro_batch']} {row['activation_checkpointing']} {figure}"
+            peak, told = float(row["peak_mem_gib"]), "" if resolved.stack.id == UNKNOWN else figure
+            found.append(Item(row["source_id"], _peak(row, resolved), peak, f"{label} {shape}", told))
     return found
 
 
@@ -45,14 +45,10 @@ def intervals(peaks: list[Item], left_out: list[float]) -> dict[str, float]:
     """Rows `interval.peak_memory_*` by the figure, of software that has a row of its own: nobody knows what others keep."""
     found = {}
     for figure in FIGURES:
-        mine = [value for item, value in zip(peaks, left_out, strict=True) if _is_known(item, figure)]
+        mine = [value for item, value in zip(peaks, left_out, strict=True) if item.interval == figure]
         for end, value in zip(("low", "high"), interval(mine), strict=True):
             found[f"interval.peak_memory_{end}.{figure}"] = value
     return found
-
-
-def _is_known(item: Item, figure: str) -> bool:
-    return item.label.endswith(f" {figure}") and not item.label.endswith(f"  {figure}")
 
 
 def _peak(row: dict[str, str], resolved: ResolvedCase) -> Callable[[], float | None]:

@@ -35,6 +35,8 @@ class Item(NamedTuple):
     """The prediction with the present values; None where it is refused."""
     measured: float
     label: str = ""
+    interval: str = ""
+    """Which interval its residual counts for; blank where for none."""
 
 
 class Fit(NamedTuple):

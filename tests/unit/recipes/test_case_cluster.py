@@ -73,6 +73,13 @@ def test_plain_ethernet_is_no_compute_network():
     assert value(roce.inter_bus_bandwidth_bytes_per_s) > 100e9
 
 
+@pytest.mark.parametrize(("per_node", "gbps"), [(1, 400), (2, 800), (3, 1200), (8, 3200)])
+@pytest.mark.parametrize("words", ["", "NDR"])
+def test_a_smaller_node_has_fewer_ports(per_node: int, gbps: int, words: str) -> None:
+    found = cluster("H100-SXM-80GB", 2 * per_node, gpus_per_node=per_node, interconnect_inter=words)
+    assert value(found.inter_bus_bandwidth_bytes_per_s) == pytest.approx(gbps / 8 * 1e9 * 0.9)
+
+
 def test_gpus_of_a_part_of_a_node_send_no_more_than_their_slots_carry():
     one = cluster("H100-SXM-80GB", 2, gpus_per_node=1, interconnect_inter="8x 400 Gb/s InfiniBand")
     assert (one.nodes, one.ranks_per_node) == (2, 1)

@@ -229,3 +229,13 @@ def test_offloading_means_weights_too_unless_the_optimizer_is_named(words: str, 
 @pytest.mark.parametrize(("words", "moved"), [("DeepSpeedCPUAdam", True), ("AdamW (CPU offload)", True), ("AdamW", False)])
 def test_an_optimizer_for_the_hosts_processors_keeps_its_states_there(words: str, moved: bool) -> None:
     assert steps_on_host(words) == moved
+
+
+@pytest.mark.parametrize("words", ["fsdp no offload", "fsdp without CPU offload", "zero3 (offload: false)", "no offload"])
+def test_an_offload_that_is_denied_is_none(words: str) -> None:
+    assert not sharing_of(words).offload
+
+
+def test_names_of_papers_are_what_they_share() -> None:
+    assert (sharing_of("ZeRO-Offload").sharding, sharing_of("ZeRO-Offload").offload) == ("zero2", True)
+    assert (sharing_of("MiCS").sharding, sharing_of("MiCS").hybrid) == ("zero3", True)
