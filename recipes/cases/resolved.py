@@ -20,7 +20,7 @@ from recipes.cases.legality import require_divisible, require_whole, require_who
 from recipes.cases.model import OwnModels, model_of
 from recipes.cases.notes import notes_of
 from recipes.cases.software import software_of
-from recipes.cases.usual import half_precision, usual_length, usual_optimizer, usual_precision
+from recipes.cases.usual import precision_of, usual_length, usual_optimizer
 from recipes.cases.words import (
     Numbers,
     names_pure,
@@ -33,7 +33,7 @@ from recipes.cases.words import (
 from recipes.constants import constant
 from recipes.plan import Candidate, Cluster, MemoryBreakdown
 from recipes.stacks import Stack
-from recipes.workload import Optimizer, Precision, TransformerModel, Tuning, VisionModel, VisionWorkload, Workload
+from recipes.workload import Optimizer, TransformerModel, Tuning, VisionModel, VisionWorkload, Workload
 
 
 class ResolvedCase(Record, kw_only=True):
@@ -222,14 +222,8 @@ class _Job:
         if not self._task.is_known:
             notes.append(f"task {case.task[:40]!r} is taken for training of all parameters")
         numbers = numbers_of(case.precision) if case.precision else Numbers(None, mixed=True, base_bits=16)
-        self._precision: Precision = numbers.precision or usual_precision(stack, cluster, case, is_vision=self._is_vision)
-        if self._precision == "fp32" and numbers.precision is None and (numbers.base_bits < 16 or self._task.tuning == "qlora"):
-            self._precision = half_precision(cluster)
-        if not case.precision:
-            notes.append(f"precision {self._precision}")
-        if self._precision == "fp32" and stack.tf32 == "always" and _has_tf32(cluster):
-            self._precision = "tf32"
-            notes.append(f"{stack.title} multiplies fp32 as TF32")
+        self._precision, taken = precision_of(case, numbers, stack, cluster, self._task, is_vision=self._is_vision)
+        notes += taken
         if isinstance(model, VisionModel) and model.image_size and self._precision not in ("fp32", "tf32"):
             notes.append(f"images lie in memory {_LAYOUTS[stack.layout]}")
         self._numbers = numbers
@@ -324,7 +318,9 @@ class _Job:
             times = ", no accumulation" if candidate.grad_accum == 1 else f", grad_accum {candidate.grad_accum}"
             notes.append(f"global_batch {candidate.global_batch}" + (times if case.grad_accum is None else ""))
         if self._is_vision and candidate.activation_checkpointing != "none":
-            notes.append(f"activation_checkpointing {case.activation_checkpointing[:40]} is left out: no image is recomputed")
+            notes.append(
+                f"activation_checkpointing {case.activation_checkpointing[:40]} is left out: such models are not recomputed"
+            )
         if not case.activation_checkpointing and not self._is_vision:
             notes.append(f"activation_checkpointing {recompute_words(candidate)}")
         workload = self._workload(candidate)
@@ -395,8 +391,3 @@ def _is_recipes(optimizer: str, recipe: str) -> bool:
 
 
 _LAYOUTS = {"first": "channels first", "last": "channels last", "either": "as often channels first as last"}
-
-
-def _has_tf32(cluster: Cluster) -> bool:
-    peaks = cluster.peak_flops_per_s
-    return "tf32" in peaks and peaks["tf32"] != peaks.get("fp32")

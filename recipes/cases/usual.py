@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipes.cases.case import Case
-from recipes.cases.words import Task
+from recipes.cases.words import Numbers, Task
 from recipes.plan import Cluster
 from recipes.stacks import Stack
 from recipes.workload import Optimizer, Precision, TransformerModel, VisionModel
@@ -11,6 +11,21 @@ from recipes.workload import Optimizer, Precision, TransformerModel, VisionModel
 _SQUAD_LENGTH = 384
 """Of BERT's fine-tuning on SQuAD (google-research/bert, run_squad.py --max_seq_length)."""
 _WITHOUT_BF16: dict[str, Precision] = {"volta": "fp16", "turing": "fp16", "pascal": "fp32", "maxwell": "fp32", "kepler": "fp32"}
+
+
+def precision_of(
+    case: Case, numbers: Numbers, stack: Stack, cluster: Cluster, task: Task, *, is_vision: bool
+) -> tuple[Precision, list[str]]:
+    """What the run computes in, with words for people about what was not stated or is taken for something else."""
+    precision = numbers.precision or usual_precision(stack, cluster, case, is_vision=is_vision)
+    if precision == "fp32" and numbers.precision is None and (numbers.base_bits < 16 or task.tuning == "qlora"):
+        precision = half_precision(cluster)
+    notes = [] if case.precision else [f"precision {precision}"]
+    if case.precision and numbers.base_bits < 16 and task.tuning == "full":
+        notes.append(f"{case.precision[:20]} is of frozen weights, but all are trained: in {precision} (task says lora or qlora)")
+    if precision == "fp32" and stack.tf32 == "always" and _has_tf32(cluster):
+        return "tf32", [*notes, f"{stack.title} multiplies fp32 as TF32"]
+    return precision, notes
 
 
 def usual_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision: bool) -> Precision:
@@ -42,3 +57,8 @@ def usual_optimizer(model: TransformerModel | VisionModel, task: Task) -> Optimi
     if isinstance(model, VisionModel):
         return "sgd" if model.image_size else "adamw"  # a module of the user's own may be anything
     return "lamb" if model.kind == "encoder" and task.from_scratch else "adamw"
+
+
+def _has_tf32(cluster: Cluster) -> bool:
+    peaks = cluster.peak_flops_per_s
+    return "tf32" in peaks and peaks["tf32"] != peaks.get("fp32")

@@ -64,3 +64,8 @@ def test_an_image_model_cannot_be_divided(column: str) -> None:
     answer = predict_row({**ROW, "model": "resnet50", column: "2"})
     assert answer.status == "refused"
     assert f"{column} is 2, but only the batch of" in answer.reason
+
+
+def test_bits_of_frozen_weights_are_no_precision_of_a_training() -> None:
+    assert "nf4 is of frozen weights" in said(precision="nf4")
+    assert "frozen weights" not in said(precision="nf4", task="qlora")
