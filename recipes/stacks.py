@@ -110,6 +110,10 @@ class Stack(StrictRecord, kw_only=True):
     """Ranks of expert parallelism are others than those that share parameters, and share the other parameters with them."""
     overlaps_gradients: bool = True
     """Reduction of gradients runs beside the backward pass."""
+    bucket_elements_per_rank: float = 0.0
+    """Buckets of gradients grow with the ranks that reduce them, so that a ring's latency does not count; 0: they do not."""
+    nests_lamb: bool = False
+    """LAMB's states are shared by the ranks of a node, and nodes hold copies of them (apex, DistributedFusedLAMB)."""
     overlaps_tensor: bool = False
     """Tensor parallelism's collectives run beside its products (user buffers)."""
     overlaps_experts: bool = False
@@ -178,6 +182,14 @@ class Stack(StrictRecord, kw_only=True):
     def divides_norms(self, asked: bool | None) -> bool:
         """Whether tensor-parallel ranks divide norms and residual stream too: as `asked` for, else as the stack does."""
         return self.memory.sequence_parallel if asked is None else asked
+
+    def bucket_elements(self, ranks: int) -> float:
+        """Gradients that `ranks` ranks reduce together, where the stack says so; else 0."""
+        return max(self.memory.bucket_elements, self.bucket_elements_per_rank * ranks)
+
+    def nests(self, workload: Workload) -> bool:
+        """Whether optimizer states may be shared inside each node alone, and gradients reduced across nodes between."""
+        return self.nests_lamb and workload.optimizer == "lamb"
 
     def defers_reduction(self, candidate: Candidate) -> bool:
         """Whether gradients stay whole until the last micro-batch. DeepSpeed reduces those of every micro-batch."""

@@ -153,47 +153,48 @@ def gradients_s(job: Job, held: Held, *, forward_s: float, backward_s: float) ->
         size = count * held.trained_share * stack.travelling_bytes
         exposed = exposed_share(cluster, "time.gradient_exposed") if stack.overlaps_gradients else 1.0
         if candidate.sharding_stage == "none":
-            time = _steps("all_reduce", size, group, cluster)
+            time = _steps("all_reduce", size, group, job)
             if isinstance(time, Unknown):
                 return time
             total += beside(time, backward_s, exposed)
             continue
-        scatter = _steps("reduce_scatter", size, group, cluster)
-        gather = _steps("all_gather", count * held.trained_share * 2.0, group, cluster)
+        scatter = _steps("reduce_scatter", size, group, job)
+        gather = _steps("all_gather", count * held.trained_share * 2.0, group, job)
         if isinstance(scatter, Unknown):
             return scatter
         if isinstance(gather, Unknown):
             return gather
-        flat = beside(scatter, backward_s, exposed) + beside(gather, forward_s, exposed)
-        nested = _nested_s(size, count * held.trained_share * 2.0, group, cluster)
+        visible = beside(scatter, backward_s, exposed) + beside(gather, forward_s, exposed)
+        nested = _nested_s(size, count * held.trained_share * 2.0, group, job) if stack.nests(job.workload) else None
         if nested is not None:
-            flat = min(flat, beside(nested[0], backward_s, exposed) + beside(nested[1], forward_s, exposed))
-        total += flat
+            visible = min(visible, beside(nested[0], backward_s, exposed) + beside(nested[1], forward_s, exposed))
+        total += visible
     return total
 
 
-def _nested_s(reduced: float, gathered: float, group: Group, cluster: Cluster) -> tuple[float, float] | None:
+def _nested_s(reduced: float, gathered: float, group: Group, job: Job) -> tuple[float, float] | None:
     """Reducing and gathering where the ranks of a node share optimizer states and nodes hold copies of them.
 
-    Large jobs do so, as a ring over thousands of ranks waits for each (apex DistributedFusedLAMB; Megatron's
-    num-distributed-optimizer-instances): scattered inside the node, reduced across nodes, gathered inside the node.
+    Scattered inside the node, reduced across nodes, gathered inside the node. Only programs that ask for it do so, as a ring
+    over thousands of ranks waits for each: NCCL nests all-reduces by its trees, but scatters and gathers in one ring.
     """
     if group.nodes <= 1 or group.ranks_per_node <= 1:
         return None
     inside, across = Group(ranks=group.ranks_per_node, nodes=1), Group(ranks=group.nodes, nodes=group.nodes)
-    scatter = _steps("reduce_scatter", reduced, inside, cluster)
-    between = _steps("all_reduce", reduced / group.ranks_per_node, across, cluster)
-    gather = _steps("all_gather", gathered, inside, cluster)
+    scatter = _steps("reduce_scatter", reduced, inside, job)
+    between = _steps("all_reduce", reduced / group.ranks_per_node, across, job)
+    gather = _steps("all_gather", gathered, inside, job)
     if isinstance(scatter, Unknown) or isinstance(between, Unknown) or isinstance(gather, Unknown):
         return None
     return scatter + between, gather
 
 
-def _steps(collective: Collective, size: float, group: Group, cluster: Cluster) -> float | Unknown:
-    """The whole of `size` in buckets."""
-    bucket = parameter("time.bucket_bytes")
+def _steps(collective: Collective, size: float, group: Group, job: Job) -> float | Unknown:
+    """The whole of `size` in buckets, each of which waits for all hops."""
+    element = 2.0 if collective == "all_gather" else job.stack.travelling_bytes
+    bucket = max(parameter("time.bucket_bytes"), element * job.stack.bucket_elements(group.ranks))
     parts = max(1.0, size / bucket)
-    time = collective_time_s(collective, size / parts, group, cluster)
+    time = collective_time_s(collective, size / parts, group, job.cluster)
     return time if isinstance(time, Unknown) else parts * time
 
 
@@ -242,7 +243,7 @@ def boundary_s(job: Job, computing_s: float) -> tuple[float, float] | Unknown:
     there all ranks of a stage, or all of the node, share it. A stage has as many micro-batches on their way as stages are left,
     its own with it, so it waits for the messages of the boundaries behind it over those; the worst stage paces the pipeline.
     What does not fit beside the computation of a micro-batch, `computing_s`, is visible in any case. While the pipeline fills and
-    drains nothing hides a message.
+    drains nothing hides a message, nor ever where one GPU computes after the other (schedule "layers").
     """
     _, candidate, cluster, _ = job
     degrees = candidate.degrees
@@ -259,6 +260,8 @@ def boundary_s(job: Job, computing_s: float) -> tuple[float, float] | Unknown:
         if isinstance(time, Unknown):
             return time
         messages.append(2.0 * time)
+    if candidate.schedule == "layers":
+        return 0.0, candidate.grad_accum * sum(messages)
     waits = max(sum(messages[first:]) / (degrees.pp - first) for first in range(degrees.pp - 1))
     slowest = degrees.vp * max(messages)
     return beside(slowest, computing_s, parameter("time.boundary_exposed") * waits / max(messages)), sum(messages)

@@ -49,6 +49,8 @@ class BlockTime(NamedTuple):
 
     forward: float
     backward: float
+    weights: float
+    """Of the backward pass, the products that give the gradients of weights; adapters' are too small to count."""
     products: float
     attention: float
     elementwise: float
@@ -104,7 +106,7 @@ def block_times(job: Job, rates: Rates, block: Block) -> BlockTime:
     degrees = candidate.degrees
     tokens = job.tokens_of(block)
     sequence = job.attended * tokens / job.tokens
-    forward_products = backward_products = 0.0
+    forward_products = backward_products = weights_products = 0.0
     trains_weights = workload.tuning == "full"
     # Where gradients are kept in fp32, products of the backward pass add to them: 4 bytes read and 4 written.
     gradient = 8.0 if stack.memory.keeps_gradients else 2.0
@@ -129,6 +131,7 @@ def block_times(job: Job, rates: Rates, block: Block) -> BlockTime:
         backward_products += times[1]
         if trains_weights:
             backward_products += times[2]
+            weights_products += times[2]
         elif is_adapted(product, stack.memory.adapter_targets):
             backward_products += times[0] * adapter_cost
     attention = attention_back = 0.0
@@ -159,6 +162,7 @@ def block_times(job: Job, rates: Rates, block: Block) -> BlockTime:
     return BlockTime(
         forward=forward + launches,
         backward=backward + launches_back,
+        weights=weights_products,
         products=forward_products + backward_products,
         attention=attention + attention_back,
         elementwise=3.0 * elementwise,

@@ -11,8 +11,6 @@ from recipes.plan import Cluster
 from recipes.speed.communication import beside, exposed_share
 from recipes.speed.job import Job
 
-_HALF = 2.0
-
 
 class Offloaded(NamedTuple):
     """Visible seconds."""
@@ -20,7 +18,7 @@ class Offloaded(NamedTuple):
     each: float
     """Of one micro-batch."""
     once: float
-    """Of one step: the host's optimizer, and its 16-bit weights on their way up."""
+    """Of one step: the host's optimizer, and the weights that it updated on their way up."""
 
 
 def offloaded_s(job: Job, *, stored: float, trained: float, forward_s: float, backward_s: float) -> Offloaded:
@@ -28,17 +26,20 @@ def offloaded_s(job: Job, *, stored: float, trained: float, forward_s: float, ba
 
     Gradients go down beside the backward pass. From the second micro-batch on the sum so far comes up first, is added to on the
     GPU and goes down again, through memory that is not pinned unless somebody asks for it, and the host waits (DeepSpeed,
-    stage3.py, partition_grads). Offloaded weights come up for the forward pass and again for the backward pass.
+    stage3.py, partition_grads). Offloaded weights come up for the forward pass and again for the backward pass, and
+    not after the optimizer's step.
     """
     workload, candidate, cluster, _ = job
     link = _link_bytes_per_s(cluster)
     exposed = exposed_share(cluster, "time.shard_exposed")
-    down = _HALF * trained / link
+    element = 4.0 if workload.precision in ("fp32", "tf32") else 2.0
+    down = element * trained / link
     each = 2.0 * down if candidate.grad_accum > 1 else beside(down, backward_s, exposed)
-    if candidate.offload_weights:
-        up = workload.base_bits / 8 * stored / link
-        each += beside(up, forward_s, exposed) + beside(up, backward_s, exposed)
-    return Offloaded(each, down + trained * cluster.ranks_per_node * parameter("time.host_optimizer_s"))
+    host_s = trained * cluster.ranks_per_node * parameter("time.host_optimizer_s")
+    if not candidate.offload_weights:
+        return Offloaded(each, element * trained / link + host_s)
+    up = (element if workload.tuning == "full" else workload.base_bits / 8) * stored / link
+    return Offloaded(each + beside(up, forward_s, exposed) + beside(up, backward_s, exposed), host_s)
 
 
 def _link_bytes_per_s(cluster: Cluster) -> float:

@@ -36,7 +36,7 @@ def step_time(workload: Workload, candidate: Candidate, cluster: Cluster, stack:
     degrees = candidate.degrees
     blocks = blocks_of(workload.model)
     stages = degrees.pp
-    forward = backward = exposed = repeated = 0.0
+    forward = backward = weights = exposed = repeated = 0.0
     parts = dict.fromkeys(COMPUTE_TERMS, 0.0)
     for block in blocks:
         times = block_times(job, rates, block)
@@ -48,6 +48,7 @@ def step_time(workload: Workload, candidate: Candidate, cluster: Cluster, stack:
             talk = (talk[0], talk[1] + talk[0] * candidate.recomputed_share)
         forward += block.count * times.forward
         backward += block.count * times.backward + again
+        weights += block.count * times.weights
         repeated += again
         exposed += block.count * (talk[0] + talk[1])
         for name in _OF_BLOCKS:
@@ -72,16 +73,15 @@ def step_time(workload: Workload, candidate: Candidate, cluster: Cluster, stack:
     each += copies
     one = computing + exposed + each
     waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
-    # Gradients of weights wait for the gaps: of a micro-batch's time twice those, half the backward pass, is no gap (ZB-H1).
-    filled = backward - repeated / stages if candidate.schedule == "zero-bubble" else 0.0
+    # Gradients of weights wait for the gaps, which shrink by twice their time: they leave the path and fill it (ZB-H1).
+    filled = 2.0 * weights / stages if candidate.schedule == "zero-bubble" else 0.0
     bubble = (stages - 1) * waits * max(0.0, one - filled)
     waiting = parameter("time.step_overhead_s", cluster.device) + (
         micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)
     )
     slowest = 1.0 + parameter("time.straggler") * math.log2(max(1, cluster.nodes)) if cluster.nodes > 1 else 1.0
     compute = micro_batches * computing
-    talk_total = micro_batches * (exposed + each + boundary) + once
-    talk_total += filling * (micro_batches if candidate.schedule == "layers" else 1.0)
+    talk_total = micro_batches * (exposed + each + boundary) + once + filling
     work = compute + talk_total + bubble + optimizer
     overhead = waiting + work * (slowest - 1.0)
     total = work + overhead

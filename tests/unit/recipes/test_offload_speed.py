@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from recipes.cases.case import case_of_row
 from recipes.cases.prediction import predict_row
+from recipes.cases.resolved import resolve
+from recipes.speed.job import Job
+from recipes.speed.offload import offloaded_s
 
 RUN = {
     "case_id": "1",
@@ -47,3 +52,26 @@ def test_the_link_to_the_host_is_that_of_the_gpu(gpu: str, slower: bool) -> None
     here = step_s(grad_accum="8") - step_s(grad_accum="4")
     assert (there > here) == slower
     assert there > 1.5 * here or here > 1.5 * there
+
+
+def test_gradients_and_weights_in_fp32_are_twice_as_long_on_their_way() -> None:
+    def passes_s(**changes: str) -> float:
+        """What a further micro-batch adds, less its computation."""
+        many, few = (step_s(grad_accum=count, **changes) for count in ("8", "4"))
+        return (many - few) / 4 - step_s(**changes | {"grad_accum": "8", "sharding": "zero3"}) / 8
+
+    assert passes_s(precision="fp32") > 1.7 * passes_s()
+    weights = step_s(precision="fp32", sharding="zero3 offload") - step_s(precision="fp32", sharding="zero3")
+    assert weights > 2 * 4 * PARAMETERS / 30e9
+
+
+def test_weights_that_stay_on_the_host_come_up_for_the_passes_alone() -> None:
+    found = resolve(case_of_row(RUN))
+    assert found.workload is not None
+    job = Job(found.workload, found.candidate, found.cluster, found.stack)
+    passes = {"stored": PARAMETERS, "trained": PARAMETERS, "forward_s": 0.0, "backward_s": 0.0}
+    up = offloaded_s(job, **passes)
+    stays = offloaded_s(job._replace(candidate=replace(job.candidate, offload_weights=True)), **passes)
+    assert up.each > 0
+    assert up.once - stays.once == pytest.approx(up.each)
+    assert stays.each == pytest.approx(3 * up.each)

@@ -7,6 +7,8 @@ import pytest
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
 from recipes.plan import TimeBreakdown
+from recipes.speed.collectives import Group, collective_time_s
+from recipes.speed.job import Job
 from recipes.speed.step import step_time
 
 
@@ -46,3 +48,16 @@ def test_only_a_boundary_between_nodes_uses_the_network_and_it_hides_beside_the_
         return many - few
 
     assert passing_s(alone) < passing_s(of_four) < 0.9 * passing_s(of_two)
+
+
+def test_layers_that_wait_for_each_other_pass_each_micro_batch_over_each_boundary_once() -> None:
+    row = {"stack": "hf-trainer", "sharding": "device_map", "gpus_per_node": "2", "grad_accum": "1", "global_batch": ""}
+    found = resolve(case_of_row({"model": "llama-2-13b", "gpu": "A100-SXM-80GB", "n_gpus": "2", "micro_batch": "4", **row}))
+    assert found.workload is not None
+    assert found.candidate.schedule == "layers"
+    job = Job(found.workload, found.candidate, found.cluster, found.stack)
+    message_s = collective_time_s("all_gather", 4.0 * job.tokens * 5120, Group(ranks=2, nodes=1), job.cluster)
+    time = step_time(*job)
+    assert isinstance(message_s, float)
+    assert isinstance(time, TimeBreakdown)
+    assert time.exposed_communication == pytest.approx(2 * found.candidate.grad_accum * message_s)

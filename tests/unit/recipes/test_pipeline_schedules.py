@@ -73,7 +73,9 @@ def test_a_schedule_that_is_not_the_usual_one_is_told_with_the_layout() -> None:
 
 
 def test_what_each_costs() -> None:
-    plain, all_forward, filled, cut = (answer(pp_schedule=words) for words in ("", "gpipe", "zero-bubble", "interleaved"))
+    # little but products: no tensor parallelism, short sequences
+    row = {"tp": "1", "n_gpus": "8", "seq_len": "2048"}
+    plain, all_forward, filled, cut = (answer(pp_schedule=words, **row) for words in ("", "gpipe", "zero-bubble", "interleaved"))
     assert plain.memory
     assert all_forward.memory
     assert filled.memory
@@ -84,3 +86,20 @@ def test_what_each_costs() -> None:
     assert bubbles[0] == bubbles[1]
     assert 0.2 < bubbles[2] / bubbles[0] < 0.5  # a third, where forward, backward and weights' gradients take equally long
     assert bubbles[3] < 0.7 * bubbles[0]
+
+
+def test_communication_and_attention_leave_less_to_fill_the_gaps_with() -> None:
+    def left(**changes: str) -> float:
+        plain, filled = (answer(pp_schedule=words, **changes).time for words in ("", "zero-bubble"))
+        assert plain is not None
+        assert filled is not None
+        return filled.bubble / plain.bubble
+
+    assert left(tp="1", n_gpus="8", seq_len="2048") < left(seq_len="2048") < left(seq_len="8192") < 1.0
+
+
+def test_adapters_leave_no_gradients_of_weights_to_fill_the_gaps_with() -> None:
+    plain, filled = (answer(pp_schedule=words, task="lora").time for words in ("", "zero-bubble"))
+    assert plain is not None
+    assert filled is not None
+    assert filled.bubble == pytest.approx(plain.bubble)

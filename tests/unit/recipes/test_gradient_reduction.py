@@ -1,0 +1,50 @@
+"""How data-parallel ranks that share optimizer states reduce gradients: nested by node where the program does, in its buckets."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from recipes.cases.case import case_of_row
+from recipes.cases.resolved import resolve
+from recipes.plan import TimeBreakdown
+from recipes.speed.step import step_time
+from recipes.stacks import Stack, load_stacks
+
+ROW = {
+    "model": "llama-2-7b",
+    "gpu": "A100-SXM-80GB",
+    "n_gpus": "512",
+    "gpus_per_node": "8",
+    "interconnect_inter": "100GbE",
+    "sharding": "zero1",
+    "micro_batch": "1",
+    "grad_accum": "1",
+    "stack": "deepspeed",
+}
+
+
+def exposed_s(optimizer: str = "adamw", stack: Stack | None = None, **changes: object) -> float:
+    found = resolve(case_of_row({**ROW, "optimizer": optimizer}))
+    assert found.workload is not None
+    time = step_time(found.workload, found.candidate, found.cluster, replace(stack or found.stack, **changes))
+    assert isinstance(time, TimeBreakdown)
+    assert isinstance(time.exposed_communication, float)
+    return time.exposed_communication
+
+
+def test_a_ring_over_all_ranks_scatters_and_gathers_unless_the_program_nests_its_lamb() -> None:
+    flat = exposed_s("lamb", nests_lamb=False)
+    assert exposed_s("lamb", nests_lamb=True) < 0.95 * flat
+    assert exposed_s(nests_lamb=True) == pytest.approx(exposed_s(nests_lamb=False))
+    assert [row.id for row in load_stacks().values() if row.nests_lamb] == ["mlperf"]
+
+
+def test_a_flat_reduction_sends_gradients_and_weights_over_each_nodes_network() -> None:
+    # 2 bytes each way of 6.7 billion parameters at 12.5 GB/s and little else, as nothing overlaps but the gather
+    assert exposed_s() > 2 * 6.74e9 / 12.5e9
+
+
+def test_buckets_that_grow_with_the_ranks_keep_a_rings_latency_small() -> None:
+    own = load_stacks()["megatron-core"]
+    assert exposed_s(stack=own) < 0.9 * exposed_s(stack=own, bucket_elements_per_rank=0.0)
