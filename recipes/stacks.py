@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -83,10 +83,13 @@ class Stack(StrictRecord, kw_only=True):
     id: str
     title: str
     names: tuple[str, ...] = ()
-    """Other values of a case's `stack` column, as regular expressions for small letters and digits with `-` between words, which
-    may be left out. First whole values are compared, then parts of them."""
-    engine: bool = False
-    """It runs models that other libraries wrote: beside one of these (`transformers + deepspeed`) it is not the stack."""
+    """Beside its id, what a case's `stack` column may call it. Letters and digits count, whatever stands between them."""
+    common_names: tuple[str, ...] = ()
+    """Words that mean something else as often: a model, a part that others use. They count at the start of a value alone, and
+    beside engines alone. The id is one of them or a name."""
+    role: Literal["trainer", "library", "engine"] = "trainer"
+    """Which of several names is the stack: what trains models, before libraries whose models such software trains
+    (`trl + transformers`), before engines that run models which others wrote (`transformers + deepspeed`)."""
     implementation: str
     """Row of `implementations.toml`: what its layers keep in memory."""
     kernels: Kernels
@@ -275,24 +278,47 @@ UNKNOWN = "torch"
 def stack_named(name: str) -> Stack | None:
     """The stack of a case by its `stack` column; None where no row knows the name.
 
-    A value that is no name as a whole may hold one or more (`our code with TRL 0.9`, `deepspeed + transformers`): libraries that
-    own the model's code count before engines that run it, then the longest name.
+    A value that is no name as a whole may hold one or more (`our code with TRL 0.9`, `deepspeed + transformers`): they count by
+    what they are (`Stack.role`), then the longest.
     """
-    wanted = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    rows = load_stacks()
-    if wanted in rows or not wanted:
-        return rows.get(wanted)
-    for row in rows.values():
-        if any(re.fullmatch(_joined(pattern), wanted) for pattern in (row.id, *row.names)):
-            return row
-    found = [
-        (row.engine, -len(part[0]), row.id)
-        for row in rows.values()
-        for pattern in (row.id, *row.names)
-        if (part := re.search(rf"(?<![a-z0-9])(?:{_joined(pattern.removesuffix('.*'))})(?![a-z])", wanted))
-    ]
-    return rows[min(found)[2]] if found else None
+    wanted = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z])(?<!Py)(?=[A-Z])", "-", name).lower()).strip("-")
+    whole = _whole_names().get(wanted.replace("-", ""))
+    if whole is not None:
+        return load_stacks()[whole]
+    found = [(known.rank, -known.length, known.stack) for known in _names() if known.pattern.search(wanted)]
+    return load_stacks()[min(found)[2]] if found else None
 
 
-def _joined(pattern: str) -> str:
-    return pattern.replace("[-_ ]?", "-").replace("-?", "-").replace("-", "-?")
+class _Name(NamedTuple):
+    rank: int
+    """The lowest one is the stack."""
+    length: int
+    stack: str
+    pattern: re.Pattern[str]
+
+
+_RANKS = {"trainer": 0, "library": 1, "common": 2, "engine": 3}
+
+
+@functools.lru_cache(maxsize=1)
+def _whole_names() -> dict[str, str]:
+    return {_bare(name): row.id for row in load_stacks().values() for name in (*row.names, *row.common_names, row.id)}
+
+
+@functools.lru_cache(maxsize=1)
+def _names() -> tuple[_Name, ...]:
+    """Each name as a pattern for a part of a value: whole words with separators or without, and perhaps a version after them."""
+    found = []
+    for row in load_stacks().values():
+        for name in {row.id, *row.names, *row.common_names}:
+            is_common = name in row.common_names
+            rank = _RANKS["common" if is_common else row.role]
+            start = "^" if is_common else "(?<![a-z0-9])"
+            # One digit is a version (`torch2`), more are another word (`TF32`).
+            pattern = re.compile(start + "-?".join(_bare(name)) + r"(?:(?![a-z0-9])|(?=v?[0-9](?![0-9])))")
+            found.append(_Name(rank, len(_bare(name)), row.id, pattern))
+    return tuple(found)
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -123,20 +123,40 @@ def task_of(words: str) -> Task:
     return Task("full", from_scratch=True, is_known=False)
 
 
+_EVERY_LAYER = r"all-?linear"
+_FEED_FORWARD = r"mlp|ffn|feed-?forward|gate|\bup\b|\bdown\b|fc|h-to-4h|4h-to-h|\bw[123]\b|\bwi\b"
+_WHOLE_ATTENTION = r"att|qkv|q-?k-?v|query-key-value|key|\bout|in-proj|linear-proj|c-proj|\bw?[ko]\b"
+_QUERY_OR_VALUE = r"query|value|\bw?[qv]\b|\bqv\b"
+
+
 @functools.lru_cache(maxsize=1024)
 def adapter_targets_of(words: str) -> AdapterTargets:
     """Linear layers that LoRA's adapters stand beside: `all-linear`, `q_proj,k_proj,v_proj,o_proj`, `attention`, `qv` ...
 
+    Each name counts for its part of a layer; `dense` is attention's output beside `query_key_value` and any layer elsewhere.
     Raises CaseError.
     """
     text = _plain(words)
-    if re.search(r"all|linear|mlp|ffn|gate|up-proj|down-proj|fc|dense|w[123]\b", text):
+    if re.search(_EVERY_LAYER, text):
         return "all"
-    if re.search(r"att|qkv|q-?k-?v|[ok]-proj|key|output|wo\b|c-attn|\b[qkvo](?:[^a-z]+[qkvo]){2,3}\b", text):
-        return "attention"
-    if re.search(r"q-proj|v-proj|query|value|\bq\W*v\b", text):
-        return "query-value"
+    names = [_plain(name) for name in re.split(r"[,;+&|\s]+", words)]
+    parts = {_adapted_part(name) for name in names}
+    if "dense" in names and not any("qkv" in name or "query-key-value" in name for name in names):
+        parts.add("all")
+    for found in ("all", "attention", "query-value"):
+        if found in parts:
+            return found
+    if re.search(r"all|linear", text):
+        return "all"
     raise CaseError(f"lora_targets is {words[:40]!r}: give query-value, attention or all, or the names of the layers")
+
+
+def _adapted_part(name: str) -> AdapterTargets | None:
+    if re.search(_FEED_FORWARD, name):
+        return "all"
+    if re.search(_WHOLE_ATTENTION, name):
+        return "attention"
+    return "query-value" if re.search(_QUERY_OR_VALUE, name) else None
 
 
 class Sharing(NamedTuple):

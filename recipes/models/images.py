@@ -118,6 +118,7 @@ def _by_name() -> dict[str, str]:
 def find_vision_model(name: str, image_size: int | None = None) -> VisionModel | None:
     """The model at this image size, or at its usual one; None where nobody counted it."""
     known = _by_name()
+    name = name if "dino" in name.lower() else _GIGANTIC.sub(r"\1gigantic", name)
     # What is in brackets is a remark; what follows a dot may name a set of weights.
     stripped = _REGNET.sub(_as_timm_has_it, re.sub(r"\([^)]*\)", "", name.lower())).strip()
     while stripped:
@@ -136,6 +137,8 @@ def find_vision_model(name: str, image_size: int | None = None) -> VisionModel |
 _VIT_SIZES = {
     "ti": "tiny", "t": "tiny", "s": "small", "b": "base", "l": "large", "h": "huge", "g": "giant", "bigg": "gigantic",
 }  # fmt: skip
+_GIGANTIC = re.compile(r"(?<![A-Za-z])((?:[Vv]i[Tt]|VIT|[Vv]ision[-_ ][Tt]ransformer)[-_ /]?)G(?![A-Za-z])")
+"""Capital, as arXiv 2106.04560 has it; DINO's largest is giant in any letters."""
 _VIT_PATCHES = {"tiny": 16, "small": 16, "base": 16, "large": 16, "huge": 14, "giant": 14, "gigantic": 14}
 """Pixels of a patch's side in the sizes of arXiv 2010.11929 and 2106.04560."""
 _VIT = re.compile(

@@ -1,8 +1,11 @@
 """Names under which people know software, and what each does by default."""
 
+import re
+
 import pytest
 
 from recipes.cases.prediction import predict_row
+from recipes.stacks import load_stacks, stack_named
 
 RUN = {
     "case_id": "1",
@@ -57,10 +60,35 @@ def test_a_name_means_one_framework(name, title):
         ("deepspeed (transformers 4.38)", "Hugging Face Trainer"),
         ("our code with torchtune 0.3", "torchtune"),
         ("Megatron-LM on PyTorch", "Megatron-LM core"),
+        ("InternLM2 with transformers", "Hugging Face Trainer"),
+        ("axolotl (transformers 4.38)", "axolotl"),
+        ("trl + accelerate", "TRL over Hugging Face Trainer"),
+        ("Hugging Face nanotron", "nanotron"),
+        ("Gemini on JAX", "JAX"),
+        ("Swift for TensorFlow", "TensorFlow"),
+        ("swift + deepspeed", "ms-swift"),
+        ("transformers + flash-attention", "Hugging Face Trainer"),
+        ("PyTorch with FlashAttention", "plain torch"),
+        ("DeepSpeed, TF32", "DeepSpeed"),
+        ("pytorch2.3", "plain torch"),
     ],
 )
 def test_of_two_names_the_one_that_owns_the_model_counts(name, title):
     assert title in predict_row(RUN | {"stack": name}).title
+
+
+@pytest.mark.parametrize("name", ["custom swift code", "a gemini clone", "LLM compiler", "transformersome"])
+def test_parts_of_words_and_everyday_words_name_no_framework(name):
+    assert stack_named(name) is None
+
+
+def test_names_in_the_table_are_words_and_no_patterns():
+    rows = load_stacks().values()
+    names = [name for row in rows for name in (row.id, *row.names, *row.common_names)]
+    assert [name for name in names if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)] == []
+    assert {name: stack_named(f"{name} 2.0").id for row in rows for name in (row.id, *row.names)} == {
+        name: row.id for row in rows for name in (row.id, *row.names)
+    }
 
 
 def test_jax_recomputes_all_layers_and_torch_none_by_default():
@@ -178,7 +206,9 @@ def test_torchtunes_recipe_for_one_gpu_steps_within_the_backward_pass(optimizer,
     assert (memory.gradients > 10 * 2**30) == whole
 
 
-@pytest.mark.parametrize("run", [{"model": "llama-3-8b", "gpu": "V100-SXM2-32GB"}, {"model": "bert-large", "gpu": "A100-SXM-80GB"}])
+@pytest.mark.parametrize(
+    "run", [{"model": "llama-3-8b", "gpu": "V100-SXM2-32GB"}, {"model": "bert-large", "gpu": "A100-SXM-80GB"}]
+)
 def test_liger_leaves_attention_as_it_was(run: dict[str, str]) -> None:
     shape = {"n_gpus": "8", "micro_batch": "4", "seq_len": "512", "sharding": "zero3", "activation_checkpointing": "none"}
     case = {**run, **shape, "precision": "fp16-mixed"}

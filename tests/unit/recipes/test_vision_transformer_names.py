@@ -18,6 +18,12 @@ from recipes.models.images import find_vision_model
         ("dinov2-giant", "vit_giant_patch14_224"),
         ("vit_huge_patch14_clip_quickgelu", "vit_huge_patch14_224"),
         ("openclip ViT-bigG-14", "vit_gigantic_patch14_224"),
+        ("ViT-G/14", "vit_gigantic_patch14_224"),
+        ("ViT-G", "vit_gigantic_patch14_224"),
+        ("ViT-g/14", "vit_giant_patch14_224"),
+        ("OpenCLIP ViTG14", "vit_gigantic_patch14_224"),
+        ("DINOv2 ViT-G/14", "vit_giant_patch14_224"),
+        ("DINOv2 ViT-g", "vit_giant_patch14_224"),
     ],
 )
 def test_a_size_is_found_in_any_name(name: str, model: str) -> None:
