@@ -151,7 +151,7 @@ def _most_usual(job: _Job) -> ResolvedCase:
             near = found
         if filled <= 1.0:
             if near is None or choice.checkpointing is None:
-                return _fastest(job, options, choice, found) if choice.is_tried else found
+                return _fastest(job, options, found) if choice.is_tried else found
             return msgspec.structs.replace(near, recomputed=found.candidate, recomputed_memory=found.memory)
         if choice.is_tried and (least is None or filled < _filled(least)):
             least = found
@@ -160,11 +160,12 @@ def _most_usual(job: _Job) -> ResolvedCase:
     return least or found
 
 
-def _fastest(job: _Job, options: list[tuple[Choice, int]], first: Choice, fits: ResolvedCase) -> ResolvedCase:
-    """Of the options that are tried with as much recomputation, the one of those that fit which does most per second."""
+def _fastest(job: _Job, options: list[tuple[Choice, int]], fits: ResolvedCase) -> ResolvedCase:
+    """Of the options that are tried, the one of those that fit which does most per second: recomputing may pay by larger
+    micro-batches."""
     best, rate = fits, _samples_per_s(fits)
     for choice, micro_batch in options:
-        if not choice.is_tried or (choice.checkpointing, choice.recomputed) != (first.checkpointing, first.recomputed):
+        if not choice.is_tried:
             continue
         try:
             other = job.laid_out(choice, micro_batch)

@@ -158,3 +158,13 @@ def test_bf16_that_would_not_fit_beside_fp32_weights_is_taken_for_16_bits_alone(
     assert any("16 bits alone" in one for one in answer.assumed) == bool(words)
     roomy = predict_row({**SMALL, **TRAINER, "precision": precision, "gpu": "H100-SXM-80GB"})
     assert not any("16 bits alone" in one for one in roomy.assumed)
+
+
+def test_recomputing_is_tried_where_it_pays_by_larger_micro_batches() -> None:
+    row = {"case_id": "a", "model": "qwen3-30b-a3b", "stack": "megatron-core", "gpu": "H100-SXM-80GB", "n_gpus": "8"}
+    whole = predict_row({**row, "seq_len": "4096", "global_batch": "256"})
+    without = predict_row({**row, "seq_len": "4096", "global_batch": "256", "activation_checkpointing": "none"})
+    assert whole.fits
+    assert whole.samples_per_s is not None
+    assert without.samples_per_s is not None
+    assert whole.samples_per_s > 1.2 * without.samples_per_s
