@@ -196,7 +196,7 @@ def test_memory_counts_for_the_node_on_which_it_lies(answer, torch_python):
     own = [COPY, {**COPY, "operation": "triad"}]
     elsewhere, barred = ({**COPY, "numa_node": node, "memory_node": node} for node in (40, 41))
     nodes = {"0": cpus, "40": cpus, "41": [100_000]}
-    lines = answer(torch_python, "host-memory", [*own, elsewhere, barred], threads_per_rank=2, numa_cpus=nodes, budget_s=20.0)
+    lines = answer(torch_python, "host-memory", [*own, elsewhere, barred], threads_per_rank=2, numa_cpus=nodes, budget_s=10.0)
     assert [line["case"] for line in of(lines, "sample")] == own
     assert all(line["figures"]["array_bytes"] >= 64 * MIB for line in of(lines, "sample"))
     assert [line["case"] for line in of(lines, "skipped")] == [barred]
