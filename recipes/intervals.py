@@ -9,10 +9,16 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from recipes.parameters import parameter
+from recipes.workload import TransformerModel
 
 Kind = Literal["dense", "moe", "encoder", "cnn"]
 Rates = Literal["catalogue", "measured"]
 """Whether the machine's rates are those of its kind or were measured on it."""
+
+
+def kind_of(model: TransformerModel) -> Kind:
+    """Which interval of the step time is that of a transformer."""
+    return "moe" if model.is_moe else "encoder" if model.kind == "encoder" else "dense"
 
 
 class Interval(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recipes.workload import Optimizer
+from recipes.workload import Optimizer, Workload
 
 STATE_BYTES: dict[Optimizer, float] = {
     "adamw": 8.0,
@@ -29,8 +29,14 @@ and two moments of a quarter of the rank (GaLore, arXiv 2403.03507, table 2: a t
 QUANTISED: frozenset[Optimizer] = frozenset(("adamw-8bit", "adamw-4bit", "lion-8bit", "galore-8bit"))
 """Their states are as large beside 16-bit weights."""
 
-BY_TENSOR: frozenset[Optimizer] = QUANTISED | {"adafactor", "adam-mini", "galore", "lomo"}
+_BY_TENSOR: frozenset[Optimizer] = QUANTISED | {"adafactor", "adam-mini", "galore", "lomo"}
 """Each tensor is stepped by itself, so that no temporaries are as large as the model (bitsandbytes, torchao, transformers)."""
+
+
+def steps_all_at_once(workload: Workload) -> bool:
+    """Whether the optimizer's step goes over all tensors, after the backward pass, instead of one tensor after the other."""
+    return workload.optimizer_step == "after" and workload.optimizer not in _BY_TENSOR
+
 
 _ADAMW_BYTES = 12.0 + 2.0 * 8.0
 

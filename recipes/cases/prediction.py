@@ -14,7 +14,7 @@ from recipes.cases.layout import recompute_words
 from recipes.cases.model import OwnModels
 from recipes.cases.notes import FIGURES
 from recipes.cases.resolved import Here, ResolvedCase, resolve
-from recipes.intervals import Kind, Rates, memory_interval, time_interval
+from recipes.intervals import Rates, kind_of, memory_interval, time_interval
 from recipes.memory import figure_bytes
 from recipes.memory.peak import fuses_attention
 from recipes.models.counts import flops_per_token
@@ -112,10 +112,8 @@ def predict_case(case: Case, here: Here | None = None, own_models: OwnModels | N
 
 def predict_resolved(resolved: ResolvedCase) -> CasePrediction:
     """The prediction for a case whose model, machine and layout are known."""
-    what = resolved.workload or resolved.vision
-    assert what is not None  # noqa: S101 - a case trains something
     memory = resolved.memory_of_case()
-    time = time_for(what, resolved.candidate, resolved.cluster, resolved.stack)
+    time = time_for(resolved.what, resolved.candidate, resolved.cluster, resolved.stack)
     unknown = time.total if isinstance(time, TimeBreakdown) else time
     assumed = resolved.assumed
     if isinstance(unknown, Unknown):
@@ -166,7 +164,7 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
         return {}
     seconds = time.total
     samples_per_s = resolved.candidate.global_batch / seconds
-    ends = time_interval(_kind(resolved), _basis(resolved))
+    ends = time_interval("cnn" if resolved.workload is None else kind_of(resolved.workload.model), _basis(resolved))
     found: dict[str, Any] = {
         "time": time,
         "samples_per_s": samples_per_s,
@@ -204,13 +202,6 @@ def _basis(resolved: ResolvedCase) -> Rates:
     return "measured" if rate is not None and rate.basis == "measured" else "catalogue"
 
 
-def _kind(resolved: ResolvedCase) -> Kind:
-    if resolved.workload is None:
-        return "cnn"
-    model = resolved.workload.model
-    return "moe" if model.is_moe else "encoder" if model.kind == "encoder" else "dense"
-
-
 def _layout_parts(one: Candidate, resolved: ResolvedCase) -> tuple[str, ...]:
     degrees = [f"{name} {size}" for name in one.degrees.__struct_fields__ if (size := getattr(one.degrees, name)) > 1]
     sharing = one.sharding_stage if one.sharding_stage != "none" else ""
@@ -233,12 +224,11 @@ def _selected(one: Candidate, resolved: ResolvedCase) -> str:
 
 
 def _title(resolved: ResolvedCase) -> str:
-    what = resolved.workload or resolved.vision
     size = ""
     if resolved.workload is not None:
         size = f"sequence {resolved.workload.sequence_length}, "
     elif resolved.vision is not None and resolved.vision.image_size:
         size = f"{resolved.vision.image_size} pixels, "
-    name = what.model.title or what.model.id if what is not None else ""
+    name = resolved.what.model.title or resolved.what.model.id
     where = f"{resolved.gpus} x {resolved.cluster.device_name}"
     return f"{name}, {size}{resolved.candidate.precision}, on {where}, {resolved.stack.title}"

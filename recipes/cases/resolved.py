@@ -58,11 +58,16 @@ class ResolvedCase(Record, kw_only=True):
     memory: MemoryBreakdown | None = None
     """Of the candidate, where it was worked out to choose it; `memory_of_case` gives it in any case."""
 
+    @property
+    def what(self) -> Workload | VisionWorkload:
+        """What is trained."""
+        found = self.workload or self.vision
+        assert found is not None  # noqa: S101 - a case trains something
+        return found
+
     def memory_of_case(self) -> MemoryBreakdown:
         """Peak memory of the fullest rank."""
-        what = self.workload or self.vision
-        assert what is not None  # noqa: S101 - a case trains something
-        return self.memory or memory_for(what, self.candidate, self.cluster, self.stack)
+        return self.memory or memory_for(self.what, self.candidate, self.cluster, self.stack)
 
     @property
     def fits_recomputed(self) -> bool:
@@ -137,7 +142,7 @@ def _most_usual(job: _Job) -> ResolvedCase:
     near: ResolvedCase | None = None
     least: ResolvedCase | None = None
     problem = CaseError("")
-    for choice, micro_batch in options:
+    for index, (choice, micro_batch) in enumerate(options):
         try:
             found = job.laid_out(choice, micro_batch)
         except CaseError as error:
@@ -151,7 +156,7 @@ def _most_usual(job: _Job) -> ResolvedCase:
             near = found
         if filled <= 1.0:
             if near is None or choice.checkpointing is None:
-                return _fastest(job, options, found) if choice.is_tried else found
+                return _fastest(job, options[index + 1 :], found) if choice.is_tried else found
             return msgspec.structs.replace(near, recomputed=found.candidate, recomputed_memory=found.memory)
         if choice.is_tried and (least is None or filled < _filled(least)):
             least = found
@@ -161,8 +166,8 @@ def _most_usual(job: _Job) -> ResolvedCase:
 
 
 def _fastest(job: _Job, options: list[tuple[Choice, int]], fits: ResolvedCase) -> ResolvedCase:
-    """Of the options that are tried, the one of those that fit which does most per second: recomputing may pay by larger
-    micro-batches."""
+    """Of `fits` and the options after it that are tried, the one of those that fit which does most per second: recomputing may
+    pay by larger micro-batches."""
     best, rate = fits, _samples_per_s(fits)
     for choice, micro_batch in options:
         if not choice.is_tried:
@@ -179,9 +184,7 @@ def _fastest(job: _Job, options: list[tuple[Choice, int]], fits: ResolvedCase) -
 
 def _samples_per_s(resolved: ResolvedCase) -> float:
     """0 where a rate is not known."""
-    what = resolved.workload or resolved.vision
-    assert what is not None  # noqa: S101 - a case trains something
-    time = time_for(what, resolved.candidate, resolved.cluster, resolved.stack)
+    time = time_for(resolved.what, resolved.candidate, resolved.cluster, resolved.stack)
     if isinstance(time, Unknown) or isinstance(time.total, Unknown):
         return 0.0
     return resolved.candidate.global_batch / time.total

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from recipes.constants import constant
 from recipes.memory.stages import Stage
 from recipes.memory.states import States, frozen_bytes, is_pure
-from recipes.optimizers import BY_TENSOR
+from recipes.optimizers import steps_all_at_once
 from recipes.plan import Candidate
 from recipes.stacks import Stack
 from recipes.workload import Workload
@@ -26,8 +26,7 @@ class Buffers(NamedTuple):
 
 def buffers_of(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, states: States) -> Buffers:
     """What is held beside states and activations."""
-    whole = workload.optimizer_step == "after" and workload.optimizer not in BY_TENSOR
-    step = states.updated * states.each.weight * stack.memory.step_copies if whole else 0.0
+    step = states.updated * states.each.weight * stack.memory.step_copies if steps_all_at_once(workload) else 0.0
     step += _raised(candidate, stack, states)
     sharding, degrees = candidate.sharding_stage, candidate.degrees
     if sharding == "zero3" and (degrees.fsdp > 1 or candidate.strategy == "fsdp"):

@@ -7,7 +7,7 @@ import math
 from probes.record import Unknown
 from recipes.memory.states import is_pure
 from recipes.models.blocks import blocks_of
-from recipes.optimizers import BY_TENSOR, traffic_share
+from recipes.optimizers import steps_all_at_once, traffic_share
 from recipes.parameters import parameter
 from recipes.plan import COMPUTE_TERMS, Candidate, Cluster, TimeBreakdown
 from recipes.speed.collectives import collective_time_s
@@ -165,7 +165,7 @@ def _optimizer(job: Job, held: Held, rates: Rates) -> float:
     updated = _updated(held, candidate, shards)
     # An optimizer that keeps temporaries works operation by operation on all tensors, a fused one reads each once. Small kernels
     # do not gain from 16 bits: runs of either kind gave the figure of the former.
-    whole = stack.memory.step_copies and workload.optimizer_step == "after" and workload.optimizer not in BY_TENSOR
+    whole = stack.memory.step_copies and steps_all_at_once(workload)
     share = traffic_share(workload.optimizer, pure=not whole and is_pure(workload, candidate, stack))
     traffic = parameter("time.optimizer_bytes", cluster.device, "foreach" if whole else "") * share * updated
     norm = stack.gradient_bytes * (held.dense + held.expert) / (shards if candidate.sharding_stage in ("zero2", "zero3") else 1)

@@ -16,9 +16,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from probes.record import Unknown
 from recipes.cases.resolved import ResolvedCase
+from recipes.intervals import kind_of
 from recipes.speed.step import step_time
 from tests.calibration.fitting import Item, interval, write_values
-from tests.calibration.runs import arguments, family_of, fitted, resolved_rows
+from tests.calibration.runs import arguments, fitted, resolved_rows
 
 LABEL = ("n_gpus", "seq_len", "precision", "tp", "pp", "cp", "ep", "vp", "micro_batch", "grad_accum")
 
@@ -46,7 +47,7 @@ def items(*paths: Path) -> list[Item]:
             continue
         shown = (f"{column} {row[column]}" for column in LABEL if row[column])
         label = " ".join((row["case_id"], row["model"][:24], row["gpu"], *shown))
-        found.append(Item(f"{row['source_id']}/{family_of(resolved)}", _prediction(resolved), measured, label))
+        found.append(Item(f"{row['source_id']}/{kind_of(resolved.workload.model)}", _prediction(resolved), measured, label))
     return found
 
 

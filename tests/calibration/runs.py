@@ -39,13 +39,6 @@ def resolved_rows(*paths: Path) -> Iterator[tuple[dict[str, str], ResolvedCase]]
             continue
 
 
-def family_of(resolved: ResolvedCase) -> str:
-    """`dense`, `moe` or `encoder`: what the intervals of the step time are told by."""
-    assert resolved.workload is not None
-    model = resolved.workload.model
-    return "moe" if model.is_moe else "encoder" if model.kind == "encoder" else "dense"
-
-
 def arguments(description: str | None) -> argparse.Namespace:
     """The options of a fitting script."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
