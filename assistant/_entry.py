@@ -1,8 +1,9 @@
 """The entry of the installed program.
 
-In a wheel this file is `rigtune/__init__.py` and the packages stand beside it in `_app/`; in an editable install they
-stand in the checkout. Either way their folder goes first on `sys.path`: `recipes`, `probes` and `assistant` are common
-names, and another distribution (torchtune ships a top-level `recipes`) must neither shadow ours nor be overwritten.
+In a wheel this file is `rigtune/__init__.py` and the packages stand beside it in `_app/`; in an editable
+install they stand in the checkout. Either way their folder goes first on `sys.path`: `recipes`, `probes` and
+`assistant` are common names, and another distribution (torchtune ships a top-level `recipes`) must neither
+shadow ours nor be overwritten.
 """
 
 import gc
@@ -13,8 +14,9 @@ from pathlib import Path
 from typing import NoReturn
 
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Python looks for dead circles after every 700 new objects. What a start loads is all alive, and looking through it time and
-again takes a fifteenth of a quick check."""
+"""Python looks for dead circles after every 700 new objects. What a start loads is all alive, and looking
+through it time and again takes a fifteenth of a quick check.
+"""
 
 
 def _packages_folder() -> Path:

@@ -1,4 +1,6 @@
-"""A child process in the foreground: it has this process's terminal, gets its signals and gives its exit code."""
+"""A child process in the foreground: it has this process's terminal, gets its signals and gives its exit
+code.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +15,31 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from probes.errors import WorkerError
+from probes.base.errors import WorkerError
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TIED = Path(__file__).with_name("tied.py")
 
 
 def run_in_foreground(argv: tuple[str, ...]) -> int:
-    """Run `argv` to its end and return its exit code; 128 plus the signal's number where a signal ended it, as shells do.
+    """Run `argv` to its end and return its exit code; 128 plus the signal's number where a signal ended it,
+    as shells do.
 
-    SIGINT, SIGTERM and SIGHUP go on to the child, and this process waits for it. On Linux the child gets SIGTERM even when
-    this process is killed with SIGKILL. Raises WorkerError when it cannot be started.
+    SIGINT, SIGTERM and SIGHUP go on to the child, and this process waits for it. On Linux the child gets
+    SIGTERM even when this process is killed with SIGKILL. Raises WorkerError when it cannot be started.
     """
     program = shutil.which(argv[0])
     if program is None:
         raise WorkerError(
-            f"cannot start {argv[0]}: there is no such command", "is it installed on this machine, and on the PATH?"
+            f"cannot start {argv[0]}: there is no such command",
+            "is it installed on this machine, and on the PATH?",
         )
     relay = _Relay()
     with _handled_by(relay):
         try:
-            child = subprocess.Popen((sys.executable, "-I", "-S", str(_TIED), str(os.getpid()), program, *argv[1:]))
+            child = subprocess.Popen(
+                (sys.executable, "-I", "-S", str(_TIED), str(os.getpid()), program, *argv[1:])
+            )
         except OSError as error:
             message = f"cannot start {argv[0]}: {os.strerror(error.errno or 0).lower()}"
             raise WorkerError(message, "check the limits of this shell (ulimit -a)") from error
@@ -55,7 +61,8 @@ class _Relay:
             child.send_signal(number)
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
-        # The terminal has already sent its Ctrl-C to the child, and torchrun cuts its clean-up short at a second one.
+        # The terminal has already sent its Ctrl-C to the child, and torchrun cuts its clean-up short at a
+        # second one.
         if number == signal.SIGINT and _terminal_signals_us():
             return
         if self._child is None:
@@ -66,7 +73,9 @@ class _Relay:
 
 @contextlib.contextmanager
 def _handled_by(relay: _Relay) -> Iterator[None]:
-    """Signals that are ignored stay so, for nohup. Only a main thread may handle signals; elsewhere this does nothing."""
+    """Signals that are ignored stay so, for nohup. Only a main thread may handle signals; elsewhere this does
+    nothing.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,11 +1,13 @@
-"""Runs one command and leaves nothing of it behind. A script of its own, started by `assistant.runner`: standard library only.
+"""Runs one command and leaves nothing of it behind. A script of its own, started by `assistant.runner`:
+standard library only.
 
     python guard.py GRACE_S COMMAND...
 
-Standard input is the lifeline: when its other end closes, because rigtune wants to stop or was itself killed, the command and
-everything that it started get SIGTERM, and SIGKILL after GRACE_S seconds. Descendants are found even if they made sessions of
-their own, as torch's agent does for its ranks: this process adopts every orphan below it (PR_SET_CHILD_SUBREAPER). The command's
-output goes to the guard's standard error. The exit status is the command's, 128 + N where signal N ended it.
+Standard input is the lifeline: when its other end closes, because rigtune wants to stop or was itself killed,
+the command and everything that it started get SIGTERM, and SIGKILL after GRACE_S seconds. Descendants are
+found even if they made sessions of their own, as torch's agent does for its ranks: this process adopts every
+orphan below it (PR_SET_CHILD_SUBREAPER). The command's output goes to the guard's standard error. The exit
+status is the command's, 128 + N where signal N ended it.
 """
 
 from __future__ import annotations
@@ -105,7 +107,9 @@ def has_children() -> bool:
 
 
 def wait_for_tree(child: int, wake: int, deadline: float) -> int | None:
-    """Wait until nothing is left below this process or the deadline comes. The exit code of `child` where it ended."""
+    """Wait until nothing is left below this process or the deadline comes. The exit code of `child` where it
+    ended.
+    """
     status: int | None = None
     while True:
         status = reap().get(child, status)
@@ -146,7 +150,9 @@ def parents() -> dict[int, int]:
         for directory in Path("/proc").iterdir():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 # The command's name stands in parentheses and may itself hold some.
-                found[int(directory.name)] = int((directory / "stat").read_bytes().rpartition(b")")[2].split()[1])
+                found[int(directory.name)] = int(
+                    (directory / "stat").read_bytes().rpartition(b")")[2].split()[1]
+                )
     return found
 
 

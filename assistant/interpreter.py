@@ -13,9 +13,9 @@ import msgspec
 
 import probes
 from assistant.runner import output_of
-from probes.errors import InterpreterError
+from probes.base.errors import InterpreterError
+from probes.base.record import Record, Unknown
 from probes.facts import TrainingPython
-from probes.record import Record, Unknown
 
 LEAST_PYTHON = (3, 9)
 LEAST_TORCH = (2, 4)
@@ -28,7 +28,9 @@ class Interpreter(Record, kw_only=True):
     """What a training interpreter told about itself. Empty values mean that torch has no such thing."""
 
     path: str
-    """Absolute or a name on the PATH; links as they were given, since resolving them would leave a virtual environment."""
+    """Absolute or a name on the PATH; links as they were given, since resolving them would leave a virtual
+    environment.
+    """
     python: str
     torch: str
     cuda: str | None = None
@@ -61,12 +63,18 @@ def workers_path() -> Path:
 
 
 def worker_environment() -> dict[str, str]:
-    """Variables with which an interpreter finds the workers and its own packages, and nothing from the current folder.
+    """Variables with which an interpreter finds the workers and its own packages, and nothing from the
+    current folder.
 
     The user's PYTHONPATH stays, behind: without it another torch might be measured than the one that trains.
     """
     path = os.pathsep.join(filter(None, (str(workers_path()), os.environ.get("PYTHONPATH"))))
-    return {"PYTHONPATH": path, "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {
+        "PYTHONPATH": path,
+        "PYTHONSAFEPATH": "1",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
 
 
 def install_command(python: str) -> str:
@@ -81,18 +89,24 @@ def choose_interpreter(training: TrainingPython, explicit: str | None) -> Interp
     if isinstance(training.path, str):
         return vet(training.path)
     why = f": {training.path}" if isinstance(training.path, Unknown) else ""
-    raise InterpreterError(f"no Python interpreter with torch was found{why}", install_command(sys.executable))
+    raise InterpreterError(
+        f"no Python interpreter with torch was found{why}", install_command(sys.executable)
+    )
 
 
 def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
-    """Start the interpreter at `path` once and have it describe itself. Raises InterpreterError with what to do."""
+    """Start the interpreter at `path` once and have it describe itself. Raises InterpreterError with what to
+    do.
+    """
     path = str(Path(path).absolute()) if os.sep in path else path
     choose_other = "name the interpreter that you train with: --python PATH"
     program = shutil.which(path)
     if program is None and not Path(path).exists():
         raise InterpreterError(f"there is no Python interpreter {path[:200]!r}", choose_other)
     if program is None:
-        raise InterpreterError(f"{path} cannot be started: it is no program, or not yours to run", choose_other)
+        raise InterpreterError(
+            f"{path} cannot be started: it is no program, or not yours to run", choose_other
+        )
     try:
         code, output = output_of(
             (program, "-m", "rigtune_worker.vet"),
@@ -112,7 +126,8 @@ def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
     if os.environ.get("PYTHONPATH"):
         choose_other += ", or unset PYTHONPATH, whose modules may stand in its way"
     raise InterpreterError(
-        f"{path} is no usable Python interpreter (exit {code}{': ' + words[-1][:200] if words else ''})", choose_other
+        f"{path} is no usable Python interpreter (exit {code}{': ' + words[-1][:200] if words else ''})",
+        choose_other,
     )
 
 
@@ -129,10 +144,13 @@ def _read(output: bytes) -> _Answer | None:
 def _checked(path: str, answer: _Answer) -> Interpreter:
     if _version(answer.python) < LEAST_PYTHON:
         raise InterpreterError(
-            f"{path} is Python {answer.python}, the workers need 3.9 or newer", "name a newer interpreter: --python PATH"
+            f"{path} is Python {answer.python}, the workers need 3.9 or newer",
+            "name a newer interpreter: --python PATH",
         )
     if answer.torch is None:
-        trouble = f"torch cannot be imported in {path} ({answer.error})" if answer.error else f"{path} has no torch"
+        trouble = (
+            f"torch cannot be imported in {path} ({answer.error})" if answer.error else f"{path} has no torch"
+        )
         raise InterpreterError(trouble, install_command(path))
     if _version(answer.torch) < LEAST_TORCH:
         raise InterpreterError(

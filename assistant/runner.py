@@ -1,7 +1,7 @@
 """Starts programs in the training interpreter, watches them, and makes sure that none outlives rigtune.
 
-Every program runs below `assistant.guard`, which ends the whole tree of processes when it is told to, and also when rigtune
-itself is killed.
+Every program runs below `assistant.guard`, which ends the whole tree of processes when it is told to, and
+also when rigtune itself is killed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from types import TracebackType
 
 import psutil
 
-from probes.errors import WorkerError
+from probes.base.errors import WorkerError
+from probes.base.record import known
 from probes.facts import MachineFacts
-from probes.record import known
 
 _GUARD = Path(__file__).with_name("guard.py")
 _LAUNCHER_VARIABLES = (
@@ -31,7 +31,9 @@ _LAUNCHER_VARIABLES = (
 )  # fmt: skip
 """Of a job that rigtune itself may run in; a program that inherits them waits for that job's ranks."""
 _AGENT_PREFIX = "PET_"
-"""torch's agent reads its options from such variables (torch.distributed.argparse_util); Kubeflow sets them."""
+"""torch's agent reads its options from such variables (torch.distributed.argparse_util); Kubeflow sets
+them.
+"""
 _SHORT_GRACE_S = 1.0
 _OUTPUT_LIMIT_BYTES = 1024**2
 _BUSY_CPU_PERCENT = 60.0
@@ -51,17 +53,23 @@ class Job:
         log: Path,
         grace_s: float = 5.0,
     ) -> None:
-        """Start `argv` in `directory` with `environment` over this process's own; its output goes to the file `log`.
+        """Start `argv` in `directory` with `environment` over this process's own; its output goes to the file
+        `log`.
 
-        `grace_s` is the time between SIGTERM and SIGKILL when it is stopped. Raises WorkerError where nothing can be started.
+        `grace_s` is the time between SIGTERM and SIGKILL when it is stopped. Raises WorkerError where nothing
+        can be started.
         """
         self.argv, self.directory, self.log = argv, directory, log
         self._environment, self._grace_s = dict(environment), grace_s
         try:
             with log.open("wb") as output:
-                self._guard = _start_guard(argv, directory, environment, output=output.fileno(), grace_s=grace_s)
+                self._guard = _start_guard(
+                    argv, directory, environment, output=output.fileno(), grace_s=grace_s
+                )
         except (OSError, ValueError) as error:
-            raise WorkerError(f"cannot start {argv[0]}: {error}", "check that the folder exists and is yours") from error
+            raise WorkerError(
+                f"cannot start {argv[0]}: {error}", "check that the folder exists and is yours"
+            ) from error
 
     @property
     def command_line(self) -> str:
@@ -116,7 +124,9 @@ class Job:
     def __enter__(self) -> Job:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
         assert self._guard.stdout is not None  # noqa: S101 - opened above
         self._guard.stdout.close()
@@ -125,7 +135,8 @@ class Job:
 def output_of(
     argv: tuple[str, ...], *, directory: Path, environment: Mapping[str, str], deadline_s: float
 ) -> tuple[int | None, bytes]:
-    """The exit code of a short program and the end of what it wrote to both outputs; the code is None where it was too slow.
+    """The exit code of a short program and the end of what it wrote to both outputs; the code is None where
+    it was too slow.
 
     Nothing of it is left afterwards. Raises OSError or ValueError where nothing can be started.
     """
@@ -168,9 +179,12 @@ def worker_variables(threads: int) -> dict[str, str]:
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
     if sys.platform.startswith("linux"):
-        # Ranks of one node: the loopback always works, the host name of a fresh server often resolves to nowhere.
+        # Ranks of one node: the loopback always works, the host name of a fresh server often resolves to
+        # nowhere.
         wanted["GLOO_SOCKET_IFNAME"] = "lo"
-    return {name: value for name, value in wanted.items() if name == "OMP_NUM_THREADS" or name not in os.environ}
+    return {
+        name: value for name, value in wanted.items() if name == "OMP_NUM_THREADS" or name not in os.environ
+    }
 
 
 def busy_gpus(facts: MachineFacts) -> str:
@@ -180,7 +194,12 @@ def busy_gpus(facts: MachineFacts) -> str:
         processes = gpu.processes if known(gpu.processes) else ()
         if processes:
             names = ", ".join(
-                sorted({f"{process.name if known(process.name) else 'process'} {process.pid}" for process in processes})
+                sorted(
+                    {
+                        f"{process.name if known(process.name) else 'process'} {process.pid}"
+                        for process in processes
+                    }
+                )
             )
             held.append(f"GPU{gpu.index} is held by {names}")
     return "; ".join(held)

@@ -1,7 +1,7 @@
 """Files on disk: written whole or not at all, in a run folder that a later run understands.
 
-A file gets its name only after its content is complete, so whoever reads the folder, or kills rigtune at any moment,
-finds whole files alone. Only this module writes for the application.
+A file gets its name only after its content is complete, so whoever reads the folder, or kills rigtune at any
+moment, finds whole files alone. Only this module writes for the application.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import BinaryIO
 import msgspec
 import platformdirs
 
-from probes.errors import InputError, OutputError
-from probes.measurements import SCHEMA_VERSION, MeasurementSet
-from probes.record import Record, to_json
-from recipes.recipe import Artifact
+from probes.base.errors import InputError, OutputError
+from probes.base.record import Record, to_json
+from probes.facts.measurements import SCHEMA_VERSION, MeasurementSet
+from recipes.launch.recipe import Artifact
 
 _CHUNK_BYTES = 1024**2
 _HINTS = {
@@ -53,7 +53,9 @@ def _told_to_user(path: Path) -> Iterator[None]:
 
 
 def make_directory(path: Path) -> Path:
-    """Create `path` and its parents where missing; OutputError where that is not possible or it is not writable."""
+    """Create `path` and its parents where missing; OutputError where that is not possible or it is not
+    writable.
+    """
     with _told_to_user(path):
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK | os.X_OK):
@@ -62,11 +64,17 @@ def make_directory(path: Path) -> Path:
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Raises OutputError where nothing can be written to `path`, before work that would be for nothing. A disk may still fill."""
+    """Raises OutputError where nothing can be written to `path`, before work that would be for nothing. A
+    disk may still fill.
+    """
     with _told_to_user(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        target = path if path.exists() and not path.is_file() else next(one for one in path.absolute().parents if one.exists())
+        target = (
+            path
+            if path.exists() and not path.is_file()
+            else next(one for one in path.absolute().parents if one.exists())
+        )
         if target != path and not target.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if not os.access(target, os.W_OK | (os.X_OK if target != path else 0)):
@@ -74,15 +82,17 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def write_bytes(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Replace `path` by a complete file with `data`, or leave it as it was; a device or pipe gets `data`. Raises OutputError."""
+    """Replace `path` by a complete file with `data`, or leave it as it was; a device or pipe gets `data`.
+    Raises OutputError.
+    """
     with writing(path, mode) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
 def writing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
-    """A file to write to that replaces `path` when the body ends, and is dropped where it raises; a device or pipe is written to
-    at once. Raises OutputError, also from the body's own writes.
+    """A file to write to that replaces `path` when the body ends, and is dropped where it raises; a device or
+    pipe is written to at once. Raises OutputError, also from the body's own writes.
     """
     with _told_to_user(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +129,8 @@ def _complete(path: Path, mode: int) -> Iterator[BinaryIO]:
         os.fchmod(descriptor, mode)
         os.fsync(descriptor)
         if not named:
-            # A directory descriptor makes Python use linkat(AT_SYMLINK_FOLLOW); plain link() would link the symlink itself.
+            # A directory descriptor makes Python use linkat(AT_SYMLINK_FOLLOW); plain link() would link the
+            # symlink itself.
             os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
 
 
@@ -146,7 +157,8 @@ def write_files(directory: Path, artifacts: Iterable[Artifact]) -> tuple[Path, .
         path = directory / artifact.path
         if Path(artifact.path).is_absolute() or ".." in Path(artifact.path).parts:
             raise OutputError(
-                f"artifact {artifact.path!r} leads out of {directory}", "report this: launchers name files below the folder"
+                f"artifact {artifact.path!r} leads out of {directory}",
+                "report this: launchers name files below the folder",
             )
         write_bytes(path, artifact.text.encode("utf-8", "surrogateescape"), artifact.mode)
         written.append(path)
@@ -168,19 +180,25 @@ def read_bytes(path: Path, *, limit_bytes: int = 256 * 1024**2) -> bytes:
         words = os.strerror(error.errno).lower() if error.errno else str(error)
         raise InputError(f"cannot read {path}: {words}", "check the path and its permissions") from error
     if max(status.st_size, len(data)) > limit_bytes:
-        raise InputError(f"{path} is larger than {limit_bytes // 1024**2} MiB", "this is not a file of the expected kind")
+        raise InputError(
+            f"{path} is larger than {limit_bytes // 1024**2} MiB", "this is not a file of the expected kind"
+        )
     return bytes(data)
 
 
 class _Written(Record, kw_only=True):
-    """What a report of measurements always has; the fields of a `MeasurementSet` all have defaults, so any object would do."""
+    """What a report of measurements always has; the fields of a `MeasurementSet` all have defaults, so any
+    object would do.
+    """
 
     schema_version: int
     measurements: tuple[msgspec.Raw, ...]
 
 
 def read_measurements(path: Path) -> MeasurementSet:
-    """Read what `rigtune bench` or `rigtune auto` wrote. Raises InputError that names the place of the fault."""
+    """Read what `rigtune bench` or `rigtune auto` wrote. Raises InputError that names the place of the
+    fault.
+    """
     remedy = "`rigtune bench -o FILE.json` writes one"
     data = read_bytes(path)
     try:

@@ -1,4 +1,5 @@
-"""Becomes a command that gets SIGTERM when rigtune dies, even by SIGKILL (Linux). Started by `assistant.foreground`.
+"""Becomes a command that gets SIGTERM when rigtune dies, even by SIGKILL (Linux). Started by
+`assistant.foreground`.
 
     python tied.py RIGTUNE_PID COMMAND...
 

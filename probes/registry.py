@@ -9,7 +9,7 @@ import importlib
 from types import ModuleType
 from typing import Literal
 
-from probes.record import Record
+from probes.base.record import Record
 
 Tier = Literal["quick", "deep"]
 """`quick` reads files and NVML; `deep` also starts commands. A stored source answers both at no cost."""
@@ -30,8 +30,9 @@ class ProbeRow(Row, kw_only=True):
     """A collector: `collect(source: Source, options: CollectOptions) -> dict[str, object]` in its module."""
 
     provides: tuple[str, ...]
-    """The fields of `MachineFacts` that it returns, all of them each time. `contradictions` and `unread` may come on top;
-    those of all collectors are joined."""
+    """The fields of `MachineFacts` that it returns, all of them each time. `contradictions` and `unread` may
+    come on top; those of all collectors are joined.
+    """
     tier: Tier = "quick"
 
 
@@ -43,7 +44,9 @@ Need = Literal[
     "gpus", "nics", "logs", "diagnoses", "tools", "fabric-discovery", "switches", "container", "policy",
     "measurements", "baselines"
 ]  # fmt: skip
-"""What a check is about (`probes/needs.py`). A machine without it gives one SKIP, and the module is not even loaded."""
+"""What a check is about (`probes/judging/applicability.py`). A machine without it gives one SKIP, and the
+module is not even loaded.
+"""
 
 
 class CheckRow(Row, kw_only=True):
@@ -58,8 +61,9 @@ class CheckRow(Row, kw_only=True):
 
 
 class BenchmarkRow(Row, kw_only=True):
-    """A benchmark. Its module has `requests(context: BenchContext) -> tuple[BenchRequest, ...]`, none where it does not apply,
-    and `interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure`.
+    """A benchmark. Its module has `requests(context: BenchContext) -> tuple[BenchRequest, ...]`, none where
+    it does not apply, and `interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement,
+    ...] | BenchFailure`.
     """
 
     suites: tuple[str, ...]
@@ -67,8 +71,9 @@ class BenchmarkRow(Row, kw_only=True):
     occupies: str
     """What nobody else should use meanwhile: `one GPU at a time`, `all GPUs`, `all CPUs`."""
     cost_s: float
-    """Rough duration on one machine (calculated for eight H100) in the quick suite, or where it stands in none, shown before it
-    starts. A start of torch that several share counts at the first of them: ten seconds for eight ranks, with NCCL twelve.
+    """Rough duration on one machine (calculated for eight H100) in the quick suite, or where it stands in
+    none, shown before it starts. A start of torch that several share counts at the first of them: ten seconds
+    for eight ranks, with NCCL twelve.
     """
     full_cost_s: float
     """The same in the full suite."""
@@ -101,7 +106,11 @@ def _check(
 
 def _probe(probe_id: str, title: str, *provides: str, module: str = "", tier: Tier = "quick") -> ProbeRow:
     return ProbeRow(
-        id=probe_id, title=title, module=f"probes.collect.{module or probe_id}", provides=provides or (probe_id,), tier=tier
+        id=probe_id,
+        title=title,
+        module=f"probes.collect.{module or probe_id}",
+        provides=provides or (probe_id,),
+        tier=tier,
     )
 
 
@@ -134,20 +143,36 @@ PROBES: tuple[ProbeRow, ...] = (
     _probe("descriptions", "Descriptions of what should be", "profile", "cluster"),
     _probe("strangers", "Unrecognised files", "unread"),
 )
-"""Collectors: `collect(source: Source, options: CollectOptions) -> dict[str, object]`, fields of `MachineFacts`."""
+"""Collectors: `collect(source: Source, options: CollectOptions) -> dict[str, object]`, fields of
+`MachineFacts`.
+"""
 
 CHECKS: tuple[CheckRow, ...] = (
     _check("input-readable", "What was given could be read", "input", module="inputs"),
     _check("input-agreement", "The sources agree", "input", module="inputs"),
     _check("profile-match", "The machine is what its hardware profile says", "input"),
     _check("gpu-driver", "The driver answers for the GPUs", "driver", required=True),
-    _check("driver-library", "Driver module and library are one version", "driver", "gpus", module="driver_software"),
+    _check(
+        "driver-library",
+        "Driver module and library are one version",
+        "driver",
+        "gpus",
+        module="driver_software",
+    ),
     _check("gpu-recovery-action", "No GPU asks for a reset", "driver", "gpus", required=True),
     _check("gpu-count", "Every GPU on the PCI bus is available", "driver"),
     _check("gpu-lost", "Every GPU answers in full", "driver", "gpus"),
     _check("device-nodes", "The GPU device files are here", "driver", "gpus", module="driver_software"),
-    _check("driver-flavour", "The driver's kernel module suits the GPUs", "driver", "gpus", module="driver_software"),
-    _check("driver-cuda", "The driver is new enough for these GPUs", "driver", "gpus", module="driver_software"),
+    _check(
+        "driver-flavour",
+        "The driver's kernel module suits the GPUs",
+        "driver",
+        "gpus",
+        module="driver_software",
+    ),
+    _check(
+        "driver-cuda", "The driver is new enough for these GPUs", "driver", "gpus", module="driver_software"
+    ),
     _check("persistence-mode", "Persistence mode is on", "driver", "gpus"),
     _check("xid-hardware", "No Xid points at hardware", "logs", "logs", module="xid"),
     _check("xid-reset", "No Xid asks for a reset", "logs", "logs", module="xid"),
@@ -170,10 +195,14 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("gpu-violations", "Clocks were not held down for long", "gpu", "gpus", module="gpu_clocks"),
     _check("gpu-temperature", "GPUs are cool enough", "gpu", "gpus", module="gpu_thermal"),
     _check("gpu-memory-temperature", "GPU memory is cool enough", "gpu", "gpus", module="gpu_thermal"),
-    _check("gpu-temperature-spread", "No GPU is much hotter than the others", "gpu", "gpus", module="gpu_thermal"),
+    _check(
+        "gpu-temperature-spread", "No GPU is much hotter than the others", "gpu", "gpus", module="gpu_thermal"
+    ),
     _check("gpu-fan", "The fans turn", "gpu", "gpus", module="gpu_thermal"),
     _check("gpu-power-limit", "Power limits are at their default", "gpu", "gpus"),
-    _check("application-clocks", "Application clocks are at their default", "gpu", "gpus", module="gpu_clocks"),
+    _check(
+        "application-clocks", "Application clocks are at their default", "gpu", "gpus", module="gpu_clocks"
+    ),
     _check("gpu-busy", "No other program uses the GPUs", "gpu", "gpus"),
     _check("gpu-memory-leftover", "No memory is in use without a process", "gpu", "gpus", module="gpu_use"),
     _check("gpu-idle", "An idle GPU shows no load", "gpu", "gpus", module="gpu_use"),
@@ -182,7 +211,13 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("compute-mode", "Compute modes are at their default", "gpu", "gpus"),
     _check("confidential-compute", "Confidential computing is off", "gpu", "gpus", module="gpu_identity"),
     _check("fabric-manager", "The Fabric Manager runs", "fabric", "gpus"),
-    _check("fabric-manager-version", "The Fabric Manager has the driver's version", "fabric", "gpus", module="nvswitch"),
+    _check(
+        "fabric-manager-version",
+        "The Fabric Manager has the driver's version",
+        "fabric",
+        "gpus",
+        module="nvswitch",
+    ),
     _check("nvlink-fabric", "Every GPU has joined the NVLink fabric", "fabric", "gpus"),
     _check("fabric-health", "The NVLink fabric is healthy", "fabric", "gpus", module="nvswitch"),
     _check("fabric-clique", "The GPUs are in one NVLink clique", "fabric", "gpus", module="nvswitch"),
@@ -194,7 +229,13 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("nvlink-errors", "NVLinks count no errors", "fabric", "gpus"),
     _check("nvlink-mesh", "All pairs of GPUs have the same NVLinks", "fabric", "gpus"),
     _check("peer-access", "GPUs reach each other's memory", "fabric", "gpus"),
-    _check("peer-access-geforce", "The driver refuses peer access where it is broken", "fabric", "gpus", module="peer_access"),
+    _check(
+        "peer-access-geforce",
+        "The driver refuses peer access where it is broken",
+        "fabric",
+        "gpus",
+        module="peer_access",
+    ),
     _check("pcie-link", "PCIe links have their full width", "pcie"),
     _check("pcie-speed", "PCIe links have their full speed", "pcie", module="pcie_health"),
     _check("pcie-bandwidth", "The kernel found no narrow PCIe path", "logs", "logs", module="pcie_health"),
@@ -211,15 +252,25 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("numa", "The NUMA node of each device is known", "pcie"),
     _check("numa-hidden", "Both sockets' NUMA nodes are visible", "pcie", "gpus"),
     _check("nic-state", "The RDMA ports are up", "network", "nics", required=True),
-    _check("nic-subnet-manager", "The subnet manager serves every port", "network", "nics", module="nic_fabric"),
+    _check(
+        "nic-subnet-manager", "The subnet manager serves every port", "network", "nics", module="nic_fabric"
+    ),
     _check("nic-count", "The machine's training ports are all there", "network"),
     _check("nic-rate", "Training ports run at one rate", "network", "nics"),
     _check("nic-speed", "Training ports run at the rate of their card", "network", "nics", module="nic_link"),
     _check("nic-width", "Links have all their lanes", "network", "nics", module="nic_link"),
     _check("nic-bit-errors", "Links have few bit errors", "network", "nics", module="nic_link"),
-    _check("nic-advice", "The cards' firmware finds no fault with the links", "network", "nics", module="nic_link"),
+    _check(
+        "nic-advice",
+        "The cards' firmware finds no fault with the links",
+        "network",
+        "nics",
+        module="nic_link",
+    ),
     _check("nic-firmware", "Cards of one kind have one firmware", "network", "nics", module="nic_identity"),
-    _check("nic-naming", "RDMA devices bear the names of their place", "network", "nics", module="nic_identity"),
+    _check(
+        "nic-naming", "RDMA devices bear the names of their place", "network", "nics", module="nic_identity"
+    ),
     _check("nic-virtual", "RDMA devices are whole", "network", "nics", module="nic_identity"),
     _check("nic-link-downed", "No link went down", "network", "nics", module="nic_counters"),
     _check("nic-symbol-errors", "No symbol errors", "network", "nics", module="nic_counters"),
@@ -246,10 +297,30 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("interface-cabling", "Interfaces lead where the others do", "network", module="interfaces"),
     _check("interface-choice", "It is clear which interface to use", "network"),
     _check("interface-subnets", "No two interfaces are in one subnet", "network", module="interface_choice"),
-    _check("fabric-links", "Every cabled port has its partner", "network", "fabric-discovery", module="fabric_discovery"),
-    _check("fabric-speed", "No link of the fabric is slow", "network", "fabric-discovery", module="fabric_discovery"),
-    _check("fabric-isolation", "The host sees a fabric", "network", "fabric-discovery", module="fabric_discovery"),
-    _check("switch-health", "The switch's fans and supplies work", "network", "switches", module="fabric_discovery"),
+    _check(
+        "fabric-links",
+        "Every cabled port has its partner",
+        "network",
+        "fabric-discovery",
+        module="fabric_discovery",
+    ),
+    _check(
+        "fabric-speed",
+        "No link of the fabric is slow",
+        "network",
+        "fabric-discovery",
+        module="fabric_discovery",
+    ),
+    _check(
+        "fabric-isolation", "The host sees a fabric", "network", "fabric-discovery", module="fabric_discovery"
+    ),
+    _check(
+        "switch-health",
+        "The switch's fans and supplies work",
+        "network",
+        "switches",
+        module="fabric_discovery",
+    ),
     _check("hostname-address", "The host's name does not lead to itself", "network", module="naming"),
     _check("time-sync", "The clock is kept", "host", module="host_health"),
     _check("memlock", "Enough memory may be locked for RDMA", "host", required=True),
@@ -261,7 +332,9 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("somaxconn", "Enough connections may wait", "host", module="host_limits"),
     _check("cpu-affinity", "All CPUs may be used", "host"),
     _check("cpu-governor", "The CPUs run at full clock", "host"),
-    _check("numa-balancing", "The kernel does not move memory between nodes", "host", module="kernel_settings"),
+    _check(
+        "numa-balancing", "The kernel does not move memory between nodes", "host", module="kernel_settings"
+    ),
     _check("transparent-hugepages", "Large pages are allowed", "host", module="kernel_settings"),
     _check("clocksource", "The clock source is fast", "host", module="kernel_settings"),
     _check("remove-ipc", "Shared memory outlives a logout", "host", module="kernel_settings"),
@@ -276,7 +349,9 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("kernel-limits", "No table of the kernel was full", "logs", "logs", module="kernel_events"),
     _check("nic-driver", "No driver gave its card up", "logs", "logs"),
     _check("crashes", "No training library crashed", "logs", "logs", module="kernel_events"),
-    _check("filesystem-errors", "File systems and disks report no errors", "logs", "logs", module="kernel_events"),
+    _check(
+        "filesystem-errors", "File systems and disks report no errors", "logs", "logs", module="kernel_events"
+    ),
     _check("nccl-warnings", "NCCL warns of nothing", "logs", "logs"),
     _check("zombies", "No dead processes pile up", "host", module="host_health", tier="deep"),
     _check("blocked-processes", "No process hangs in the driver", "host", module="host_health", tier="deep"),
@@ -288,62 +363,244 @@ CHECKS: tuple[CheckRow, ...] = (
     _check("read-only-filesystems", "File systems are writable", "storage", module="storage_health"),
     _check("services", "The services of a GPU server run", "software", "gpus", tier="deep"),
     _check(
-        "container-devices", "RDMA device files are passed into the container", "software", "container", module="container_access"
+        "container-devices",
+        "RDMA device files are passed into the container",
+        "software",
+        "container",
+        module="container_access",
     ),
-    _check("container-locking", "The container may lock memory", "software", "container", module="container_access"),
-    _check("container-numa", "The container may place memory", "software", "container", module="container_access"),
+    _check(
+        "container-locking",
+        "The container may lock memory",
+        "software",
+        "container",
+        module="container_access",
+    ),
+    _check(
+        "container-numa", "The container may place memory", "software", "container", module="container_access"
+    ),
     _check("proxy", "No proxy stands between the ranks", "software", module="environment_network"),
     _check("scheduler-limits", "The batch system passes limits on rightly", "software", module="scheduler"),
-    _check("scheduler-binding", "The batch system leaves GPUs visible to each other", "software", module="scheduler"),
+    _check(
+        "scheduler-binding",
+        "The batch system leaves GPUs visible to each other",
+        "software",
+        module="scheduler",
+    ),
     _check("scheduler-gpus", "The batch system knows all GPUs", "software", "gpus", module="scheduler"),
     _check("torch-cuda", "Torch runs on this driver", "software", "gpus"),
     _check("torch-architecture", "Torch has code for these GPUs", "software", "gpus"),
     _check("nccl-version", "NCCL is new enough for these GPUs", "software", "gpus", module="nccl_software"),
     _check("nccl-duplicates", "There is one NCCL", "software", "gpus", module="nccl_software"),
-    _check("nccl-plugin", "NCCL finds the network plugin of this platform", "software", "nics", module="nccl_software"),
+    _check(
+        "nccl-plugin",
+        "NCCL finds the network plugin of this platform",
+        "software",
+        "nics",
+        module="nccl_software",
+    ),
     _check("nccl-debug-settings", "No debugging switch is left on", "software", module="nccl_environment"),
     _check("nccl-values", "NCCL understands the values", "software", module="nccl_environment"),
     _check("nccl-forced", "No algorithm is forced on NCCL", "software", module="nccl_environment"),
     _check("nccl-interfaces", "NCCL_SOCKET_IFNAME names one interface", "software", module="nccl_names"),
     _check("nccl-hcas", "NCCL_IB_HCA names the training ports", "software", module="nccl_names"),
     _check("gloo-interface", "GLOO_SOCKET_IFNAME names an interface", "software", module="nccl_names"),
-    _check("nccl-configuration", "NCCL's configuration files are readable to NCCL", "software", module="nccl_environment"),
-    _check("cuda-connections", "CUDA_DEVICE_MAX_CONNECTIONS suits the GPUs", "software", "gpus", module="cuda_environment"),
-    _check("cuda-visible-devices", "Every GPU is visible to CUDA", "software", "gpus", module="cuda_environment"),
-    _check("cuda-injection", "No debugger or profiler is injected", "software", "gpus", module="cuda_environment"),
+    _check(
+        "nccl-configuration",
+        "NCCL's configuration files are readable to NCCL",
+        "software",
+        module="nccl_environment",
+    ),
+    _check(
+        "cuda-connections",
+        "CUDA_DEVICE_MAX_CONNECTIONS suits the GPUs",
+        "software",
+        "gpus",
+        module="cuda_environment",
+    ),
+    _check(
+        "cuda-visible-devices", "Every GPU is visible to CUDA", "software", "gpus", module="cuda_environment"
+    ),
+    _check(
+        "cuda-injection", "No debugger or profiler is injected", "software", "gpus", module="cuda_environment"
+    ),
     _check("omp-threads", "The number of CPU threads is sensible", "software", module="cuda_environment"),
     _check("dcgm-diagnosis", "DCGM's own tests pass", "tools", "diagnoses", module="diagnoses"),
-    _check("host-bandwidth", "Copies between host and GPU are fast", "tools", "tools", module="tool_bandwidth"),
-    _check("peer-bandwidth", "Copies between GPUs are fast", "tools", "tools", module="tool_bandwidth"),
-    _check("collective-results", "Collectives gave right results", "tools", "tools", module="tool_collectives"),
-    _check("collective-bandwidth", "Collectives are as fast as the links", "tools", "tools", module="tool_collectives"),
-    _check("network-bandwidth", "RDMA transfers are as fast as the port", "tools", "tools", module="tool_network"),
-    _check("tool-complaints", "The tools complain of nothing", "tools", "tools", module="tool_collectives"),
-    _check("measured-gemm", "Matrix products are as fast as on such GPUs", "measured", "measurements", module="measured_device"),
-    _check("measured-attention", "Attention is as fast as on such GPUs", "measured", "measurements", module="measured_device"),
-    _check("measured-memory", "Memory is as fast as on such GPUs", "measured", "measurements", module="measured_device"),
-    _check("measured-host-device", "Host copies are as fast as the link", "measured", "measurements", module="measured_device"),
-    _check("measured-peer-copy", "Copies between GPUs are as fast", "measured", "measurements", module="measured_device"),
-    _check("measured-sustained", "The rate holds under load", "measured", "measurements", module="measured_endurance"),
-    _check("measured-results", "All results are right", "measured", "measurements", module="measured_endurance"),
-    _check("measured-collectives", "Collectives are as fast as usual", "measured", "measurements", module="measured_collectives"),
-    _check("measured-isolation", "No layer between ranks is slow", "measured", "measurements", module="measured_collectives"),
-    _check("measured-pairs", "No pair of ranks is slower than others", "measured", "measurements", module="measured_collectives"),
-    _check("measured-network", "No host or link between hosts is slow", "measured", "measurements", module="measured_network"),
-    _check("measured-across-nodes", "Collectives use the ports' rate", "measured", "measurements", module="measured_network"),
-    _check("equal-devices", "No device is slower than its equals", "measured", "measurements", module="measured_equals"),
-    _check("equal-ranks", "No rank is later than the others", "measured", "measurements", module="measured_equals"),
-    _check("measured-storage", "Storage keeps up with training", "measured", "measurements", module="measured_feeding"),
-    _check("measured-data-loader", "Data loaders keep up with training", "measured", "measurements", module="measured_feeding"),
-    _check("measured-train-step", "The step scales over the ranks", "measured", "measurements", module="measured_training"),
     _check(
-        "measured-baseline", "Nothing is slower than before", "measured", "measurements", "baselines", module="measured_history"
+        "host-bandwidth", "Copies between host and GPU are fast", "tools", "tools", module="tool_bandwidth"
     ),
-    _check("measured-conditions", "Measured on a quiet machine", "measured", "measurements", module="measured_history"),
-    _check("policy-gpus", "The GPUs are those that the policy expects", "policy", "policy", module="policy", required=True),
-    _check("policy-nics", "The NICs are those that the policy expects", "policy", "policy", module="policy", required=True),
-    _check("policy-versions", "Versions are those that the policy expects", "policy", "policy", module="policy", required=True),
-    _check("policy-host", "The host is as the policy expects", "policy", "policy", module="policy", required=True),
+    _check("peer-bandwidth", "Copies between GPUs are fast", "tools", "tools", module="tool_bandwidth"),
+    _check(
+        "collective-results", "Collectives gave right results", "tools", "tools", module="tool_collectives"
+    ),
+    _check(
+        "collective-bandwidth",
+        "Collectives are as fast as the links",
+        "tools",
+        "tools",
+        module="tool_collectives",
+    ),
+    _check(
+        "network-bandwidth", "RDMA transfers are as fast as the port", "tools", "tools", module="tool_network"
+    ),
+    _check("tool-complaints", "The tools complain of nothing", "tools", "tools", module="tool_collectives"),
+    _check(
+        "measured-gemm",
+        "Matrix products are as fast as on such GPUs",
+        "measured",
+        "measurements",
+        module="measured_device",
+    ),
+    _check(
+        "measured-attention",
+        "Attention is as fast as on such GPUs",
+        "measured",
+        "measurements",
+        module="measured_device",
+    ),
+    _check(
+        "measured-memory",
+        "Memory is as fast as on such GPUs",
+        "measured",
+        "measurements",
+        module="measured_device",
+    ),
+    _check(
+        "measured-host-device",
+        "Host copies are as fast as the link",
+        "measured",
+        "measurements",
+        module="measured_device",
+    ),
+    _check(
+        "measured-peer-copy",
+        "Copies between GPUs are as fast",
+        "measured",
+        "measurements",
+        module="measured_device",
+    ),
+    _check(
+        "measured-sustained",
+        "The rate holds under load",
+        "measured",
+        "measurements",
+        module="measured_endurance",
+    ),
+    _check(
+        "measured-results", "All results are right", "measured", "measurements", module="measured_endurance"
+    ),
+    _check(
+        "measured-collectives",
+        "Collectives are as fast as usual",
+        "measured",
+        "measurements",
+        module="measured_collectives",
+    ),
+    _check(
+        "measured-isolation",
+        "No layer between ranks is slow",
+        "measured",
+        "measurements",
+        module="measured_collectives",
+    ),
+    _check(
+        "measured-pairs",
+        "No pair of ranks is slower than others",
+        "measured",
+        "measurements",
+        module="measured_collectives",
+    ),
+    _check(
+        "measured-network",
+        "No host or link between hosts is slow",
+        "measured",
+        "measurements",
+        module="measured_network",
+    ),
+    _check(
+        "measured-across-nodes",
+        "Collectives use the ports' rate",
+        "measured",
+        "measurements",
+        module="measured_network",
+    ),
+    _check(
+        "equal-devices",
+        "No device is slower than its equals",
+        "measured",
+        "measurements",
+        module="measured_equals",
+    ),
+    _check(
+        "equal-ranks",
+        "No rank is later than the others",
+        "measured",
+        "measurements",
+        module="measured_equals",
+    ),
+    _check(
+        "measured-storage",
+        "Storage keeps up with training",
+        "measured",
+        "measurements",
+        module="measured_feeding",
+    ),
+    _check(
+        "measured-data-loader",
+        "Data loaders keep up with training",
+        "measured",
+        "measurements",
+        module="measured_feeding",
+    ),
+    _check(
+        "measured-train-step",
+        "The step scales over the ranks",
+        "measured",
+        "measurements",
+        module="measured_training",
+    ),
+    _check(
+        "measured-baseline",
+        "Nothing is slower than before",
+        "measured",
+        "measurements",
+        "baselines",
+        module="measured_history",
+    ),
+    _check(
+        "measured-conditions",
+        "Measured on a quiet machine",
+        "measured",
+        "measurements",
+        module="measured_history",
+    ),
+    _check(
+        "policy-gpus",
+        "The GPUs are those that the policy expects",
+        "policy",
+        "policy",
+        module="policy",
+        required=True,
+    ),
+    _check(
+        "policy-nics",
+        "The NICs are those that the policy expects",
+        "policy",
+        "policy",
+        module="policy",
+        required=True,
+    ),
+    _check(
+        "policy-versions",
+        "Versions are those that the policy expects",
+        "policy",
+        "policy",
+        module="policy",
+        required=True,
+    ),
+    _check(
+        "policy-host", "The host is as the policy expects", "policy", "policy", module="policy", required=True
+    ),
     _check("policy-waivers", "No waiver has expired", "policy", "policy", module="policy"),
 )
 """What explains other failures stands first; findings of one status keep this order.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from probes.record import StrictRecord
+from probes.base.record import StrictRecord
 from recipes.rows import load_rows
 
 

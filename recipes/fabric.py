@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from probes.base.record import known, value_or
 from probes.facts import Interface, MachineFacts, Nic
-from probes.record import known, value_or
 
 
 def active_ports(facts: MachineFacts) -> tuple[Nic, ...]:
@@ -13,7 +13,9 @@ def active_ports(facts: MachineFacts) -> tuple[Nic, ...]:
 
 
 def training_ports(facts: MachineFacts) -> tuple[Nic, ...]:
-    """The active ports of the fastest kind: highest rate, one link layer. Slower ones serve storage and management."""
+    """The active ports of the fastest kind: highest rate, one link layer. Slower ones serve storage and
+    management.
+    """
     ports = active_ports(facts)
     if not ports:
         return ()
@@ -25,7 +27,9 @@ def training_ports(facts: MachineFacts) -> tuple[Nic, ...]:
 
 
 def candidate_interfaces(facts: MachineFacts) -> tuple[Interface, ...]:
-    """Physical interfaces that are up, have an address and are not the loopback: what NCCL or gloo might pick."""
+    """Physical interfaces that are up, have an address and are not the loopback: what NCCL or gloo might
+    pick.
+    """
     interfaces = facts.interfaces if known(facts.interfaces) else ()
     return tuple(
         interface

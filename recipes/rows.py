@@ -17,7 +17,9 @@ RowT = TypeVar("RowT")
 
 
 def load_families(table: str, row_type: type[RowT]) -> tuple[RowT, ...]:
-    """The `[[table]]` rows of all files of `recipes/data/<table>/`. What a file says in `[family]` holds for each of its rows."""
+    """The `[[table]]` rows of all files of `recipes/data/<table>/`. What a file says in `[family]` holds for
+    each of its rows.
+    """
     rows: list[dict[str, object]] = []
     folder = resources.files("recipes").joinpath("data", table)
     for file in sorted(folder.iterdir(), key=lambda one: one.name):
@@ -28,6 +30,8 @@ def load_families(table: str, row_type: type[RowT]) -> tuple[RowT, ...]:
 
 
 def load_rows(table: str, row_type: type[RowT], *, file: str | None = None) -> tuple[RowT, ...]:
-    """The `[[table]]` rows of `recipes/data/<file>.toml`, in their order; the file is named after the table unless given."""
+    """The `[[table]]` rows of `recipes/data/<file>.toml`, in their order; the file is named after the table
+    unless given.
+    """
     text = resources.files("recipes").joinpath("data", f"{file or table}.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(text)[table], tuple[row_type, ...])  # type: ignore[valid-type]

@@ -15,18 +15,21 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from assistant.interpreter import vet
-from probes.errors import InterpreterError
-from recipes.recipe import Command, Convergence, ModelShape, Parallelism, Recipe, Resources
+from probes.base.errors import InterpreterError
+from recipes.launch.recipe import Command, Convergence, ModelShape, Parallelism, Recipe, Resources
 
 # No test depends on how fast the machine is.
 settings.register_profile("rigtune", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rigtune")
 
-# Nor on how the tests were started: under nohup all processes would inherit that a hang-up is ignored, and traps of it never run.
+# Nor on how the tests were started: under nohup all processes would inherit that a hang-up is ignored, and
+# traps of it never run.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 NvmlStandin = Callable[[str], dict[str, str]]
-"""Takes the text of a scenario, puts the stand-in in force and returns the environment variables that do so."""
+"""Takes the text of a scenario, puts the stand-in in force and returns the environment variables that do
+so.
+"""
 
 _SOURCE = Path(__file__).parent / "native" / "nvml_standin.c"
 
@@ -40,7 +43,9 @@ def nvml_library_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nvml")
     target = folder / "libnvidia-ml.so.1"
     subprocess.run(
-        [compiler, "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-o", str(target), str(_SOURCE)], check=True, timeout=120
+        [compiler, "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-o", str(target), str(_SOURCE)],
+        check=True,
+        timeout=120,
     )
     return folder
 
@@ -49,7 +54,9 @@ def nvml_library_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def nvml_standin(
     nvml_library_folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> NvmlStandin:
-    """`nvml_standin("gpu_count = 8\\nhang = nvmlDeviceGetTemperature")` makes this process and its children see that machine."""
+    """`nvml_standin("gpu_count = 8\\nhang = nvmlDeviceGetTemperature")` makes this process and its children
+    see that machine.
+    """
 
     def use(scenario: str) -> dict[str, str]:
         file = tmp_path_factory.mktemp("scenario") / "scenario.txt"
@@ -67,7 +74,10 @@ def nvml_standin(
 def torch_python() -> str:
     """RIGTUNE_TEST_PYTHON, or the first interpreter with torch of the environment, this one and the PATH."""
     environments = [os.environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
-    candidates = [os.environ.get("RIGTUNE_TEST_PYTHON"), *(f"{path}/bin/python" for path in environments if path)]
+    candidates = [
+        os.environ.get("RIGTUNE_TEST_PYTHON"),
+        *(f"{path}/bin/python" for path in environments if path),
+    ]
     for candidate in (*candidates, sys.executable, shutil.which("python3")):
         if candidate:
             try:
@@ -82,7 +92,9 @@ MakeRecipe = Callable[..., Recipe]
 
 @pytest.fixture
 def make_recipe() -> MakeRecipe:
-    """`make_recipe(nodes=2, command=...)`: a small valid CPU recipe with other values where they are given."""
+    """`make_recipe(nodes=2, command=...)`: a small valid CPU recipe with other values where they are
+    given.
+    """
 
     def make(
         *,

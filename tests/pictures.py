@@ -3,8 +3,8 @@
     python -m tests.pictures FOLDER          SVG files, and PNG files where chromium is installed
     python -m tests.pictures --readme FILE   the one picture of the README
 
-`faults` and `crowd` are scripted, the others go through the real use-cases; `here` measures, when torch is found.
-Chromium runs in a network namespace of its own, without any interface.
+`faults` and `crowd` are scripted, the others go through the real use-cases; `here` measures, when torch is
+found. Chromium runs in a network namespace of its own, without any interface.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from assistant.tui.services import real_services
 from assistant.usecases.check import check_machine
 from assistant.usecases.events import Event, StageFinished
 from assistant.usecases.explain import explain_logs
-from probes.findings import Evidence
-from probes.hardware import load_catalogue
-from probes.record import to_json
+from probes.base.record import to_json
+from probes.catalogue.hardware import load_catalogue
+from probes.judging.findings import Evidence
 from probes.sources.choose import open_source
 from probes.sources.stored import Recording
-from recipes.plan import Decision
+from recipes.planning.plan import Decision
 from tests.support.check_case import pcie
 from tests.support.machines import h100_node, with_gpus, with_nics
 from tests.support.tui_machines import faulty_server, many_findings
@@ -64,7 +64,11 @@ def crowd(folder: Path) -> Services:
     """Sixteen GPUs, three hundred findings, long names and reasons."""
     plan = gpu_plan(rejected=300)
     decision = Decision(
-        name="micro_batch", value="1", basis="modelled", because=LONG * 8, alternatives=tuple(f"{n} sequences" for n in range(9))
+        name="micro_batch",
+        value="1",
+        basis="modelled",
+        because=LONG * 8,
+        alternatives=tuple(f"{n} sequences" for n in range(9)),
     )
     facts = msgspec.structs.replace(faulty_server(16), hostname="a-very-long-host-name." * 6 + "example.org")
     plan = msgspec.structs.replace(plan, decisions=(decision, *plan.decisions), warnings=(LONG * 3,) * 3)
@@ -158,16 +162,20 @@ async def draw_machine(name: str, folder: Path, *, ascii_only: bool = False) -> 
             await settle(app, pilot)
             if row.id == "benchmarks":
                 drawn += [
-                    (f"{name}-{row.key}-before-{width}x{height}", await at(app, pilot, width, height)) for width, height in SIZES
+                    (f"{name}-{row.key}-before-{width}x{height}", await at(app, pilot, width, height))
+                    for width, height in SIZES
                 ]
                 await pilot.press("s")
                 await settle(app, pilot)
             drawn += [
-                (f"{name}-{row.key}-{row.id}-{width}x{height}", await at(app, pilot, width, height)) for width, height in SIZES
+                (f"{name}-{row.key}-{row.id}-{width}x{height}", await at(app, pilot, width, height))
+                for width, height in SIZES
             ]
         await pilot.press("1")
         await settle(app, pilot)
-        drawn += [(f"{name}-9-end-{width}x{height}", await at(app, pilot, width, height)) for width, height in SIZES]
+        drawn += [
+            (f"{name}-9-end-{width}x{height}", await at(app, pilot, width, height)) for width, height in SIZES
+        ]
     return iter(drawn)
 
 
@@ -209,7 +217,9 @@ def save(folder: Path, name: str, svg: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--readme", type=Path, help="write the picture of the README there")
     parser.add_argument("--only", nargs="*", default=[*MACHINES, "dialogs"], help="some of: %(default)s")

@@ -17,7 +17,7 @@ from typing import NoReturn
 import click
 
 from assistant.cli.diagnostics import complain, complain_usage, has_terminal, say
-from probes.errors import ExitCode, RigtuneError, UsageError
+from probes.base.errors import ExitCode, RigtuneError, UsageError
 
 COMMANDS: dict[str, str] = {
     "auto": "probe, check, quick benchmark, plan, export: the main job in one go",
@@ -37,7 +37,7 @@ COMMANDS: dict[str, str] = {
     "list": "checks, benchmarks, launchers, models, machines, gpus, stacks, kinds of output",
     "tui": "the terminal UI (the default on a terminal)",
 }
-"""Name and one-line help; the module is `assistant.cli.<name>` with a click command `command`."""
+"""Name and one-line help; the module is `assistant.cli.<name>_command` with a click command `command`."""
 
 
 class LazyGroup(click.Group):
@@ -49,14 +49,16 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"assistant.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"assistant.cli.{cmd_name}_command").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             import difflib
 
@@ -117,7 +119,8 @@ def command_line(arguments: list[str] | None = None) -> int:
 def main() -> NoReturn:
     """The whole process: the command line, whatever standard streams there are, and then the end at once.
 
-    Threads that hang in the kernel must not delay the end, and taking the interpreter apart costs more than a check.
+    Threads that hang in the kernel must not delay the end, and taking the interpreter apart costs more than a
+    check.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by who started us

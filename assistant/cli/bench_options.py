@@ -1,4 +1,6 @@
-"""What `rigtune bench` reads from the command line and the terminal: matrix shapes, the list, and the wish to stop."""
+"""What `rigtune bench` reads from the command line and the terminal: matrix shapes, the list, and the wish to
+stop.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from types import FrameType
 import click
 
 from assistant.cli.output import emit_json, emit_text, wants_colour
-from assistant.usecases.bench_list import list_benchmarks
+from assistant.usecases.bench.bench_list import list_benchmarks
 from assistant.usecases.measure import MeasureOptions
 from probes.facts import MachineFacts
 
@@ -19,7 +21,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LARGEST_SIDE = 2**20
 
 
-def read_shapes(_context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[int, int, int], ...]:
+def read_shapes(
+    _context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[int, int, int], ...]:
     """Matrix products, each as rows x columns x inner size."""
     return tuple(_read_shape(value, option) for value in values)
 

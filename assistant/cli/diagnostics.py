@@ -12,10 +12,18 @@ import click
 
 from assistant.cli.output import spelled
 from assistant.render.lines import clean_lines
-from assistant.usecases.events import BenchFailed, Event, Measured, Progress, StageFinished, StageStarted, Written
-from probes.errors import RigtuneError
-from probes.measurements import Measurement
-from probes.units import duration
+from assistant.usecases.events import (
+    BenchFailed,
+    Event,
+    Measured,
+    Progress,
+    StageFinished,
+    StageStarted,
+    Written,
+)
+from probes.base.errors import RigtuneError
+from probes.base.units import duration
+from probes.facts.measurements import Measurement
 
 
 def has_terminal() -> bool:
@@ -47,7 +55,9 @@ def complain_usage(error: click.ClickException) -> None:
 
 
 class StatusLine:
-    """A line on a terminal that the next words replace; nothing elsewhere, where it could not be taken back."""
+    """A line on a terminal that the next words replace; nothing elsewhere, where it could not be taken
+    back.
+    """
 
     def __init__(self) -> None:
         self._is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
@@ -78,7 +88,8 @@ class StatusLine:
 def follow(events: Iterator[Event], *, quiet: bool = False, verbose: bool = False) -> Any:
     """Run a use-case to its end, telling its stages on stderr, and return the last result.
 
-    A stage is announced when it has done something, so that one that fails at once leaves the error's line alone.
+    A stage is announced when it has done something, so that one that fails at once leaves the error's line
+    alone.
     """
     result = None
     teller = _Teller(verbose=verbose)
@@ -94,8 +105,8 @@ def follow(events: Iterator[Event], *, quiet: bool = False, verbose: bool = Fals
 
 
 class _Teller:
-    """Says in words what happens. While benchmarks run, each is told as it begins and its results in a few lines once the next
-    one does; on a terminal a last line shows what runs now and the time that remains.
+    """Says in words what happens. While benchmarks run, each is told as it begins and its results in a few
+    lines once the next one does; on a terminal a last line shows what runs now and the time that remains.
     """
 
     def __init__(self, *, verbose: bool) -> None:

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from probes.collecting import CollectOptions
-from probes.errors import UsageError
+from probes.base.errors import UsageError
+from probes.collect.collecting import CollectOptions
 from probes.sources.base import Source
 from probes.sources.choose import open_source
 
@@ -33,7 +33,9 @@ class Number(click.FloatRange):
 
 
 class ProgramCommand(click.Command):
-    """A command that takes the user's own training command after `--`, however few arguments stand before it."""
+    """A command that takes the user's own training command after `--`, however few arguments stand before
+    it.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
@@ -50,9 +52,13 @@ def program_after_dashes() -> tuple[str, ...]:
 
 
 def source_options(function: Command) -> Command:
-    """`--from PATH` (repeatable) and `--machine NAME`: look at a recording, pasted files or a catalogue machine."""
+    """`--from PATH` (repeatable) and `--machine NAME`: look at a recording, pasted files or a catalogue
+    machine.
+    """
     function = click.option(
-        "--machine", metavar="NAME", help="A catalogue machine instead of this one; see `rigtune list machines`."
+        "--machine",
+        metavar="NAME",
+        help="A catalogue machine instead of this one; see `rigtune list machines`.",
     )(function)
     return click.option(
         "--from",
@@ -66,12 +72,17 @@ def source_options(function: Command) -> Command:
 
 def python_option(function: Command) -> Command:
     return click.option(
-        "--python", metavar="PATH", callback=_from_anywhere, help="The Python interpreter that training runs in."
+        "--python",
+        metavar="PATH",
+        callback=_from_anywhere,
+        help="The Python interpreter that training runs in.",
     )(function)
 
 
 def _from_anywhere(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """An absolute path, as programs run in other folders; a bare name stays, for the PATH. Links stay: they make a venv."""
+    """An absolute path, as programs run in other folders; a bare name stays, for the PATH. Links stay: they
+    make a venv.
+    """
     if value is not None and not value.strip():
         raise click.BadParameter("no interpreter is named.")
     return str(Path(value).absolute()) if value and "/" in value else value
@@ -79,7 +90,12 @@ def _from_anywhere(_context: click.Context, _option: click.Parameter, value: str
 
 def format_option(*formats: str) -> Callable[[Command], Command]:
     return click.option(
-        "--format", "output_format", type=click.Choice(formats), default=formats[0], show_default=True, help="Output on stdout."
+        "--format",
+        "output_format",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="Output on stdout.",
     )
 
 
@@ -93,12 +109,16 @@ def plan_options(function: Command) -> Command:
     for option in reversed(
         (
             click.option("--nodes", type=int, default=1, show_default=True, help="Nodes like this one."),
-            click.option("--global-batch", type=int, metavar="SEQUENCES", help="Sequences per optimizer step."),
+            click.option(
+                "--global-batch", type=int, metavar="SEQUENCES", help="Sequences per optimizer step."
+            ),
             click.option("--sequence-length", type=int, metavar="TOKENS"),
             click.option("--precision", type=click.Choice(("bf16", "fp32"))),
             click.option("--steps", type=int, help="Optimizer steps of the run."),
             click.option("--strategy", type=click.Choice(("ddp", "fsdp")), help="Pin the strategy."),
-            click.option("--micro-batch", type=int, metavar="SEQUENCES", help="Pin the micro-batch per rank."),
+            click.option(
+                "--micro-batch", type=int, metavar="SEQUENCES", help="Pin the micro-batch per rank."
+            ),
             click.option("--ranks-per-node", type=int, help="Pin the ranks per node."),
             click.option("--learning-rate", type=float, help="Pin the peak learning rate."),
         )
@@ -122,7 +142,9 @@ def source_of(from_paths: tuple[Path, ...], machine: str | None) -> Source:
 
 
 def collect_options(python: str | None, *, ask_interpreters: bool = True) -> CollectOptions:
-    return CollectOptions(python=python, directory=str(Path.cwd()), own_python=sys.executable, ask_interpreters=ask_interpreters)
+    return CollectOptions(
+        python=python, directory=str(Path.cwd()), own_python=sys.executable, ask_interpreters=ask_interpreters
+    )
 
 
 def require_function(option: str, text: str) -> None:

@@ -7,8 +7,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
-from probes.errors import OutputError
-from probes.record import Record, to_json
+from probes.base.errors import OutputError
+from probes.base.record import Record, to_json
 
 _ASCII = str.maketrans(
     {
@@ -63,13 +63,17 @@ def emit_csv(text: str) -> None:
 
 @contextlib.contextmanager
 def emitting(*, is_text: bool) -> Iterator[Callable[[str], None]]:
-    """A writer of output that comes bit by bit, in the terminal's encoding where it is a text and in UTF-8 else. When the reader
-    has seen enough, the body ends early. Raises OutputError where it cannot be written.
+    """A writer of output that comes bit by bit, in the terminal's encoding where it is a text and in UTF-8
+    else. When the reader has seen enough, the body ends early. Raises OutputError where it cannot be written.
     """
     encoding = (sys.stdout.encoding or "utf-8") if is_text else "utf-8"
 
     def write(text: str) -> None:
-        data = spelled(text, encoding).encode(encoding, "replace") if is_text else text.encode("utf-8", "surrogateescape")
+        data = (
+            spelled(text, encoding).encode(encoding, "replace")
+            if is_text
+            else text.encode("utf-8", "surrogateescape")
+        )
         with _told():
             sys.stdout.buffer.write(data)
 

@@ -1,4 +1,6 @@
-"""A command whose exit code follows the convention of whoever started it, also where it fails before it has a verdict."""
+"""A command whose exit code follows the convention of whoever started it, also where it fails before it has a
+verdict.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,25 @@ import click
 
 from assistant.cli.diagnostics import complain, complain_usage, one_line, say
 from assistant.cli.output import emit_text
-from probes.errors import ExitCode, RigtuneError
-from probes.policies.exit_profiles import PROFILES, Profile, failure_status
+from probes.base.errors import ExitCode, RigtuneError
+from probes.judging.policies.exit_profiles import PROFILES, Profile, failure_status
 
 _OPTION = "--exit-profile"
 
 
 class ProfiledCommand(click.Command):
-    """Errors of every kind end with the profile's code; with `nagios` standard output says so as well, as it is all that
-    Nagios shows."""
+    """Errors of every kind end with the profile's code; with `nagios` standard output says so as well, as it
+    is all that Nagios shows.
+    """
 
-    def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> Any:
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> Any:
         given = list(args)
-        return _told(_profile_in(given), lambda: super(ProfiledCommand, self).make_context(info_name, args, parent, **extra))
+        return _told(
+            _profile_in(given),
+            lambda: super(ProfiledCommand, self).make_context(info_name, args, parent, **extra),
+        )
 
     def invoke(self, ctx: click.Context) -> Any:
         return _told(ctx.params.get("exit_profile", "gate"), lambda: super(ProfiledCommand, self).invoke(ctx))
@@ -73,6 +81,8 @@ def _profile_in(arguments: list[str]) -> Profile:
     """The profile that the arguments name, read without click, which may have refused them."""
     found: Profile = "gate"
     for word, following in itertools.pairwise([*arguments, ""]):
-        value = following if word == _OPTION else word.partition("=")[2] if word.startswith(f"{_OPTION}=") else ""
+        value = (
+            following if word == _OPTION else word.partition("=")[2] if word.startswith(f"{_OPTION}=") else ""
+        )
         found = next((profile for profile in PROFILES if profile == value), found)
     return found

@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from assistant.usecases.plan import PlanRequest
-from recipes.recipe import Command
-from recipes.workload import Pins
+from recipes.job.workload import Pins
+from recipes.launch.recipe import Command
 
 
 def request_of(model: str, wanted: dict[str, Any]) -> PlanRequest:
     """The options of `plan_options` as a request."""
-    pins = Pins(**{name: wanted.pop(name) for name in ("strategy", "micro_batch", "ranks_per_node", "learning_rate")})
+    pins = Pins(
+        **{name: wanted.pop(name) for name in ("strategy", "micro_batch", "ranks_per_node", "learning_rate")}
+    )
     return PlanRequest(model=model, pins=pins, **wanted)
 
 
@@ -27,5 +29,9 @@ def command_of(program: tuple[str, ...]) -> Command:
     if not words:
         return Command(kind="reference")
     if words[0] == "-m" and len(words) > 1:
-        return Command(kind="module", target=words[1], arguments=tuple(words[2:]), working_directory=str(Path.cwd()))
-    return Command(kind="script", target=words[0], arguments=tuple(words[1:]), working_directory=str(Path.cwd()))
+        return Command(
+            kind="module", target=words[1], arguments=tuple(words[2:]), working_directory=str(Path.cwd())
+        )
+    return Command(
+        kind="script", target=words[0], arguments=tuple(words[1:]), working_directory=str(Path.cwd())
+    )

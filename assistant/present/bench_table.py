@@ -10,9 +10,9 @@ from rich.text import Text
 from assistant.present.bench_words import OTHER, SECTIONS, case, name_of, place_of, section_of
 from assistant.present.results import Result
 from assistant.present.text import BAD, CAUTION, DIM, GOOD, STRONG, clean, frameless
-from probes.findings import Status
-from probes.judgement import ComparedTo, Comparison
-from probes.units import quantity
+from probes.base.units import quantity
+from probes.compare.measurement_judgement import ComparedTo, Comparison
+from probes.judging.findings import Status
 
 WIDE = 110
 """Columns from which the percentiles and each comparison have a column of their own."""
@@ -32,19 +32,26 @@ _KINDS: tuple[tuple[ComparedTo, str], ...] = (
 
 
 def results_table(rows: Sequence[Result], *, width: int) -> Table:
-    """The rows by section. From `WIDE` columns on, the comparisons stand in columns, else below each other."""
+    """The rows by section. From `WIDE` columns on, the comparisons stand in columns, else below each
+    other.
+    """
     is_wide = width >= WIDE
     kinds = [kind for kind in _KINDS if any(row.beside(kind[0]) for row in rows)]
     names = [name for _, name in kinds] if is_wide else ["compared"] * bool(kinds)
     has_odd = not kinds and any(row.slowest for row in rows)
-    table = frameless("", "", "on", "median", "p5 .. p95" if is_wide else "±", *names, *(["slowest"] if has_odd else []))
+    table = frameless(
+        "", "", "on", "median", "p5 .. p95" if is_wide else "±", *names, *(["slowest"] if has_odd else [])
+    )
     table.columns[0].width = 1
     table.columns[1].min_width = max(len(name) for name, _ in SECTIONS)
     for column in table.columns[3:5]:
         column.no_wrap = True
         column.justify = "right"
     for heading in (*(name for name, _ in SECTIONS), OTHER):
-        mine = sorted((row for row in rows if section_of(row.bench_id) == heading), key=lambda row: place_of(row.bench_id))
+        mine = sorted(
+            (row for row in rows if section_of(row.bench_id) == heading),
+            key=lambda row: place_of(row.bench_id),
+        )
         if not mine:
             continue
         if table.row_count:
@@ -76,14 +83,17 @@ def results_table(rows: Sequence[Result], *, width: int) -> Table:
 def _is_worth_a_line(row: Result, kind: ComparedTo) -> bool:
     """Peers that are alike need no words."""
     found = row.beside(kind)
-    return bool(found) and (kind != "peers" or any(comparison.status is not Status.PASS for comparison in found))
+    return bool(found) and (
+        kind != "peers" or any(comparison.status is not Status.PASS for comparison in found)
+    )
 
 
 def _what(row: Result, *, with_case: bool) -> tuple[Text, Text]:
     """Glyph, then name and case; the next figures of the same case do without it."""
     glyph, style = _GLYPHS.get(row.status, ("·", DIM)) if row.status is not None else ("·", DIM)
     return Text(glyph, style=style), Text.assemble(
-        name_of(row.bench_id, row.metric, row.parameters), (f" {case(row.parameters)}" if with_case else "", DIM)
+        name_of(row.bench_id, row.metric, row.parameters),
+        (f" {case(row.parameters)}" if with_case else "", DIM),
     )
 
 
@@ -99,7 +109,9 @@ def _spread(row: Result, *, is_wide: bool) -> Text:
 
 
 def _beside(row: Result, kind: ComparedTo, *, with_value: bool = False) -> Text:
-    """The share of what it compares to; of several devices the worst, named where it is not like the others."""
+    """The share of what it compares to; of several devices the worst, named where it is not like the
+    others.
+    """
     found = row.beside(kind)
     if not found:
         return Text("-", style=DIM)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from assistant.present.text import clean
-from probes.measurements import MeasurementSet, Parameter
-from probes.units import gib
+from probes.base.units import gib
+from probes.facts.measurements import MeasurementSet, Parameter
 
 SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Compute", ("gemm", "attention", "launch-latency", "sustained", "cpu-gemm")),
@@ -43,7 +43,12 @@ _METRICS = {
     "fastest_micro_batch": "fastest micro-batch",
 }
 """What a number is called where its own name is no phrase."""
-_BENCHES = {"sustained": "sustained", "cpu-gemm": "CPU", "host-device": "host copy", "host-memory": "host memory"}
+_BENCHES = {
+    "sustained": "sustained",
+    "cpu-gemm": "CPU",
+    "host-device": "host copy",
+    "host-memory": "host memory",
+}
 """What tells a benchmark's figure from the same figure of another."""
 _SECONDARY = frozenset(
     {
@@ -127,9 +132,17 @@ def name_of(bench_id: str, metric: str, parameters: dict[str, Parameter]) -> str
         for suffix in ("_bytes_per_s", "_flops_per_s", "_per_s", "_bytes", "_s"):
             words = words.removesuffix(suffix)
     if bench_id in _BENCHES:
-        words = f"{_BENCHES[bench_id]} {words}" if words != "memory" and bench_id not in words else _BENCHES[bench_id]
+        words = (
+            f"{_BENCHES[bench_id]} {words}"
+            if words != "memory" and bench_id not in words
+            else _BENCHES[bench_id]
+        )
     words = clean(words.replace("_", " "))
-    return f"{words} {_spelled(parameters['collective'])}" if words.endswith(" of") and "collective" in parameters else words
+    return (
+        f"{words} {_spelled(parameters['collective'])}"
+        if words.endswith(" of") and "collective" in parameters
+        else words
+    )
 
 
 def case(parameters: dict[str, Parameter]) -> str:

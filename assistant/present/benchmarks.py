@@ -1,4 +1,6 @@
-"""The benchmarks page: what a run would cost, what was measured beside what it compares to, and what failed."""
+"""The benchmarks page: what a run would cost, what was measured beside what it compares to, and what
+failed.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,27 @@ from assistant.present.matrices import matrices, worth_a_line
 from assistant.present.plot import draw
 from assistant.present.results import results
 from assistant.present.sick_parts import sick_parts
-from assistant.present.text import BAD, CAUTION, CODE, DIM, STATUS_WORDS, STRONG, clean, clean_block, frameless, joined
-from assistant.usecases.bench_list import BenchEntry
-from probes.benching import Suite
+from assistant.present.text import (
+    BAD,
+    CAUTION,
+    CODE,
+    DIM,
+    STATUS_WORDS,
+    STRONG,
+    clean,
+    clean_block,
+    frameless,
+    joined,
+)
+from assistant.usecases.bench.bench_list import BenchEntry
+from probes.base.record import Unknown
+from probes.base.units import duration, plural
+from probes.bench.bench_requests import Suite
+from probes.compare.measured_findings import WRONG
+from probes.compare.measurement_judgement import Judgement
 from probes.facts import MachineFacts
-from probes.judgement import Judgement
-from probes.measured import WRONG
-from probes.measurements import BenchFailure, MeasurementSet
-from probes.record import Unknown
-from probes.units import duration, plural
-from recipes.layout import training_gpus
+from probes.facts.measurements import BenchFailure, MeasurementSet
+from recipes.machine.layout import training_gpus
 
 GET_TORCH = "python3 -m venv .venv && .venv/bin/pip install torch"
 """One command that gives a training interpreter where rigtune looks for one (`./.venv`)."""
@@ -58,13 +71,23 @@ def intro(
     entries: Sequence[BenchEntry] = (),
     suite: Suite = "quick",
 ) -> Text:
-    """The first lines: what runs, what could run, or why nothing can. `note` is what speaks against the numbers."""
-    first = _first_lines(facts, measured, is_live=is_live, progress=progress, words=cost(entries, facts, suite), suite=suite)
+    """The first lines: what runs, what could run, or why nothing can. `note` is what speaks against the
+    numbers.
+    """
+    first = _first_lines(
+        facts, measured, is_live=is_live, progress=progress, words=cost(entries, facts, suite), suite=suite
+    )
     return joined(first, Text(f"! {clean(note)}", style=CAUTION)) if note else first
 
 
 def _first_lines(
-    facts: MachineFacts | None, measured: MeasurementSet, *, is_live: bool, progress: str, words: str, suite: Suite
+    facts: MachineFacts | None,
+    measured: MeasurementSet,
+    *,
+    is_live: bool,
+    progress: str,
+    words: str,
+    suite: Suite,
 ) -> Text:
     if progress:
         return Text.assemble((progress, STRONG), ("   . stops it", DIM))
@@ -78,8 +101,14 @@ def _first_lines(
     other = "f chooses the quick suite" if suite == "full" else "f chooses the full suite"
     if measured.measurements or measured.failures:
         with_what = f" with {clean(measured.interpreter)}" if measured.interpreter else ""
-        first = Text.assemble(("Measured", STRONG), f"{with_what}.  ", (f"s measures the {suite} suite: {words}; {other}.", DIM))
-        failed = ", ".join(dict.fromkeys(clean(one.bench_id) for one in measured.failures if one.kind not in (WRONG, "stopped")))
+        first = Text.assemble(
+            ("Measured", STRONG), f"{with_what}.  ", (f"s measures the {suite} suite: {words}; {other}.", DIM)
+        )
+        failed = ", ".join(
+            dict.fromkeys(
+                clean(one.bench_id) for one in measured.failures if one.kind not in (WRONG, "stopped")
+            )
+        )
         return joined(first, Text(f"✗ no result: {failed}; why stands below", style=BAD)) if failed else first
     return Text.assemble(
         ("Nothing was measured yet.", STRONG),
@@ -97,7 +126,10 @@ def _no_interpreter() -> Text:
         Text("No training interpreter with torch was found, so nothing can be measured.", style=CAUTION),
         Text("This command gets one where rigtune looks for it; then r probes again:"),
         Text(f"  {GET_TORCH}", style=CODE),
-        Text("Or start rigtune with --python PATH. Planning works without it, from published figures.", style=DIM),
+        Text(
+            "Or start rigtune with --python PATH. Planning works without it, from published figures.",
+            style=DIM,
+        ),
     )
 
 
@@ -108,15 +140,28 @@ def before(entries: Sequence[BenchEntry], suite: Suite, *, width: int) -> Table:
     table.columns[0].no_wrap = table.columns[2].no_wrap = True
     for entry in planned(entries, suite):
         seconds = entry.full_cost_s if suite == "full" else entry.cost_s
-        table.add_row(entry.id, Text(entry.title), f"{seconds:.0f} s", *([Text(entry.occupies, style=DIM)] if is_wide else []))
+        table.add_row(
+            entry.id,
+            Text(entry.title),
+            f"{seconds:.0f} s",
+            *([Text(entry.occupies, style=DIM)] if is_wide else []),
+        )
     return table
 
 
 def page(
-    measured: MeasurementSet, judgement: Judgement, *, running: str, queued: Sequence[str], show_all: bool, width: int
+    measured: MeasurementSet,
+    judgement: Judgement,
+    *,
+    running: str,
+    queued: Sequence[str],
+    show_all: bool,
+    width: int,
 ) -> RenderableType:
     """Every result beside what it compares to; below, what still runs and waits."""
-    rows = results(worth_a_line(measured.measurements, show_all=show_all), judgement.comparisons, show_all=show_all)
+    rows = results(
+        worth_a_line(measured.measurements, show_all=show_all), judgement.comparisons, show_all=show_all
+    )
     parts: list[RenderableType] = [results_table(rows, width=width)] if rows else []
     if running:
         parts.append(Text.assemble(("\n" if rows else "", ""), ("> ", STRONG), (clean(running), STRONG)))
@@ -129,16 +174,24 @@ def page(
 
 
 def sick(judgement: Judgement) -> Text:
-    """Each part that is slower than it should be in one sentence, the worst first; empty where there is none."""
+    """Each part that is slower than it should be in one sentence, the worst first; empty where there is
+    none.
+    """
     lines = []
     for part in sick_parts(judgement.findings):
         finding, words = part.finding, STATUS_WORDS[part.finding.status]
-        lines.append(Text.assemble((f"{words.glyph} {clean(finding.subject)}", words.style), f"  {clean(finding.summary)}"))
+        lines.append(
+            Text.assemble(
+                (f"{words.glyph} {clean(finding.subject)}", words.style), f"  {clean(finding.summary)}"
+            )
+        )
         if part.also:
             lines.append(Text(f"  also: {clean('; '.join(part.also))}", style=DIM))
         if finding.remedy is not None and part.tells_remedy:
             lines.append(Text(f"  do: {clean(finding.remedy.text)}"))
-            lines += [Text(f"  $ {clean(finding.remedy.command)}", style=CODE)] if finding.remedy.command else []
+            lines += (
+                [Text(f"  $ {clean(finding.remedy.command)}", style=CODE)] if finding.remedy.command else []
+            )
     return joined(*lines)
 
 
@@ -152,7 +205,11 @@ def drawings(measured: MeasurementSet, judgement: Judgement, *, width: int) -> R
     fitted = fit_lines(measured.measurements)
     if fitted:
         parts += [fitted, ""]
-    return Group(*parts[:-1]) if parts else Text("nothing was measured at several sizes or between pairs", style=DIM)
+    return (
+        Group(*parts[:-1])
+        if parts
+        else Text("nothing was measured at several sizes or between pairs", style=DIM)
+    )
 
 
 def title(suite: str, measured: MeasurementSet) -> str:
@@ -162,7 +219,9 @@ def title(suite: str, measured: MeasurementSet) -> str:
 
 
 def failures(entries: Sequence[BenchFailure]) -> Text:
-    """What failed: the reason, the end of its log, and the command that reproduces it. What is alike is said once."""
+    """What failed: the reason, the end of its log, and the command that reproduces it. What is alike is said
+    once.
+    """
     text = Text()
     alike: dict[tuple[str, ...], list[BenchFailure]] = {}
     for entry in entries:

@@ -10,13 +10,15 @@ from typing import NamedTuple
 from assistant.present.bench_words import case
 from assistant.present.plot import Curve, Figure
 from assistant.present.text import clean
-from probes.measurements import Measurement
-from probes.units import duration, gib, quantity
+from probes.base.units import duration, gib, quantity
+from probes.facts.measurements import Measurement
 
 _FEWEST_POINTS = 3
 _MOST_CURVES = 4
 _MARGIN = 0.5
-"""Of the range below the smallest value, so that a curve over time shows its dips and does not exaggerate noise."""
+"""Of the range below the smallest value, so that a curve over time shows its dips and does not exaggerate
+noise.
+"""
 
 
 class _Sweep(NamedTuple):
@@ -39,20 +41,32 @@ _SWEEPS = (
     _Sweep("tokens_per_s", "micro_batch", "Tokens per second by micro-batch", _number),
     _Sweep("images_per_s", "micro_batch", "Images per second by micro-batch", _number),
 )
-_SERIES = (("sm_clock_hz", "Hz", "SM clock over time"), ("temperature_c", "degC", "GPU temperature over time"))
+_SERIES = (
+    ("sm_clock_hz", "Hz", "SM clock over time"),
+    ("temperature_c", "degC", "GPU temperature over time"),
+)
 
 
 def figures(measurements: Sequence[Measurement]) -> tuple[Figure, ...]:
     """Every sweep and every series of at least three points, in a fixed order."""
     found = [drawn for sweep in _SWEEPS for drawn in _swept(sweep, measurements)]
-    return (*found, *(drawn for name, unit, title in _SERIES for drawn in _over_time(name, unit, title, measurements)))
+    return (
+        *found,
+        *(drawn for name, unit, title in _SERIES for drawn in _over_time(name, unit, title, measurements)),
+    )
 
 
 def _swept(sweep: _Sweep, measurements: Sequence[Measurement]) -> list[Figure]:
     """One figure per benchmark; devices alike are one curve of their medians."""
-    benches: dict[str, dict[str, dict[float, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    benches: dict[str, dict[str, dict[float, list[float]]]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(list))
+    )
     unit = ""
-    ranks = {entry.subject for entry in measurements if entry.metric == sweep.metric and entry.subject[:1].isdigit()}
+    ranks = {
+        entry.subject
+        for entry in measurements
+        if entry.metric == sweep.metric and entry.subject[:1].isdigit()
+    }
     for entry in measurements:
         x = entry.parameters.get(sweep.parameter)
         is_square = len({entry.parameters.get(name) for name in ("m", "n", "k")}) == 1
@@ -61,7 +75,11 @@ def _swept(sweep: _Sweep, measurements: Sequence[Measurement]) -> list[Figure]:
         if isinstance(x, bool) or not isinstance(x, (int, float)) or x <= 0:
             continue
         unit = entry.unit
-        rest = {name: value for name, value in entry.parameters.items() if name not in (sweep.parameter, "m", "n", "k")}
+        rest = {
+            name: value
+            for name, value in entry.parameters.items()
+            if name not in (sweep.parameter, "m", "n", "k")
+        }
         several = f" {entry.subject}" if len(ranks) > 1 else ""
         name = f"{_collective(entry)}{case(rest)}{clean(several)}".strip()
         benches[entry.bench_id][name][float(x)].append(entry.median)
@@ -79,7 +97,11 @@ def _swept(sweep: _Sweep, measurements: Sequence[Measurement]) -> list[Figure]:
 
 
 def _collective(entry: Measurement) -> str:
-    return f"{clean(entry.parameters['collective']).replace('_', '-')} " if "collective" in entry.parameters else ""
+    return (
+        f"{clean(entry.parameters['collective']).replace('_', '-')} "
+        if "collective" in entry.parameters
+        else ""
+    )
 
 
 def _over_time(name: str, unit: str, title: str, measurements: Sequence[Measurement]) -> list[Figure]:

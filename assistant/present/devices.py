@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from assistant.present.text import CAUTION, DIM, STRONG, clean, folded, joined, short, status_text
+from probes.base.record import Reason, Unknown, known
+from probes.base.units import gib, plural
 from probes.facts import Gpu, MachineFacts, PcieLink
-from probes.findings import WORST_FIRST, Finding, Status
-from probes.record import Reason, Unknown, known
-from probes.units import gib, plural
+from probes.judging.findings import WORST_FIRST, Finding, Status
 
 _COLUMNS = ("GPU", "state", "memory", "temp", "power", "util", "PCIe", "used by")
 _DROPPED_FIRST = ("memory", "temp", "util", "power", "used by", "PCIe")
@@ -25,10 +25,14 @@ _NAME_WIDTH = 15
 
 
 def gpu_table(gpus: Sequence[Gpu], findings: Sequence[Finding], *, fold: bool, width: int) -> Table:
-    """GPUs with their live readings in `width` cells. With `fold`, GPUs alike share a line, so that the odd one stands out."""
+    """GPUs with their live readings in `width` cells. With `fold`, GPUs alike share a line, so that the odd
+    one stands out.
+    """
     groups: dict[tuple[object, ...], list[Gpu]] = {}
     for gpu in gpus:
-        key = (_worst(gpu, findings), _memory(gpu), _pcie(gpu.pcie), _processes(gpu)) if fold else (gpu.index,)
+        key = (
+            (_worst(gpu, findings), _memory(gpu), _pcie(gpu.pcie), _processes(gpu)) if fold else (gpu.index,)
+        )
         groups.setdefault(key, []).append(gpu)
     rows = [dict(zip(_COLUMNS, _row(group, findings), strict=True)) for group in groups.values()]
     columns = _fitting(rows, width, is_mixed=len({_memory(gpu) for gpu in gpus}) > 1)
@@ -136,8 +140,12 @@ def no_gpu(facts: MachineFacts) -> Text:
             Text("This source does not tell whether there are any; a recording made with --record does."),
         )
     works = "plan and script work" if facts.training.path is None else "benchmarks, plan and script all work"
-    rehearsal = Text.assemble(("CPU rehearsal: ", STRONG), f"{works} on the CPU, with gloo and a small model.")
-    return joined(*(_silent_driver(facts, facts.gpus) if isinstance(facts.gpus, Unknown) else _none(facts)), rehearsal)
+    rehearsal = Text.assemble(
+        ("CPU rehearsal: ", STRONG), f"{works} on the CPU, with gloo and a small model."
+    )
+    return joined(
+        *(_silent_driver(facts, facts.gpus) if isinstance(facts.gpus, Unknown) else _none(facts)), rehearsal
+    )
 
 
 def _silent_driver(facts: MachineFacts, silence: Unknown) -> list[Text]:
@@ -146,7 +154,11 @@ def _silent_driver(facts: MachineFacts, silence: Unknown) -> list[Text]:
         bus = f"The PCI bus shows {plural(len(facts.pci_gpus), 'NVIDIA GPU')}: {', '.join(map(clean, facts.pci_gpus))}."
     else:
         bus = "There is no GPU here, its driver is not loaded, or this container was started without it."
-    return [Text("No NVIDIA driver answered.", style=CAUTION), Text(bus), Text(clean(str(silence)), style=DIM)]
+    return [
+        Text("No NVIDIA driver answered.", style=CAUTION),
+        Text(bus),
+        Text(clean(str(silence)), style=DIM),
+    ]
 
 
 def _none(facts: MachineFacts) -> list[Text]:

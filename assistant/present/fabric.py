@@ -20,15 +20,21 @@ from assistant.present.text import (
     short,
     shown,
 )
-from probes.affinity import Affinity, affinity_of
+from probes.base.record import Unknown, known, value_or
+from probes.base.units import gbit_per_s, plural
 from probes.facts import Gpu, Interface, MachineFacts, Nic
-from probes.judging import fold_names
-from probes.rails import roles_of
-from probes.record import Unknown, known, value_or
-from probes.units import gbit_per_s, plural
+from probes.judging.affinity import Affinity, affinity_of
+from probes.judging.rails import roles_of
+from probes.judging.reporting import fold_names
 
 _NIC_NAMES_SHOWN = 4
-_ROLES = {"side": "for storage or management", "bond": "bond", "DPU": "DPU", "unused": "unused", "slow rail": "slower"}
+_ROLES = {
+    "side": "for storage or management",
+    "bond": "bond",
+    "DPU": "DPU",
+    "unused": "unused",
+    "slow rail": "slower",
+}
 
 
 def fabric(facts: MachineFacts, *, complete: bool) -> Panel:
@@ -59,7 +65,9 @@ def _nvlink(gpus: Sequence[Gpu]) -> Text:
             words = f"{sum(link.active is True for link in links)} of {len(links)} links up"
         groups.setdefault(words, []).append(gpu.index)
     if len(groups) == 1:
-        return Text(f"{next(iter(groups))} on every GPU" if "links up" in next(iter(groups)) else next(iter(groups)))
+        return Text(
+            f"{next(iter(groups))} on every GPU" if "links up" in next(iter(groups)) else next(iter(groups))
+        )
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     return Text(", ".join(f"{words} on GPU {folded(indices)}" for words, indices in ordered))
 
@@ -67,7 +75,9 @@ def _nvlink(gpus: Sequence[Gpu]) -> Text:
 def _gpu_links(facts: MachineFacts) -> Text:
     if isinstance(facts.links, Unknown):
         return shown(facts.links)
-    kinds = Counter(short(link.kind) for link in facts.links if link.a.startswith("GPU") and link.b.startswith("GPU"))
+    kinds = Counter(
+        short(link.kind) for link in facts.links if link.a.startswith("GPU") and link.b.startswith("GPU")
+    )
     if not kinds:
         return Text("one GPU" if known(facts.gpus) and len(facts.gpus) == 1 else "none listed", style=DIM)
     if len(kinds) == 1:
@@ -89,12 +99,16 @@ def _switches(facts: MachineFacts) -> Text:
             states.setdefault(clean(gpu.fabric_state), []).append(gpu.index)
     for state, indices in states.items():
         where = "" if len(indices) == len(gpus) else f" on GPU {folded(indices)}"
-        text.append(", " if text.plain else "").append(f"fabric {state}{where}", style="" if state == "completed" else CAUTION)
+        text.append(", " if text.plain else "").append(
+            f"fabric {state}{where}", style="" if state == "completed" else CAUTION
+        )
     return text
 
 
 def _rails(facts: MachineFacts) -> Text:
-    """The training ports of the GPUs of each NUMA node; pairs one by one where they do not run in parallel."""
+    """The training ports of the GPUs of each NUMA node; pairs one by one where they do not run in
+    parallel.
+    """
     entries = affinity_of(facts)
     if isinstance(entries, Unknown):
         return Text("")
@@ -118,7 +132,9 @@ def _given(entries: Sequence[Affinity]) -> str:
     nics = [nic for _, own in given for nic in own]
     if len(kinds) == 1 and nics == _in_order(nics) and len(set(nics)) == len(nics):
         return f"{fold_names([entry.gpu for entry, _ in given])} with {_few(nics)}{next(iter(kinds))}"
-    each = [f"{entry.gpu} {'+'.join(own)}{f' {entry.kind}' if len(kinds) > 1 else ''}" for entry, own in given]
+    each = [
+        f"{entry.gpu} {'+'.join(own)}{f' {entry.kind}' if len(kinds) > 1 else ''}" for entry, own in given
+    ]
     return ", ".join(each) + (next(iter(kinds)) if len(kinds) == 1 else "")
 
 
@@ -170,6 +186,9 @@ def _interfaces(interfaces: tuple[Interface, ...] | Unknown) -> Text:
     if not real:
         return Text("no interface up", style=CAUTION)
     words = (
-        f"{clean(entry.name)} {gbit_per_s(entry.speed_gbps)}" if known(entry.speed_gbps) else clean(entry.name) for entry in real
+        f"{clean(entry.name)} {gbit_per_s(entry.speed_gbps)}"
+        if known(entry.speed_gbps)
+        else clean(entry.name)
+        for entry in real
     )
     return Text(", ".join(words))

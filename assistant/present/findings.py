@@ -22,8 +22,8 @@ from assistant.present.text import (
     plain,
     status_text,
 )
-from probes.findings import Finding, Remedy, Status
-from probes.record import EvidenceRef
+from probes.base.record import EvidenceRef
+from probes.judging.findings import Finding, Remedy, Status
 
 _QUIET = frozenset({Status.PASS, Status.SKIP})
 _SUBJECT_WIDTH = 10
@@ -41,9 +41,11 @@ class FindingRow(NamedTuple):
 
 
 def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tuple[FindingRow, ...]:
-    """Problems first, in the order of the checks within a status. `query` keeps those that contain every word of it.
+    """Problems first, in the order of the checks within a status. `query` keeps those that contain every word
+    of it.
 
-    Without `query` and `show_all`, many checks that could not be made for one reason share a line, and what is waived is hidden.
+    Without `query` and `show_all`, many checks that could not be made for one reason share a line, and what
+    is waived is hidden.
     """
     words = query.lower().split()
     if not show_all and not words:
@@ -61,7 +63,11 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
             found.append((key if seen[key] == 1 else f"{key}/{seen[key]}", finding))
     alike = Counter((finding.status, finding.subject, finding.summary) for _, finding in found)
     return tuple(
-        FindingRow(key, finding, _line(finding, names_check=alike[finding.status, finding.subject, finding.summary] > 1))
+        FindingRow(
+            key,
+            finding,
+            _line(finding, names_check=alike[finding.status, finding.subject, finding.summary] > 1),
+        )
         for key, finding in found
     )
 
@@ -118,7 +124,9 @@ def title(findings: Sequence[Finding], shown: int, *, show_all: bool, query: str
     """Counts by status, and what is hidden."""
     counts = Counter(finding.status for finding in findings)
     statuses = [status for status in PROBLEMS_FIRST if counts[status] and (show_all or status not in _QUIET)]
-    parts = [", ".join(f"{counts[status]} {STATUS_WORDS[status].word}" for status in statuses) or "nothing wrong"]
+    parts = [
+        ", ".join(f"{counts[status]} {STATUS_WORDS[status].word}" for status in statuses) or "nothing wrong"
+    ]
     hidden = len(findings) - shown
     if query:
         parts.append(f"{shown} with {clean(query)}")
@@ -131,7 +139,10 @@ def detail(finding: Finding) -> RenderableType:
     """Expected, observed, why it matters, remedy and evidence."""
     rows = [
         ("subject", Text(f"{clean(finding.subject)}  ({clean(finding.check_id)})")),
-        ("waived", plain(f"until {finding.waived.expires}: {finding.waived.reason}" if finding.waived else "")),
+        (
+            "waived",
+            plain(f"until {finding.waived.expires}: {finding.waived.reason}" if finding.waived else ""),
+        ),
         ("expected", plain(finding.expected)),
         ("observed", plain(finding.observed)),
         ("why", plain(finding.why)),
@@ -154,7 +165,9 @@ def _remedy_rows(remedy: Remedy | None) -> list[tuple[str, Text]]:
 
 
 def _reference(reference: EvidenceRef) -> Text:
-    return Text.assemble((f"{clean(reference.source)}  ", DIM), clean(reference.key), (f"  {clean(reference.detail)}", DIM))
+    return Text.assemble(
+        (f"{clean(reference.source)}  ", DIM), clean(reference.key), (f"  {clean(reference.detail)}", DIM)
+    )
 
 
 def remedy(finding: Finding) -> str:

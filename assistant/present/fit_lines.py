@@ -7,20 +7,24 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from assistant.present.text import DIM, STRONG, clean, joined
+from probes.base.units import duration, gb_per_s, gib
 from probes.bench.latency_bandwidth import Fit, fits
-from probes.measurements import Measurement
-from probes.units import duration, gb_per_s, gib
+from probes.facts.measurements import Measurement
 
 _POOR = 0.2
 """Residual from which the two numbers are no more than a rough summary."""
 
 
 def fit_lines(measurements: Sequence[Measurement]) -> Text:
-    """A line for each collective, empty without any: `all-reduce, 8 ranks  30 µs + bytes / 211 GB/s  within 2 %`."""
+    """A line for each collective, empty without any: `all-reduce, 8 ranks  30 µs + bytes / 211 GB/s  within 2
+    %`.
+    """
     found = fits(measurements)
     if not found:
         return Text()
-    return joined(Text("Time of a collective: latency + bytes / algorithm bandwidth", style=STRONG), *map(_line, found))
+    return joined(
+        Text("Time of a collective: latency + bytes / algorithm bandwidth", style=STRONG), *map(_line, found)
+    )
 
 
 def _line(fit: Fit) -> Text:
@@ -33,4 +37,6 @@ def _line(fit: Fit) -> Text:
     name = clean(fit.parameters.get("collective", fit.bench_id)).replace("_", "-")
     layer = f" over {clean(fit.parameters['layers'])}" if "layers" in fit.parameters else ""
     error = f"  {'poor fit, ' if fit.residual > _POOR else ''}within {fit.residual * 100:.0f} %"
-    return Text.assemble(f"  {f'{name}{layer}, {clean(fit.subject)}':<26}  {', then '.join(parts)}", (error, DIM))
+    return Text.assemble(
+        f"  {f'{name}{layer}, {clean(fit.subject)}':<26}  {', then '.join(parts)}", (error, DIM)
+    )

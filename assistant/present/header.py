@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.text import Text
 
 from assistant.present.text import DIM, STRONG, clean, short
+from probes.base.record import Unknown
+from probes.base.units import duration
 from probes.facts import MachineFacts
-from probes.record import Unknown
-from probes.units import duration
 
 _HOST_WIDTH = 32
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from rich.text import Text
 
 from assistant.present.text import CAUTION, DIM, Panel, clean, settled, short, shown
+from probes.base.record import Unknown, known, value_or
+from probes.base.units import gib, plural
 from probes.facts import Limit, Limits, MachineFacts
-from probes.record import Unknown, known, value_or
-from probes.units import gib, plural
 
 
 def software(facts: MachineFacts, *, complete: bool) -> Panel:
@@ -17,7 +17,12 @@ def software(facts: MachineFacts, *, complete: bool) -> Panel:
     it, training = facts.software, facts.training
     rows = [("system", _together(shown(it.operating_system), shown(it.kernel)))]
     if known(facts.gpus) and facts.gpus:
-        rows.append(("driver", _together(_installed(it.driver_version), shown(it.cuda_driver_version, "CUDA {}".format))))
+        rows.append(
+            (
+                "driver",
+                _together(_installed(it.driver_version), shown(it.cuda_driver_version, "CUDA {}".format)),
+            )
+        )
         if it.fabric_manager is not None:
             rows.append(("fabric mgr", shown(it.fabric_manager)))
     rows.append(("python", _interpreter(facts)))
@@ -47,7 +52,11 @@ def host(facts: MachineFacts, *, complete: bool, title: str = "Host") -> Panel:
     """Processor, memory, limits, and what the machine runs in."""
     cpu, memory, limits = facts.cpu, facts.memory, facts.limits
     counts = ((cpu.sockets, "socket"), (cpu.physical_cores, "core"), (cpu.allowed_cpus, "usable CPU"))
-    cores = Text(", ".join(f"? {noun}s" if isinstance(number, Unknown) else plural(number, noun) for number, noun in counts))
+    cores = Text(
+        ", ".join(
+            f"? {noun}s" if isinstance(number, Unknown) else plural(number, noun) for number, noun in counts
+        )
+    )
     if isinstance(cpu.sockets, Unknown) and all(number == cpu.sockets for number, _ in counts):
         cores = shown(cpu.sockets)
     size = shown(memory.total_bytes, gib)
@@ -90,7 +99,12 @@ def _limit(value: Limit, how: Callable[[int], str]) -> str:
 
 
 def _surroundings(facts: MachineFacts) -> Text:
-    values = (facts.container.runtime, facts.container.virtualization, facts.cloud.provider, facts.cloud.machine_type)
+    values = (
+        facts.container.runtime,
+        facts.container.virtualization,
+        facts.cloud.provider,
+        facts.cloud.machine_type,
+    )
     words = [clean(value) for value in values if known(value) and value is not None]
     if known(facts.scheduler.kind) and facts.scheduler.kind is not None:
         words.append(f"{clean(facts.scheduler.kind)} job {short(facts.scheduler.job_id)}")

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-import probes.pairs
+import probes.compare.slow_pairs
 from assistant.present.bench_words import case, is_secondary, name_of
 from assistant.present.text import CAUTION, DIM, Panel, clean
-from probes.judgement import Comparison
-from probes.measurements import Measurement, Parameter
-from probes.units import GB
+from probes.base.units import GB
+from probes.compare.measurement_judgement import Comparison
+from probes.facts.measurements import Measurement, Parameter
 
 _ENDS = (("from", "to"), ("numa_node", "memory_node"))
 """Names of parameters that hold two ends."""
@@ -30,15 +30,18 @@ def pair_of(entry: Measurement) -> tuple[str, str] | None:
     for one, other in _ENDS:
         if one in entry.parameters and other in entry.parameters:
             return _end(one, entry.parameters[one]), _end(other, entry.parameters[other])
-    ends = probes.pairs.pair_of(entry.subject)
+    ends = probes.compare.slow_pairs.pair_of(entry.subject)
     if ends is None:
         return None
     first, second = sorted(ends, key=entry.subject.index)
     return clean(first), clean(second)
 
 
-def matrices(measurements: Sequence[Measurement], comparisons: Sequence[Comparison] = ()) -> tuple[Panel, ...]:
-    """One matrix for each case of which several pairs were measured, in GB/s; rows are senders, or the cores that work.
+def matrices(
+    measurements: Sequence[Measurement], comparisons: Sequence[Comparison] = ()
+) -> tuple[Panel, ...]:
+    """One matrix for each case of which several pairs were measured, in GB/s; rows are senders, or the cores
+    that work.
 
     Where all pairs compare to one reference, the title has it.
     """
@@ -47,7 +50,11 @@ def matrices(measurements: Sequence[Measurement], comparisons: Sequence[Comparis
     for (_, title), cells in _by_case(measurements).items():
         known = {references.get(_identity(one)) for cell in cells.values() for one in cell}
         reference = known.pop() if len(known) == 1 else None
-        beside = f", reference {reference[0] / GB:.4g} ({clean(reference[1].partition(';')[0])})" if reference else ""
+        beside = (
+            f", reference {reference[0] / GB:.4g} ({clean(reference[1].partition(';')[0])})"
+            if reference
+            else ""
+        )
         body = _matrix({pair: max(one.median for one in cell) for pair, cell in cells.items()})
         panels.append(Panel(f"{title}, GB/s{beside}", body))
     return tuple(panels)
@@ -58,23 +65,46 @@ def _identity(entry: Measurement | Comparison) -> object:
 
 
 def worth_a_line(measurements: Sequence[Measurement], *, show_all: bool) -> list[Measurement]:
-    """What the table shows: neither what stands in a matrix, but for a device with itself, nor what another figure says too."""
+    """What the table shows: neither what stands in a matrix, but for a device with itself, nor what another
+    figure says too.
+    """
     if show_all:
         return list(measurements)
-    inside = {id(one) for cells in _by_case(measurements).values() for cell in cells.values() for one in cell if is_link(one)}
+    inside = {
+        id(one)
+        for cells in _by_case(measurements).values()
+        for cell in cells.values()
+        for one in cell
+        if is_link(one)
+    }
     return [entry for entry in measurements if id(entry) not in inside and not is_secondary(entry.metric)]
 
 
-def _by_case(measurements: Sequence[Measurement]) -> dict[tuple[str, str], dict[tuple[str, str], list[Measurement]]]:
-    """Benchmark and case, then pair, then its measurements: of several sizes the best stands for a link, as in the table."""
-    found: dict[tuple[str, str], dict[tuple[str, str], list[Measurement]]] = defaultdict(lambda: defaultdict(list))
+def _by_case(
+    measurements: Sequence[Measurement],
+) -> dict[tuple[str, str], dict[tuple[str, str], list[Measurement]]]:
+    """Benchmark and case, then pair, then its measurements: of several sizes the best stands for a link, as
+    in the table.
+    """
+    found: dict[tuple[str, str], dict[tuple[str, str], list[Measurement]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for entry in measurements:
         pair = pair_of(entry)
         if pair is None or entry.unit != "byte/s" or not entry.samples:
             continue
-        ends = {name for pair_names in _ENDS if all(name in entry.parameters for name in pair_names) for name in pair_names}
-        rest = {name: value for name, value in entry.parameters.items() if name not in ends and name != "bytes"}
-        found[entry.bench_id, f"{name_of(entry.bench_id, entry.metric, rest)} {case(rest)}".strip()][pair].append(entry)
+        ends = {
+            name
+            for pair_names in _ENDS
+            if all(name in entry.parameters for name in pair_names)
+            for name in pair_names
+        }
+        rest = {
+            name: value for name, value in entry.parameters.items() if name not in ends and name != "bytes"
+        }
+        found[entry.bench_id, f"{name_of(entry.bench_id, entry.metric, rest)} {case(rest)}".strip()][
+            pair
+        ].append(entry)
     return {key: cells for key, cells in found.items() if len(cells) >= _FEWEST}
 
 
@@ -86,7 +116,11 @@ def is_link(entry: Measurement) -> bool:
 
 
 def _end(name: str, value: Parameter) -> str:
-    return clean(value) if isinstance(value, str) else f"{name.replace('_', ' ').replace('numa', 'cores of')} {value}"
+    return (
+        clean(value)
+        if isinstance(value, str)
+        else f"{name.replace('_', ' ').replace('numa', 'cores of')} {value}"
+    )
 
 
 def _matrix(found: dict[tuple[str, str], float]) -> Table:
@@ -103,7 +137,10 @@ def _matrix(found: dict[tuple[str, str], float]) -> Table:
 
 def _ordered(names: object) -> list[str]:
     """GPU2 before GPU10."""
-    return sorted(set(names), key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)])  # type: ignore[call-overload]
+    return sorted(
+        set(names),
+        key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)],
+    )  # type: ignore[call-overload]
 
 
 def _cell(value: float | None, usual: float) -> Text:

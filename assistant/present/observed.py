@@ -1,4 +1,6 @@
-"""What was observed beside the machine itself: logs, other tools' tests, variables, and how well the sources could be read."""
+"""What was observed beside the machine itself: logs, other tools' tests, variables, and how well the sources
+could be read.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from assistant.present.text import BAD, CAUTION, DIM, GOOD, Panel, clean, pairs
+from probes.base.record import known, value_or
+from probes.base.units import plural
 from probes.facts import Diagnosis, LogEvent, MachineFacts
-from probes.record import known, value_or
-from probes.units import plural
 
 _KINDS_SHOWN = 4
 _NAMES_SHOWN = 3
@@ -42,7 +44,9 @@ def _events(facts: MachineFacts) -> Text:
     open_events = [event for event in facts.events if not event.settled]
     groups: dict[str, list[LogEvent]] = {}
     for event in sorted(open_events, key=lambda event: event.fatal is not True):
-        groups.setdefault(event.kind.replace("-", " ") + (f" {event.code}" if event.code is not None else ""), []).append(event)
+        groups.setdefault(
+            event.kind.replace("-", " ") + (f" {event.code}" if event.code is not None else ""), []
+        ).append(event)
     words = [_group(title, same) for title, same in list(groups.items())[:_KINDS_SHOWN]]
     more = len(groups) - len(words)
     settled = len(facts.events) - len(open_events)
@@ -64,11 +68,21 @@ def _diagnoses(diagnoses: Sequence[Diagnosis]) -> Text:
     counts: Counter[str] = Counter(each.result for each in diagnoses)
     text = Text(", ").join(
         Text(f"{counts[result]} {result}", style=style)
-        for result, style in (("FAIL", BAD), ("WARN", CAUTION), ("UNKNOWN", DIM), ("PASS", GOOD), ("SKIP", DIM))
+        for result, style in (
+            ("FAIL", BAD),
+            ("WARN", CAUTION),
+            ("UNKNOWN", DIM),
+            ("PASS", GOOD),
+            ("SKIP", DIM),
+        )
         if counts[result]
     )
     bad = list(dict.fromkeys(clean(each.test) for each in diagnoses if each.result == "FAIL"))
-    return text.append(f"  ({', '.join(bad[:_NAMES_SHOWN])}{' …' if len(bad) > _NAMES_SHOWN else ''})") if bad else text
+    return (
+        text.append(f"  ({', '.join(bad[:_NAMES_SHOWN])}{' …' if len(bad) > _NAMES_SHOWN else ''})")
+        if bad
+        else text
+    )
 
 
 def _results(facts: MachineFacts) -> Text:
@@ -77,7 +91,11 @@ def _results(facts: MachineFacts) -> Text:
 
 
 def _variables(facts: MachineFacts) -> Text:
-    names = list(dict.fromkeys(clean(variable.name) for variable in value_or(facts.environment, ()) if variable.is_effective))
+    names = list(
+        dict.fromkeys(
+            clean(variable.name) for variable in value_or(facts.environment, ()) if variable.is_effective
+        )
+    )
     more = len(names) - _KINDS_SHOWN
     return Text(", ".join(names[:_KINDS_SHOWN]) + (f" and {more} more" if more > 0 else ""))
 
@@ -92,4 +110,6 @@ def _unread(facts: MachineFacts) -> Text:
     if not facts.unread:
         return Text("")
     first = facts.unread[0]
-    return Text(f"{plural(len(facts.unread), 'part')} of the sources, first: {clean(first.why)}", style=CAUTION)
+    return Text(
+        f"{plural(len(facts.unread), 'part')} of the sources, first: {clean(first.why)}", style=CAUTION
+    )

@@ -23,13 +23,13 @@ from assistant.present.text import (
     plain,
     status_text,
 )
+from probes.base.record import Unknown, known
+from probes.base.units import plural
 from probes.facts import MachineFacts
-from probes.findings import Finding, Status
-from probes.measurements import MeasurementSet
-from probes.record import Unknown, known
+from probes.facts.measurements import MeasurementSet
+from probes.judging.findings import Finding, Status
 from probes.registry import CHECKS
-from probes.units import plural
-from recipes.plan import Plan
+from recipes.planning.plan import Plan
 
 _STATUS_WIDTH = 9
 _SUBJECT_WIDTH = 12
@@ -57,15 +57,26 @@ def headline(status: Status | None, findings: Sequence[Finding], *, has_gpus: bo
     findings = [finding for finding in findings if finding.waived is None]
     counts = Counter(finding.status for finding in findings)
     failing, warning, open_questions = counts[Status.FAIL], counts[Status.WARN], counts[Status.UNKNOWN]
-    also = [f"{plural(warning, 'warning')}" if warning else "", f"{open_questions} undecided" if open_questions else ""]
+    also = [
+        f"{plural(warning, 'warning')}" if warning else "",
+        f"{open_questions} undecided" if open_questions else "",
+    ]
     rest = "".join(f", {words}" for words in also if words)
     match status:
         case Status.FAIL:
-            return Headline(status, f"Not ready: {plural(failing, 'check')} failed ({_groups(findings, Status.FAIL)}){rest}.")
+            return Headline(
+                status,
+                f"Not ready: {plural(failing, 'check')} failed ({_groups(findings, Status.FAIL)}){rest}.",
+            )
         case Status.UNKNOWN:
-            return Headline(status, f"Undecided: {plural(open_questions, 'check')} could not be made{rest.split(', ')[0]}.")
+            return Headline(
+                status,
+                f"Undecided: {plural(open_questions, 'check')} could not be made{rest.split(', ')[0]}.",
+            )
         case Status.WARN:
-            return Headline(status, f"Usable, {plural(warning, 'warning')} ({_groups(findings, Status.WARN)}).")
+            return Headline(
+                status, f"Usable, {plural(warning, 'warning')} ({_groups(findings, Status.WARN)})."
+            )
         case _:
             place = "" if has_gpus else " on its CPU"
             return Headline(status, f"Ready to train{place}: {plural(counts[Status.PASS], 'check')} passed.")
@@ -91,27 +102,38 @@ def next_step(
 
 
 def verdict(head: Headline, step: NextStep, key: str, title: str, progress: str) -> Text:
-    """The first panel: the sentence, then the next step with its key. `progress` tells what is still running."""
+    """The first panel: the sentence, then the next step with its key. `progress` tells what is still
+    running.
+    """
     words = STATUS_WORDS.get(head.status) if head.status is not None else None
-    first = Text(f"{words.glyph} {head.words}", style=words.style) if words else Text(f"· {progress or head.words}", style=STRONG)
+    first = (
+        Text(f"{words.glyph} {head.words}", style=words.style)
+        if words
+        else Text(f"· {progress or head.words}", style=STRONG)
+    )
     if words and progress:
         first.append(f"  {progress}", style=DIM)
     second = Text.assemble(("  next  ", DIM), (f"{key} {title}", STRONG), f"  {step.words}")
     return joined(first, second)
 
 
-def accelerators(facts: MachineFacts, findings: Sequence[Finding], *, complete: bool, fold: bool, width: int = 120) -> Panel:
+def accelerators(
+    facts: MachineFacts, findings: Sequence[Finding], *, complete: bool, fold: bool, width: int = 120
+) -> Panel:
     """The GPUs, or what it means that there is none."""
     if known(facts.gpus) and facts.gpus:
-        return Panel(f"GPUs  {gpu_title(facts.gpus)}", gpu_table(facts.gpus, findings, fold=fold, width=width))
+        return Panel(
+            f"GPUs  {gpu_title(facts.gpus)}", gpu_table(facts.gpus, findings, fold=fold, width=width)
+        )
     if not complete:
         return Panel("GPUs", READING)
     return Panel("GPUs  unknown" if isinstance(facts.gpus, Unknown) else "GPUs  none", no_gpu(facts))
 
 
 def finding_counts(findings: Sequence[Finding], limit: int) -> Panel:
-    """How many of each status, then the worst; findings that say the same share a line, as do checks that could not be made for
-    one reason. Waived ones do not count."""
+    """How many of each status, then the worst; findings that say the same share a line, as do checks that
+    could not be made for one reason. Waived ones do not count.
+    """
     findings = [finding for finding in findings if finding.waived is None]
     counts = Counter(finding.status for finding in findings)
     title = "Findings"
@@ -122,7 +144,9 @@ def finding_counts(findings: Sequence[Finding], limit: int) -> Panel:
         for status in PROBLEMS_FIRST
         if counts[status]
     )
-    reasons = Counter(finding.observed for finding in findings if finding.status is Status.UNKNOWN and finding.observed)
+    reasons = Counter(
+        finding.observed for finding in findings if finding.status is Status.UNKNOWN and finding.observed
+    )
     alike = Counter(
         (status, "", f"could not be made: {finding.observed}")
         if status is Status.UNKNOWN and reasons[finding.observed] > 1
@@ -134,7 +158,9 @@ def finding_counts(findings: Sequence[Finding], limit: int) -> Panel:
     troubles = list(alike.items())
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True, min_width=_STATUS_WIDTH)
-    subject_width = min(max((len(subject) for (_, subject, _), _ in troubles[:limit]), default=0), _SUBJECT_WIDTH)
+    subject_width = min(
+        max((len(subject) for (_, subject, _), _ in troubles[:limit]), default=0), _SUBJECT_WIDTH
+    )
     table.add_column(no_wrap=True, min_width=subject_width, max_width=subject_width, overflow="ellipsis")
     table.add_column(overflow="fold")
     for (status, subject, summary), number in troubles[:limit]:
@@ -153,7 +179,11 @@ def has_gpus(facts: MachineFacts | None) -> bool:
 
 def has_torch(facts: MachineFacts | None) -> bool:
     """True when an interpreter with torch was found."""
-    return facts is not None and isinstance(facts.training.path, str) and facts.training.torch_version is not None
+    return (
+        facts is not None
+        and isinstance(facts.training.path, str)
+        and facts.training.torch_version is not None
+    )
 
 
 class Milestone(NamedTuple):
@@ -187,7 +217,11 @@ def milestones(
     is_live: bool,
 ) -> tuple[Milestone, ...]:
     """Read, check, measure, plan, write."""
-    planned = f"{plan.workload.model.title}: {plan.chosen.strategy}, micro-batch {plan.chosen.micro_batch}" if plan else ""
+    planned = (
+        f"{plan.workload.model.title}: {plan.chosen.strategy}, micro-batch {plan.chosen.micro_batch}"
+        if plan
+        else ""
+    )
     results = plural(len(measured.measurements), "result") if measured.measurements else ""
     measure = "4 Benchmarks, then s (may be left out)" if is_live else "only on the machine itself"
     return (

@@ -10,12 +10,12 @@ from rich.text import Text
 
 from assistant.present.text import CAUTION, DIM, GOOD, ODD, STRONG, Panel, clean, frameless, plain
 from assistant.usecases.plan import PlanRequest
-from probes.errors import UsageError
+from probes.base.errors import UsageError
+from probes.base.record import Unknown
+from probes.base.units import count, duration, gib, percent, plural
 from probes.facts import MachineFacts
-from probes.record import Unknown
-from probes.units import count, duration, gib, percent, plural
-from recipes.explain import bound_words
-from recipes.plan import Basis, Candidate, Choice, MemoryBreakdown, Plan, TimeBreakdown, terms_of
+from recipes.planning.plan import Basis, Candidate, Choice, MemoryBreakdown, Plan, TimeBreakdown, terms_of
+from recipes.planning.reasons import bound_words
 
 _MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
 _BASIS_STYLES: dict[Basis, str] = {"measured": GOOD, "modelled": "cyan", "rule": "", "user": ODD}
@@ -34,19 +34,26 @@ def headline(plan: Plan) -> Text:
         f"  sequence {workload.sequence_length}, {workload.precision}, global batch {workload.global_batch}",
         f", {workload.optimizer}",
     )
-    second = Text.assemble(("on ", DIM), f"{nodes}{ranks} of {clean(cluster.device_name)}", (f"  {clean(cluster.title)}", DIM))
+    second = Text.assemble(
+        ("on ", DIM), f"{nodes}{ranks} of {clean(cluster.device_name)}", (f"  {clean(cluster.title)}", DIM)
+    )
     return Text("\n").join((first, second))
 
 
 def decisions(plan: Plan, *, is_wide: bool) -> Table:
-    """One line per decision on a wide page; a narrow one puts the reason below and leaves the alternatives out."""
+    """One line per decision on a wide page; a narrow one puts the reason below and leaves the alternatives
+    out.
+    """
     if not is_wide:
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(style=DIM, no_wrap=True)
         table.add_column(overflow="fold")
         for row in plan.decisions:
             chosen = Text.assemble(
-                (clean(row.value), STRONG), "  ", (row.basis, _BASIS_STYLES[row.basis]), f"\n{clean(row.because)}"
+                (clean(row.value), STRONG),
+                "  ",
+                (row.basis, _BASIS_STYLES[row.basis]),
+                f"\n{clean(row.because)}",
             )
             table.add_row(_name(row.name), chosen)
         return table
@@ -86,13 +93,16 @@ def _memory(memory: MemoryBreakdown, plan: Plan) -> Panel:
         if value > 0:
             table.add_row(name, gib(value), _bar(value / memory.total if memory.total else 0.0))
     margin = [Text(f"at most: {bound_words(memory)}", style=DIM)] if memory.margin else []
-    return Panel(f"Memory per rank  {gib(memory.total)}{of}, at most {gib(memory.upper)}", Group(table, *margin))
+    return Panel(
+        f"Memory per rank  {gib(memory.total)}{of}, at most {gib(memory.upper)}", Group(table, *margin)
+    )
 
 
 def _step(step: TimeBreakdown, choice: Choice) -> Panel:
     if isinstance(step.total, Unknown):
         return Panel(
-            "Step time  unknown", Group(plain(str(step.total)), Text("4 Benchmarks measures what is missing.", style=DIM))
+            "Step time  unknown",
+            Group(plain(str(step.total)), Text("4 Benchmarks measures what is missing.", style=DIM)),
         )
     interval = ""
     if not isinstance(step.low, Unknown) and not isinstance(step.high, Unknown):
@@ -100,7 +110,9 @@ def _step(step: TimeBreakdown, choice: Choice) -> Panel:
     table = _terms()
     for name, seconds, is_part in terms_of(step):
         share = seconds / step.total if step.total else 0.0
-        table.add_row(f"  {name}" if is_part else name, duration(seconds), _bar(share, DIM if is_part else "cyan"))
+        table.add_row(
+            f"  {name}" if is_part else name, duration(seconds), _bar(share, DIM if is_part else "cyan")
+        )
     if isinstance(step.data, Unknown):
         table.add_row("data", Text("unknown", style=DIM))
     return Panel(f"Step time  {duration(step.total)}{interval}", Group(table, Text(speed(choice), style=DIM)))
@@ -148,14 +160,20 @@ def rejected(plan: Plan) -> Panel:
     )
     if more > 0:
         parts.append(Text(f"and {more} more", style=DIM))
-    return Panel(f"Alternatives ({len(plan.alternatives)}) and rejected ({len(plan.rejected)})", Group(*parts))
+    return Panel(
+        f"Alternatives ({len(plan.alternatives)}) and rejected ({len(plan.rejected)})", Group(*parts)
+    )
 
 
 def describe(row: Choice | Candidate) -> str:
     """One line: strategy, degrees, batch, recompute."""
     degrees = [(name, getattr(row.degrees, name)) for name in ("dp", "fsdp", "tp", "pp", "cp", "ep", "vp")]
     used = [(name, size) for name, size in degrees if size > 1]
-    spread = f"over {used[0][1]} ranks" if len(used) == 1 else " ".join(f"{name} {size}" for name, size in used) or "on one rank"
+    spread = (
+        f"over {used[0][1]} ranks"
+        if len(used) == 1
+        else " ".join(f"{name} {size}" for name, size in used) or "on one rank"
+    )
     recompute = "" if row.activation_checkpointing == "none" else ", full recompute"
     return f"{row.strategy} {spread}, micro-batch {row.micro_batch} × {row.grad_accum}{recompute}"
 
@@ -165,7 +183,9 @@ def waiting(facts: MachineFacts | None, *, has_failed: bool) -> Text:
     if has_failed:
         return Text.assemble(("No plan.", STRONG), "  w changes the workload.")
     if facts is None:
-        return Text.assemble(("No plan yet.", STRONG), "  The machine is still being read; the plan follows by itself.")
+        return Text.assemble(
+            ("No plan yet.", STRONG), "  The machine is still being read; the plan follows by itself."
+        )
     return Text.assemble(("Planning …", STRONG))
 
 
@@ -186,7 +206,9 @@ FIELDS = (
 
 
 def form_values(request: PlanRequest, plan: Plan | None) -> dict[str, str]:
-    """What the form starts with: the planned model, and what was asked for. What rigtune chose stays its choice."""
+    """What the form starts with: the planned model, and what was asked for. What rigtune chose stays its
+    choice.
+    """
     asked = {field.name: getattr(request, field.name) for field in FIELDS}
     values = {name: "" if value is None else str(value) for name, value in asked.items()}
     return values if plan is None else {**values, "model": request.model or plan.workload.model.id}
@@ -194,8 +216,15 @@ def form_values(request: PlanRequest, plan: Plan | None) -> dict[str, str]:
 
 def form_hints(plan: Plan | None) -> dict[str, str]:
     """What an empty field means, with the number that the present plan has."""
-    chosen = {} if plan is None else {name: getattr(plan.workload, name) for name in ("global_batch", "sequence_length")}
-    return {field.name: f"{field.hint}, now {chosen[field.name]}" if field.name in chosen else field.hint for field in FIELDS}
+    chosen = (
+        {}
+        if plan is None
+        else {name: getattr(plan.workload, name) for name in ("global_batch", "sequence_length")}
+    )
+    return {
+        field.name: f"{field.hint}, now {chosen[field.name]}" if field.name in chosen else field.hint
+        for field in FIELDS
+    }
 
 
 def request_of(values: dict[str, str]) -> PlanRequest:

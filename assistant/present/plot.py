@@ -1,6 +1,8 @@
-"""Curves drawn with Braille dots, two by four to a character: small enough for a report, fine enough to see a knee.
+"""Curves drawn with Braille dots, two by four to a character: small enough for a report, fine enough to see a
+knee.
 
-`assistant.present.text` has no say here: whoever prints to a terminal without Unicode turns the dots into asterisks.
+`assistant.present.text` has no say here: whoever prints to a terminal without Unicode turns the dots into
+asterisks.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class Figure(NamedTuple):
 
 
 def draw(figure: Figure, *, width: int, height: int = _HEIGHT) -> Text:
-    """The figure in `width` columns and `height` rows besides title and axis; each curve has its name at its right end."""
+    """The figure in `width` columns and `height` rows besides title and axis; each curve has its name at its
+    right end.
+    """
     points = [point for curve in figure.curves for point in curve.points]
     top = max(*(y for _, y in points), math.nextafter(figure.floor, math.inf))
     labels = {0: figure.y_words(top), height - 1: figure.y_words(figure.floor)}
@@ -86,10 +90,15 @@ def _line(dots: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     found = list(dots[:1])
     for (x0, y0), (x1, y1) in itertools.pairwise(dots):
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)
-        found += [(x0 + round((x1 - x0) * step / steps), y0 + round((y1 - y0) * step / steps)) for step in range(1, steps + 1)]
+        found += [
+            (x0 + round((x1 - x0) * step / steps), y0 + round((y1 - y0) * step / steps))
+            for step in range(1, steps + 1)
+        ]
     return found
 
 
 def _free(wanted: int, taken: dict[int, tuple[str, str]], height: int) -> int:
     """The row nearest to `wanted` that has no name yet."""
-    return min((row for row in range(height) if row not in taken), key=lambda row: abs(row - wanted), default=wanted)
+    return min(
+        (row for row in range(height) if row not in taken), key=lambda row: abs(row - wanted), default=wanted
+    )

@@ -11,12 +11,19 @@ from rich.text import Text
 
 from assistant.present.text import DIM, GOOD, STRONG, Panel, clean, clean_block, joined
 from assistant.usecases.export import how_to_start
+from probes.base.record import Record
+from probes.base.units import plural
 from probes.facts import MachineFacts
-from probes.record import Record
-from probes.units import plural
-from recipes.recipe import Artifact, Recipe
+from recipes.launch.recipe import Artifact, Recipe
 
-_LEXERS = {".sh": "bash", ".sbatch": "bash", ".py": "python", ".toml": "toml", ".yaml": "yaml", ".json": "json"}
+_LEXERS = {
+    ".sh": "bash",
+    ".sbatch": "bash",
+    ".py": "python",
+    ".toml": "toml",
+    ".yaml": "yaml",
+    ".json": "json",
+}
 
 
 class LauncherFiles(Record, frozen=True, kw_only=True):
@@ -37,7 +44,9 @@ class Prepared(Record, frozen=True, kw_only=True):
 def tabs(prepared: Prepared, current: int) -> Text:
     """The launchers side by side, the shown one marked by brackets and weight."""
     parts = [
-        Text(f"[{clean(entry.launcher)}]", style=STRONG) if index == current else Text(f" {clean(entry.launcher)} ", style=DIM)
+        Text(f"[{clean(entry.launcher)}]", style=STRONG)
+        if index == current
+        else Text(f" {clean(entry.launcher)} ", style=DIM)
         for index, entry in enumerate(prepared.launchers)
     ]
     return Text(" ").join(parts).append(f"   {clean(prepared.launchers[current].title)}", style=DIM)
@@ -93,7 +102,10 @@ def written(files: LauncherFiles, recipe: Recipe, paths: Sequence[str]) -> Panel
     """Every file of this launcher that was written, and how to start."""
     lines = [Text(f"✓ {clean(path)}", style=GOOD) for path in paths]
     return Panel(
-        "Written", joined(*lines, Text.assemble(("start it:  ", DIM), (start_words(files.launcher, recipe, paths), STRONG)))
+        "Written",
+        joined(
+            *lines, Text.assemble(("start it:  ", DIM), (start_words(files.launcher, recipe, paths), STRONG))
+        ),
     )
 
 
@@ -105,9 +117,12 @@ def start_words(launcher: str, recipe: Recipe, paths: Sequence[str]) -> str:
 def waiting(facts: MachineFacts | None, *, has_failed: bool) -> Text:
     """The page without a recipe."""
     if has_failed:
-        return Text.assemble(("No recipe.", STRONG), "  5 Plan tells what is in the way; w there changes the workload.")
+        return Text.assemble(
+            ("No recipe.", STRONG), "  5 Plan tells what is in the way; w there changes the workload."
+        )
     if facts is None:
         return Text.assemble(
-            ("No recipe yet.", STRONG), "  The machine is still being read; plan and recipe follow by themselves."
+            ("No recipe yet.", STRONG),
+            "  The machine is still being read; plan and recipe follow by themselves.",
         )
     return Text("Writing the recipe …", style=STRONG)

@@ -1,4 +1,6 @@
-"""Measurements for the eye: devices alike share a line, and of a sweep over sizes the best case stands for all."""
+"""Measurements for the eye: devices alike share a line, and of a sweep over sizes the best case stands for
+all.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,21 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from assistant.present.text import clean, folded
-from probes.comparing import SWEPT, worse
-from probes.findings import WORST_FIRST, Status
-from probes.judgement import ComparedTo, Comparison
-from probes.measurements import Measurement, Parameter
-from probes.units import percent
+from probes.base.units import percent
+from probes.compare.comparing import SWEPT, worse
+from probes.compare.measurement_judgement import ComparedTo, Comparison
+from probes.facts.measurements import Measurement, Parameter
+from probes.judging.findings import WORST_FIRST, Status
 
-_ALSO_SWEPT = {"attention": frozenset({"sequence_length", "batch", "kernel"}), "memory-test": frozenset({"pattern"})}
+_ALSO_SWEPT = {
+    "attention": frozenset({"sequence_length", "batch", "kernel"}),
+    "memory-test": frozenset({"pattern"}),
+}
 """By benchmark, what differs between its cases and tells nothing of the device."""
 _LEADING = ("tokens_per_s", "images_per_s", "samples_per_s")
-"""Metrics whose best case stands for the others of the same sweep: the memory that goes with the best rate."""
+"""Metrics whose best case stands for the others of the same sweep: the memory that goes with the best
+rate.
+"""
 _ODD = 0.05
 """Share below the median from which the slowest of several devices is named."""
 
@@ -63,10 +70,13 @@ class Result(NamedTuple):
         return tuple(comparison for comparison in self.comparisons if comparison.to in kinds)
 
 
-def results(measurements: Sequence[Measurement], comparisons: Iterable[Comparison] = (), *, show_all: bool) -> tuple[Result, ...]:
+def results(
+    measurements: Sequence[Measurement], comparisons: Iterable[Comparison] = (), *, show_all: bool
+) -> tuple[Result, ...]:
     """In the order of the measurements; with `show_all` every case of a sweep.
 
-    The best case of a sweep carries its own comparisons, and for devices without one those of the sweep's other cases.
+    The best case of a sweep carries its own comparisons, and for devices without one those of the sweep's
+    other cases.
     """
     groups: dict[Key, list[Measurement]] = {}
     for entry in measurements:
@@ -78,11 +88,15 @@ def results(measurements: Sequence[Measurement], comparisons: Iterable[Compariso
     cases = [(group, _result(group)) for group in groups.values()]
     if not show_all:
         cases = _best(cases)
-    return tuple(case._replace(comparisons=_comparisons(group, judged, exact=show_all)) for group, case in cases)
+    return tuple(
+        case._replace(comparisons=_comparisons(group, judged, exact=show_all)) for group, case in cases
+    )
 
 
 def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[Measurement], Result]]:
-    """Of each sweep its best case; where a sweep has a leading metric, the case in which that is best. And what was asked for."""
+    """Of each sweep its best case; where a sweep has a leading metric, the case in which that is best. And
+    what was asked for.
+    """
     leaders: dict[Key, Result] = {}
     for group, case in cases:
         key = _sweep_of(group[0])
@@ -98,7 +112,11 @@ def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[
     chosen = {id(case) for _, case in best.values()}
     # A sweep's figures stand together, whichever of its cases each is of.
     places = {key: place for place, key in enumerate(best)}
-    shown = [(group, case) for group, case in cases if id(case) in chosen or group[0].conditions.get("asked") is True]
+    shown = [
+        (group, case)
+        for group, case in cases
+        if id(case) in chosen or group[0].conditions.get("asked") is True
+    ]
     return sorted(shown, key=lambda pair: places[(*_sweep_of(pair[0][0]), pair[1].metric)])
 
 
@@ -126,11 +144,15 @@ def _sweep_key(entry: Measurement | Comparison) -> Key:
     return entry.bench_id, entry.metric, entry.subject, _key(entry.parameters, without=_swept(entry))
 
 
-def _key(parameters: dict[str, Parameter], without: frozenset[str] = frozenset()) -> tuple[tuple[str, str], ...]:
+def _key(
+    parameters: dict[str, Parameter], without: frozenset[str] = frozenset()
+) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, repr(value)) for name, value in parameters.items() if name not in without))
 
 
-def _comparisons(group: Sequence[Measurement], judged: dict[Key, list[Comparison]], *, exact: bool) -> tuple[Comparison, ...]:
+def _comparisons(
+    group: Sequence[Measurement], judged: dict[Key, list[Comparison]], *, exact: bool
+) -> tuple[Comparison, ...]:
     chosen = []
     for entry in group:
         near = judged.get(_sweep_key(entry), [])
@@ -178,6 +200,8 @@ def _slowest(group: Sequence[Measurement], middle: float) -> str:
     if len(group) < 2 or not middle or group[0].unit == "byte" or worse(group[0]) is None:
         return ""
     is_high = worse(group[0]) == "high"
-    slowest = max(group, key=lambda entry: entry.median) if is_high else min(group, key=lambda entry: entry.median)
+    slowest = (
+        max(group, key=lambda entry: entry.median) if is_high else min(group, key=lambda entry: entry.median)
+    )
     share = abs(slowest.median - middle) / abs(middle)
     return f"{clean(slowest.subject)} {'+' if is_high else '-'}{percent(share)}" if share >= _ODD else ""

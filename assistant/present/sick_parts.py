@@ -1,12 +1,14 @@
-"""What is sick, the worst first: of everything that is said about one part, one sentence leads and the others follow."""
+"""What is sick, the worst first: of everything that is said about one part, one sentence leads and the others
+follow.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from probes.findings import Finding, Status
-from probes.judging import HOST
+from probes.judging.findings import Finding, Status
+from probes.judging.reporting import HOST
 
 
 class SickPart(NamedTuple):
@@ -21,17 +23,23 @@ class SickPart(NamedTuple):
 
 
 def sick_parts(findings: Iterable[Finding]) -> tuple[SickPart, ...]:
-    """Failures before warnings, each in the order of the findings. Of the host and of ranks together everything leads."""
+    """Failures before warnings, each in the order of the findings. Of the host and of ranks together
+    everything leads.
+    """
     counting = [finding for finding in findings if finding.waived is None]
     groups: dict[object, list[Finding]] = {}
     for status in (Status.FAIL, Status.WARN):
         for finding in counting:
             if finding.status is status:
-                groups.setdefault(finding.subject if _is_part(finding.subject) else id(finding), []).append(finding)
+                groups.setdefault(finding.subject if _is_part(finding.subject) else id(finding), []).append(
+                    finding
+                )
     parts, remedies = [], set()
     for first, *rest in groups.values():
         also = tuple(dict.fromkeys(_without_cause(finding.summary, first.summary) for finding in rest))
-        parts.append(SickPart(first, also, tells_remedy=first.remedy is not None and first.remedy not in remedies))
+        parts.append(
+            SickPart(first, also, tells_remedy=first.remedy is not None and first.remedy not in remedies)
+        )
         remedies.add(first.remedy)
     return tuple(parts)
 

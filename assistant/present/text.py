@@ -1,7 +1,7 @@
 """Words, glyphs and styles that every page shares.
 
-Colour is never the only signal: a status is a glyph, a word and a colour. Whatever comes from a machine or a file goes
-through `clean`, since a recording may hold escape sequences.
+Colour is never the only signal: a status is a glyph, a word and a colour. Whatever comes from a machine or a
+file goes through `clean`, since a recording may hold escape sequences.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from probes.findings import Status
-from probes.record import Reason, T, Unknown
+from probes.base.record import Reason, T, Unknown
+from probes.judging.findings import Status
 
 DIM = "dim"
 GOOD = "green"
@@ -127,10 +127,15 @@ def frameless(*columns: str, style: str = DIM) -> Table:
 
 
 def settled(rows: list[tuple[str, Text]], complete: bool) -> Table:
-    """Rows as a table; what is unknown while the machine is being read says so, and what no source tells shares a row then."""
+    """Rows as a table; what is unknown while the machine is being read says so, and what no source tells
+    shares a row then.
+    """
     silence = Reason.NOT_RECORDED.value.replace("_", " ")
     if not complete:
-        return pairs([(name, READING if text.plain.startswith(f"? {silence}") else text) for name, text in rows], _NAME_WIDTH)
+        return pairs(
+            [(name, READING if text.plain.startswith(f"? {silence}") else text) for name, text in rows],
+            _NAME_WIDTH,
+        )
     silent = [name for name, text in rows if text.plain == f"? {silence}"]
     if len(silent) < _FEWEST_SILENT:
         return pairs(rows, _NAME_WIDTH)
@@ -172,10 +177,14 @@ def key_table(groups: Sequence[tuple[str, Sequence[tuple[str, str, str]]]]) -> T
 
 def bug_words(error: str, saved_in: str) -> Text:
     """What a person can do about a bug; `saved_in` is empty where the traceback could not be saved."""
-    where = f"The traceback was saved in {clean(saved_in)}" if saved_in else "The traceback could not be saved"
+    where = (
+        f"The traceback was saved in {clean(saved_in)}" if saved_in else "The traceback could not be saved"
+    )
     return joined(
         Text(clean(error), style=BAD),
         Text(f"{where}."),
-        Text("Please report it with that file and, if you can, a recording: rigtune probe --record machine.json"),
+        Text(
+            "Please report it with that file and, if you can, a recording: rigtune probe --record machine.json"
+        ),
         Text("Everything that was learned so far is kept; r reads the machine again.", style=DIM),
     )

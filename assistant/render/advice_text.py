@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from assistant.render.lines import bold, clean, filled
-from probes.record import Unknown
-from recipes.hardware_plan import PowerBudget
-from recipes.installation import InstallationAdvice
+from probes.base.record import Unknown
+from recipes.install.hardware_plan import PowerBudget
+from recipes.install.installation import InstallationAdvice
 
 _INDENT = 10
 
@@ -14,7 +14,10 @@ def advice_lines(advice: InstallationAdvice, *, colour: bool = False) -> list[st
     """All lines, 80 columns wide; a command stays on one line, so that it can be copied."""
     system = advice.operating_system
     name = "an unknown distribution" if isinstance(system, Unknown) else system
-    lines = [bold(clean(f"{advice.gpus} on {name}"), colour=colour), "Commands run as root; rigtune starts none of them."]
+    lines = [
+        bold(clean(f"{advice.gpus} on {name}"), colour=colour),
+        "Commands run as root; rigtune starts none of them.",
+    ]
     for number, step in enumerate(advice.steps, 1):
         lines += ["", bold(clean(f"{number}. {step.title}"), colour=colour)]
         lines += filled(step.because, label="  why", indent=_INDENT)
@@ -23,7 +26,9 @@ def advice_lines(advice: InstallationAdvice, *, colour: bool = False) -> list[st
     lines += ["", bold("What goes with what", colour=colour)]
     for row in advice.compatibility:
         mark = "fits" if row.fits else "does not fit"
-        lines += filled(f"CUDA {row.cuda}: driver {row.oldest_driver} or newer, torch {row.torch}: {mark}", indent=2)
+        lines += filled(
+            f"CUDA {row.cuda}: driver {row.oldest_driver} or newer, torch {row.torch}: {mark}", indent=2
+        )
     lines += ["", *_power(advice.power, colour=colour)]
     for remark in advice.remarks:
         lines += filled(remark, label="  note", indent=_INDENT)

@@ -1,19 +1,21 @@
 """A verdict as JUnit XML, one test case for each finding.
 
-FAIL is a failure, UNKNOWN an error, SKIP and what is waived are skipped, WARN passes with its words on system-out. Source of the
-form: the JUnit schema of the Jenkins xUnit plugin; goss, outputs/junit.go.
+FAIL is a failure, UNKNOWN an error, SKIP and what is waived are skipped, WARN passes with its words on
+system-out. Source of the form: the JUnit schema of the Jenkins xUnit plugin; goss, outputs/junit.go.
 """
 
 from __future__ import annotations
 
 from assistant.render.reason import problem_line
-from probes.findings import Finding, Status
-from probes.record import known, printable
+from probes.base.record import known, printable
+from probes.judging.findings import Finding, Status
+from probes.judging.verdict import Verdict
 from probes.registry import CHECKS
-from probes.verdict import Verdict
 
 _SUITE = "rigtune check"
-_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;", "\n": "&#10;", "\t": "&#9;"})
+_ESCAPES = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;", "\n": "&#10;", "\t": "&#9;"}
+)
 
 
 def junit_text(verdict: Verdict) -> str:
@@ -82,9 +84,9 @@ def _attribute(name: str, value: str) -> str:
 
 def _escaped(text: str) -> str:
     """`text` without the characters that XML 1.0 cannot hold in any form."""
-    return "".join(character if _is_xml(character) else "\N{REPLACEMENT CHARACTER}" for character in printable(text)).translate(
-        _ESCAPES
-    )
+    return "".join(
+        character if _is_xml(character) else "\N{REPLACEMENT CHARACTER}" for character in printable(text)
+    ).translate(_ESCAPES)
 
 
 def _is_xml(character: str) -> bool:

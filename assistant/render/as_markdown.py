@@ -1,4 +1,6 @@
-"""A verdict as Markdown, for the summary of a CI step: one line where all is well, a table of problems where not."""
+"""A verdict as Markdown, for the summary of a CI step: one line where all is well, a table of problems where
+not.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ import re
 
 from assistant.render.lines import clean
 from assistant.render.verdict_lines import ANSWERS, counts_line, name_of
-from probes.findings import Finding, Status
-from probes.record import printable
-from probes.verdict import Verdict
+from probes.base.record import printable
+from probes.judging.findings import Finding, Status
+from probes.judging.verdict import Verdict
 
 _MARKS = {Status.PASS: "✅", Status.WARN: "⚠️", Status.FAIL: "❌", Status.UNKNOWN: "❓", Status.SKIP: "➖"}
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#|~]|:(?=//))")
@@ -34,12 +36,16 @@ def markdown_text(verdict: Verdict) -> str:
         lines += ["", "Required and not checked: " + ", ".join(map(_code, verdict.required_unknown)) + "."]
     unknown = [finding for finding in counting if finding.status is Status.UNKNOWN]
     lines += _folded(
-        "could not be checked", [f"{_code(f.check_id)} {_escaped(f.subject)}: {_escaped(_words(f))}" for f in unknown]
+        "could not be checked",
+        [f"{_code(f.check_id)} {_escaped(f.subject)}: {_escaped(_words(f))}" for f in unknown],
     )
     waived = [(finding, finding.waived) for finding in verdict.findings if finding.waived is not None]
     lines += _folded(
         "waived",
-        [f"{_code(f.check_id)} {_escaped(f.subject)}: {_escaped(w.reason)}, until {w.expires}" for f, w in waived],
+        [
+            f"{_code(f.check_id)} {_escaped(f.subject)}: {_escaped(w.reason)}, until {w.expires}"
+            for f, w in waived
+        ],
     )
     lines += [line for note in verdict.notes for line in ("", f"Note: {_escaped(note)}.")]
     return "\n".join(lines) + "\n"
@@ -48,7 +54,9 @@ def markdown_text(verdict: Verdict) -> str:
 def _row(finding: Finding) -> str:
     remedy = finding.remedy
     done = " ".join(part for part in (_escaped(remedy.text), _code(remedy.command)) if part) if remedy else ""
-    cells = (_escaped(text) for text in (finding.subject, finding.summary, finding.observed, finding.expected))
+    cells = (
+        _escaped(text) for text in (finding.subject, finding.summary, finding.observed, finding.expected)
+    )
     return f"| {_MARKS[finding.status]} {finding.status.value} | {_code(finding.check_id)} | {' | '.join(cells)} | {done} |"
 
 
@@ -59,7 +67,9 @@ def _words(finding: Finding) -> str:
 def _folded(title: str, items: list[str]) -> list[str]:
     if not items:
         return []
-    entries = [f"- {item}" for item in items[:_MOST]] + [f"- {words}" for words in _left_out(len(items)) if words]
+    entries = [f"- {item}" for item in items[:_MOST]] + [
+        f"- {words}" for words in _left_out(len(items)) if words
+    ]
     return ["", f"<details><summary>{len(items)} {title}</summary>", "", *entries, "", "</details>"]
 
 

@@ -6,11 +6,17 @@ Source of the form: Nagios plugin guidelines, plugin output and performance data
 from __future__ import annotations
 
 from assistant.render.reason import problem_line, shortened
-from probes.findings import Status
-from probes.record import printable
-from probes.verdict import Verdict
+from probes.base.record import printable
+from probes.judging.findings import Status
+from probes.judging.verdict import Verdict
 
-WORDS = {Status.PASS: "OK", Status.WARN: "WARNING", Status.FAIL: "CRITICAL", Status.UNKNOWN: "UNKNOWN", Status.SKIP: "UNKNOWN"}
+WORDS = {
+    Status.PASS: "OK",
+    Status.WARN: "WARNING",
+    Status.FAIL: "CRITICAL",
+    Status.UNKNOWN: "UNKNOWN",
+    Status.SKIP: "UNKNOWN",
+}
 _MOST_LINES = 20
 _LABELS = (
     (Status.FAIL, "failed", ";;0"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from probes.facts import MachineFacts
-from probes.verdict import Verdict
+from probes.judging.verdict import Verdict
 
 
 def render_facts(facts: MachineFacts, *, colour: bool = False, verbose: bool = False) -> str:

@@ -8,8 +8,8 @@ from rich.text import Text
 from assistant.render.plan_text import render_plan
 from assistant.render.tables import text_of
 from assistant.usecases.auto import AutoResult
-from probes.findings import Status
-from probes.measurements import MeasurementSet
+from probes.facts.measurements import MeasurementSet
+from probes.judging.findings import Status
 
 
 def render_auto(result: AutoResult, *, colour: bool = False) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assistant.render.lines import clean_lines
-from assistant.usecases.find_bad_nodes import HostFault, HostSearch, LinkFault, Rate
-from probes.units import quantity
+from assistant.usecases.bench.find_bad_nodes import HostFault, HostSearch, LinkFault, Rate
+from probes.base.units import quantity
 
 _MOST_LINKS = 4
-_DIRECTIONS = {"sends": "is slow when it sends", "receives": "is slow when it receives", "both": "is slow in both directions"}
+_DIRECTIONS = {
+    "sends": "is slow when it sends",
+    "receives": "is slow when it receives",
+    "both": "is slow in both directions",
+}
 
 
 def render_host_search(result: HostSearch) -> str:

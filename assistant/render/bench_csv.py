@@ -1,13 +1,15 @@
-"""Measurements as a table for spreadsheets: RFC 4180, one row per measurement, figures in the base units of the column `unit`."""
+"""Measurements as a table for spreadsheets: RFC 4180, one row per measurement, figures in the base units of
+the column `unit`.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 
-from probes.bench_report import BenchReport, MeasurementReport
-from probes.judgement import ComparedTo, Comparison
-from probes.record import printable
+from probes.base.record import printable
+from probes.bench.bench_report import BenchReport, MeasurementReport
+from probes.compare.measurement_judgement import ComparedTo, Comparison
 
 FIGURES = (
     "bench_id",
@@ -29,8 +31,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 def csv_text(report: BenchReport) -> str:
     """A header, then a row for each measurement.
 
-    After the figures: `samples`, how many there are; for each kind of comparison its share (1.0 is as good, below is worse) and
-    its status, empty where there is none; then one column `parameter.NAME` for each parameter that any measurement has.
+    After the figures: `samples`, how many there are; for each kind of comparison its share (1.0 is as good,
+    below is worse) and its status, empty where there is none; then one column `parameter.NAME` for each
+    parameter that any measurement has.
     """
     names = list(dict.fromkeys(name for row in report.measurements for name in row.parameters))
     compared = {(_key(entry), entry.to): entry for entry in report.comparisons}

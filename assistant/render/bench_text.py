@@ -1,4 +1,6 @@
-"""Measurements for the eye: what is sick first, then every figure beside what it compares to, then curves and matrices."""
+"""Measurements for the eye: what is sick first, then every figure beside what it compares to, then curves and
+matrices.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ from assistant.present.sick_parts import SickPart, sick_parts
 from assistant.present.text import STATUS_WORDS, clean
 from assistant.render.lines import filled
 from assistant.render.tables import text_of, width_of_terminal
-from probes.judgement import Judgement
-from probes.measured import WRONG
-from probes.measurements import MeasurementSet
-from probes.units import plural
+from probes.base.units import plural
+from probes.compare.measured_findings import WRONG
+from probes.compare.measurement_judgement import Judgement
+from probes.facts.measurements import MeasurementSet
 
 _WIDEST_PLOT = 100
 _LOG_LINES = 6
@@ -36,14 +38,17 @@ def render_measurements(
     show_all: bool = False,
     width: int | None = None,
 ) -> str:
-    """The report in `width` columns (default: the terminal's). With `show_all` every case instead of the best of each sweep.
+    """The report in `width` columns (default: the terminal's). With `show_all` every case instead of the best
+    of each sweep.
 
     Logs of what failed come last, with the command that reproduces it.
     """
     judged = Judgement() if judgement is None else judgement
     wide = width_of_terminal() if width is None else width
     parts: list[RenderableType] = [*_head(measured, judged, wide)]
-    rows = results(worth_a_line(measured.measurements, show_all=show_all), judged.comparisons, show_all=show_all)
+    rows = results(
+        worth_a_line(measured.measurements, show_all=show_all), judged.comparisons, show_all=show_all
+    )
     if rows:
         parts += ["", results_table(rows, width=wide)]
     for drawn in figures(measured.measurements):
@@ -62,13 +67,17 @@ def render_measurements(
 
 
 def _head(measured: MeasurementSet, judged: Judgement, width: int) -> list[RenderableType]:
-    """What was measured with what, each sick part in one sentence with what to do, and what gave no result."""
+    """What was measured with what, each sick part in one sentence with what to do, and what gave no
+    result.
+    """
     words = [f"{plural(len(measured.measurements), 'measurement')}, {measured.suite} suite"]
     words += [measured.started] if measured.started else []
     words += [f"with {measured.interpreter}"] if measured.interpreter else []
     lines: list[RenderableType] = ["\n".join(filled(", ".join(words), width=width))]
     notes = surroundings(measured)
-    lines += [Text("\n".join(filled(note, label="! ", indent=2, width=width)), style="yellow") for note in notes]
+    lines += [
+        Text("\n".join(filled(note, label="! ", indent=2, width=width)), style="yellow") for note in notes
+    ]
     sick = sick_parts(judged.findings)
     lines += [line for part in sick for line in _sick(part, width)]
     lines += _without_result(measured, width)
@@ -104,7 +113,11 @@ def _without_result(measured: MeasurementSet, width: int) -> list[RenderableType
             alike.setdefault((failure.subject, failure.message), {})[failure.bench_id] = None
     return [
         Text(
-            "\n".join(filled(f"{', '.join(ids)} on {subject}: {message}", label="✗ no result  ", indent=8, width=width)),
+            "\n".join(
+                filled(
+                    f"{', '.join(ids)} on {subject}: {message}", label="✗ no result  ", indent=8, width=width
+                )
+            ),
             style="red",
         )
         for (subject, message), ids in alike.items()
@@ -114,7 +127,9 @@ def _without_result(measured: MeasurementSet, width: int) -> list[RenderableType
 def _few(told: Iterable[str]) -> list[str]:
     """A GPU that computes wrong may do so in every case."""
     lines = list(told)
-    return lines if len(lines) <= _MOST_LINES else [*lines[:_MOST_LINES], f"and {len(lines) - _MOST_LINES} more"]
+    return (
+        lines if len(lines) <= _MOST_LINES else [*lines[:_MOST_LINES], f"and {len(lines) - _MOST_LINES} more"]
+    )
 
 
 def _logs(measured: MeasurementSet, width: int) -> list[RenderableType]:
@@ -122,11 +137,19 @@ def _logs(measured: MeasurementSet, width: int) -> list[RenderableType]:
     alike: dict[tuple[str, str], dict[str, None]] = {}
     for failure in measured.failures:
         if failure.kind != "stopped" and (failure.log_tail or failure.command):
-            words = f"{failure.bench_id} on {failure.subject}" + (f": {failure.message}" if failure.kind == WRONG else "")
+            words = f"{failure.bench_id} on {failure.subject}" + (
+                f": {failure.message}" if failure.kind == WRONG else ""
+            )
             alike.setdefault((failure.log_tail, failure.command), {})[words] = None
     parts: list[RenderableType] = []
     for (log_tail, command), told in alike.items():
-        parts += ["", *(Text("\n".join(filled(words, label="✗ ", indent=2, width=width)), style="red") for words in _few(told))]
+        parts += [
+            "",
+            *(
+                Text("\n".join(filled(words, label="✗ ", indent=2, width=width)), style="red")
+                for words in _few(told)
+            ),
+        ]
         parts += [f"    | {line}" for line in log_tail.splitlines()[-_LOG_LINES:]]
         parts += [f"    again: {command}"] if command else []
     return parts

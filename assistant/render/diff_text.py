@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assistant.render.lines import bold, clean, filled
-from probes.differences import Comparison, Difference, FindingChange
+from probes.compare.differences import Comparison, Difference, FindingChange
 
 _MOST_LINES = 12
 """Of what only one side knows, unless --verbose; two pastes of different kinds share little."""
@@ -12,7 +12,11 @@ _MOST_LINES = 12
 def render_comparison(comparison: Comparison, *, colour: bool = False, verbose: bool = False) -> str:
     """The differences in sentences, hardware first."""
     names = comparison.machines
-    kind = "one machine at different moments" if comparison.is_one_machine else "different machines, by their names"
+    kind = (
+        "one machine at different moments"
+        if comparison.is_one_machine
+        else "different machines, by their names"
+    )
     lines = [bold(clean(" | ".join(names)), colour=colour), *filled(f"({kind})")]
     if comparison.is_equal:
         return "\n".join([*lines, "", "no difference"]) + "\n"

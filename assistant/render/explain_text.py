@@ -1,4 +1,6 @@
-"""What `rigtune explain` prints for people: each cause with the lines that it rests on, then what the run was."""
+"""What `rigtune explain` prints for people: each cause with the lines that it rests on, then what the run
+was.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from assistant.render.lines import WIDTH, badge, bold, clean, filled, paint
-from probes.findings import Status
+from probes.judging.findings import Status
 from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation
 
 _INDENT = 10
@@ -51,15 +53,25 @@ class _Page(NamedTuple):
 
 
 def render_explanation(
-    explanation: Explanation, *, colour: bool = False, verbose: bool = False, width: int = WIDTH, folds: bool = False
+    explanation: Explanation,
+    *,
+    colour: bool = False,
+    verbose: bool = False,
+    width: int = WIDTH,
+    folds: bool = False,
 ) -> str:
-    """The whole answer. With `folds`, lines of logs are broken too, which is easier to read and harder to search."""
+    """The whole answer. With `folds`, lines of logs are broken too, which is easier to read and harder to
+    search.
+    """
     page = _Page(colour, verbose, width, folds, len(explanation.sources) > 1)
     lines = _headline(explanation, page)
     shown = explanation.diagnoses if verbose else explanation.diagnoses[:_FEW_CAUSES]
     for diagnosis in shown:
         if diagnosis.cause_id == "healthy" and explanation.state != "healthy":
-            lines += ["", *filled(diagnosis.summary, label="  all else is healthy: ", indent=_INDENT, width=width)]
+            lines += [
+                "",
+                *filled(diagnosis.summary, label="  all else is healthy: ", indent=_INDENT, width=width),
+            ]
         else:
             lines += ["", *_diagnosis(diagnosis, page)]
     if explanation.expected:
@@ -85,7 +97,9 @@ def _headline(explanation: Explanation, page: _Page) -> list[str]:
 
 
 def _answer(explanation: Explanation) -> str:
-    is_warned = any(not diagnosis.is_fault and diagnosis.cause_id != "healthy" for diagnosis in explanation.diagnoses)
+    is_warned = any(
+        not diagnosis.is_fault and diagnosis.cause_id != "healthy" for diagnosis in explanation.diagnoses
+    )
     is_ended = explanation.state == "unknown" and explanation.diagnoses and not explanation.collect_next
     is_told = is_ended or (explanation.state == "healthy" and is_warned)
     return _NO_FAILURE if is_told else _ANSWERS[explanation.state]
@@ -128,7 +142,9 @@ def _status(diagnosis: Diagnosis) -> Status:
 
 
 def _evidence(line: EvidenceLine, page: _Page) -> list[str]:
-    """A line as it stands in the log, on one line so that it can be searched for, with its place before it."""
+    """A line as it stands in the log, on one line so that it can be searched for, with its place before
+    it.
+    """
     place = f"{line.source}:{line.line}" if page.many else f"{line.line}"
     text = clean(line.text.strip())
     shown = f"{text[:_LONGEST_LINE]}{'…' if len(text) > _LONGEST_LINE else ''}"
@@ -156,7 +172,11 @@ def fact_lines(facts: Mapping[str, object], *, verbose: bool = False, width: int
     """Each fact with its name; long lists are cut unless `verbose`."""
     lines = []
     for name, value in facts.items():
-        words = _place(value) if name == "first_failure" and isinstance(value, Mapping) else _words(value, verbose=verbose)
+        words = (
+            _place(value)
+            if name == "first_failure" and isinstance(value, Mapping)
+            else _words(value, verbose=verbose)
+        )
         if words:
             label = _FACTS.get(name, name.replace("_", " "))
             lines += filled(words, label=f"  {label}: ", indent=4, width=width)

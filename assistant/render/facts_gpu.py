@@ -21,13 +21,15 @@ from assistant.render.facts_words import (
     together,
     unknown_section,
 )
+from probes.base.record import Unknown, known, value_or
+from probes.base.units import plural
 from probes.facts import Gpu, Link, MachineFacts, MigDevice, PcieLink
-from probes.judging import fold_names, subject_name
-from probes.record import Unknown, known, value_or
-from probes.units import plural
+from probes.judging.reporting import fold_names, subject_name
 
 _PROCESSES_SHOWN = 3
-_USUAL_REASONS = frozenset({"gpu_idle", "applications_clocks_setting", "sw_power_cap", "sync_boost", "display_clocks_setting"})
+_USUAL_REASONS = frozenset(
+    {"gpu_idle", "applications_clocks_setting", "sw_power_cap", "sync_boost", "display_clocks_setting"}
+)
 """Clock event reasons of a GPU that is idle or works at its limits, by NVML's names."""
 
 
@@ -54,12 +56,18 @@ def _unseen(facts: MachineFacts, why: Unknown) -> Section:
 def _models(gpus: Sequence[Gpu], facts: MachineFacts) -> Section:
     groups = together((subject_name(gpu), _model(gpu)) for gpu in gpus)
     lines = [
-        Line(": ".join([fold_names(names)] + [_times(names, gpus) + line.text] * bool(line.text)), line.unknown)
+        Line(
+            ": ".join([fold_names(names)] + [_times(names, gpus) + line.text] * bool(line.text)), line.unknown
+        )
         for line, names in groups.items()
     ]
     attached = facts.attached_gpus
     if isinstance(attached, int) and attached != len(gpus):
-        lines.append(Line(f"the driver says that {plural(attached, 'GPU')} {'is' if attached == 1 else 'are'} attached"))
+        lines.append(
+            Line(
+                f"the driver says that {plural(attached, 'GPU')} {'is' if attached == 1 else 'are'} attached"
+            )
+        )
     return section("GPUs", lines or ["none"])
 
 
@@ -104,7 +112,9 @@ def _pcie(link: PcieLink) -> str | Unknown:
     width = value_or(link.width, value_or(link.width_max, 0))
     generation = value_or(link.generation_max, value_or(link.generation, 0))
     words = " ".join(["PCIe"] + [f"Gen{generation}"] * bool(generation) + [f"x{width}"] * bool(width))
-    return words + (f" of x{link.width_max}" if known(link.width_max) and width and width < link.width_max else "")
+    return words + (
+        f" of x{link.width_max}" if known(link.width_max) and width and width < link.width_max else ""
+    )
 
 
 def _nvlinks(gpu: Gpu) -> str | Unknown:
@@ -125,7 +135,9 @@ def _slices(devices: tuple[MigDevice, ...] | Unknown) -> str:
     if not devices:
         return "MIG on without any slice"
     profiles = Counter(value_or(device.profile, "?") for device in devices)
-    return "MIG on: " + " + ".join(f"{count} x {name}" if count > 1 else name for name, count in profiles.items())
+    return "MIG on: " + " + ".join(
+        f"{count} x {name}" if count > 1 else name for name, count in profiles.items()
+    )
 
 
 def _state(gpus: Sequence[Gpu], *, verbose: bool) -> list[Line]:
@@ -137,8 +149,14 @@ def _state(gpus: Sequence[Gpu], *, verbose: bool) -> list[Line]:
     caps = ranged((gpu.power_limit_w for gpu in gpus), "W")
     parts: list[Part] = [
         ("temperature", ranged((gpu.temperature_c for gpu in gpus), "°C")),
-        ("temperature margin", _after("", ranged((limit.temperature_margin_c for limit in limits), "°C below throttling"))),
-        ("memory temperature", _after("memory ", ranged((limit.memory_temperature_c for limit in limits), "°C"))),
+        (
+            "temperature margin",
+            _after("", ranged((limit.temperature_margin_c for limit in limits), "°C below throttling")),
+        ),
+        (
+            "memory temperature",
+            _after("memory ", ranged((limit.memory_temperature_c for limit in limits), "°C")),
+        ),
         ("power", _of(draws, caps)),
         ("SM clock", _of(_after("SM clock ", clocks), fastest)),
         ("utilisation", ranged((gpu.utilization_percent for gpu in gpus), "% busy")),
@@ -149,7 +167,10 @@ def _state(gpus: Sequence[Gpu], *, verbose: bool) -> list[Line]:
         for reason in value_or(gpu.throttle_reasons, ()):
             if verbose or reason not in _USUAL_REASONS:
                 held.setdefault(reason, []).append(subject_name(gpu))
-    lines += [Line(f"clocks held by {reason.replace('_', ' ')}: {fold_names(names)}") for reason, names in held.items()]
+    lines += [
+        Line(f"clocks held by {reason.replace('_', ' ')}: {fold_names(names)}")
+        for reason, names in held.items()
+    ]
     return lines + _processes(gpus)
 
 
@@ -189,8 +210,13 @@ def _refused(facts: MachineFacts) -> list[str]:
     pairs: dict[str, set[frozenset[str]]] = {}
     for access in value_or(facts.peer_access, ()):
         if access.status != "OK":
-            pairs.setdefault(f"{access.capability} {access.status}", set()).add(frozenset((access.a, access.b)))
-    return [f"peer access refused ({code}) between {plural(len(refused), 'pair')}" for code, refused in pairs.items()]
+            pairs.setdefault(f"{access.capability} {access.status}", set()).add(
+                frozenset((access.a, access.b))
+            )
+    return [
+        f"peer access refused ({code}) between {plural(len(refused), 'pair')}"
+        for code, refused in pairs.items()
+    ]
 
 
 def _kind(link: Link) -> str:
@@ -207,10 +233,16 @@ def _fabric(facts: MachineFacts, gpus: Sequence[Gpu]) -> Section:
     members = [f"{fold_names(names)} {line.text}" for line, names in groups.items() if line.text]
     words = [plural(len(switches), "NVSwitch")] * bool(switches) + members
     if isinstance(software.fabric_manager, str):
-        version = f" {software.fabric_manager_version}" if isinstance(software.fabric_manager_version, str) else ""
+        version = (
+            f" {software.fabric_manager_version}" if isinstance(software.fabric_manager_version, str) else ""
+        )
         words.append(f"Fabric Manager{version} {software.fabric_manager}")
     if isinstance(software.imex, str):
-        channels = f", {plural(software.imex_channels, 'channel')}" if isinstance(software.imex_channels, int) else ""
+        channels = (
+            f", {plural(software.imex_channels, 'channel')}"
+            if isinstance(software.imex_channels, int)
+            else ""
+        )
         words.append(f"IMEX {software.imex}{channels}")
     return section("NVSwitch", ["; ".join(words)])
 
@@ -220,13 +252,22 @@ def _membership(gpu: Gpu) -> Line:
     if gpu.fabric_state == "not supported" or isinstance(gpu.fabric_state, Unknown):
         return Line("")
     # The driver names a cluster where the fabric reaches beyond one machine; else its UUID is zero.
-    cluster = fabric.cluster_uuid if isinstance(fabric.cluster_uuid, str) and fabric.cluster_uuid.strip("0-") else None
+    cluster = (
+        fabric.cluster_uuid
+        if isinstance(fabric.cluster_uuid, str) and fabric.cluster_uuid.strip("0-")
+        else None
+    )
     return joined(
         (
             ("fabric", f"fabric {gpu.fabric_state}"),
             ("status", noted(fabric.status, "success", "Success")),
             ("clique", "" if cluster is None else said(fabric.clique_id, "clique {}")),
             ("cluster", said(cluster, "cluster {}")),
-            ("health", "" if isinstance(fabric.health, Unknown) else ", ".join(flag.replace("_", " ") for flag in fabric.health)),
+            (
+                "health",
+                ""
+                if isinstance(fabric.health, Unknown)
+                else ", ".join(flag.replace("_", " ") for flag in fabric.health),
+            ),
         )
     )

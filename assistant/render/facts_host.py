@@ -1,4 +1,6 @@
-"""The host for the eye: what machine it is, its processors and memory, its settings and limits, its power and its disks."""
+"""The host for the eye: what machine it is, its processors and memory, its settings and limits, its power and
+its disks.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ from assistant.render.facts_words import (
     together,
     unknown_section,
 )
+from probes.base.record import Unknown, known
+from probes.base.units import duration, gib, plural
 from probes.facts import Filesystem, Limit, MachineFacts
-from probes.judging import fold_names
-from probes.record import Unknown, known
-from probes.units import duration, gib, plural
+from probes.judging.reporting import fold_names
 
 _FILESYSTEMS_SHOWN = 6
 _LIVE = "live"
@@ -55,7 +57,9 @@ def _expected(facts: MachineFacts) -> list[Line]:
         for device in profile.devices if known(profile.devices) else ():
             kinds[device.kind] = kinds.get(device.kind, 0) + 1
         words = [f"{count} {kind}" for kind, count in kinds.items()]
-        words += [plural(len(profile.ports), "network port")] if known(profile.ports) and profile.ports else []
+        words += (
+            [plural(len(profile.ports), "network port")] if known(profile.ports) and profile.ports else []
+        )
         lines.append(Line(f"should have {', '.join(words)}" if words else "a profile without devices"))
     tree = joined(
         (
@@ -124,7 +128,9 @@ def _nodes(facts: MachineFacts) -> list[Line]:
         )
         for node in (facts.numa_nodes if known(facts.numa_nodes) else ())
     )
-    return [Line(f"NUMA node {fold_names(names)}: {line.text}", line.unknown) for line, names in groups.items()]
+    return [
+        Line(f"NUMA node {fold_names(names)}: {line.text}", line.unknown) for line, names in groups.items()
+    ]
 
 
 def _memory(facts: MachineFacts) -> Line:
@@ -137,7 +143,10 @@ def _memory(facts: MachineFacts) -> Line:
             ("available", size(memory.available_bytes, "{} available")),
             ("limit", size(memory.limit_bytes, "limited to {}", "no limit")),
             ("swap", "no swap" if memory.swap_total_bytes == 0 else size(memory.swap_total_bytes, "{} swap")),
-            ("huge pages", noted(pages, 0, form="{} huge pages" + (f" of {gib(page)}" if known(page) else ""))),
+            (
+                "huge pages",
+                noted(pages, 0, form="{} huge pages" + (f" of {gib(page)}" if known(page) else "")),
+            ),
         )
     )
 
@@ -171,8 +180,14 @@ def _trouble(facts: MachineFacts, *, verbose: bool) -> Line:
     return Line(
         joined(
             (
-                ("memory errors", noted(kernel.memory_errors_uncorrected, 0, form="{} uncorrected memory errors")),
-                ("corrected memory errors", noted(kernel.memory_errors_corrected, 0, form="{} corrected memory errors")),
+                (
+                    "memory errors",
+                    noted(kernel.memory_errors_uncorrected, 0, form="{} uncorrected memory errors"),
+                ),
+                (
+                    "corrected memory errors",
+                    noted(kernel.memory_errors_corrected, 0, form="{} corrected memory errors"),
+                ),
                 ("blocked", f"blocked: {', '.join(first(blocked, 4))}" if known(blocked) and blocked else ""),
                 ("zombies", _many(kernel.zombie_processes, "zombie") if verbose else ""),
             )
@@ -198,7 +213,9 @@ def _limits(facts: MachineFacts, *, verbose: bool) -> Line:
 
 
 def _limit(value: Limit, form: str) -> str | Unknown:
-    return said(value, form) if value == "unlimited" or isinstance(value, Unknown) else form.format(gib(value))
+    return (
+        said(value, form) if value == "unlimited" or isinstance(value, Unknown) else form.format(gib(value))
+    )
 
 
 def _power(facts: MachineFacts) -> Line:

@@ -1,13 +1,15 @@
-"""A machine for the eye, read in ten seconds: one row for each subject, alike devices together, what is unknown by its reason."""
+"""A machine for the eye, read in ten seconds: one row for each subject, alike devices together, what is
+unknown by its reason.
+"""
 
 from __future__ import annotations
 
 from assistant.render import facts_gpu, facts_host, facts_network, facts_observed, facts_pci, facts_software
 from assistant.render.facts_words import QUIET, Line, Section, cut
 from assistant.render.lines import bold, filled
+from probes.base.record import Reason, Unknown
+from probes.base.units import plural
 from probes.facts import MachineFacts
-from probes.record import Reason, Unknown
-from probes.units import plural
 
 _INDENT = 11
 _DETAIL_WIDTH = 70
@@ -17,7 +19,9 @@ _LABELS_SHOWN = 8
 
 
 def facts_lines(facts: MachineFacts, *, colour: bool, verbose: bool = False) -> list[str]:
-    """All lines of the overview. `verbose` adds the PCIe tree, names what is unknown, and shows what is else cut or counted."""
+    """All lines of the overview. `verbose` adds the PCIe tree, names what is unknown, and shows what is else
+    cut or counted.
+    """
     sections = [
         *facts_host.identity(facts),
         *facts_gpu.sections(facts, verbose=verbose),
@@ -44,7 +48,9 @@ def _labelled(text: str, label: str, *, colour: bool) -> list[str]:
 
 
 def _told(line: Line) -> str:
-    """The words of a line with what somebody could mend, together by reason: `a, b; c: unknown (permission)`."""
+    """The words of a line with what somebody could mend, together by reason: `a, b; c: unknown
+    (permission)`.
+    """
     reasons: dict[Reason, list[tuple[str, Unknown]]] = {}
     for name, why in line.unknown:
         if why.reason not in QUIET:
@@ -59,12 +65,16 @@ def _told(line: Line) -> str:
 
 
 def _left_out(sections: list[Section], *, verbose: bool) -> list[str]:
-    """What the source does not tell: whole subjects by name; single values by name where `verbose`, else counted."""
+    """What the source does not tell: whole subjects by name; single values by name where `verbose`, else
+    counted.
+    """
     whole: dict[Reason, list[str]] = {reason: [] for reason in QUIET}
     parts: dict[Reason, list[str]] = {reason: [] for reason in QUIET}
     hidden = 0
     for section in sections:
-        quiet = [(name, why.reason) for line in section.lines for name, why in line.unknown if why.reason in QUIET]
+        quiet = [
+            (name, why.reason) for line in section.lines for name, why in line.unknown if why.reason in QUIET
+        ]
         if quiet and not _is_told(section):
             whole[quiet[0][1]].append(section.label)
             continue

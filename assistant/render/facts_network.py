@@ -1,4 +1,6 @@
-"""The network for the eye: which port and CPUs belong to each GPU, RDMA ports, interfaces, the fabric behind them."""
+"""The network for the eye: which port and CPUs belong to each GPU, RDMA ports, interfaces, the fabric behind
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,15 @@ from assistant.render.facts_words import (
     together,
     unknown_section,
 )
-from probes.affinity import Affinity, affinity_of
+from probes.base.record import Unknown, known, value_or
+from probes.base.units import gbit_per_s, plural
+from probes.catalogue.nic_models import load_nic_models
+from probes.catalogue.thresholds import load_thresholds
 from probes.facts import Interface, MachineFacts, Nic
-from probes.judging import fold_names, subject_name
-from probes.nic_models import load_nic_models
-from probes.parsers.cpulist import parse_cpu_list
-from probes.rails import roles_of
-from probes.record import Unknown, known, value_or
-from probes.thresholds import load_thresholds
-from probes.units import gbit_per_s, plural
+from probes.judging.affinity import Affinity, affinity_of
+from probes.judging.rails import roles_of
+from probes.judging.reporting import fold_names, subject_name
+from probes.parsers.host.cpulist import parse_cpu_list
 
 _INTERFACES_SHOWN = 8
 _NAMES_SHOWN = 6
@@ -40,7 +42,12 @@ _USUAL_PHYSICAL = {"ACTIVE": "LinkUp", "DOWN": "Disabled"}
 
 
 def sections(facts: MachineFacts, *, verbose: bool) -> list[Section]:
-    return [_affinity(facts, verbose=verbose), _nics(facts, verbose=verbose), _fabric(facts), _interfaces(facts, verbose=verbose)]
+    return [
+        _affinity(facts, verbose=verbose),
+        _nics(facts, verbose=verbose),
+        _fabric(facts),
+        _interfaces(facts, verbose=verbose),
+    ]
 
 
 def _affinity(facts: MachineFacts, *, verbose: bool) -> Section:
@@ -72,7 +79,9 @@ def _place(entry: Affinity, *, verbose: bool) -> Line:
 
 
 def _cpus(cpus: str) -> str:
-    """A long list in few words: every other CPU belongs to the other socket on machines that number them in turn."""
+    """A long list in few words: every other CPU belongs to the other socket on machines that number them in
+    turn.
+    """
     if len(cpus) <= _CPUS_WIDTH:
         return cpus
     numbers = parse_cpu_list(cpus)
@@ -104,7 +113,9 @@ def _nics(facts: MachineFacts, *, verbose: bool) -> Section:
         return unknown_section("NICs", nics)
     roles = roles_of(facts)
     roles = {} if isinstance(roles, Unknown) else roles
-    groups = together((subject_name(nic), _nic(nic, roles.get((nic.name, nic.port), ""), verbose=verbose)) for nic in nics)
+    groups = together(
+        (subject_name(nic), _nic(nic, roles.get((nic.name, nic.port), ""), verbose=verbose)) for nic in nics
+    )
     lines = []
     for line, names in groups.items():
         number = f"{len(names)} x " if len(names) > 1 else ""
@@ -145,7 +156,10 @@ def _nic(nic: Nic, role: str, *, verbose: bool) -> Line:
             ("link layer", said(nic.link_layer)),
             ("rate", said(gbit_per_s(nic.rate_gbps) if known(nic.rate_gbps) else nic.rate_gbps)),
             ("state", said(nic.state)),
-            ("physical state", noted(nic.physical_state, _USUAL_PHYSICAL.get(value_or(nic.state, ""), "LinkUp"))),
+            (
+                "physical state",
+                noted(nic.physical_state, _USUAL_PHYSICAL.get(value_or(nic.state, ""), "LinkUp")),
+            ),
             ("interface", flag(nic.netdev_up, no="interface down")),
             ("type", card.title if card is not None else said(nic.device_type)),
             ("firmware", said(nic.firmware_version, "firmware {}")),
@@ -167,7 +181,9 @@ def _fabric(facts: MachineFacts) -> Section:
     if ports:
         nodes = {(port.node_kind, value_or(port.guid, "") or port.node) for port in ports}
         count = Counter(kind for kind, _ in nodes)
-        speeds = Counter(f"{port.width}X {port.speed}" for port in ports if known(port.width) and known(port.speed))
+        speeds = Counter(
+            f"{port.width}X {port.speed}" for port in ports if known(port.width) and known(port.speed)
+        )
         slower = sum(port.could_be is not None for port in ports)
         words = [plural(count["switch"], "switch"), plural(count["host"], "adapter")]
         words += [plural(len(ports), "cabled port")]
@@ -175,7 +191,11 @@ def _fabric(facts: MachineFacts) -> Section:
         lines.append(", ".join(words) + (f"; {slower} below what both ends can do" if slower else ""))
     for switch in switches:
         parts = (*value_or(switch.power_supplies, ()), *value_or(switch.fans, ()))
-        bad = [f"{part.name} {part.value}" for part in parts if part.value.upper() != "OK" and not part.value.endswith("rpm")]
+        bad = [
+            f"{part.name} {part.value}"
+            for part in parts
+            if part.value.upper() != "OK" and not part.value.endswith("rpm")
+        ]
         lines.append(
             joined(
                 (
@@ -195,16 +215,30 @@ def _interfaces(facts: MachineFacts, *, verbose: bool) -> Section:
     interfaces = facts.interfaces
     if isinstance(interfaces, Unknown):
         return unknown_section("Network", interfaces)
-    members = {name for entry in interfaces if isinstance(entry.bond_members, tuple) for name in entry.bond_members}
+    members = {
+        name for entry in interfaces if isinstance(entry.bond_members, tuple) for name in entry.bond_members
+    }
     shown = [entry for entry in interfaces if _is_shown(entry, members)]
     groups = together((entry.name, _interface(entry, verbose=verbose)) for entry in shown)
-    lines = [Line(", ".join([fold_names(names)] + [line.text] * bool(line.text)), line.unknown) for line, names in groups.items()]
+    lines = [
+        Line(", ".join([fold_names(names)] + [line.text] * bool(line.text)), line.unknown)
+        for line, names in groups.items()
+    ]
     texts = lines if verbose else lines[:_INTERFACES_SHOWN]
-    down = [entry.name for entry in interfaces if entry.up is False and entry.is_virtual is False and entry not in shown]
+    down = [
+        entry.name
+        for entry in interfaces
+        if entry.up is False and entry.is_virtual is False and entry not in shown
+    ]
     rest = len(interfaces) - len(shown) - len(down)
-    said_rest = [f"down: {', '.join(first(down, 6))}"] * bool(down) + [f"{rest} virtual or of bonds"] * bool(rest)
+    said_rest = [f"down: {', '.join(first(down, 6))}"] * bool(down) + [f"{rest} virtual or of bonds"] * bool(
+        rest
+    )
     left = len(lines) - len(texts)
-    return section("Network", [*texts, *([f"and {left} more"] if left else []), "; ".join(said_rest)] if interfaces else ["none"])
+    return section(
+        "Network",
+        [*texts, *([f"and {left} more"] if left else []), "; ".join(said_rest)] if interfaces else ["none"],
+    )
 
 
 def _is_shown(interface: Interface, members: set[str]) -> bool:
@@ -221,10 +255,21 @@ def _interface(interface: Interface, *, verbose: bool) -> Line:
         (
             ("speed", "" if isinstance(speed, Unknown) else gbit_per_s(speed)),
             ("bond", f"bond of {' '.join(members)}" if isinstance(members, tuple) and members else ""),
-            ("addresses", addresses if isinstance(addresses, Unknown) else " ".join(first(addresses, _ADDRESSES_SHOWN))),
-            ("route", flag(interface.is_default_route, yes="default route") if known(interface.is_default_route) else ""),
+            (
+                "addresses",
+                addresses if isinstance(addresses, Unknown) else " ".join(first(addresses, _ADDRESSES_SHOWN)),
+            ),
+            (
+                "route",
+                flag(interface.is_default_route, yes="default route")
+                if known(interface.is_default_route)
+                else "",
+            ),
             ("MTU", noted(interface.mtu, 1500, form="MTU {}")),
             ("state", "" if known(interface.up) else "state not told"),
-            ("neighbour", "" if not verbose or interface.neighbour is None else said(interface.neighbour, "to {}")),
+            (
+                "neighbour",
+                "" if not verbose or interface.neighbour is None else said(interface.neighbour, "to {}"),
+            ),
         )
     )

@@ -1,14 +1,16 @@
-"""What was observed for the eye: events of logs, other tools' tests and numbers, and how well the sources could be read."""
+"""What was observed for the eye: events of logs, other tools' tests and numbers, and how well the sources
+could be read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from assistant.render.facts_words import Section, cut, first, section
+from probes.base.record import known, value_or
+from probes.base.units import duration, gb_per_s, gib, plural
 from probes.facts import Contradiction, Diagnosis, LogEvent, MachineFacts, ToolResult, Unread
-from probes.judging import fold_names
-from probes.record import known, value_or
-from probes.units import duration, gb_per_s, gib, plural
+from probes.judging.reporting import fold_names
 
 _EVENTS_SHOWN = 6
 _RESULTS_SHOWN = 8
@@ -32,12 +34,19 @@ def _events(facts: MachineFacts, *, verbose: bool) -> list[str]:
     """Kinds of events, those first that a log calls fatal and that nothing has settled since."""
     events, logs = value_or(facts.events, ()), value_or(facts.logs, ())
     if not events:
-        return [f"none in the {', '.join(log.replace('-', ' ') for log in logs)}"] if logs and known(facts.events) else []
+        return (
+            [f"none in the {', '.join(log.replace('-', ' ') for log in logs)}"]
+            if logs and known(facts.events)
+            else []
+        )
     groups: dict[tuple[str, int | None, str], list[LogEvent]] = {}
     for event in events:
-        groups.setdefault((event.kind, event.code, "" if event.code is not None else event.message), []).append(event)
+        groups.setdefault(
+            (event.kind, event.code, "" if event.code is not None else event.message), []
+        ).append(event)
     ordered = sorted(
-        groups.values(), key=lambda same: (all(each.settled for each in same), not any(each.fatal is True for each in same))
+        groups.values(),
+        key=lambda same: (all(each.settled for each in same), not any(each.fatal is True for each in same)),
     )
     return first([_event(same) for same in ordered], len(ordered) if verbose else _EVENTS_SHOWN, "kinds more")
 
@@ -62,25 +71,33 @@ def _diagnoses(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> list[str]:
     for each in diagnoses:
         counts = tools.setdefault(each.tool, {})
         counts[each.result] = counts.get(each.result, 0) + 1
-    lines = [f"{tool}: {', '.join(f'{number} {result}' for result, number in counts.items())}" for tool, counts in tools.items()]
+    lines = [
+        f"{tool}: {', '.join(f'{number} {result}' for result, number in counts.items())}"
+        for tool, counts in tools.items()
+    ]
     bad: dict[tuple[str, str, str], list[str]] = {}
     for result in _SERIOUS:
         for each in diagnoses:
             if each.result == result:
                 bad.setdefault((result, each.test, each.message), []).append(each.subject)
     words = [
-        f"{result} {test} on {fold_names(list(dict.fromkeys(subjects)))}" + (f": {cut(message, _WORDS)}" if message else "")
+        f"{result} {test} on {fold_names(list(dict.fromkeys(subjects)))}"
+        + (f": {cut(message, _WORDS)}" if message else "")
         for (result, test, message), subjects in bad.items()
     ]
     return lines + first(words, len(words) if verbose else _LINES_SHOWN)
 
 
 def _results(results: Sequence[ToolResult], *, verbose: bool) -> list[str]:
-    """One line for each test: how many numbers, and their range; of a series over sizes the number at the largest size."""
+    """One line for each test: how many numbers, and their range; of a series over sizes the number at the
+    largest size.
+    """
     groups: dict[tuple[str, str, str], list[ToolResult]] = {}
     for result in results:
         groups.setdefault((result.tool, result.test, result.metric), []).append(result)
-    lines = [words for (tool, test, metric), same in groups.items() if (words := _result(tool, test, metric, same))]
+    lines = [
+        words for (tool, test, metric), same in groups.items() if (words := _result(tool, test, metric, same))
+    ]
     return first(lines, len(lines) if verbose else _RESULTS_SHOWN)
 
 
@@ -88,13 +105,18 @@ def _result(tool: str, test: str, metric: str, same: Sequence[ToolResult]) -> st
     title = tool if test == tool else f"{tool} {test}"
     wrong = sum(each.wrong_values or 0 for each in same)
     trouble = f"; {plural(wrong, 'wrong value')}" if wrong else ""
-    trouble += "".join(f"; {cut(message, _WORDS)}" for message in dict.fromkeys(each.message for each in same if each.message))
+    trouble += "".join(
+        f"; {cut(message, _WORDS)}"
+        for message in dict.fromkeys(each.message for each in same if each.message)
+    )
     numbers = [each.value for each in same if known(each.value)]
     if metric == "status" or not numbers:
         return f"{title}: {trouble.removeprefix('; ')}" if trouble else ""
     unit = same[0].unit
     largest = [
-        each for each in same if each.size_bytes is not None and each.size_bytes == max(one.size_bytes or 0 for one in same)
+        each
+        for each in same
+        if each.size_bytes is not None and each.size_bytes == max(one.size_bytes or 0 for one in same)
     ]
     name = {"bus_bandwidth": "bus bandwidth ", "latency": "latency "}.get(metric, "")
     if largest and len(largest) < len(same):
@@ -102,7 +124,11 @@ def _result(tool: str, test: str, metric: str, same: Sequence[ToolResult]) -> st
         if at:
             return f"{title}: {name}{_span(at, unit)} at {gib(largest[0].size_bytes or 0)}{trouble}"
     subjects = list(dict.fromkeys(each.subject for each in same))
-    among = f" over {plural(len(numbers), 'pair') if '-' in subjects[0] else fold_names(subjects)}" if len(subjects) > 1 else ""
+    among = (
+        f" over {plural(len(numbers), 'pair') if '-' in subjects[0] else fold_names(subjects)}"
+        if len(subjects) > 1
+        else ""
+    )
     on = f" on {subjects[0]}" if len(subjects) == 1 and subjects[0] != "host" else among
     return f"{title}: {name}{_span(numbers, unit)}{on}{trouble}"
 
@@ -119,14 +145,19 @@ def _span(values: Sequence[float], unit: str) -> str:
 def _contradictions(contradictions: Sequence[Contradiction], *, verbose: bool) -> list[str]:
     lines = [
         f"{each.subject} {each.field}: "
-        + " but ".join(f"{cut(reading.value, 40)} ({cut(reading.evidence.key, 40)})" for reading in each.readings)
+        + " but ".join(
+            f"{cut(reading.value, 40)} ({cut(reading.evidence.key, 40)})" for reading in each.readings
+        )
         for each in contradictions
     ]
     return first(lines, len(lines) if verbose else _LINES_SHOWN)
 
 
 def _unread(unread: Sequence[Unread], *, verbose: bool) -> list[str]:
-    lines = [cut(f"{_place(each)}: {each.why}", 120) + (f" ({cut(each.text, 40)})" if each.text else "") for each in unread]
+    lines = [
+        cut(f"{_place(each)}: {each.why}", 120) + (f" ({cut(each.text, 40)})" if each.text else "")
+        for each in unread
+    ]
     return first(lines, len(lines) if verbose else _LINES_SHOWN)
 
 

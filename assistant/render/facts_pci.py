@@ -1,15 +1,17 @@
-"""The PCI bus for the eye: what stands out in one line; with `-v` the bridges above GPUs, NICs and NVSwitches."""
+"""The PCI bus for the eye: what stands out in one line; with `-v` the bridges above GPUs, NICs and
+NVSwitches.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from assistant.render.facts_words import Line, Section, first, joined, noted, said, section, unknown_section
+from probes.base.record import Unknown, known, value_or
+from probes.base.units import plural
 from probes.facts import MachineFacts, PciDevice
-from probes.judging import fold_names
-from probes.pci.paths import Tree, names_of, tree_of
-from probes.record import Unknown, known, value_or
-from probes.units import plural
+from probes.judging.reporting import fold_names
+from probes.reading.pci.paths import Tree, names_of, tree_of
 
 _ENDS = ("gpu", "rdma", "nvswitch")
 _REDIRECTS = frozenset({"request_redirect", "completion_redirect"})
@@ -42,13 +44,23 @@ def _summary(tree: Tree, ends: list[PciDevice], names: dict[str, str]) -> list[L
     crossed = _bridges(tree, [device for device in ends if device.kind != "nvswitch"])
     redirecting = [bridge for bridge in crossed if _REDIRECTS & set(_acs(bridge))]
     silent = [bridge.acs for bridge in crossed if isinstance(bridge.acs, Unknown)]
-    acs = plural(len(redirecting), "bridge") + " above GPUs and NICs with ACS redirects" if redirecting else "no ACS redirect"
+    acs = (
+        plural(len(redirecting), "bridge") + " above GPUs and NICs with ACS redirects"
+        if redirecting
+        else "no ACS redirect"
+    )
     line = joined(
         (
-            ("bridges", f"{plural(len(bridges), 'bridge')} above {plural(len(ends), 'device')}" if bridges else ""),
+            (
+                "bridges",
+                f"{plural(len(bridges), 'bridge')} above {plural(len(ends), 'device')}" if bridges else "",
+            ),
             ("devices", plural(len(ends), "device") if ends and not bridges else ""),
             ("ACS", acs if redirecting or (crossed and not silent) else silent[0] if silent else ""),
-            ("MaxPayload", f"MaxPayload {' and '.join(map(str, sorted(payloads)))} bytes" if payloads else ""),
+            (
+                "MaxPayload",
+                f"MaxPayload {' and '.join(map(str, sorted(payloads)))} bytes" if payloads else "",
+            ),
         )
     )
     narrow: dict[str, list[str]] = {}
@@ -105,7 +117,10 @@ def _device(tree: Tree, device: PciDevice, names: dict[str, str]) -> str:
             ("link", _link(tree, device)),
             ("NUMA", "" if device.numa_node is None else said(device.numa_node, "NUMA {}")),
             ("payload", said(device.max_payload_bytes, "payload {}")),
-            ("read request", "" if device.kind == "bridge" else said(device.max_read_request_bytes, "read {}")),
+            (
+                "read request",
+                "" if device.kind == "bridge" else said(device.max_read_request_bytes, "read {}"),
+            ),
             ("ACS", f"ACS {controls}" if controls else ""),
             ("slot", said(device.slot, "slot {}")),
             ("errors", noted(device.aer_fatal, 0, form="{} fatal errors")),

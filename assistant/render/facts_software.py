@@ -1,10 +1,23 @@
-"""The software for the eye: versions, services, plugins, the training interpreter, variables that steer NCCL."""
+"""The software for the eye: versions, services, plugins, the training interpreter, variables that steer
+NCCL.
+"""
 
 from __future__ import annotations
 
-from assistant.render.facts_words import Line, Part, Section, cut, first, flag, joined, said, section, unknown_section
+from assistant.render.facts_words import (
+    Line,
+    Part,
+    Section,
+    cut,
+    first,
+    flag,
+    joined,
+    said,
+    section,
+    unknown_section,
+)
+from probes.base.record import Unknown, known, value_or
 from probes.facts import MachineFacts
-from probes.record import Unknown, known, value_or
 
 _VALUE_WIDTH = 40
 _VARIABLES_SHOWN = 8
@@ -64,9 +77,14 @@ def _libraries(facts: MachineFacts, *, verbose: bool) -> list[Line]:
     software = facts.software
     plugins = value_or(software.nccl_plugins, ())
     libraries = value_or(software.nccl_libraries, ())
-    lines = [Line(f"NCCL plugins: {', '.join(first([_file(path) for path in plugins], 4))}")] if plugins else []
+    lines = (
+        [Line(f"NCCL plugins: {', '.join(first([_file(path) for path in plugins], 4))}")] if plugins else []
+    )
     if len(libraries) > 1 or (verbose and libraries):
-        words = [f"{each.path} ({value_or(each.version, '?')}{', ' * bool(each.found_by)}{each.found_by})" for each in libraries]
+        words = [
+            f"{each.path} ({value_or(each.version, '?')}{', ' * bool(each.found_by)}{each.found_by})"
+            for each in libraries
+        ]
         lines.append(Line(f"libnccl, the first is used: {', '.join(first(words, 4))}"))
     return lines
 
@@ -98,7 +116,10 @@ def _training(facts: MachineFacts) -> Section:
             ("interpreter", path if isinstance(path, Unknown) else path + by),
             ("Python", said(training.python_version, "Python {}")),
             ("torch", said(training.torch_version, "torch {}", "no torch")),
-            ("CUDA of torch", said(training.torch_cuda_version, "CUDA {}", "without CUDA") if has_torch else ""),
+            (
+                "CUDA of torch",
+                said(training.torch_cuda_version, "CUDA {}", "without CUDA") if has_torch else "",
+            ),
             ("NCCL of torch", said(training.nccl_version, "NCCL {}", "without NCCL") if has_torch else ""),
         )
     )

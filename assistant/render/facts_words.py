@@ -1,17 +1,21 @@
-"""The words of `rigtune probe`: parts of a line, each known or not, and what the page says of the unknown ones."""
+"""The words of `rigtune probe`: parts of a line, each known or not, and what the page says of the unknown
+ones.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from probes.record import Reason, Unknown
-from probes.units import gib
+from probes.base.record import Reason, Unknown
+from probes.base.units import gib
 
 T = TypeVar("T")
 
 Part = tuple[str, str | Unknown]
-"""What a value is called where it is unknown, and its words where it is known; no words where it is not worth any."""
+"""What a value is called where it is unknown, and its words where it is known; no words where it is not worth
+any.
+"""
 
 QUIET = (Reason.NOT_RECORDED, Reason.NOT_SUPPORTED)
 """Why a value is missing without anybody's doing: the source does not tell it, or the device has none."""
@@ -88,7 +92,9 @@ def together(items: Iterable[tuple[str, Line]]) -> dict[Line, list[str]]:
 
 
 def ranged(values: Iterable[float | Unknown], unit: str) -> str | Unknown:
-    """`31-36 °C` over several devices; the first unknown where no value is known, and no words without any value."""
+    """`31-36 °C` over several devices; the first unknown where no value is known, and no words without any
+    value.
+    """
     given = list(values)
     numbers = [value for value in given if not isinstance(value, Unknown)]
     if not numbers:

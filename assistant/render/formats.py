@@ -1,12 +1,14 @@
-"""The output formats of `rigtune check`: one table, each format a pure function of the verdict, loaded on use."""
+"""The output formats of `rigtune check`: one table, each format a pure function of the verdict, loaded on
+use.
+"""
 
 from __future__ import annotations
 
 import importlib
 from typing import Literal, get_args
 
-from probes.record import to_json
-from probes.verdict import Verdict
+from probes.base.record import to_json
+from probes.judging.verdict import Verdict
 
 Format = Literal["text", "json", "junit", "markdown", "prometheus", "nagios"]
 FORMATS: tuple[Format, ...] = get_args(Format)

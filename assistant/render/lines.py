@@ -1,10 +1,12 @@
-"""Plain lines for a terminal: wrapped, free of control characters, coloured on request. No rich: start-up time counts."""
+"""Plain lines for a terminal: wrapped, free of control characters, coloured on request. No rich: start-up
+time counts.
+"""
 
 from __future__ import annotations
 
 import textwrap
 
-from probes.findings import Status
+from probes.judging.findings import Status
 
 WIDTH = 80
 
@@ -13,8 +15,12 @@ _GLYPHS = {Status.FAIL: "✗", Status.UNKNOWN: "?", Status.WARN: "!", Status.PAS
 
 
 def clean(text: str) -> str:
-    """`text` without characters that move the cursor or colour the terminal; names may come from a hostile recording."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    """`text` without characters that move the cursor or colour the terminal; names may come from a hostile
+    recording.
+    """
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
+    )
 
 
 def clean_lines(text: str) -> str:
@@ -27,7 +33,12 @@ def filled(text: str, *, label: str = "", indent: int = 0, width: int = WIDTH) -
     start = clean(label).ljust(indent)
     gap = " " * indent
     return textwrap.wrap(
-        clean(text), width, initial_indent=start, subsequent_indent=gap, break_on_hyphens=False, break_long_words=False
+        clean(text),
+        width,
+        initial_indent=start,
+        subsequent_indent=gap,
+        break_on_hyphens=False,
+        break_long_words=False,
     ) or [start.rstrip()]
 
 

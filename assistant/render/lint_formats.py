@@ -6,10 +6,10 @@ import importlib.metadata
 from typing import Any
 from urllib.parse import quote
 
-from probes.record import printable, to_json
+from probes.base.record import printable, to_json
 from recipes.lint.document import Place
 from recipes.lint.finding import LintFinding, LintReport
-from recipes.lint.registry import load_rules
+from recipes.lint.rule_table import load_rules
 
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
@@ -20,14 +20,22 @@ def sarif_text(report: LintReport) -> str:
     """One run with its rules and results. Source: OASIS, SARIF 2.1.0; sections in brackets below."""
     used = list(dict.fromkeys(finding.rule_id for finding in report.findings))
     run = {
-        "tool": {"driver": {"name": "rigtune", "version": _version(), "rules": [_rule(rule_id) for rule_id in used]}},
+        "tool": {
+            "driver": {
+                "name": "rigtune",
+                "version": _version(),
+                "rules": [_rule(rule_id) for rule_id in used],
+            }
+        },
         "columnKind": "unicodeCodePoints",
         "artifacts": [{"location": {"uri": uri}} for uri in dict.fromkeys(map(_uri, report.documents))],
         "results": [_result(finding, used.index(finding.rule_id)) for finding in report.findings],
         "invocations": [
             {
                 "executionSuccessful": True,
-                "toolExecutionNotifications": [{"level": "note", "message": _words(note)} for note in report.notes],
+                "toolExecutionNotifications": [
+                    {"level": "note", "message": _words(note)} for note in report.notes
+                ],
             }
         ],
     }
@@ -68,10 +76,13 @@ def _result(finding: LintFinding, index: int) -> dict[str, Any]:
     }
     if finding.edits:
         replacements = [
-            {"deletedRegion": _region(edit.place, is_edit=True), "insertedContent": {"text": edit.text}} for edit in finding.edits
+            {"deletedRegion": _region(edit.place, is_edit=True), "insertedContent": {"text": edit.text}}
+            for edit in finding.edits
         ]
         change = {"artifactLocation": {"uri": _uri(finding.document)}, "replacements": replacements}
-        result["fixes"] = [{"description": _words(finding.fix or finding.message), "artifactChanges": [change]}]
+        result["fixes"] = [
+            {"description": _words(finding.fix or finding.message), "artifactChanges": [change]}
+        ]
     return result
 
 

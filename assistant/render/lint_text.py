@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from assistant.render.lines import bold, clean, filled, paint
-from probes.findings import Status
+from probes.judging.findings import Status
 from recipes.lint.document import Document
 from recipes.lint.finding import LintFinding, LintReport, Severity
-from recipes.lint.registry import load_rules
+from recipes.lint.rule_table import load_rules
 
 _WIDEST = 160
 """Columns of a line of the file that are shown."""
@@ -14,9 +14,16 @@ _STATUS: dict[Severity, Status] = {"error": Status.FAIL, "warning": Status.WARN,
 
 
 def render_lint(
-    report: LintReport, documents: tuple[Document, ...], *, colour: bool = False, verbose: bool = False, fixable: int = 0
+    report: LintReport,
+    documents: tuple[Document, ...],
+    *,
+    colour: bool = False,
+    verbose: bool = False,
+    fixable: int = 0,
 ) -> str:
-    """The whole report; `verbose` adds why each rule exists and who says so. `fixable` findings have a safe change."""
+    """The whole report; `verbose` adds why each rule exists and who says so. `fixable` findings have a safe
+    change.
+    """
     texts = {document.name: document.text.split("\n") for document in documents}
     lines: list[str] = []
     for finding in report.findings:
@@ -61,7 +68,9 @@ def _quoted(finding: LintFinding, line: str) -> list[str]:
     place = finding.place
     number = f" {place.line} | "
     start = max(place.column - 1, 0)
-    end = len(line) if place.end_line not in (None, place.line) else (place.end_column or place.column + 1) - 1
+    end = (
+        len(line) if place.end_line not in (None, place.line) else (place.end_column or place.column + 1) - 1
+    )
     shift = max(0, start - _WIDEST // 2)
     shown = clean(line[shift : shift + _WIDEST].replace("\t", " "))
     start, end = min(start - shift, len(shown)), min(end - shift, len(shown))

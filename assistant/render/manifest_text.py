@@ -15,7 +15,9 @@ def manifest_lines(manifest: Manifest | None, path: str) -> list[str]:
     width = max((len(row.title) for row in manifest.rows), default=0)
     for row in manifest.rows:
         values = f"{row.values} {'value' if row.values == 1 else 'different values'}"
-        lines.append(f"  {row.title:<{width}}  {values} in {row.places} {'place' if row.places == 1 else 'places'}")
+        lines.append(
+            f"  {row.title:<{width}}  {values} in {row.places} {'place' if row.places == 1 else 'places'}"
+        )
     if not manifest.rows:
         lines.append("  nothing was found to replace")
     if manifest.kept:

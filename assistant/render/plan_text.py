@@ -6,10 +6,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from assistant.render.tables import plain_table, text_of
-from probes.record import Unknown
-from probes.units import count, duration, gib, percent
-from recipes.explain import bound_words
-from recipes.plan import Candidate, Choice, MemoryBreakdown, Plan, terms_of
+from probes.base.record import Unknown
+from probes.base.units import count, duration, gib, percent
+from recipes.planning.plan import Candidate, Choice, MemoryBreakdown, Plan, terms_of
+from recipes.planning.reasons import bound_words
 
 _MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
 _ALTERNATIVES_SHOWN = 4
@@ -23,7 +23,8 @@ def render_plan(plan: Plan, *, colour: bool = False, verbose: bool = False) -> s
     if shown:
         parts += ["", Text(f"Alternatives ({len(plan.alternatives)})", style="bold")]
         parts += [
-            f"  {describe(choice)}  {_speed(choice)}, {gib(choice.predicted.memory_bytes_per_gpu.total)}" for choice in shown
+            f"  {describe(choice)}  {_speed(choice)}, {gib(choice.predicted.memory_bytes_per_gpu.total)}"
+            for choice in shown
         ]
     dropped = plan.rejected if verbose else plan.rejected[:_REJECTED_SHOWN]
     if dropped:
@@ -37,7 +38,9 @@ def render_plan(plan: Plan, *, colour: bool = False, verbose: bool = False) -> s
 
 def describe(row: Choice | Candidate) -> str:
     """One line: strategy, degrees, batch, recompute."""
-    sizes = [f"{name} {value}" for name, value in (("dp", row.degrees.dp), ("fsdp", row.degrees.fsdp)) if value > 1]
+    sizes = [
+        f"{name} {value}" for name, value in (("dp", row.degrees.dp), ("fsdp", row.degrees.fsdp)) if value > 1
+    ]
     spread = f"over {sizes[0].split()[1]} ranks" if len(sizes) == 1 else " ".join(sizes) or "on one rank"
     recompute = "" if row.activation_checkpointing == "none" else ", full recompute"
     return f"{row.strategy} {spread}, micro-batch {row.micro_batch} x {row.grad_accum}{recompute}"
@@ -45,10 +48,10 @@ def describe(row: Choice | Candidate) -> str:
 
 def _headline(plan: Plan) -> Text:
     cluster, workload = plan.cluster, plan.workload
-    where = f"{cluster.nodes} node{'s' * (cluster.nodes > 1)} x {cluster.ranks_per_node} {cluster.device_name}"
-    what = (
-        f"{workload.model.title}, sequence {workload.sequence_length}, {workload.precision}, global batch {workload.global_batch}"
+    where = (
+        f"{cluster.nodes} node{'s' * (cluster.nodes > 1)} x {cluster.ranks_per_node} {cluster.device_name}"
     )
+    what = f"{workload.model.title}, sequence {workload.sequence_length}, {workload.precision}, global batch {workload.global_batch}"
     return Text(f"{what}\non {where} ({cluster.title})", style="bold")
 
 

@@ -1,4 +1,6 @@
-"""Predictions as a table, RFC 4180: a row per case in the order of the input, blank where a figure is not known."""
+"""Predictions as a table, RFC 4180: a row per case in the order of the input, blank where a figure is not
+known.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,11 @@ import csv
 import io
 from collections.abc import Iterable
 
-from probes.record import known
-from probes.units import GIB
+from probes.base.record import known
+from probes.base.units import GIB
 from recipes.cases.collective import CollectivePrediction
 from recipes.cases.prediction import CasePrediction
-from recipes.plan import MemoryBreakdown, TimeBreakdown
+from recipes.planning.plan import MemoryBreakdown, TimeBreakdown
 
 ANSWERS = (
     "case_id",

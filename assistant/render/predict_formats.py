@@ -1,4 +1,6 @@
-"""The output formats of `rigtune predict`, each written case by case, so that a million cases need no more memory than one."""
+"""The output formats of `rigtune predict`, each written case by case, so that a million cases need no more
+memory than one.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 import msgspec
 
 from assistant.render.predict_csv import csv_row, header
-from probes.record import to_json
+from probes.base.record import to_json
 from recipes.cases.collective import CollectivePrediction
 from recipes.cases.prediction import SCHEMA_VERSION, CasePrediction
 
@@ -33,7 +35,9 @@ def writer_of(output_format: Format, *, collectives: bool = False, colour: bool 
         case "csv":
             return Writer(header(collectives=collectives), csv_row, "", "")
         case "json":
-            return Writer(f'{{\n  "schema_version": {SCHEMA_VERSION},\n  "cases": [\n', _json, ",\n", "\n  ]\n}\n")
+            return Writer(
+                f'{{\n  "schema_version": {SCHEMA_VERSION},\n  "cases": [\n', _json, ",\n", "\n  ]\n}\n"
+            )
         case "text":
             from assistant.render.predict_text import render_case  # noqa: PLC0415 - rich is for the eye alone
 

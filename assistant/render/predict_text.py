@@ -11,17 +11,23 @@ from rich.table import Table
 from rich.text import Text
 
 from assistant.render.tables import plain_table, text_of, width_of_terminal
-from probes.record import known
-from probes.units import GIB, count, duration, gib, percent
+from probes.base.record import known
+from probes.base.units import GIB, count, duration, gib, percent
 from recipes.cases.collective import CollectivePrediction
 from recipes.cases.prediction import CasePrediction
-from recipes.explain import bound_words
-from recipes.plan import MemoryBreakdown, terms_of
+from recipes.planning.plan import MemoryBreakdown, terms_of
+from recipes.planning.reasons import bound_words
 
-_NOT_TERMS = frozenset({"total", "allocated", "reserved", "upper", "margin", "needed", "logged", "logged_figure", "low", "high"})
+_NOT_TERMS = frozenset(
+    {"total", "allocated", "reserved", "upper", "margin", "needed", "logged", "logged_figure", "low", "high"}
+)
 _LEAST_SHARE = 0.0005
 """Part of a bill below which a term is written as 0 %, and says nothing."""
-_FIGURES = {"allocated": "tensors (allocated)", "reserved": "the framework's (reserved)", "device": "nvidia-smi's (device)"}
+_FIGURES = {
+    "allocated": "tensors (allocated)",
+    "reserved": "the framework's (reserved)",
+    "device": "nvidia-smi's (device)",
+}
 _INDENT = 11
 _NARROWEST = 40
 
@@ -45,13 +51,18 @@ def _listed(label: str, items: tuple[str, ...], style: str = "dim") -> list[Rend
     lines = []
     for item in items:
         lines += textwrap.wrap(item, max(_NARROWEST, width_of_terminal() - _INDENT)) or [""]
-    return [Text(f"  {label if index == 0 else '':<{_INDENT - 2}}{line}", style=style) for index, line in enumerate(lines)]
+    return [
+        Text(f"  {label if index == 0 else '':<{_INDENT - 2}}{line}", style=style)
+        for index, line in enumerate(lines)
+    ]
 
 
 def _collective(case: CollectivePrediction) -> list[RenderableType]:
     assert case.time_us is not None  # noqa: S101 - it was predicted
     low, high = (None if end is None else end / 1e6 for end in (case.time_us_low, case.time_us_high))
-    lines: list[RenderableType] = [f"  {duration(case.time_us / 1e6)}{_interval(low, high, duration)}, by {case.algorithm}"]
+    lines: list[RenderableType] = [
+        f"  {duration(case.time_us / 1e6)}{_interval(low, high, duration)}, by {case.algorithm}"
+    ]
     if case.busbw_gbps is not None:
         lines.append(f"  {case.busbw_gbps:.4g} GB/s of bus bandwidth")
     return [*lines, *([Text(f"  assumed  {case.reason}", style="dim")] if case.reason else [])]
@@ -62,11 +73,15 @@ def _memory(case: CasePrediction) -> list[RenderableType]:
     if memory is None:
         return ["", "  Memory: not known"]
     lines: list[RenderableType] = [""]
-    lines.append(Text(f"  Memory of the fullest GPU: {gib(memory.total)}, {_verdict(case, memory)}", style="bold"))
+    lines.append(
+        Text(f"  Memory of the fullest GPU: {gib(memory.total)}, {_verdict(case, memory)}", style="bold")
+    )
     lines.append(_table({name: getattr(memory, name) for name in _names(MemoryBreakdown)}, memory.total, gib))
     if case.peak_mem_gib is not None:
         low, high = case.peak_mem_low_gib, case.peak_mem_high_gib
-        interval = "" if low is None or high is None else f", in 8 of 10 cases {gib(low * GIB)} to {gib(high * GIB)}"
+        interval = (
+            "" if low is None or high is None else f", in 8 of 10 cases {gib(low * GIB)} to {gib(high * GIB)}"
+        )
         # Users of some stacks read the log of one pipeline stage, which is not the fullest.
         where = "on the GPU that is logged," if case.logged_stage else "of all this"
         figure = _FIGURES.get(case.memory_figure, "is reported")

@@ -1,18 +1,24 @@
-"""A verdict in one line, for those who keep no more: Slurm's reason, NHC, node-problem-detector, Nagios, the journal."""
+"""A verdict in one line, for those who keep no more: Slurm's reason, NHC, node-problem-detector, Nagios, the
+journal.
+"""
 
 from __future__ import annotations
 
 from assistant.render.lines import clean
-from probes.findings import Finding
-from probes.verdict import FailOn, Verdict, decisive
+from probes.judging.findings import Finding
+from probes.judging.verdict import FailOn, Verdict, decisive
 
 _LONGEST = 200
-"""Characters of a line; who reads it cuts it sooner (node-problem-detector keeps 80), so that the check's id stands first."""
+"""Characters of a line; who reads it cuts it sooner (node-problem-detector keeps 80), so that the check's id
+stands first.
+"""
 
 
 def problem_line(finding: Finding) -> str:
     """`nvlink-active GPU3: 17 of 18 NVLinks are up (17 up, 1 down)`."""
-    observed = f" ({finding.observed})" if finding.observed and finding.observed not in finding.summary else ""
+    observed = (
+        f" ({finding.observed})" if finding.observed and finding.observed not in finding.summary else ""
+    )
     return shortened(f"{finding.check_id} {finding.subject}: {finding.summary}{observed}")
 
 
@@ -23,7 +29,9 @@ def reason_line(verdict: Verdict, fail_on: FailOn = "fail", *, first_only: bool 
         is_unknown = verdict.verdict.value == "UNKNOWN"
         return "verdict host: nothing is known of this machine" if is_unknown else ""
     line = problem_line(problems[0])
-    others = list(dict.fromkeys(finding.check_id for finding in problems if finding.check_id != problems[0].check_id))
+    others = list(
+        dict.fromkeys(finding.check_id for finding in problems if finding.check_id != problems[0].check_id)
+    )
     if first_only or not others:
         return line
     return shortened(f"{line}; also {', '.join(others)}")

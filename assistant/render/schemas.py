@@ -12,20 +12,20 @@ from typing import Any
 
 import msgspec
 
-from probes.errors import UsageError
-from probes.record import to_json
+from probes.base.errors import UsageError
+from probes.base.record import to_json
 
 RECORDS: dict[str, tuple[str, str]] = {
-    "probe": ("probes.affinity", "ProbeReport"),
-    "check": ("probes.verdict", "Verdict"),
-    "bench": ("probes.bench_report", "BenchReport"),
-    "bench-find-bad-hosts": ("assistant.usecases.find_bad_nodes", "HostSearch"),
-    "plan": ("recipes.plan", "Plan"),
+    "probe": ("probes.judging.affinity", "ProbeReport"),
+    "check": ("probes.judging.verdict", "Verdict"),
+    "bench": ("probes.bench.bench_report", "BenchReport"),
+    "bench-find-bad-hosts": ("assistant.usecases.bench.find_bad_nodes", "HostSearch"),
+    "plan": ("recipes.planning.plan", "Plan"),
     "predict": ("recipes.cases.prediction", "PredictReport"),
     "predict-collectives": ("assistant.usecases.predict", "CollectiveReport"),
     "explain": ("probes.logs.diagnosis", "Explanation"),
     "lint": ("recipes.lint.finding", "LintReport"),
-    "diff": ("probes.differences", "Comparison"),
+    "diff": ("probes.compare.differences", "Comparison"),
 }
 """Command, or command and option, to the module and name of the record that it prints."""
 
@@ -33,7 +33,9 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 
 
 def schema_for(command: str) -> bytes:
-    """The schema of a command's JSON, as the bytes of its published file. Raises UsageError for an unknown command."""
+    """The schema of a command's JSON, as the bytes of its published file. Raises UsageError for an unknown
+    command.
+    """
     if command not in RECORDS:
         raise UsageError(f"no schema for {command!r}", f"there is one for {', '.join(RECORDS)}")
     module, name = RECORDS[command]

@@ -22,7 +22,10 @@ class _Clean:
         self._part = part
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        return (Segment(clean_lines(segment.text), segment.style) for segment in console.render(self._part, options))
+        return (
+            Segment(clean_lines(segment.text), segment.style)
+            for segment in console.render(self._part, options)
+        )
 
 
 def width_of_terminal() -> int:
@@ -31,11 +34,19 @@ def width_of_terminal() -> int:
 
 
 def text_of(parts: Iterable[RenderableType], *, colour: bool, width: int | None = None) -> str:
-    """Render `parts` one below the other; without colour no escape code is left. Lines are never broken: paths are copied."""
+    """Render `parts` one below the other; without colour no escape code is left. Lines are never broken:
+    paths are copied.
+    """
     columns = width_of_terminal() if width is None else width
     buffer = io.StringIO()
     console = Console(
-        file=buffer, width=columns, force_terminal=colour, no_color=not colour, highlight=False, emoji=False, markup=False
+        file=buffer,
+        width=columns,
+        force_terminal=colour,
+        no_color=not colour,
+        highlight=False,
+        emoji=False,
+        markup=False,
     )
     for part in parts:
         console.print(_Clean(part), soft_wrap=not isinstance(part, Table))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from assistant.render.lines import badge, bold, clean, filled, paint
-from probes.findings import Finding, Remedy, Status
-from probes.judging import fold_names
-from probes.record import NOT_RECORDED, known
+from probes.base.record import NOT_RECORDED, known
+from probes.judging.findings import Finding, Remedy, Status
+from probes.judging.reporting import fold_names
+from probes.judging.verdict import Verdict
 from probes.registry import CHECKS
-from probes.verdict import Verdict
 
 ANSWERS = {
     Status.PASS: "is fit to train",
@@ -61,10 +61,19 @@ def counts_line(verdict: Verdict) -> str:
 
 
 def _headline(verdict: Verdict, *, colour: bool) -> list[str]:
-    first, *rest = filled(f"{name_of(verdict)} {ANSWERS[verdict.verdict]}", label=badge(verdict.verdict), indent=_INDENT)
-    lines = [paint(first[:_INDENT], verdict.verdict, colour=colour) + bold(first[_INDENT:], colour=colour), *rest]
-    is_open = verdict.verdict is Status.UNKNOWN and verdict.counts[Status.PASS] and not verdict.counts[Status.WARN]
-    lines += filled(("nothing wrong in what was read; " if is_open else "") + counts_line(verdict), indent=_INDENT)
+    first, *rest = filled(
+        f"{name_of(verdict)} {ANSWERS[verdict.verdict]}", label=badge(verdict.verdict), indent=_INDENT
+    )
+    lines = [
+        paint(first[:_INDENT], verdict.verdict, colour=colour) + bold(first[_INDENT:], colour=colour),
+        *rest,
+    ]
+    is_open = (
+        verdict.verdict is Status.UNKNOWN and verdict.counts[Status.PASS] and not verdict.counts[Status.WARN]
+    )
+    lines += filled(
+        ("nothing wrong in what was read; " if is_open else "") + counts_line(verdict), indent=_INDENT
+    )
     if verdict.required_unknown:
         lines += filled(f"required and not checked: {', '.join(verdict.required_unknown)}", indent=_INDENT)
     return lines
@@ -76,8 +85,12 @@ def _waived(findings: list[Finding], *, colour: bool) -> list[str]:
     for same in _alike(findings):
         finding, waiver = same[0], same[0].waived
         subjects = fold_names([each.subject for each in same])
-        lines += _labelled(finding.status, f"{finding.check_id}  {subjects}  {finding.summary}", colour=colour)
-        lines += filled(f"until {waiver.expires}: {waiver.reason}" if waiver else "", label="  waived", indent=_INDENT)
+        lines += _labelled(
+            finding.status, f"{finding.check_id}  {subjects}  {finding.summary}", colour=colour
+        )
+        lines += filled(
+            f"until {waiver.expires}: {waiver.reason}" if waiver else "", label="  waived", indent=_INDENT
+        )
     return lines
 
 
@@ -112,21 +125,31 @@ def _remedies(remedies: list[Remedy]) -> list[str]:
     texts = dict.fromkeys(remedy.text for remedy in remedies)
     lines = [line for text in texts for line in filled(text, label="  do", indent=_INDENT)]
     for remedy in dict.fromkeys(remedy for remedy in remedies if remedy.command):
-        marks = [mark for mark, is_so in (("as root", remedy.needs_root), ("cannot be undone", not remedy.reversible)) if is_so]
+        marks = [
+            mark
+            for mark, is_so in (("as root", remedy.needs_root), ("cannot be undone", not remedy.reversible))
+            if is_so
+        ]
         # A command stays on one line, so that it can be copied.
-        lines.append(" " * _INDENT + f"$ {clean(remedy.command)}" + (f"   # {', '.join(marks)}" if marks else ""))
+        lines.append(
+            " " * _INDENT + f"$ {clean(remedy.command)}" + (f"   # {', '.join(marks)}" if marks else "")
+        )
     return lines
 
 
 def _evidence(same: list[Finding]) -> list[str]:
     refs = dict.fromkeys(
-        f"{ref.source} {ref.key}" + (f" ({ref.detail})" if ref.detail else "") for each in same for ref in each.evidence
+        f"{ref.source} {ref.key}" + (f" ({ref.detail})" if ref.detail else "")
+        for each in same
+        for ref in each.evidence
     )
     return [line for ref in refs for line in filled(ref, label="  read", indent=_INDENT)]
 
 
 def _one_line(finding: Finding, *, colour: bool) -> list[str]:
-    text = f"{finding.check_id}  {finding.subject}  {finding.summary}" + (f": {finding.observed}" if finding.observed else "")
+    text = f"{finding.check_id}  {finding.subject}  {finding.summary}" + (
+        f": {finding.observed}" if finding.observed else ""
+    )
     return _labelled(finding.status, text, colour=colour)
 
 
@@ -135,8 +158,11 @@ def _labelled(status: Status, text: str, *, colour: bool) -> list[str]:
     return [paint(first[:_INDENT], status, colour=colour) + first[_INDENT:], *rest]
 
 
-def _by_reason(findings: list[Finding], follows: dict[str, str], *, colour: bool, most: int | None) -> list[str]:
-    """One entry for each reason, with the checks that it kept from being made, at most `most` of them by name.
+def _by_reason(
+    findings: list[Finding], follows: dict[str, str], *, colour: bool, most: int | None
+) -> list[str]:
+    """One entry for each reason, with the checks that it kept from being made, at most `most` of them by
+    name.
 
     `follows` tells which check's failure is the reason of another.
     """
@@ -147,7 +173,11 @@ def _by_reason(findings: list[Finding], follows: dict[str, str], *, colour: bool
             checks.append(finding.check_id)
     lines = []
     for reason, checks in reasons.items():
-        shown = checks if most is None or len(checks) <= most + 1 else [*checks[:most], f"{len(checks) - most} more"]
+        shown = (
+            checks
+            if most is None or len(checks) <= most + 1
+            else [*checks[:most], f"{len(checks) - most} more"]
+        )
         lines += _labelled(findings[0].status, f"{reason} ({', '.join(shown)})", colour=colour)
     return lines
 
@@ -163,7 +193,9 @@ def _reason(finding: Finding, follows: dict[str, str], *, briefly: bool) -> str:
 def _consequences(findings: list[Finding]) -> dict[str, str]:
     """Check to the failed check that explains why it could not be made."""
     failed = {
-        _EXPLAINS[each.check_id]: each.check_id for each in findings if each.status is Status.FAIL and each.check_id in _EXPLAINS
+        _EXPLAINS[each.check_id]: each.check_id
+        for each in findings
+        if each.status is Status.FAIL and each.check_id in _EXPLAINS
     }
     if not failed:
         return {}

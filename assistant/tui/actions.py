@@ -1,14 +1,15 @@
 """The one registry of what a person can do in the terminal UI.
 
-Key bindings, the footer, the `?` panel and the command palette are generated from this table. A global key is never
-reused, and a key means the same on every screen that has it; `tests/contracts/test_actions.py` holds both.
+Key bindings, the footer, the `?` panel and the command palette are generated from this table. A global key is
+never reused, and a key means the same on every screen that has it; `tests/contracts/test_actions.py` holds
+both.
 """
 
 from __future__ import annotations
 
 from textual.binding import Binding, BindingType
 
-from probes.record import Record
+from probes.base.record import Record
 
 
 class ScreenRow(Record, frozen=True, kw_only=True):
@@ -39,18 +40,37 @@ class Action(Record, frozen=True, kw_only=True):
 
 
 SCREENS: tuple[ScreenRow, ...] = (
-    ScreenRow(id="overview", key="1", title="Overview", purpose="What this machine is, and whether it can train."),
-    ScreenRow(id="findings", key="3", title="Findings", purpose="What is wrong, why it matters, and what to do about it."),
+    ScreenRow(
+        id="overview", key="1", title="Overview", purpose="What this machine is, and whether it can train."
+    ),
+    ScreenRow(
+        id="findings",
+        key="3",
+        title="Findings",
+        purpose="What is wrong, why it matters, and what to do about it.",
+    ),
     ScreenRow(id="benchmarks", key="4", title="Benchmarks", purpose="What this machine really delivers."),
-    ScreenRow(id="plan", key="5", title="Plan", purpose="How to train a model here, each decision with its basis."),
+    ScreenRow(
+        id="plan", key="5", title="Plan", purpose="How to train a model here, each decision with its basis."
+    ),
     ScreenRow(id="recipe", key="6", title="Recipe", purpose="The launch script, and where to write it."),
 )
 
 ACTIONS: tuple[Action, ...] = (
     Action(
-        id="next_step", title="Next step", help="Go to the screen that the verdict recommends", key="enter", screens=("overview",)
+        id="next_step",
+        title="Next step",
+        help="Go to the screen that the verdict recommends",
+        key="enter",
+        screens=("overview",),
     ),
-    Action(id="detail", title="Detail", help="Move into the detail of the chosen finding", key="enter", screens=("findings",)),
+    Action(
+        id="detail",
+        title="Detail",
+        help="Move into the detail of the chosen finding",
+        key="enter",
+        screens=("findings",),
+    ),
     Action(
         id="filter",
         title="Filter",
@@ -104,9 +124,19 @@ ACTIONS: tuple[Action, ...] = (
         screens=("plan",),
     ),
     Action(
-        id="rejected", title="Rejected", help="Show what was considered and dropped, with the reason", key="x", screens=("plan",)
+        id="rejected",
+        title="Rejected",
+        help="Show what was considered and dropped, with the reason",
+        key="x",
+        screens=("plan",),
     ),
-    Action(id="launcher", title="Launcher", help="Show the files of the next launcher", key="tab", screens=("recipe",)),
+    Action(
+        id="launcher",
+        title="Launcher",
+        help="Show the files of the next launcher",
+        key="tab",
+        screens=("recipe",),
+    ),
     Action(
         id="export",
         title="Export",
@@ -122,7 +152,14 @@ ACTIONS: tuple[Action, ...] = (
         key="y",
         screens=("findings", "recipe"),
     ),
-    Action(id="stop", title="Stop", help="Stop the benchmark that is running", key="full_stop", shown_key=".", footer=False),
+    Action(
+        id="stop",
+        title="Stop",
+        help="Stop the benchmark that is running",
+        key="full_stop",
+        shown_key=".",
+        footer=False,
+    ),
     Action(id="probe_again", title="Probe", help="Read the machine again and repeat the checks", key="r"),
     Action(
         id="explain",
@@ -132,8 +169,21 @@ ACTIONS: tuple[Action, ...] = (
         footer=False,
     ),
     Action(id="keys", title="Keys", help="Show every key of this screen", key="question_mark", shown_key="?"),
-    Action(id="command_palette", title="Palette", help="Find any action by its name", key="ctrl+p", shown_key="^p"),
-    Action(id="back", title="Back", help="Leave a panel, or return to the overview", key="escape", shown_key="esc", footer=False),
+    Action(
+        id="command_palette",
+        title="Palette",
+        help="Find any action by its name",
+        key="ctrl+p",
+        shown_key="^p",
+    ),
+    Action(
+        id="back",
+        title="Back",
+        help="Leave a panel, or return to the overview",
+        key="escape",
+        shown_key="esc",
+        footer=False,
+    ),
     Action(id="change_theme", title="Theme", help="Choose other colours"),
     Action(id="quit", title="Quit", help="Leave rigtune; asks while a benchmark runs", key="q"),
 )
@@ -141,7 +191,9 @@ ACTIONS: tuple[Action, ...] = (
 
 def actions_of(screen: str) -> tuple[Action, ...]:
     """What applies on `screen`: its own actions first, then those that apply everywhere."""
-    return tuple(row for row in ACTIONS if screen in row.screens) + tuple(row for row in ACTIONS if not row.screens)
+    return tuple(row for row in ACTIONS if screen in row.screens) + tuple(
+        row for row in ACTIONS if not row.screens
+    )
 
 
 def shown_key(action: Action) -> str:
@@ -156,7 +208,8 @@ def screen_bindings(screen: str) -> list[BindingType]:
 def global_bindings() -> list[BindingType]:
     """The bindings that hold everywhere: the screens' digits, then the global actions."""
     digits: list[BindingType] = [
-        Binding(row.key, f"app.go('{row.id}')", row.title, show=False, id=row.id, tooltip=row.purpose) for row in SCREENS
+        Binding(row.key, f"app.go('{row.id}')", row.title, show=False, id=row.id, tooltip=row.purpose)
+        for row in SCREENS
     ]
     return digits + [_binding(row, f"app.{row.id}") for row in ACTIONS if row.key and not row.screens]
 

@@ -38,7 +38,7 @@ from assistant.tui.terminal import leave_with_terminal, terminal_descriptor
 from assistant.usecases.events import Event
 from assistant.usecases.export import ChangedFileError
 from assistant.usecases.plan import PlanRequest
-from probes.errors import RigtuneError
+from probes.base.errors import RigtuneError
 
 ASKS_BEFORE_LEAVING = {"bench": "A benchmark", "export": "An export"}
 LEAVING_TIMEOUT_S = 5.0
@@ -94,14 +94,18 @@ class RigtuneApp(App[int]):
             for action in actions_of(screen.SCREEN_ID):
                 target = "screen" if action.screens else "app"
                 if action.id != "command_palette":
-                    yield SystemCommand(action.title, action.help, partial(self.run_action, f"{target}.{action.id}", screen))
+                    yield SystemCommand(
+                        action.title, action.help, partial(self.run_action, f"{target}.{action.id}", screen)
+                    )
 
     def on_mount(self) -> None:
         self.switch_mode(SCREENS[0].id)
         self._probe()
         if self._terminal is not None:
             loop = asyncio.get_running_loop()
-            leave_with_terminal(self._terminal, lambda: loop.call_soon_threadsafe(self._leave), GONE_TIMEOUT_S)
+            leave_with_terminal(
+                self._terminal, lambda: loop.call_soon_threadsafe(self._leave), GONE_TIMEOUT_S
+            )
 
     # What screens and keys ask for
 
@@ -126,7 +130,8 @@ class RigtuneApp(App[int]):
             self.say("Only the live machine can be measured.", is_problem=True)
         elif lacks_torch(facts):
             self.say(
-                "There is no training interpreter with torch to measure with; the page says how to get one.", is_problem=True
+                "There is no training interpreter with torch to measure with; the page says how to get one.",
+                is_problem=True,
             )
         elif self._is_running("bench"):
             self._wants_bench = self._runs["bench"].is_stopped
@@ -146,7 +151,9 @@ class RigtuneApp(App[int]):
         if self._is_running("bench"):
             self.say("Not while the benchmark runs; . stops it.", is_problem=True)
         else:
-            self._write(msgspec.structs.replace(self.state, suite="quick" if self.state.suite == "full" else "full"))
+            self._write(
+                msgspec.structs.replace(self.state, suite="quick" if self.state.suite == "full" else "full")
+            )
 
     def pin(self) -> None:
         """Keep what was measured as the run that later ones are compared to."""
@@ -155,7 +162,9 @@ class RigtuneApp(App[int]):
             self.say("There is no complete run to pin: s measures one.", is_problem=True)
             return
         try:
-            self.say(f"Pinned; later runs are compared to it: {self.services.pin(facts, self.state.measured)}")
+            self.say(
+                f"Pinned; later runs are compared to it: {self.services.pin(facts, self.state.measured)}"
+            )
         except RigtuneError as error:
             self.say(f"{error.message}: {error.hint}", is_problem=True)
 
@@ -173,7 +182,9 @@ class RigtuneApp(App[int]):
             recipe = self.state.prepared.recipe
             self.state = msgspec.structs.replace(self.state, exported_launcher=launcher)
             self._start(
-                "export", "Exporting", lambda stop: self.services.export(recipe, launcher, directory, overwrite=overwrite)
+                "export",
+                "Exporting",
+                lambda stop: self.services.export(recipe, launcher, directory, overwrite=overwrite),
             )
 
     def say(self, message: str, *, is_problem: bool = False) -> None:
@@ -209,7 +220,9 @@ class RigtuneApp(App[int]):
         self._ask_for_log()
 
     def _ask_for_log(self, complaint: str = "") -> None:
-        self.push_screen(LogsDialog(self.state.log, complaint), lambda path: self._explain(path) if path else None)
+        self.push_screen(
+            LogsDialog(self.state.log, complaint), lambda path: self._explain(path) if path else None
+        )
 
     def action_keys(self) -> None:
         if isinstance(self.screen, Frame):
@@ -224,7 +237,9 @@ class RigtuneApp(App[int]):
         if busy is None or isinstance(self.screen, QuitDialog):
             self._leave()
         else:
-            self.push_screen(QuitDialog(ASKS_BEFORE_LEAVING[busy]), lambda is_sure: self._leave() if is_sure else None)
+            self.push_screen(
+                QuitDialog(ASKS_BEFORE_LEAVING[busy]), lambda is_sure: self._leave() if is_sure else None
+            )
 
     def _leave(self) -> None:
         """Stop everything. A benchmark gets a moment to end its processes; nothing else is waited for."""
@@ -296,7 +311,9 @@ class RigtuneApp(App[int]):
             problem = Problem(stage=stage, message=error.message, hint=error.hint)
         elif error is not None:
             problem = Problem(
-                stage=stage, message=f"{type(error).__name__}: {error}", hint="this is a bug in rigtune, not of your machine"
+                stage=stage,
+                message=f"{type(error).__name__}: {error}",
+                hint="this is a bug in rigtune, not of your machine",
             )
         self._write(end(self.state, stage, problem))
         if self._is_leaving:

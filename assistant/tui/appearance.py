@@ -99,7 +99,9 @@ _ASCII = str.maketrans(
 
 @lru_cache(4096)
 def ascii_text(text: str) -> str:
-    """`text` in ASCII with the same width in cells: known signs by their nearest letter, others by a question mark."""
+    """`text` in ASCII with the same width in cells: known signs by their nearest letter, others by a question
+    mark.
+    """
     if text.isascii():
         return text
     return "".join(_ascii_character(character) for character in text.translate(_ASCII))

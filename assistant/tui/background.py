@@ -1,7 +1,8 @@
 """Runs a use-case beside the terminal UI and posts its events.
 
-Textual's own thread workers are joined when the app ends, so a command that hangs would hold the terminal. These threads
-are daemons: leaving never waits for a reader. A benchmark is told to stop and gets a moment to end its processes.
+Textual's own thread workers are joined when the app ends, so a command that hangs would hold the terminal.
+These threads are daemons: leaving never waits for a reader. A benchmark is told to stop and gets a moment to
+end its processes.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class StageEnded(Message):
 class StageRun:
     """One run of one stage in its own thread."""
 
-    def __init__(self, stage: str, make_events: Callable[[Stop], Iterator[Event]], post: Callable[[Message], object]) -> None:
+    def __init__(
+        self, stage: str, make_events: Callable[[Stop], Iterator[Event]], post: Callable[[Message], object]
+    ) -> None:
         self.stage = stage
         self._make_events = make_events
         self._post = post

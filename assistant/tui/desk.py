@@ -13,12 +13,12 @@ from textual.app import App
 from assistant.tui.session import State
 from assistant.usecases.events import Event
 from assistant.usecases.plan import PlanRequest
-from probes.benching import Suite
+from probes.bench.bench_requests import Suite
+from probes.catalogue.hardware import Catalogue
 from probes.facts import MachineFacts
-from probes.hardware import Catalogue
-from probes.measurements import Measurement, MeasurementSet
-from recipes.plan import Plan
-from recipes.recipe import Recipe
+from probes.facts.measurements import Measurement, MeasurementSet
+from recipes.launch.recipe import Recipe
+from recipes.planning.plan import Plan
 
 
 class Services(Protocol):
@@ -59,7 +59,9 @@ class Services(Protocol):
     def pin(self, facts: MachineFacts, measured: MeasurementSet) -> str:
         """Keep `measured` as the run that later ones are compared to, and return where."""
 
-    def plan(self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Iterator[Event]:
+    def plan(
+        self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
+    ) -> Iterator[Event]:
         """Result: Plan."""
 
     def prepare(self, plan: Plan, facts: MachineFacts) -> Iterator[Event]:

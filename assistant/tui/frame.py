@@ -22,8 +22,9 @@ ROOMY = 140
 
 
 class Frame(Screen[None]):
-    """A screen of the application. Subclasses compose a body and show the state; they hold no data of their own but what
-    is chosen on the page."""
+    """A screen of the application. Subclasses compose a body and show the state; they hold no data of their
+    own but what is chosen on the page.
+    """
 
     SCREEN_ID: ClassVar[str]
     AUTO_FOCUS = ""
@@ -46,7 +47,9 @@ class Frame(Screen[None]):
         raise NotImplementedError
 
     def leave(self) -> bool:
-        """`esc` on this screen: True when something on the page was closed, False to return to the overview."""
+        """`esc` on this screen: True when something on the page was closed, False to return to the
+        overview.
+        """
         return False
 
     @property
@@ -62,7 +65,9 @@ class Frame(Screen[None]):
         return self.size.width >= ROOMY
 
     def refresh_state(self) -> None:
-        """Draw what the application knows now. A bug in a page is reported once, and the application goes on."""
+        """Draw what the application knows now. A bug in a page is reported once, and the application goes
+        on.
+        """
         if not self.is_mounted:
             return
         state = self.desk.state

@@ -13,8 +13,8 @@ import platformdirs
 from assistant.present.recipe import LauncherFiles, Prepared
 from assistant.storage import write_bytes
 from assistant.tui.desk import Services
-from assistant.usecases.baseline import load_baselines, pin, save_run
-from assistant.usecases.bench_context import machine_id
+from assistant.usecases.bench.baseline import load_baselines, pin, save_run
+from assistant.usecases.bench.bench_context import machine_id
 from assistant.usecases.check import check_machine, evidence_under
 from assistant.usecases.events import Event, Progress, StageFinished, StageStarted
 from assistant.usecases.explain import explain_logs
@@ -23,20 +23,20 @@ from assistant.usecases.judge import judge_measurements
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.probe import probe_machine
-from probes.benching import Suite
-from probes.collecting import CollectOptions
-from probes.errors import OutputError
+from probes.base.errors import OutputError
+from probes.base.record import known
+from probes.bench.bench_requests import Suite
+from probes.catalogue.hardware import Catalogue, load_catalogue
+from probes.collect.collecting import CollectOptions
 from probes.facts import MachineFacts
-from probes.hardware import Catalogue, load_catalogue
-from probes.measurements import Measurement, MeasurementSet
-from probes.policies.policy import Policy
-from probes.record import known
+from probes.facts.measurements import Measurement, MeasurementSet
+from probes.judging.policies.policy import Policy
 from probes.sources.base import Source
-from recipes.models.counts import load_models
-from recipes.plan import Plan
-from recipes.recipe import Command, Recipe
-from recipes.registry import LAUNCHERS
-from recipes.resolve import recipe_of
+from recipes.job.models.counts import load_models
+from recipes.launch.recipe import Command, Recipe
+from recipes.launch.registry import LAUNCHERS
+from recipes.launch.resolve import recipe_of
+from recipes.planning.plan import Plan
 
 LIVE_TITLE = "live"
 
@@ -77,13 +77,17 @@ class RealServices:
         return check_machine(evidence_under(Policy(), facts, today=None, measured=measured))
 
     def measure(self, facts: MachineFacts, stop: Callable[[], bool], suite: Suite) -> Iterator[Event]:
-        return measure_machine(facts, MeasureOptions(suite=suite, python=self._python, accept_busy_host=True), stop)
+        return measure_machine(
+            facts, MeasureOptions(suite=suite, python=self._python, accept_busy_host=True), stop
+        )
 
     def judge(self, facts: MachineFacts, measured: MeasurementSet) -> Iterator[Event]:
         yield StageStarted(stage="judge", title="Comparing")
         named = msgspec.structs.replace(measured, machine=machine_id(facts))
         told: list[str] = []
-        judgement = judge_measurements(facts, named, load_baselines(named.machine, told.append, moment=named.started))
+        judgement = judge_measurements(
+            facts, named, load_baselines(named.machine, told.append, moment=named.started)
+        )
         if measured.started:  # known once a run came to its end
             try:
                 save_run(named)
@@ -95,16 +99,21 @@ class RealServices:
     def pin(self, facts: MachineFacts, measured: MeasurementSet) -> str:
         return str(pin(msgspec.structs.replace(measured, machine=machine_id(facts))))
 
-    def plan(self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Iterator[Event]:
+    def plan(
+        self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
+    ) -> Iterator[Event]:
         return plan_workload(facts, measurements, request)
 
     def prepare(self, plan: Plan, facts: MachineFacts) -> Iterator[Event]:
         yield StageStarted(stage="recipe", title="Writing the recipe")
         path = facts.training.path
         python = self._python or (path if known(path) and path is not None else "")
-        recipe = recipe_of(plan, name=plan.workload.model.id, command=Command(kind="reference"), python=python)
+        recipe = recipe_of(
+            plan, name=plan.workload.model.id, command=Command(kind="reference"), python=python
+        )
         files = tuple(
-            LauncherFiles(launcher=row.id, title=row.title, artifacts=tuple(row.load().render(recipe))) for row in LAUNCHERS
+            LauncherFiles(launcher=row.id, title=row.title, artifacts=tuple(row.load().render(recipe)))
+            for row in LAUNCHERS
         )
         yield StageFinished(stage="recipe", result=Prepared(recipe=recipe, launchers=files))
 

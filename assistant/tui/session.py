@@ -1,7 +1,7 @@
 """What the terminal UI knows, in one frozen record, and how each event changes it.
 
-Handlers of the App are the only writers; screens read. `advance` is pure, so that every state can be tested without a
-terminal.
+Handlers of the App are the only writers; screens read. `advance` is pure, so that every state can be tested
+without a terminal.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from assistant.usecases.events import (
     Written,
 )
 from assistant.usecases.plan import PlanRequest
-from probes.benching import Suite
+from probes.base.record import Record
+from probes.bench.bench_requests import Suite
+from probes.compare.measurement_judgement import Judgement
 from probes.facts import MachineFacts
-from probes.findings import Finding
-from probes.judgement import Judgement
+from probes.facts.measurements import MeasurementSet
+from probes.judging.findings import Finding
+from probes.judging.verdict import Verdict
 from probes.logs.diagnosis import Explanation
-from probes.measurements import MeasurementSet
-from probes.record import Record
-from probes.verdict import Verdict
-from recipes.plan import Plan
+from recipes.planning.plan import Plan
 
 
 class Running(Record, frozen=True, kw_only=True):
@@ -97,14 +97,18 @@ def begin(state: State, stage: str, title: str) -> State:
         problems=tuple(entry for entry in state.problems if entry.stage != stage),
     )
     if stage == "bench":
-        return msgspec.structs.replace(changed, measured=MeasurementSet(), judgement=Judgement(), measuring_note="")
+        return msgspec.structs.replace(
+            changed, measured=MeasurementSet(), judgement=Judgement(), measuring_note=""
+        )
     if stage == "export":
         return msgspec.structs.replace(changed, written=())
     return changed
 
 
 def end(state: State, stage: str, problem: Problem | None = None) -> State:
-    """`stage` is over, with a problem or without. What an earlier run of it gave is no answer to what was asked now."""
+    """`stage` is over, with a problem or without. What an earlier run of it gave is no answer to what was
+    asked now.
+    """
     ended = msgspec.structs.replace(state, running=_without(state.running, stage))
     if problem is None:
         return ended
@@ -117,7 +121,9 @@ def end(state: State, stage: str, problem: Problem | None = None) -> State:
 
 
 def advance(state: State, event: Event) -> State:
-    """The state after `event`. Facts and findings of an earlier probe stay until the new ones are complete."""
+    """The state after `event`. Facts and findings of an earlier probe stay until the new ones are
+    complete.
+    """
     replace = msgspec.structs.replace
     match event:
         case StageStarted():
@@ -142,10 +148,15 @@ def advance(state: State, event: Event) -> State:
             return replace(state, findings=(*state.findings, event.finding))
         case Measured():
             return replace(
-                state, measured=replace(state.measured, measurements=(*state.measured.measurements, event.measurement))
+                state,
+                measured=replace(
+                    state.measured, measurements=(*state.measured.measurements, event.measurement)
+                ),
             )
         case BenchFailed():
-            return replace(state, measured=replace(state.measured, failures=(*state.measured.failures, event.failure)))
+            return replace(
+                state, measured=replace(state.measured, failures=(*state.measured.failures, event.failure))
+            )
         case Written():
             return replace(state, written=(*state.written, event.path))
         case StageFinished():
@@ -178,4 +189,6 @@ def _without(running: tuple[Running, ...], stage: str) -> tuple[Running, ...]:
 
 
 def _changed(running: tuple[Running, ...], stage: str, **changes: str | float | None) -> tuple[Running, ...]:
-    return tuple(msgspec.structs.replace(entry, **changes) if entry.stage == stage else entry for entry in running)
+    return tuple(
+        msgspec.structs.replace(entry, **changes) if entry.stage == stage else entry for entry in running
+    )

@@ -25,8 +25,8 @@ def terminal_descriptor() -> int | None:
 def has_hung_up(descriptor: int) -> bool:
     """True once nobody is at the other end: the window was closed, the connection lost.
 
-    The kernel tells that by SIGHUP as well, but only to the session's own processes, and a user may ignore it (nohup). Textual's
-    input thread would spin on such a terminal for ever.
+    The kernel tells that by SIGHUP as well, but only to the session's own processes, and a user may ignore it
+    (nohup). Textual's input thread would spin on such a terminal for ever.
     """
     poll = select.poll()
     poll.register(descriptor, 0)
@@ -34,10 +34,11 @@ def has_hung_up(descriptor: int) -> bool:
 
 
 def leave_with_terminal(descriptor: int, leave: Callable[[], object], timeout_s: float) -> None:
-    """Call `leave` from a thread of its own once the terminal is gone, and end the process where that has not after `timeout_s`.
+    """Call `leave` from a thread of its own once the terminal is gone, and end the process where that has not
+    after `timeout_s`.
 
-    Textual's writer thread ends at the first write to a terminal that is gone, and whoever writes next waits for it for ever:
-    then no timer of the UI comes to pass any more.
+    Textual's writer thread ends at the first write to a terminal that is gone, and whoever writes next waits
+    for it for ever: then no timer of the UI comes to pass any more.
     """
 
     def watch() -> None:

@@ -1,4 +1,6 @@
-"""What to install here: facts of the machine, or of the one that is planned, and the tables of what goes with what."""
+"""What to install here: facts of the machine, or of the one that is planned, and the tables of what goes with
+what.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ import difflib
 
 import msgspec
 
-from probes.errors import UsageError
+from probes.base.errors import UsageError
+from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import MachineFacts
-from probes.hardware import Catalogue, GpuModel
-from recipes.hardware_plan import hardware_of, planned_hardware
-from recipes.installation import InstallationAdvice, advise_installation
+from recipes.install.hardware_plan import hardware_of, planned_hardware
+from recipes.install.installation import InstallationAdvice, advise_installation
 
 MOST_GPUS = 1024
 
@@ -33,13 +35,18 @@ def advise_install(
         raise UsageError(f"--count {count} is no number of GPUs", f"Give 1 to {MOST_GPUS}.")
     if supplies_w is not None and supplies_w <= 0:
         raise UsageError(
-            f"--supplies-watts {supplies_w:g} is no power", "Give what the power supplies deliver together, such as 10200."
+            f"--supplies-watts {supplies_w:g} is no power",
+            "Give what the power supplies deliver together, such as 10200.",
         )
     if operating_system is not None:
         software = msgspec.structs.replace(facts.software, operating_system=operating_system)
         facts = msgspec.structs.replace(facts, software=software)
-    hardware = hardware_of(facts, catalogue) if gpu is None else planned_hardware(_model(gpu, catalogue), count)
-    return advise_installation(facts, hardware, today=datetime.datetime.now(datetime.timezone.utc).date(), supplies_w=supplies_w)
+    hardware = (
+        hardware_of(facts, catalogue) if gpu is None else planned_hardware(_model(gpu, catalogue), count)
+    )
+    return advise_installation(
+        facts, hardware, today=datetime.datetime.now(datetime.timezone.utc).date(), supplies_w=supplies_w
+    )
 
 
 def _model(name: str, catalogue: Catalogue) -> GpuModel:
@@ -49,4 +56,6 @@ def _model(name: str, catalogue: Catalogue) -> GpuModel:
     ids = [each.id for each in catalogue.gpus]
     near = difflib.get_close_matches(name.lower(), ids, n=1, cutoff=0.5)
     guess = f"Did you mean {near[0]}? " if near else ""
-    raise UsageError(f"there is no GPU {name[:80]!r} in the catalogue", f"{guess}`rigtune list gpus` names all.")
+    raise UsageError(
+        f"there is no GPU {name[:80]!r} in the catalogue", f"{guess}`rigtune list gpus` names all."
+    )

@@ -1,4 +1,6 @@
-"""The main job in one go: probe, check, quick benchmark, plan, export. Every stage's result is saved as it ends."""
+"""The main job in one go: probe, check, quick benchmark, plan, export. Every stage's result is saved as it
+ends.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +10,28 @@ from pathlib import Path
 from typing import Any
 
 from assistant.storage import clear_partial_files, make_directory, write_bytes, write_record
-from assistant.usecases.bench_context import shape_of
+from assistant.usecases.bench.bench_context import shape_of
 from assistant.usecases.check import check_machine
 from assistant.usecases.events import Event, StageFinished, StageStarted, Written
 from assistant.usecases.export import export_recipe, how_to_start
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import PlanRequest, model_named, plan_workload
 from assistant.usecases.probe import probe_machine
-from probes.bench_report import report_of
-from probes.benching import BenchSettings
-from probes.collecting import CollectOptions
+from probes.base.record import Record, known
+from probes.bench.bench_report import report_of
+from probes.bench.bench_requests import BenchSettings
+from probes.catalogue.hardware import load_catalogue
+from probes.collect.collecting import CollectOptions
 from probes.facts import MachineFacts
-from probes.findings import Evidence
-from probes.hardware import load_catalogue
-from probes.measurements import MeasurementSet
-from probes.record import Record, known
+from probes.facts.measurements import MeasurementSet
+from probes.judging.findings import Evidence
+from probes.judging.verdict import Verdict
 from probes.sources.base import Source
-from probes.verdict import Verdict
-from recipes.plan import Plan
-from recipes.recipe import Command
-from recipes.recipe_file import dump_recipe
-from recipes.registry import LAUNCHERS
-from recipes.resolve import recipe_of
+from recipes.launch.recipe import Command
+from recipes.launch.recipe_file import dump_recipe
+from recipes.launch.registry import LAUNCHERS
+from recipes.launch.resolve import recipe_of
+from recipes.planning.plan import Plan
 
 
 class AutoOptions(Record, kw_only=True):
@@ -62,14 +64,17 @@ class AutoResult(Record, kw_only=True):
 def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
     """Run every stage into `options.directory`; the last event's result is an `AutoResult`.
 
-    A folder that an earlier, perhaps killed, run left is written over stage by stage. Raises the errors of the stages.
+    A folder that an earlier, perhaps killed, run left is written over stage by stage. Raises the errors of
+    the stages.
     """
     started = time.monotonic()
     directory = make_directory(Path(options.directory))
     clear_partial_files(directory)
     yield StageStarted(stage="auto", title=f"Writing to {directory}")
 
-    facts: MachineFacts = yield from _saved(probe_machine(source, options.collect), directory / "facts.json", "facts")
+    facts: MachineFacts = yield from _saved(
+        probe_machine(source, options.collect), directory / "facts.json", "facts"
+    )
     evidence = Evidence(facts=facts, catalogue=load_catalogue())
     verdict: Verdict = yield from _saved(check_machine(evidence), directory / "findings.json", "findings")
     measured = MeasurementSet(suite="none")
@@ -80,10 +85,17 @@ def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
     plan: Plan = yield from _saved(planning, directory / "plan.json", "plan with its reasons")
 
     python = facts.training.path if known(facts.training.path) else None
-    recipe = recipe_of(plan, name=plan.workload.model.id, command=options.command, python=options.collect.python or python or "")
+    recipe = recipe_of(
+        plan,
+        name=plan.workload.model.id,
+        command=options.command,
+        python=options.collect.python or python or "",
+    )
     write_bytes(directory / "recipe.toml", dump_recipe(recipe).encode())
     yield Written(path=str(directory / "recipe.toml"), what="recipe, edit it and export again")
-    paths: tuple[Path, ...] = yield from _result(export_recipe(recipe, options.launchers, directory / "launch", overwrite=True))
+    paths: tuple[Path, ...] = yield from _result(
+        export_recipe(recipe, options.launchers, directory / "launch", overwrite=True)
+    )
     scripts = tuple(str(path) for path in paths if path.suffix in (".sh", ".sbatch"))
     result = AutoResult(
         directory=str(directory),
@@ -98,7 +110,9 @@ def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
 
 
 def _measure_options(options: AutoOptions) -> MeasureOptions:
-    """The plan is for the ranks that are measured; a busy host is better measured, and told, than not measured."""
+    """The plan is for the ranks that are measured; a busy host is better measured, and told, than not
+    measured.
+    """
     ranks = options.request.pins.ranks_per_node
     model = options.request.model
     return MeasureOptions(

@@ -10,8 +10,8 @@ import msgspec
 
 from assistant.usecases.events import Event, StageFinished
 from assistant.usecases.probe import probe_machine
-from probes.collecting import CollectOptions
-from probes.record import Record
+from probes.base.record import Record
+from probes.collect.collecting import CollectOptions
 from probes.redaction import Manifest, redact
 from probes.sources.base import Source
 from probes.sources.recording import RecordingSource
@@ -28,12 +28,17 @@ class Capture(Record, kw_only=True):
 
 
 def capture_machine(
-    source: Source, options: CollectOptions, *, redacted: bool = True, keep: frozenset[str] = frozenset(), salt: str | None = None
+    source: Source,
+    options: CollectOptions,
+    *,
+    redacted: bool = True,
+    keep: frozenset[str] = frozenset(),
+    salt: str | None = None,
 ) -> Iterator[Event]:
     """Probe, then redact; the last event's result is a `Capture`.
 
-    Without `salt` a random one is used and forgotten, so that nobody can try out which value a placeholder stands for; with
-    the same salt two captures have the same placeholders.
+    Without `salt` a random one is used and forgotten, so that nobody can try out which value a placeholder
+    stands for; with the same salt two captures have the same placeholders.
     """
     started = time.monotonic()
     recorder = RecordingSource(source)
@@ -43,8 +48,12 @@ def capture_machine(
     recording = recorder.recording(source.title)
     manifest = None
     if redacted:
-        recording, manifest = redact(recording, salt=salt.encode() if salt else secrets.token_bytes(_SALT_BYTES), keep=keep)
+        recording, manifest = redact(
+            recording, salt=salt.encode() if salt else secrets.token_bytes(_SALT_BYTES), keep=keep
+        )
         recording = msgspec.structs.replace(recording, title=f"{recording.title}, redacted")
     yield StageFinished(
-        stage="capture", result=Capture(recording=recording, manifest=manifest), duration_s=time.monotonic() - started
+        stage="capture",
+        result=Capture(recording=recording, manifest=manifest),
+        duration_s=time.monotonic() - started,
     )

@@ -1,6 +1,7 @@
 """The rows of a table of cases, one at a time: a CSV of any size with columns in any order.
 
-A row that cannot be read is given with the fault in its place, so that as many answers leave as cases came in.
+A row that cannot be read is given with the fault in its place, so that as many answers leave as cases came
+in.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import cast
 
-from probes.errors import InputError
-from probes.record import Record
+from probes.base.errors import InputError
+from probes.base.record import Record
 
 _LONGEST_LINE = 2**20
 _LONGEST_CELL = 2**17
@@ -31,11 +32,14 @@ class CaseRow(Record, kw_only=True):
     fault: str = ""
 
 
-def case_rows(path: Path, columns: Iterable[str], tell: Callable[[tuple[str, ...]], None] | None = None) -> Iterator[CaseRow]:
-    """The rows of the file at `path`, `-` for standard input; of each only `columns`, the others are skipped unread.
+def case_rows(
+    path: Path, columns: Iterable[str], tell: Callable[[tuple[str, ...]], None] | None = None
+) -> Iterator[CaseRow]:
+    """The rows of the file at `path`, `-` for standard input; of each only `columns`, the others are skipped
+    unread.
 
-    `tell` is called once with the names of those others, where there are any. Memory stays flat but for the ids, which must
-    differ. Raises InputError where the file is no table of cases.
+    `tell` is called once with the names of those others, where there are any. Memory stays flat but for the
+    ids, which must differ. Raises InputError where the file is no table of cases.
     """
     with _opened(path) as file:
         name = "standard input" if str(path) == "-" else str(path)
@@ -70,7 +74,9 @@ def _unreadable(name: str, error: OSError) -> InputError:
 
 
 class _Lines:
-    """Lines as text, without NUL bytes. Bytes that are no UTF-8 are kept as surrogates, so that an id leaves as it came."""
+    """Lines as text, without NUL bytes. Bytes that are no UTF-8 are kept as surrogates, so that an id leaves
+    as it came.
+    """
 
     def __init__(self, file: io.BufferedReader, name: str) -> None:
         self.name = name
@@ -82,7 +88,9 @@ class _Lines:
         except OSError as error:
             raise _unreadable(name, error) from error
         encoding = "utf-16" if start in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-        self._text = io.TextIOWrapper(file, encoding, "surrogateescape" if encoding == "utf-8-sig" else "replace", newline="")
+        self._text = io.TextIOWrapper(
+            file, encoding, "surrogateescape" if encoding == "utf-8-sig" else "replace", newline=""
+        )
 
     def __iter__(self) -> _Lines:
         return self
@@ -96,7 +104,9 @@ class _Lines:
             self._faults[self.number] = f"the line is longer than {_LONGEST_LINE} characters"
             while (more := self._read()) and not more.endswith("\n"):
                 if self.number == 1:
-                    raise InputError(f"{self.name} is no table of cases: its first line does not end", _REMEDY)
+                    raise InputError(
+                        f"{self.name} is no table of cases: its first line does not end", _REMEDY
+                    )
             line = line[:100].replace('"', "") + "\n"
         if "\x00" in line:
             self._faults[self.number] = "the line has NUL bytes"
@@ -127,11 +137,17 @@ class _Table:
         csv.field_size_limit(_LONGEST_CELL)
         header = next(lines, "")
         if not header.strip():
-            raise InputError(f"{lines.name} is empty" if not header else f"the first line of {lines.name} is blank", _REMEDY)
+            raise InputError(
+                f"{lines.name} is empty" if not header else f"the first line of {lines.name} is blank",
+                _REMEDY,
+            )
         names, delimiter = _header(header, lines.name)
         twice = {name for name in names if name in columns and names.count(name) > 1}
         if twice:
-            raise InputError(f"{lines.name} names the column {', '.join(sorted(twice))} more than once", "leave one of them")
+            raise InputError(
+                f"{lines.name} names the column {', '.join(sorted(twice))} more than once",
+                "leave one of them",
+            )
         self._lines = lines
         self._reader = csv.reader(lines, delimiter=delimiter)
         self._width = len(names)

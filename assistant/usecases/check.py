@@ -7,19 +7,19 @@ import time
 from collections.abc import Iterator, Sequence
 
 from assistant.usecases.events import Event, FindingMade, StageFinished, StageStarted
+from probes.base.record import Reason, Unknown
+from probes.catalogue.hardware import load_catalogue
+from probes.catalogue.thresholds import Thresholds, load_thresholds
 from probes.facts import MachineFacts
-from probes.findings import Evidence, Finding, Judge
-from probes.hardware import load_catalogue
-from probes.judging import HOST
-from probes.measurements import Baseline, MeasurementSet
-from probes.needs import missing
-from probes.policies.policy import Policy
-from probes.policies.selection import under_policy
-from probes.policies.waiving import unused, waive
-from probes.record import Reason, Unknown
+from probes.facts.measurements import Baseline, MeasurementSet
+from probes.judging.applicability import missing
+from probes.judging.findings import Evidence, Finding, Judge
+from probes.judging.policies.policy import Policy
+from probes.judging.policies.selection import under_policy
+from probes.judging.policies.waiving import unused, waive
+from probes.judging.reporting import HOST
+from probes.judging.verdict import judge
 from probes.registry import CHECKS, CheckRow
-from probes.thresholds import Thresholds, load_thresholds
-from probes.verdict import judge
 
 
 def evidence_under(
@@ -30,7 +30,9 @@ def evidence_under(
     measured: MeasurementSet | None = None,
     baselines: tuple[Baseline, ...] = (),
 ) -> Evidence:
-    """What the checks judge: the facts, what was measured, the catalogue, and the limits and expectations of `policy`."""
+    """What the checks judge: the facts, what was measured, the catalogue, and the limits and expectations of
+    `policy`.
+    """
     found = measured or MeasurementSet()
     return Evidence(
         facts=facts,
@@ -47,20 +49,23 @@ def evidence_under(
 def _thresholds(policy: Policy) -> Thresholds:
     if not policy.thresholds:
         return load_thresholds()
-    from probes.policies.file import thresholds_under  # noqa: PLC0415 - most checks go by rigtune's own limits
+    from probes.judging.policies.file import thresholds_under  # noqa: PLC0415 - most checks go by rigtune's own limits
 
     return thresholds_under(policy)
 
 
 def check_machine(evidence: Evidence, rows: Sequence[CheckRow] = CHECKS) -> Iterator[Event]:
-    """Run the checks of `rows` in their order, under the policy of `evidence`; the last event's result is a `Verdict`.
+    """Run the checks of `rows` in their order, under the policy of `evidence`; the last event's result is a
+    `Verdict`.
 
     A check that crashes gives an UNKNOWN of its own, and the others go on.
     """
     started = time.monotonic()
     facts, policy = evidence.facts, evidence.policy
     rows = under_policy(rows, policy)
-    yield StageStarted(stage="check", title=f"Checking {facts.hostname if isinstance(facts.hostname, str) else facts.source}")
+    yield StageStarted(
+        stage="check", title=f"Checking {facts.hostname if isinstance(facts.hostname, str) else facts.source}"
+    )
     findings: list[Finding] = []
     for row in rows:
         for finding in waive(_run(row, evidence), policy.waivers, today=evidence.today):

@@ -8,18 +8,24 @@ from collections.abc import Iterator, Sequence
 from assistant.usecases.check import check_machine
 from assistant.usecases.events import Event, StageFinished
 from assistant.usecases.probe import probe_machine
-from probes.collecting import CollectOptions
-from probes.differences import Comparison, compare, compare_findings, is_one_machine, odd_ones
+from probes.catalogue.hardware import Catalogue
+from probes.collect.collecting import CollectOptions
+from probes.compare.differences import Comparison, compare, compare_findings, is_one_machine, odd_ones
 from probes.facts import MachineFacts
-from probes.findings import Evidence, Finding
-from probes.hardware import Catalogue
+from probes.judging.findings import Evidence, Finding
 from probes.sources.base import Source
 
 
 def diff_machines(
-    sources: Sequence[tuple[str, Source]], options: CollectOptions, catalogue: Catalogue, *, everything: bool = False
+    sources: Sequence[tuple[str, Source]],
+    options: CollectOptions,
+    catalogue: Catalogue,
+    *,
+    everything: bool = False,
 ) -> Iterator[Event]:
-    """Probe and check each of `sources` (name and source), then compare; the last event's result is a `Comparison`."""
+    """Probe and check each of `sources` (name and source), then compare; the last event's result is a
+    `Comparison`.
+    """
     started = time.monotonic()
     machines: list[tuple[str, MachineFacts]] = []
     findings: list[tuple[Finding, ...]] = []
@@ -43,7 +49,9 @@ def diff_machines(
         )
     else:
         comparison = Comparison(
-            machines=names, is_one_machine=is_one_machine(all_facts), odd=odd_ones(machines, everything=everything)
+            machines=names,
+            is_one_machine=is_one_machine(all_facts),
+            odd=odd_ones(machines, everything=everything),
         )
     yield StageFinished(stage="diff", result=comparison, duration_s=time.monotonic() - started)
 

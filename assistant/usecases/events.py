@@ -1,13 +1,15 @@
-"""What use-cases tell while they work. The command line prints them, the terminal UI shows them, tests collect them."""
+"""What use-cases tell while they work. The command line prints them, the terminal UI shows them, tests
+collect them.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from probes.base.record import Record
 from probes.facts import MachineFacts
-from probes.findings import Finding
-from probes.measurements import BenchFailure, Measurement
-from probes.record import Record
+from probes.facts.measurements import BenchFailure, Measurement
+from probes.judging.findings import Finding
 
 
 class Event(Record, kw_only=True):

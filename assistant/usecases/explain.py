@@ -17,12 +17,12 @@ import msgspec
 from assistant.usecases.events import Event, Progress, StageFinished, StageStarted
 from assistant.usecases.explain_compared import differences_in, known_beside
 from assistant.usecases.explain_files import PIPE, chunks, files_of, is_packed, opened, some
-from probes.errors import InputError
+from probes.base.errors import InputError
 from probes.facts import MachineFacts
 from probes.logs.gather import SourceReader
 from probes.logs.reading import Reading
 from probes.logs.redacting import LogRedactor
-from recipes.recipe import Recipe
+from recipes.launch.recipe import Recipe
 
 _POLL_S = 0.5
 _TELL_EVERY_S = 2.0
@@ -40,9 +40,9 @@ def explain_logs(
 ) -> Iterator[Event]:
     """Read `names` (files, folders, `-` for standard input); the last event's result is an `Explanation`.
 
-    With `following`, files are read on as they grow and causes are told as they show, until `is_over` or the end of the pipe.
-    `recipe` and `machine` are what the run is compared to; with `redacting`, nobody's names are told.
-    Raises InputError for what cannot be read.
+    With `following`, files are read on as they grow and causes are told as they show, until `is_over` or the
+    end of the pipe. `recipe` and `machine` are what the run is compared to; with `redacting`, nobody's names
+    are told. Raises InputError for what cannot be read.
     """
     started = time.monotonic()
     yield StageStarted(stage="explain", title="reading logs")
@@ -65,8 +65,12 @@ def explain_logs(
     yield StageFinished(stage="explain", result=explanation, duration_s=time.monotonic() - started)
 
 
-def _read_all(reading: Reading, files: Sequence[str], wanted: Sequence[str], told: Callable[[str], str]) -> Iterator[Event]:
-    """Each to its end. One that cannot be read is passed over, unless it is `wanted` by its name, or alone."""
+def _read_all(
+    reading: Reading, files: Sequence[str], wanted: Sequence[str], told: Callable[[str], str]
+) -> Iterator[Event]:
+    """Each to its end. One that cannot be read is passed over, unless it is `wanted` by its name, or
+    alone.
+    """
     for number, name in enumerate(files):
         yield Progress(stage="explain", message=told(name), done=number, total=len(files))
         try:

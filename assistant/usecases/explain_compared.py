@@ -1,13 +1,14 @@
 """What is known beside the logs of a run: its recipe, its machine, and where the run differs from both.
 
 Events that rows of `probes/data/causes.toml` may ask for; they have line 0, for they stand in no log.
-machine.check{check, subject, told}: a check of `rigtune check` that the machine does not pass. recipe.variable{name, value}.
-machine.port{name, port, gbps}: an active RDMA port. machine.gpu{name}: each model of GPU.
-compared.sockets{active, told}: sockets on a machine with active RDMA ports. compared.nics-unused{names, share, told}: active
-ports of the kind that the run used, which it did not use; share: of all, what it used. compared.nics-other: another kind.
-compared.nics-strange{names, told}: ports that the machine does not have. compared.ranks{wanted, had, told}.
-compared.variable{name, wanted, had}: "" for not set. compared.nccl{had, told}: another NCCL than the training interpreter brings.
-compared.gpus{had, told}: more ranks on a node than the machine has GPUs. compared.interface{name, told}: it has none so named.
+machine.check{check, subject, told}: a check of `rigtune check` that the machine does not pass.
+recipe.variable{name, value}. machine.port{name, port, gbps}: an active RDMA port. machine.gpu{name}: each
+model of GPU. compared.sockets{active, told}: sockets on a machine with active RDMA ports.
+compared.nics-unused{names, share, told}: active ports of the kind that the run used, which it did not use;
+share: of all, what it used. compared.nics-other: another kind. compared.nics-strange{names, told}: ports that
+the machine does not have. compared.ranks{wanted, had, told}. compared.variable{name, wanted, had}: "" for not
+set. compared.nccl{had, told}: another NCCL than the training interpreter brings. compared.gpus{had, told}:
+more ranks on a node than the machine has GPUs. compared.interface{name, told}: it has none so named.
 """
 
 from __future__ import annotations
@@ -16,27 +17,36 @@ from collections.abc import Iterable, Iterator
 
 from assistant.usecases.check import check_machine, evidence_under
 from assistant.usecases.events import FindingMade
+from probes.base.record import known
+from probes.base.versions import numbers_of
 from probes.facts import MachineFacts, Nic
-from probes.findings import Status
+from probes.judging.findings import Status
+from probes.judging.policies.policy import Policy
 from probes.logs.event import Event, Value
-from probes.policies.policy import Policy
-from probes.record import known
-from probes.versions import numbers_of
-from recipes.recipe import Recipe
+from recipes.launch.recipe import Recipe
 
 _READ_BY_NCCL = ("NCCL_", "RCCL_")
 _COMPARED = "compared."
 _MOST_FINDINGS = 64
 
 
-def known_beside(events: Iterable[Event], recipe: Recipe | None, machine: MachineFacts | None) -> tuple[Event, ...]:
-    """What the recipe and the machine say, and where the run differs. What the log does not tell is not compared."""
+def known_beside(
+    events: Iterable[Event], recipe: Recipe | None, machine: MachineFacts | None
+) -> tuple[Event, ...]:
+    """What the recipe and the machine say, and where the run differs. What the log does not tell is not
+    compared.
+    """
     found = list(events)
     beside: list[Event] = []
     if recipe is not None:
         beside += [*_variables(recipe), *_environment(found, recipe), *_ranks(found, recipe)]
     if machine is not None:
-        beside += [*_hardware(machine), *_network(found, machine), *_software(found, machine), *_checks(machine)]
+        beside += [
+            *_hardware(machine),
+            *_network(found, machine),
+            *_software(found, machine),
+            *_checks(machine),
+        ]
     return tuple(beside)
 
 
@@ -60,7 +70,9 @@ def _environment(events: list[Event], recipe: Recipe) -> Iterator[Event]:
     seen: dict[str, set[str]] = {}
     for event in events:
         if event.kind == "nccl.environment":
-            seen.setdefault(str(event.fields.get("name", "")), set()).add(str(event.fields.get("value", "")).strip())
+            seen.setdefault(str(event.fields.get("name", "")), set()).add(
+                str(event.fields.get("value", "")).strip()
+            )
     if not seen:
         return
 
@@ -81,7 +93,11 @@ def _environment(events: list[Event], recipe: Recipe) -> Iterator[Event]:
 
 
 def _ranks(events: list[Event], recipe: Recipe) -> Iterator[Event]:
-    counts = {event.fields["ranks"] for event in events if event.kind == "nccl.init-start" and "ranks" in event.fields}
+    counts = {
+        event.fields["ranks"]
+        for event in events
+        if event.kind == "nccl.init-start" and "ranks" in event.fields
+    }
     had = max((count for count in counts if isinstance(count, int)), default=None)
     wanted = recipe.parallelism.world_size
     if had is not None and had != wanted:
@@ -106,7 +122,9 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     networks = {str(event.fields.get("name")) for event in events if event.kind == "nccl.network"}
     if active and networks == {"Socket"}:
         told = f"the machine has {len(active)} active RDMA ports ({', '.join(sorted(active))})"
-        yield _event("compared.sockets", "machine", f"{told}, the run used sockets", active=len(active), told=told)
+        yield _event(
+            "compared.sockets", "machine", f"{told}, the run used sockets", active=len(active), told=told
+        )
     lists = [str(event.fields.get("names", "")) for event in events if event.kind == "nccl.hcas"]
     used = {word.partition(":")[0] for names in lists for word in names.replace(",", " ").split()}
     kinds = {_kind(active[name]) for name in used if name in active}
@@ -128,7 +146,11 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
 def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     brought = machine.training.nccl_version
     versions = {str(event.fields.get("version", "")) for event in events if event.kind == "nccl.version"}
-    if isinstance(brought, str) and versions and not any(numbers_of(version) == numbers_of(brought) for version in versions):
+    if (
+        isinstance(brought, str)
+        and versions
+        and not any(numbers_of(version) == numbers_of(brought) for version in versions)
+    ):
         had = ", ".join(sorted(versions))
         told = f"the run loaded NCCL {had}, the training interpreter brings {brought}"
         yield _event("compared.nccl", "machine", told, had=had, told=told)
@@ -139,7 +161,9 @@ def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
         yield _event("compared.gpus", "machine", told, had=most, told=told)
     if known(machine.interfaces) and machine.interfaces:
         there = {interface.name for interface in machine.interfaces}
-        named = dict.fromkeys(str(event.fields.get("interface", "")) for event in events if event.kind == "nccl.bootstrap")
+        named = dict.fromkeys(
+            str(event.fields.get("interface", "")) for event in events if event.kind == "nccl.bootstrap"
+        )
         for name in named:
             if name and name not in there:
                 told = f"the run met over {name}, which the machine does not have"
@@ -154,7 +178,9 @@ def _kind(nic: Nic) -> tuple[object, object]:
 def _checks(machine: MachineFacts) -> Iterator[Event]:
     """What `rigtune check` finds wrong with the machine."""
     findings = [
-        each.finding for each in check_machine(evidence_under(Policy(), machine, today=None)) if isinstance(each, FindingMade)
+        each.finding
+        for each in check_machine(evidence_under(Policy(), machine, today=None))
+        if isinstance(each, FindingMade)
     ]
     host = machine.hostname if isinstance(machine.hostname, str) else None
     unmet = [finding for finding in findings if finding.status in (Status.FAIL, Status.WARN)]
@@ -163,5 +189,11 @@ def _checks(machine: MachineFacts) -> Iterator[Event]:
         observed = f" ({finding.observed})" if finding.observed and finding.observed not in told else ""
         words = f"{finding.check_id} {finding.status.value}: {told}{observed}"
         yield _event(
-            "machine.check", "machine", words, host=host, check=finding.check_id, subject=finding.subject, told=told + observed
+            "machine.check",
+            "machine",
+            words,
+            host=host,
+            check=finding.check_id,
+            subject=finding.subject,
+            told=told + observed,
         )

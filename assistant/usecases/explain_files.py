@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from probes.errors import InputError, UsageError
+from probes.base.errors import InputError, UsageError
 
 PIPE = "-"
 CHUNK_BYTES = 1 << 20
@@ -32,7 +32,8 @@ _ENDS_EARLY = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
 def files_of(names: Sequence[str]) -> list[str]:
-    """The files of folders for those, each once. Compressed ones of a folder, which are mostly older, where it has no others.
+    """The files of folders for those, each once. Compressed ones of a folder, which are mostly older, where
+    it has no others.
 
     Raises InputError for a folder without files.
     """
@@ -63,16 +64,22 @@ def opened(name: str) -> Iterator[io.RawIOBase]:
         file = open(name, "rb", buffering=0)  # noqa: PTH123, SIM115 - closed below
     except (OSError, ValueError) as error:
         words = (getattr(error, "strerror", None) or str(error)).lower()
-        raise InputError(f"cannot read {name}: {words}", "name a log file, a folder of logs, or - for standard input") from error
+        raise InputError(
+            f"cannot read {name}: {words}", "name a log file, a folder of logs, or - for standard input"
+        ) from error
     with file:
         yield file
 
 
 def chunks(name: str, file: io.RawIOBase) -> Iterator[bytes]:
-    """All of it, unpacked. What is cut or broken ends there. Raises InputError for what cannot be read or unpacked."""
+    """All of it, unpacked. What is cut or broken ends there. Raises InputError for what cannot be read or
+    unpacked.
+    """
     first = some(name, file.read)
     if first.startswith(_ZSTD):
-        raise InputError(f"{name} is compressed", f"unpack it into rigtune: zstdcat {name} | rigtune explain -")
+        raise InputError(
+            f"{name} is compressed", f"unpack it into rigtune: zstdcat {name} | rigtune explain -"
+        )
     unpack = next((unpack for sign, unpack in _UNPACK.items() if first.startswith(sign)), None)
     if unpack is None:
         while first:
@@ -100,7 +107,9 @@ def some(name: str, read: Read) -> bytes:
     except gzip.BadGzipFile:
         raise
     except OSError as error:
-        raise InputError(f"cannot read {name}: {(error.strerror or 'error').lower()}", "name a log file") from error
+        raise InputError(
+            f"cannot read {name}: {(error.strerror or 'error').lower()}", "name a log file"
+        ) from error
 
 
 class _Rejoined(io.RawIOBase):

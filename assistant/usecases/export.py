@@ -13,13 +13,13 @@ import msgspec
 
 from assistant.storage import read_bytes, write_files
 from assistant.usecases.events import Event, StageFinished, StageStarted, Written
-from probes.errors import InputError, OutputError, UsageError
-from probes.record import Record, to_json
+from probes.base.errors import InputError, OutputError, UsageError
+from probes.base.record import Record, to_json
 from probes.registry import Row
-from recipes.provision import ProvisionOptions, find_provision, render_provision
-from recipes.recipe import Artifact, Recipe
-from recipes.recipe_file import load_recipe
-from recipes.registry import LAUNCHERS
+from recipes.launch.provision import ProvisionOptions, find_provision, render_provision
+from recipes.launch.recipe import Artifact, Recipe
+from recipes.launch.recipe_file import load_recipe
+from recipes.launch.registry import LAUNCHERS
 
 MANIFEST = ".rigtune-export.json"
 
@@ -29,11 +29,15 @@ class ChangedFileError(OutputError):
 
 
 class Manifest(Record, kw_only=True):
-    """What rigtune wrote into an export folder, so that a later export knows what a person has changed since."""
+    """What rigtune wrote into an export folder, so that a later export knows what a person has changed
+    since.
+    """
 
     schema_version: int = 1
     sha256: dict[str, tuple[str, ...]] = {}
-    """By path relative to the folder: the last two versions, for an export that was killed halfway left one of them."""
+    """By path relative to the folder: the last two versions, for an export that was killed halfway left one
+    of them.
+    """
 
 
 def find_launcher(launcher_id: str) -> Row:
@@ -48,7 +52,9 @@ def find_launcher(launcher_id: str) -> Row:
 
 
 def how_to_start(recipe: Recipe, launcher_id: str, directory: str) -> str:
-    """The shell command that starts what was exported into `directory`; where one command cannot, what to do instead."""
+    """The shell command that starts what was exported into `directory`; where one command cannot, what to do
+    instead.
+    """
     try:
         command: tuple[str, ...] = find_launcher(launcher_id).load().start(recipe, directory, ())
     except UsageError as error:
@@ -56,12 +62,14 @@ def how_to_start(recipe: Recipe, launcher_id: str, directory: str) -> str:
     return shlex.join(command).removesuffix(" --")
 
 
-def export_recipe(recipe: Recipe, launchers: tuple[str, ...], directory: Path, *, overwrite: bool = False) -> Iterator[Event]:
+def export_recipe(
+    recipe: Recipe, launchers: tuple[str, ...], directory: Path, *, overwrite: bool = False
+) -> Iterator[Event]:
     """Write the files of each launcher into `directory`; the last event's result is the tuple of their paths.
 
-    Files that an earlier export wrote are replaced. Raises UsageError for an unknown launcher or a contradictory recipe, and
-    OutputError where the folder cannot be written. Without `overwrite`, a file of that name that somebody else wrote or
-    changed is a ChangedFileError, and nothing is written.
+    Files that an earlier export wrote are replaced. Raises UsageError for an unknown launcher or a
+    contradictory recipe, and OutputError where the folder cannot be written. Without `overwrite`, a file of
+    that name that somebody else wrote or changed is a ChangedFileError, and nothing is written.
     """
     started = time.monotonic()
     yield StageStarted(stage="export", title=f"Writing launch files to {directory}")
@@ -75,8 +83,11 @@ def export_recipe(recipe: Recipe, launchers: tuple[str, ...], directory: Path, *
     yield StageFinished(stage="export", result=paths, duration_s=time.monotonic() - started)
 
 
-def export_provision(kind: str, options: ProvisionOptions, directory: Path, *, overwrite: bool = False) -> Iterator[Event]:
-    """Write the files of a kind of provisioning (`recipes/provision.py`); the last event's result is the tuple of their paths.
+def export_provision(
+    kind: str, options: ProvisionOptions, directory: Path, *, overwrite: bool = False
+) -> Iterator[Event]:
+    """Write the files of a kind of provisioning (`recipes/launch/provision.py`); the last event's result is
+    the tuple of their paths.
 
     Raises UsageError for an unknown kind or options that no node can follow, otherwise as `export_recipe`.
     """
@@ -89,11 +100,15 @@ def export_provision(kind: str, options: ProvisionOptions, directory: Path, *, o
     yield StageFinished(stage="export", result=paths, duration_s=time.monotonic() - started)
 
 
-def _write(directory: Path, artifacts: dict[str, Artifact], kept: set[str], *, what: str, overwrite: bool) -> Iterator[Event]:
+def _write(
+    directory: Path, artifacts: dict[str, Artifact], kept: set[str], *, what: str, overwrite: bool
+) -> Iterator[Event]:
     """Write `artifacts` but those `kept`, after asking whether anybody changed what stands there."""
     manifest = _read_manifest(directory)
     if not overwrite:
-        _refuse_foreign(directory, (artifact for path, artifact in artifacts.items() if path not in kept), manifest)
+        _refuse_foreign(
+            directory, (artifact for path, artifact in artifacts.items() if path not in kept), manifest
+        )
     write_files(directory, [_manifest_file(manifest, artifacts.values())])
     write_files(directory, [artifact for path, artifact in artifacts.items() if path not in kept])
     for path in artifacts:
@@ -138,7 +153,8 @@ def _refuse_foreign(directory: Path, artifacts: Iterable[Artifact], manifest: Ma
         if _digest(read_bytes(path)) not in ours:
             problem = f"{path} exists and is not as rigtune wrote it"
             raise ChangedFileError(
-                problem, "move it away, choose another folder, or replace it with `rigtune export --overwrite`"
+                problem,
+                "move it away, choose another folder, or replace it with `rigtune export --overwrite`",
             )
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from assistant.storage import read_bytes, write_bytes
 from assistant.usecases.events import Event, StageFinished, StageStarted, Written
-from probes.errors import ExitCode, InputError, OutputError
+from probes.base.errors import ExitCode, InputError, OutputError
+from probes.base.record import known
+from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
-from probes.findings import Status
-from probes.hardware import load_catalogue
-from probes.policies.file import load_policy
-from probes.policies.policy import Policy
-from probes.record import known
-from probes.verdict import Verdict
+from probes.judging.findings import Status
+from probes.judging.policies.file import load_policy
+from probes.judging.policies.policy import Policy
+from probes.judging.verdict import Verdict
 
 _LIMIT_BYTES = 1024**2
 
@@ -31,32 +31,43 @@ def read_policy(path: Path) -> Policy:
     try:
         text = read_bytes(path, limit_bytes=_LIMIT_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start})", "a policy is a TOML file") from error
+        raise InputError(
+            f"{path} is not UTF-8 text (byte {error.start})", "a policy is a TOML file"
+        ) from error
     return load_policy(text, str(path), load_catalogue())
 
 
 def require_free(path: Path, *, force: bool) -> None:
-    """Raise OutputError where a file stands that may not be replaced: before minutes are spent on reading the machine."""
+    """Raise OutputError where a file stands that may not be replaced: before minutes are spent on reading the
+    machine.
+    """
     if path.exists() and not force:
         raise OutputError(f"{path} exists", "choose another name, or replace it with --force")
 
 
-def learn_policy(facts: MachineFacts, verdict: Verdict, path: Path, *, force: bool, today: datetime.date) -> Iterator[Event]:
+def learn_policy(
+    facts: MachineFacts, verdict: Verdict, path: Path, *, force: bool, today: datetime.date
+) -> Iterator[Event]:
     """Write what was read of a machine as a policy; the last event's result is the `Policy`.
 
     Raises UnfitError for a machine that fails unless `force`, OutputError where the file cannot be written.
     """
-    from probes.policies.learning import expectation_count, learned_policy, policy_text  # noqa: PLC0415 - no other check needs it
+    from probes.judging.policies.learning import expectation_count, learned_policy, policy_text  # noqa: PLC0415 - no other check needs it
 
     yield StageStarted(stage="learn", title="Learning a policy")
     if verdict.verdict is Status.FAIL and not force:
-        failed = ", ".join(dict.fromkeys(finding.check_id for finding in verdict.findings if finding.status is Status.FAIL))
-        raise UnfitError(f"no policy was learned: the machine fails {failed}", "repair it first, or insist with --force")
+        failed = ", ".join(
+            dict.fromkeys(finding.check_id for finding in verdict.findings if finding.status is Status.FAIL)
+        )
+        raise UnfitError(
+            f"no policy was learned: the machine fails {failed}", "repair it first, or insist with --force"
+        )
     policy = learned_policy(facts, load_catalogue())
     count = expectation_count(policy)
     if not count:
         raise OutputError(
-            "no policy was learned: nothing was read of this machine", "learn it on the machine itself, or from a recording"
+            "no policy was learned: nothing was read of this machine",
+            "learn it on the machine itself, or from a recording",
         )
     name = facts.hostname if known(facts.hostname) else facts.source
     write_bytes(path, policy_text(policy, name, today).encode())

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from assistant.storage import read_bytes
-from probes.errors import InputError
-from probes.record import Record
+from probes.base.errors import InputError
+from probes.base.record import Record
 from recipes.lint.context import Context
 from recipes.lint.document import Document, DocumentKind
 from recipes.lint.finding import LintReport
@@ -33,10 +33,13 @@ class Linted(Record, kw_only=True):
     documents: tuple[Document, ...]
 
 
-def lint_files(paths: Sequence[Path], context: Context, *, kind: DocumentKind | None = None, environment: bool = False) -> Linted:
+def lint_files(
+    paths: Sequence[Path], context: Context, *, kind: DocumentKind | None = None, environment: bool = False
+) -> Linted:
     """Judge the files together, and with `environment` the variables of this process. `-` is standard input.
 
-    Files that a script sources or names as list of hosts are read too, where they lie beside it or in the working directory.
+    Files that a script sources or names as list of hosts are read too, where they lie beside it or in the
+    working directory.
 
     Raises InputError for a file that cannot be read as text, and where no file is of a known kind.
     """
@@ -56,7 +59,9 @@ def lint_files(paths: Sequence[Path], context: Context, *, kind: DocumentKind | 
         document = read_document(_ENVIRONMENT, text, "environment")
         documents += [document] if document is not None else []
     if not documents:
-        raise InputError(notes[0] if notes else "no file is given", f"say what it is: --kind {'|'.join(READERS)}")
+        raise InputError(
+            notes[0] if notes else "no file is given", f"say what it is: --kind {'|'.join(READERS)}"
+        )
     found = tuple(documents)
     return Linted(report=judge_documents(found, context, notes), documents=found)
 
@@ -68,7 +73,9 @@ def _unknown(path: Path, text: str) -> str:
 
 
 def _followed(documents: Sequence[Document], given: set[Path]) -> list[Document]:
-    """What the scripts read beside themselves, one step far; a file that is not there, or of no known kind, is passed over."""
+    """What the scripts read beside themselves, one step far; a file that is not there, or of no known kind,
+    is passed over.
+    """
     found: list[Document] = []
     seen = set(given)
     for document in documents:
@@ -86,21 +93,28 @@ def _followed(documents: Sequence[Document], given: set[Path]) -> list[Document]
     return found
 
 
-def judge_documents(documents: tuple[Document, ...], context: Context, notes: Sequence[str] = ()) -> LintReport:
+def judge_documents(
+    documents: tuple[Document, ...], context: Context, notes: Sequence[str] = ()
+) -> LintReport:
     """The report of the rules, without what comments waive."""
-    from recipes.lint.registry import lint  # noqa: PLC0415 - the table of rules is read for files that were
+    from recipes.lint.rule_table import lint  # noqa: PLC0415 - the table of rules is read for files that were
 
     broken: list[str] = []
     findings = lint(documents, context, broken)
     kept, waived = without_waived(findings, documents)
     idle = idle_waivers(findings, documents)
     return LintReport(
-        findings=kept, waived=waived, notes=(*notes, *broken, *idle), documents=tuple(document.name for document in documents)
+        findings=kept,
+        waived=waived,
+        notes=(*notes, *broken, *idle),
+        documents=tuple(document.name for document in documents),
     )
 
 
 def redacted(linted: Linted) -> Linted:
-    """The findings without names, addresses and paths, by the rules of `rigtune capture`; without the lines of the files, too."""
+    """The findings without names, addresses and paths, by the rules of `rigtune capture`; without the lines
+    of the files, too.
+    """
     import secrets  # noqa: PLC0415 - few ask for it
 
     from probes.redaction.text import TextRedactor  # noqa: PLC0415
@@ -120,7 +134,10 @@ def redacted(linted: Linted) -> Linted:
         for finding in report.findings
     )
     notes, documents = tuple(map(names.text, report.notes)), tuple(map(names.text, report.documents))
-    return Linted(report=msgspec.structs.replace(report, findings=findings, notes=notes, documents=documents), documents=())
+    return Linted(
+        report=msgspec.structs.replace(report, findings=findings, notes=notes, documents=documents),
+        documents=(),
+    )
 
 
 def _one_line(value: str) -> str:
@@ -132,7 +149,9 @@ def _text(path: Path) -> str:
     if path == _STDIN:
         data = sys.stdin.buffer.read(_LONGEST_BYTES + 1)
         if len(data) > _LONGEST_BYTES:
-            raise InputError("what stands on standard input is no launch file: it is too long", "name the file")
+            raise InputError(
+                "what stands on standard input is no launch file: it is too long", "name the file"
+            )
     else:
         data = read_bytes(path, limit_bytes=_LONGEST_BYTES)
     if b"\0" in data[:4096]:

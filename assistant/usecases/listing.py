@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from probes.hardware import load_catalogue
-from probes.kinds import KINDS as PASTES
+from probes.base.units import gib
+from probes.catalogue.hardware import load_catalogue
+from probes.catalogue.kinds import KINDS as PASTES
 from probes.registry import BENCHMARKS, CHECKS
-from probes.units import gib
-from recipes.models.counts import load_models, parameter_count
-from recipes.models.images import load_vision_models
-from recipes.registry import LAUNCHERS
-from recipes.stacks import load_stacks
+from recipes.job.models.counts import load_models, parameter_count
+from recipes.job.models.image_models import load_vision_models
+from recipes.launch.registry import LAUNCHERS
+from recipes.predict.stacks import load_stacks
 
 KINDS = ("checks", "benchmarks", "launchers", "models", "machines", "gpus", "stacks", "kinds")
 
@@ -48,10 +48,14 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
             return tuple({"id": row.id, "title": row.title} for row in LAUNCHERS)
         case "models":
             language = [
-                {"id": model.id, "title": f"{model.title}, {parameter_count(model):,} parameters"} for model in load_models()
+                {"id": model.id, "title": f"{model.title}, {parameter_count(model):,} parameters"}
+                for model in load_models()
             ]
             images = [
-                {"id": model.id, "title": f"image model, {model.parameters:,} parameters, {model.image_size} pixels"}
+                {
+                    "id": model.id,
+                    "title": f"image model, {model.parameters:,} parameters, {model.image_size} pixels",
+                }
                 for model in load_vision_models().values()
             ]
             return (*language, *images)
@@ -64,5 +68,6 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
         case _:
             known = load_catalogue()
             return tuple(
-                {"id": row.id, "title": f"{row.title}, {gib(row.memory_bytes)}"} for row in (*known.gpus, *known.described)
+                {"id": row.id, "title": f"{row.title}, {gib(row.memory_bytes)}"}
+                for row in (*known.gpus, *known.described)
             )

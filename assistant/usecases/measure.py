@@ -12,21 +12,21 @@ from typing import get_args
 
 import msgspec
 
-from assistant.usecases.bench_context import bench_context, machine_id
-from assistant.usecases.bench_folder import work_folder
-from assistant.usecases.bench_gate import Gate, Hindrance, busy_with, gate_of
-from assistant.usecases.bench_run import RunEnded
-from assistant.usecases.bench_suite import failure_of, jobs_of, run_jobs
-from assistant.usecases.bench_watch import Watch
+from assistant.usecases.bench.bench_context import bench_context, machine_id
+from assistant.usecases.bench.bench_folder import work_folder
+from assistant.usecases.bench.bench_gate import Gate, Hindrance, busy_with, gate_of
+from assistant.usecases.bench.bench_run import RunEnded
+from assistant.usecases.bench.bench_suite import failure_of, jobs_of, run_jobs
+from assistant.usecases.bench.bench_watch import Watch
 from assistant.usecases.events import BenchFailed, Event, Progress, StageFinished, StageStarted
-from probes.benching import BenchContext, BenchSettings, SpreadBy, Suite
-from probes.errors import UsageError
+from probes.base.errors import UsageError
+from probes.base.record import Record
+from probes.bench.bench_requests import BenchContext, BenchSettings, SpreadBy, Suite
 from probes.facts import MachineFacts
-from probes.measurements import BenchFailure, Measurement, MeasurementSet
-from probes.record import Record
+from probes.facts.measurements import BenchFailure, Measurement, MeasurementSet
 from probes.registry import BENCHMARKS, BenchmarkRow
 from probes.sources.base import Source
-from recipes.layout import training_gpus
+from recipes.machine.layout import training_gpus
 
 
 class MeasureOptions(Record, kw_only=True):
@@ -48,7 +48,9 @@ class MeasureOptions(Record, kw_only=True):
     """Measure across these hosts too; this machine's own name is among them."""
     spread_by: SpreadBy = "ssh"
     work_directory: str | None = None
-    """Keeps requests, answers and logs; None for a temporary folder, which stays only where something failed."""
+    """Keeps requests, answers and logs; None for a temporary folder, which stays only where something
+    failed.
+    """
 
 
 def _never() -> bool:
@@ -56,15 +58,18 @@ def _never() -> bool:
 
 
 def measure_machine(
-    facts: MachineFacts, options: MeasureOptions, stop: Callable[[], bool] = _never, source: Source | None = None
+    facts: MachineFacts,
+    options: MeasureOptions,
+    stop: Callable[[], bool] = _never,
+    source: Source | None = None,
 ) -> Iterator[Event]:
     """Run the benchmarks one after the other; the last event's result is the `MeasurementSet`.
 
-    A `Measured` comes as soon as all ranks have ended a case; the result holds the same again, with the conditions until the
-    end of its benchmark. What prevents a measurement (no torch, busy GPUs, a crash) is a `BenchFailed` event and part of the
-    result. `stop` is asked four times a second; then the stage finishes with what there is. `source` answers NVML's questions
-    while GPUs are measured; by default this machine's. Raises UsageError for unknown ids and impossible ranks, WorkerError for
-    an unusable work folder.
+    A `Measured` comes as soon as all ranks have ended a case; the result holds the same again, with the
+    conditions until the end of its benchmark. What prevents a measurement (no torch, busy GPUs, a crash) is a
+    `BenchFailed` event and part of the result. `stop` is asked four times a second; then the stage finishes
+    with what there is. `source` answers NVML's questions while GPUs are measured; by default this machine's.
+    Raises UsageError for unknown ids and impossible ranks, WorkerError for an unusable work folder.
     """
     started, moment = time.monotonic(), datetime.now(timezone.utc)
     rows = _rows(options)
@@ -113,16 +118,26 @@ def _rows(options: MeasureOptions) -> tuple[BenchmarkRow, ...]:
     unknown = sorted({*options.only, *options.skip} - set(known))
     if unknown:
         near = difflib.get_close_matches(unknown[0].lower(), known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}? `rigtune bench --list` shows all" if near else f"benchmarks: {', '.join(known)}"
+        hint = (
+            f"did you mean {near[0]}? `rigtune bench --list` shows all"
+            if near
+            else f"benchmarks: {', '.join(known)}"
+        )
         raise UsageError(f"there is no benchmark {unknown[0]!r}", hint)
-    chosen = options.only or tuple(row.id for row in BENCHMARKS if options.suite in row.suites or _is_asked(row, options))
+    chosen = options.only or tuple(
+        row.id for row in BENCHMARKS if options.suite in row.suites or _is_asked(row, options)
+    )
     return tuple(row for row in BENCHMARKS if row.id in chosen and row.id not in options.skip)
 
 
 def _is_asked(row: BenchmarkRow, options: MeasureOptions) -> bool:
     """A benchmark that stands in no suite runs where the user gave what it needs."""
     settings = options.settings
-    given = {"--hosts": bool(options.hosts), "--step": bool(settings.step), "--noise-scale": settings.noise_scale}
+    given = {
+        "--hosts": bool(options.hosts),
+        "--step": bool(settings.step),
+        "--noise-scale": settings.noise_scale,
+    }
     return not row.suites and given.get(row.applies, False)
 
 
@@ -138,23 +153,32 @@ def _events(
     context = _context(facts, options, gate)
     jobs, prevented = jobs_of(rows, context, gate)
     for row in rows:
-        if row.id in options.only and row.id not in {*(job.row.id for job in jobs), *(failure.bench_id for failure in prevented)}:
+        if row.id in options.only and row.id not in {
+            *(job.row.id for job in jobs),
+            *(failure.bench_id for failure in prevented),
+        }:
             needs = f": it needs {row.applies}" if row.applies else ""
-            prevented.append(failure_of(row, Hindrance(kind="unsupported", message=f"{row.id} does not apply here{needs}")))
+            prevented.append(
+                failure_of(row, Hindrance(kind="unsupported", message=f"{row.id} does not apply here{needs}"))
+            )
     yield from (BenchFailed(failure=failure) for failure in prevented)
     busy = "" if options.force or not jobs else busy_with(facts)
     has_gpus = bool(training_gpus(facts))
     if busy and options.accept_busy_host and not has_gpus:
         yield Progress(stage="bench", message=f"{busy}: the numbers are lower than on a quiet machine")
     elif busy:
-        hindrance = Hindrance(kind="busy", message=f"{busy}: wait, or measure all the same with `rigtune bench --force`")
+        hindrance = Hindrance(
+            kind="busy", message=f"{busy}: wait, or measure all the same with `rigtune bench --force`"
+        )
         ready = dict.fromkeys(job.row.id for job in jobs)
         yield from (BenchFailed(failure=failure_of(row, hindrance)) for row in rows if row.id in ready)
         return
     if not jobs:
         return
     ranks, on_gpus = context.ranks_per_node, any(job.request.device == "cuda" for job in jobs)
-    device = f"{ranks} GPU{'s' if ranks > 1 else ''}" if on_gpus else "CPUs and disk" if has_gpus else "all CPUs"
+    device = (
+        f"{ranks} GPU{'s' if ranks > 1 else ''}" if on_gpus else "CPUs and disk" if has_gpus else "all CPUs"
+    )
     with work_folder(options.work_directory) as folder:
         for event in run_jobs(jobs, folder.path, watch=watch, stop=stop, device=device):
             # Its log and what reproduces it are of use; those of a run that the user stopped are not.

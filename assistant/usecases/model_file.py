@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from assistant.storage import read_bytes
-from recipes.models.counts import model_from_file
-from recipes.workload import TransformerModel
+from recipes.job.models.counts import model_from_file
+from recipes.job.workload import TransformerModel
 
 _CONFIG = "config.json"
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from assistant.interpreter import choose_interpreter, worker_environment
 from assistant.runner import output_of, worker_variables
 from assistant.usecases.events import Event, StageFinished, StageStarted
-from probes.collecting import CollectOptions, assemble, gather
-from probes.errors import WorkerError
+from probes.base.errors import WorkerError
+from probes.base.units import duration
+from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import TrainingPython
 from probes.registry import PROBES
 from probes.sources.base import Source
-from probes.units import duration
-from recipes.models.counted import counted_model
-from recipes.workload import VisionModel
+from recipes.job.models.counted import counted_model
+from recipes.job.workload import VisionModel
 
 _DEADLINE_S = 300.0
 """For one module; torch from a cold network file system takes a minute and more."""
@@ -28,10 +28,12 @@ _KILLED = 128
 def count_modules(
     targets: Iterable[str], source: Source, options: CollectOptions, *, deadline_s: float = _DEADLINE_S
 ) -> Iterator[Event]:
-    """Count each of `targets`, `module:function` or `file.py:function`, once; the last event's result is the models by name.
+    """Count each of `targets`, `module:function` or `file.py:function`, once; the last event's result is the
+    models by name.
 
-    Relative names start in the folder of `options`. Raises InterpreterError where no interpreter with torch is found, InputError
-    where the user's function fails, WorkerError where its count takes longer than `deadline_s` or is killed.
+    Relative names start in the folder of `options`. Raises InterpreterError where no interpreter with torch
+    is found, InputError where the user's function fails, WorkerError where its count takes longer than
+    `deadline_s` or is killed.
     """
     started = time.monotonic()
     python = choose_interpreter(_training(source, options), options.python).path
@@ -79,5 +81,6 @@ def _counted(python: str, target: str, folder: str, deadline_s: float) -> Vision
             "see whether memory ran out: does the function build elsewhere than on its device?",
         )
     raise WorkerError(
-        f"counting {target} ended with exit code {code} and no answer{words}", "see that the function does not end its program"
+        f"counting {target} ended with exit code {code} and no answer{words}",
+        "see that the function does not end its program",
     )

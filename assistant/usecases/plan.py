@@ -7,17 +7,17 @@ from collections.abc import Iterator
 
 from assistant.usecases.events import Event, StageFinished, StageStarted
 from assistant.usecases.model_file import read_model
-from probes.errors import UsageError
+from probes.base.errors import UsageError
+from probes.base.record import Record
+from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
-from probes.hardware import load_catalogue
-from probes.measurements import Measurement
-from probes.record import Record
-from recipes.cluster import cluster_of
-from recipes.defaults import default_model_id
-from recipes.models.files import names_model_file
-from recipes.models.names import find_model
-from recipes.planner import default_workload, make_plan
-from recipes.workload import Pins, Precision, TransformerModel
+from probes.facts.measurements import Measurement
+from recipes.job.models.files import names_model_file
+from recipes.job.models.names import find_model
+from recipes.job.workload import Pins, Precision, TransformerModel
+from recipes.machine.cluster import cluster_of
+from recipes.planning.default_model import default_model_id
+from recipes.planning.planner import default_workload, make_plan
 
 
 class PlanRequest(Record, kw_only=True):
@@ -33,7 +33,9 @@ class PlanRequest(Record, kw_only=True):
     pins: Pins = Pins()
 
 
-def plan_workload(facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Iterator[Event]:
+def plan_workload(
+    facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
+) -> Iterator[Event]:
     """Plan; the last event's result is a `Plan`. Raises UsageError, InputError or NoFeasiblePlanError."""
     started = time.monotonic()
     yield StageStarted(stage="plan", title=f"Planning {request.model or 'the default workload'}")
@@ -41,7 +43,9 @@ def plan_workload(facts: MachineFacts, measurements: tuple[Measurement, ...], re
     _require_positive(sequence_length=request.sequence_length, steps=request.steps)
     _require_positive(micro_batch=request.pins.micro_batch, ranks_per_node=request.pins.ranks_per_node)
     model = model_named(request.model or default_model_id(facts))
-    cluster = cluster_of(facts, measurements, load_catalogue(), nodes=request.nodes, ranks_per_node=request.pins.ranks_per_node)
+    cluster = cluster_of(
+        facts, measurements, load_catalogue(), nodes=request.nodes, ranks_per_node=request.pins.ranks_per_node
+    )
     workload = default_workload(
         model,
         cluster,
@@ -64,4 +68,6 @@ def model_named(name: str) -> TransformerModel:
 def _require_positive(**values: int | None) -> None:
     for name, value in values.items():
         if value is not None and value < 1:
-            raise UsageError(f"--{name.replace('_', '-')} is {value}, at least 1 is needed", "give a positive whole number")
+            raise UsageError(
+                f"--{name.replace('_', '-')} is {value}, at least 1 is needed", "give a positive whole number"
+            )

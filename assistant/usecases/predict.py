@@ -9,25 +9,35 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from assistant.usecases.case_rows import CaseRow
 from assistant.usecases.events import Event, StageFinished, StageStarted
-from probes.errors import UsageError
+from probes.base.errors import UsageError
+from probes.base.record import Record
+from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts
-from probes.hardware import load_catalogue
-from probes.measurements import Measurement
-from probes.record import Record
+from probes.facts.measurements import Measurement
 from recipes.cases.case import COLUMNS, CaseError
 from recipes.cases.collective import CollectivePrediction, predict_collective_row
 from recipes.cases.model import OwnModels
 from recipes.cases.prediction import SCHEMA_VERSION, CasePrediction, predict_row
 from recipes.cases.resolved import Here
-from recipes.cluster import cluster_of
-from recipes.layout import default_ranks
-from recipes.plan import Cluster
+from recipes.machine.cluster import cluster_of
+from recipes.machine.layout import default_ranks
+from recipes.planning.plan import Cluster
 
 OTHER = "other"
 """What refusals are counted as whose reason begins with no column."""
 
 
-COLLECTIVE_COLUMNS = ("case_id", "platform", "gpu", "n_gpus", "n_nodes", "intra", "inter", "collective", "bytes")
+COLLECTIVE_COLUMNS = (
+    "case_id",
+    "platform",
+    "gpu",
+    "n_gpus",
+    "n_nodes",
+    "intra",
+    "inter",
+    "collective",
+    "bytes",
+)
 """What `rigtune predict --collectives` reads."""
 Answer = CasePrediction | CollectivePrediction
 
@@ -54,10 +64,13 @@ class PredictSummary(Record, kw_only=True):
     """Refused cases by the column that their reason names, most first."""
 
 
-def predict_cases(rows: Iterable[CaseRow], here: Here | None = None, own_models: OwnModels | None = None) -> Iterator[Event]:
+def predict_cases(
+    rows: Iterable[CaseRow], here: Here | None = None, own_models: OwnModels | None = None
+) -> Iterator[Event]:
     """A `CaseAnswered` for each row, in order; the last event's result is a `PredictSummary`.
 
-    `here` is the machine of cases that name no other, `own_models` are the user's by name. Raises InputError of `rows`.
+    `here` is the machine of cases that name no other, `own_models` are the user's by name. Raises InputError
+    of `rows`.
     """
     return _answered(rows, functools.partial(predict_row, here=here, own_models=own_models), CasePrediction)
 
@@ -77,13 +90,19 @@ def _answered(
     predicted, refused = 0, Counter[str]()
     for row in rows:
         case_id = row.cells.get("case_id", "").strip()
-        given = refused_as(case_id=case_id, status="refused", reason=row.fault) if row.fault else answer(row.cells)
+        given = (
+            refused_as(case_id=case_id, status="refused", reason=row.fault)
+            if row.fault
+            else answer(row.cells)
+        )
         if given.status == "predicted":
             predicted += 1
         else:
             refused[_column(given.reason)] += 1
         yield CaseAnswered(answer=given)
-    summary = PredictSummary(predicted=predicted, refused=refused.total(), refused_for=dict(refused.most_common()))
+    summary = PredictSummary(
+        predicted=predicted, refused=refused.total(), refused_for=dict(refused.most_common())
+    )
     yield StageFinished(stage="predict", result=summary, duration_s=time.monotonic() - started)
 
 
@@ -101,10 +120,16 @@ def machine_here(facts: MachineFacts, measurements: tuple[Measurement, ...]) -> 
     def cluster(gpus: int | None, per_node: int | None) -> Cluster:
         ranks = min(per_node or usual, gpus or usual)
         if gpus and gpus % ranks:
-            raise CaseError(f"n_gpus is {gpus}, which is no whole number of nodes with {ranks}: give gpus_per_node")
+            raise CaseError(
+                f"n_gpus is {gpus}, which is no whole number of nodes with {ranks}: give gpus_per_node"
+            )
         try:
-            return cluster_of(facts, measurements, load_catalogue(), nodes=(gpus or ranks) // ranks, ranks_per_node=ranks)
+            return cluster_of(
+                facts, measurements, load_catalogue(), nodes=(gpus or ranks) // ranks, ranks_per_node=ranks
+            )
         except UsageError as error:
-            raise CaseError(f"gpus_per_node does not suit this machine: {error.message}; {error.hint}") from error
+            raise CaseError(
+                f"gpus_per_node does not suit this machine: {error.message}; {error.hint}"
+            ) from error
 
     return cluster

@@ -6,15 +6,19 @@ import time
 from collections.abc import Iterator
 
 from assistant.usecases.events import Event, FactsGrew, Progress, StageFinished, StageStarted
-from probes.collecting import DEADLINE_S, CollectOptions, assemble, gather
+from probes.collect.collecting import DEADLINE_S, CollectOptions, assemble, gather
 from probes.registry import PROBES
 from probes.sources.base import Source
 
 
 def probe_machine(source: Source, options: CollectOptions, deadline_s: float = DEADLINE_S) -> Iterator[Event]:
-    """Read every subject; the last event's result is `MachineFacts`. What has not answered after `deadline_s` is unknown."""
+    """Read every subject; the last event's result is `MachineFacts`. What has not answered after `deadline_s`
+    is unknown.
+    """
     started = time.monotonic()
-    yield StageStarted(stage="probe", title="Reading " + ("this machine" if source.title == "live" else source.title))
+    yield StageStarted(
+        stage="probe", title="Reading " + ("this machine" if source.title == "live" else source.title)
+    )
     results = []
     for row, result in gather(source, options, deadline_s=deadline_s):
         results.append((row, result))

@@ -10,7 +10,7 @@ from pathlib import Path
 from assistant.foreground import run_in_foreground
 from assistant.usecases.events import Event, Progress, StageFinished, StageStarted
 from assistant.usecases.export import export_recipe, find_launcher
-from recipes.recipe import Recipe
+from recipes.launch.recipe import Recipe
 
 
 def run_recipe(
@@ -18,13 +18,18 @@ def run_recipe(
 ) -> Iterator[Event]:
     """Export into `directory` and start the job in the foreground; the last event's result is its exit code.
 
-    `arguments` go to the program. A scheduler's launcher submits the job and returns. Raises what `export_recipe` raises,
-    UsageError where the launcher cannot start this recipe from here, and WorkerError where the start fails.
+    `arguments` go to the program. A scheduler's launcher submits the job and returns. Raises what
+    `export_recipe` raises, UsageError where the launcher cannot start this recipe from here, and WorkerError
+    where the start fails.
     """
     started = time.monotonic()
     row = find_launcher(launcher)
     command: tuple[str, ...] = row.load().start(recipe, str(directory.absolute()), arguments)
-    yield from (event for event in export_recipe(recipe, (launcher,), directory) if not isinstance(event, StageFinished))
+    yield from (
+        event
+        for event in export_recipe(recipe, (launcher,), directory)
+        if not isinstance(event, StageFinished)
+    )
     yield StageStarted(stage="run", title=f"Starting {recipe.name} with {row.id}")
     yield Progress(stage="run", message=shlex.join(command))
     code = run_in_foreground(command)

@@ -15,11 +15,11 @@ from assistant.runner import Job
 from assistant.storage import default_run_directory
 from assistant.usecases.events import Event, Progress, StageFinished, StageStarted
 from assistant.usecases.export import export_recipe, find_launcher
-from probes.errors import WorkerError
-from probes.record import Record
-from probes.units import duration
-from recipes.recipe import Command, Prediction, Recipe
-from recipes.verification import Verification, compare_peak_memory, compare_step_time
+from probes.base.errors import WorkerError
+from probes.base.record import Record
+from probes.base.units import duration
+from recipes.launch.recipe import Command, Prediction, Recipe
+from recipes.launch.verification import Verification, compare_peak_memory, compare_step_time
 
 _START_S = 300.0
 """Importing torch on every rank from a cold network file system, and setting up the process group."""
@@ -29,7 +29,9 @@ _PATIENCE = 10.0
 """A step may take so many times its prediction before the run counts as hung."""
 _POLL_S = 0.5
 _TAIL_LINES = 12
-_CAUSE = re.compile(r"^((launch(-all)?\.sh|rigtune_worker): |(\[rank\d+\]: )?\w[\w.]*(Error|Exception)\b)|No module named")
+_CAUSE = re.compile(
+    r"^((launch(-all)?\.sh|rigtune_worker): |(\[rank\d+\]: )?\w[\w.]*(Error|Exception)\b)|No module named"
+)
 
 
 class _Start(Record, kw_only=True, tag_field="event", tag="start"):
@@ -70,25 +72,32 @@ def verify_recipe(
     directory: Path | None = None,
     timeout_s: float | None = None,
 ) -> Iterator[Event]:
-    """Run `steps` optimizer steps through the torchrun launch script; the last event's result is a `Verification`.
+    """Run `steps` optimizer steps through the torchrun launch script; the last event's result is a
+    `Verification`.
 
-    It always runs the reference program, whose model has the recipe's shapes; with the user's own program the result says so.
-    Where the model has what that program does not build, as experts, nothing is compared with the prediction.
-    `python` overrides the recipe's interpreter. Files go to `directory`, by default a new run folder. Raises UsageError for a
-    recipe that cannot be started from here, and WorkerError where the run fails or takes longer than `timeout_s` (by default
-    generously more than predicted); the end of its output comes before as `Progress`.
+    It always runs the reference program, whose model has the recipe's shapes; with the user's own program the
+    result says so. Where the model has what that program does not build, as experts, nothing is compared with
+    the prediction. `python` overrides the recipe's interpreter. Files go to `directory`, by default a new run
+    folder. Raises UsageError for a recipe that cannot be started from here, and WorkerError where the run
+    fails or takes longer than `timeout_s` (by default generously more than predicted); the end of its output
+    comes before as `Progress`.
     """
     started = time.monotonic()
     folder = (directory or default_run_directory() / "verify").absolute()
     trial = _trial(recipe, python)
     log, report = folder / "verify.log", folder / "report.jsonl"
     launcher = find_launcher("torchrun").load()
-    command: tuple[str, ...] = launcher.start(trial, str(folder), ("--steps", str(steps), "--report", str(report)))
+    command: tuple[str, ...] = launcher.start(
+        trial, str(folder), ("--steps", str(steps), "--report", str(report))
+    )
     exporting = export_recipe(trial, ("torchrun",), folder, overwrite=True)
     yield from (event for event in exporting if not isinstance(event, StageFinished))
     report.unlink(missing_ok=True)
 
-    yield StageStarted(stage="verify", title=f"Training {recipe.name} for {steps} steps on {trial.parallelism.world_size} ranks")
+    yield StageStarted(
+        stage="verify",
+        title=f"Training {recipe.name} for {steps} steps on {trial.parallelism.world_size} ranks",
+    )
     yield Progress(stage="verify", message=shlex.join(command))
     deadline_s = timeout_s if timeout_s is not None else _deadline_s(recipe, steps)
     lines: list[_Line] = []
@@ -108,8 +117,12 @@ def verify_recipe(
     if failure:
         for words in tail.splitlines()[-_TAIL_LINES:]:
             yield Progress(stage="verify", message=words)
-        raise WorkerError(f"the verification of {recipe.name} failed: {failure}", f"the whole output is in {log}")
-    yield StageFinished(stage="verify", result=_verification(recipe, lines, log), duration_s=time.monotonic() - started)
+        raise WorkerError(
+            f"the verification of {recipe.name} failed: {failure}", f"the whole output is in {log}"
+        )
+    yield StageFinished(
+        stage="verify", result=_verification(recipe, lines, log), duration_s=time.monotonic() - started
+    )
 
 
 def _trial(recipe: Recipe, python: str | None) -> Recipe:

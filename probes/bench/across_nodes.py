@@ -1,21 +1,21 @@
 """Collectives across hosts, and what each pair of hosts and each host reaches.
 
-Hosts stand in a circle: in each round every host sends to the one so many places on while it receives from the one as many
-places back, so that each link is used alone, at full rate, and n - 1 rounds use all n (n - 1) of them.
-`pair_bandwidth_bytes_per_s` has the subject `node1->node2`, for one direction, with all ranks of the host together;
-`host_bandwidth_bytes_per_s` is the median of a host's pairs in both directions, so that one slow link leaves it as it is and a
-slow host does not.
+Hosts stand in a circle: in each round every host sends to the one so many places on while it receives from
+the one as many places back, so that each link is used alone, at full rate, and n - 1 rounds use all n (n - 1)
+of them. `pair_bandwidth_bytes_per_s` has the subject `node1->node2`, for one direction, with all ranks of the
+host together; `host_bandwidth_bytes_per_s` is the median of a host's pairs in both directions, so that one
+slow link leaves it as it is and a slow host does not.
 """
 
 from __future__ import annotations
 
+from probes.base.statistics import quantile
+from probes.base.units import GIB, KIB, MIB
 from probes.bench.answers import failure_of, measurement, samples_of, start_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
 from probes.bench.collective_answers import collective_cases, collective_measurements
-from probes.benching import BenchContext, BenchRequest, Case
-from probes.measurements import BenchFailure, Measurement, Parameter
-from probes.parsers.worker_lines import LinesByRank, StartLine
-from probes.statistics import quantile
-from probes.units import GIB, KIB, MIB
+from probes.bench.worker_answers import LinesByRank, StartLine
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 PAIR_METRIC = "pair_bandwidth_bytes_per_s"
 _COLLECTIVES = ("all_reduce", "all_gather", "all_to_all")
@@ -53,7 +53,9 @@ def pairs_request(context: BenchContext, hosts: tuple[str, ...]) -> BenchRequest
 
 
 def _on_hosts(context: BenchContext, hosts: tuple[str, ...]) -> BenchContext:
-    return BenchContext(**{**{name: getattr(context, name) for name in context.__struct_fields__}, "hosts": hosts})
+    return BenchContext(
+        **{**{name: getattr(context, name) for name in context.__struct_fields__}, "hosts": hosts}
+    )
 
 
 def _request(context: BenchContext, cases: tuple[Case, ...], budget_s: float) -> BenchRequest:
@@ -74,7 +76,10 @@ def _request(context: BenchContext, cases: tuple[Case, ...], budget_s: float) ->
 
 def pair_cases(hosts: int, device: str, *, most_rounds: int = _MOST_ROUNDS) -> tuple[Case, ...]:
     """One case per distance in the circle."""
-    return tuple({"distance": distance, "bytes": _PAIR_BYTES[device]} for distance in range(1, min(hosts, most_rounds + 1)))
+    return tuple(
+        {"distance": distance, "bytes": _PAIR_BYTES[device]}
+        for distance in range(1, min(hosts, most_rounds + 1))
+    )
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
@@ -91,15 +96,17 @@ def host_names(request: BenchRequest, lines_by_rank: LinesByRank) -> dict[int, s
     for rank, lines in lines_by_rank.items():
         start = start_of(lines)
         if start is not None:
-            found[rank] = str(start.conditions.get("hostname") or request.hosts[rank // request.ranks_per_node])
+            found[rank] = str(
+                start.conditions.get("hostname") or request.hosts[rank // request.ranks_per_node]
+            )
     return found
 
 
 def pair_measurements(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...]:
     """One per direction of each pair. A sample takes as long as the slowest rank of the pair.
 
-    A rank's duration is that of receiving where gloo sends. NCCL's kernel also ends with what this rank sends meanwhile, to a
-    third; the pair itself took no longer than either of its ends.
+    A rank's duration is that of receiving where gloo sends. NCCL's kernel also ends with what this rank sends
+    meanwhile, to a third; the pair itself took no longer than either of its ends.
     """
     names = host_names(request, lines_by_rank)
     start = start_of(lines_by_rank.get(0, ()))
@@ -110,7 +117,12 @@ def pair_measurements(request: BenchRequest, lines_by_rank: LinesByRank) -> tupl
     for case in request.cases:
         if "distance" not in case:
             continue
-        times = {rank: sample.durations_s for rank, lines in answers.items() for sample in lines if sample.case == case}
+        times = {
+            rank: sample.durations_s
+            for rank, lines in answers.items()
+            for sample in lines
+            if sample.case == case
+        }
         if len(times) < request.ranks:
             continue
         for host in range(len(request.hosts)):
@@ -118,7 +130,11 @@ def pair_measurements(request: BenchRequest, lines_by_rank: LinesByRank) -> tupl
             of_ranks = []
             for local in range(width):
                 sender, receiver = times[host * width + local], times[other * width + local]
-                of_ranks.append(receiver if request.backend == "gloo" else tuple(map(min, zip(sender, receiver, strict=False))))
+                of_ranks.append(
+                    receiver
+                    if request.backend == "gloo"
+                    else tuple(map(min, zip(sender, receiver, strict=False)))
+                )
             durations_s = tuple(map(max, zip(*of_ranks, strict=False)))
             subject = f"{names[host * width]}->{names[other * width]}"
             measurements.append(_rate(request, start, subject, float(case["bytes"]) * width, durations_s))
@@ -128,7 +144,11 @@ def pair_measurements(request: BenchRequest, lines_by_rank: LinesByRank) -> tupl
 def _rate(
     request: BenchRequest, start: StartLine, subject: str, size_bytes: float, durations_s: tuple[float, ...]
 ) -> Measurement:
-    parameters: dict[str, Parameter] = {"bytes": size_bytes, "nodes": len(request.hosts), "backend": request.backend}
+    parameters: dict[str, Parameter] = {
+        "bytes": size_bytes,
+        "nodes": len(request.hosts),
+        "backend": request.backend,
+    }
     rates = tuple(size_bytes / duration_s for duration_s in durations_s)
     return measurement(request, start, parameters, PAIR_METRIC, unit="byte/s", samples=rates, subject=subject)
 

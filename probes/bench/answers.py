@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from probes.benching import BenchRequest, Case
-from probes.judging import fold_names
-from probes.measurements import BenchFailure, Measurement, Parameter
-from probes.parsers.worker_lines import DoneLine, FailureLine, LinesByRank, SampleLine, StartLine, WorkerLine
+from probes.bench.bench_requests import BenchRequest, Case
+from probes.bench.worker_answers import DoneLine, FailureLine, LinesByRank, SampleLine, StartLine, WorkerLine
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
+from probes.judging.reporting import fold_names
 
 
 def start_of(lines: tuple[WorkerLine, ...]) -> StartLine | None:
@@ -19,7 +19,9 @@ def start_of(lines: tuple[WorkerLine, ...]) -> StartLine | None:
 
 def rank_subject(request: BenchRequest, start: StartLine, rank: int) -> str:
     """What a rank measures alone: `GPU3`, by the UUID that the driver gives, or `CPU rank 1`."""
-    return request.subjects.get(start.uuid) or (f"GPU{rank}" if request.device == "cuda" else f"CPU rank {rank}")
+    return request.subjects.get(start.uuid) or (
+        f"GPU{rank}" if request.device == "cuda" else f"CPU rank {rank}"
+    )
 
 
 def samples_of(request: BenchRequest, lines: tuple[WorkerLine, ...]) -> Iterator[SampleLine]:
@@ -34,7 +36,9 @@ def samples_of(request: BenchRequest, lines: tuple[WorkerLine, ...]) -> Iterator
 def per_rank(
     request: BenchRequest, lines_by_rank: LinesByRank, metric: str, unit: str, work: Callable[[Case], float]
 ) -> tuple[Measurement, ...] | BenchFailure:
-    """One rate per rank and case: `work` of the case (flop, bytes) per second. For benchmarks in which ranks work alone."""
+    """One rate per rank and case: `work` of the case (flop, bytes) per second. For benchmarks in which ranks
+    work alone.
+    """
     measurements = []
     for rank, lines in sorted(lines_by_rank.items()):
         start = start_of(lines)
@@ -43,15 +47,18 @@ def per_rank(
         subject = rank_subject(request, start, rank)
         for sample in samples_of(request, lines):
             rates = tuple(work(sample.case) / duration_s for duration_s in sample.durations_s)
-            measurements.append(measurement(request, start, sample.case, metric, unit=unit, samples=rates, subject=subject))
+            measurements.append(
+                measurement(request, start, sample.case, metric, unit=unit, samples=rates, subject=subject)
+            )
     return tuple(measurements) or failure_of(request, lines_by_rank)
 
 
 def slowest_rank(
     request: BenchRequest, lines_by_rank: LinesByRank
 ) -> Iterator[tuple[StartLine, Case, tuple[float, ...], dict[str, float]]]:
-    """Each case that all ranks answered: the first rank's start, the case, the slowest rank's duration of each sample, and the
-    largest of each figure over ranks. For benchmarks in which the ranks wait for each other.
+    """Each case that all ranks answered: the first rank's start, the case, the slowest rank's duration of
+    each sample, and the largest of each figure over ranks. For benchmarks in which the ranks wait for each
+    other.
     """
     start = start_of(lines_by_rank.get(0, ()))
     if start is None or len(lines_by_rank) < request.ranks:
@@ -61,9 +68,16 @@ def slowest_rank(
         together = [sample for answer in answers for sample in answer if sample.case == case]
         if len(together) < request.ranks:
             continue
-        durations_s = tuple(max(row) for row in zip(*(sample.durations_s for sample in together), strict=False))
+        durations_s = tuple(
+            max(row) for row in zip(*(sample.durations_s for sample in together), strict=False)
+        )
         names = set.intersection(*(set(sample.figures) for sample in together))
-        yield start, case, durations_s, {name: max(sample.figures[name] for sample in together) for name in sorted(names)}
+        yield (
+            start,
+            case,
+            durations_s,
+            {name: max(sample.figures[name] for sample in together) for name in sorted(names)},
+        )
 
 
 def measurement(
@@ -89,19 +103,27 @@ def measurement(
 
 
 def timing_of(measurement: Measurement, lines_by_rank: LinesByRank) -> dict[str, Parameter]:
-    """How the timing of the measurement's case went, the largest of each figure over ranks; nothing where it is of no one case.
+    """How the timing of the measurement's case went, the largest of each figure over ranks; nothing where it
+    is of no one case.
 
-    `warmup_calls` and `calls_per_sample`; `interval_half_width`, of the 95 % confidence interval of the median as a fraction of
-    it; `budget_spent`, true where the time ended before the interval was narrow; `unsettled`, true where the durations rose or
-    fell all the time.
+    `warmup_calls` and `calls_per_sample`; `interval_half_width`, of the 95 % confidence interval of the
+    median as a fraction of it; `budget_spent`, true where the time ended before the interval was narrow;
+    `unsettled`, true where the durations rose or fell all the time.
     """
     samples = [line for lines in lines_by_rank.values() for line in lines if isinstance(line, SampleLine)]
-    figures = [line.figures for line in samples if line.case and line.case.items() <= measurement.parameters.items()]
+    figures = [
+        line.figures for line in samples if line.case and line.case.items() <= measurement.parameters.items()
+    ]
     largest = {name: max(row[name] for row in figures if name in row) for name in set().union(*figures)}
-    counts: dict[str, Parameter] = {name: int(largest[name]) for name in ("warmup_calls", "calls_per_sample") if name in largest}
+    counts: dict[str, Parameter] = {
+        name: int(largest[name]) for name in ("warmup_calls", "calls_per_sample") if name in largest
+    }
     if "interval_half_width" in largest:
         counts["interval_half_width"] = round(largest["interval_half_width"], 4)
-    return {**counts, **{name: largest[name] > 0 for name in ("budget_spent", "unsettled") if name in largest}}
+    return {
+        **counts,
+        **{name: largest[name] > 0 for name in ("budget_spent", "unsettled") if name in largest},
+    }
 
 
 def complete(request: BenchRequest, lines_by_rank: LinesByRank) -> bool:
@@ -125,7 +147,9 @@ def worker_failures_of(request: BenchRequest, lines_by_rank: LinesByRank) -> tup
     return _told(request, lines_by_rank, lambda line: not line.case)
 
 
-def _told(request: BenchRequest, lines_by_rank: LinesByRank, wanted: Callable[[FailureLine], bool]) -> tuple[BenchFailure, ...]:
+def _told(
+    request: BenchRequest, lines_by_rank: LinesByRank, wanted: Callable[[FailureLine], bool]
+) -> tuple[BenchFailure, ...]:
     told: dict[tuple[str, str], dict[str, None]] = {}
     for rank, lines in sorted(lines_by_rank.items()):
         start = start_of(lines)

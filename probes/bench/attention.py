@@ -1,19 +1,20 @@
 """Rate of causal attention, forward and backward apart: `attention_flops_per_s`.
 
-Forward is 4 B H S^2 D operations (two products of S x S x D per head), halved because a causal mask leaves half of the scores;
-backward is 2.5 times as many, five products, since flash attention computes the scores again (Dao-AILab/flash-attention,
-benchmarks/benchmark_flash_attention.py). A kernel that computes what the mask hides shows a lower rate.
+Forward is 4 B H S^2 D operations (two products of S x S x D per head), halved because a causal mask leaves
+half of the scores; backward is 2.5 times as many, five products, since flash attention computes the scores
+again (Dao-AILab/flash-attention, benchmarks/benchmark_flash_attention.py). A kernel that computes what the
+mask hides shows a lower rate.
 """
 
 from __future__ import annotations
 
+from probes.base.record import value_or
 from probes.bench.answers import failure_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
 from probes.bench.local import answered, on_every_device
-from probes.benching import BenchContext, BenchRequest, Case
+from probes.bench.worker_answers import LinesByRank
 from probes.facts import MachineFacts
-from probes.measurements import BenchFailure, Measurement
-from probes.parsers.worker_lines import LinesByRank
-from probes.record import value_or
+from probes.facts.measurements import BenchFailure, Measurement
 
 _LENGTHS = {
     ("cuda", "quick"): (2048, 8192),
@@ -56,7 +57,9 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _dtype(context: BenchContext) -> str:
-    """On GPUs half precision, which the fast kernels need; on CPUs bf16 where they have instructions for it."""
+    """On GPUs half precision, which the fast kernels need; on CPUs bf16 where they have instructions for
+    it.
+    """
     if context.device == "cuda":
         return "bf16" if context.model.precision == "bf16" else "fp16"
     return "bf16" if cpu_multiplies_bf16(context.facts) else "fp32"
@@ -71,7 +74,12 @@ def cpu_multiplies_bf16(facts: MachineFacts) -> bool:
 def flops(case: Case) -> float:
     """Operations of one call."""
     forward = (
-        4.0 * float(case["batch"]) * float(case["heads"]) * float(case["sequence_length"]) ** 2 * float(case["head_dim"]) / 2
+        4.0
+        * float(case["batch"])
+        * float(case["heads"])
+        * float(case["sequence_length"]) ** 2
+        * float(case["head_dim"])
+        / 2
     )
     return forward * _PASSES[str(case["pass"])]
 
@@ -82,5 +90,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
     for found in answered(request, lines_by_rank):
         kernel = _KERNELS.get(found.sample.figures.get("kernel", -1), "unknown")
         rates = found.rates(flops(found.case))
-        measurements.append(found.measurement("attention_flops_per_s", "flop/s", rates, {**found.case, "kernel": kernel}))
+        measurements.append(
+            found.measurement("attention_flops_per_s", "flop/s", rates, {**found.case, "kernel": kernel})
+        )
     return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -1,17 +1,19 @@
-"""Collectives over the local ranks by size, and `rank_compute_s`: how long the same work takes each rank by itself.
+"""Collectives over the local ranks by size, and `rank_compute_s`: how long the same work takes each rank by
+itself.
 
-A collective waits for its slowest rank, so its own time never tells which that is. The ranks' own work does: one product of
-small matrices, started on all ranks together and timed by each. Ranks are equals, so one that takes longer is a straggler.
+A collective waits for its slowest rank, so its own time never tells which that is. The ranks' own work does:
+one product of small matrices, started on all ranks together and timed by each. Ranks are equals, so one that
+takes longer is a straggler.
 """
 
 from __future__ import annotations
 
+from probes.base.units import GIB, KIB, MIB
 from probes.bench.answers import failure_of, measurement, rank_subject, samples_of, start_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
 from probes.bench.collective_answers import COLLECTIVES, collective_cases, collective_measurements
-from probes.benching import BenchContext, BenchRequest, Case
-from probes.measurements import BenchFailure, Measurement, Parameter
-from probes.parsers.worker_lines import LinesByRank
-from probes.units import GIB, KIB, MIB
+from probes.bench.worker_answers import LinesByRank
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _LARGEST_BYTES = {
     ("cuda", "quick"): GIB,
@@ -19,13 +21,17 @@ _LARGEST_BYTES = {
     ("cpu", "quick"): 64 * MIB,
     ("cpu", "full"): 256 * MIB,
 }
-"""NVLink needs some GiB to be saturated (nccl-tests issue 212), a CPU's memory 64 MiB. Workers skip what does not fit."""
+"""NVLink needs some GiB to be saturated (nccl-tests issue 212), a CPU's memory 64 MiB. Workers skip what does
+not fit.
+"""
 _BUDGET_S = {("cuda", "quick"): 8.0, ("cuda", "full"): 75.0, ("cpu", "quick"): 8.0, ("cpu", "full"): 60.0}
 _GROWTH = 4
 _SPARSE_GROWTH = 64
 """For all but all-reduce in the quick suite: three or four sizes still tell latency from bandwidth."""
 _WORK_SIZE = {"cuda": 1024, "cpu": 256}
-"""Rows and columns of the ranks' own work: about a tenth of a millisecond on a GPU, a millisecond on a CPU core."""
+"""Rows and columns of the ranks' own work: about a tenth of a millisecond on a GPU, a millisecond on a CPU
+core.
+"""
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
@@ -52,7 +58,9 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def own_work(device: str) -> Case:
-    """What each rank does by itself. On CPUs a rank stays on its own share of them meanwhile, so that a busy core shows."""
+    """What each rank does by itself. On CPUs a rank stays on its own share of them meanwhile, so that a busy
+    core shows.
+    """
     size = _WORK_SIZE[device]
     return {"work": "gemm", "dtype": "fp32", "m": size, "n": size, "k": size, "pinned": device == "cpu"}
 
@@ -82,6 +90,8 @@ def rank_work(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
             parameters: dict[str, Parameter] = {**sample.case, "world_size": request.ranks}
             subject, times = rank_subject(request, start, rank), sample.durations_s
             measurements.append(
-                measurement(request, start, parameters, "rank_compute_s", unit="s", samples=times, subject=subject)
+                measurement(
+                    request, start, parameters, "rank_compute_s", unit="s", samples=times, subject=subject
+                )
             )
     return tuple(measurements)

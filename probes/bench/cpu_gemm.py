@@ -1,12 +1,14 @@
-"""Matrix multiplication rate of the CPUs beside GPUs: `gemm_flops_per_s` of each NUMA node. Without GPUs, gemm itself tells."""
+"""Matrix multiplication rate of the CPUs beside GPUs: `gemm_flops_per_s` of each NUMA node. Without GPUs,
+gemm itself tells.
+"""
 
 from __future__ import annotations
 
 from probes.bench.answers import failure_of, measurement, samples_of, start_of
+from probes.bench.bench_requests import BenchContext, BenchRequest
 from probes.bench.numa_nodes import most_threads, node_indices, numa_cpus
-from probes.benching import BenchContext, BenchRequest
-from probes.measurements import BenchFailure, Measurement, Parameter
-from probes.parsers.worker_lines import LinesByRank
+from probes.bench.worker_answers import LinesByRank
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _SIZES = (1024, 2048, 4096)
 """Ascending, so that the small ones tell whether the large ones are affordable."""
@@ -49,7 +51,9 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
         case = sample.case
         flops = 2.0 * float(case["m"]) * float(case["n"]) * float(case["k"])
         # The node is the subject, so that equal nodes compare.
-        parameters: dict[str, Parameter] = {name: value for name, value in case.items() if name != "numa_node"}
+        parameters: dict[str, Parameter] = {
+            name: value for name, value in case.items() if name != "numa_node"
+        }
         parameters["threads"] = int(sample.figures.get("threads", 0))
         measurements.append(
             measurement(

@@ -1,18 +1,20 @@
-"""How many DataLoader workers to start: `batch_rate_per_s` of one rank by their number, and `recommended_workers`.
+"""How many DataLoader workers to start: `batch_rate_per_s` of one rank by their number, and
+`recommended_workers`.
 
-All local ranks load at the same time, and a batch counts as delivered when the slowest has it, because the step waits for it.
+All local ranks load at the same time, and a batch counts as delivered when the slowest has it, because the
+step waits for it.
 """
 
 from __future__ import annotations
 
 from pathlib import PurePosixPath
 
+from probes.base.statistics import quantile
 from probes.bench.answers import failure_of, measurement, slowest_rank
+from probes.bench.bench_requests import BenchContext, BenchRequest
 from probes.bench.numa_nodes import most_threads
-from probes.benching import BenchContext, BenchRequest
-from probes.measurements import BenchFailure, Measurement
-from probes.parsers.worker_lines import LinesByRank
-from probes.statistics import quantile
+from probes.bench.worker_answers import LinesByRank
+from probes.facts.measurements import BenchFailure, Measurement
 
 _BATCH_SIZE = 32
 _GOOD = 0.95
@@ -37,7 +39,11 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
                 {"num_workers": workers, "batch_size": _BATCH_SIZE}
                 for workers in _worker_counts(most_threads(context.facts) // context.ranks_per_node)
             ),
-            settings={"data_path": str(PurePosixPath(settings.folder) / settings.data_path) if settings.data_path else ""},
+            settings={
+                "data_path": str(PurePosixPath(settings.folder) / settings.data_path)
+                if settings.data_path
+                else ""
+            },
         ),
     )
 
@@ -56,7 +62,11 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
     for start, case, durations_s, _ in slowest_rank(request, lines_by_rank):
         samples = tuple(1 / duration_s for duration_s in durations_s)
         rates[int(case["num_workers"])] = quantile(samples, 0.5)
-        measurements.append(measurement(request, start, {**case, **parameters}, "batch_rate_per_s", unit="1/s", samples=samples))
+        measurements.append(
+            measurement(
+                request, start, {**case, **parameters}, "batch_rate_per_s", unit="1/s", samples=samples
+            )
+        )
     if not measurements:
         return failure_of(request, lines_by_rank)
     # Without workers the training step waits while its process loads, so that is no choice, however fast.
@@ -64,5 +74,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
     if rates:
         enough = min(workers for workers, rate in rates.items() if rate >= _GOOD * max(rates.values()))
         advice = {"batch_size": _BATCH_SIZE, **parameters}
-        measurements.append(measurement(request, start, advice, "recommended_workers", unit="1", samples=(float(enough),)))
+        measurements.append(
+            measurement(request, start, advice, "recommended_workers", unit="1", samples=(float(enough),))
+        )
     return tuple(measurements)

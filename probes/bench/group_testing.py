@@ -1,13 +1,15 @@
 """The search for slow hosts by group testing: which groups to measure next, and what their results say.
 
-A group is slow when one of its hosts is, or one of the links between its hosts. Good hosts are many, so groups are measured
-instead of pairs: about the square root of the number of hosts at first, then halves of the slow ones, and in the end single
-suspects, each beside two partners that were fast elsewhere. Whatever is fast together is joined at last, which shows links
-that are slow between good hosts; those are found by halving both sides.
+A group is slow when one of its hosts is, or one of the links between its hosts. Good hosts are many, so
+groups are measured instead of pairs: about the square root of the number of hosts at first, then halves of
+the slow ones, and in the end single suspects, each beside two partners that were fast elsewhere. Whatever is
+fast together is joined at last, which shows links that are slow between good hosts; those are found by
+halving both sides.
 
-Disjoint groups do not disturb each other and are measured at once. Method after NVIDIA's cluster validation as sections of the
-field describe it (screen, bisect, confirm with a known-good partner) and the generalised binary splitting of F. K. Hwang, "A
-method for detecting all defective members in a population by group testing", 1972.
+Disjoint groups do not disturb each other and are measured at once. Method after NVIDIA's cluster validation
+as sections of the field describe it (screen, bisect, confirm with a known-good partner) and the generalised
+binary splitting of F. K. Hwang, "A method for detecting all defective members in a population by group
+testing", 1972.
 """
 
 from __future__ import annotations
@@ -16,19 +18,23 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from probes.base.record import Record
 from probes.bench.tournament import rounds
-from probes.record import Record
 
 Group = tuple[str, ...]
 """Hosts that are measured together, in the order in which they were given."""
 Link = tuple[str, str]
 
 SLOW_BELOW = 0.75
-"""Of the reference. Below three quarters of its peers a link has lost lanes, a rail or its speed; noise seldom takes as much."""
+"""Of the reference. Below three quarters of its peers a link has lost lanes, a rail or its speed; noise
+seldom takes as much.
+"""
 REPEATS = 1
 """How often a slow group is measured again before it counts: one pass of a network benchmark flutters."""
 _PARTNERS = 2
-"""A host is slow when it is slow beside this many good ones; beside one alone the link between them may be."""
+"""A host is slow when it is slow beside this many good ones; beside one alone the link between them may
+be.
+"""
 
 
 class SearchResult(Record, kw_only=True):
@@ -51,12 +57,18 @@ class SearchResult(Record, kw_only=True):
 class Search:
     """Ask `next_groups`, measure them, `record` each; at the end `next_groups` is empty and `result` stands.
 
-    `hosts` are at least two different names; `expected` is a rate that good hosts are known to reach, 0 where none is known: then
-    the best pair that is seen is the reference, and earlier results are judged anew whenever it rises.
+    `hosts` are at least two different names; `expected` is a rate that good hosts are known to reach, 0 where
+    none is known: then the best pair that is seen is the reference, and earlier results are judged anew
+    whenever it rises.
     """
 
     def __init__(
-        self, hosts: Sequence[str], *, expected: float = 0.0, slow_below: float = SLOW_BELOW, repeats: int = REPEATS
+        self,
+        hosts: Sequence[str],
+        *,
+        expected: float = 0.0,
+        slow_below: float = SLOW_BELOW,
+        repeats: int = REPEATS,
     ) -> None:
         self._hosts = tuple(hosts)
         self._order = {host: number for number, host in enumerate(self._hosts)}
@@ -80,7 +92,8 @@ class Search:
 
     def next_groups(self) -> tuple[Group, ...]:
         """Disjoint groups that are to be measured at once; none when the search is over."""
-        # The whole search runs again over what is known, so that a risen reference corrects every earlier step.
+        # The whole search runs again over what is known, so that a risen reference corrects every earlier
+        # step.
         self._wanted, self._links, self._unresolved = [], [], []
         bad = self._search()
         if bad is not None:
@@ -96,7 +109,9 @@ class Search:
         return tuple(chosen)
 
     def record(self, group: Group, rate: float, *, best: float = 0.0) -> None:
-        """The rate of the slowest pair in `group`, 0 where it gave none; `best` is that of its fastest pair."""
+        """The rate of the slowest pair in `group`, 0 where it gave none; `best` is that of its fastest
+        pair.
+        """
         self._rates.setdefault(group, []).append(rate)
         self._reference = max(self._reference, rate, best)
 
@@ -130,7 +145,9 @@ class Search:
         return None
 
     def _search(self) -> list[str] | None:
-        """The slow hosts; None where groups are wanted first. Each step goes on in all its branches, to want as much at once."""
+        """The slow hosts; None where groups are wanted first. Each step goes on in all its branches, to want
+        as much at once.
+        """
         groups = _screening(self._hosts)
         verdicts = [self._slow(group) for group in groups if len(group) > 1]
         if None in verdicts:
@@ -146,7 +163,9 @@ class Search:
                 return []
             clean = found
             fast = {host for pair in found for host in pair}
-            suspects = [rest for group in groups if (rest := tuple(host for host in group if host not in fast))]
+            suspects = [
+                rest for group in groups if (rest := tuple(host for host in group if host not in fast))
+            ]
         partners = [host for group in clean for host in group]
         bad: list[str] = []
         pending = False
@@ -162,7 +181,9 @@ class Search:
         return bad
 
     def _any_fast_pairs(self) -> list[Group] | None:
-        """The fast pairs of the first round of a tournament that has some; none where every two hosts are slow."""
+        """The fast pairs of the first round of a tournament that has some; none where every two hosts are
+        slow.
+        """
         for meeting in rounds(len(self._hosts)):
             matching = [(self._hosts[first], self._hosts[second]) for first, second in meeting]
             verdicts = [self._slow(pair) for pair in matching]
@@ -174,7 +195,9 @@ class Search:
         return []
 
     def _isolate(self, group: Group, partners: list[str]) -> tuple[list[str], list[Group]] | None:
-        """The slow hosts of a group in which something is slow, and the parts of the rest that are fast together."""
+        """The slow hosts of a group in which something is slow, and the parts of the rest that are fast
+        together.
+        """
         if len(group) == 1:
             return self._confirm(group[0], partners)
         bad: list[str] = []
@@ -224,7 +247,9 @@ class Search:
         return (host, other) in self._links or (other, host) in self._links
 
     def _merge(self, clean: Sequence[Group], aside: list[str]) -> Group | None:
-        """All hosts of `clean` that are fast together; one end of every slow link between them is put `aside`."""
+        """All hosts of `clean` that are fast together; one end of every slow link between them is put
+        `aside`.
+        """
         if len(clean) == 1:
             return clean[0]
         whole = [host for group in clean for host in group]
@@ -250,7 +275,9 @@ class Search:
         return tuple(host for host in (*left, *right) if host not in dropped)
 
     def _between(self, left: Group, right: Group) -> bool:
-        """Find the slow links from `left` to `right`, each fast within and slow together; False where groups are wanted first."""
+        """Find the slow links from `left` to `right`, each fast within and slow together; False where groups
+        are wanted first.
+        """
         if len(left) == len(right) == 1:
             if not self._is_bad(left[0], right[0]):
                 self._links.append((left[0], right[0]))
@@ -273,7 +300,9 @@ def pairs_of(hosts: int) -> int:
 
 
 def _screening(hosts: Group) -> list[Group]:
-    """Groups of about equal size: the square root of the number of hosts, at least two. Of three hosts one stays alone."""
+    """Groups of about equal size: the square root of the number of hosts, at least two. Of three hosts one
+    stays alone.
+    """
     if len(hosts) <= 3:
         return [hosts[:2], *((host,) for host in hosts[2:])]
     count = max(2, len(hosts) // max(2, math.isqrt(len(hosts))))

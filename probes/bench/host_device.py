@@ -1,8 +1,9 @@
-"""Copies between host and GPU: `memory_bandwidth_bytes_per_s` by direction, page lock, NUMA node, and with or without the others.
+"""Copies between host and GPU: `memory_bandwidth_bytes_per_s` by direction, page lock, NUMA node, and with or
+without the others.
 
-Each byte crosses the bus once; of `both` directions at the same time the bytes add up. `near` memory is on the GPU's own NUMA
-node, far memory on the node that the firmware calls most distant from it. The GPU's node comes from the facts; where they do not
-tell it, every node is measured, and the fastest is the near one.
+Each byte crosses the bus once; of `both` directions at the same time the bytes add up. `near` memory is on
+the GPU's own NUMA node, far memory on the node that the firmware calls most distant from it. The GPU's node
+comes from the facts; where they do not tell it, every node is measured, and the fastest is the near one.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from probes.base.record import known
+from probes.base.units import MIB
 from probes.bench.answers import failure_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
 from probes.bench.local import answered, on_every_device
 from probes.bench.numa_nodes import numa_cpus
-from probes.benching import BenchContext, BenchRequest, Case
+from probes.bench.worker_answers import LinesByRank
 from probes.facts import Gpu, MachineFacts
-from probes.measurements import BenchFailure, Measurement, Parameter
-from probes.parsers.worker_lines import LinesByRank
-from probes.record import known
-from probes.units import MIB
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _BYTES = 256 * MIB
-"""5 ms at the rate of PCIe 5 x16; sizes beyond 64 MiB give the same rate (deepspeedai/DeepSpeed#8283, H200)."""
+"""5 ms at the rate of PCIe 5 x16; sizes beyond 64 MiB give the same rate (deepspeedai/DeepSpeed#8283,
+H200).
+"""
 _BUDGET_S = {"quick": 3.0, "full": 25.0}
 
 
@@ -37,7 +40,9 @@ class Places(NamedTuple):
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request; none without GPUs. The quick suite leaves out far and pageable memory and both directions of one GPU alone."""
+    """One request; none without GPUs. The quick suite leaves out far and pageable memory and both directions
+    of one GPU alone.
+    """
     if context.device != "cuda":
         return ()
     nodes = _nodes(context.facts)
@@ -61,7 +66,9 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _memory(places: Mapping[str, Places], nodes: Mapping[int, Distances], suite: str) -> list[Case]:
-    """Where the host memory lies: near and far where every GPU's place is known, else on each node, else anywhere."""
+    """Where the host memory lies: near and far where every GPU's place is known, else on each node, else
+    anywhere.
+    """
     if not places:
         return [{"numa_node": number} for number in nodes] or [{}]
     far = suite == "full" and any(place.far is not None for place in places.values())
@@ -76,7 +83,13 @@ def _cases(context: BenchContext, memory: list[Case]) -> Iterator[Case]:
                 # Pageable copies hold the CPU, so two of one thread are never under way at the same time.
                 both = pinned and (full or concurrent or not several)
                 for direction in ("host_to_device", "device_to_host", *(("both",) if both else ())):
-                    yield {"direction": direction, "pinned": pinned, "concurrent": concurrent, "bytes": _BYTES, **where}
+                    yield {
+                        "direction": direction,
+                        "pinned": pinned,
+                        "concurrent": concurrent,
+                        "bytes": _BYTES,
+                        **where,
+                    }
 
 
 def _gpus(context: BenchContext) -> tuple[Gpu, ...]:
@@ -91,7 +104,9 @@ def _nodes(facts: MachineFacts) -> dict[int, Distances]:
     for node in there:
         if str(node.index) in cpus:
             to_all = node.distances if known(node.distances) and len(node.distances) == len(there) else ()
-            found[node.index] = {other.index: distance for other, distance in zip(there, to_all, strict=False)}
+            found[node.index] = {
+                other.index: distance for other, distance in zip(there, to_all, strict=False)
+            }
     return found
 
 
@@ -113,5 +128,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
         rates = found.rates(float(found.case["bytes"]) * (2 if found.case["direction"] == "both" else 1))
         node = found.sample.figures.get("numa_node")
         where: Case = {} if node is None or not node.is_integer() else {"numa_node": int(node)}
-        measurements.append(found.measurement("memory_bandwidth_bytes_per_s", "byte/s", rates, {**found.case, **where}))
+        measurements.append(
+            found.measurement("memory_bandwidth_bytes_per_s", "byte/s", rates, {**found.case, **where})
+        )
     return tuple(measurements) or failure_of(request, lines_by_rank)

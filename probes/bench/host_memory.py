@@ -1,17 +1,18 @@
-"""Memory bandwidth by NUMA node: `memory_bandwidth_bytes_per_s` of a node's cores together, from its own memory and the others'.
+"""Memory bandwidth by NUMA node: `memory_bandwidth_bytes_per_s` of a node's cores together, from its own
+memory and the others'.
 
-Bytes are counted as STREAM counts them: a copy reads and writes each byte, a triad reads two arrays and writes one; that caches
-may read what is to be written is left out.
+Bytes are counted as STREAM counts them: a copy reads and writes each byte, a triad reads two arrays and
+writes one; that caches may read what is to be written is left out.
 """
 
 from __future__ import annotations
 
 from probes.bench.answers import failure_of, measurement, samples_of, start_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
 from probes.bench.numa_nodes import distance_between, most_threads, node_indices, numa_cpus
-from probes.benching import BenchContext, BenchRequest, Case
+from probes.bench.worker_answers import LinesByRank
 from probes.facts import MachineFacts
-from probes.measurements import BenchFailure, Measurement, Parameter
-from probes.parsers.worker_lines import LinesByRank
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _ARRAYS = {"copy": 2, "triad": 3}
 """Arrays that one pass reads or writes (www.cs.virginia.edu/stream/ref.html, counting)."""
@@ -22,7 +23,9 @@ _MOST_S = {"quick": 4.0, "full": 15.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request of one rank: the nodes one after the other, ordered by the memory, which is placed once per node."""
+    """One request of one rank: the nodes one after the other, ordered by the memory, which is placed once per
+    node.
+    """
     nodes = node_indices(context.facts)
     cases: list[Case] = []
     for memory in nodes:
@@ -46,7 +49,9 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _case(facts: MachineFacts, node: int, memory_node: int) -> Case:
-    """A copy, with the distance that the firmware states: nodes of one socket are nearer to each other than to the other's."""
+    """A copy, with the distance that the firmware states: nodes of one socket are nearer to each other than
+    to the other's.
+    """
     case: Case = {"operation": "copy", "numa_node": node, "memory_node": memory_node}
     distance = distance_between(facts, node, memory_node)
     return case if distance is None else {**case, "distance": distance}
@@ -68,7 +73,11 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
     for sample in samples_of(request, lines):
         case, size_bytes = sample.case, sample.figures.get("array_bytes", 0.0)
         moved_bytes = _ARRAYS[str(case["operation"])] * size_bytes
-        parameters: dict[str, Parameter] = {**case, "threads": int(sample.figures.get("threads", 0)), "bytes": int(size_bytes)}
+        parameters: dict[str, Parameter] = {
+            **case,
+            "threads": int(sample.figures.get("threads", 0)),
+            "bytes": int(size_bytes),
+        }
         measurements.append(
             measurement(
                 request,

@@ -1,6 +1,8 @@
-"""All-reduce over one layer between the GPUs alone, and over all: which of them is slow (`probes.layers` says so).
+"""All-reduce over one layer between the GPUs alone, and over all: which of them is slow
+(`probes.compare.slow_layers` says so).
 
-Each layer is a start of its own, because NCCL reads its variables once. What they do (NCCL user guide, Environment Variables):
+Each layer is a start of its own, because NCCL reads its variables once. What they do (NCCL user guide,
+Environment Variables):
 
     NCCL_P2P_LEVEL=NVL     GPUs read and write each other over NVLink only; before 2.3.4 there is no such variable
     NCCL_P2P_DISABLE=1     not at all, neither over NVLink nor over PCIe. Only digits count: `true` reads as 0
@@ -12,24 +14,24 @@ Each layer is a start of its own, because NCCL reads its variables once. What th
     NCCL_NET_DISABLE_INTRA=1  no NIC within the node, which NCCL otherwise prefers to the host's memory where it takes the NIC to
                            be the faster; 0, the default, has to be said where a site's nccl.conf says 1 (src/graph/paths.cc)
 
-A variable that is misspelt, overruled or unknown to a version is ignored without a word, so NCCL's own log is read for what it
-used. A layer that was not the only one is a failure, not a number.
+A variable that is misspelt, overruled or unknown to a version is ignored without a word, so NCCL's own log is
+read for what it used. A layer that was not the only one is a failure, not a number.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from probes.base.record import known
+from probes.base.units import GIB, MIB
 from probes.bench.answers import failure_of
+from probes.bench.bench_requests import BenchContext, BenchRequest
 from probes.bench.collective_answers import collective_cases, collective_measurements
-from probes.benching import BenchContext, BenchRequest
+from probes.bench.worker_answers import DoneLine, LinesByRank
+from probes.compare.slow_layers import LAYERS, Layer, not_isolated
 from probes.facts import MachineFacts
-from probes.layers import LAYERS, Layer, not_isolated
-from probes.measurements import BenchFailure, Measurement, Parameter
-from probes.parsers.nccl_transports import transports
-from probes.parsers.worker_lines import DoneLine, LinesByRank
-from probes.record import known
-from probes.units import GIB, MIB
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
+from probes.parsers.tools.nccl_transports import transports
 
 LOG_PREFIX = "nccl-debug"
 """Of the files in the work folder that NCCL writes, one per process; the worker reads its own."""
@@ -41,7 +43,12 @@ _LOG = {
 _ENVIRONMENT: dict[Layer, dict[str, str]] = {
     "all": {},
     "nvlink": {"NCCL_P2P_LEVEL": "NVL", "NCCL_SHM_DISABLE": "1", "NCCL_NET": "Socket"},
-    "host-memory": {"NCCL_P2P_DISABLE": "1", "NCCL_NVLS_ENABLE": "0", "NCCL_NET": "Socket", "NCCL_NET_DISABLE_INTRA": "1"},
+    "host-memory": {
+        "NCCL_P2P_DISABLE": "1",
+        "NCCL_NVLS_ENABLE": "0",
+        "NCCL_NET": "Socket",
+        "NCCL_NET_DISABLE_INTRA": "1",
+    },
     "nic": {
         "NCCL_P2P_DISABLE": "1",
         "NCCL_SHM_DISABLE": "1",
@@ -77,7 +84,10 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             threads_per_rank=context.threads_per_rank,
             budget_s=_BUDGET_S,
             cases=collective_cases({"all_reduce": _SIZES}, context.ranks_per_node),
-            settings={"layers": layer, "left_out": "; ".join(f"{name}: {why}" for name, why in missing.items())},
+            settings={
+                "layers": layer,
+                "left_out": "; ".join(f"{name}: {why}" for name, why in missing.items()),
+            },
             environment={**_ENVIRONMENT[layer], **_LOG},
         )
         for layer, title in _TITLES.items()

@@ -1,20 +1,20 @@
 """What a collective costs by its size: t(bytes) = latency + bytes / bandwidth, fitted to measurements.
 
-The model is Hockney's (R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994), known as alpha-beta.
-Libraries change protocol with size (NCCL's LL, LL128 and Simple; gloo's algorithms), and latency and bandwidth with it, so two
-lines are tried as well, one up to some size and one above.
+The model is Hockney's (R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994),
+known as alpha-beta. Libraries change protocol with size (NCCL's LL, LL128 and Simple; gloo's algorithms), and
+latency and bandwidth with it, so two lines are tried as well, one up to some size and one above.
 
-The sum of squared relative errors is minimised, not of absolute ones: times span five orders of magnitude, and the largest
-message alone would else decide everything. Neither latency nor time per byte can be negative.
+The sum of squared relative errors is minimised, not of absolute ones: times span five orders of magnitude,
+and the largest message alone would else decide everything. Neither latency nor time per byte can be negative.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from probes.measurements import Measurement, Parameter
-from probes.record import Record
-from probes.statistics import quantile
+from probes.base.record import Record
+from probes.base.statistics import quantile
+from probes.facts.measurements import Measurement, Parameter
 
 _FEWEST_POINTS = 3
 """Sizes of one line: two always lie on it, and so tell nothing about the model."""
@@ -89,7 +89,8 @@ class Fit(Record, kw_only=True):
 
 
 def fit(points: Iterable[Point]) -> Fit | None:
-    """The model of (bytes, seconds); None with fewer than three sizes. Points that no clock or message can give do not count.
+    """The model of (bytes, seconds); None with fewer than three sizes. Points that no clock or message can
+    give do not count.
 
     Several points of one size count as their median.
     """
@@ -113,7 +114,9 @@ def fit(points: Iterable[Point]) -> Fit | None:
 
 
 def fits(measurements: Iterable[Measurement]) -> tuple[Fit, ...]:
-    """One fit for each set of `collective_time_s` measurements that differ in their size alone, in the order of appearance."""
+    """One fit for each set of `collective_time_s` measurements that differ in their size alone, in the order
+    of appearance.
+    """
     groups: dict[tuple[object, ...], list[Measurement]] = {}
     for one in measurements:
         if one.metric == "collective_time_s" and one.samples and isinstance(one.parameters.get("bytes"), int):
@@ -133,7 +136,11 @@ def _common(one: Measurement) -> dict[str, Parameter]:
 
 def _fit_of(lines: tuple[Line, ...], curve: Sequence[Point]) -> Fit:
     model = Fit(lines=lines, residual=0.0, points=len(curve))
-    return Fit(lines=lines, residual=quantile([abs(error) for error in _errors(model, curve)], 0.5), points=len(curve))
+    return Fit(
+        lines=lines,
+        residual=quantile([abs(error) for error in _errors(model, curve)], 0.5),
+        points=len(curve),
+    )
 
 
 def _errors(model: Fit, curve: Sequence[Point]) -> list[float]:
@@ -147,8 +154,9 @@ def _squares(model: Fit, curve: Sequence[Point]) -> float:
 def _line(curve: Sequence[Point]) -> Line:
     """Least squares of relative errors with both constants at least 0.
 
-    With u = 1/t and v = bytes/t the error of a point is latency u + per_byte v - 1: linear in both. Where the free optimum has a
-    negative constant, the optimum lies on the edge where that constant is 0, because the sum of squares is convex.
+    With u = 1/t and v = bytes/t the error of a point is latency u + per_byte v - 1: linear in both. Where the
+    free optimum has a negative constant, the optimum lies on the edge where that constant is 0, because the
+    sum of squares is convex.
     """
     scale = curve[-1][0]  # sizes relative to the largest keep the sums near each other in magnitude
     rows = [(1 / duration_s, size_bytes / scale / duration_s) for size_bytes, duration_s in curve]
@@ -162,4 +170,9 @@ def _line(curve: Sequence[Point]) -> Line:
         latency_s, per_scale = 0.0, v1 / vv
     elif per_scale < 0:
         latency_s, per_scale = u1 / uu, 0.0
-    return Line(latency_s=latency_s, seconds_per_byte=per_scale / scale, low_bytes=curve[0][0], high_bytes=curve[-1][0])
+    return Line(
+        latency_s=latency_s,
+        seconds_per_byte=per_scale / scale,
+        low_bytes=curve[0][0],
+        high_bytes=curve[-1][0],
+    )

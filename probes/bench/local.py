@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from probes.bench.answers import measurement, rank_subject, samples_of, start_of
-from probes.benching import BenchContext, BenchRequest, Case
-from probes.measurements import Measurement, Parameter
-from probes.parsers.worker_lines import LinesByRank, SampleLine, StartLine
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
+from probes.bench.worker_answers import LinesByRank, SampleLine, StartLine
+from probes.facts.measurements import Measurement, Parameter
 
 
 class Answered(NamedTuple):
@@ -24,11 +24,17 @@ class Answered(NamedTuple):
         return self.sample.case
 
     def measurement(
-        self, metric: str, unit: str, samples: tuple[float, ...], parameters: Mapping[str, Parameter] | None = None
+        self,
+        metric: str,
+        unit: str,
+        samples: tuple[float, ...],
+        parameters: Mapping[str, Parameter] | None = None,
     ) -> Measurement:
         """One figure of this rank's device, identified by its case unless other parameters are given."""
         identity = self.case if parameters is None else parameters
-        return measurement(self.request, self.start, identity, metric, unit=unit, samples=samples, subject=self.subject)
+        return measurement(
+            self.request, self.start, identity, metric, unit=unit, samples=samples, subject=self.subject
+        )
 
     def rates(self, work: float) -> tuple[float, ...]:
         """`work` of one call (flop, bytes) per second."""
@@ -54,7 +60,8 @@ def on_every_device(
     settings: dict[str, Parameter] | None = None,
     numa_cpus: dict[str, tuple[int, ...]] | None = None,
 ) -> BenchRequest:
-    """All ranks measure at the same time, so that power, buses and memory are shared as they will be when training.
+    """All ranks measure at the same time, so that power, buses and memory are shared as they will be when
+    training.
 
     They wait for each other over gloo, which leaves the GPUs alone.
     """

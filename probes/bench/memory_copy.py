@@ -1,18 +1,19 @@
 """Bandwidth within the device's memory: `memory_bandwidth_bytes_per_s` of copy and triad.
 
-Bytes are counted as STREAM does: what is read and what is written, so two arrays for a copy (a = b) and three for a triad
-(a = b + s c) (McCalpin, STREAM, 'Counting Bytes and FLOPS'). A CPU that reads a line before it overwrites it moves more.
+Bytes are counted as STREAM does: what is read and what is written, so two arrays for a copy (a = b) and three
+for a triad (a = b + s c) (McCalpin, STREAM, 'Counting Bytes and FLOPS'). A CPU that reads a line before it
+overwrites it moves more.
 """
 
 from __future__ import annotations
 
+from probes.base.record import known
+from probes.base.units import GIB, MIB
 from probes.bench.answers import per_rank
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
 from probes.bench.local import on_every_device
-from probes.benching import BenchContext, BenchRequest, Case
-from probes.measurements import BenchFailure, Measurement
-from probes.parsers.worker_lines import LinesByRank
-from probes.record import known
-from probes.units import GIB, MIB
+from probes.bench.worker_answers import LinesByRank
+from probes.facts.measurements import BenchFailure, Measurement
 
 _BYTES = {
     ("cuda", "quick"): (512 * MIB,),
@@ -28,7 +29,9 @@ _BUDGET_S = {("cuda", "quick"): 2.0, ("cuda", "full"): 6.0, ("cpu", "quick"): 5.
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request, without arrays that would take more than half of the memory: of each GPU, or of what the host has free."""
+    """One request, without arrays that would take more than half of the memory: of each GPU, or of what the
+    host has free.
+    """
     cases: tuple[Case, ...] = tuple(
         {"operation": operation, "direction": "device_to_device", "bytes": size}
         for size in _BYTES[context.device, context.suite]
@@ -36,7 +39,11 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
         for operation in _ARRAYS
     )
     budget_s = _BUDGET_S[context.device, context.suite]
-    return (on_every_device(context, "memory-copy", "memory bandwidth", budget_s=budget_s, cases=cases),) if cases else ()
+    return (
+        (on_every_device(context, "memory-copy", "memory bandwidth", budget_s=budget_s, cases=cases),)
+        if cases
+        else ()
+    )
 
 
 def _fits(context: BenchContext, size_bytes: int) -> bool:

@@ -1,7 +1,8 @@
 """The largest micro-batch that fits, and the fastest, on one rank alone.
 
-For every micro-batch that was tried `step_time_s`, the rate, `peak_memory_bytes` ...; over all of them `largest_micro_batch`,
-`fastest_micro_batch`, and the line `peak memory = fixed + per sample x micro-batch` with what it misses by.
+For every micro-batch that was tried `step_time_s`, the rate, `peak_memory_bytes` ...; over all of them
+`largest_micro_batch`, `fastest_micro_batch`, and the line `peak memory = fixed + per sample x micro-batch`
+with what it misses by.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from probes.base.record import Record
 from probes.bench.answers import failure_of, measurement, start_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
 from probes.bench.step_figures import StepWork, step_figures
-from probes.benching import BenchContext, BenchRequest, Case
-from probes.measurements import BenchFailure, Measurement, Parameter
-from probes.parsers.worker_lines import LinesByRank, SampleLine, StartLine, WorkerLine
-from probes.record import Record
+from probes.bench.worker_answers import LinesByRank, SampleLine, StartLine, WorkerLine
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _BUDGET_S = {"quick": 25.0, "full": 80.0}
 _TRIAL_S = 2.0
@@ -63,7 +64,8 @@ class MemoryLine(Record, kw_only=True):
 
 
 def fit_memory(peak_bytes: Mapping[int, float]) -> MemoryLine | None:
-    """Least squares of the relative misses, so that small micro-batches count as much as large ones; None for fewer than two.
+    """Least squares of the relative misses, so that small micro-batches count as much as large ones; None for
+    fewer than two.
 
     Where the peak of the smallest is the optimizer's and not the activations', the residual shows it.
     """
@@ -75,7 +77,10 @@ def fit_memory(peak_bytes: Mapping[int, float]) -> MemoryLine | None:
     mean_x = sum(weight * x for weight, (x, _) in zip(weights, points, strict=True)) / total
     mean_y = sum(weight * y for weight, (_, y) in zip(weights, points, strict=True)) / total
     spread = sum(weight * (x - mean_x) ** 2 for weight, (x, _) in zip(weights, points, strict=True))
-    slope = sum(weight * (x - mean_x) * (y - mean_y) for weight, (x, y) in zip(weights, points, strict=True)) / spread
+    slope = (
+        sum(weight * (x - mean_x) * (y - mean_y) for weight, (x, y) in zip(weights, points, strict=True))
+        / spread
+    )
     fixed = mean_y - slope * mean_x
     residual = max(abs(fixed + slope * x - y) / y for x, y in points)
     return MemoryLine(fixed_bytes=fixed, per_sample_bytes=slope, residual=residual)
@@ -91,7 +96,9 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
         trials = dict(_trials(case, lines))
         fits = {size: line for size, line in trials.items() if line.durations_s}
         if fits:
-            fails = [size for size, line in trials.items() if line.figures.get(_OUT_OF_MEMORY) and size > max(fits)]
+            fails = [
+                size for size, line in trials.items() if line.figures.get(_OUT_OF_MEMORY) and size > max(fits)
+            ]
             return _measurements(request, start, case, fits, smallest_that_fails=min(fails, default=0))
         if trials:
             return request.failure(_OUT_OF_MEMORY, "out of memory with micro-batch 1")
@@ -99,7 +106,9 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
 
 
 def _trials(case: Case, lines: tuple[WorkerLine, ...]) -> Iterator[tuple[int, SampleLine]]:
-    """The trials of one case by micro-batch: samples whose durations a clock can give, or that ran out of memory."""
+    """The trials of one case by micro-batch: samples whose durations a clock can give, or that ran out of
+    memory.
+    """
     for line in lines:
         if not isinstance(line, SampleLine):
             continue
@@ -112,7 +121,12 @@ def _trials(case: Case, lines: tuple[WorkerLine, ...]) -> Iterator[tuple[int, Sa
 
 
 def _measurements(
-    request: BenchRequest, start: StartLine, case: Case, fits: dict[int, SampleLine], *, smallest_that_fails: int
+    request: BenchRequest,
+    start: StartLine,
+    case: Case,
+    fits: dict[int, SampleLine],
+    *,
+    smallest_that_fails: int,
 ) -> tuple[Measurement, ...]:
     model: dict[str, Parameter] = {} if "step" in case else {"model": request.model["id"]}
     common: dict[str, Parameter] = {**model, **case, "world_size": request.ranks}
@@ -151,5 +165,10 @@ def _work(request: BenchRequest, case: Case, micro_batch: int, line: SampleLine)
 
 def _fastest(found: Sequence[Measurement]) -> int:
     """The smallest micro-batch whose rate is as good as the best."""
-    rates = {int(m.parameters["micro_batch"]): m.median for metric in reversed(_RATES) for m in found if m.metric == metric}
+    rates = {
+        int(m.parameters["micro_batch"]): m.median
+        for metric in reversed(_RATES)
+        for m in found
+        if m.metric == metric
+    }
     return min(size for size, rate in rates.items() if rate >= _AS_FAST * max(rates.values()))

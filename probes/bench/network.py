@@ -1,19 +1,22 @@
 """TCP between hosts: `tcp_bandwidth_bytes_per_s` from one host to another, by one stream and by several.
 
-One stream shows what a single connection gets, and finds its limit in one core or in the window; several show the link. Disjoint
-pairs run at once. Rank 0 writes the samples of all ranks: seconds per byte in windows of a fifth of a second.
+One stream shows what a single connection gets, and finds its limit in one core or in the window; several show
+the link. Disjoint pairs run at once. Rank 0 writes the samples of all ranks: seconds per byte in windows of a
+fifth of a second.
 """
 
 from __future__ import annotations
 
 from probes.bench.answers import failure_of, measurement, samples_of, start_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
 from probes.bench.tournament import rounds
-from probes.benching import BenchContext, BenchRequest, Case
-from probes.measurements import BenchFailure, Measurement, Parameter
-from probes.parsers.worker_lines import LinesByRank
+from probes.bench.worker_answers import LinesByRank
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _STREAMS = (1, 8)
-"""Eight: more than the connections that gloo or NCCL over sockets open to a host, and enough to fill 100 Gb/s."""
+"""Eight: more than the connections that gloo or NCCL over sockets open to a host, and enough to fill 100
+Gb/s.
+"""
 _SECONDS = {"quick": 1.0, "full": 2.0}
 """Of sending, for each direction of each pair."""
 _MOST_ROUNDS = {"quick": 7, "full": 15}

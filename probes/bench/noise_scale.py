@@ -1,9 +1,11 @@
-"""Gradient noise scale (McCandlish 2018, arXiv 1812.06162): `noise_scale_sequences`, with the ends of its 90 % interval.
+"""Gradient noise scale (McCandlish 2018, arXiv 1812.06162): `noise_scale_sequences`, with the ends of its 90
+% interval.
 
-The simple noise scale is tr(Sigma) / |G|^2, with the covariance Sigma of one sequence's gradient and the true gradient G; it is
-about the batch at which more sequences per step begin to bring less (section 2.2). It grows while the loss falls: after a
-few steps it is a lower bound, and for a start near zero (Merrill 2025, arXiv 2505.23971). On the reference transformer the
-sequences are synthetic, so that the number rehearses the method; your own step gives yours.
+The simple noise scale is tr(Sigma) / |G|^2, with the covariance Sigma of one sequence's gradient and the true
+gradient G; it is about the batch at which more sequences per step begin to bring less (section 2.2). It grows
+while the loss falls: after a few steps it is a lower bound, and for a start near zero (Merrill 2025, arXiv
+2505.23971). On the reference transformer the sequences are synthetic, so that the number rehearses the
+method; your own step gives yours.
 """
 
 from __future__ import annotations
@@ -12,24 +14,28 @@ import math
 import random
 from collections.abc import Sequence
 
+from probes.base.record import Record
 from probes.bench.answers import failure_of, measurement, samples_of, start_of
-from probes.benching import BenchContext, BenchRequest, Case
-from probes.measurements import BenchFailure, Measurement
-from probes.parsers.worker_lines import LinesByRank, SampleLine
-from probes.record import Record
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
+from probes.bench.worker_answers import LinesByRank, SampleLine
+from probes.facts.measurements import BenchFailure, Measurement
 
 _BUDGET_S = {"quick": 25.0, "full": 50.0}
 _MICRO_BATCH = 1
 _ACCUMULATION = 8
 """Small batches per large one and rank: the estimates need batches that differ much."""
 _SETTLED = 0.5
-"""The later part of the steps counts: in the first ones the gradient is large and the noise scale near zero."""
+"""The later part of the steps counts: in the first ones the gradient is large and the noise scale near
+zero.
+"""
 _RESAMPLES = 1000
 _INTERVAL = (0.05, 0.95)
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """The user's own step on one rank (its own averaging over ranks would hide the small batches), or the reference on all."""
+    """The user's own step on one rank (its own averaging over ranks would hide the small batches), or the
+    reference on all.
+    """
     model, settings = context.model, context.settings
     case: Case = {
         "micro_batch": _MICRO_BATCH,
@@ -67,17 +73,23 @@ class NoiseScale(Record, kw_only=True):
 def estimate(
     small: Sequence[float], large: Sequence[float], *, small_batch: float, large_batch: float
 ) -> tuple[list[float], list[float]]:
-    """Per step the unbiased estimates of |G|^2 and of tr(Sigma) from the squared norms of gradients of two batch sizes.
+    """Per step the unbiased estimates of |G|^2 and of tr(Sigma) from the squared norms of gradients of two
+    batch sizes.
 
     Appendix A.1: E|G_B|^2 = |G|^2 + tr(Sigma) / B, solved for both unknowns.
     """
-    signal = [(large_batch * b - small_batch * s) / (large_batch - small_batch) for s, b in zip(small, large, strict=True)]
+    signal = [
+        (large_batch * b - small_batch * s) / (large_batch - small_batch)
+        for s, b in zip(small, large, strict=True)
+    ]
     noise = [(s - b) / (1 / small_batch - 1 / large_batch) for s, b in zip(small, large, strict=True)]
     return signal, noise
 
 
 def noise_scale(signal: Sequence[float], noise: Sequence[float]) -> NoiseScale:
-    """The ratio of the averages over steps, since one step's ratio is biased, and its interval by resampling the steps."""
+    """The ratio of the averages over steps, since one step's ratio is biased, and its interval by resampling
+    the steps.
+    """
     generator = random.Random(0)  # noqa: S311 - resampling, the same each time
     steps = range(len(signal))
     ratios = []
@@ -111,8 +123,14 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
     model = {} if "step" in sample.case else {"model": request.model["id"]}
     parameters = {**model, **sample.case, "world_size": request.ranks}
     ends = {"noise_scale_low_sequences": scale.low, "noise_scale_high_sequences": scale.high}
-    values = {"noise_scale_sequences": scale.sequences, **{name: end for name, end in ends.items() if math.isfinite(end)}}
-    return tuple(measurement(request, start, parameters, metric, unit="1", samples=(value,)) for metric, value in values.items())
+    values = {
+        "noise_scale_sequences": scale.sequences,
+        **{name: end for name, end in ends.items() if math.isfinite(end)},
+    }
+    return tuple(
+        measurement(request, start, parameters, metric, unit="1", samples=(value,))
+        for metric, value in values.items()
+    )
 
 
 def _norms(sample: SampleLine) -> tuple[list[float], list[float], float, float] | None:

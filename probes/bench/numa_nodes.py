@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from probes.base.record import known, value_or
 from probes.facts import MachineFacts
-from probes.parsers.cpulist import parse_cpu_list
-from probes.record import known, value_or
+from probes.parsers.host.cpulist import parse_cpu_list
 
 
 def numa_cpus(facts: MachineFacts) -> dict[str, tuple[int, ...]]:
-    """CPUs by node, nodes without any left out, such as a GPU's memory; empty where unknown: then the host counts as one node."""
+    """CPUs by node, nodes without any left out, such as a GPU's memory; empty where unknown: then the host
+    counts as one node.
+    """
     found = {}
     for node in facts.numa_nodes if known(facts.numa_nodes) else ():
         cpus = parse_cpu_list(node.cpus) if known(node.cpus) else ()

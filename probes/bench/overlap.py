@@ -1,15 +1,16 @@
 """How much of a step's communication hides behind its backward pass.
 
-Three durations of the reference model under DDP: computation alone (gradients are not exchanged), communication alone (the same
-buckets, nothing else), and both as in training:
+Three durations of the reference model under DDP: computation alone (gradients are not exchanged),
+communication alone (the same buckets, nothing else), and both as in training:
 
     overlap_fraction                 (computation + communication - both) / min(computation, communication)
     exposed_communication_fraction   (both - computation) / communication
 
-The first is 1 where the shorter of the two hides behind the longer, 0 where they run one after the other, and negative where they
-get in each other's way. The second is the share of the communication that the step waits for; above 1 the communication also
-slows the computation down, as it does where both need the same cores or multiprocessors. Where repeated computations differ by
-more than the communication takes, neither can be told, and neither is.
+The first is 1 where the shorter of the two hides behind the longer, 0 where they run one after the other, and
+negative where they get in each other's way. The second is the share of the communication that the step waits
+for; above 1 the communication also slows the computation down, as it does where both need the same cores or
+multiprocessors. Where repeated computations differ by more than the communication takes, neither can be told,
+and neither is.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from probes.base.statistics import quantile
 from probes.bench.answers import failure_of, measurement, slowest_rank
-from probes.benching import BenchContext, BenchRequest
-from probes.measurements import BenchFailure, Measurement, Parameter
-from probes.parsers.worker_lines import LinesByRank, StartLine
-from probes.statistics import quantile
+from probes.bench.bench_requests import BenchContext, BenchRequest
+from probes.bench.worker_answers import LinesByRank, StartLine
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _BUDGET_S = {"cuda": 15.0, "cpu": 10.0}
 _TOO_NOISY = "not told: repeated computations differ by more than the communication takes"
@@ -30,7 +31,9 @@ _PARTS = ("computation", "communication", "both")
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request with one sequence per rank, where communication is hardest to hide; none for a single rank."""
+    """One request with one sequence per rank, where communication is hardest to hide; none for a single
+    rank.
+    """
     if context.ranks_per_node < 2:
         return ()
     model = context.model
@@ -58,11 +61,18 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The two fractions, and `pass_time_s` of each part: forward and backward, or the exchange. The slowest rank counts."""
+    """The two fractions, and `pass_time_s` of each part: forward and backward, or the exchange. The slowest
+    rank counts.
+    """
     parts: dict[str, tuple[StartLine, dict[str, Parameter], tuple[float, ...]]] = {}
     for start, case, durations_s, _ in slowest_rank(request, lines_by_rank):
         parameters = {name: value for name, value in case.items() if name != "part"}
-        of_model = {"model": request.model.get("id", ""), **parameters, "world_size": request.ranks, "backend": request.backend}
+        of_model = {
+            "model": request.model.get("id", ""),
+            **parameters,
+            "world_size": request.ranks,
+            "backend": request.backend,
+        }
         parts[str(case.get("part"))] = (start, of_model, durations_s)
     if any(part not in parts for part in _PARTS):
         return failure_of(request, lines_by_rank)

@@ -1,14 +1,15 @@
-"""The user's own training step, by the contract of `assistant/docs/own_step.md`: `step_time_s`, `peak_memory_bytes`,
-`peak_reserved_bytes`, and `tokens_per_s`, `images_per_s` or `samples_per_s` over all ranks where the step says what it did.
+"""The user's own training step, by the contract of `assistant/docs/own_step.md`: `step_time_s`,
+`peak_memory_bytes`, `peak_reserved_bytes`, and `tokens_per_s`, `images_per_s` or `samples_per_s` over all
+ranks where the step says what it did.
 """
 
 from __future__ import annotations
 
 from probes.bench.answers import failure_of, slowest_rank
+from probes.bench.bench_requests import BenchContext, BenchRequest
 from probes.bench.step_figures import StepWork, step_figures
-from probes.benching import BenchContext, BenchRequest
-from probes.measurements import BenchFailure, Measurement, Parameter
-from probes.parsers.worker_lines import LinesByRank
+from probes.bench.worker_answers import LinesByRank
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _BUDGET_S = 20.0
 
@@ -41,5 +42,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
         if figures.get("micro_batch"):
             parameters["micro_batch"] = int(figures["micro_batch"])
         work = StepWork(items=dict(figures))
-        measurements += step_figures(request, start, parameters, work, durations_s=durations_s, figures=figures)
+        measurements += step_figures(
+            request, start, parameters, work, durations_s=durations_s, figures=figures
+        )
     return tuple(measurements) or failure_of(request, lines_by_rank)

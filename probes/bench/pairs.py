@@ -1,18 +1,19 @@
-"""Bandwidth between each two ranks: `pair_bandwidth_bytes_per_s`, one measurement per pair, alike but for the subject.
+"""Bandwidth between each two ranks: `pair_bandwidth_bytes_per_s`, one measurement per pair, alike but for the
+subject.
 
-Both ranks send at the same time; the figure is what one of them sends per second, so one direction of a link in use in both.
-`disjoint` pairs run at once, as many as there are: in a sick switch or fabric the pairs through it fall behind. One pair at a
-time (`alone`) shows the link itself, without the others' traffic.
+Both ranks send at the same time; the figure is what one of them sends per second, so one direction of a link
+in use in both. `disjoint` pairs run at once, as many as there are: in a sick switch or fabric the pairs
+through it fall behind. One pair at a time (`alone`) shows the link itself, without the others' traffic.
 """
 
 from __future__ import annotations
 
+from probes.base.units import MIB
 from probes.bench.answers import failure_of, measurement, rank_subject, samples_of, start_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
 from probes.bench.tournament import rounds
-from probes.benching import BenchContext, BenchRequest, Case
-from probes.measurements import BenchFailure, Measurement, Parameter
-from probes.parsers.worker_lines import LinesByRank
-from probes.units import MIB
+from probes.bench.worker_answers import LinesByRank
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _BYTES = {"cuda": 256 * MIB, "cpu": 16 * MIB}
 """Enough to saturate a link between two: peer copies reach their rate with some tens of MiB."""
@@ -54,13 +55,22 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
     """A sample takes as long as the slower of the two."""
     measurements: list[Measurement] = []
     starts = {rank: start for rank, lines in lines_by_rank.items() if (start := start_of(lines)) is not None}
-    answers = {rank: {_key(one.case): one.durations_s for one in samples_of(request, lines_by_rank[rank])} for rank in starts}
+    answers = {
+        rank: {_key(one.case): one.durations_s for one in samples_of(request, lines_by_rank[rank])}
+        for rank in starts
+    }
     for case in request.cases:
-        pair = [rank for rank in (case["first"], case["second"]) if isinstance(rank, int) and _key(case) in answers.get(rank, {})]
+        pair = [
+            rank
+            for rank in (case["first"], case["second"])
+            if isinstance(rank, int) and _key(case) in answers.get(rank, {})
+        ]
         if len(pair) < 2:
             continue
         first, second = pair
-        durations_s = tuple(map(max, zip(answers[first][_key(case)], answers[second][_key(case)], strict=False)))
+        durations_s = tuple(
+            map(max, zip(answers[first][_key(case)], answers[second][_key(case)], strict=False))
+        )
         parameters: dict[str, Parameter] = {
             "bytes": case["bytes"],
             "pairs": case["pairs"],

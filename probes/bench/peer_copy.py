@@ -1,27 +1,30 @@
-"""Copies between each two GPUs: `peer_bandwidth_bytes_per_s` by sender and receiver, one way and both ways at the same time.
+"""Copies between each two GPUs: `peer_bandwidth_bytes_per_s` by sender and receiver, one way and both ways at
+the same time.
 
-Of both ways the bytes add up. `peer_access` tells whether the driver lets the sender reach the receiver's memory; without it
-copies pass through the host.
+Of both ways the bytes add up. `peer_access` tells whether the driver lets the sender reach the receiver's
+memory; without it copies pass through the host.
 """
 
 from __future__ import annotations
 
 import itertools
 
+from probes.base.record import known
+from probes.base.units import MIB
 from probes.bench.answers import failure_of, measurement, samples_of, start_of
-from probes.benching import BenchContext, BenchRequest, Case
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
+from probes.bench.worker_answers import LinesByRank
 from probes.facts import Gpu
-from probes.measurements import BenchFailure, Measurement
-from probes.parsers.worker_lines import LinesByRank
-from probes.record import known
-from probes.units import MIB
+from probes.facts.measurements import BenchFailure, Measurement
 
 _BYTES = 256 * MIB
 _BUDGET_S = {"quick": 3.0, "full": 30.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One process that sees all GPUs; none where there is a single one. The quick suite leaves both ways out."""
+    """One process that sees all GPUs; none where there is a single one. The quick suite leaves both ways
+    out.
+    """
     names = _names(context)
     if context.device != "cuda" or context.ranks_per_node < 2 or len(names) < 2:
         return ()
@@ -61,7 +64,9 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
             continue
         for sample in samples_of(request, lines):
             moved = float(sample.case["bytes"]) * (2 if sample.case["direction"] == "both" else 1)
-            ends = sorted((str(sample.case["from"]), str(sample.case["to"])), key=lambda name: (len(name), name))
+            ends = sorted(
+                (str(sample.case["from"]), str(sample.case["to"])), key=lambda name: (len(name), name)
+            )
             measurements.append(
                 measurement(
                     request,

@@ -1,14 +1,15 @@
 """What follows from the sizes of a residual network of bottleneck blocks alone: parameters and FLOPs.
 
-The layers are those of He 2016 (arXiv 1512.03385), table 1, with a stage's stride in its first 3 x 3 convolution (v1.5).
+The layers are those of He 2016 (arXiv 1512.03385), table 1, with a stage's stride in its first 3 x 3
+convolution (v1.5).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.benching import Case
-from probes.record import Record
+from probes.base.record import Record
+from probes.bench.bench_requests import Case
 
 _EXPANSION = 4
 _STEM_KERNEL = 7
@@ -83,13 +84,18 @@ def parameter_count(network: Resnet) -> int:
 
 
 def forward_flops(network: Resnet, image_size: int) -> int:
-    """Of one image: convolutions and the classifier; norms, activations and pooling are not counted, as usual."""
-    return sum(layer.flops for layer in convolutions(network, image_size)) + 2 * _features(network) * network.classes
+    """Of one image: convolutions and the classifier; norms, activations and pooling are not counted, as
+    usual.
+    """
+    return (
+        sum(layer.flops for layer in convolutions(network, image_size))
+        + 2 * _features(network) * network.classes
+    )
 
 
 def training_flops(network: Resnet, image_size: int) -> int:
-    """Of one image, forward and backward: each layer once more for its weights' gradient and once more for its input's; the
-    first layer's input, the image, needs none.
+    """Of one image, forward and backward: each layer once more for its weights' gradient and once more for
+    its input's; the first layer's input, the image, needs none.
     """
     stem = next(iter(convolutions(network, image_size)))
     return 3 * forward_flops(network, image_size) - stem.flops

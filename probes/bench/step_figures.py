@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from probes.base.record import Record
 from probes.bench.answers import measurement
-from probes.benching import BenchRequest
-from probes.measurements import Measurement, Parameter
-from probes.parsers.worker_lines import StartLine
-from probes.record import Record
+from probes.bench.bench_requests import BenchRequest
+from probes.bench.worker_answers import StartLine
+from probes.facts.measurements import Measurement, Parameter
 
 
 class StepWork(Record, kw_only=True):
@@ -33,12 +33,19 @@ def step_figures(
     durations_s: tuple[float, ...],
     figures: Mapping[str, float],
 ) -> tuple[Measurement, ...]:
-    """`step_time_s`, what the ranks together get through per second, the FLOP rate of one rank, and its peak memory."""
+    """`step_time_s`, what the ranks together get through per second, the FLOP rate of one rank, and its peak
+    memory.
+    """
     found = [("step_time_s", "s", durations_s)]
     for name, unit in _ITEMS.items():
         if items := work.items.get(name, 0.0):
             found.append((f"{name}_per_s", unit, tuple(items / duration_s for duration_s in durations_s)))
     if work.rank_flops:
-        found.append(("model_flops_per_s", "flop/s", tuple(work.rank_flops / duration_s for duration_s in durations_s)))
+        found.append(
+            ("model_flops_per_s", "flop/s", tuple(work.rank_flops / duration_s for duration_s in durations_s))
+        )
     found += [(name, "byte", (figures[name],)) for name in _PEAKS if name in figures]
-    return tuple(measurement(request, start, parameters, metric, unit=unit, samples=samples) for metric, unit, samples in found)
+    return tuple(
+        measurement(request, start, parameters, metric, unit=unit, samples=samples)
+        for metric, unit, samples in found
+    )

@@ -1,25 +1,32 @@
-"""Reading where the data lies: `read_bandwidth_bytes_per_s`, `read_rate_per_s`, and in full `write_bandwidth_bytes_per_s`.
+"""Reading where the data lies: `read_bandwidth_bytes_per_s`, `read_rate_per_s`, and in full
+`write_bandwidth_bytes_per_s`.
 
-In order in blocks of 1 MiB, as files of records are read; at random in blocks of 128 KiB, about an image; in the full suite at
-random in 4 KiB, which shows what the device can answer per second. `direct` false means that the file system knows no O_DIRECT
-and the page cache had to be emptied before each read, which is not as strict.
+In order in blocks of 1 MiB, as files of records are read; at random in blocks of 128 KiB, about an image; in
+the full suite at random in 4 KiB, which shows what the device can answer per second. `direct` false means
+that the file system knows no O_DIRECT and the page cache had to be emptied before each read, which is not as
+strict.
 """
 
 from __future__ import annotations
 
 from pathlib import PurePosixPath
 
+from probes.base.units import GIB, KIB, MIB
 from probes.bench.answers import failure_of, measurement, samples_of, start_of
-from probes.benching import BenchContext, BenchRequest, Case
-from probes.measurements import BenchFailure, Measurement, Parameter
-from probes.parsers.worker_lines import DoneLine, LinesByRank, StartLine, WorkerLine
-from probes.units import GIB, KIB, MIB
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
+from probes.bench.worker_answers import DoneLine, LinesByRank, StartLine, WorkerLine
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _SUBJECT = "storage"
 _DEPTH = 16
 """Requests outstanding at a time: several NVMe devices or servers in parallel need more than one has."""
 _IN_ORDER: Case = {"operation": "read", "order": "sequential", "block_bytes": MIB, "queue_depth": _DEPTH}
-_AT_RANDOM: Case = {"operation": "read", "order": "random", "block_bytes": 128 * KIB, "queue_depth": 2 * _DEPTH}
+_AT_RANDOM: Case = {
+    "operation": "read",
+    "order": "random",
+    "block_bytes": 128 * KIB,
+    "queue_depth": 2 * _DEPTH,
+}
 _SMALL: Case = {"operation": "read", "order": "random", "block_bytes": 4 * KIB, "queue_depth": 4 * _DEPTH}
 _FILES: Case = {"operation": "read_files", "order": "random", "queue_depth": _DEPTH}
 _WRITE: Case = {"operation": "write", "order": "sequential", "block_bytes": MIB, "queue_depth": _DEPTH}
@@ -80,4 +87,6 @@ def _start_with_surroundings(lines: tuple[WorkerLine, ...]) -> StartLine | None:
     """The first line with what the worker told at its end: file system, device, size of the file."""
     start = start_of(lines)
     end = next((line.conditions for line in lines if isinstance(line, DoneLine)), {})
-    return start and StartLine(rank=start.rank, world_size=start.world_size, conditions={**end, **start.conditions})
+    return start and StartLine(
+        rank=start.rank, world_size=start.world_size, conditions={**end, **start.conditions}
+    )

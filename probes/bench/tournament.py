@@ -6,7 +6,8 @@ from __future__ import annotations
 def rounds(players: int) -> tuple[tuple[tuple[int, int], ...], ...]:
     """All pairs of 0 ... `players` - 1 in the fewest rounds in which nobody meets two others.
 
-    The circle method: one stays, the others move round it by one place each time; with an odd number one rests in each round.
+    The circle method: one stays, the others move round it by one place each time; with an odd number one
+    rests in each round.
     """
     places = list(range(players + players % 2))
     found = []

@@ -1,26 +1,28 @@
-"""One optimizer step of a residual network on synthetic images: `step_time_s`, `images_per_s` over all ranks, and per rank
-`model_flops_per_s`, `peak_memory_bytes` (allocated) and `peak_reserved_bytes`.
+"""One optimizer step of a residual network on synthetic images: `step_time_s`, `images_per_s` over all ranks,
+and per rank `model_flops_per_s`, `peak_memory_bytes` (allocated) and `peak_reserved_bytes`.
 
 A GPU trains ResNet-50 at 224 pixels; a CPU a small network of the same family, so that it takes seconds.
 """
 
 from __future__ import annotations
 
+from probes.base.record import known
+from probes.base.units import GIB
 from probes.bench.answers import failure_of, slowest_rank
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
 from probes.bench.resnet import RESNET_50, SMALL, training_flops
 from probes.bench.step_figures import StepWork, step_figures
-from probes.benching import BenchContext, BenchRequest, Case
-from probes.measurements import BenchFailure, Measurement
-from probes.parsers.worker_lines import LinesByRank
-from probes.record import known
-from probes.units import GIB
+from probes.bench.worker_answers import LinesByRank
+from probes.facts.measurements import BenchFailure, Measurement
 
 _CASE_BUDGET_S = {"cuda": 6.0, "cpu": 4.0}
 _IMAGE_SIZE = {"cuda": 224, "cpu": 64}
 _CPU_MICRO_BATCH = 16
 _GPU_MICRO_BATCHES = (64, 256)
 _LARGE_FITS_BYTES = 30 * GIB
-"""256 images in mixed precision are what NVIDIA's DeepLearningExamples (ResNet50 v1.5) trains on a V100 of 32 GB."""
+"""256 images in mixed precision are what NVIDIA's DeepLearningExamples (ResNet50 v1.5) trains on a V100 of 32
+GB.
+"""
 _NETWORKS = {network.id: network for network in (RESNET_50, SMALL)}
 
 

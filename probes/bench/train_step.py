@@ -1,18 +1,18 @@
-"""One optimizer step of the reference workload: `step_time_s`, `tokens_per_s` over all ranks, and per rank `model_flops_per_s`,
-`peak_memory_bytes` (allocated) and `peak_reserved_bytes`.
+"""One optimizer step of the reference workload: `step_time_s`, `tokens_per_s` over all ranks, and per rank
+`model_flops_per_s`, `peak_memory_bytes` (allocated) and `peak_reserved_bytes`.
 
-Model FLOPs are 6 per matmul parameter and token (2 forward, 4 backward; the embedding look-up is none) plus causal attention,
-6 layers x heads x head_dim x sequence_length per token. They come with the request, from the planner's own formula. What
-activation checkpointing computes again is not counted.
+Model FLOPs are 6 per matmul parameter and token (2 forward, 4 backward; the embedding look-up is none) plus
+causal attention, 6 layers x heads x head_dim x sequence_length per token. They come with the request, from
+the planner's own formula. What activation checkpointing computes again is not counted.
 """
 
 from __future__ import annotations
 
 from probes.bench.answers import failure_of, slowest_rank
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case
 from probes.bench.step_figures import StepWork, step_figures
-from probes.benching import BenchContext, BenchRequest, Case
-from probes.measurements import BenchFailure, Measurement
-from probes.parsers.worker_lines import LinesByRank
+from probes.bench.worker_answers import LinesByRank
+from probes.facts.measurements import BenchFailure, Measurement
 
 _CASE_BUDGET_S = {"cuda": 3.0, "cpu": 5.0}
 _FULL = (("ddp", "none"), ("ddp", "full"), ("fsdp", "none"), ("fsdp", "full"))
@@ -20,7 +20,9 @@ _FULL = (("ddp", "none"), ("ddp", "full"), ("fsdp", "none"), ("fsdp", "full"))
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One rank alone, then all local ranks together: the difference is what communication and sharing cost."""
+    """One rank alone, then all local ranks together: the difference is what communication and sharing
+    cost.
+    """
     model = context.model
     found = []
     for ranks in sorted({1, context.ranks_per_node}):
@@ -42,8 +44,14 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _cases(context: BenchContext, ranks: int) -> tuple[Case, ...]:
-    """DDP; in the full suite recomputation and sharding too, where there is something to shard over. Small ones first."""
-    variants = [variant for variant in _FULL if variant[0] == "ddp" or ranks > 1] if context.suite == "full" else [_FULL[0]]
+    """DDP; in the full suite recomputation and sharding too, where there is something to shard over. Small
+    ones first.
+    """
+    variants = (
+        [variant for variant in _FULL if variant[0] == "ddp" or ranks > 1]
+        if context.suite == "full"
+        else [_FULL[0]]
+    )
     return tuple(
         {
             "strategy": strategy,

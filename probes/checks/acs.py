@@ -1,27 +1,30 @@
 """Does Access Control Services send traffic between GPUs and NICs through the host?
 
-A bridge with request or completion redirect sends every peer-to-peer packet up to the root complex: slow at best, a hang at
-worst. In a virtual machine the host needs it for isolation. On Grace the same holds for the SMMU. A redirect warns; where copies
-between GPUs were measured to be slow for it, it fails. Source: NCCL, troubleshooting, PCI Access Control Services;
-NVIDIA/nccl#304 (patterns of broken and good machines), #2079.
+A bridge with request or completion redirect sends every peer-to-peer packet up to the root complex: slow at
+best, a hang at worst. In a virtual machine the host needs it for isolation. On Grace the same holds for the
+SMMU. A redirect warns; where copies between GPUs were measured to be slow for it, it fails. Source: NCCL,
+troubleshooting, PCI Access Control Services; NVIDIA/nccl#304 (patterns of broken and good machines), #2079.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
+from probes.base.units import quantity
+from probes.compare.measured_findings import of, refs_of
+from probes.compare.reference_values import gpus_in
 from probes.facts import PciDevice
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, fold_names
-from probes.measured import of, refs_of
-from probes.measurements import Measurement
-from probes.pci.paths import REDIRECTS, names_of, subject_of, training_devices, tree_of, unread_tree
-from probes.record import Unknown, known
-from probes.reference_of import gpus_in
-from probes.units import quantity
-from probes.virtual import is_virtual
+from probes.facts.measurements import Measurement
+from probes.facts.virtual import is_virtual
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, fold_names
+from probes.reading.pci.paths import REDIRECTS, names_of, subject_of, training_devices, tree_of, unread_tree
 
-JUDGE = Judge(check_id="acs", why="GPUDirect and peer-to-peer copies go through the CPU: a fraction of the bandwidth, or a hang.")
+JUDGE = Judge(
+    check_id="acs",
+    why="GPUDirect and peer-to-peer copies go through the CPU: a fraction of the bandwidth, or a hang.",
+)
 
 CLEAR = Remedy(
     text="Switch ACS off in the BIOS, or clear it on these bridges after each boot (setpci -s BRIDGE ECAP_ACS+0x6.w=0000).",
@@ -52,7 +55,9 @@ def _of_lines(bridges: list[PciDevice]) -> Finding:
     """Of `lspci -vvv | grep ACSCtl`, which tells of bridges without their names."""
     redirecting = [bridge for bridge in bridges if REDIRECTS & set(_controls(bridge))]
     if not redirecting:
-        return JUDGE.passed(HOST, "no bridge redirects", observed=f"{len(bridges)} lines", evidence=bridges[0].evidence)
+        return JUDGE.passed(
+            HOST, "no bridge redirects", observed=f"{len(bridges)} lines", evidence=bridges[0].evidence
+        )
     return JUDGE.warned(
         HOST,
         "bridges send peer-to-peer traffic through the host",
@@ -75,7 +80,11 @@ def _judged(evidence: Evidence, devices: tuple[PciDevice, ...]) -> Iterator[Find
     for bridge, controls in redirecting:
         seen = [one for one in slow if not {*gpus_in(one.subject)}.isdisjoint(below[bridge.bus_id])]
         worst = min(seen, key=lambda one: one.median, default=None)
-        told = f"; {worst.subject} copy {quantity(worst.median, worst.unit)}, far less than with the host" if worst else ""
+        told = (
+            f"; {worst.subject} copy {quantity(worst.median, worst.unit)}, far less than with the host"
+            if worst
+            else ""
+        )
         report = JUDGE.failed if worst else JUDGE.warned
         yield report(
             bridge.bus_id,
@@ -87,14 +96,18 @@ def _judged(evidence: Evidence, devices: tuple[PciDevice, ...]) -> Iterator[Find
         )
     silent = next((bridge.acs for bridge in bridges if isinstance(bridge.acs, Unknown)), None)
     if silent is not None or not bridges:
-        reason = silent or next((device.parent for device in devices if isinstance(device.parent, Unknown)), unread_tree(facts))
+        reason = silent or next(
+            (device.parent for device in devices if isinstance(device.parent, Unknown)), unread_tree(facts)
+        )
         yield JUDGE.undetermined(HOST, reason, what="the ACS controls of the bridges")
     elif not redirecting:
         yield JUDGE.passed(HOST, "no bridge above a GPU or NIC redirects", observed=f"{len(bridges)} bridges")
 
 
 def _slow_copies(evidence: Evidence) -> list[Measurement]:
-    """Copies between two GPUs over PCIe that are much slower than those between each of the two and the host."""
+    """Copies between two GPUs over PCIe that are much slower than those between each of the two and the
+    host.
+    """
     links = evidence.facts.links if known(evidence.facts.links) else ()
     over_pcie = {frozenset((link.a, link.b)) for link in links if link.kind != "NVLINK"}
     host: dict[str, float] = {}

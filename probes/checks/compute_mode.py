@@ -1,17 +1,17 @@
 """May processes share a GPU, or use it at all?
 
-`exclusive process` breaks programs that open a GPU twice (data loaders with CUDA, profilers, a second rank); `prohibited`
-refuses every CUDA program. Source: nvidia-smi manual, compute mode.
+`exclusive process` breaks programs that open a GPU twice (data loaders with CUDA, profilers, a second rank);
+`prohibited` refuses every CUDA program. Source: nvidia-smi manual, compute mode.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each, smi_name
-from probes.record import Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each, smi_name
 
 JUDGE = Judge(
     check_id="compute-mode",
@@ -21,7 +21,9 @@ JUDGE = Judge(
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
-    yield from judge_each(JUDGE, gpus, _judge, what="the compute mode", good="compute modes are at their default")
+    yield from judge_each(
+        JUDGE, gpus, _judge, what="the compute mode", good="compute modes are at their default"
+    )
 
 
 def _judge(gpu: Gpu) -> Judged:
@@ -37,6 +39,8 @@ def _judge(gpu: Gpu) -> Judged:
         expected="default",
         observed=mode,
         remedy=Remedy(
-            text="Set the default compute mode.", command=f"nvidia-smi -i {smi_name(gpu)} --compute-mode=DEFAULT", needs_root=True
+            text="Set the default compute mode.",
+            command=f"nvidia-smi -i {smi_name(gpu)} --compute-mode=DEFAULT",
+            needs_root=True,
         ),
     )

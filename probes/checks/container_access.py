@@ -1,23 +1,25 @@
 """Has the container what RDMA and NCCL need: device files, the right to lock memory, the right to place it?
 
-Source: NCCL user guide, troubleshooting (containers, cuMem host allocations); docker run reference (capabilities, seccomp);
-NVIDIA/nccl#451.
+Source: NCCL user guide, troubleshooting (containers, cuMem host allocations); docker run reference
+(capabilities, seccomp); NVIDIA/nccl#451.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Reason, Unknown, known
 from probes.facts import MachineFacts
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, nics_of
-from probes.record import Reason, Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, nics_of
 
 DEVICES = Judge(
-    check_id="container-devices", why="NCCL finds no RDMA device and falls back to TCP without a word, at a tenth of the rate."
+    check_id="container-devices",
+    why="NCCL finds no RDMA device and falls back to TCP without a word, at a tenth of the rate.",
 )
 LOCKING = Judge(
-    check_id="container-locking", why="RDMA buffers must be locked in memory; without the right to, registering them fails."
+    check_id="container-locking",
+    why="RDMA buffers must be locked in memory; without the right to, registering them fails.",
 )
 NUMA = Judge(
     check_id="container-numa",
@@ -37,7 +39,10 @@ def container_devices(evidence: Evidence) -> Iterator[Finding]:
         yield DEVICES.undetermined(HOST, files, what="/dev/infiniband", evidence=container.evidence)
     elif any(name.startswith("uverbs") for name in files):
         yield DEVICES.passed(
-            HOST, "RDMA device files are here", observed=f"{len(files)} in /dev/infiniband", evidence=container.evidence
+            HOST,
+            "RDMA device files are here",
+            observed=f"{len(files)} in /dev/infiniband",
+            evidence=container.evidence,
         )
     else:
         yield DEVICES.warned(
@@ -71,7 +76,9 @@ def container_locking(evidence: Evidence) -> Iterator[Finding]:
         )
     elif isinstance(limit, Unknown) or isinstance(may, Unknown):
         unknown = next(value for value in (limit, may) if isinstance(value, Unknown))
-        yield LOCKING.undetermined(HOST, unknown, what="the right to lock memory", evidence=container.evidence)
+        yield LOCKING.undetermined(
+            HOST, unknown, what="the right to lock memory", evidence=container.evidence
+        )
     else:
         yield LOCKING.warned(
             HOST,
@@ -98,14 +105,18 @@ def container_numa(evidence: Evidence) -> Iterator[Finding]:
         yield NUMA.passed(HOST, "the container may place memory", observed=how, evidence=container.evidence)
     elif isinstance(may, Unknown) or isinstance(filtered, Unknown):
         unknown = next(value for value in (may, filtered) if isinstance(value, Unknown))
-        yield NUMA.undetermined(HOST, unknown, what="the rights of the container", evidence=container.evidence)
+        yield NUMA.undetermined(
+            HOST, unknown, what="the rights of the container", evidence=container.evidence
+        )
     else:
         yield NUMA.warned(
             HOST,
             "the container may not place memory by NUMA node",
             expected="the capability SYS_NICE, which opens the calls in the usual filter",
             observed="a system call filter without it",
-            remedy=Remedy(text="Start it with --cap-add SYS_NICE, or set NCCL_CUMEM_HOST_ENABLE=0 for NCCL 2.24 to 2.26.4."),
+            remedy=Remedy(
+                text="Start it with --cap-add SYS_NICE, or set NCCL_CUMEM_HOST_ENABLE=0 for NCCL 2.24 to 2.26.4."
+            ),
             evidence=container.evidence,
         )
 

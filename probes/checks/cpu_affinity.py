@@ -1,16 +1,16 @@
 """May this process use all CPUs?
 
-An affinity mask or cgroup that was meant for a shell is inherited by every rank and data loader. Source: AMD-AGI/Primus
-(collectives more than thirty times slower in a step with too few cores).
+An affinity mask or cgroup that was meant for a shell is inherited by every rank and data loader. Source:
+AMD-AGI/Primus (collectives more than thirty times slower in a step with too few cores).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.record import Unknown
+from probes.base.record import Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
 JUDGE = Judge(
     check_id="cpu-affinity",
@@ -22,7 +22,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     cpu = evidence.facts.cpu
     allowed, total = cpu.allowed_cpus, cpu.logical_cpus
     if isinstance(allowed, Unknown):
-        yield JUDGE.undetermined(HOST, allowed, what="the CPUs that this process may use", evidence=cpu.evidence)
+        yield JUDGE.undetermined(
+            HOST, allowed, what="the CPUs that this process may use", evidence=cpu.evidence
+        )
     elif isinstance(total, Unknown):
         yield JUDGE.undetermined(HOST, total, what="the number of CPUs", evidence=cpu.evidence)
     elif allowed >= total:

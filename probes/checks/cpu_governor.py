@@ -1,19 +1,21 @@
 """Do the CPUs run at full clock?
 
-Another governor than `performance` raises the clock late for the short bursts of data loaders and kernel launches. Machines
-without frequency scaling, as most virtual ones, have no governor. Source: facebookresearch/gcm, processor checks.
+Another governor than `performance` raises the clock late for the short bursts of data loaders and kernel
+launches. Machines without frequency scaling, as most virtual ones, have no governor. Source:
+facebookresearch/gcm, processor checks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.record import Reason, Unknown
+from probes.base.record import Reason, Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
 JUDGE = Judge(
-    check_id="cpu-governor", why="Kernel launches and data loading come in short bursts, which a slow CPU clock delays."
+    check_id="cpu-governor",
+    why="Kernel launches and data loading come in short bursts, which a slow CPU clock delays.",
 )
 
 

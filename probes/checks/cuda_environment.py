@@ -1,7 +1,7 @@
 """Do the variables of CUDA and of the threads suit this machine?
 
-Source: NVIDIA/Megatron-LM, arguments.py, and pytorch/torchtitan#1147 (connections); CUDA C++ programming guide, CUDA environment
-variables (visible devices); PyTorch performance tuning guide (threads).
+Source: NVIDIA/Megatron-LM, arguments.py, and pytorch/torchtitan#1147 (connections); CUDA C++ programming
+guide, CUDA environment variables (visible devices); PyTorch performance tuning guide (threads).
 """
 
 from __future__ import annotations
@@ -9,25 +9,41 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.environments import removal, setting, variables_of
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, gpus_of
-from probes.nccl_variables import load_variables
-from probes.patterns import pattern
-from probes.record import Unknown, known
-from probes.versions import at_least
+from probes.base.patterns import pattern
+from probes.base.record import Unknown, known
+from probes.base.versions import at_least
+from probes.catalogue.nccl_variables import load_variables
+from probes.judging.environment_values import removal, setting, variables_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, gpus_of
 
 CONNECTIONS = Judge(
     check_id="cuda-connections",
     why="With one queue to the GPU, communication waits behind computation, and sharded training loses its overlap.",
 )
-VISIBLE = Judge(check_id="cuda-visible-devices", why="Ranks find fewer GPUs than they were started for, or the wrong ones.")
-INJECTION = Judge(check_id="cuda-injection", why="A tool in the process slows every call down, and some change what is measured.")
+VISIBLE = Judge(
+    check_id="cuda-visible-devices",
+    why="Ranks find fewer GPUs than they were started for, or the wrong ones.",
+)
+INJECTION = Judge(
+    check_id="cuda-injection",
+    why="A tool in the process slows every call down, and some change what is measured.",
+)
 THREADS = Judge(
-    check_id="omp-threads", why="Too many threads wait for each other's cores; work on the CPU takes a multiple of the time."
+    check_id="omp-threads",
+    why="Too many threads wait for each other's cores; work on the CPU takes a multiple of the time.",
 )
 _INJECTING = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH")
-_TOOLS = ("libsanitizer", "libasan", "libtsan", "libcupti", "libnsys", "libToolsInjection", "libcuda-injection", "libvgpreload")
+_TOOLS = (
+    "libsanitizer",
+    "libasan",
+    "libtsan",
+    "libcupti",
+    "libnsys",
+    "libToolsInjection",
+    "libcuda-injection",
+    "libvgpreload",
+)
 _DEVICE = pattern(r"(?:\d{1,4}|(?:GPU|MIG)-[0-9A-Za-z/-]{1,80})")
 
 
@@ -56,9 +72,15 @@ def cuda_connections(evidence: Evidence) -> Iterator[Finding]:
     capabilities = [gpu.compute_capability for gpu in gpus]
     unread = next((capability for capability in capabilities if isinstance(capability, Unknown)), None)
     limit = evidence.thresholds.cuda_connections_architecture
-    newer = [capability for capability in capabilities if known(capability) and at_least(capability, limit.value) is True]
+    newer = [
+        capability
+        for capability in capabilities
+        if known(capability) and at_least(capability, limit.value) is True
+    ]
     if number == 1 and unread is not None and not newer:
-        yield CONNECTIONS.undetermined(HOST, unread, what="the compute capability", evidence=variable.evidence)
+        yield CONNECTIONS.undetermined(
+            HOST, unread, what="the compute capability", evidence=variable.evidence
+        )
     elif number == 1 and newer:
         yield CONNECTIONS.warned(
             HOST,
@@ -66,14 +88,18 @@ def cuda_connections(evidence: Evidence) -> Iterator[Finding]:
             expected="not set, or 32",
             observed=setting(variable),
             remedy=Remedy(
-                text="Remove it; it orders kernels of tensor parallelism on Hopper and older.", command=removal(variable)
+                text="Remove it; it orders kernels of tensor parallelism on Hopper and older.",
+                command=removal(variable),
             ),
             evidence=variable.evidence,
         )
     else:
         hint = "; right for tensor parallelism in Megatron only, wrong for FSDP" if number == 1 else ""
         yield CONNECTIONS.passed(
-            HOST, "the number of queues is possible", observed=setting(variable) + hint, evidence=variable.evidence
+            HOST,
+            "the number of queues is possible",
+            observed=setting(variable) + hint,
+            evidence=variable.evidence,
         )
 
 
@@ -99,7 +125,10 @@ def cuda_visible_devices(evidence: Evidence) -> Iterator[Finding]:
         problem = f"CUDA_VISIBLE_DEVICES hides {len(gpus) - len(valid)} GPUs"
     else:
         yield VISIBLE.passed(
-            HOST, "the GPUs of this job are visible to CUDA", observed=setting(variable), evidence=variable.evidence
+            HOST,
+            "the GPUs of this job are visible to CUDA",
+            observed=setting(variable),
+            evidence=variable.evidence,
         )
         return
     yield VISIBLE.warned(
@@ -140,7 +169,9 @@ def omp_threads(evidence: Evidence) -> Iterator[Finding]:
         return
     variable, facts = variables.get("OMP_NUM_THREADS"), evidence.facts
     if variable is None or not variable.value:
-        yield THREADS.passed(HOST, "the launcher chooses the number of threads", observed="OMP_NUM_THREADS is not set")
+        yield THREADS.passed(
+            HOST, "the launcher chooses the number of threads", observed="OMP_NUM_THREADS is not set"
+        )
         return
     first = variable.value.partition(",")[0].strip()
     number = int(first) if re.fullmatch(r"\d{1,6}", first) else 0
@@ -157,7 +188,9 @@ def omp_threads(evidence: Evidence) -> Iterator[Finding]:
             f"at most {max(1, cpus // ranks)}",
         )
     else:
-        yield THREADS.passed(HOST, "the threads of all ranks fit", observed=setting(variable), evidence=variable.evidence)
+        yield THREADS.passed(
+            HOST, "the threads of all ranks fit", observed=setting(variable), evidence=variable.evidence
+        )
 
 
 def _threads(value: str, summary: str, expected: str) -> Finding:
@@ -167,6 +200,7 @@ def _threads(value: str, summary: str, expected: str) -> Finding:
         expected=expected,
         observed=f"OMP_NUM_THREADS={value[:40]}",
         remedy=Remedy(
-            text="Give each rank the physical cores of its share, and leave some to loaders.", command="unset OMP_NUM_THREADS"
+            text="Give each rank the physical cores of its share, and leave some to loaders.",
+            command="unset OMP_NUM_THREADS",
         ),
     )

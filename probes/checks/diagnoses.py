@@ -1,8 +1,7 @@
 """What did DCGM's own diagnostic and its health watches find?
 
-A failed test is a fault of the node until it passes, but for tests of settings that slow nothing down. A report in which no test
-can be found is unknown, never a pass.
-Source: NVIDIA DCGM user guide, diagnostics.
+A failed test is a fault of the node until it passes, but for tests of settings that slow nothing down. A
+report in which no test can be found is unknown, never a pass. Source: NVIDIA DCGM user guide, diagnostics.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from probes.base.record import EvidenceRef, Reason, Unknown
 from probes.facts import Diagnosis
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, fold_names
-from probes.parsers.dcgm_words import SETTING_ERRORS, SETTING_TESTS
-from probes.record import EvidenceRef, Reason, Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, fold_names
+from probes.parsers.tools.dcgm_words import SETTING_ERRORS, SETTING_TESTS
 
 JUDGE = Judge(
     check_id="dcgm-diagnosis",
@@ -42,11 +41,15 @@ def dcgm_diagnosis(evidence: Evidence) -> Iterator[Finding]:
             unknown = Unknown(Reason.UNPARSABLE, message or f"{test} has no known result")
             yield JUDGE.undetermined(_names(same), unknown, what="the diagnosis", evidence=_refs(same))
     passed = [diagnosis for diagnosis in diagnoses if diagnosis.result == "PASS"]
-    failed = {(diagnosis.test, diagnosis.subject) for diagnosis in diagnoses if diagnosis.result in ("FAIL", "WARN")}
+    failed = {
+        (diagnosis.test, diagnosis.subject) for diagnosis in diagnoses if diagnosis.result in ("FAIL", "WARN")
+    }
     fine = [diagnosis for diagnosis in passed if (diagnosis.test, diagnosis.subject) not in failed]
     if fine:
         tests = list(dict.fromkeys(diagnosis.test for diagnosis in fine))
-        yield JUDGE.passed(_names(fine), "DCGM's tests passed", observed=", ".join(tests), evidence=_refs(fine))
+        yield JUDGE.passed(
+            _names(fine), "DCGM's tests passed", observed=", ".join(tests), evidence=_refs(fine)
+        )
     elif not diagnoses:
         yield JUDGE.skipped(HOST, "no diagnosis was given")
     elif not any(diagnosis.result in ("FAIL", "WARN", "UNKNOWN") for diagnosis in diagnoses):
@@ -54,10 +57,14 @@ def dcgm_diagnosis(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _problem(result: str, test: str, message: str, same: list[Diagnosis]) -> Finding:
-    is_setting = test.lower() in SETTING_TESTS or any(diagnosis.error_code in SETTING_ERRORS for diagnosis in same)
+    is_setting = test.lower() in SETTING_TESTS or any(
+        diagnosis.error_code in SETTING_ERRORS for diagnosis in same
+    )
     report = JUDGE.failed if result == "FAIL" and not is_setting else JUDGE.warned
     what = "health watch" if same[0].tool.endswith("health") else "test"
-    number = next((f" (error {diagnosis.error_code})" for diagnosis in same if diagnosis.error_code is not None), "")
+    number = next(
+        (f" (error {diagnosis.error_code})" for diagnosis in same if diagnosis.error_code is not None), ""
+    )
     return report(
         _names(same),
         f"DCGM's {what} {test} {'failed' if result == 'FAIL' else 'warns'}",

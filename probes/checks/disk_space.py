@@ -1,6 +1,7 @@
 """Is there room for checkpoints?
 
-Source: imbue-ai/cluster-health and Verda documentation; the figures are data rows. Read-only images are full by design.
+Source: imbue-ai/cluster-health and Verda documentation; the figures are data rows. Read-only images are full
+by design.
 """
 
 from __future__ import annotations
@@ -8,13 +9,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
+from probes.base.units import gib, percent
 from probes.facts import Filesystem
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, judge_each
-from probes.record import Unknown, known
-from probes.units import gib, percent
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, judge_each
 
-JUDGE = Judge(check_id="disk-space", why="A checkpoint that does not fit ends the job and may leave half a file behind.")
+JUDGE = Judge(
+    check_id="disk-space", why="A checkpoint that does not fit ends the job and may leave half a file behind."
+)
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
@@ -22,7 +25,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     if isinstance(storage, Unknown):
         yield JUDGE.undetermined(HOST, storage, what="the mounted filesystems")
         return
-    writable = [fs for fs in storage if not (known(fs.kind) and fs.kind in limits.read_only_filesystems.value)]
+    writable = [
+        fs for fs in storage if not (known(fs.kind) and fs.kind in limits.read_only_filesystems.value)
+    ]
     if not writable:
         yield JUDGE.skipped(HOST, "no filesystem was found that a job would write to")
         return

@@ -1,18 +1,18 @@
 """Module, library, device files and flavour of the driver.
 
-Source: NVIDIA driver documentation (library and module must have one version); NVIDIA open GPU kernel modules (needed from
-Blackwell on, with dma-buf from Turing on); CUDA release notes (first CUDA of each architecture).
+Source: NVIDIA driver documentation (library and module must have one version); NVIDIA open GPU kernel modules
+(needed from Blackwell on, with dma-buf from Turing on); CUDA release notes (first CUDA of each architecture).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import NOT_RECORDED, Reason, Unknown, known
+from probes.base.versions import at_least
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, gpus_of, judge_each
-from probes.record import NOT_RECORDED, Reason, Unknown, known
-from probes.versions import at_least
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, gpus_of, judge_each
 
 LIBRARY = Judge(
     check_id="driver-library",
@@ -24,7 +24,8 @@ FLAVOUR = Judge(
     why="The open module gives NICs direct access to GPU memory by dma-buf; newer GPUs run with it only.",
 )
 CUDA = Judge(
-    check_id="driver-cuda", why="Programs with code for this GPU need a driver that knows the CUDA version they were built with."
+    check_id="driver-cuda",
+    why="Programs with code for this GPU need a driver that knows the CUDA version they were built with.",
 )
 
 RESTART = Remedy(
@@ -43,7 +44,9 @@ def driver_library(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
     module, library = facts.software.driver_version, facts.software.driver_library_version
     if isinstance(facts.gpus, Unknown) and _MISMATCH in facts.gpus.detail.lower():
-        yield _library_failed(HOST, module, f"library {library}" if isinstance(library, str) else facts.gpus.detail)
+        yield _library_failed(
+            HOST, module, f"library {library}" if isinstance(library, str) else facts.gpus.detail
+        )
         return
     if isinstance(library, str) and isinstance(module, str) and library != module:
         yield _library_failed(HOST, module, f"library {library}")
@@ -60,7 +63,11 @@ def driver_library(evidence: Evidence) -> Iterator[Finding]:
 
 def _library_of(gpu: Gpu, module: str | Unknown | None, library: str | Unknown | None) -> Judged:
     if not isinstance(module, str):
-        return module if isinstance(module, Unknown) else Unknown(Reason.NOT_RECORDED, "no version of the kernel module")
+        return (
+            module
+            if isinstance(module, Unknown)
+            else Unknown(Reason.NOT_RECORDED, "no version of the kernel module")
+        )
     if isinstance(gpu.driver_version, str) and gpu.driver_version != module:
         return _library_failed(f"GPU{gpu.index}", module, f"library {gpu.driver_version}")
     if isinstance(gpu.driver_version, Unknown) and not isinstance(library, str):
@@ -101,7 +108,9 @@ def device_nodes(evidence: Evidence) -> Iterator[Finding]:
             ),
         )
         return
-    yield NODES.passed(HOST, "the GPU device files are here", observed=f"{len(cards)} GPUs, {_CONTROL}, {_MEMORY}")
+    yield NODES.passed(
+        HOST, "the GPU device files are here", observed=f"{len(cards)} GPUs, {_CONTROL}, {_MEMORY}"
+    )
 
 
 def driver_flavour(evidence: Evidence) -> Iterator[Finding]:
@@ -135,12 +144,16 @@ def driver_flavour(evidence: Evidence) -> Iterator[Finding]:
             )
         return flavour
 
-    yield from judge_each(FLAVOUR, gpus, judge, what="the kernel module's flavour", good="the kernel module suits the GPUs")
+    yield from judge_each(
+        FLAVOUR, gpus, judge, what="the kernel module's flavour", good="the kernel module suits the GPUs"
+    )
 
 
 def _switch(wanted: str) -> Remedy:
     return Remedy(
-        text=f"Install the {wanted} flavour of the same driver version and restart.", command="nvidia-smi -q", needs_root=True
+        text=f"Install the {wanted} flavour of the same driver version and restart.",
+        command="nvidia-smi -q",
+        needs_root=True,
     )
 
 
@@ -150,7 +163,11 @@ def driver_cuda(evidence: Evidence) -> Iterator[Finding]:
 
     def judge(gpu: Gpu) -> Judged:
         row = evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None
-        capability = row.compute_capability if row and isinstance(gpu.compute_capability, Unknown) else gpu.compute_capability
+        capability = (
+            row.compute_capability
+            if row and isinstance(gpu.compute_capability, Unknown)
+            else gpu.compute_capability
+        )
         if isinstance(capability, Unknown):
             return capability
         if isinstance(newest, Unknown):
@@ -172,7 +189,9 @@ def driver_cuda(evidence: Evidence) -> Iterator[Finding]:
             evidence=(needed.ref,),
         )
 
-    yield from judge_each(CUDA, gpus, judge, what="the driver's CUDA version", good="the driver is new enough for these GPUs")
+    yield from judge_each(
+        CUDA, gpus, judge, what="the driver's CUDA version", good="the driver is new enough for these GPUs"
+    )
 
 
 def _architecture(gpu: Gpu, evidence: Evidence) -> str | Unknown:

@@ -1,17 +1,17 @@
 """Uncorrected memory errors since the driver was loaded.
 
-Any uncorrected error has ended or corrupted a computation. Source: facebookresearch/gcm and oracle-quickstart/oci-hpc, which
-both allow none.
+Any uncorrected error has ended or corrupted a computation. Source: facebookresearch/gcm and
+oracle-quickstart/oci-hpc, which both allow none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each, smi_name
-from probes.record import Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each, smi_name
 
 JUDGE = Judge(
     check_id="ecc-uncorrected",
@@ -21,7 +21,9 @@ JUDGE = Judge(
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
-    yield from judge_each(JUDGE, gpus, _judge, what="the count of uncorrected errors", good="no uncorrected memory errors")
+    yield from judge_each(
+        JUDGE, gpus, _judge, what="the count of uncorrected errors", good="no uncorrected memory errors"
+    )
 
 
 def _judge(gpu: Gpu) -> Judged:

@@ -1,17 +1,18 @@
 """Does a proxy stand between the ranks?
 
-Source: kubeflow/trainer#1636, kubeflow/kubeflow#5143, pytorch/pytorch#81704: sidecars intercept the connections of ranks, and
-proxy variables catch those of HTTP and gRPC (etcd, Ray, model hubs) unless `no_proxy` names the nodes.
+Source: kubeflow/trainer#1636, kubeflow/kubeflow#5143, pytorch/pytorch#81704: sidecars intercept the
+connections of ranks, and proxy variables catch those of HTTP and gRPC (etcd, Ray, model hubs) unless
+`no_proxy` names the nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.environments import setting, variables_of
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.record import Unknown
+from probes.base.record import Unknown
+from probes.judging.environment_values import setting, variables_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
 JUDGE = Judge(
     check_id="proxy",
@@ -46,7 +47,8 @@ def proxy(evidence: Evidence) -> Iterator[Finding]:
             expected="no_proxy with the nodes of the cluster",
             observed=", ".join(map(setting, found)),
             remedy=Remedy(
-                text="List the nodes' names and addresses.", command="export no_proxy=localhost,127.0.0.1,.cluster.local"
+                text="List the nodes' names and addresses.",
+                command="export no_proxy=localhost,127.0.0.1,.cluster.local",
             ),
             evidence=refs,
         )

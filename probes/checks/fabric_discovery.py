@@ -1,7 +1,8 @@
 """Is the InfiniBand fabric behind the host whole, as discovery tools show it?
 
-Source: infiniband-diags manual pages, iblinkinfo(8) (`Could be`) and ibnetdiscover(8); treydock/infiniband_exporter (ports
-without a speed); stanford-rc/ibswinfo (states of power supplies and fans).
+Source: infiniband-diags manual pages, iblinkinfo(8) (`Could be`) and ibnetdiscover(8);
+treydock/infiniband_exporter (ports without a speed); stanford-rc/ibswinfo (states of power supplies and
+fans).
 """
 
 from __future__ import annotations
@@ -9,17 +10,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterator
 
+from probes.base.record import EvidenceRef, Reason, Unknown, known
 from probes.facts import FabricPort, FabricSwitch
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.parsers.rdma_words import LANE_GBPS
-from probes.record import EvidenceRef, Reason, Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
+from probes.parsers.fabric.rdma_words import LANE_GBPS
 
-LINKS = Judge(check_id="fabric-links", why="A cable that leads nowhere is bandwidth that the fabric was planned with and lacks.")
+LINKS = Judge(
+    check_id="fabric-links",
+    why="A cable that leads nowhere is bandwidth that the fabric was planned with and lacks.",
+)
 SPEED = Judge(check_id="fabric-speed", why="One slow link slows every collective whose route crosses it.")
-ISOLATION = Judge(check_id="fabric-isolation", why="A host that sees nobody on its fabric cannot train with other nodes.")
-SWITCHES = Judge(check_id="switch-health", why="A switch that overheats or loses power takes all of its hosts down.")
-LOOK = Remedy(text="Check the cable and both of its ends; compare with the cabling plan.", command="iblinkinfo")
+ISOLATION = Judge(
+    check_id="fabric-isolation", why="A host that sees nobody on its fabric cannot train with other nodes."
+)
+SWITCHES = Judge(
+    check_id="switch-health", why="A switch that overheats or loses power takes all of its hosts down."
+)
+LOOK = Remedy(
+    text="Check the cable and both of its ends; compare with the cabling plan.", command="iblinkinfo"
+)
 _NO_PORTS = "no port in what the tools printed"
 _AGGREGATION = "Aggregation Node"
 """SHARP's own node inside of a switch, at the switch's own speed."""
@@ -34,8 +44,13 @@ def fabric_links(evidence: Evidence) -> Iterator[Finding]:
     if not ports:
         yield LINKS.skipped(HOST, _NO_PORTS)
         return
-    # A port that has no partner and its nominal speed is not cabled; one whose speed has no name has a link that does not work.
-    broken = [port for port in ports if port.peer is None and isinstance(port.speed, Unknown) and port.node_kind == "switch"]
+    # A port that has no partner and its nominal speed is not cabled; one whose speed has no name has a link
+    # that does not work.
+    broken = [
+        port
+        for port in ports
+        if port.peer is None and isinstance(port.speed, Unknown) and port.node_kind == "switch"
+    ]
     for port in broken:
         yield LINKS.warned(
             _name(port),
@@ -71,7 +86,9 @@ def fabric_speed(evidence: Evidence) -> Iterator[Finding]:
         kind: Counter(rate for name, rate in rates.items() if rate and to_host[name] is kind).most_common(1)
         for kind in (True, False)
     }
-    slow = [port for port in cabled if port.could_be or _is_slow(rates[_name(port)], usual[to_host[_name(port)]])]
+    slow = [
+        port for port in cabled if port.could_be or _is_slow(rates[_name(port)], usual[to_host[_name(port)]])
+    ]
     for port in slow[:_MOST_NAMED]:
         yield SPEED.warned(
             _name(port),
@@ -94,7 +111,9 @@ def fabric_speed(evidence: Evidence) -> Iterator[Finding]:
     unread = [port for port in cabled if rates[_name(port)] is None and not port.could_be]
     if unread:
         reason = next((port.speed for port in unread if isinstance(port.speed, Unknown)), _UNREAD)
-        yield SPEED.undetermined(HOST, reason, what=f"the speed of {len(unread)} links", evidence=_first(unread))
+        yield SPEED.undetermined(
+            HOST, reason, what=f"the speed of {len(unread)} links", evidence=_first(unread)
+        )
     elif not slow:
         seen = Counter(f"{port.width}X {port.speed}" for port in cabled)
         yield SPEED.passed(
@@ -115,7 +134,10 @@ def fabric_isolation(evidence: Evidence) -> Iterator[Finding]:
         return
     if any(port.peer is not None for port in ports):
         yield ISOLATION.passed(
-            HOST, "the hosts see a fabric", observed=f"{len({port.node for port in hosts})} hosts", evidence=_first(hosts)
+            HOST,
+            "the hosts see a fabric",
+            observed=f"{len({port.node for port in hosts})} hosts",
+            evidence=_first(hosts),
         )
         return
     for port in hosts:
@@ -124,7 +146,9 @@ def fabric_isolation(evidence: Evidence) -> Iterator[Finding]:
             "the host sees nothing but itself on its fabric",
             expected="a switch at the other end",
             observed="no link",
-            remedy=Remedy(text="Check the cable, the switch port, and that a subnet manager runs.", command="ibstat"),
+            remedy=Remedy(
+                text="Check the cable, the switch port, and that a subnet manager runs.", command="ibstat"
+            ),
             evidence=port.evidence,
         )
 
@@ -142,8 +166,15 @@ def switch_health(evidence: Evidence) -> Iterator[Finding]:
 
 def _judge_switch(switch: FabricSwitch) -> Finding:
     name = switch.name if known(switch.name) else "switch"
-    parts = [*(switch.power_supplies if known(switch.power_supplies) else ()), *(switch.fans if known(switch.fans) else ())]
-    bad = [f"{part.name}: {part.value}" for part in parts if not part.value.endswith("rpm") and part.value.upper() != "OK"]
+    parts = [
+        *(switch.power_supplies if known(switch.power_supplies) else ()),
+        *(switch.fans if known(switch.fans) else ()),
+    ]
+    bad = [
+        f"{part.name}: {part.value}"
+        for part in parts
+        if not part.value.endswith("rpm") and part.value.upper() != "OK"
+    ]
     if bad:
         return SWITCHES.warned(
             name,
@@ -155,7 +186,9 @@ def _judge_switch(switch: FabricSwitch) -> Finding:
         )
     if not parts:
         unknown = switch.fans if isinstance(switch.fans, Unknown) else _UNREAD
-        return SWITCHES.undetermined(name, unknown, what="the state of fans and power supplies", evidence=switch.evidence)
+        return SWITCHES.undetermined(
+            name, unknown, what="the state of fans and power supplies", evidence=switch.evidence
+        )
     hot = f"{switch.temperature_c} °C" if known(switch.temperature_c) else ""
     return SWITCHES.passed(name, "fans and power supplies work", observed=hot, evidence=switch.evidence)
 
@@ -190,4 +223,6 @@ def _is_slow(rate: float | None, usual: list[tuple[float, int]]) -> bool:
 
 def _first(ports: list[FabricPort] | tuple[FabricPort, ...]) -> tuple[EvidenceRef, ...]:
     """The text itself: a fabric has thousands of lines."""
-    return tuple(dict.fromkeys(EvidenceRef(source=ref.source, key=ref.key) for port in ports for ref in port.evidence))
+    return tuple(
+        dict.fromkeys(EvidenceRef(source=ref.source, key=ref.key) for port in ports for ref in port.evidence)
+    )

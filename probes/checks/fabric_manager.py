@@ -1,18 +1,18 @@
 """Does the Fabric Manager run on a machine with NVSwitch?
 
-It sets up the switches; without it no new job gets NVLink. In a virtual machine or container it usually runs outside,
-so that only a service that failed right here counts.
-Source: NVIDIA Fabric Manager user guide; NVIDIA/NVSentinel#883 (a dead service unnoticed for two weeks).
+It sets up the switches; without it no new job gets NVLink. In a virtual machine or container it usually runs
+outside, so that only a service that failed right here counts. Source: NVIDIA Fabric Manager user guide;
+NVIDIA/NVSentinel#883 (a dead service unnoticed for two weeks).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
 from probes.facts import Gpu, MachineFacts
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, gpus_of
-from probes.record import Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, gpus_of
 
 JUDGE = Judge(
     check_id="fabric-manager",
@@ -39,10 +39,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     elif isinstance(service, Unknown):
         yield JUDGE.undetermined(HOST, service, what="the state of the Fabric Manager", evidence=refs)
     elif service != "failed" and _may_run_outside(facts):
-        yield JUDGE.skipped(HOST, "in a virtual machine or container the Fabric Manager runs outside", evidence=refs)
+        yield JUDGE.skipped(
+            HOST, "in a virtual machine or container the Fabric Manager runs outside", evidence=refs
+        )
     elif all(gpu.fabric_state == "completed" for gpu in gpus):
         if service is None:
-            yield JUDGE.passed(HOST, "the fabric is set up, by a manager that is not on this machine", evidence=refs)
+            yield JUDGE.passed(
+                HOST, "the fabric is set up, by a manager that is not on this machine", evidence=refs
+            )
         else:
             yield JUDGE.warned(
                 HOST,

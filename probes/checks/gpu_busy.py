@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
+from probes.base.units import gib
+from probes.catalogue.thresholds import Number
 from probes.facts import Gpu, GpuProcess
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
-from probes.record import Unknown, known
-from probes.thresholds import Number
-from probes.units import gib
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each
 
 JUDGE = Judge(
     check_id="gpu-busy",
@@ -32,7 +32,11 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
     limit = evidence.thresholds.gpu_memory_in_use_bytes
     yield from judge_each(
-        JUDGE, gpus, lambda gpu: _judge(gpu, limit), what="the processes on the GPU", good="no other program uses the GPUs"
+        JUDGE,
+        gpus,
+        lambda gpu: _judge(gpu, limit),
+        what="the processes on the GPU",
+        good="no other program uses the GPUs",
     )
 
 
@@ -44,7 +48,8 @@ def _judge(gpu: Gpu, limit: Number) -> Judged:
             subject,
             "other processes use this GPU",
             expected="none",
-            observed="; ".join(_describe(process) for process in shown) + (f" and {more} more" if more > 0 else ""),
+            observed="; ".join(_describe(process) for process in shown)
+            + (f" and {more} more" if more > 0 else ""),
             remedy=REMEDY,
         )
     if isinstance(gpu.processes, Unknown) and known(used) and used > limit.value:

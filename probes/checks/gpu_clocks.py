@@ -1,23 +1,27 @@
 """How long something held the clocks down, and clocks that somebody set.
 
-Power capping is normal under load, but GPUs that do the same work are capped alike. Source: NVML reference, clock event reason
-counters; NVIDIA/DCGM#242 and leptonai/gpud for thermal and power brake; facebookresearch/gcm for application clocks.
+Power capping is normal under load, but GPUs that do the same work are capped alike. Source: NVML reference,
+clock event reason counters; NVIDIA/DCGM#242 and leptonai/gpud for thermal and power brake;
+facebookresearch/gcm for application clocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
+from probes.catalogue.thresholds import ViolationLimit
 from probes.facts import Count, Gpu, count_of
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each, smi_name
-from probes.record import Unknown, known
-from probes.thresholds import ViolationLimit
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each, smi_name
 
 VIOLATIONS = Judge(
-    check_id="gpu-violations", why="What held the clocks down before does so again under load, and all ranks wait."
+    check_id="gpu-violations",
+    why="What held the clocks down before does so again under load, and all ranks wait.",
 )
-CLOCKS = Judge(check_id="application-clocks", why="Clocks that somebody lowered stay low for every later job.")
+CLOCKS = Judge(
+    check_id="application-clocks", why="Clocks that somebody lowered stay low for every later job."
+)
 
 _CAP = "sw_power_cap"
 _SECOND_US = 1e6
@@ -26,7 +30,11 @@ _SECOND_US = 1e6
 def gpu_violations(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(VIOLATIONS, evidence)
     limits = evidence.thresholds.violation_limits
-    free = [gpu for gpu in gpus if known(gpu.limits.violations_us) and count_of(gpu.limits.violations_us, _CAP) == 0]
+    free = [
+        gpu
+        for gpu in gpus
+        if known(gpu.limits.violations_us) and count_of(gpu.limits.violations_us, _CAP) == 0
+    ]
     yield from judge_each(
         VIOLATIONS,
         gpus,
@@ -62,7 +70,8 @@ def _violations(gpu: Gpu, limits: tuple[ViolationLimit, ...], *, peers_free: int
             expected="all GPUs alike",
             observed=f"{capped / _SECOND_US:.3g} s here, 0 on {peers_free} others",
             remedy=Remedy(
-                text="Fine where only this GPU had work; else compare power limits and cooling.", command="nvidia-smi -q -d POWER"
+                text="Fine where only this GPU had work; else compare power limits and cooling.",
+                command="nvidia-smi -q -d POWER",
             ),
         )
     return _longest(counters)
@@ -70,7 +79,9 @@ def _violations(gpu: Gpu, limits: tuple[ViolationLimit, ...], *, peers_free: int
 
 def _longest(counters: tuple[Count, ...]) -> str:
     most = max(counters, key=lambda counter: counter.value, default=None)
-    return f"at most {most.value / _SECOND_US:.3g} s ({most.name})" if most is not None and most.value else "0 s"
+    return (
+        f"at most {most.value / _SECOND_US:.3g} s ({most.name})" if most is not None and most.value else "0 s"
+    )
 
 
 def application_clocks(evidence: Evidence) -> Iterator[Finding]:
@@ -88,9 +99,13 @@ def application_clocks(evidence: Evidence) -> Iterator[Finding]:
                 "the application clock is below its default",
                 expected=f"{default} MHz",
                 observed=f"{clock} MHz",
-                remedy=Remedy(text="Set it back.", command=f"nvidia-smi -i {smi_name(gpu)} -rac", needs_root=True),
+                remedy=Remedy(
+                    text="Set it back.", command=f"nvidia-smi -i {smi_name(gpu)} -rac", needs_root=True
+                ),
                 evidence=(drift.ref,),
             )
         return f"{clock} MHz"
 
-    yield from judge_each(CLOCKS, gpus, judge, what="the application clocks", good="application clocks are at their default")
+    yield from judge_each(
+        CLOCKS, gpus, judge, what="the application clocks", good="application clocks are at their default"
+    )

@@ -1,19 +1,22 @@
 """Are all GPUs of the PCI bus available?
 
-A GPU that is on the bus and that the driver does not list has failed to start; the job then runs with fewer ranks than
-planned, or not at all. Likewise one that the driver counts and does not describe. Source: awsome-distributed-training and
-Primus node checks.
+A GPU that is on the bus and that the driver does not list has failed to start; the job then runs with fewer
+ranks than planned, or not at all. Likewise one that the driver counts and does not describe. Source:
+awsome-distributed-training and Primus node checks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, gpus_of
-from probes.record import Unknown
+from probes.base.record import Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, gpus_of
 
-JUDGE = Judge(check_id="gpu-count", why="A job planned for all GPUs does not start, or runs smaller, when one is missing.")
+JUDGE = Judge(
+    check_id="gpu-count",
+    why="A job planned for all GPUs does not start, or runs smaller, when one is missing.",
+)
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
@@ -34,7 +37,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         )
         return
     if isinstance(on_bus, Unknown) and isinstance(attached, int):
-        yield JUDGE.passed(HOST, "every GPU that the driver counts is available", observed=f"{len(gpus)} GPUs")
+        yield JUDGE.passed(
+            HOST, "every GPU that the driver counts is available", observed=f"{len(gpus)} GPUs"
+        )
         return
     if isinstance(on_bus, Unknown):
         yield JUDGE.undetermined(HOST, on_bus, what="the GPUs on the PCI bus")
@@ -50,7 +55,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             "this container or job sees fewer GPUs than the machine has",
             expected=f"{len(on_bus)} GPUs",
             observed=f"{len(gpus)} GPUs",
-            remedy=Remedy(text="If training should use all GPUs, start the container or the job with all of them."),
+            remedy=Remedy(
+                text="If training should use all GPUs, start the container or the job with all of them."
+            ),
         )
         return
     yield JUDGE.failed(

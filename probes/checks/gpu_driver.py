@@ -1,19 +1,21 @@
 """Does the NVIDIA driver answer for the GPUs that are there?
 
-A GPU on the PCI bus without a driver and a driver that does not answer both end in a CUDA error at start. Source: NVIDIA
-driver documentation; the exit codes of nvidia-smi.
+A GPU on the PCI bus without a driver and a driver that does not answer both end in a CUDA error at start.
+Source: NVIDIA driver documentation; the exit codes of nvidia-smi.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Reason, Unknown, known
 from probes.facts import Gpu, MachineFacts
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, NO_GPU, Judged, has_no_gpu, judge_each
-from probes.record import Reason, Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, NO_GPU, Judged, has_no_gpu, judge_each
 
-JUDGE = Judge(check_id="gpu-driver", why="Without a driver that answers, no CUDA program starts on these GPUs.")
+JUDGE = Judge(
+    check_id="gpu-driver", why="Without a driver that answers, no CUDA program starts on these GPUs."
+)
 
 BROKEN = (Reason.ERROR, Reason.TIMEOUT)
 """Reasons that mean "asked, and it did not answer", as opposed to "nobody could ask"."""
@@ -31,7 +33,9 @@ LIBRARY = Remedy(
     command="rigtune advise install",
 )
 REBOOT = Remedy(
-    text="Look for Xid lines in the kernel log, then restart the machine.", command="dmesg | grep -i xid", needs_root=True
+    text="Look for Xid lines in the kernel log, then restart the machine.",
+    command="dmesg | grep -i xid",
+    needs_root=True,
 )
 
 
@@ -51,12 +55,18 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     elif not gpus:
         yield JUDGE.skipped(HOST, NO_GPU)
     elif silent := _all_silent(gpus):
-        yield JUDGE.failed(HOST, "no GPU answers the driver", expected="an answer", observed=silent.words, remedy=REBOOT)
+        yield JUDGE.failed(
+            HOST, "no GPU answers the driver", expected="an answer", observed=silent.words, remedy=REBOOT
+        )
     elif isinstance(driver, Unknown) and all(isinstance(gpu.driver_version, Unknown) for gpu in gpus):
         yield JUDGE.undetermined(HOST, driver, what="the driver version")
     else:
         yield from judge_each(
-            JUDGE, gpus, lambda gpu: _judge(gpu, driver), what="the GPU", good="the driver answers for every GPU"
+            JUDGE,
+            gpus,
+            lambda gpu: _judge(gpu, driver),
+            what="the GPU",
+            good="the driver answers for every GPU",
         )
 
 
@@ -71,15 +81,25 @@ def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
     on_bus, driver = facts.pci_gpus, facts.software.driver_version
     if driver is None and known(on_bus) and on_bus:
         return JUDGE.failed(
-            HOST, "GPUs without a driver", expected="a driver", observed=f"{len(on_bus)} GPUs on the PCI bus", remedy=INSTALL
+            HOST,
+            "GPUs without a driver",
+            expected="a driver",
+            observed=f"{len(on_bus)} GPUs on the PCI bus",
+            remedy=INSTALL,
         )
     if has_no_gpu(facts):
         return JUDGE.skipped(HOST, NO_GPU)
     if unknown.reason in BROKEN and (isinstance(driver, str) or unknown.detail.startswith(_SMI)):
         return JUDGE.failed(
-            HOST, "the driver is loaded and does not answer", expected="an answer", observed=unknown.words, remedy=REBOOT
+            HOST,
+            "the driver is loaded and does not answer",
+            expected="an answer",
+            observed=unknown.words,
+            remedy=REBOOT,
         )
-    return JUDGE.undetermined(HOST, unknown, what="the GPUs", remedy=LIBRARY if known(driver) and driver is not None else None)
+    return JUDGE.undetermined(
+        HOST, unknown, what="the GPUs", remedy=LIBRARY if known(driver) and driver is not None else None
+    )
 
 
 def _judge(gpu: Gpu, driver: str | Unknown | None) -> Judged:

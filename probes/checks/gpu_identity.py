@@ -1,7 +1,8 @@
 """Memory size, VBIOS, firmware, InfoROM and confidential computing.
 
-Source: awsome-distributed-training and facebookresearch/gcm (one VBIOS per node); NVIDIA DCGM software tests (InfoROM);
-NVIDIA confidential computing guide (peer traffic and copies to the host are encrypted); the catalogue (memory).
+Source: awsome-distributed-training and facebookresearch/gcm (one VBIOS per node); NVIDIA DCGM software tests
+(InfoROM); NVIDIA confidential computing guide (peer traffic and copies to the host are encrypted); the
+catalogue (memory).
 """
 
 from __future__ import annotations
@@ -9,25 +10,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from probes.base.record import EvidenceRef, Unknown, known
+from probes.base.units import gib
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, fold_names, gpus_of, judge_each
-from probes.record import EvidenceRef, Unknown, known
-from probes.units import gib
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, fold_names, gpus_of, judge_each
 
-MEMORY = Judge(check_id="gpu-memory-size", why="A model that fits the other GPUs does not fit this one, and the whole job ends.")
+MEMORY = Judge(
+    check_id="gpu-memory-size",
+    why="A model that fits the other GPUs does not fit this one, and the whole job ends.",
+)
 VBIOS = Judge(
     check_id="vbios",
     why="GPUs with different VBIOS may differ in clocks, power and known faults; all ranks wait for the slowest.",
 )
 FIRMWARE = Judge(
-    check_id="gpu-firmware", why="The firmware is a part of the driver: another version means that two drivers are mixed."
+    check_id="gpu-firmware",
+    why="The firmware is a part of the driver: another version means that two drivers are mixed.",
 )
 INFOROM = Judge(
-    check_id="inforom", why="The InfoROM holds the board's limits and error records; a damaged one is a failing board."
+    check_id="inforom",
+    why="The InfoROM holds the board's limits and error records; a damaged one is a failing board.",
 )
 CONFIDENTIAL = Judge(
-    check_id="confidential-compute", why="Copies between GPU and host are encrypted, and GPUs do not reach each other directly."
+    check_id="confidential-compute",
+    why="Copies between GPU and host are encrypted, and GPUs do not reach each other directly.",
 )
 
 
@@ -51,13 +58,19 @@ def gpu_memory_size(evidence: Evidence) -> Iterator[Finding]:
                 remedy=Remedy(text="Restart the machine; if memory is still missing, have the GPU replaced."),
                 evidence=(limits.gpu_memory_peer_fraction.ref,),
             )
-        if row is not None and size < row.memory_bytes * limits.gpu_memory_full_fraction.value and gpu.virtualization != "vgpu":
+        if (
+            row is not None
+            and size < row.memory_bytes * limits.gpu_memory_full_fraction.value
+            and gpu.virtualization != "vgpu"
+        ):
             return MEMORY.warned(
                 f"GPU{gpu.index}",
                 "less memory than this model has",
                 expected=gib(row.memory_bytes),
                 observed=gib(size),
-                remedy=Remedy(text="Ask for whether this is a part of a GPU; a whole one has lost memory and needs service."),
+                remedy=Remedy(
+                    text="Ask for whether this is a part of a GPU; a whole one has lost memory and needs service."
+                ),
                 evidence=(EvidenceRef(source="catalogue", key=row.id, detail=row.source),),
             )
         return gib(size)
@@ -76,7 +89,11 @@ def _largest(gpus: tuple[Gpu, ...]) -> dict[str, int]:
 
 def vbios(evidence: Evidence) -> Iterator[Finding]:
     yield from _alike(
-        VBIOS, evidence, lambda gpu: gpu.vbios_version, "VBIOS", "Flash the GPUs with the vendor's tool to one version."
+        VBIOS,
+        evidence,
+        lambda gpu: gpu.vbios_version,
+        "VBIOS",
+        "Flash the GPUs with the vendor's tool to one version.",
     )
 
 
@@ -121,7 +138,10 @@ def _usual(gpus: tuple[Gpu, ...], value_of: Callable[[Gpu], str | Unknown]) -> d
         value = value_of(gpu)
         if known(value):
             counts.setdefault(str(gpu.name), Counter())[value] += 1
-    return {name: max(versions, key=lambda version: (versions[version], version)) for name, versions in counts.items()}
+    return {
+        name: max(versions, key=lambda version: (versions[version], version))
+        for name, versions in counts.items()
+    }
 
 
 def inforom(evidence: Evidence) -> Iterator[Finding]:
@@ -138,7 +158,8 @@ def inforom(evidence: Evidence) -> Iterator[Finding]:
             expected="valid",
             observed="checksum wrong",
             remedy=Remedy(
-                text="Have the board replaced; its warranty process starts with this message.", command="nvidia-bug-report.sh"
+                text="Have the board replaced; its warranty process starts with this message.",
+                command="nvidia-bug-report.sh",
             ),
         )
 

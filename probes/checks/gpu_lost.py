@@ -1,18 +1,19 @@
 """Does every GPU answer in full?
 
-A GPU that has fallen off the bus keeps its name and its place in lists; its readings are errors. Single queries that fail while
-the rest answers are a fault of the driver, and no reason to take the GPU away. Source: leptonai/gpud, nvidia-smi outputs with
-`GPU is lost` and `Unknown Error`; NVIDIA Xid catalogue, Xid 79.
+A GPU that has fallen off the bus keeps its name and its place in lists; its readings are errors. Single
+queries that fail while the rest answers are a fault of the driver, and no reason to take the GPU away.
+Source: leptonai/gpud, nvidia-smi outputs with `GPU is lost` and `Unknown Error`; NVIDIA Xid catalogue, Xid
+79.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each, smi_name
-from probes.record import NOT_RECORDED, Reason, Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each, smi_name
 
 JUDGE = Judge(check_id="gpu-lost", why="A job that gets a lost GPU ends at start, or hangs all its ranks.")
 
@@ -29,7 +30,9 @@ RESTART = Remedy(
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
-    yield from judge_each(JUDGE, gpus, _judge, what="the readings of the GPU", good="every GPU answers in full")
+    yield from judge_each(
+        JUDGE, gpus, _judge, what="the readings of the GPU", good="every GPU answers in full"
+    )
 
 
 def _judge(gpu: Gpu) -> Judged:
@@ -40,11 +43,19 @@ def _judge(gpu: Gpu) -> Judged:
     if any(word in value.detail.lower() for value in broken for word in _LOST_WORDS):
         why = next(value for value in broken if any(word in value.detail.lower() for word in _LOST_WORDS))
         return JUDGE.failed(
-            f"GPU{gpu.index}", "the driver has lost this GPU", expected="an answer", observed=why.words, remedy=RESTART
+            f"GPU{gpu.index}",
+            "the driver has lost this GPU",
+            expected="an answer",
+            observed=why.words,
+            remedy=RESTART,
         )
     if len(broken) >= 2:
         return JUDGE.failed(
-            f"GPU{gpu.index}", "the GPU does not answer", expected="an answer", observed=broken[0].words, remedy=RESTART
+            f"GPU{gpu.index}",
+            "the GPU does not answer",
+            expected="an answer",
+            observed=broken[0].words,
+            remedy=RESTART,
         )
     if failed or broken:
         shown = ", ".join(failed[:_SHOWN]) + (" ..." if len(failed) > _SHOWN else "")

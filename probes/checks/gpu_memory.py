@@ -1,28 +1,45 @@
 """ECC mode, corrected errors, on-chip memory, spare rows and retired pages.
 
-Before Ampere a GPU retires bad memory pages, since then it remaps rows; each query is meaningless on the other kind.
-Source: NVIDIA GPU memory error management guide; NVIDIA RMA policy; azurehpc-health-checks; facebookresearch/gcm.
+Before Ampere a GPU retires bad memory pages, since then it remaps rows; each query is meaningless on the
+other kind. Source: NVIDIA GPU memory error management guide; NVIDIA RMA policy; azurehpc-health-checks;
+facebookresearch/gcm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Reason, Unknown, known
+from probes.catalogue.thresholds import Number, Thresholds
 from probes.facts import Gpu, count_of
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each, smi_name
-from probes.record import Reason, Unknown, known
-from probes.thresholds import Number, Thresholds
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each, smi_name
 
-MODE = Judge(check_id="ecc-mode", why="Without ECC a flipped bit in memory changes gradients and weights, and nobody notices.")
-CORRECTED = Judge(check_id="ecc-corrected", why="Memory that needs many corrections is about to need one that fails.")
-SRAM = Judge(check_id="ecc-sram", why="On-chip memory has no spare rows: it wears out for good, and each error ends a job.")
-RESERVE = Judge(check_id="row-remap-reserve", why="When the spare rows of a bank are used up, its next bad row stays in use.")
+MODE = Judge(
+    check_id="ecc-mode",
+    why="Without ECC a flipped bit in memory changes gradients and weights, and nobody notices.",
+)
+CORRECTED = Judge(
+    check_id="ecc-corrected", why="Memory that needs many corrections is about to need one that fails."
+)
+SRAM = Judge(
+    check_id="ecc-sram",
+    why="On-chip memory has no spare rows: it wears out for good, and each error ends a job.",
+)
+RESERVE = Judge(
+    check_id="row-remap-reserve",
+    why="When the spare rows of a bank are used up, its next bad row stays in use.",
+)
 PAGES = Judge(
-    check_id="retired-pages", why="A retired page is memory that failed; a pending one is still in use and may fail again."
+    check_id="retired-pages",
+    why="A retired page is memory that failed; a pending one is still in use and may fail again.",
 )
 
-REPLACE = Remedy(text="Take this GPU out of service and have it replaced.", command="nvidia-bug-report.sh", reversible=False)
+REPLACE = Remedy(
+    text="Take this GPU out of service and have it replaced.",
+    command="nvidia-bug-report.sh",
+    reversible=False,
+)
 _CONSUMER = ("geforce", "titan", "rtx")
 _CONSUMER_DEFAULT = Unknown(Reason.NOT_SUPPORTED, "ECC is off by default on this board")
 
@@ -61,7 +78,11 @@ def _mode(gpu: Gpu) -> Judged:
         "ECC is off",
         expected="on",
         observed="off",
-        remedy=Remedy(text="Turn ECC on and reset the GPU.", command=f"nvidia-smi -i {smi_name(gpu)} -e 1", needs_root=True),
+        remedy=Remedy(
+            text="Turn ECC on and reset the GPU.",
+            command=f"nvidia-smi -i {smi_name(gpu)} -e 1",
+            needs_root=True,
+        ),
     )
 
 
@@ -84,18 +105,26 @@ def ecc_corrected(evidence: Evidence) -> Iterator[Finding]:
             "many corrected memory errors since the driver was loaded",
             expected=f"at most {limit.value:.0f}",
             observed=str(errors),
-            remedy=Remedy(text="Watch whether the count rises under load; if it does, have the GPU tested and replaced."),
+            remedy=Remedy(
+                text="Watch whether the count rises under load; if it does, have the GPU tested and replaced."
+            ),
             evidence=(limit.ref,),
         )
 
-    yield from judge_each(CORRECTED, gpus, judge, what="the count of corrected errors", good="few corrected memory errors")
+    yield from judge_each(
+        CORRECTED, gpus, judge, what="the count of corrected errors", good="few corrected memory errors"
+    )
 
 
 def ecc_sram(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(SRAM, evidence)
     limit = evidence.thresholds.sram_uncorrected_most
     yield from judge_each(
-        SRAM, gpus, lambda gpu: _sram(gpu, limit), what="the errors of on-chip memory", good="no wear of on-chip memory"
+        SRAM,
+        gpus,
+        lambda gpu: _sram(gpu, limit),
+        what="the errors of on-chip memory",
+        good="no wear of on-chip memory",
     )
 
 
@@ -108,7 +137,9 @@ def _sram(gpu: Gpu, limit: Number) -> Judged:
     if isinstance(errors, Unknown):
         return errors
     if errors > limit.value:
-        return _sram_failed(gpu, "on-chip memory is worn out", f"{errors} uncorrected errors over the board's life", limit)
+        return _sram_failed(
+            gpu, "on-chip memory is worn out", f"{errors} uncorrected errors over the board's life", limit
+        )
     if errors > 0:
         return SRAM.warned(
             f"GPU{gpu.index}",
@@ -136,7 +167,11 @@ def row_remap_reserve(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(RESERVE, evidence)
     limit = evidence.thresholds.rows_remapped_most
     yield from judge_each(
-        RESERVE, gpus, lambda gpu: _reserve(gpu, limit), what="the spare memory rows", good="spare memory rows are left"
+        RESERVE,
+        gpus,
+        lambda gpu: _reserve(gpu, limit),
+        what="the spare memory rows",
+        good="spare memory rows are left",
     )
 
 
@@ -177,7 +212,11 @@ def retired_pages(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(PAGES, evidence)
     limits = evidence.thresholds
     yield from judge_each(
-        PAGES, gpus, lambda gpu: _pages(gpu, limits), what="the retired pages", good="few memory pages are retired"
+        PAGES,
+        gpus,
+        lambda gpu: _pages(gpu, limits),
+        what="the retired pages",
+        good="few memory pages are retired",
     )
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from probes.base.record import Unknown
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, gpus_of, judge_each
-from probes.record import Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, gpus_of, judge_each
 
 JUDGE = Judge(
-    check_id="gpu-model", why="All ranks wait for the slowest GPU, and every rank must fit into the memory of the smallest."
+    check_id="gpu-model",
+    why="All ranks wait for the slowest GPU, and every rank must fit into the memory of the smallest.",
 )
 
 
@@ -25,7 +26,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         yield JUDGE.skipped(HOST, "one GPU has none to differ from")
         return
     usual = _most_common([gpu.name for gpu in gpus])
-    yield from judge_each(JUDGE, gpus, lambda gpu: _judge(gpu, usual), what="the GPU model", good="all GPUs are of one model")
+    yield from judge_each(
+        JUDGE, gpus, lambda gpu: _judge(gpu, usual), what="the GPU model", good="all GPUs are of one model"
+    )
 
 
 def _judge(gpu: Gpu, usual: str | None) -> Judged:

@@ -1,8 +1,8 @@
 """Has every GPU a NIC close by?
 
-GPUDirect RDMA runs at full rate below one PCIe switch or host bridge; across sockets it runs at half or NCCL turns it off. On
-Grace machines every distance reads NODE or SYS because NVLink-C2C hides the PCIe tree, and that is no fault. Source:
-linux-rdma/perftest#241; NCCL user guide, NCCL_NET_GDR_LEVEL.
+GPUDirect RDMA runs at full rate below one PCIe switch or host bridge; across sockets it runs at half or NCCL
+turns it off. On Grace machines every distance reads NODE or SYS because NVLink-C2C hides the PCIe tree, and
+that is no fault. Source: linux-rdma/perftest#241; NCCL user guide, NCCL_NET_GDR_LEVEL.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from probes.base.record import Reason, Unknown, known
 from probes.facts import Gpu, Link, MachineFacts, Nic
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, gpus_of, judge_each, nics_of
-from probes.rails import training_rails
-from probes.record import Reason, Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import training_rails
+from probes.judging.reporting import HOST, Judged, gpus_of, judge_each, nics_of
 
 JUDGE = Judge(
     check_id="gpu-nic-affinity",
@@ -47,8 +47,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         return
 
     nodes = {gpu.numa_node for gpu in gpus if known(gpu.numa_node)}
-    # Fewer rails than GPUs means that some GPUs share a rail on their NUMA node, by design; fewer rails than NUMA nodes, that
-    # some nodes have none.
+    # Fewer rails than GPUs means that some GPUs share a rail on their NUMA node, by design; fewer rails than
+    # NUMA nodes, that some nodes have none.
     shared = {"NODE": len(rails) < len(gpus), "SYS": len(rails) < len(nodes)}
 
     def judge(gpu: Gpu) -> Judged:
@@ -68,12 +68,18 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         )
 
     yield from judge_each(
-        JUDGE, gpus, judge, what="the distance between GPU and NIC", good="every GPU has a training port close by"
+        JUDGE,
+        gpus,
+        judge,
+        what="the distance between GPU and NIC",
+        good="every GPU has a training port close by",
     )
 
 
 def _rails(facts: MachineFacts) -> tuple[Nic, ...]:
-    """The training ports that are up; all ports where no text tells which are (lspci, templates of clouds)."""
+    """The training ports that are up; all ports where no text tells which are (lspci, templates of
+    clouds).
+    """
     nics = facts.nics if known(facts.nics) else ()
     if all(isinstance(nic.state, Unknown) for nic in nics):
         return nics

@@ -1,26 +1,29 @@
 """Is the power limit of a GPU below its default?
 
-A lowered limit is a legitimate setting and an easily forgotten one. Source: NVIDIA health validation (power limit equals
-default).
+A lowered limit is a legitimate setting and an easily forgotten one. Source: NVIDIA health validation (power
+limit equals default).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each, smi_name
-from probes.record import Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each, smi_name
 
 JUDGE = Judge(
-    check_id="gpu-power-limit", why="Dense matrix products reach the power limit; a lower limit lowers the clocks of every step."
+    check_id="gpu-power-limit",
+    why="Dense matrix products reach the power limit; a lower limit lowers the clocks of every step.",
 )
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
-    yield from judge_each(JUDGE, gpus, _judge, what="the power limit", good="power limits are at their default")
+    yield from judge_each(
+        JUDGE, gpus, _judge, what="the power limit", good="power limits are at their default"
+    )
 
 
 def _judge(gpu: Gpu) -> Judged:

@@ -1,17 +1,18 @@
 """Does a GPU ask for a reset?
 
-The driver sums up what it knows of a GPU in one word: nothing to do, reset the GPU, restart the node, drain. It names GPUs that
-other health tools still call healthy. Source: NVML reference, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION; NVIDIA/DCGM#263.
+The driver sums up what it knows of a GPU in one word: nothing to do, reset the GPU, restart the node, drain.
+It names GPUs that other health tools still call healthy. Source: NVML reference,
+NVML_FI_DEV_GET_GPU_RECOVERY_ACTION; NVIDIA/DCGM#263.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each, smi_name
-from probes.record import Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each, smi_name
 
 JUDGE = Judge(
     check_id="gpu-recovery-action",
@@ -43,10 +44,14 @@ def _judge(gpu: Gpu) -> Judged:
 
 def _remedy(gpu: Gpu, action: str) -> Remedy:
     if action in _RESTARTS:
-        return Remedy(text="End all jobs and restart the machine.", command="reboot", needs_root=True, reversible=False)
+        return Remedy(
+            text="End all jobs and restart the machine.", command="reboot", needs_root=True, reversible=False
+        )
     if action == "recover imex domain":
         return Remedy(
-            text="Restart the IMEX service on every node of the domain.", command="systemctl restart nvidia-imex", needs_root=True
+            text="Restart the IMEX service on every node of the domain.",
+            command="systemctl restart nvidia-imex",
+            needs_root=True,
         )
     return Remedy(
         text="End all jobs on this GPU and on those that it has NVLinks to, then reset it.",

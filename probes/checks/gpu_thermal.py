@@ -1,40 +1,50 @@
 """Temperatures against the board's own limits, between GPUs, and the fans.
 
-Hopper and newer state a margin (T.Limit) that falls with the temperature and its offset at which clocks fall; older GPUs state
-degrees. Some boards state a margin of 0 while they are cool: that is no reading. Source: NVIDIA/NVSentinel, thermal margins;
-leptonai/gpud, temperatures; NVML reference.
+Hopper and newer state a margin (T.Limit) that falls with the temperature and its offset at which clocks fall;
+older GPUs state degrees. Some boards state a margin of 0 while they are cool: that is no reading. Source:
+NVIDIA/NVSentinel, thermal margins; leptonai/gpud, temperatures; NVML reference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import NOT_RECORDED, Reason, Unknown, known
+from probes.catalogue.thresholds import Number, Thresholds
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, gpus_of, judge_each
-from probes.record import NOT_RECORDED, Reason, Unknown, known
-from probes.thresholds import Number, Thresholds
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, gpus_of, judge_each
 
 GPU = Judge(
-    check_id="gpu-temperature", why="A hot GPU lowers its clocks, and all ranks wait for it; at the last limit it shuts down."
+    check_id="gpu-temperature",
+    why="A hot GPU lowers its clocks, and all ranks wait for it; at the last limit it shuts down.",
 )
 MEMORY = Judge(check_id="gpu-memory-temperature", why="Hot memory lowers the clocks and has more errors.")
 SPREAD = Judge(
-    check_id="gpu-temperature-spread", why="One GPU that is much hotter than the others has bad cooling and throttles first."
+    check_id="gpu-temperature-spread",
+    why="One GPU that is much hotter than the others has bad cooling and throttles first.",
 )
 FAN = Judge(check_id="gpu-fan", why="A GPU whose fan stands still overheats within minutes of load.")
 
-COOLING = Remedy(text="Check fans, airflow, inlet temperature and the heat sink.", command="nvidia-smi -q -d TEMPERATURE")
+COOLING = Remedy(
+    text="Check fans, airflow, inlet temperature and the heat sink.", command="nvidia-smi -q -d TEMPERATURE"
+)
 
 
 def gpu_temperature(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(GPU, evidence)
     limits = evidence.thresholds
-    yield from judge_each(GPU, gpus, lambda gpu: _temperature(gpu, limits), what="the temperature", good="GPUs are cool enough")
+    yield from judge_each(
+        GPU, gpus, lambda gpu: _temperature(gpu, limits), what="the temperature", good="GPUs are cool enough"
+    )
 
 
 def _temperature(gpu: Gpu, thresholds: Thresholds) -> Judged:
-    temperature, margin, slowdown = gpu.temperature_c, gpu.limits.temperature_margin_c, gpu.limits.temperature_slowdown_c
+    temperature, margin, slowdown = (
+        gpu.temperature_c,
+        gpu.limits.temperature_margin_c,
+        gpu.limits.temperature_slowdown_c,
+    )
     if isinstance(temperature, Unknown):
         return temperature
     if known(margin):
@@ -42,7 +52,12 @@ def _temperature(gpu: Gpu, thresholds: Thresholds) -> Judged:
             return f"{temperature} °C"
         if temperature < thresholds.temperature_plausible_c.value:
             return Unknown(Reason.NOT_SUPPORTED, f"a margin of {margin} at {temperature} °C is no reading")
-        return _hot(gpu, f"margin {margin} at {temperature} °C", thresholds, is_over=known(slowdown) and margin <= slowdown)
+        return _hot(
+            gpu,
+            f"margin {margin} at {temperature} °C",
+            thresholds,
+            is_over=known(slowdown) and margin <= slowdown,
+        )
     # The offset of a margin is no temperature.
     if isinstance(slowdown, Unknown) or slowdown <= 0:
         return slowdown if isinstance(slowdown, Unknown) else NOT_RECORDED
@@ -68,7 +83,9 @@ def _hot(gpu: Gpu, observed: str, thresholds: Thresholds, *, is_over: bool) -> F
 
 def gpu_memory_temperature(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(MEMORY, evidence)
-    yield from judge_each(MEMORY, gpus, _memory, what="the memory temperature", good="GPU memory is cool enough")
+    yield from judge_each(
+        MEMORY, gpus, _memory, what="the memory temperature", good="GPU memory is cool enough"
+    )
 
 
 def _memory(gpu: Gpu) -> Judged:
@@ -132,7 +149,9 @@ def _is_alike(gpus: tuple[Gpu, ...], limits: Thresholds) -> bool:
 def gpu_fan(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(FAN, evidence)
     needed = evidence.thresholds.fan_needed_c
-    yield from judge_each(FAN, gpus, lambda gpu: _fan(gpu, needed), what="the fan speed", good="the fans turn")
+    yield from judge_each(
+        FAN, gpus, lambda gpu: _fan(gpu, needed), what="the fan speed", good="the fans turn"
+    )
 
 
 def _fan(gpu: Gpu, needed: Number) -> Judged:
@@ -146,7 +165,8 @@ def _fan(gpu: Gpu, needed: Number) -> Judged:
             expected="a speed",
             observed=speed.detail or "error",
             remedy=Remedy(
-                text="See whether the fan turns, and have it replaced where it does not.", command="nvidia-smi -q -d TEMPERATURE"
+                text="See whether the fan turns, and have it replaced where it does not.",
+                command="nvidia-smi -q -d TEMPERATURE",
             ),
         )
     if speed == 0 and known(temperature) and temperature >= needed.value:

@@ -1,18 +1,18 @@
 """Does something hold the clocks of a GPU down?
 
-Which reasons count, and how much, are data rows. Running at the power limit (`sw_power_cap`) is normal under load and an idle
-GPU gives `gpu_idle`; neither is a finding. Source: NVML reference, clock event reasons.
+Which reasons count, and how much, are data rows. Running at the power limit (`sw_power_cap`) is normal under
+load and an idle GPU gives `gpu_idle`; neither is a finding. Source: NVML reference, clock event reasons.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
+from probes.catalogue.thresholds import ThrottleReason
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
-from probes.record import Unknown, known
-from probes.thresholds import ThrottleReason
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each
 
 JUDGE = Judge(check_id="gpu-throttle", why="All ranks wait for the GPU whose clocks are held down.")
 
@@ -23,7 +23,11 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
     rows = evidence.thresholds.throttle_reasons
     yield from judge_each(
-        JUDGE, gpus, lambda gpu: _judge(gpu, rows), what="the clock event reasons", good="nothing holds the clocks down"
+        JUDGE,
+        gpus,
+        lambda gpu: _judge(gpu, rows),
+        what="the clock event reasons",
+        good="nothing holds the clocks down",
     )
 
 
@@ -34,10 +38,14 @@ def _judge(gpu: Gpu, rows: tuple[ThrottleReason, ...]) -> Judged:
     active = [row for row in rows if row.name in reasons]
     if not active:
         return ", ".join(reasons) or "no reason active"
-    # The general bit is set together with the one that names the cause; the last row in the table is the most specific.
+    # The general bit is set together with the one that names the cause; the last row in the table is the most
+    # specific.
     row = next((row for row in reversed(active) if row.severe), active[-1])
-    # The causes come with the general bit. One alone beside the highest clock is left over, or an error of the driver.
-    is_stale = _GENERAL not in reasons and known(gpu.sm_clock_mhz) and gpu.sm_clock_mhz == gpu.sm_clock_max_mhz
+    # The causes come with the general bit. One alone beside the highest clock is left over, or an error of
+    # the driver.
+    is_stale = (
+        _GENERAL not in reasons and known(gpu.sm_clock_mhz) and gpu.sm_clock_mhz == gpu.sm_clock_max_mhz
+    )
     write = JUDGE.failed if row.severe and not is_stale else JUDGE.warned
     return write(
         f"GPU{gpu.index}",

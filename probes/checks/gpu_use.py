@@ -1,28 +1,31 @@
 """Load and memory that no useful work explains.
 
-Source: facebookresearch/gcm and AMD-AGI/Primus (memory left behind); stas00/ml-engineering, debugging NVIDIA GPUs (full load
-without a process); field reports of hung NCCL collectives (full SM load, no memory traffic).
+Source: facebookresearch/gcm and AMD-AGI/Primus (memory left behind); stas00/ml-engineering, debugging NVIDIA
+GPUs (full load without a process); field reports of hung NCCL collectives (full SM load, no memory traffic).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import NOT_RECORDED, Unknown, known
+from probes.base.units import gib
+from probes.catalogue.thresholds import Number, Thresholds
 from probes.facts import Gpu, GpuProcess
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
-from probes.record import NOT_RECORDED, Unknown, known
-from probes.thresholds import Number, Thresholds
-from probes.units import gib
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each
 
 LEFTOVER = Judge(
-    check_id="gpu-memory-leftover", why="Memory that nobody owns is missing to the next job, which ends out of memory."
+    check_id="gpu-memory-leftover",
+    why="Memory that nobody owns is missing to the next job, which ends out of memory.",
 )
 IDLE = Judge(
-    check_id="gpu-idle", why="A GPU that shows load without work misleads schedulers and monitors, and may hide a hung kernel."
+    check_id="gpu-idle",
+    why="A GPU that shows load without work misleads schedulers and monitors, and may hide a hung kernel.",
 )
 SPINNING = Judge(
-    check_id="gpu-spinning", why="A job that hangs in a collective looks busy and holds all its GPUs until somebody ends it."
+    check_id="gpu-spinning",
+    why="A job that hangs in a collective looks busy and holds all its GPUs until somebody ends it.",
 )
 
 
@@ -30,7 +33,11 @@ def gpu_memory_leftover(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(LEFTOVER, evidence)
     limit = evidence.thresholds.gpu_memory_in_use_bytes
     yield from judge_each(
-        LEFTOVER, gpus, lambda gpu: _leftover(gpu, limit), what="the memory in use", good="no memory is in use without a process"
+        LEFTOVER,
+        gpus,
+        lambda gpu: _leftover(gpu, limit),
+        what="the memory in use",
+        good="no memory is in use without a process",
     )
 
 
@@ -61,7 +68,9 @@ def _leftover(gpu: Gpu, limit: Number) -> Judged:
 def gpu_idle(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(IDLE, evidence)
     limits = evidence.thresholds
-    yield from judge_each(IDLE, gpus, lambda gpu: _idle(gpu, limits), what="the load", good="an idle GPU shows no load")
+    yield from judge_each(
+        IDLE, gpus, lambda gpu: _idle(gpu, limits), what="the load", good="an idle GPU shows no load"
+    )
 
 
 def _idle(gpu: Gpu, limits: Thresholds) -> Judged:
@@ -90,10 +99,15 @@ def _idle(gpu: Gpu, limits: Thresholds) -> Judged:
 
 
 def _has_work(gpu: Gpu, limits: Thresholds) -> bool:
-    """Whether a process is there; where nobody can list them, whether so much memory is in use that one must be."""
+    """Whether a process is there; where nobody can list them, whether so much memory is in use that one must
+    be.
+    """
     if known(gpu.processes):
         return bool(gpu.processes)
-    return isinstance(gpu.memory_used_bytes, Unknown) or gpu.memory_used_bytes > limits.gpu_memory_in_use_bytes.value
+    return (
+        isinstance(gpu.memory_used_bytes, Unknown)
+        or gpu.memory_used_bytes > limits.gpu_memory_in_use_bytes.value
+    )
 
 
 def gpu_spinning(evidence: Evidence) -> Iterator[Finding]:

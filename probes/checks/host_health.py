@@ -1,38 +1,45 @@
 """Is the host itself well: its clock, its processes, its power and its sensors?
 
-Source: AMD-AGI/Primus (time daemons), leptonai/gpud (zombies, processes in uninterruptible sleep), NVIDIA/NVSentinel#695
-(settling after a start), IPMI 2.0 (sensors); the figures are data rows.
+Source: AMD-AGI/Primus (time daemons), leptonai/gpud (zombies, processes in uninterruptible sleep),
+NVIDIA/NVSentinel#695 (settling after a start), IPMI 2.0 (sensors); the figures are data rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, gpus_of
-from probes.record import Reason, Unknown, known
-from probes.units import duration
+from probes.base.record import Reason, Unknown, known
+from probes.base.units import duration
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, gpus_of
 
 TIME_SYNC = Judge(
-    check_id="time-sync", why="Logs of several nodes cannot be compared, and certificates, tickets and file times are refused."
+    check_id="time-sync",
+    why="Logs of several nodes cannot be compared, and certificates, tickets and file times are refused.",
 )
 ZOMBIES = Judge(
-    check_id="zombies", why="Every dead process that nobody reaps keeps its number; when they run out nothing starts."
+    check_id="zombies",
+    why="Every dead process that nobody reaps keeps its number; when they run out nothing starts.",
 )
 BLOCKED = Judge(
-    check_id="blocked-processes", why="A process that hangs in the driver cannot be killed, and its GPU is not released."
+    check_id="blocked-processes",
+    why="A process that hangs in the driver cannot be killed, and its GPU is not released.",
 )
 UPTIME = Judge(
-    check_id="uptime", why="Right after a start links still train and services still start, and counters are too young to tell."
+    check_id="uptime",
+    why="Right after a start links still train and services still start, and counters are too young to tell.",
 )
 SUPPLIES = Judge(
     check_id="power-supplies",
     why="Without a spare supply the machine brakes its GPUs under load, or goes off with the next failure.",
 )
 HEADROOM = Judge(
-    check_id="power-headroom", why="When all GPUs draw their limit at once, an overloaded supply brakes the clocks or goes off."
+    check_id="power-headroom",
+    why="When all GPUs draw their limit at once, an overloaded supply brakes the clocks or goes off.",
 )
-SENSORS = Judge(check_id="sensors", why="Beyond its critical limit hardware slows down, goes off, or is damaged.")
+SENSORS = Judge(
+    check_id="sensors", why="Beyond its critical limit hardware slows down, goes off, or is damaged."
+)
 
 
 def time_sync(evidence: Evidence) -> Iterator[Finding]:
@@ -44,7 +51,8 @@ def time_sync(evidence: Evidence) -> Iterator[Finding]:
             expected="a synchronised clock",
             observed=clock.daemon if isinstance(clock.daemon, str) else "no time daemon",
             remedy=Remedy(
-                text="Look why the time daemon has no source.", command="timedatectl timesync-status || chronyc tracking"
+                text="Look why the time daemon has no source.",
+                command="timedatectl timesync-status || chronyc tracking",
             ),
             evidence=clock.evidence,
         )
@@ -61,7 +69,11 @@ def time_sync(evidence: Evidence) -> Iterator[Finding]:
             "nobody keeps the clock",
             expected="chronyd, ntpd or systemd-timesyncd",
             observed="none runs",
-            remedy=Remedy(text="Install and start one.", command="systemctl enable --now systemd-timesyncd", needs_root=True),
+            remedy=Remedy(
+                text="Install and start one.",
+                command="systemctl enable --now systemd-timesyncd",
+                needs_root=True,
+            ),
             evidence=clock.evidence,
         )
     else:
@@ -74,7 +86,9 @@ def zombies(evidence: Evidence) -> Iterator[Finding]:
     if isinstance(number, Unknown):
         yield ZOMBIES.undetermined(HOST, number, what="the processes", evidence=kernel.evidence)
     elif number <= limit.value:
-        yield ZOMBIES.passed(HOST, "dead processes are reaped", observed=f"{number} zombies", evidence=kernel.evidence)
+        yield ZOMBIES.passed(
+            HOST, "dead processes are reaped", observed=f"{number} zombies", evidence=kernel.evidence
+        )
     else:
         yield ZOMBIES.warned(
             HOST,
@@ -82,7 +96,8 @@ def zombies(evidence: Evidence) -> Iterator[Finding]:
             expected=f"at most {limit.value:.0f}",
             observed=f"{number} zombies",
             remedy=Remedy(
-                text="Find their parent and restart it.", command="ps -eo ppid,stat,comm | awk '$2 ~ /^Z/' | sort | uniq -c"
+                text="Find their parent and restart it.",
+                command="ps -eo ppid,stat,comm | awk '$2 ~ /^Z/' | sort | uniq -c",
             ),
             evidence=(*kernel.evidence, limit.ref),
         )
@@ -115,7 +130,9 @@ def uptime(evidence: Evidence) -> Iterator[Finding]:
     if isinstance(seconds, Unknown):
         yield UPTIME.undetermined(HOST, seconds, what="the time since the start", evidence=kernel.evidence)
     elif seconds >= limit.value or isinstance(evidence.facts.container.runtime, str):
-        yield UPTIME.passed(HOST, "the machine has settled", observed=f"up for {duration(seconds)}", evidence=kernel.evidence)
+        yield UPTIME.passed(
+            HOST, "the machine has settled", observed=f"up for {duration(seconds)}", evidence=kernel.evidence
+        )
     else:
         yield UPTIME.warned(
             HOST,
@@ -168,7 +185,10 @@ def power_headroom(evidence: Evidence) -> Iterator[Finding]:
         observed = f"GPUs {gpus_w:.0f} W and host about {host_w:.0f} W; supplies {capacity:.0f} W"
         if gpus_w + host_w <= capacity:
             yield HEADROOM.passed(
-                HOST, "the power supplies carry all GPUs", observed=observed, evidence=(*power.evidence, per_socket.ref)
+                HOST,
+                "the power supplies carry all GPUs",
+                observed=observed,
+                evidence=(*power.evidence, per_socket.ref),
             )
         else:
             yield HEADROOM.warned(
@@ -176,7 +196,10 @@ def power_headroom(evidence: Evidence) -> Iterator[Finding]:
                 "the power supplies do not carry all GPUs at their limit",
                 expected=f"at least {gpus_w + host_w:.0f} W",
                 observed=observed,
-                remedy=Remedy(text="Add or replace supplies; until then lower the power limits of the GPUs.", needs_root=True),
+                remedy=Remedy(
+                    text="Add or replace supplies; until then lower the power limits of the GPUs.",
+                    needs_root=True,
+                ),
                 evidence=(*power.evidence, per_socket.ref),
             )
 
@@ -194,7 +217,11 @@ def sensors(evidence: Evidence) -> Iterator[Finding]:
             "sensors are beyond their critical limit",
             expected="all within their limits",
             observed=", ".join(alarms[:8]),
-            remedy=Remedy(text="Look at fans, inlet temperature and supplies.", command="ipmitool sdr elist", needs_root=True),
+            remedy=Remedy(
+                text="Look at fans, inlet temperature and supplies.",
+                command="ipmitool sdr elist",
+                needs_root=True,
+            ),
             evidence=power.evidence,
         )
 

@@ -1,24 +1,28 @@
 """May many processes run, and many connections be open and wait?
 
-Large jobs connect every rank with many others. Source: NCCL user guide, troubleshooting; AMD-AGI/Primus; the figures are data
-rows.
+Large jobs connect every rank with many others. Source: NCCL user guide, troubleshooting; AMD-AGI/Primus; the
+figures are data rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.record import Unknown
+from probes.base.record import Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
-PROCESSES = Judge(check_id="process-limit", why="Loaders and libraries cannot start their threads: the job ends with EAGAIN.")
+PROCESSES = Judge(
+    check_id="process-limit",
+    why="Loaders and libraries cannot start their threads: the job ends with EAGAIN.",
+)
 PORTS = Judge(
     check_id="port-range",
     why="Every connection takes a port; when they run out, ranks of large jobs cannot connect (EADDRNOTAVAIL).",
 )
 BACKLOG = Judge(
-    check_id="somaxconn", why="When thousands of ranks connect at once, those beyond the queue are refused and retry for minutes."
+    check_id="somaxconn",
+    why="When thousands of ranks connect at once, those beyond the queue are refused and retry for minutes.",
 )
 
 
@@ -28,7 +32,9 @@ def process_limit(evidence: Evidence) -> Iterator[Finding]:
     if isinstance(limit, Unknown):
         yield PROCESSES.undetermined(HOST, limit, what="the limit of processes", evidence=limits.evidence)
     elif limit == "unlimited" or limit >= minimum.value:
-        yield PROCESSES.passed(HOST, "enough processes may run", observed=str(limit), evidence=limits.evidence)
+        yield PROCESSES.passed(
+            HOST, "enough processes may run", observed=str(limit), evidence=limits.evidence
+        )
     else:
         yield PROCESSES.warned(
             HOST,
@@ -50,7 +56,9 @@ def port_range(evidence: Evidence) -> Iterator[Finding]:
         unknown = next(value for value in (first, last) if isinstance(value, Unknown))
         yield PORTS.undetermined(HOST, unknown, what="the range of local ports", evidence=kernel.evidence)
     elif last - first + 1 >= minimum.value:
-        yield PORTS.passed(HOST, "there are enough local ports", observed=f"{first} to {last}", evidence=kernel.evidence)
+        yield PORTS.passed(
+            HOST, "there are enough local ports", observed=f"{first} to {last}", evidence=kernel.evidence
+        )
     else:
         yield PORTS.warned(
             HOST,
@@ -72,13 +80,17 @@ def somaxconn(evidence: Evidence) -> Iterator[Finding]:
     if isinstance(number, Unknown):
         yield BACKLOG.undetermined(HOST, number, what="the queue of connections", evidence=kernel.evidence)
     elif number >= minimum.value:
-        yield BACKLOG.passed(HOST, "enough connections may wait", observed=str(number), evidence=kernel.evidence)
+        yield BACKLOG.passed(
+            HOST, "enough connections may wait", observed=str(number), evidence=kernel.evidence
+        )
     else:
         yield BACKLOG.warned(
             HOST,
             "few connections may wait to be accepted",
             expected=f"at least {minimum.value:.0f}",
             observed=str(number),
-            remedy=Remedy(text="Raise it.", command=f"sysctl -w net.core.somaxconn={minimum.value:.0f}", needs_root=True),
+            remedy=Remedy(
+                text="Raise it.", command=f"sysctl -w net.core.somaxconn={minimum.value:.0f}", needs_root=True
+            ),
             evidence=(*kernel.evidence, minimum.ref),
         )

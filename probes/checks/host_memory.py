@@ -1,34 +1,38 @@
 """Is the host's memory free, whole, and evenly spread?
 
-Source: imbue-ai/cluster-health (no swap), facebookresearch/gcm (free blocks), mej/nhc (corrected errors), Linux EDAC
-documentation; the figures are data rows.
+Source: imbue-ai/cluster-health (no swap), facebookresearch/gcm (free blocks), mej/nhc (corrected errors),
+Linux EDAC documentation; the figures are data rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Reason, Unknown, known
+from probes.base.units import gib, percent
 from probes.facts import NumaNode
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.record import Reason, Unknown, known
-from probes.units import gib, percent
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
 SWAP = Judge(
-    check_id="swap", why="A rank whose pages are swapped out stops all others, where an error would say that memory is short."
+    check_id="swap",
+    why="A rank whose pages are swapped out stops all others, where an error would say that memory is short.",
 )
 AVAILABLE = Judge(
-    check_id="memory-available", why="Data loaders, pinned buffers and checkpoints end the job when memory is short."
+    check_id="memory-available",
+    why="Data loaders, pinned buffers and checkpoints end the job when memory is short.",
 )
 FRAGMENTATION = Judge(
-    check_id="memory-fragmentation", why="Drivers need whole blocks to register buffers; without them starts are slow or fail."
+    check_id="memory-fragmentation",
+    why="Drivers need whole blocks to register buffers; without them starts are slow or fail.",
 )
 BALANCE = Judge(
     check_id="memory-balance",
     why="A node with less memory has lost a module: its channels are slower, and its ranks run short first.",
 )
 ERRORS = Judge(
-    check_id="memory-errors", why="Memory that errs ends jobs with machine checks, or changes data where nobody checks."
+    check_id="memory-errors",
+    why="Memory that errs ends jobs with machine checks, or changes data where nobody checks.",
 )
 _DAY_S = 86400.0
 
@@ -41,14 +45,18 @@ def swap(evidence: Evidence) -> Iterator[Finding]:
     elif size == 0:
         yield SWAP.passed(HOST, "there is no swap space", evidence=memory.evidence)
     elif not known(facts.gpus) or not facts.gpus:
-        yield SWAP.passed(HOST, "swap space does no harm without GPUs", observed=gib(size), evidence=memory.evidence)
+        yield SWAP.passed(
+            HOST, "swap space does no harm without GPUs", observed=gib(size), evidence=memory.evidence
+        )
     else:
         yield SWAP.warned(
             HOST,
             "this machine swaps",
             expected="no swap space",
             observed=gib(size),
-            remedy=Remedy(text="Switch it off, and remove it from /etc/fstab.", command="swapoff -a", needs_root=True),
+            remedy=Remedy(
+                text="Switch it off, and remove it from /etc/fstab.", command="swapoff -a", needs_root=True
+            ),
             evidence=memory.evidence,
         )
 
@@ -60,10 +68,14 @@ def memory_available(evidence: Evidence) -> Iterator[Finding]:
         unknown = next(value for value in (total, free) if isinstance(value, Unknown))
         yield AVAILABLE.undetermined(HOST, unknown, what="the host's memory", evidence=memory.evidence)
     elif total <= 0:
-        yield AVAILABLE.undetermined(HOST, Unknown(Reason.UNPARSABLE, "a total of 0"), what="the host's memory")
+        yield AVAILABLE.undetermined(
+            HOST, Unknown(Reason.UNPARSABLE, "a total of 0"), what="the host's memory"
+        )
     elif free >= minimum.value * total:
         observed = f"{gib(free)} of {gib(total)}"
-        yield AVAILABLE.passed(HOST, "enough host memory is free", observed=observed, evidence=memory.evidence)
+        yield AVAILABLE.passed(
+            HOST, "enough host memory is free", observed=observed, evidence=memory.evidence
+        )
     else:
         yield AVAILABLE.warned(
             HOST,
@@ -82,17 +94,25 @@ def memory_fragmentation(evidence: Evidence) -> Iterator[Finding]:
         if blocks.reason is Reason.NOT_SUPPORTED:
             yield FRAGMENTATION.skipped(HOST, f"not supported here: {blocks.detail or 'free blocks'}")
         else:
-            yield FRAGMENTATION.undetermined(HOST, blocks, what="the free blocks of memory", evidence=kernel.evidence)
+            yield FRAGMENTATION.undetermined(
+                HOST, blocks, what="the free blocks of memory", evidence=kernel.evidence
+            )
     elif blocks >= minimum.value:
         observed = f"{blocks} of 1 MiB or more"
-        yield FRAGMENTATION.passed(HOST, "large blocks of memory are free", observed=observed, evidence=kernel.evidence)
+        yield FRAGMENTATION.passed(
+            HOST, "large blocks of memory are free", observed=observed, evidence=kernel.evidence
+        )
     else:
         yield FRAGMENTATION.warned(
             HOST,
             "memory is fragmented",
             expected=f"at least {minimum.value:.0f} free blocks of 1 MiB",
             observed=str(blocks),
-            remedy=Remedy(text="Let the kernel compact memory.", command="echo 1 > /proc/sys/vm/compact_memory", needs_root=True),
+            remedy=Remedy(
+                text="Let the kernel compact memory.",
+                command="echo 1 > /proc/sys/vm/compact_memory",
+                needs_root=True,
+            ),
             evidence=(*kernel.evidence, minimum.ref),
         )
 
@@ -123,7 +143,9 @@ def memory_balance(evidence: Evidence) -> Iterator[Finding]:
             expected=f"within {percent(spread.value)} of {gib(most)}",
             observed=observed,
             remedy=Remedy(
-                text="Look for modules that are missing or switched off.", command="dmidecode -t memory", needs_root=True
+                text="Look for modules that are missing or switched off.",
+                command="dmidecode -t memory",
+                needs_root=True,
             ),
             evidence=(spread.ref,),
         )
@@ -137,7 +159,9 @@ def memory_errors(evidence: Evidence) -> Iterator[Finding]:
         if unknown.reason is Reason.NOT_SUPPORTED:
             yield ERRORS.skipped(HOST, f"not supported here: {unknown.detail or 'memory errors'}")
         else:
-            yield ERRORS.undetermined(HOST, unknown, what="the errors of the memory controllers", evidence=kernel.evidence)
+            yield ERRORS.undetermined(
+                HOST, unknown, what="the errors of the memory controllers", evidence=kernel.evidence
+            )
         return
     days = max(1.0, kernel.uptime_s / _DAY_S) if known(kernel.uptime_s) else 1.0
     remedy = Remedy(

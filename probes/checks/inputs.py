@@ -1,19 +1,21 @@
 """Could everything that was given be read, and do the sources agree?
 
-What could not be read is missing from the facts, and of two sources that contradict each other one is wrong. Source: the
-collectors' own notes (`MachineFacts.unread` and `.contradictions`).
+What could not be read is missing from the facts, and of two sources that contradict each other one is wrong.
+Source: the collectors' own notes (`MachineFacts.unread` and `.contradictions`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import NOT_RECORDED, EvidenceRef
 from probes.facts import Contradiction, Unread
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, fold_names
-from probes.record import NOT_RECORDED, EvidenceRef
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, fold_names
 
-READABLE = Judge(check_id="input-readable", why="What could not be read is not judged: a fault may hide in it.")
+READABLE = Judge(
+    check_id="input-readable", why="What could not be read is not judged: a fault may hide in it."
+)
 AGREEMENT = Judge(
     check_id="input-agreement",
     why="One of the sources is wrong, old, or of another machine, and a judgement by it is worth nothing.",
@@ -36,14 +38,18 @@ def input_readable(evidence: Evidence) -> Iterator[Finding]:
             expected="text that rigtune knows",
             observed="; ".join(map(_words, lines[:_SHOWN])) + more,
             remedy=Remedy(text="Copy the output again, whole and unedited; the rest of it was used."),
-            evidence=tuple(EvidenceRef(source="paste", key=source, detail=_place(line)) for line in lines[:_SHOWN]),
+            evidence=tuple(
+                EvidenceRef(source="paste", key=source, detail=_place(line)) for line in lines[:_SHOWN]
+            ),
         )
     if not by_source:
         yield _without_problem(READABLE, evidence, "everything that was given could be read")
 
 
 def input_agreement(evidence: Evidence) -> Iterator[Finding]:
-    """One finding for the devices of which the same fields are told differently: files of two machines differ in most."""
+    """One finding for the devices of which the same fields are told differently: files of two machines differ
+    in most.
+    """
     by_subject: dict[str, list[Contradiction]] = {}
     for conflict in evidence.facts.contradictions:
         by_subject.setdefault(conflict.subject, []).append(conflict)
@@ -53,13 +59,21 @@ def input_agreement(evidence: Evidence) -> Iterator[Finding]:
     for fields, subjects in alike.items():
         first = by_subject[subjects[0]]
         whose = f"{subjects[0]}: " if len(subjects) > 1 else ""
-        references = (each.evidence for subject in subjects for conflict in by_subject[subject] for each in conflict.readings)
+        references = (
+            each.evidence
+            for subject in subjects
+            for conflict in by_subject[subject]
+            for each in conflict.readings
+        )
         yield AGREEMENT.warned(
             fold_names(subjects),
             f"the sources contradict each other about {_listed([field.replace('_', ' ') for field in fields])}",
             expected="one value",
-            observed=whose + "; ".join(_readings(conflict, named=len(first) > 1) for conflict in first[:_SHOWN]),
-            remedy=Remedy(text="Give outputs of one machine and one moment; the first of the values was used."),
+            observed=whose
+            + "; ".join(_readings(conflict, named=len(first) > 1) for conflict in first[:_SHOWN]),
+            remedy=Remedy(
+                text="Give outputs of one machine and one moment; the first of the values was used."
+            ),
             evidence=tuple(dict.fromkeys(references)),
         )
     if not evidence.facts.contradictions:
@@ -75,7 +89,10 @@ def _without_problem(judge: Judge, evidence: Evidence, words: str) -> Finding:
 
 
 def _readings(conflict: Contradiction, *, named: bool) -> str:
-    values = " but ".join(f"{reading.value} ({reading.evidence.key or reading.evidence.source})" for reading in conflict.readings)
+    values = " but ".join(
+        f"{reading.value} ({reading.evidence.key or reading.evidence.source})"
+        for reading in conflict.readings
+    )
     name = f"{conflict.field.replace('_', ' ')} " if named else ""
     return name + (values or "readings that are not kept")
 

@@ -1,7 +1,8 @@
 """Is it clear which interface the ranks meet over, and does each network have one way only?
 
-NCCL and Gloo take the first interface that is up unless they are told; a second one in the same subnet answers for the first.
-Source: NCCL user guide, NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux kernel documentation, ip-sysctl (arp_ignore).
+NCCL and Gloo take the first interface that is up unless they are told; a second one in the same subnet
+answers for the first. Source: NCCL user guide, NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux kernel
+documentation, ip-sysctl (arp_ignore).
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
+from probes.base.record import EvidenceRef, Unknown, known
 from probes.facts import Interface, MachineFacts
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.record import EvidenceRef, Unknown, known
-from probes.variables import value_of
+from probes.facts.variables import value_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
 CHOICE = Judge(
     check_id="interface-choice",
@@ -23,8 +24,24 @@ SUBNETS = Judge(
     check_id="interface-subnets",
     why="With two interfaces in one subnet the kernel answers and sends over either: traffic leaves its rail.",
 )
-_NOT_A_NETWORK = ("lo", "docker", "virbr", "veth", "cni", "cali", "flannel", "br-", "tun", "tap", "podman", "lxc", "cilium")
-"""Beginnings of names of interfaces that lead to containers, guests or nowhere; NCCL itself leaves out lo and docker."""
+_NOT_A_NETWORK = (
+    "lo",
+    "docker",
+    "virbr",
+    "veth",
+    "cni",
+    "cali",
+    "flannel",
+    "br-",
+    "tun",
+    "tap",
+    "podman",
+    "lxc",
+    "cilium",
+)
+"""Beginnings of names of interfaces that lead to containers, guests or nowhere; NCCL itself leaves out lo and
+docker.
+"""
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
@@ -40,11 +57,15 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     if forced is not None:
         yield CHOICE.passed(HOST, "NCCL_SOCKET_IFNAME chooses the interface", observed=forced, evidence=refs)
     elif default is not None:
-        yield CHOICE.passed(HOST, "the default route names the interface", observed=default.name, evidence=refs)
+        yield CHOICE.passed(
+            HOST, "the default route names the interface", observed=default.name, evidence=refs
+        )
     elif unread is not None:
         yield CHOICE.undetermined(HOST, unread, what="the addresses of the interfaces", evidence=refs)
     elif len(usable) == 1:
-        yield CHOICE.passed(HOST, "only one interface leads to a network", observed=usable[0].name, evidence=refs)
+        yield CHOICE.passed(
+            HOST, "only one interface leads to a network", observed=usable[0].name, evidence=refs
+        )
     elif not usable:
         yield CHOICE.skipped(HOST, "no interface leads to a network")
     elif any(isinstance(one.is_default_route, Unknown) for one in usable):
@@ -57,7 +78,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             expected="one interface, or NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME",
             observed=", ".join(one.name for one in usable),
             remedy=Remedy(
-                text="Name the interface that leads to the other nodes.", command="ip route get ADDRESS-OF-ANOTHER-NODE"
+                text="Name the interface that leads to the other nodes.",
+                command="ip route get ADDRESS-OF-ANOTHER-NODE",
             ),
             evidence=refs,
         )
@@ -67,7 +89,9 @@ def _is_usable(one: Interface) -> bool:
     """Up, not part of a bond, and with an address as far as is known."""
     if one.up is not True or isinstance(one.bond, str) or one.name.startswith(_NOT_A_NETWORK):
         return False
-    return isinstance(one.addresses, Unknown) or any(not address.lower().startswith("fe80") for address in one.addresses)
+    return isinstance(one.addresses, Unknown) or any(
+        not address.lower().startswith("fe80") for address in one.addresses
+    )
 
 
 def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
@@ -96,7 +120,9 @@ def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
     elif not usable:
         yield SUBNETS.skipped(HOST, "no interface leads to a network")
     elif not shared:
-        yield SUBNETS.passed(HOST, "no two interfaces are in one subnet", observed=_words(facts), evidence=_refs(usable))
+        yield SUBNETS.passed(
+            HOST, "no two interfaces are in one subnet", observed=_words(facts), evidence=_refs(usable)
+        )
 
 
 def _networks(usable: list[Interface]) -> dict[str, list[str]]:
@@ -108,14 +134,20 @@ def _networks(usable: list[Interface]) -> dict[str, list[str]]:
                 network = ipaddress.IPv4Interface(address).network
             except ValueError:
                 continue
-            if "/" in address and network.prefixlen < 31 and one.name not in found.setdefault(str(network), []):
+            if (
+                "/" in address
+                and network.prefixlen < 31
+                and one.name not in found.setdefault(str(network), [])
+            ):
                 found[str(network)].append(one.name)
     return found
 
 
 def _words(facts: MachineFacts) -> str:
     usable = [one for one in facts.interfaces if _is_usable(one)] if known(facts.interfaces) else []
-    return ", ".join(f"{one.name} {one.addresses[0]}" for one in usable if known(one.addresses) and one.addresses)
+    return ", ".join(
+        f"{one.name} {one.addresses[0]}" for one in usable if known(one.addresses) and one.addresses
+    )
 
 
 def _refs(interfaces: list[Interface]) -> tuple[EvidenceRef, ...]:

@@ -1,7 +1,7 @@
 """Are bonds whole, and do the interfaces of one kind agree with each other and with the host's configuration?
 
-Source: facebookresearch/gcm, health checks (state, speed, MTU and neighbours of bond members); Linux kernel documentation,
-networking/bonding; NVIDIA DGX user guides (ports of known machines, `probes/data/nics.toml`).
+Source: facebookresearch/gcm, health checks (state, speed, MTU and neighbours of bond members); Linux kernel
+documentation, networking/bonding; NVIDIA DGX user guides (ports of known machines, `probes/data/nics.toml`).
 """
 
 from __future__ import annotations
@@ -10,19 +10,28 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 
+from probes.base.record import Reason, Unknown, known
+from probes.base.units import gbit_per_s
+from probes.catalogue.nic_models import expected_ref, load_nic_models
 from probes.facts import Interface
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, judge_each
-from probes.nic_models import expected_ref, load_nic_models
-from probes.record import Reason, Unknown, known
-from probes.units import gbit_per_s
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, judge_each
 
 STATE = Judge(
-    check_id="interface-state", why="A bond that lost a member runs at part of its rate, and the next loss cuts the node off."
+    check_id="interface-state",
+    why="A bond that lost a member runs at part of its rate, and the next loss cuts the node off.",
 )
-SPEED = Judge(check_id="interface-speed", why="A member that is slower takes the same share of the connections and slows them.")
-MTU = Judge(check_id="interface-mtu", why="Where MTUs differ large packets are lost or cut, while ping and ssh work.")
-CABLING = Judge(check_id="interface-cabling", why="A port that is taken for another has the wrong addresses, bond or network.")
+SPEED = Judge(
+    check_id="interface-speed",
+    why="A member that is slower takes the same share of the connections and slows them.",
+)
+MTU = Judge(
+    check_id="interface-mtu", why="Where MTUs differ large packets are lost or cut, while ping and ssh work."
+)
+CABLING = Judge(
+    check_id="interface-cabling",
+    why="A port that is taken for another has the wrong addresses, bond or network.",
+)
 _NO_BOND = "this machine has no bond"
 _CABLE = Remedy(text="Check the cable and the switch port of the member.", command="cat /proc/net/bonding/*")
 
@@ -40,7 +49,11 @@ def _known(evidence: Evidence) -> tuple[Interface, ...]:
 def _bonds(interfaces: tuple[Interface, ...]) -> list[Interface]:
     """Those that have members, or should have some; a bond that nobody uses is not in the way."""
     wanted = {one.bond_configured for one in interfaces if isinstance(one.bond_configured, str)}
-    return [one for one in interfaces if isinstance(one.bond_members, tuple) and (one.bond_members or one.name in wanted)]
+    return [
+        one
+        for one in interfaces
+        if isinstance(one.bond_members, tuple) and (one.bond_members or one.name in wanted)
+    ]
 
 
 def interface_state(evidence: Evidence) -> Iterator[Finding]:
@@ -53,7 +66,10 @@ def interface_state(evidence: Evidence) -> Iterator[Finding]:
             "the interface is configured and not there",
             expected="an interface of this name",
             observed="none",
-            remedy=Remedy(text="Look for the card on the PCI bus and for its driver in the kernel log.", command="lspci -nn"),
+            remedy=Remedy(
+                text="Look for the card on the PCI bus and for its driver in the kernel log.",
+                command="lspci -nn",
+            ),
             evidence=one.evidence,
         )
     bonds = _bonds(interfaces)
@@ -72,7 +88,9 @@ def interface_state(evidence: Evidence) -> Iterator[Finding]:
 
 def _judge_bond(bond: Interface, by_name: dict[str, Interface]) -> Judged:
     members = bond.bond_members if isinstance(bond.bond_members, tuple) else ()
-    outside = [one.name for one in by_name.values() if one.bond_configured == bond.name and one.name not in members]
+    outside = [
+        one.name for one in by_name.values() if one.bond_configured == bond.name and one.name not in members
+    ]
     states = {name: _member_up(by_name.get(name)) for name in members}
     down = [name for name, up in states.items() if up is False]
     lost = [*(f"{name} is down" for name in down), *(f"{name} is not in it" for name in outside)]
@@ -89,7 +107,11 @@ def _judge_bond(bond: Interface, by_name: dict[str, Interface]) -> Judged:
         )
     if lost:
         return STATE.warned(
-            bond.name, "the bond lost a member", expected="all members up", observed=", ".join(lost), remedy=_CABLE
+            bond.name,
+            "the bond lost a member",
+            expected="all members up",
+            observed=", ".join(lost),
+            remedy=_CABLE,
         )
     unread = next((up for up in states.values() if isinstance(up, Unknown)), None)
     return unread if unread is not None else ", ".join(states)
@@ -104,7 +126,9 @@ def _member_up(member: Interface | None) -> bool | Unknown:
 def interface_speed(evidence: Evidence) -> Iterator[Finding]:
     yield from _interfaces(SPEED, evidence)
     interfaces = _known(evidence)
-    members = [one for bond in _bonds(interfaces) for one in interfaces if one.name in (bond.bond_members or ())]  # type: ignore[operator]
+    members = [
+        one for bond in _bonds(interfaces) for one in interfaces if one.name in (bond.bond_members or ())
+    ]  # type: ignore[operator]
     if not members:
         if known(evidence.facts.interfaces):
             yield SPEED.skipped(HOST, _NO_BOND)
@@ -127,23 +151,32 @@ def interface_speed(evidence: Evidence) -> Iterator[Finding]:
         by_machine = machine is not None and own == wanted
         return SPEED.warned(
             one.name,
-            "the interface is slower than this machine's port can" if by_machine else "the member is slower than the others",
+            "the interface is slower than this machine's port can"
+            if by_machine
+            else "the member is slower than the others",
             expected=gbit_per_s(wanted),
             observed=gbit_per_s(one.speed_gbps),
             remedy=Remedy(
-                text="Check cable, transceiver and the switch port's setting.", command=f"ethtool {shlex.quote(one.name)}"
+                text="Check cable, transceiver and the switch port's setting.",
+                command=f"ethtool {shlex.quote(one.name)}",
             ),
             evidence=(expected_ref(machine, machine.id),) if machine is not None and by_machine else (),
         )
 
-    yield from judge_each(SPEED, members, judge, what="the speed of the interface", good="members of a bond have one speed")
+    yield from judge_each(
+        SPEED, members, judge, what="the speed of the interface", good="members of a bond have one speed"
+    )
 
 
 def interface_mtu(evidence: Evidence) -> Iterator[Finding]:
     yield from _interfaces(MTU, evidence)
     interfaces = _known(evidence)
     by_name = {one.name: one for one in interfaces}
-    up = [one for one in interfaces if one.up is True and (isinstance(one.bond, str) or isinstance(one.mtu_configured, int))]
+    up = [
+        one
+        for one in interfaces
+        if one.up is True and (isinstance(one.bond, str) or isinstance(one.mtu_configured, int))
+    ]
     if not up:
         if known(evidence.facts.interfaces):
             yield MTU.skipped(HOST, "no bond, and no MTU in a network configuration")
@@ -172,7 +205,9 @@ def interface_mtu(evidence: Evidence) -> Iterator[Finding]:
             ),
         )
 
-    yield from judge_each(MTU, up, judge, what="the MTU", good="interfaces have the MTU of their bond and configuration")
+    yield from judge_each(
+        MTU, up, judge, what="the MTU", good="interfaces have the MTU of their bond and configuration"
+    )
 
 
 def interface_cabling(evidence: Evidence) -> Iterator[Finding]:
@@ -186,7 +221,9 @@ def interface_cabling(evidence: Evidence) -> Iterator[Finding]:
                 "the interface has the hardware address that the configuration gives to another",
                 expected=f"the address of {one.configured_name} on {one.configured_name}",
                 observed=f"on {one.name}",
-                remedy=Remedy(text="Swap the cards or cables back, or correct the addresses in the network configuration."),
+                remedy=Remedy(
+                    text="Swap the cards or cables back, or correct the addresses in the network configuration."
+                ),
                 evidence=one.evidence,
             )
     astray = [one for one in interfaces if _is_astray(one)]
@@ -197,7 +234,8 @@ def interface_cabling(evidence: Evidence) -> Iterator[Finding]:
             expected=f"a member of {one.bond_configured}",
             observed=f"no member; at the other end {one.neighbour}",
             remedy=Remedy(
-                text="Compare hardware addresses and neighbours with the plan: two ports may be swapped.", command="lldpctl"
+                text="Compare hardware addresses and neighbours with the plan: two ports may be swapped.",
+                command="lldpctl",
             ),
             evidence=one.evidence,
         )
@@ -209,9 +247,17 @@ def interface_cabling(evidence: Evidence) -> Iterator[Finding]:
         yield CABLING.passed(
             HOST,
             "interfaces have the hardware addresses of their configuration",
-            observed=", ".join(f"{one.name} to {one.neighbour}" if isinstance(one.neighbour, str) else one.name for one in named),
+            observed=", ".join(
+                f"{one.name} to {one.neighbour}" if isinstance(one.neighbour, str) else one.name
+                for one in named
+            ),
         )
 
 
 def _is_astray(one: Interface) -> bool:
-    return isinstance(one.bond_configured, str) and one.bond is None and one.up is True and isinstance(one.neighbour, str)
+    return (
+        isinstance(one.bond_configured, str)
+        and one.bond is None
+        and one.up is True
+        and isinstance(one.neighbour, str)
+    )

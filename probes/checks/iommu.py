@@ -1,24 +1,29 @@
 """Does the IOMMU leave the addresses of GPUs and NICs alone?
 
-On x86 without virtual machines, translation costs bandwidth of GPUDirect and breaks it on some machines; passthrough or no
-IOMMU is right. On Arm the SMMU has to translate for DMA-BUF before Linux 6.11. Source: NVIDIA/nccl#257; ROCm/cvs, host checks;
-NVIDIA/nodewright-packages#121 (Arm).
+On x86 without virtual machines, translation costs bandwidth of GPUDirect and breaks it on some machines;
+passthrough or no IOMMU is right. On Arm the SMMU has to translate for DMA-BUF before Linux 6.11. Source:
+NVIDIA/nccl#257; ROCm/cvs, host checks; NVIDIA/nodewright-packages#121 (Arm).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
+from probes.base.versions import at_least
 from probes.facts import MachineFacts
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.pci.paths import training_devices
-from probes.record import Unknown, known
-from probes.versions import at_least
-from probes.virtual import is_virtual
+from probes.facts.virtual import is_virtual
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
+from probes.reading.pci.paths import training_devices
 
-JUDGE = Judge(check_id="iommu", why="GPUDirect loses bandwidth or fails where every address is translated on its way.")
-ARM = Judge(check_id=JUDGE.check_id, why="Without translation CUDA cannot create a context there when DMA-BUF is used.")
+JUDGE = Judge(
+    check_id="iommu", why="GPUDirect loses bandwidth or fails where every address is translated on its way."
+)
+ARM = Judge(
+    check_id=JUDGE.check_id,
+    why="Without translation CUDA cannot create a context there when DMA-BUF is used.",
+)
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
@@ -42,11 +47,15 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             "the IOMMU translates the addresses of GPUs and NICs",
             expected="passthrough or off",
             observed=mode,
-            remedy=Remedy(text="Boot with iommu=pt, or switch the IOMMU off in the BIOS where no virtual machine needs it."),
+            remedy=Remedy(
+                text="Boot with iommu=pt, or switch the IOMMU off in the BIOS where no virtual machine needs it."
+            ),
             evidence=facts.kernel.evidence,
         )
     else:
-        yield JUDGE.passed(HOST, "the IOMMU does not translate", observed=mode, evidence=facts.kernel.evidence)
+        yield JUDGE.passed(
+            HOST, "the IOMMU does not translate", observed=mode, evidence=facts.kernel.evidence
+        )
 
 
 def _mode(facts: MachineFacts) -> str | Unknown:
@@ -56,7 +65,11 @@ def _mode(facts: MachineFacts) -> str | Unknown:
     groups = {device.iommu_group_type for device in training_devices(facts) if known(device.iommu_group_type)}
     if not groups:
         return facts.kernel.iommu
-    return "translated" if any(isinstance(group, str) and group.startswith("DMA") for group in groups) else "passthrough"
+    return (
+        "translated"
+        if any(isinstance(group, str) and group.startswith("DMA") for group in groups)
+        else "passthrough"
+    )
 
 
 def _on_arm(evidence: Evidence, mode: str) -> Finding:

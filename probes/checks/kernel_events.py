@@ -1,7 +1,7 @@
 """What the kernel log says of memory, hangs, processors, crashes, disks and full tables.
 
-What an earlier boot left in the log is not judged.
-Source: leptonai/gpud, components for memory, CPU, disk and kernel; LBNL Node Health Check; Linux sources of the messages.
+What an earlier boot left in the log is not judged. Source: leptonai/gpud, components for memory, CPU, disk
+and kernel; LBNL Node Health Check; Linux sources of the messages.
 """
 
 from __future__ import annotations
@@ -10,17 +10,38 @@ from collections.abc import Callable, Collection, Iterator
 
 from probes.facts import LogEvent
 from probes.facts.observed import EventKind
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, events_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, events_of
 
-MEMORY = Judge(check_id="out-of-memory", why="The kernel ends the largest process first, and that is the training job.")
-HANGS = Judge(check_id="lockups", why="A hung processor or task holds up its rank, and the whole job waits for it.")
-PROCESSORS = Judge(check_id="machine-check", why="Errors of processor or memory end the node sooner or later, or spoil results.")
-CRASHES = Judge(check_id="crashes", why="A crash inside NCCL or CUDA shows in the job as a hang of all other ranks.")
-DISKS = Judge(check_id="filesystem-errors", why="Checkpoints and data sets are lost on a file system that fails.")
-LIMITS = Judge(check_id="kernel-limits", why="A full table refuses files, connections or processes to the job, at any moment.")
+MEMORY = Judge(
+    check_id="out-of-memory", why="The kernel ends the largest process first, and that is the training job."
+)
+HANGS = Judge(
+    check_id="lockups", why="A hung processor or task holds up its rank, and the whole job waits for it."
+)
+PROCESSORS = Judge(
+    check_id="machine-check",
+    why="Errors of processor or memory end the node sooner or later, or spoil results.",
+)
+CRASHES = Judge(
+    check_id="crashes", why="A crash inside NCCL or CUDA shows in the job as a hang of all other ranks."
+)
+DISKS = Judge(
+    check_id="filesystem-errors", why="Checkpoints and data sets are lost on a file system that fails."
+)
+LIMITS = Judge(
+    check_id="kernel-limits",
+    why="A full table refuses files, connections or processes to the job, at any moment.",
+)
 
-_DISK_FAILED = ("controller is down", "Device not ready", "medium error", "Disk failure", "Removing after", "kicking")
+_DISK_FAILED = (
+    "controller is down",
+    "Device not ready",
+    "medium error",
+    "Disk failure",
+    "Removing after",
+    "kicking",
+)
 
 Verdict = Callable[[LogEvent], Finding | None]
 
@@ -32,7 +53,9 @@ def out_of_memory(evidence: Evidence) -> Iterator[Finding]:
             "the kernel killed processes for want of memory",
             expected="no process killed",
             observed=_observed(event),
-            remedy=Remedy(text="Lower the job's host memory (data loaders, pinned buffers), or raise its memory limit."),
+            remedy=Remedy(
+                text="Lower the job's host memory (data loaders, pinned buffers), or raise its memory limit."
+            ),
             evidence=event.evidence,
         )
 
@@ -45,7 +68,11 @@ def lockups(evidence: Evidence) -> Iterator[Finding]:
         hard = panic or "LOCKUP" in event.message
         return (HANGS.failed if hard else HANGS.warned)(
             HOST,
-            "the kernel panicked" if panic else "a processor hung" if hard else "a processor or a task did not get on for long",
+            "the kernel panicked"
+            if panic
+            else "a processor hung"
+            if hard
+            else "a processor or a task did not get on for long",
             expected="no hang",
             observed=_observed(event),
             remedy=Remedy(
@@ -68,10 +95,14 @@ def machine_check(evidence: Evidence) -> Iterator[Finding]:
         say = PROCESSORS.failed if event.fatal is True else PROCESSORS.warned
         return say(
             HOST,
-            "an error of processor or memory could not be corrected" if event.fatal is True else "many corrected hardware errors",
+            "an error of processor or memory could not be corrected"
+            if event.fatal is True
+            else "many corrected hardware errors",
             expected=f"at most {limit.value:.0f} corrected errors, none uncorrected",
             observed=_observed(event),
-            remedy=Remedy(text="Find the module with `ras-mc-ctl --errors` or the management controller's log, and replace it."),
+            remedy=Remedy(
+                text="Find the module with `ras-mc-ctl --errors` or the management controller's log, and replace it."
+            ),
             evidence=(*event.evidence, limit.ref),
         )
 
@@ -82,7 +113,9 @@ def crashes(evidence: Evidence) -> Iterator[Finding]:
     def verdict(event: LogEvent) -> Finding:
         return CRASHES.warned(
             HOST,
-            "a program crashed inside NCCL" if event.kind == "nccl-crash" else "a training program or its library crashed",
+            "a program crashed inside NCCL"
+            if event.kind == "nccl-crash"
+            else "a training program or its library crashed",
             expected="no crash",
             observed=_observed(event),
             remedy=Remedy(
@@ -113,7 +146,9 @@ def filesystem_errors(evidence: Evidence) -> Iterator[Finding]:
             evidence=event.evidence,
         )
 
-    yield from _judge(DISKS, evidence, {"filesystem", "storage"}, verdict, "file systems and disks report no errors")
+    yield from _judge(
+        DISKS, evidence, {"filesystem", "storage"}, verdict, "file systems and disks report no errors"
+    )
 
 
 def kernel_limits(evidence: Evidence) -> Iterator[Finding]:
@@ -133,7 +168,9 @@ def kernel_limits(evidence: Evidence) -> Iterator[Finding]:
     yield from _judge(LIMITS, evidence, {"kernel-limit"}, verdict, "no table of the kernel was full")
 
 
-def _judge(judge: Judge, evidence: Evidence, kinds: Collection[EventKind], verdict: Verdict, good: str) -> Iterator[Finding]:
+def _judge(
+    judge: Judge, evidence: Evidence, kinds: Collection[EventKind], verdict: Verdict, good: str
+) -> Iterator[Finding]:
     """The verdict on each event of `kinds` since the last boot, or one PASS."""
     events = yield from events_of(judge, evidence)
     if events is None:
@@ -147,5 +184,9 @@ def _judge(judge: Judge, evidence: Evidence, kinds: Collection[EventKind], verdi
 def _observed(event: LogEvent) -> str:
     words = "once" if event.count == 1 else f"{event.count} times"
     if event.first_time:
-        words += f", at {event.first_time}" if event.count == 1 else f", first {event.first_time}, last {event.last_time}"
+        words += (
+            f", at {event.first_time}"
+            if event.count == 1
+            else f", first {event.first_time}, last {event.last_time}"
+        )
     return f"{words}: {event.message}"

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.record import Reason, Unknown, known
+from probes.base.record import Reason, Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
 NUMA = Judge(
     check_id="numa-balancing",
     why="To move pages the kernel takes them away from the process for a moment, and ranks wait for each other's pauses.",
 )
 PAGES = Judge(
-    check_id="transparent-hugepages", why="With pages of 4 KiB only, host buffers of many GiB cost time in every access."
+    check_id="transparent-hugepages",
+    why="With pages of 4 KiB only, host buffers of many GiB cost time in every access.",
 )
 CLOCK = Judge(
     check_id="clocksource",
     why="A slow clock source takes a microsecond for every look at the time, of which NCCL and profilers take many.",
 )
 IPC = Judge(
-    check_id="remove-ipc", why="When the user logs out, the shared memory of a running job is removed, and it ends or hangs."
+    check_id="remove-ipc",
+    why="When the user logs out, the shared memory of a running job is removed, and it ends or hangs.",
 )
 _FAST_CLOCKS = {
     "x86_64": ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page"),
@@ -41,7 +43,9 @@ def numa_balancing(evidence: Evidence) -> Iterator[Finding]:
     elif isinstance(setting, Unknown):
         yield _unread(NUMA, setting, "the setting", evidence)
     elif not setting:
-        yield NUMA.passed(HOST, "the kernel does not move memory between nodes", observed="off", evidence=kernel.evidence)
+        yield NUMA.passed(
+            HOST, "the kernel does not move memory between nodes", observed="off", evidence=kernel.evidence
+        )
     else:
         yield NUMA.warned(
             HOST,
@@ -86,7 +90,9 @@ def clocksource(evidence: Evidence) -> Iterator[Finding]:
         yield _unread(CLOCK, source, "the clock source", evidence)
         return
     if isinstance(architecture, Unknown):
-        yield CLOCK.undetermined(HOST, architecture, what="the processor's architecture", evidence=kernel.evidence)
+        yield CLOCK.undetermined(
+            HOST, architecture, what="the processor's architecture", evidence=kernel.evidence
+        )
         return
     fast = _FAST_CLOCKS.get(architecture)
     if fast is None:
@@ -116,7 +122,9 @@ def remove_ipc(evidence: Evidence) -> Iterator[Finding]:
     elif isinstance(evidence.facts.container.runtime, str):
         yield IPC.skipped(HOST, "nobody logs in to a container")
     elif not setting:
-        yield IPC.passed(HOST, "shared memory outlives a logout", observed="RemoveIPC=no", evidence=kernel.evidence)
+        yield IPC.passed(
+            HOST, "shared memory outlives a logout", observed="RemoveIPC=no", evidence=kernel.evidence
+        )
     else:
         yield IPC.warned(
             HOST,

@@ -1,24 +1,30 @@
 """Do links stay up, and are cables and modules well?
 
-The kernel counts the changes of an interface's carrier since boot, and the log names each loss. One loss happens; many, or one
-that ends the log, need a look. Source:
-Azure/azurehpc-health-checks (link flaps in 24 hours); NVIDIA/NVSentinel, NIC health (carrier_changes); leptonai/gpud (port
-module events of mlx5).
+The kernel counts the changes of an interface's carrier since boot, and the log names each loss. One loss
+happens; many, or one that ends the log, need a look. Source: Azure/azurehpc-health-checks (link flaps in 24
+hours); NVIDIA/NVSentinel, NIC health (carrier_changes); leptonai/gpud (port module events of mlx5).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
 from probes.facts import Interface, LogEvent
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, events_in, events_of, judge_each
-from probes.record import Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, events_in, events_of, judge_each
 
-FLAPPING = Judge(check_id="link-flapping", why="Each loss of a link stops the transfers on it for seconds and may end the job.")
-CABLE = Judge(check_id="cable", why="A module that overheats or lacks power takes its link down, sooner or later for good.")
+FLAPPING = Judge(
+    check_id="link-flapping",
+    why="Each loss of a link stops the transfers on it for seconds and may end the job.",
+)
+CABLE = Judge(
+    check_id="cable",
+    why="A module that overheats or lacks power takes its link down, sooner or later for good.",
+)
 REMEDY = Remedy(
-    text="Reseat or replace cable and transceiver; look at the switch port's log for the same times.", command="dmesg"
+    text="Reseat or replace cable and transceiver; look at the switch port's log for the same times.",
+    command="dmesg",
 )
 _LAST_MEMBER = "without any active interface"
 
@@ -35,9 +41,13 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             yield finding
     if interfaces:
         what, good = "the changes of the carrier", "links stay up"
-        yield from judge_each(FLAPPING, interfaces, lambda one: _judge(evidence, one, losses, returns), what=what, good=good)
+        yield from judge_each(
+            FLAPPING, interfaces, lambda one: _judge(evidence, one, losses, returns), what=what, good=good
+        )
     elif known(events):
-        yield FLAPPING.passed(HOST, "the log shows no link that goes up and down", observed=f"{_times(losses)} losses of a link")
+        yield FLAPPING.passed(
+            HOST, "the log shows no link that goes up and down", observed=f"{_times(losses)} losses of a link"
+        )
     elif isinstance(facts.interfaces, Unknown):
         yield FLAPPING.undetermined(HOST, facts.interfaces, what="the network interfaces")
     else:
@@ -60,7 +70,9 @@ def _times(events: list[LogEvent]) -> int:
     return sum(event.count for event in events)
 
 
-def _judge(evidence: Evidence, interface: Interface, losses: list[LogEvent], returns: list[LogEvent]) -> Judged:
+def _judge(
+    evidence: Evidence, interface: Interface, losses: list[LogEvent], returns: list[LogEvent]
+) -> Judged:
     own = [event for event in losses if event.device == interface.name]
     logged = _judge_losses(evidence, interface.name, own, [] if interface.up is True else returns)
     if logged is not None:
@@ -81,7 +93,9 @@ def _judge(evidence: Evidence, interface: Interface, losses: list[LogEvent], ret
     )
 
 
-def _judge_losses(evidence: Evidence, device: str, events: list[LogEvent], returns: list[LogEvent]) -> Finding | None:
+def _judge_losses(
+    evidence: Evidence, device: str, events: list[LogEvent], returns: list[LogEvent]
+) -> Finding | None:
     limit = evidence.thresholds.link_downs_logged
     if not events:
         return None
@@ -101,7 +115,9 @@ def _judge_losses(evidence: Evidence, device: str, events: list[LogEvent], retur
             device,
             "the link went down and did not come back",
             expected="the link up at the end of the log",
-            observed=f"{times}, last {last.last_time}: {last.message}" if last.last_time else f"{times}: {last.message}",
+            observed=f"{times}, last {last.last_time}: {last.message}"
+            if last.last_time
+            else f"{times}: {last.message}",
             remedy=REMEDY,
             evidence=refs,
         )
@@ -109,8 +125,12 @@ def _judge_losses(evidence: Evidence, device: str, events: list[LogEvent], retur
 
 
 def _last_loss(events: list[LogEvent], returns: list[LogEvent]) -> LogEvent | None:
-    """The loss that ends the log. A port that never was up has no cable, and says so at each boot; a bond had members."""
-    last = max((event for event in events if not event.settled), key=lambda event: event.last_line, default=None)
+    """The loss that ends the log. A port that never was up has no cable, and says so at each boot; a bond had
+    members.
+    """
+    last = max(
+        (event for event in events if not event.settled), key=lambda event: event.last_line, default=None
+    )
     if last is None or any(event.last_line > last.last_line for event in returns):
         return None
     return last if returns or _LAST_MEMBER in last.message else None
@@ -120,7 +140,8 @@ def cable(evidence: Evidence) -> Iterator[Finding]:
     events = yield from events_of(CABLE, evidence)
     if events is None:
         return
-    # A port that nobody uses says at each boot that it has no cable; one that is used and loses it loses its link too.
+    # A port that nobody uses says at each boot that it has no cable; one that is used and loses it loses its
+    # link too.
     found = [event for event in events if event.kind == "cable" and "plugged" not in event.message.lower()]
     if not found:
         yield CABLE.passed(HOST, "the log complains of no cable or module")

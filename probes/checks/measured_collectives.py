@@ -1,35 +1,50 @@
 """Are the collectives of this machine as fast as on such machines, and which layer or pair is slow?
 
-The largest rate over all sizes counts, against what the same collective reached with as many GPUs and as large a message. Where
-NCCL went around a ring although the switch could reduce, the machine is sound and still not at its best: that warns.
-Source: `probes/data/bench_references.toml`; NVIDIA/nccl-tests, doc/PERFORMANCE.md; stas00/ml-engineering (NVLS and ring by number
-of GPUs); awslabs/awsome-distributed-training (one layer at a time).
+The largest rate over all sizes counts, against what the same collective reached with as many GPUs and as
+large a message. Where NCCL went around a ring although the switch could reduce, the machine is sound and
+still not at its best: that warns. Source: `probes/data/bench_references.toml`; NVIDIA/nccl-tests,
+doc/PERFORMANCE.md; stas00/ml-engineering (NVLS and ring by number of GPUs);
+awslabs/awsome-distributed-training (one layer at a time).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probes.comparing import Beside, beside_references
-from probes.expected_rates import status_of
-from probes.findings import Evidence, Finding, Judge, Remedy, Status
-from probes.judging import HOST
-from probes.layers import LAYERS, Layer, slow_layer
-from probes.measured import Aspect, by_subject, failures, judge_references, limit_ref, observed, of, refs_of
-from probes.measurements import Measurement
-from probes.pairs import Pair, SlowPart, pair_of, slow_parts, words_of_part
-from probes.record import known
-from probes.reference_of import gpus_in
-from probes.size_curves import collapse_of
-from probes.slow_causes import Cause, forbids_nvls, of_collective, of_network, of_peer_copy
-from probes.tool_references import load_references
-from probes.units import gb_per_s, gib, percent
-
-COLLECTIVES = Judge(check_id="measured-collectives", why="Training waits for its collectives: their rate bounds every step.")
-ISOLATION = Judge(
-    check_id="measured-isolation", why="A slow layer between the ranks hides behind the others until a job is spread wider."
+from probes.base.record import known
+from probes.base.units import gb_per_s, gib, percent
+from probes.compare.comparing import Beside, beside_references
+from probes.compare.expected_rates import status_of
+from probes.compare.measured_findings import (
+    Aspect,
+    by_subject,
+    failures,
+    judge_references,
+    limit_ref,
+    observed,
+    of,
+    refs_of,
 )
-PAIRS = Judge(check_id="measured-pairs", why="A slow pair slows every ring that passes it, and with it all ranks.")
+from probes.compare.reference_values import gpus_in
+from probes.compare.size_curves import collapse_of
+from probes.compare.slow_causes import Cause, forbids_nvls, of_collective, of_network, of_peer_copy
+from probes.compare.slow_layers import LAYERS, Layer, slow_layer
+from probes.compare.slow_pairs import Pair, SlowPart, pair_of, slow_parts, words_of_part
+from probes.compare.tool_references import load_references
+from probes.facts.measurements import Measurement
+from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging.reporting import HOST
+
+COLLECTIVES = Judge(
+    check_id="measured-collectives", why="Training waits for its collectives: their rate bounds every step."
+)
+ISOLATION = Judge(
+    check_id="measured-isolation",
+    why="A slow layer between the ranks hides behind the others until a job is spread wider.",
+)
+PAIRS = Judge(
+    check_id="measured-pairs", why="A slow pair slows every ring that passes it, and with it all ranks."
+)
 
 _BUS = "bus_bandwidth_bytes_per_s"
 _SLOW = Remedy(
@@ -43,12 +58,18 @@ _RING = Remedy(
 _NAMES: dict[Layer, str] = {"all": HOST, "nvlink": "NVLink", "host-memory": "host memory", "nic": "NICs"}
 _REMEDIES: dict[Layer, Remedy] = {
     "all": _SLOW,
-    "nvlink": Remedy(text="Look at the NVLinks' state, speed and errors, and at the fabric.", command="nvidia-smi nvlink -s"),
+    "nvlink": Remedy(
+        text="Look at the NVLinks' state, speed and errors, and at the fabric.",
+        command="nvidia-smi nvlink -s",
+    ),
     "host-memory": Remedy(
         text="Look at NUMA binding, at the governor of the CPUs and at memory bandwidth.",
         command="rigtune bench --only host-memory",
     ),
-    "nic": Remedy(text="Look at the ports' rate, state and errors, and which NIC belongs to which GPU.", command="ibstat"),
+    "nic": Remedy(
+        text="Look at the ports' rate, state and errors, and which NIC belongs to which GPU.",
+        command="ibstat",
+    ),
 }
 _BUSY_RANK = Remedy(text="See which CPUs this rank runs on, and who else uses them.", command="top")
 _FEWEST_PAIRS = 3
@@ -64,7 +85,9 @@ def measured_collectives(evidence: Evidence) -> Iterator[Finding]:
         remedy=_SLOW,
         cause=lambda all_facts, _: of_collective(all_facts),
         belongs=lambda one: one.metric == _BUS,
-        parts=lambda short, _: by_subject(one for one in short if not one.uses_fallback or one.status is not Status.WARN),
+        parts=lambda short, _: by_subject(
+            one for one in short if not one.uses_fallback or one.status is not Status.WARN
+        ),
     )
     yield from judge_references(COLLECTIVES, evidence, ("collectives",), aspect)
     ringed = [one for one in beside_references(evidence) if _is_ring(one)]
@@ -74,7 +97,10 @@ def measured_collectives(evidence: Evidence) -> Iterator[Finding]:
 
 def _is_ring(beside: Beside) -> bool:
     return (
-        beside.measured.bench_id == "collectives" and beside.uses_fallback and beside.status is Status.WARN and beside.share > 0
+        beside.measured.bench_id == "collectives"
+        and beside.uses_fallback
+        and beside.status is Status.WARN
+        and beside.share > 0
     )
 
 
@@ -123,7 +149,9 @@ def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
         yield ISOLATION.skipped(HOST, "the layers were not measured apart")
         return
     besides = [one for one in beside_references(evidence) if one.measured in measured]
-    by_layer = {layer: one for one in besides for layer in LAYERS if one.measured.parameters.get("layers") == layer}
+    by_layer = {
+        layer: one for one in besides for layer in LAYERS if one.measured.parameters.get("layers") == layer
+    }
     shares = {layer: one.measured.median for layer, one in by_layer.items()}
     references = {layer: one.compared.value for layer, one in by_layer.items()}
     limits = evidence.thresholds
@@ -145,11 +173,15 @@ def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
         well = [one.measured for one in by_layer.values()]
         yield ISOLATION.passed(HOST, verdict.because, observed=observed(well), evidence=refs_of(well))
     elif not by_layer:
-        yield ISOLATION.skipped(HOST, f"no layer has a reference here: {observed(measured)}", evidence=refs_of(measured))
+        yield ISOLATION.skipped(
+            HOST, f"no layer has a reference here: {observed(measured)}", evidence=refs_of(measured)
+        )
 
 
 def measured_pairs(evidence: Evidence) -> Iterator[Finding]:
-    """Pairs that are joined alike are held against each other; a member without any fast pair is named instead of its pairs."""
+    """Pairs that are joined alike are held against each other; a member without any fast pair is named
+    instead of its pairs.
+    """
     yield from failures(PAIRS, evidence, ("pairs",))
     measured = of(evidence, ("pairs",), "pair_bandwidth_bytes_per_s")
     if not measured:
@@ -167,13 +199,21 @@ def measured_pairs(evidence: Evidence) -> Iterator[Finding]:
     for part in slow.values():
         yield _slow_part(evidence, part, judged)
     if judged and not slow:
-        yield PAIRS.passed(HOST, "pairs that are joined alike are alike", observed=observed(judged), evidence=refs_of(judged))
+        yield PAIRS.passed(
+            HOST, "pairs that are joined alike are alike", observed=observed(judged), evidence=refs_of(judged)
+        )
     elif not judged:
-        yield PAIRS.skipped(HOST, f"too few pairs to compare: {observed(measured)}", evidence=refs_of(measured))
+        yield PAIRS.skipped(
+            HOST, f"too few pairs to compare: {observed(measured)}", evidence=refs_of(measured)
+        )
 
 
-def _alike(evidence: Evidence, measured: Sequence[Measurement]) -> Iterator[tuple[dict[Pair, float], list[Measurement]]]:
-    """Pairs of one kind: same parameters, and the same links between the two. Of both directions the slower counts."""
+def _alike(
+    evidence: Evidence, measured: Sequence[Measurement]
+) -> Iterator[tuple[dict[Pair, float], list[Measurement]]]:
+    """Pairs of one kind: same parameters, and the same links between the two. Of both directions the slower
+    counts.
+    """
     links = evidence.facts.links if known(evidence.facts.links) else ()
     kinds = {frozenset((link.a, link.b)): (str(link.kind), link.nvlink_count) for link in links}
     groups: dict[object, list[Measurement]] = {}
@@ -195,9 +235,15 @@ def _slow_part(evidence: Evidence, slow: SlowPart, judged: Sequence[Measurement]
     cause: Cause | None = of_peer_copy(evidence, gpus) if gpus else None
     fails = slow.share < evidence.thresholds.measured_fail_fraction.value
     report = PAIRS.failed if fails else PAIRS.warned
-    told = "slow with every other" if isinstance(slow.part, str) else "slower than other pairs that are joined alike"
+    told = (
+        "slow with every other"
+        if isinstance(slow.part, str)
+        else "slower than other pairs that are joined alike"
+    )
     told += f", {percent(round(slow.share, 2))} of the usual rate"
-    its = [one for one in judged if (pair := pair_of(one.subject)) and (slow.part in pair or slow.part == pair)]
+    its = [
+        one for one in judged if (pair := pair_of(one.subject)) and (slow.part in pair or slow.part == pair)
+    ]
     return report(
         name,
         f"{told}{f': {cause.words}' if cause else ''}",

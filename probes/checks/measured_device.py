@@ -1,30 +1,41 @@
 """Do the GPUs compute and copy as fast as such GPUs do?
 
-Each GPU is held against what healthy ones of its model reached; of a sweep over shapes the best case counts. A GPU that falls
-short is named with what its facts say about the cause: a power limit, a narrow PCIe link, NVLinks that are down.
-Source: `probes/data/bench_references.toml`, `tool_references.toml`; stas00/ml-engineering (achievable FLOPS, bandwidths);
-NVIDIA/DCGM (limits at three quarters).
+Each GPU is held against what healthy ones of its model reached; of a sweep over shapes the best case counts.
+A GPU that falls short is named with what its facts say about the cause: a power limit, a narrow PCIe link,
+NVLinks that are down. Source: `probes/data/bench_references.toml`, `tool_references.toml`;
+stas00/ml-engineering (achievable FLOPS, bandwidths); NVIDIA/DCGM (limits at three quarters).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probes.comparing import Beside, beside_references
-from probes.findings import Evidence, Finding, Judge, Remedy, Status
-from probes.judging import SMI_LINK, fold_names
-from probes.measured import Aspect, Parts, by_subject, judge_references, observed, refs_of
-from probes.pairs import blamed, pair_of
-from probes.reference_of import gpu_named, gpus_in
-from probes.slow_causes import narrow_link, of_compute, of_host_copy, of_peer_copy
+from probes.compare.comparing import Beside, beside_references
+from probes.compare.measured_findings import Aspect, Parts, by_subject, judge_references, observed, refs_of
+from probes.compare.reference_values import gpu_named, gpus_in
+from probes.compare.slow_causes import narrow_link, of_compute, of_host_copy, of_peer_copy
+from probes.compare.slow_pairs import blamed, pair_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging.reporting import SMI_LINK, fold_names
 
-GEMM = Judge(check_id="measured-gemm", why="Matrix products are most of a training step; all ranks wait for the slowest GPU.")
-ATTENTION = Judge(check_id="measured-attention", why="Attention grows with the square of the sequence length.")
-MEMORY = Judge(
-    check_id="measured-memory", why="The optimizer, normalisations and activations are bound by the bandwidth of GPU memory."
+GEMM = Judge(
+    check_id="measured-gemm",
+    why="Matrix products are most of a training step; all ranks wait for the slowest GPU.",
 )
-HOST_DEVICE = Judge(check_id="measured-host-device", why="Batches, checkpoints and offloaded states cross this link.")
-PEERS = Judge(check_id="measured-peer-copy", why="A slow pair of GPUs slows every ring that passes it, and with it all GPUs.")
+ATTENTION = Judge(
+    check_id="measured-attention", why="Attention grows with the square of the sequence length."
+)
+MEMORY = Judge(
+    check_id="measured-memory",
+    why="The optimizer, normalisations and activations are bound by the bandwidth of GPU memory.",
+)
+HOST_DEVICE = Judge(
+    check_id="measured-host-device", why="Batches, checkpoints and offloaded states cross this link."
+)
+PEERS = Judge(
+    check_id="measured-peer-copy",
+    why="A slow pair of GPUs slows every ring that passes it, and with it all GPUs.",
+)
 
 _COMPUTE = Remedy(
     text="Look at clocks, power and temperature under load; compare the GPU with the others, and have it replaced if it stays.",
@@ -35,10 +46,12 @@ _MEMORY = Remedy(
     command="nvidia-smi -q -d CLOCK,ECC,ROW_REMAPPER",
 )
 _PCIE = Remedy(
-    text="Look at the PCIe link's speed and width under load, and at the NUMA node that the copy ran on.", command=SMI_LINK
+    text="Look at the PCIe link's speed and width under load, and at the NUMA node that the copy ran on.",
+    command=SMI_LINK,
 )
 _NVLINK = Remedy(
-    text="Look at the NVLinks' state, speed and errors of both GPUs, and at the fabric.", command="nvidia-smi nvlink -s"
+    text="Look at the NVLinks' state, speed and errors of both GPUs, and at the fabric.",
+    command="nvidia-smi nvlink -s",
 )
 
 _MOST_PAIRS = 4
@@ -97,13 +110,20 @@ def measured_host_device(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _narrow(evidence: Evidence) -> Iterator[Finding]:
-    """Copies that are as fast as a link which is narrower than it could be: nothing else is wrong, and it is slow."""
+    """Copies that are as fast as a link which is narrower than it could be: nothing else is wrong, and it is
+    slow.
+    """
     told = set()
     for beside in beside_references(evidence):
         one = beside.measured
         gpu = gpu_named(evidence, one.subject)
         link = narrow_link(gpu) if gpu is not None else None
-        if one.bench_id != "host-device" or link is None or beside.status is not Status.PASS or one.subject in told:
+        if (
+            one.bench_id != "host-device"
+            or link is None
+            or beside.status is not Status.PASS
+            or one.subject in told
+        ):
             continue
         told.add(one.subject)
         yield HOST_DEVICE.warned(
@@ -130,7 +150,9 @@ def measured_peer_copy(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _pairs(short: Sequence[Beside], well: Sequence[Beside]) -> Parts:
-    """The GPU whose every pair is slow is named once; so are all GPUs together where most of their pairs are slow."""
+    """The GPU whose every pair is slow is named once; so are all GPUs together where most of their pairs are
+    slow.
+    """
     slow = {pair: beside for beside in short if (pair := pair_of(beside.measured.subject)) is not None}
     fine = {pair for beside in well if (pair := pair_of(beside.measured.subject)) is not None}
     parts: Parts = {}

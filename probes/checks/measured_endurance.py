@@ -1,26 +1,31 @@
 """Does a GPU keep its rate, and does everything compute right?
 
-A GPU that slows down within seconds of full load is named with what the sensors said: heat or power. Wrong values are the worst
-there is: nothing stops, and the training is lost.
-Source: facebook's and Google's reports on silent data corruption (arXiv 2102.11245, "Cores that don't count"); NVML reference,
-clock event reasons; memtest86 (patterns).
+A GPU that slows down within seconds of full load is named with what the sensors said: heat or power. Wrong
+values are the worst there is: nothing stops, and the training is lost. Source: facebook's and Google's
+reports on silent data corruption (arXiv 2102.11245, "Cores that don't count"); NVML reference, clock event
+reasons; memtest86 (patterns).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, fold_names, smi_name
-from probes.measured import WRONG, failures, of, refs_of
-from probes.measurements import Measurement
-from probes.reference_of import gpu_named
-from probes.slow_causes import held_down
-from probes.statistics import quantile
-from probes.units import percent
+from probes.base.statistics import quantile
+from probes.base.units import percent
+from probes.compare.measured_findings import WRONG, failures, of, refs_of
+from probes.compare.reference_values import gpu_named
+from probes.compare.slow_causes import held_down
+from probes.facts.measurements import Measurement
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, fold_names, smi_name
 
-SUSTAINED = Judge(check_id="measured-sustained", why="Training runs for days: what counts is the rate of a warm machine.")
-RESULTS = Judge(check_id="measured-results", why="Hardware that computes or keeps wrong values ruins training without a word.")
+SUSTAINED = Judge(
+    check_id="measured-sustained", why="Training runs for days: what counts is the rate of a warm machine."
+)
+RESULTS = Judge(
+    check_id="measured-results",
+    why="Hardware that computes or keeps wrong values ruins training without a word.",
+)
 
 _CHECKED = frozenset({
     "memory-test", "collectives", "isolation", "pairs", "across-nodes", "peer-copy", "host-device", "gemm", "attention",
@@ -53,18 +58,25 @@ def measured_sustained(evidence: Evidence) -> Iterator[Finding]:
     if well:
         left = f"{percent(round(min(one.median for one in well), 3))} or more of the first rate is left at the end"
         yield SUSTAINED.passed(
-            fold_names([one.subject for one in well]), "the rate holds under load", observed=left, evidence=refs_of(well)
+            fold_names([one.subject for one in well]),
+            "the rate holds under load",
+            observed=left,
+            evidence=refs_of(well),
         )
 
 
 def _sags(evidence: Evidence, fraction: Measurement) -> Finding:
     """One device that slows down under load."""
     fails = fraction.median < evidence.thresholds.measured_fail_fraction.value
-    rates = [one for one in of(evidence, ("sustained",), "gemm_flops_per_s") if one.subject == fraction.subject]
+    rates = [
+        one for one in of(evidence, ("sustained",), "gemm_flops_per_s") if one.subject == fraction.subject
+    ]
     why, remedy = _reason(evidence, fraction.subject)
     sensors = "; ".join(words for one in rates for words in (_clocks(one), _heat(one)) if words)
     report = SUSTAINED.failed if fails else SUSTAINED.warned
-    limit = evidence.thresholds.measured_fail_fraction if fails else evidence.thresholds.sustained_drop_fraction
+    limit = (
+        evidence.thresholds.measured_fail_fraction if fails else evidence.thresholds.sustained_drop_fraction
+    )
     return report(
         fraction.subject,
         f"slows down under load{why}",
@@ -87,7 +99,9 @@ def _reason(evidence: Evidence, subject: str) -> tuple[str, Remedy]:
         text = "Look at the power limit, and at the supplies and cables where the hardware itself brakes."
         return ": power is capped", Remedy(text=text, command=command)
     if gpu is None:
-        return "", Remedy(text="Look at the temperature and the clock of the processors, and at who else uses them.")
+        return "", Remedy(
+            text="Look at the temperature and the clock of the processors, and at who else uses them."
+        )
     return "", Remedy(text="Watch clocks, temperature and power under load.", command=command)
 
 
@@ -135,11 +149,15 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
             subject,
             "memory gives back other values than were written",
             expected="0 errors",
-            observed="; ".join(f"{one.median:.0f} with {one.parameters.get('pattern', 'a pattern')}" for one in found),
+            observed="; ".join(
+                f"{one.median:.0f} with {one.parameters.get('pattern', 'a pattern')}" for one in found
+            ),
             remedy=Remedy(
                 text="Take this part out of use, reset the GPU so that bad rows are remapped, and test again; replace it if "
                 "errors come back.",
-                command=f"nvidia-smi {place}-q -d ECC,ROW_REMAPPER" if gpu is not None else "dmesg | grep -iE 'mce|edac'",
+                command=f"nvidia-smi {place}-q -d ECC,ROW_REMAPPER"
+                if gpu is not None
+                else "dmesg | grep -iE 'mce|edac'",
             ),
             evidence=refs_of(found),
         )
@@ -147,6 +165,8 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
     checked = of(evidence, _CHECKED)
     if checked and not wrong and not errors:
         benches = ", ".join(dict.fromkeys(one.bench_id for one in checked))
-        yield RESULTS.passed(HOST, "what was computed, moved and kept is right", observed=benches, evidence=refs_of(checked))
+        yield RESULTS.passed(
+            HOST, "what was computed, moved and kept is right", observed=benches, evidence=refs_of(checked)
+        )
     elif not checked and not wrong:
         yield RESULTS.skipped(HOST, "nothing was measured that is checked for right values")

@@ -1,31 +1,45 @@
 """Is one of several equal devices or ranks slower than the others?
 
 Equals need no reference: the median of them all is what each of them should reach, whatever hardware it is.
-Source: NVIDIA/nvidia-resiliency-ext (relative score against the median); microsoft/superbenchmark and ROCm/cvs (outliers of a
-fleet). For few members the median and its absolute deviation, which one bad member does not move.
+Source: NVIDIA/nvidia-resiliency-ext (relative score against the median); microsoft/superbenchmark and
+ROCm/cvs (outliers of a fleet). For few members the median and its absolute deviation, which one bad member
+does not move.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.comparing import Peers, beside_peers, is_sound, share_of
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, fold_names
-from probes.measured import failures, limit_ref, of, refs_of, words_of
-from probes.measurements import Measurement
-from probes.pairs import pair_of
-from probes.reference_of import gpu_named
-from probes.slow_causes import Cause, of_compute, of_host_copy
-from probes.statistics import outliers, quantile
-from probes.units import percent, quantity
+from probes.base.statistics import outliers, quantile
+from probes.base.units import percent, quantity
+from probes.compare.comparing import Peers, beside_peers, is_sound, share_of
+from probes.compare.measured_findings import failures, limit_ref, of, refs_of, words_of
+from probes.compare.reference_values import gpu_named
+from probes.compare.slow_causes import Cause, of_compute, of_host_copy
+from probes.compare.slow_pairs import pair_of
+from probes.facts.measurements import Measurement
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, fold_names
 
-DEVICES = Judge(check_id="equal-devices", why="In data-parallel training all ranks wait for the slowest device in every step.")
+DEVICES = Judge(
+    check_id="equal-devices",
+    why="In data-parallel training all ranks wait for the slowest device in every step.",
+)
 RANKS = Judge(
-    check_id="equal-ranks", why="A collective ends when its last rank arrives: one late rank is paid for by all of them."
+    check_id="equal-ranks",
+    why="A collective ends when its last rank arrives: one late rank is paid for by all of them.",
 )
 
-_ALONE = ("gemm", "attention", "memory-copy", "launch-latency", "host-device", "sustained", "host-memory", "cpu-gemm")
+_ALONE = (
+    "gemm",
+    "attention",
+    "memory-copy",
+    "launch-latency",
+    "host-device",
+    "sustained",
+    "host-memory",
+    "cpu-gemm",
+)
 """Benchmarks in which devices work beside each other, each for itself."""
 _STRAGGLER = Remedy(
     text="See which CPUs this rank runs on and who else uses them; bind ranks to cores, and move other work away.",
@@ -57,7 +71,9 @@ def equal_devices(evidence: Evidence) -> Iterator[Finding]:
     elif not slow:
         names = fold_names(sorted({member.subject for peers in groups for member in peers.members}))
         benches = ", ".join(dict.fromkeys(peers.members[0].bench_id for peers in groups))
-        yield DEVICES.passed(names, "equal devices are equally fast", observed=benches, evidence=refs_of(groups[0].members))
+        yield DEVICES.passed(
+            names, "equal devices are equally fast", observed=benches, evidence=refs_of(groups[0].members)
+        )
 
 
 def _are_devices(peers: Peers) -> bool:
@@ -67,7 +83,8 @@ def _are_devices(peers: Peers) -> bool:
 
 def _differ(evidence: Evidence, peers: Peers) -> bool:
     if peers.members[0].subject.startswith("CPU"):
-        return False  # two ranks on the CPUs of one host: its scheduler decides, and what they lack shows in all of them
+        # Two ranks on the CPUs of one host: its scheduler decides, and what they lack shows in all of them
+        return False
     one, other = (member.median for member in peers.members)
     return min(one, other) < evidence.thresholds.measured_warn_fraction.value * max(one, other)
 
@@ -103,7 +120,9 @@ def _two_that_differ(evidence: Evidence, unlike: list[Peers]) -> Finding:
     """Which of two is the bad one, nobody can say without a reference."""
     peers = min(unlike, key=lambda one: min(one.share(member) for member in one.members))
     first, second = sorted(peers.members, key=lambda member: member.subject)
-    slower, faster = sorted((first, second), key=lambda member: share_of(member.median, peers.usual, peers.side))
+    slower, faster = sorted(
+        (first, second), key=lambda member: share_of(member.median, peers.usual, peers.side)
+    )
     share = share_of(slower.median, faster.median, peers.side)
     return DEVICES.warned(
         f"{first.subject}, {second.subject}",
@@ -117,7 +136,9 @@ def _two_that_differ(evidence: Evidence, unlike: list[Peers]) -> Finding:
 
 
 def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
-    """Ranks that do the same work by themselves: the one that takes longer is the one that the others wait for."""
+    """Ranks that do the same work by themselves: the one that takes longer is the one that the others wait
+    for.
+    """
     yield from failures(RANKS, evidence, ("collectives",))
     own_work = of(evidence, ("collectives", "across-nodes"), "rank_compute_s")
     times = {one.subject: one for one in own_work if is_sound(one)}
@@ -131,7 +152,9 @@ def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
     late = [times[one.name] for one in outliers(medians, worse="high", least_difference=least)]
     if len(times) == 2:
         # The work is the same, so of two the later one is the one that is waited for.
-        late = [one for one in times.values() if fastest.median < limits.measured_fail_fraction.value * one.median]
+        late = [
+            one for one in times.values() if fastest.median < limits.measured_fail_fraction.value * one.median
+        ]
     usual = fastest.median if len(times) == 2 else quantile(list(medians.values()), 0.5)
     for one in late:
         gpu = gpu_named(evidence, one.subject)
@@ -146,7 +169,9 @@ def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
             evidence=(*refs_of([one]), limit_ref(evidence, fails=False)),
         )
     if not late:
-        low, high = (quantity(value, "s") for value in (fastest.median, max(one.median for one in times.values())))
+        low, high = (
+            quantity(value, "s") for value in (fastest.median, max(one.median for one in times.values()))
+        )
         yield RANKS.passed(
             fold_names(sorted(times)),
             "all ranks work at one speed",

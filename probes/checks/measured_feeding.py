@@ -1,25 +1,30 @@
 """Do storage and data loaders keep up with the training step?
 
-Neither has a speed of its own that is right: what counts is whether it delivers what the step takes. The measured step of the
-convolutional network says how many images that is; an image is one random read.
-Source: NVIDIA DALI and MLPerf Storage (a loader must outrun the accelerator); PyTorch, DataLoader, num_workers.
+Neither has a speed of its own that is right: what counts is whether it delivers what the step takes. The
+measured step of the convolutional network says how many images that is; an image is one random read. Source:
+NVIDIA DALI and MLPerf Storage (a loader must outrun the accelerator); PyTorch, DataLoader, num_workers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.measured import failures, observed, of, refs_of
-from probes.measurements import Measurement
-from probes.units import count, percent
+from probes.base.units import count, percent
+from probes.compare.measured_findings import failures, observed, of, refs_of
+from probes.facts.measurements import Measurement
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
-STORAGE = Judge(check_id="measured-storage", why="Where reading is slower than training, the GPUs wait for data in every step.")
+STORAGE = Judge(
+    check_id="measured-storage",
+    why="Where reading is slower than training, the GPUs wait for data in every step.",
+)
 LOADER = Judge(check_id="measured-data-loader", why="A step that waits for its batch leaves the GPUs idle.")
 
 _IMAGE_BYTES = 128 * 1024
-"""The block of `storage` that stands for an image: those of ImageNet have 110 KB on average (image-net.org, ILSVRC 2012)."""
+"""The block of `storage` that stands for an image: those of ImageNet have 110 KB on average (image-net.org,
+ILSVRC 2012).
+"""
 
 
 def measured_storage(evidence: Evidence) -> Iterator[Finding]:
@@ -28,16 +33,25 @@ def measured_storage(evidence: Evidence) -> Iterator[Finding]:
     if not measured:
         yield STORAGE.skipped(HOST, "storage was not measured")
         return
-    reads = [one for one in measured if one.metric == "read_rate_per_s" and one.parameters.get("block_bytes") == _IMAGE_BYTES]
+    reads = [
+        one
+        for one in measured
+        if one.metric == "read_rate_per_s" and one.parameters.get("block_bytes") == _IMAGE_BYTES
+    ]
     step = _images(evidence)
     if step is None or not reads:
-        yield STORAGE.skipped(_where(measured[0]), f"what training needs was not measured: {observed(measured)}")
+        yield STORAGE.skipped(
+            _where(measured[0]), f"what training needs was not measured: {observed(measured)}"
+        )
         return
     best = max(reads, key=lambda one: one.median)
     facts = f"{count(round(best.median))} reads of an image's size per second, {observed(measured)}"
     if best.median >= step.median:
         yield STORAGE.passed(
-            _where(best), "storage keeps up with the training step", observed=facts, evidence=refs_of([best, step])
+            _where(best),
+            "storage keeps up with the training step",
+            observed=facts,
+            evidence=refs_of([best, step]),
         )
         return
     yield STORAGE.warned(
@@ -66,11 +80,15 @@ def measured_data_loader(evidence: Evidence) -> Iterator[Finding]:
     advice = _advice(evidence, best)
     step = _images(evidence)
     if step is None:
-        yield LOADER.skipped(HOST, f"what training needs was not measured: {count(round(rate))} samples per second{advice}")
+        yield LOADER.skipped(
+            HOST, f"what training needs was not measured: {count(round(rate))} samples per second{advice}"
+        )
         return
     told = f"{count(round(rate))} samples per second{advice}"
     if rate >= step.median:
-        yield LOADER.passed(HOST, "the loaders keep up with the training step", observed=told, evidence=refs_of([best, step]))
+        yield LOADER.passed(
+            HOST, "the loaders keep up with the training step", observed=told, evidence=refs_of([best, step])
+        )
         return
     yield LOADER.warned(
         HOST,

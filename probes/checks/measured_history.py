@@ -1,29 +1,31 @@
 """Is this machine slower than it was, and do the conditions allow to say so?
 
-Only measurements with all parameters equal compare. A difference counts where it is more than a twentieth and chance does not
-explain it; what changed in between (torch, driver, NCCL) is named. Numbers that were taken while others used the machine warn
-at most.
-Source: probes/statistics.py (Mann-Whitney U, bootstrap); NVIDIA/nvidia-resiliency-ext (a device against its own best).
+Only measurements with all parameters equal compare. A difference counts where it is more than a twentieth and
+chance does not explain it; what changed in between (torch, driver, NCCL) is named. Numbers that were taken
+while others used the machine warn at most. Source: probes/base/statistics.py (Mann-Whitney U, bootstrap);
+NVIDIA/nvidia-resiliency-ext (a device against its own best).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probes.comparing import Earlier, beside_baselines, judged_cases
-from probes.findings import Evidence, Finding, Judge, Remedy, Status
-from probes.judging import HOST, fold_names
-from probes.measured import failed_benchmark, refs_of, words_of
-from probes.measurements import BUSY_SHARE, Measurement
-from probes.record import NOT_RECORDED
-from probes.slow_causes import changed_since
-from probes.units import percent, quantity
+from probes.base.record import NOT_RECORDED
+from probes.base.units import percent, quantity
+from probes.compare.comparing import Earlier, beside_baselines, judged_cases
+from probes.compare.measured_findings import failed_benchmark, refs_of, words_of
+from probes.compare.slow_causes import changed_since
+from probes.facts.measurements import BUSY_SHARE, Measurement
+from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging.reporting import HOST, fold_names
 
 BASELINE = Judge(
-    check_id="measured-baseline", why="A machine that lost speed without a change of hardware has a fault or a worse setting."
+    check_id="measured-baseline",
+    why="A machine that lost speed without a change of hardware has a fault or a worse setting.",
 )
 CONDITIONS = Judge(
-    check_id="measured-conditions", why="Numbers taken while others use the machine are lower than the machine deserves."
+    check_id="measured-conditions",
+    why="Numbers taken while others use the machine are lower than the machine deserves.",
 )
 
 _KINDS = {"previous": "the run before", "pinned": "the pinned run"}
@@ -50,7 +52,9 @@ def measured_baseline(evidence: Evidence) -> Iterator[Finding]:
     groups: dict[tuple[str, str, str, str], list[Earlier]] = {}
     for one in slower:
         measured = one.measured
-        groups.setdefault((one.baseline.kind, measured.bench_id, measured.metric, measured.subject), []).append(one)
+        groups.setdefault(
+            (one.baseline.kind, measured.bench_id, measured.metric, measured.subject), []
+        ).append(one)
     for found in groups.values():
         yield _slower(evidence, found)
     for kind in _KINDS:
@@ -63,7 +67,9 @@ def _slower(evidence: Evidence, found: Sequence[Earlier]) -> Finding:
     worst = min(found, key=lambda one: one.share)
     measured, before = worst.measured, worst.before
     changes = changed_since(before, measured)
-    busy = [when for when, one in (("now", measured), ("then", before)) if one.conditions.get("host_busy") is True]
+    busy = [
+        when for when, one in (("now", measured), ("then", before)) if one.conditions.get("host_busy") is True
+    ]
     fails = any(one.status is Status.FAIL for one in found)
     report = BASELINE.failed if fails else BASELINE.warned
     interval = worst.interval
@@ -87,15 +93,21 @@ def _slower(evidence: Evidence, found: Sequence[Earlier]) -> Finding:
 def _as_fast(evidence: Evidence, kind: str, judged: Sequence[Earlier]) -> Finding:
     """Nothing is slower; what became faster is told."""
     least = evidence.thresholds.earlier_difference_fraction.value
-    faster = [one for one in judged if one.change is not None and one.change.is_significant and one.share > 1 + least]
+    faster = [
+        one
+        for one in judged
+        if one.change is not None and one.change.is_significant and one.share > 1 + least
+    ]
     best = sorted(faster, key=lambda one: -one.share)[:_MOST_SHOWN]
     told = "; ".join(
-        f"{one.measured.subject} {one.measured.bench_id} {words_of(one.measured)} {percent(round(one.share, 2))}" for one in best
+        f"{one.measured.subject} {one.measured.bench_id} {words_of(one.measured)} {percent(round(one.share, 2))}"
+        for one in best
     )
     more = f" and {len(faster) - len(best)} more" if len(faster) > len(best) else ""
     return BASELINE.passed(
         HOST,
-        f"as fast as in {_KINDS[kind]}" + (f", and faster in {len(faster)} of {len(judged)} cases" if faster else ""),
+        f"as fast as in {_KINDS[kind]}"
+        + (f", and faster in {len(faster)} of {len(judged)} cases" if faster else ""),
         observed=f"{told}{more}" if told else f"{len(judged)} cases",
         evidence=refs_of(one.measured for one in best or judged),
     )
@@ -114,7 +126,9 @@ def measured_conditions(evidence: Evidence) -> Iterator[Finding]:
     elif not found:
         share = max((_number(one, "others_cpu_share") for one in told), default=0.0)
         words = f"others took {percent(round(share, 3))} of the CPUs at most"
-        yield CONDITIONS.passed(HOST, "the machine was quiet while it was measured", observed=words, evidence=refs_of(told))
+        yield CONDITIONS.passed(
+            HOST, "the machine was quiet while it was measured", observed=words, evidence=refs_of(told)
+        )
 
 
 def _strangers(measured: Sequence[Measurement]) -> Iterator[Finding]:
@@ -141,7 +155,11 @@ def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
     """Others on the CPUs."""
     yield from _strangers(measured)
     busy = [one for one in measured if one.conditions.get("host_busy") is True]
-    busy = [one for one in busy if "gpu_shared_with" not in one.conditions or _number(one, "others_cpu_share") > BUSY_SHARE]
+    busy = [
+        one
+        for one in busy
+        if "gpu_shared_with" not in one.conditions or _number(one, "others_cpu_share") > BUSY_SHARE
+    ]
     if not busy:
         return
     benches = ", ".join(dict.fromkeys(one.bench_id for one in busy))
@@ -150,7 +168,9 @@ def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
         HOST,
         f"others used the machine during {benches}: these numbers may be lower than on a quiet machine",
         expected="nobody else",
-        observed=f"others took up to {percent(round(share, 2))} of the CPUs" if share else "the host was busy",
+        observed=f"others took up to {percent(round(share, 2))} of the CPUs"
+        if share
+        else "the host was busy",
         remedy=_QUIET,
         evidence=refs_of(busy),
     )

@@ -1,26 +1,40 @@
 """Is one of several hosts, or one way between two of them, slower than the others?
 
-A host is known by its best link: a good one has a fast link to another good one, a bad one has none. Collectives across hosts are
-also held against the line rate of the training ports.
-Source: oracle-quickstart/oci-hpc and GoogleCloudPlatform/cluster-health-scanner (pairs, confirmed with a known-good partner);
-coreweave/nccl-tests and awslabs/awsome-distributed-training (share of line rate).
+A host is known by its best link: a good one has a fast link to another good one, a bad one has none.
+Collectives across hosts are also held against the line rate of the training ports. Source:
+oracle-quickstart/oci-hpc and GoogleCloudPlatform/cluster-health-scanner (pairs, confirmed with a known-good
+partner); coreweave/nccl-tests and awslabs/awsome-distributed-training (share of line rate).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.measured import Aspect, failures, judge_references, limit_ref, observed, of, refs_of
-from probes.measurements import Measurement
-from probes.pairs import Pair, SlowPart, pair_of, slow_parts, words_of_part
-from probes.slow_causes import of_network
-from probes.statistics import outliers, quantile
-from probes.units import gb_per_s, percent
+from probes.base.statistics import outliers, quantile
+from probes.base.units import gb_per_s, percent
+from probes.compare.measured_findings import (
+    Aspect,
+    failures,
+    judge_references,
+    limit_ref,
+    observed,
+    of,
+    refs_of,
+)
+from probes.compare.slow_causes import of_network
+from probes.compare.slow_pairs import Pair, SlowPart, pair_of, slow_parts, words_of_part
+from probes.facts.measurements import Measurement
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
-JUDGE = Judge(check_id="measured-network", why="A collective across hosts is as slow as the slowest host or link among them.")
-ACROSS = Judge(check_id="measured-across-nodes", why="Gradients cross these links in every step of a job on several machines.")
+JUDGE = Judge(
+    check_id="measured-network",
+    why="A collective across hosts is as slow as the slowest host or link among them.",
+)
+ACROSS = Judge(
+    check_id="measured-across-nodes",
+    why="Gradients cross these links in every step of a job on several machines.",
+)
 
 _LINKS = ("tcp_bandwidth_bytes_per_s", "pair_bandwidth_bytes_per_s")
 _HOST_REMEDY = Remedy(
@@ -28,10 +42,12 @@ _HOST_REMEDY = Remedy(
     command="ip -s link && tc qdisc show",
 )
 _LINK_REMEDY = Remedy(
-    text="Look at the switch ports and the path between the two; compare both directions.", command="ip -s link && tc qdisc show"
+    text="Look at the switch ports and the path between the two; compare both directions.",
+    command="ip -s link && tc qdisc show",
 )
 _COLLECTIVE = Remedy(
-    text="Look at the ports' rate and errors, and at which of them NCCL uses (NCCL_DEBUG=INFO).", command="ibstat"
+    text="Look at the ports' rate and errors, and at which of them NCCL uses (NCCL_DEBUG=INFO).",
+    command="ibstat",
 )
 
 
@@ -52,9 +68,13 @@ def measured_network(evidence: Evidence) -> Iterator[Finding]:
     for part, group in found.values():
         yield _finding(evidence, part, group)
     if not judged:
-        yield JUDGE.skipped(HOST, f"there is nobody to compare with: {observed(measured)}", evidence=refs_of(measured))
+        yield JUDGE.skipped(
+            HOST, f"there is nobody to compare with: {observed(measured)}", evidence=refs_of(measured)
+        )
     elif not found:
-        yield JUDGE.passed(HOST, "hosts and links are alike", observed=observed(measured), evidence=refs_of(measured))
+        yield JUDGE.passed(
+            HOST, "hosts and links are alike", observed=observed(measured), evidence=refs_of(measured)
+        )
 
 
 def _alike(measured: Sequence[Measurement]) -> list[list[Measurement]]:
@@ -66,7 +86,11 @@ def _alike(measured: Sequence[Measurement]) -> list[list[Measurement]]:
 
 def _kind(one: Measurement) -> dict[str, object]:
     """The parameters that do not say who is meant."""
-    return {name: value for name, value in one.parameters.items() if name not in ("from", "to", "sender", "receiver", "hosts")}
+    return {
+        name: value
+        for name, value in one.parameters.items()
+        if name not in ("from", "to", "sender", "receiver", "hosts")
+    }
 
 
 def _slow(evidence: Evidence, group: Sequence[Measurement]) -> Iterator[SlowPart]:
@@ -91,8 +115,14 @@ def _finding(evidence: Evidence, slow: SlowPart, group: Sequence[Measurement]) -
     limit = evidence.thresholds.measured_warn_fraction.value
     report = JUDGE.failed if fails else JUDGE.warned
     is_host = isinstance(slow.part, str)
-    links = ", ".join(f"{one.subject} {gb_per_s(one.median)}" for one in sorted(its, key=lambda one: one.median)[:4])
-    told = _direction(slow, its, limit) if isinstance(slow.part, str) else "this link is slow, and both hosts have faster ones"
+    links = ", ".join(
+        f"{one.subject} {gb_per_s(one.median)}" for one in sorted(its, key=lambda one: one.median)[:4]
+    )
+    told = (
+        _direction(slow, its, limit)
+        if isinstance(slow.part, str)
+        else "this link is slow, and both hosts have faster ones"
+    )
     return report(
         words_of_part(slow.part),
         f"{told}: {percent(round(slow.share, 2))} of the others",

@@ -1,24 +1,25 @@
 """Does the training step scale from one rank to all of them?
 
-How fast a step should be depends on the model, so there is no reference: one rank alone is the measure of all ranks together.
-Source: PyTorch, DDP design notes (overlap of all-reduce and backward); health reports of clusters that compare a step alone and
-together.
+How fast a step should be depends on the model, so there is no reference: one rank alone is the measure of all
+ranks together. Source: PyTorch, DDP design notes (overlap of all-reduce and backward); health reports of
+clusters that compare a step alone and together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.comparing import is_sound
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.measured import failures, observed, of, refs_of, words_of
-from probes.measurements import Measurement, Parameter
-from probes.slow_causes import of_collective
-from probes.units import percent
+from probes.base.units import percent
+from probes.compare.comparing import is_sound
+from probes.compare.measured_findings import failures, observed, of, refs_of, words_of
+from probes.compare.slow_causes import of_collective
+from probes.facts.measurements import Measurement, Parameter
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
 JUDGE = Judge(
-    check_id="measured-train-step", why="What is lost from one rank to all of them is paid for in every step and on every GPU."
+    check_id="measured-train-step",
+    why="What is lost from one rank to all of them is paid for in every step and on every GPU.",
 )
 
 _BENCHES = ("train-step", "train-cnn")
@@ -55,11 +56,17 @@ def measured_train_step(evidence: Evidence) -> Iterator[Finding]:
             evidence=(*refs_of([one, all_ranks]), limit.ref),
         )
     if best and not slow:
-        told = "; ".join(f"{bench} {percent(round(pair[1].median / pair[0].median, 2))}" for bench, pair in best.items())
-        yield JUDGE.passed(HOST, "the training step scales over the ranks", observed=told, evidence=refs_of(together))
+        told = "; ".join(
+            f"{bench} {percent(round(pair[1].median / pair[0].median, 2))}" for bench, pair in best.items()
+        )
+        yield JUDGE.passed(
+            HOST, "the training step scales over the ranks", observed=told, evidence=refs_of(together)
+        )
     elif not best:
         yield JUDGE.skipped(
-            HOST, f"the step was measured on one number of ranks only: {observed(rates)}", evidence=refs_of(rates)
+            HOST,
+            f"the step was measured on one number of ranks only: {observed(rates)}",
+            evidence=refs_of(rates),
         )
 
 
@@ -69,4 +76,6 @@ def _ranks(measured: Measurement) -> int:
 
 
 def _case(measured: Measurement) -> tuple[str, tuple[tuple[str, Parameter], ...]]:
-    return measured.bench_id, tuple(sorted((name, value) for name, value in measured.parameters.items() if name != "world_size"))
+    return measured.bench_id, tuple(
+        sorted((name, value) for name, value in measured.parameters.items() if name != "world_size")
+    )

@@ -1,18 +1,18 @@
 """May this process lock enough memory for RDMA?
 
-RDMA registers its buffers, and registered memory is locked. Source: NCCL user guide, troubleshooting; the figures are data
-rows.
+RDMA registers its buffers, and registered memory is locked. Source: NCCL user guide, troubleshooting; the
+figures are data rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, nics_of
-from probes.rails import training_rails
-from probes.record import Unknown
-from probes.units import gib
+from probes.base.record import Unknown
+from probes.base.units import gib
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import training_rails
+from probes.judging.reporting import HOST, nics_of
 
 JUDGE = Judge(
     check_id="memlock",
@@ -30,7 +30,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     if not (yield from nics_of(JUDGE, evidence)):
         return
     limits, limit = evidence.facts.limits, evidence.facts.limits.memlock_bytes
-    minimum, recommended = evidence.thresholds.memlock_minimum_bytes, evidence.thresholds.memlock_recommended_bytes
+    minimum, recommended = (
+        evidence.thresholds.memlock_minimum_bytes,
+        evidence.thresholds.memlock_recommended_bytes,
+    )
     if not training_rails(evidence.facts).active:
         yield JUDGE.skipped(HOST, "no RDMA port is up, see nic-state")
     elif isinstance(limit, Unknown):

@@ -1,18 +1,22 @@
 """Is a GPU partitioned (MIG)?
 
-Before NCCL 2.31 a process uses one MIG instance only and instances cannot talk to each other. Source: NVIDIA/nccl#431, #1716.
+Before NCCL 2.31 a process uses one MIG instance only and instances cannot talk to each other. Source:
+NVIDIA/nccl#431, #1716.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each, smi_name
-from probes.record import Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each, smi_name
 
-JUDGE = Judge(check_id="mig-mode", why="Instances of a partitioned GPU have no NVLink, and NCCL refuses two ranks on one GPU.")
+JUDGE = Judge(
+    check_id="mig-mode",
+    why="Instances of a partitioned GPU have no NVLink, and NCCL refuses two ranks on one GPU.",
+)
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
@@ -28,7 +32,11 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 "the GPU is partitioned (MIG) with its next reset",
                 expected="off",
                 observed="off now, on after a reset",
-                remedy=Remedy(text="Take the mode back.", command=f"nvidia-smi -i {smi_name(gpu)} -mig 0", needs_root=True),
+                remedy=Remedy(
+                    text="Take the mode back.",
+                    command=f"nvidia-smi -i {smi_name(gpu)} -mig 0",
+                    needs_root=True,
+                ),
             )
         if not gpu.mig_enabled:
             return "off"

@@ -9,9 +9,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.record import Unknown, known, value_or
+from probes.base.record import Unknown, known, value_or
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
 JUDGE = Judge(
     check_id="hostname-address",
@@ -23,11 +23,18 @@ def hostname_address(evidence: Evidence) -> Iterator[Finding]:
     naming = evidence.facts.naming
     name = value_or(evidence.facts.hostname, "the host's name")
     if isinstance(naming.addresses, Unknown):
-        yield JUDGE.undetermined(HOST, naming.addresses, what="the address of the host's name", evidence=naming.evidence)
+        yield JUDGE.undetermined(
+            HOST, naming.addresses, what="the address of the host's name", evidence=naming.evidence
+        )
         return
     reachable = [address for address in naming.addresses if not _is_loopback(address)]
     if reachable:
-        yield JUDGE.passed(HOST, "the host's name leads to an address", observed=", ".join(reachable), evidence=naming.evidence)
+        yield JUDGE.passed(
+            HOST,
+            "the host's name leads to an address",
+            observed=", ".join(reachable),
+            evidence=naming.evidence,
+        )
         return
     remedy = Remedy(
         text="For several nodes put an address of the network beside the name in /etc/hosts, or give the launcher an address.",

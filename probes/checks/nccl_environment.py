@@ -1,31 +1,39 @@
 """Do the variables that steer NCCL say what somebody meant, and nothing that costs?
 
-Source: NVIDIA NCCL user guide, environment variables; NVIDIA/nccl, src/misc/param.cc and utils.cc; NVIDIA/nccl#1716 (maintainers:
-do not set what you do not need). The variables are rows of `probes/data/nccl_variables.toml`.
+Source: NVIDIA NCCL user guide, environment variables; NVIDIA/nccl, src/misc/param.cc and utils.cc;
+NVIDIA/nccl#1716 (maintainers: do not set what you do not need). The variables are rows of
+`probes/data/nccl_variables.toml`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from probes.environments import Variables, nccl_version, removal, setting, variables_of
+from probes.base.record import known, value_or
+from probes.base.versions import at_least
+from probes.catalogue.nccl_variables import Variable, is_default, load_variables, misread, read_integer
+from probes.catalogue.thresholds import Number
 from probes.facts import EnvironmentVariable
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.nccl_variables import Variable, is_default, load_variables, misread, read_integer
-from probes.record import known, value_or
-from probes.thresholds import Number
-from probes.versions import at_least
+from probes.judging.environment_values import Variables, nccl_version, removal, setting, variables_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
 DEBUGGING = Judge(
     check_id="nccl-debug-settings",
     why="Switches for finding faults cost speed or hide the fault, and stay in scripts long after it is gone.",
 )
-VALUES = Judge(check_id="nccl-values", why="NCCL takes a value that it does not understand for another one, without a word.")
-FORCED = Judge(
-    check_id="nccl-forced", why="NCCL chooses by message size and number of ranks; a forced choice is wrong for most of them."
+VALUES = Judge(
+    check_id="nccl-values",
+    why="NCCL takes a value that it does not understand for another one, without a word.",
 )
-FILES = Judge(check_id="nccl-configuration", why="NCCL takes blanks, quotes and comments for a part of the name or the value.")
+FORCED = Judge(
+    check_id="nccl-forced",
+    why="NCCL chooses by message size and number of ranks; a forced choice is wrong for most of them.",
+)
+FILES = Judge(
+    check_id="nccl-configuration",
+    why="NCCL takes blanks, quotes and comments for a part of the name or the value.",
+)
 _PLUGIN_NAMES = (
     "NCCL_FASTRAK_",
     "NCCL_GPUDIRECTTCPX_",
@@ -62,7 +70,11 @@ def nccl_debug_settings(evidence: Evidence) -> Iterator[Finding]:
         if row.use == "dead":
             found = True
             yield _warn(DEBUGGING, variable, row, f"{variable.name} has no effect: {row.note}", "not set")
-        elif row.use == "debugging" and not is_default(row, variable.value) and value_or(provider, None) not in row.platforms:
+        elif (
+            row.use == "debugging"
+            and not is_default(row, variable.value)
+            and value_or(provider, None) not in row.platforms
+        ):
             if row.costs:
                 found = True
                 yield _warn(DEBUGGING, variable, row, f"{variable.name} is left on: {row.costs}", "not set")
@@ -134,7 +146,13 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
             yield _warn(VALUES, variable, row, f"{reader} reads {variable.name} as {words}", _expected(row))
         elif is_new and at_least(str(version), row.since or "") is False:
             found = True
-            yield _warn(VALUES, variable, row, f"NCCL {version} does not read {variable.name}", f"NCCL {row.since} or newer")
+            yield _warn(
+                VALUES,
+                variable,
+                row,
+                f"NCCL {version} does not read {variable.name}",
+                f"NCCL {row.since} or newer",
+            )
     product = _sockets(variables, evidence.thresholds.nccl_sockets_most)
     if product is not None:
         yield product
@@ -147,7 +165,9 @@ def _is_nobodys(name: str) -> bool:
 
 
 def _sockets(variables: dict[str, EnvironmentVariable], most: Number) -> Finding | None:
-    both = [variables[name] for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD") if name in variables]
+    both = [
+        variables[name] for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD") if name in variables
+    ]
     if len(both) < 2 or read_integer(both[0].value).value * read_integer(both[1].value).value <= most.value:
         return None
     return VALUES.warned(
@@ -168,7 +188,9 @@ def _expected(row: Variable) -> str:
     if row.kind in ("switch", "flag"):
         return "0 or 1"
     low, high = row.minimum, row.maximum
-    return "a number" + (f" from {low}" if low is not None else "") + (f" to {high}" if high is not None else "")
+    return (
+        "a number" + (f" from {low}" if low is not None else "") + (f" to {high}" if high is not None else "")
+    )
 
 
 def nccl_forced(evidence: Evidence) -> Iterator[Finding]:
@@ -179,11 +201,20 @@ def nccl_forced(evidence: Evidence) -> Iterator[Finding]:
     found = False
     for variable in variables.values():
         row = table.find(variable.name)
-        if row is None or row.use != "forcing" or not variable.value or value_or(provider, None) in row.platforms:
+        if (
+            row is None
+            or row.use != "forcing"
+            or not variable.value
+            or value_or(provider, None) in row.platforms
+        ):
             continue
         found = True
         yield _warn(
-            FORCED, variable, row, f"{variable.name} takes a decision from NCCL{f': {row.costs}' if row.costs else ''}", "not set"
+            FORCED,
+            variable,
+            row,
+            f"{variable.name} takes a decision from NCCL{f': {row.costs}' if row.costs else ''}",
+            "not set",
         )
     if not found:
         yield FORCED.passed(HOST, "NCCL chooses its algorithms itself")
@@ -197,7 +228,11 @@ def nccl_configuration(evidence: Evidence) -> Iterator[Finding]:
         return
     named = variables["NCCL_CONF_FILE"].value if "NCCL_CONF_FILE" in variables else ""
     lines = [variable for variable in facts.environment if variable.origin != "environment"]
-    skipped = [unread for unread in facts.unread if unread.source.endswith("nccl.conf") or (named and unread.source == named)]
+    skipped = [
+        unread
+        for unread in facts.unread
+        if unread.source.endswith("nccl.conf") or (named and unread.source == named)
+    ]
     found = False
     for variable in lines:
         words = _mangled(variable)
@@ -208,7 +243,9 @@ def nccl_configuration(evidence: Evidence) -> Iterator[Finding]:
                 f"NCCL misreads a line of {variable.origin}: {words}",
                 expected="NAME=value without blanks, quotes and comments",
                 observed=f"{variable.name[:60]}={variable.value[:60]}",
-                remedy=Remedy(text="Correct the line; comments stand on lines of their own, with # in the first column."),
+                remedy=Remedy(
+                    text="Correct the line; comments stand on lines of their own, with # in the first column."
+                ),
                 evidence=variable.evidence,
             )
     for unread in skipped:
@@ -216,7 +253,9 @@ def nccl_configuration(evidence: Evidence) -> Iterator[Finding]:
         yield FILES.warned(
             HOST,
             f"NCCL does not use {f'line {unread.line} of ' if unread.line else ''}{unread.source}",
-            expected="a file of lines NAME=value" if unread.line else "an absolute path to a readable file, without ~",
+            expected="a file of lines NAME=value"
+            if unread.line
+            else "an absolute path to a readable file, without ~",
             observed=unread.text[:60] or unread.why,
             remedy=Remedy(text="Correct the line." if unread.line else "Correct NCCL_CONF_FILE."),
         )
@@ -241,7 +280,11 @@ def _mangled(variable: EnvironmentVariable) -> str | None:
 
 
 def _warn(judge: Judge, variable: EnvironmentVariable, row: Variable, summary: str, expected: str) -> Finding:
-    text = "Remove it; keep it only with a measured gain." if expected == "not set" else "Correct the value, or remove it."
+    text = (
+        "Remove it; keep it only with a measured gain."
+        if expected == "not set"
+        else "Correct the value, or remove it."
+    )
     place = "" if variable.origin == "environment" else f" It stands in {variable.origin}."
     return judge.warned(
         HOST,

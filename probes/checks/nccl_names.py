@@ -1,8 +1,8 @@
 """Do the variables that name interfaces and ports name the right ones?
 
-NCCL takes beginnings of names unless `=` stands first, and a user's list replaces its own filter of docker and loopback. Gloo
-takes whole names only. Source: NVIDIA NCCL user guide, NCCL_SOCKET_IFNAME and NCCL_IB_HCA; NVIDIA/nccl#286, #913;
-aws-samples/aws-do-eks#50 (gloo).
+NCCL takes beginnings of names unless `=` stands first, and a user's list replaces its own filter of docker
+and loopback. Gloo takes whole names only. Source: NVIDIA NCCL user guide, NCCL_SOCKET_IFNAME and NCCL_IB_HCA;
+NVIDIA/nccl#286, #913; aws-samples/aws-do-eks#50 (gloo).
 """
 
 from __future__ import annotations
@@ -10,21 +10,25 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from probes.environments import NameList, chosen, parse_names, setting, variables_of
+from probes.base.record import Unknown
 from probes.facts import EnvironmentVariable, Interface
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, fold_names
-from probes.rails import training_rails
-from probes.record import Unknown
+from probes.judging.environment_values import NameList, chosen, parse_names, setting, variables_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import training_rails
+from probes.judging.reporting import HOST, fold_names
 
 INTERFACES = Judge(
-    check_id="nccl-interfaces", why="Ranks on an interface that others cannot reach wait for each other until the timeout."
+    check_id="nccl-interfaces",
+    why="Ranks on an interface that others cannot reach wait for each other until the timeout.",
 )
 PORTS = Judge(
     check_id="nccl-hcas",
     why="A port that should not carry training slows it down or cannot reach the others, and one left out lies idle.",
 )
-GLOO = Judge(check_id="gloo-interface", why="Gloo ends with an error, or binds to an address that other nodes cannot reach.")
+GLOO = Judge(
+    check_id="gloo-interface",
+    why="Gloo ends with an error, or binds to an address that other nodes cannot reach.",
+)
 _LOCAL = ("lo", "docker", "virbr", "veth", "cni", "flannel", "cali", "br-", "tun", "tap", "wg")
 
 
@@ -38,7 +42,9 @@ def nccl_interfaces(evidence: Evidence) -> Iterator[Finding]:
         return
     interfaces = evidence.facts.interfaces
     if isinstance(interfaces, Unknown):
-        yield INTERFACES.undetermined(HOST, interfaces, what="the network interfaces", evidence=variable.evidence)
+        yield INTERFACES.undetermined(
+            HOST, interfaces, what="the network interfaces", evidence=variable.evidence
+        )
         return
     wanted = parse_names(variable.value)
     found = chosen(wanted, (interface.name for interface in interfaces if interface.addresses != ()))
@@ -47,10 +53,19 @@ def nccl_interfaces(evidence: Evidence) -> Iterator[Finding]:
     problem = _of_interfaces(wanted, found)
     if problem is None:
         yield INTERFACES.passed(
-            HOST, "NCCL_SOCKET_IFNAME names one interface", observed=setting(variable), evidence=variable.evidence
+            HOST,
+            "NCCL_SOCKET_IFNAME names one interface",
+            observed=setting(variable),
+            evidence=variable.evidence,
         )
     else:
-        yield _warned(INTERFACES, variable, problem, expected, f"{setting(variable)}: {', '.join(found[:8]) or 'no interface'}")
+        yield _warned(
+            INTERFACES,
+            variable,
+            problem,
+            expected,
+            f"{setting(variable)}: {', '.join(found[:8]) or 'no interface'}",
+        )
 
 
 def _of_interfaces(wanted: NameList, found: tuple[str, ...]) -> str | None:
@@ -95,20 +110,31 @@ def nccl_hcas(evidence: Evidence) -> Iterator[Finding]:
         if not wanted.exact and not wanted.excludes and name not in meant and _is_number_longer(name, meant)
     ]
     expected = (
-        f"NCCL_IB_HCA=={','.join(dict.fromkeys(nic.name for nic in rails.active))}" if rails.active else "names of training ports"
+        f"NCCL_IB_HCA=={','.join(dict.fromkeys(nic.name for nic in rails.active))}"
+        if rails.active
+        else "names of training ports"
     )
     if not found:
         problem = "NCCL_IB_HCA names no RDMA device of this machine"
     elif extra:
-        problem = f"NCCL_IB_HCA takes {fold_names(extra)} too, whose names only begin like those that are named"
+        problem = (
+            f"NCCL_IB_HCA takes {fold_names(extra)} too, whose names only begin like those that are named"
+        )
     elif foreign:
         problem = f"NCCL_IB_HCA takes {fold_names(foreign)}, which is not for training"
     elif idle:
         problem = f"NCCL_IB_HCA leaves out {fold_names(idle)}"
     else:
-        yield PORTS.passed(HOST, "NCCL_IB_HCA names the training ports", observed=setting(variable), evidence=variable.evidence)
+        yield PORTS.passed(
+            HOST,
+            "NCCL_IB_HCA names the training ports",
+            observed=setting(variable),
+            evidence=variable.evidence,
+        )
         return
-    yield _warned(PORTS, variable, problem, expected, f"{setting(variable)}: {fold_names(found) or 'no device'}")
+    yield _warned(
+        PORTS, variable, problem, expected, f"{setting(variable)}: {fold_names(found) or 'no device'}"
+    )
 
 
 def gloo_interface(evidence: Evidence) -> Iterator[Finding]:
@@ -132,11 +158,22 @@ def gloo_interface(evidence: Evidence) -> Iterator[Finding]:
     here = {interface.name for interface in interfaces}
     missing = [name for name in names if name not in here]
     if missing:
-        yield _warned(GLOO, variable, f"there is no interface {', '.join(missing[:4])[:80]!r}", expected, setting(variable))
+        yield _warned(
+            GLOO,
+            variable,
+            f"there is no interface {', '.join(missing[:4])[:80]!r}",
+            expected,
+            setting(variable),
+        )
     elif any(name.startswith(_LOCAL) for name in names):
         yield _warned(GLOO, variable, "the interface reaches no other node", expected, setting(variable))
     else:
-        yield GLOO.passed(HOST, "GLOO_SOCKET_IFNAME names an interface", observed=setting(variable), evidence=variable.evidence)
+        yield GLOO.passed(
+            HOST,
+            "GLOO_SOCKET_IFNAME names an interface",
+            observed=setting(variable),
+            evidence=variable.evidence,
+        )
 
 
 def _best(interfaces: tuple[Interface, ...]) -> str:
@@ -153,17 +190,22 @@ def _without_ports(wanted: NameList) -> NameList:
 def _is_number_longer(name: str, meant: set[str]) -> bool:
     """`mlx5_10` where `mlx5_1` is meant; `mlx5_1` where `mlx5` is meant is the purpose of a beginning."""
     return any(
-        entry[-1:].isdecimal() and name.startswith(entry) and name[len(entry) :].isdecimal() and "_" in entry for entry in meant
+        entry[-1:].isdecimal() and name.startswith(entry) and name[len(entry) :].isdecimal() and "_" in entry
+        for entry in meant
     )
 
 
-def _warned(judge: Judge, variable: EnvironmentVariable, summary: str, expected: str, observed: str) -> Finding:
+def _warned(
+    judge: Judge, variable: EnvironmentVariable, summary: str, expected: str, observed: str
+) -> Finding:
     name, sets, value = expected.partition("=")
     return judge.warned(
         HOST,
         summary,
         expected=expected,
         observed=observed,
-        remedy=Remedy(text=f"Set it to {expected}.", command=f"export {name}={shlex.quote(value)}" if sets else ""),
+        remedy=Remedy(
+            text=f"Set it to {expected}.", command=f"export {name}={shlex.quote(value)}" if sets else ""
+        ),
         evidence=variable.evidence,
     )

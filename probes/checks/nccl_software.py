@@ -1,28 +1,32 @@
 """Is the NCCL that training loads new enough, the only one, and has it the plugin of this platform?
 
-Source: NCCL release notes; pytorch/pytorch#122571 and NVIDIA/nccl#354 (mixed versions); aws-ofi-nccl documentation. Versions
-are data rows.
+Source: NCCL release notes; pytorch/pytorch#122571 and NVIDIA/nccl#354 (mixed versions); aws-ofi-nccl
+documentation. Versions are data rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.environments import nccl_version as version_of_nccl
+from probes.base.record import Reason, Unknown, value_or
+from probes.base.versions import at_least, numbers_of
 from probes.facts import Gpu, MachineFacts, Nic
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, gpus_of, judge_each, nics_of
-from probes.record import Reason, Unknown, value_or
-from probes.versions import at_least, numbers_of
+from probes.judging.environment_values import nccl_version as version_of_nccl
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, gpus_of, judge_each, nics_of
 
 VERSION = Judge(
-    check_id="nccl-version", why="An NCCL from before these GPUs does not start on them, or does not know their links."
+    check_id="nccl-version",
+    why="An NCCL from before these GPUs does not start on them, or does not know their links.",
 )
 DUPLICATES = Judge(
     check_id="nccl-duplicates",
     why="A library on the search path replaces the one that torch was tested with; ranks of several versions refuse each other.",
 )
-PLUGIN = Judge(check_id="nccl-plugin", why="Without it NCCL cannot use these network cards and sends everything over TCP.")
+PLUGIN = Judge(
+    check_id="nccl-plugin",
+    why="Without it NCCL cannot use these network cards and sends everything over TCP.",
+)
 
 
 def nccl_version(evidence: Evidence) -> Iterator[Finding]:
@@ -84,7 +88,9 @@ def nccl_duplicates(evidence: Evidence) -> Iterator[Finding]:
     software, brought = evidence.facts.software, evidence.facts.training.nccl_version
     libraries = software.nccl_libraries
     if isinstance(libraries, Unknown):
-        yield DUPLICATES.undetermined(HOST, libraries, what="the NCCL libraries on the search path", evidence=software.evidence)
+        yield DUPLICATES.undetermined(
+            HOST, libraries, what="the NCCL libraries on the search path", evidence=software.evidence
+        )
         return
     first = [library for library in libraries if library.found_by != "system"]
     if not first:
@@ -93,19 +99,25 @@ def nccl_duplicates(evidence: Evidence) -> Iterator[Finding]:
     unread = next((library.version for library in first if isinstance(library.version, Unknown)), None)
     if isinstance(brought, Unknown) or unread is not None:
         unknown = brought if isinstance(brought, Unknown) else unread or Unknown(Reason.ERROR)
-        yield DUPLICATES.undetermined(HOST, unknown, what="the version of an NCCL library", evidence=software.evidence)
+        yield DUPLICATES.undetermined(
+            HOST, unknown, what="the version of an NCCL library", evidence=software.evidence
+        )
         return
     versions = {str(library.version) for library in first} | ({brought} if brought else set())
     observed = ", ".join(f"{library.path} {library.version} ({library.found_by})" for library in first)
     if len(versions) == 1:
-        yield DUPLICATES.passed(HOST, "all NCCL libraries are of one version", observed=observed, evidence=software.evidence)
+        yield DUPLICATES.passed(
+            HOST, "all NCCL libraries are of one version", observed=observed, evidence=software.evidence
+        )
         return
     yield DUPLICATES.warned(
         HOST,
         "several versions of NCCL are on the search path",
         expected=f"NCCL {brought}, which torch brings" if brought else "one version",
         observed=observed,
-        remedy=Remedy(text="Take the folder out of LD_LIBRARY_PATH, and the library out of LD_PRELOAD, where training starts."),
+        remedy=Remedy(
+            text="Take the folder out of LD_LIBRARY_PATH, and the library out of LD_PRELOAD, where training starts."
+        ),
         evidence=software.evidence,
     )
 
@@ -123,7 +135,12 @@ def nccl_plugin(evidence: Evidence) -> Iterator[Finding]:
     elif isinstance(plugins, Unknown):
         yield PLUGIN.undetermined(HOST, plugins, what="NCCL's plugins", evidence=facts.software.evidence)
     elif found := [path for path in plugins if "libnccl-net" in path or "gib" in path]:
-        yield PLUGIN.passed(HOST, "NCCL finds a network plugin", observed=", ".join(found[:3]), evidence=facts.software.evidence)
+        yield PLUGIN.passed(
+            HOST,
+            "NCCL finds a network plugin",
+            observed=", ".join(found[:3]),
+            evidence=facts.software.evidence,
+        )
     else:
         yield PLUGIN.warned(
             HOST,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, events_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, events_of
 
 JUDGE = Judge(
-    check_id="nccl-warnings", why="What NCCL warns of ends the job, or lets it run far below the speed of the hardware."
+    check_id="nccl-warnings",
+    why="What NCCL warns of ends the job, or lets it run far below the speed of the hardware.",
 )
 
 _FATAL = Remedy(text="Look at the first such line in time, on any rank: the others follow from it.")

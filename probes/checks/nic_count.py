@@ -1,23 +1,24 @@
 """Are all the NICs there that this machine has for training?
 
-Only a known machine tells how many there should be: one of the catalogue by its maker's product name, or one whose NICs sit in
-known places. Source: the rows' own sources (`probes/data/machines.toml`, `nics.toml`).
+Only a known machine tells how many there should be: one of the catalogue by its maker's product name, or one
+whose NICs sit in known places. Source: the rows' own sources (`probes/data/machines.toml`, `nics.toml`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import EvidenceRef, Unknown, known
+from probes.catalogue.hardware import MachineModel
+from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
 from probes.facts import Nic
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.hardware import MachineModel
-from probes.judging import HOST
-from probes.nic_models import Layout, expected_ref, load_nic_models
-from probes.rails import Rails, training_rails
-from probes.record import EvidenceRef, Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import Rails, training_rails
+from probes.judging.reporting import HOST
 
 JUDGE = Judge(
-    check_id="nic-count", why="A NIC that is missing takes its share of the bandwidth to other nodes, or stops the job."
+    check_id="nic-count",
+    why="A NIC that is missing takes its share of the bandwidth to other nodes, or stops the job.",
 )
 REMEDY = Remedy(
     text="Look for the card on the PCI bus: if it is not there, reseat it or call the maker; else look why its driver left it.",
@@ -41,7 +42,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _machine(evidence: Evidence) -> MachineModel | None:
-    """The catalogue's machine with this product name. Clouds give one name to machines with any NICs: theirs are left out."""
+    """The catalogue's machine with this product name. Clouds give one name to machines with any NICs: theirs
+    are left out.
+    """
     product = evidence.facts.dmi.product_name
     rows = evidence.catalogue.machines_sold_as(product) if known(product) else ()
     return rows[0] if len({row.nic_count for row in rows}) == 1 and not rows[0].virtual else None
@@ -60,7 +63,9 @@ def _by_places(nics: tuple[Nic, ...], layout: Layout) -> Finding:
             remedy=REMEDY,
             evidence=refs,
         )
-    return JUDGE.passed(HOST, "all NICs are there", observed=f"{len(layout.rails)} as in a {layout.title}", evidence=refs)
+    return JUDGE.passed(
+        HOST, "all NICs are there", observed=f"{len(layout.rails)} as in a {layout.title}", evidence=refs
+    )
 
 
 def _by_number(machine: MachineModel, rails: Rails) -> Finding:
@@ -75,4 +80,6 @@ def _by_number(machine: MachineModel, rails: Rails) -> Finding:
             remedy=REMEDY,
             evidence=refs,
         )
-    return JUDGE.passed(HOST, "all training ports are there", observed=f"{present}: {machine.title}", evidence=refs)
+    return JUDGE.passed(
+        HOST, "all training ports are there", observed=f"{present}: {machine.title}", evidence=refs
+    )

@@ -1,8 +1,9 @@
 """Do the counters of the ports tell of errors?
 
-They count since the driver was loaded or somebody cleared them, so that numbers alone are history: a port is only called out,
-as a warning, beyond a limit that use over a longer time would not reach. Whether a counter rises now shows by comparing two
-readings. Source: NVIDIA/NVSentinel, NIC health (`probes/data/thresholds.toml`, port_counters); NCCL user guide, troubleshooting.
+They count since the driver was loaded or somebody cleared them, so that numbers alone are history: a port is
+only called out, as a warning, beyond a limit that use over a longer time would not reach. Whether a counter
+rises now shows by comparing two readings. Source: NVIDIA/NVSentinel, NIC health
+(`probes/data/thresholds.toml`, port_counters); NCCL user guide, troubleshooting.
 """
 
 from __future__ import annotations
@@ -10,21 +11,35 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from probes.base.record import Reason, Unknown
+from probes.catalogue.thresholds import CounterLimit
 from probes.facts import Nic
 from probes.facts.named import count_of
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, judge_each, nics_of, subject_name
-from probes.record import Reason, Unknown
-from probes.thresholds import CounterLimit
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, judge_each, nics_of, subject_name
 
-LINK_DOWNED = Judge(check_id="nic-link-downed", why="A link that goes down during a collective ends the job after the retries.")
-SYMBOL_ERRORS = Judge(check_id="nic-symbol-errors", why="Symbol errors are the first sign of a cable or transceiver that fails.")
-RECEIVE_ERRORS = Judge(check_id="nic-receive-errors", why="Packets that arrive damaged are sent again, and everybody waits.")
-DISCARDS = Judge(
-    check_id="nic-discards", why="Packets that are thrown away at a full port are sent again: the fabric is congested."
+LINK_DOWNED = Judge(
+    check_id="nic-link-downed",
+    why="A link that goes down during a collective ends the job after the retries.",
 )
-RETRIES = Judge(check_id="nic-retries", why="Where retries run out NCCL ends with an error; many of them are seconds lost.")
-CONGESTION = Judge(check_id="roce-congestion", why="A sender that starts slowly again after each loss never reaches its rate.")
+SYMBOL_ERRORS = Judge(
+    check_id="nic-symbol-errors", why="Symbol errors are the first sign of a cable or transceiver that fails."
+)
+RECEIVE_ERRORS = Judge(
+    check_id="nic-receive-errors", why="Packets that arrive damaged are sent again, and everybody waits."
+)
+DISCARDS = Judge(
+    check_id="nic-discards",
+    why="Packets that are thrown away at a full port are sent again: the fabric is congested.",
+)
+RETRIES = Judge(
+    check_id="nic-retries",
+    why="Where retries run out NCCL ends with an error; many of them are seconds lost.",
+)
+CONGESTION = Judge(
+    check_id="roce-congestion",
+    why="A sender that starts slowly again after each loss never reaches its rate.",
+)
 
 
 def nic_link_downed(evidence: Evidence) -> Iterator[Finding]:
@@ -46,11 +61,19 @@ def nic_discards(evidence: Evidence) -> Iterator[Finding]:
 
 
 def nic_retries(evidence: Evidence) -> Iterator[Finding]:
-    yield from _judge(RETRIES, evidence, ("rnr_nak_retry_err", "local_ack_timeout_err"), "few retries ran out")
+    yield from _judge(
+        RETRIES, evidence, ("rnr_nak_retry_err", "local_ack_timeout_err"), "few retries ran out"
+    )
 
 
 def roce_congestion(evidence: Evidence) -> Iterator[Finding]:
-    yield from _judge(CONGESTION, evidence, ("roce_slow_restart",), "RoCE traffic is rarely throttled", link_layer="Ethernet")
+    yield from _judge(
+        CONGESTION,
+        evidence,
+        ("roce_slow_restart",),
+        "RoCE traffic is rarely throttled",
+        link_layer="Ethernet",
+    )
 
 
 def _judge(
@@ -63,7 +86,9 @@ def _judge(
             yield judge.skipped(HOST, f"no port is {link_layer}")
         return
     limits = [limit for limit in evidence.thresholds.port_counters if limit.name in names]
-    yield from judge_each(judge, ports, lambda nic: _judge_port(judge, nic, limits), what="the error counters", good=good)
+    yield from judge_each(
+        judge, ports, lambda nic: _judge_port(judge, nic, limits), what="the error counters", good=good
+    )
 
 
 def _judge_port(judge: Judge, nic: Nic, limits: list[CounterLimit]) -> Judged:
@@ -71,7 +96,9 @@ def _judge_port(judge: Judge, nic: Nic, limits: list[CounterLimit]) -> Judged:
         return nic.counters
     read = [(limit, count) for limit in limits if (count := count_of(nic.counters, limit.name)) is not None]
     if not read:
-        return Unknown(Reason.NOT_SUPPORTED, f"the port has no counter {' or '.join(limit.name for limit in limits)}")
+        return Unknown(
+            Reason.NOT_SUPPORTED, f"the port has no counter {' or '.join(limit.name for limit in limits)}"
+        )
     beyond = [(limit, count) for limit, count in read if count > limit.value]
     if beyond:
         return judge.warned(

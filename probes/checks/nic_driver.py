@@ -1,18 +1,22 @@
 """Does the kernel log say that a network card failed?
 
-A driver that gives a card up leaves the node without it until a reset; one whose queue hangs mends itself or goes on to hang.
-Source: Linux, drivers/net/ethernet/mellanox/mlx5/core/health.c; NVIDIA/NVSentinel, NIC health.
+A driver that gives a card up leaves the node without it until a reset; one whose queue hangs mends itself or
+goes on to hang. Source: Linux, drivers/net/ethernet/mellanox/mlx5/core/health.c; NVIDIA/NVSentinel, NIC
+health.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, events_of
-from probes.pci.paths import names_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, events_of
+from probes.reading.pci.paths import names_of
 
-JUDGE = Judge(check_id="nic-driver", why="A card that its driver has given up takes its rail, and every job on it, down.")
+JUDGE = Judge(
+    check_id="nic-driver",
+    why="A card that its driver has given up takes its rail, and every job on it, down.",
+)
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
@@ -27,7 +31,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         say = JUDGE.failed if event.fatal is True else JUDGE.warned
         yield say(
             subject,
-            "the driver has given the card up" if event.fatal is True else "a queue or command of the card hung",
+            "the driver has given the card up"
+            if event.fatal is True
+            else "a queue or command of the card hung",
             expected="no such message",
             observed=times + event.message,
             remedy=Remedy(

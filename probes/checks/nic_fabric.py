@@ -1,8 +1,9 @@
-"""Do the training ports belong to one working network: served by a subnet manager, in one partition, of one kind?
+"""Do the training ports belong to one working network: served by a subnet manager, in one partition, of one
+kind?
 
-NCCL uses every port that is up unless it is told otherwise; InfiniBand and RoCE ports cannot talk to each other. Source: NCCL
-user guide, troubleshooting: networking (NCCL_IB_HCA, NCCL_IB_PKEY, NCCL_IB_TC); InfiniBand Architecture Specification volume 1,
-subnet management.
+NCCL uses every port that is up unless it is told otherwise; InfiniBand and RoCE ports cannot talk to each
+other. Source: NCCL user guide, troubleshooting: networking (NCCL_IB_HCA, NCCL_IB_PKEY, NCCL_IB_TC);
+InfiniBand Architecture Specification volume 1, subnet management.
 """
 
 from __future__ import annotations
@@ -12,18 +13,21 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known, value_or
 from probes.facts import Nic
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, fold_names, judge_each, nics_of, subject_name
-from probes.rails import is_up, training_rails
-from probes.record import Unknown, known, value_or
-from probes.variables import value_of
+from probes.facts.variables import value_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import is_up, training_rails
+from probes.judging.reporting import HOST, Judged, fold_names, judge_each, nics_of, subject_name
 
 SUBNET_MANAGER = Judge(
     check_id="nic-subnet-manager",
     why="Without a subnet manager a port has no address and no routes; when it dies, links that change do not come back.",
 )
-PKEY = Judge(check_id="nic-pkey", why="Ports in different partitions cannot reach each other: some pairs of ranks hang.")
+PKEY = Judge(
+    check_id="nic-pkey",
+    why="Ports in different partitions cannot reach each other: some pairs of ranks hang.",
+)
 MIXTURE = Judge(
     check_id="nic-mixture",
     why="NCCL takes all ports that are up: InfiniBand and RoCE ports, or different cards, do not work as one set of rails.",
@@ -45,12 +49,18 @@ def nic_subnet_manager(evidence: Evidence) -> Iterator[Finding]:
     nics = yield from nics_of(SUBNET_MANAGER, evidence)
     if not nics:
         return
-    ports = [nic for nic in nics if nic.link_layer == "InfiniBand" and (is_up(nic) or nic.state in UNCONFIGURED)]
+    ports = [
+        nic for nic in nics if nic.link_layer == "InfiniBand" and (is_up(nic) or nic.state in UNCONFIGURED)
+    ]
     if not ports:
         yield SUBNET_MANAGER.skipped(HOST, "no InfiniBand port has a link")
         return
     yield from judge_each(
-        SUBNET_MANAGER, ports, _judge_manager, what="the subnet manager", good="a subnet manager serves every port"
+        SUBNET_MANAGER,
+        ports,
+        _judge_manager,
+        what="the subnet manager",
+        good="a subnet manager serves every port",
     )
 
 
@@ -66,7 +76,8 @@ def _judge_manager(nic: Nic) -> Judged:
         expected="ACTIVE, and the LID of a subnet manager",
         observed=f"{nic.state}, SM lid {value_or(nic.sm_lid, 'not known')}",
         remedy=Remedy(
-            text="Start or ask for the subnet manager of this fabric (opensm, UFM); the cable is fine.", command="sminfo"
+            text="Start or ask for the subnet manager of this fabric (opensm, UFM); the cable is fine.",
+            command="sminfo",
         ),
     )
 
@@ -91,10 +102,14 @@ def nic_pkey(evidence: Evidence) -> Iterator[Finding]:
             "the port is in another partition than the other training ports",
             expected=usual[0][0] if usual else "a partition key",
             observed=own,
-            remedy=Remedy(text="Ask the fabric's administrator for one partition, or set NCCL_IB_PKEY and NCCL_IB_HCA to match."),
+            remedy=Remedy(
+                text="Ask the fabric's administrator for one partition, or set NCCL_IB_PKEY and NCCL_IB_HCA to match."
+            ),
         )
 
-    yield from judge_each(PKEY, rails, judge, what="the partition keys", good="the training ports are in one partition")
+    yield from judge_each(
+        PKEY, rails, judge, what="the partition keys", good="the training ports are in one partition"
+    )
 
 
 def _partition(pkeys: tuple[str, ...]) -> str:
@@ -172,4 +187,6 @@ def roce_traffic_class(evidence: Evidence) -> Iterator[Finding]:
             ),
         )
 
-    yield from judge_each(TRAFFIC_CLASS, rails, judge, what="the RoCE traffic class", good="the training ports have one class")
+    yield from judge_each(
+        TRAFFIC_CLASS, rails, judge, what="the RoCE traffic class", good="the training ports have one class"
+    )

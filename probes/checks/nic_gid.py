@@ -1,8 +1,8 @@
 """Can RoCE ports be reached across routers, and does a forced GID index name the right entry?
 
-RoCE packets bear a GID as their address. Only the entries of RoCE v2 with an IP address of the interface cross a router; where
-they stand in the table depends on the order in which addresses came. Source: NCCL user guide, NCCL_IB_GID_INDEX; AMD-AGI/Primus,
-preflight; NVIDIA/nccl#426, #1510.
+RoCE packets bear a GID as their address. Only the entries of RoCE v2 with an IP address of the interface
+cross a router; where they stand in the table depends on the order in which addresses came. Source: NCCL user
+guide, NCCL_IB_GID_INDEX; AMD-AGI/Primus, preflight; NVIDIA/nccl#426, #1510.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import re
 import shlex
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
 from probes.facts import Gid, Nic
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, judge_each, nics_of, subject_name
-from probes.rails import training_rails
-from probes.record import Unknown, known
-from probes.variables import value_of
+from probes.facts.variables import value_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import training_rails
+from probes.judging.reporting import HOST, Judged, judge_each, nics_of, subject_name
 
 JUDGE = Judge(
-    check_id="nic-gid", why="Without a RoCE v2 address the port reaches nobody beyond its own switch, or nobody at all."
+    check_id="nic-gid",
+    why="Without a RoCE v2 address the port reaches nobody beyond its own switch, or nobody at all.",
 )
-INDEX = Judge(check_id="nic-gid-index", why="With the wrong GID, connections fail with error 12 or leave by another network.")
+INDEX = Judge(
+    check_id="nic-gid-index",
+    why="With the wrong GID, connections fail with error 12 or leave by another network.",
+)
 USUAL = (1, 3)
 """Where RoCE v2 with IPv4 stands on a fresh host: 3 on NVIDIA and Broadcom cards, 1 on others."""
 _NO_ROCE = "no training port is RoCE"
@@ -38,7 +42,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _roce_rails(evidence: Evidence) -> list[Nic]:
-    """RoCE ports for training; ports of whose state nothing is known count, as a list of GIDs alone tells none."""
+    """RoCE ports for training; ports of whose state nothing is known count, as a list of GIDs alone tells
+    none.
+    """
     rails = training_rails(evidence.facts)
     ports = rails.active or rails.down
     return [nic for nic in ports if nic.link_layer == "Ethernet" and nic.device_type != "efa"]
@@ -92,7 +98,13 @@ def nic_gid_index(evidence: Evidence) -> Iterator[Finding]:
     if forced is not None and re.fullmatch(r"\d{1,4}", forced.strip()) is None:
         forced = None
     index = None if forced is None else int(forced)
-    yield from judge_each(INDEX, ports, lambda nic: _judge_index(nic, index), what="the GID table", good="the GID index is right")
+    yield from judge_each(
+        INDEX,
+        ports,
+        lambda nic: _judge_index(nic, index),
+        what="the GID table",
+        good="the GID index is right",
+    )
 
 
 def _judge_index(nic: Nic, forced: int | None) -> Judged:
@@ -101,7 +113,9 @@ def _judge_index(nic: Nic, forced: int | None) -> Judged:
     good = [gid.index for gid in nic.gids if gid.kind == "RoCE v2" and _is_routable(gid)]
     if not good:
         return "no routable GID, see nic-gid"
-    unset = Remedy(text="Unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer finds the entry itself; older ones need this index.")
+    unset = Remedy(
+        text="Unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer finds the entry itself; older ones need this index."
+    )
     if forced is not None:
         if forced in good:
             return f"NCCL_IB_GID_INDEX={forced}"

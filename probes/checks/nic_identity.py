@@ -1,7 +1,7 @@
 """Are the cards what they seem: one firmware per kind, names of their places, and whole devices?
 
-Source: AMD-AGI/Primus, preflight (firmware equal across a fleet); rdma-core, persistent naming; facebookresearch/gcm,
-health checks (interfaces bound to other cards).
+Source: AMD-AGI/Primus, preflight (firmware equal across a fleet); rdma-core, persistent naming;
+facebookresearch/gcm, health checks (interfaces bound to other cards).
 """
 
 from __future__ import annotations
@@ -10,22 +10,24 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
+from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
 from probes.facts import Nic
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, judge_each, nics_of, subject_name
-from probes.nic_models import Layout, expected_ref, load_nic_models
-from probes.rails import training_rails
-from probes.record import Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import training_rails
+from probes.judging.reporting import HOST, Judged, judge_each, nics_of, subject_name
 
 FIRMWARE = Judge(
-    check_id="nic-firmware", why="Cards of one kind with different firmware differ in rate, congestion control and faults."
+    check_id="nic-firmware",
+    why="Cards of one kind with different firmware differ in rate, congestion control and faults.",
 )
 NAMING = Judge(
     check_id="nic-naming",
     why="NCCL_IB_HCA, topology files and monitoring go by names: a name at another place joins the wrong rail to a GPU.",
 )
 VIRTUAL = Judge(
-    check_id="nic-virtual", why="A virtual function shares its port with others and may lack GPUDirect RDMA and full queues."
+    check_id="nic-virtual",
+    why="A virtual function shares its port with others and may lack GPUDirect RDMA and full queues.",
 )
 _NUMBERED = re.compile(r"([A-Za-z][A-Za-z0-9]*_)(\d{1,4})")
 
@@ -50,14 +52,20 @@ def nic_firmware(evidence: Evidence) -> Iterator[Finding]:
             "the firmware differs from that of the other cards of this kind",
             expected=usual,
             observed=nic.firmware_version,
-            remedy=Remedy(text="Bring the cards to one firmware.", command="mlxfwmanager --query", needs_root=True),
+            remedy=Remedy(
+                text="Bring the cards to one firmware.", command="mlxfwmanager --query", needs_root=True
+            ),
         )
 
-    yield from judge_each(FIRMWARE, nics, judge, what="the firmware version", good="cards of one kind have one firmware")
+    yield from judge_each(
+        FIRMWARE, nics, judge, what="the firmware version", good="cards of one kind have one firmware"
+    )
 
 
 def _family(nic: Nic) -> tuple[str, str]:
-    """Part and parameter set; the first number of a version tells the chip where virtual functions share a part number."""
+    """Part and parameter set; the first number of a version tells the chip where virtual functions share a
+    part number.
+    """
     part = nic.board_id if known(nic.board_id) else nic.device_type
     version = nic.firmware_version if known(nic.firmware_version) else ""
     return (part if known(part) else "", version.partition(".")[0])
@@ -73,7 +81,11 @@ def nic_naming(evidence: Evidence) -> Iterator[Finding]:
         yield NAMING.skipped(HOST, "nobody knows which names belong to the places of this machine")
         return
     names = {place.address: place.device for place in layout.rails}
-    placed = [nic for nic in nics if known(nic.pci_bus_id) and nic.pci_bus_id in names and _NUMBERED.fullmatch(nic.name)]
+    placed = [
+        nic
+        for nic in nics
+        if known(nic.pci_bus_id) and nic.pci_bus_id in names and _NUMBERED.fullmatch(nic.name)
+    ]
     if not placed:
         yield NAMING.skipped(HOST, "the devices are not numbered by the kernel")
         return
@@ -83,7 +95,11 @@ def nic_naming(evidence: Evidence) -> Iterator[Finding]:
         return "" if nic.name == expected else _wrong(nic, expected, layout)
 
     yield from judge_each(
-        NAMING, placed, judge, what="the place of the device", good="RDMA devices bear the names of their place"
+        NAMING,
+        placed,
+        judge,
+        what="the place of the device",
+        good="RDMA devices bear the names of their place",
     )
 
 
@@ -94,7 +110,8 @@ def _wrong(nic: Nic, expected: str, layout: Layout) -> Finding:
         expected=f"{expected}, as in a {layout.title}",
         observed=f"{nic.name} at {nic.pci_bus_id}",
         remedy=Remedy(
-            text="Look at the udev rules for persistent names (60-rdma-persistent-naming.rules) and reboot.", command="rdma link"
+            text="Look at the udev rules for persistent names (60-rdma-persistent-naming.rules) and reboot.",
+            command="rdma link",
         ),
         evidence=(expected_ref(layout, layout.id),),
     )
@@ -110,7 +127,11 @@ def nic_virtual(evidence: Evidence) -> Iterator[Finding]:
     def judge(nic: Nic) -> Judged:
         card = load_nic_models().card(nic)
         if isinstance(nic.is_virtual_function, Unknown):
-            return "a virtual function, as the cloud passes it through" if card and card.virtual else nic.is_virtual_function
+            return (
+                "a virtual function, as the cloud passes it through"
+                if card and card.virtual
+                else nic.is_virtual_function
+            )
         if not nic.is_virtual_function or not kinds[False]:
             return "virtual functions" if nic.is_virtual_function else ""
         return VIRTUAL.warned(
@@ -119,11 +140,14 @@ def nic_virtual(evidence: Evidence) -> Iterator[Finding]:
             expected="physical functions",
             observed="a virtual function of a card of this host",
             remedy=Remedy(
-                text="Leave it out with NCCL_IB_HCA, or remove it.", command="cat /sys/class/infiniband/*/device/sriov_numvfs"
+                text="Leave it out with NCCL_IB_HCA, or remove it.",
+                command="cat /sys/class/infiniband/*/device/sriov_numvfs",
             ),
         )
 
     if not ports:
         yield VIRTUAL.skipped(HOST, "no port is for training")
         return
-    yield from judge_each(VIRTUAL, ports, judge, what="whether it is a virtual function", good="RDMA devices are whole")
+    yield from judge_each(
+        VIRTUAL, ports, judge, what="whether it is a virtual function", good="RDMA devices are whole"
+    )

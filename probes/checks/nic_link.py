@@ -1,9 +1,9 @@
 """Do the links run as fast, as wide and as cleanly as the cards can?
 
-A port trains down when a cable or transceiver is poor, or when the other end can do no more. Half of a card's rate is normal
-where one port of a switch is split over two hosts (HDR100, NDR200): then the lanes are fast and few. Source: OCI GPU health
-checks (bit error rates); NVIDIA/nccl#709 (MTU); NVIDIA/nccl#307, #489 (rates); NVIDIA ConnectX user manuals; NVIDIA firmware
-tools, mlxlink.
+A port trains down when a cable or transceiver is poor, or when the other end can do no more. Half of a card's
+rate is normal where one port of a switch is split over two hosts (HDR100, NDR200): then the lanes are fast
+and few. Source: OCI GPU health checks (bit error rates); NVIDIA/nccl#709 (MTU); NVIDIA/nccl#307, #489
+(rates); NVIDIA ConnectX user manuals; NVIDIA firmware tools, mlxlink.
 """
 
 from __future__ import annotations
@@ -12,27 +12,37 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 
+from probes.base.record import Reason, Unknown, known
+from probes.base.units import gbit_per_s
+from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
 from probes.facts import MachineFacts, Nic
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, judge_each, nics_of, subject_name
-from probes.nic_models import Layout, expected_ref, load_nic_models
-from probes.parsers.rdma_words import LANE_GBPS
-from probes.rails import is_up, training_rails
-from probes.record import Reason, Unknown, known
-from probes.units import gbit_per_s
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import is_up, training_rails
+from probes.judging.reporting import HOST, Judged, judge_each, nics_of, subject_name
+from probes.parsers.fabric.rdma_words import LANE_GBPS
 
-SPEED = Judge(check_id="nic-speed", why="Every message between nodes takes as much longer as the link is slower.")
-WIDTH = Judge(check_id="nic-width", why="A link that lost lanes runs at a fraction of its rate, and often loses more of them.")
+SPEED = Judge(
+    check_id="nic-speed", why="Every message between nodes takes as much longer as the link is slower."
+)
+WIDTH = Judge(
+    check_id="nic-width",
+    why="A link that lost lanes runs at a fraction of its rate, and often loses more of them.",
+)
 BIT_ERRORS = Judge(
     check_id="nic-bit-errors",
     why="Errors that correction does not catch are sent again: collectives stall, and later the link drops.",
 )
-ADVICE = Judge(check_id="nic-advice", why="The card's firmware sees the cable and the other end, and knows why a link is bad.")
+ADVICE = Judge(
+    check_id="nic-advice",
+    why="The card's firmware sees the cable and the other end, and knows why a link is bad.",
+)
 MTU = Judge(
     check_id="nic-mtu",
     why="Small packets cost rate, and two ports that disagree drop large messages while small tests pass.",
 )
-RESEAT = Remedy(text="Reseat or replace cable and transceiver, and compare with the switch port.", command="ibstat")
+RESEAT = Remedy(
+    text="Reseat or replace cable and transceiver, and compare with the switch port.", command="ibstat"
+)
 _NONE_UP = "no RDMA port is up, see nic-state"
 _MTUS = (4096, 2048, 1024, 512, 256)
 """Of InfiniBand and RoCE (Linux, enum ib_mtu)."""
@@ -54,7 +64,9 @@ def nic_speed(evidence: Evidence) -> Iterator[Finding]:
             return _by_layout(nic, layout)
         return _by_card(nic)
 
-    yield from judge_each(SPEED, ports, judge, what="the rate of the card", good="training ports run at the rate of their card")
+    yield from judge_each(
+        SPEED, ports, judge, what="the rate of the card", good="training ports run at the rate of their card"
+    )
 
 
 def _by_layout(nic: Nic, layout: Layout) -> Judged:
@@ -75,8 +87,14 @@ def _by_layout(nic: Nic, layout: Layout) -> Judged:
 def _by_card(nic: Nic) -> Judged:
     card = load_nic_models().card(nic)
     if card is None or card.rate_gbps is None or nic.link_layer != "InfiniBand":
-        why = "the rate of an Ethernet port is the switch's choice" if nic.link_layer == "Ethernet" else "no row for this card"
-        return Unknown(Reason.NOT_RECORDED if isinstance(nic.device_type, Unknown) else Reason.NOT_SUPPORTED, why)
+        why = (
+            "the rate of an Ethernet port is the switch's choice"
+            if nic.link_layer == "Ethernet"
+            else "no row for this card"
+        )
+        return Unknown(
+            Reason.NOT_RECORDED if isinstance(nic.device_type, Unknown) else Reason.NOT_SUPPORTED, why
+        )
     if isinstance(nic.rate_gbps, Unknown):
         return nic.rate_gbps
     lane = LANE_GBPS.get(nic.speed) if known(nic.speed) else None
@@ -124,7 +142,9 @@ def nic_width(evidence: Evidence) -> Iterator[Finding]:
             remedy=RESEAT,
         )
 
-    yield from judge_each(WIDTH, ports, judge, what="the width of the link", good="links have all their lanes")
+    yield from judge_each(
+        WIDTH, ports, judge, what="the width of the link", good="links have all their lanes"
+    )
 
 
 def nic_bit_errors(evidence: Evidence) -> Iterator[Finding]:
@@ -157,7 +177,9 @@ def nic_bit_errors(evidence: Evidence) -> Iterator[Finding]:
         worst = nic.pre_fec_bit_error_rate
         return f"{worst:g} before correction" if known(worst) else "no errors after correction"
 
-    yield from judge_each(BIT_ERRORS, ports, judge, what="the bit error rate", good="links have few bit errors")
+    yield from judge_each(
+        BIT_ERRORS, ports, judge, what="the bit error rate", good="links have few bit errors"
+    )
 
 
 def nic_advice(evidence: Evidence) -> Iterator[Finding]:
@@ -176,10 +198,18 @@ def nic_advice(evidence: Evidence) -> Iterator[Finding]:
             "the card's firmware sees an issue with the link",
             expected="no issue",
             observed=nic.advice or "an issue without words",
-            remedy=Remedy(text="Do what it recommends.", command=f"mlxlink -d {shlex.quote(nic.name)}", needs_root=True),
+            remedy=Remedy(
+                text="Do what it recommends.", command=f"mlxlink -d {shlex.quote(nic.name)}", needs_root=True
+            ),
         )
 
-    yield from judge_each(ADVICE, ports, judge, what="the firmware's diagnosis", good="the firmware sees no issue with the links")
+    yield from judge_each(
+        ADVICE,
+        ports,
+        judge,
+        what="the firmware's diagnosis",
+        good="the firmware sees no issue with the links",
+    )
 
 
 def nic_mtu(evidence: Evidence) -> Iterator[Finding]:
@@ -202,7 +232,9 @@ def nic_mtu(evidence: Evidence) -> Iterator[Finding]:
             return f"{mtu} bytes"
         return MTU.warned(
             subject_name(nic),
-            "the RDMA MTU is small" if mtu < least.value else "the RDMA MTU differs from that of the other training ports",
+            "the RDMA MTU is small"
+            if mtu < least.value
+            else "the RDMA MTU differs from that of the other training ports",
             expected=f"{max(usual[0][0], int(least.value))} bytes",
             observed=f"{mtu} bytes",
             remedy=Remedy(

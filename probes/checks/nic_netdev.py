@@ -1,8 +1,8 @@
 """Are the network interfaces of the training ports up, and have RoCE ones an address?
 
-InfiniBand works without its interface (IPoIB), but the rendezvous often uses it; RoCE does not work without one. Source: NCCL
-user guide, troubleshooting: networking; facebookresearch/gcm, health checks (operstate of each ib interface);
-NVIDIA/nccl#925, #1796.
+InfiniBand works without its interface (IPoIB), but the rendezvous often uses it; RoCE does not work without
+one. Source: NCCL user guide, troubleshooting: networking; facebookresearch/gcm, health checks (operstate of
+each ib interface); NVIDIA/nccl#925, #1796.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
 from probes.facts import MachineFacts, Nic
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, judge_each, nics_of, subject_name
-from probes.rails import training_rails
-from probes.record import Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import training_rails
+from probes.judging.reporting import HOST, Judged, judge_each, nics_of, subject_name
 
 JUDGE = Judge(
-    check_id="nic-netdev", why="RoCE needs the interface of its port; over InfiniBand the rendezvous and MPI often use it."
+    check_id="nic-netdev",
+    why="RoCE needs the interface of its port; over InfiniBand the rendezvous and MPI often use it.",
 )
-ADDRESS = Judge(check_id="roce-address", why="A RoCE port takes its address from its interface: without one, connections fail.")
+ADDRESS = Judge(
+    check_id="roce-address",
+    why="A RoCE port takes its address from its interface: without one, connections fail.",
+)
 _NONE_UP = "no RDMA port is up, see nic-state"
 
 
@@ -41,7 +45,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _is_without_ip(facts: MachineFacts) -> bool:
-    """True where several InfiniBand ports have interfaces and none is up: nobody set IP over InfiniBand up here."""
+    """True where several InfiniBand ports have interfaces and none is up: nobody set IP over InfiniBand up
+    here.
+    """
     ports = [
         nic
         for nic in (facts.nics if known(facts.nics) else ())
@@ -79,7 +85,11 @@ def _judge(nic: Nic, *, unused: bool) -> Judged:
 def roce_address(evidence: Evidence) -> Iterator[Finding]:
     if not (yield from nics_of(ADDRESS, evidence)):
         return
-    rails = [nic for nic in training_rails(evidence.facts).active if nic.link_layer == "Ethernet" and nic.device_type != "efa"]
+    rails = [
+        nic
+        for nic in training_rails(evidence.facts).active
+        if nic.link_layer == "Ethernet" and nic.device_type != "efa"
+    ]
     if not rails:
         yield ADDRESS.skipped(HOST, "no training port that is up is RoCE")
         return
@@ -113,5 +123,7 @@ def _without(nic: Nic, observed: str) -> Finding:
         "the RoCE port has no address",
         expected="an IP address on its interface",
         observed=observed,
-        remedy=Remedy(text="Give the interface an address in the network of the other training ports of this rail."),
+        remedy=Remedy(
+            text="Give the interface an address in the network of the other training ports of this rail."
+        ),
     )

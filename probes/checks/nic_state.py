@@ -1,7 +1,8 @@
 """Are the ports that carry training up?
 
-Which ports those are is told in `probes/rails.py`. A port that is down among them costs its share of the bandwidth or stops
-the job; one for storage or management is only worth a look. Source: NCCL user guide, troubleshooting; AMD-AGI/Primus.
+Which ports those are is told in `probes/judging/rails.py`. A port that is down among them costs its share of
+the bandwidth or stops the job; one for storage or management is only worth a look. Source: NCCL user guide,
+troubleshooting; AMD-AGI/Primus.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from probes.base.record import Reason, Unknown, known, value_or
 from probes.facts import Nic
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, judge_each, nics_of, subject_name
-from probes.rails import Rails, training_rails
-from probes.record import Reason, Unknown, known, value_or
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import Rails, training_rails
+from probes.judging.reporting import Judged, judge_each, nics_of, subject_name
 
 JUDGE = Judge(
     check_id="nic-state",
     why="NCCL uses the ports that are up: with one rail down, multi-node training loses its bandwidth or does not start.",
 )
-SPARE = Judge(check_id=JUDGE.check_id, why="It may serve storage or management, or nobody at all; training goes on without it.")
+SPARE = Judge(
+    check_id=JUDGE.check_id,
+    why="It may serve storage or management, or nobody at all; training goes on without it.",
+)
 
 
 UNCONFIGURED = ("INIT", "ARMED")
@@ -52,18 +56,27 @@ def _judge(nic: Nic, rails: Rails, *, with_gpus: bool) -> Judged:
     physical = value_or(nic.physical_state, "")
     observed = ", ".join(word for word in (nic.state, physical) if word)
     remedy = _remedy(nic, physical)
-    if nic in rails.down and (rails.active or nic.state in UNCONFIGURED or (with_gpus and physical != "Disabled")):
+    if nic in rails.down and (
+        rails.active or nic.state in UNCONFIGURED or (with_gpus and physical != "Disabled")
+    ):
         return JUDGE.failed(
-            subject_name(nic), "a training port is down", expected="ACTIVE, LinkUp", observed=observed, remedy=remedy
+            subject_name(nic),
+            "a training port is down",
+            expected="ACTIVE, LinkUp",
+            observed=observed,
+            remedy=remedy,
         )
     summary = "a port is down that training does not seem to need"
-    return SPARE.warned(subject_name(nic), summary, expected="ACTIVE, LinkUp", observed=observed, remedy=remedy)
+    return SPARE.warned(
+        subject_name(nic), summary, expected="ACTIVE, LinkUp", observed=observed, remedy=remedy
+    )
 
 
 def _vanished(nic: Nic, error: Unknown) -> Finding:
     """The kernel lists the device and cannot show it: its driver has lost it."""
     remedy = Remedy(
-        text="Look in the kernel log for why the driver lost the device, then reset the card or reboot.", command="dmesg"
+        text="Look in the kernel log for why the driver lost the device, then reset the card or reboot.",
+        command="dmesg",
     )
     return JUDGE.failed(
         subject_name(nic),
@@ -78,7 +91,10 @@ def _remedy(nic: Nic, physical: str) -> Remedy:
     device = shlex.quote(nic.name)
     if nic.link_layer == "Ethernet" and (physical == "Disabled" or nic.state in UNCONFIGURED):
         if isinstance(nic.netdev, str):
-            text, command = "Its network interface is switched off: set it up.", f"ip link set {shlex.quote(nic.netdev)} up"
+            text, command = (
+                "Its network interface is switched off: set it up.",
+                f"ip link set {shlex.quote(nic.netdev)} up",
+            )
             return Remedy(text=text, command=command, needs_root=True)
         text = "Its network interface is switched off: find it, and set it up (ip link set NAME up)."
         return Remedy(text=text, command=f"rdma link show {device}/{nic.port}")

@@ -1,18 +1,21 @@
 """How many files may this process open?
 
-Every connection, shared-memory segment and data file is one; large jobs open tens of thousands. Source: NCCL user guide,
-troubleshooting; SkyPilot documentation. The figures are data rows.
+Every connection, shared-memory segment and data file is one; large jobs open tens of thousands. Source: NCCL
+user guide, troubleshooting; SkyPilot documentation. The figures are data rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.record import Unknown
+from probes.base.record import Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
-JUDGE = Judge(check_id="nofile", why='Large jobs and data loaders end with "too many open files", often hours after the start.')
+JUDGE = Judge(
+    check_id="nofile",
+    why='Large jobs and data loaders end with "too many open files", often hours after the start.',
+)
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:

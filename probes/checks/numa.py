@@ -1,21 +1,22 @@
 """Does the platform say on which NUMA node each GPU and NIC sits?
 
-Without it neither NCCL nor a launcher can bind ranks near their GPU. Source: NVIDIA/nvbandwidth, affinity; copies across
-sockets were measured at a third of the rate.
+Without it neither NCCL nor a launcher can bind ranks near their GPU. Source: NVIDIA/nvbandwidth, affinity;
+copies across sockets were measured at a third of the rate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
 from probes.facts import Gpu, MachineFacts, Nic
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, gpus_of, judge_each, subject_name
-from probes.rails import training_rails
-from probes.record import Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import training_rails
+from probes.judging.reporting import HOST, Judged, gpus_of, judge_each, subject_name
 
 JUDGE = Judge(
-    check_id="numa", why="Ranks cannot be bound near their GPU and NIC, and copies across sockets take up to three times as long."
+    check_id="numa",
+    why="Ranks cannot be bound near their GPU and NIC, and copies across sockets take up to three times as long.",
 )
 
 
@@ -29,9 +30,13 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     elif count < 2:
         yield JUDGE.skipped(HOST, "this machine has one NUMA node")
     else:
-        yield from judge_each(JUDGE, gpus, _judge, what="the NUMA node", good="the NUMA node of every GPU is known")
+        yield from judge_each(
+            JUDGE, gpus, _judge, what="the NUMA node", good="the NUMA node of every GPU is known"
+        )
         rails = training_rails(evidence.facts).active
-        yield from judge_each(JUDGE, rails, _judge, what="the NUMA node", good="the NUMA node of every training port is known")
+        yield from judge_each(
+            JUDGE, rails, _judge, what="the NUMA node", good="the NUMA node of every training port is known"
+        )
 
 
 def _judge(device: Gpu | Nic) -> Judged:
@@ -45,7 +50,8 @@ def _judge(device: Gpu | Nic) -> Judged:
         expected="a NUMA node",
         observed="-1 (none)",
         remedy=Remedy(
-            text="Look at the BIOS settings of NUMA and PCIe; in a virtual machine ask for the host's topology.", command="lstopo"
+            text="Look at the BIOS settings of NUMA and PCIe; in a virtual machine ask for the host's topology.",
+            command="lstopo",
         ),
     )
 

@@ -1,8 +1,8 @@
 """Are the GPUs spread evenly over the sockets, and does the machine show its topology to NCCL?
 
-All GPUs on one of two sockets share one socket's memory bandwidth and PCIe roots; an uneven spread often means that a GPU is
-missing. A virtual machine that hides link speeds and nodes leaves NCCL without paths. Source: NVIDIA/nvbandwidth, affinity;
-NVIDIA/nccl, src/graph/xml.cc (what NCCL assumes without sysfs).
+All GPUs on one of two sockets share one socket's memory bandwidth and PCIe roots; an uneven spread often
+means that a GPU is missing. A virtual machine that hides link speeds and nodes leaves NCCL without paths.
+Source: NVIDIA/nvbandwidth, affinity; NVIDIA/nccl, src/graph/xml.cc (what NCCL assumes without sysfs).
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from probes.base.record import NOT_RECORDED, Reason, Unknown, known
 from probes.facts import Gpu, MachineFacts
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, gpus_of
-from probes.record import NOT_RECORDED, Reason, Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, gpus_of
 
-SOCKETS = Judge(check_id="gpu-sockets", why="GPUs that crowd one socket share its memory bandwidth while the other idles.")
+SOCKETS = Judge(
+    check_id="gpu-sockets", why="GPUs that crowd one socket share its memory bandwidth while the other idles."
+)
 VISIBLE = Judge(
-    check_id="topology-visible", why="Without distances and speeds NCCL takes slow paths and may refuse peer-to-peer."
+    check_id="topology-visible",
+    why="Without distances and speeds NCCL takes slow paths and may refuse peer-to-peer.",
 )
 
 SMALL = 4
@@ -34,7 +37,9 @@ def gpu_sockets(evidence: Evidence) -> Iterator[Finding]:
     nodes = [gpu.numa_node for gpu in gpus]
     unread = next((node for node in nodes if isinstance(node, Unknown)), None)
     if unread is not None or None in nodes:
-        yield SOCKETS.undetermined(HOST, unread or Unknown(Reason.NOT_SUPPORTED, "no NUMA node stated"), what="the NUMA nodes")
+        yield SOCKETS.undetermined(
+            HOST, unread or Unknown(Reason.NOT_SUPPORTED, "no NUMA node stated"), what="the NUMA nodes"
+        )
         return
     socket_of = _sockets_by_node(evidence.facts)
     if isinstance(socket_of, Unknown):
@@ -52,19 +57,26 @@ def gpu_sockets(evidence: Evidence) -> Iterator[Finding]:
             "all GPUs are on one socket" if is_lopsided else "the GPUs are spread unevenly over the sockets",
             expected="the same number on each",
             observed=observed,
-            remedy=Remedy(text="Look whether a GPU is missing; else move cards to slots of the other socket.", command="lstopo"),
+            remedy=Remedy(
+                text="Look whether a GPU is missing; else move cards to slots of the other socket.",
+                command="lstopo",
+            ),
         )
     else:
         yield SOCKETS.passed(HOST, "the GPUs are spread evenly", observed=observed)
 
 
 def _sockets_by_node(facts: MachineFacts) -> dict[int, int] | Unknown:
-    """The socket of each NUMA node with CPUs. Firmware numbers the nodes socket by socket, each with equally many."""
+    """The socket of each NUMA node with CPUs. Firmware numbers the nodes socket by socket, each with equally
+    many.
+    """
     if isinstance(facts.numa_nodes, Unknown):
         return facts.numa_nodes
     if isinstance(facts.cpu.sockets, Unknown):
         return facts.cpu.sockets
-    nodes = sorted(node.index for node in facts.numa_nodes if node.cpus != "" and node.is_gpu_memory is not True)
+    nodes = sorted(
+        node.index for node in facts.numa_nodes if node.cpus != "" and node.is_gpu_memory is not True
+    )
     if not nodes or facts.cpu.sockets < 1 or len(nodes) % facts.cpu.sockets:
         return Unknown(Reason.NOT_SUPPORTED, f"{len(nodes)} NUMA nodes on {facts.cpu.sockets} sockets")
     return {node: position * facts.cpu.sockets // len(nodes) for position, node in enumerate(nodes)}
@@ -94,7 +106,9 @@ def topology_visible(evidence: Evidence) -> Iterator[Finding]:
         )
     else:
         yield VISIBLE.undetermined(
-            HOST, next((value for value in shown if isinstance(value, Unknown)), NOT_RECORDED), what="the topology"
+            HOST,
+            next((value for value in shown if isinstance(value, Unknown)), NOT_RECORDED),
+            what="the topology",
         )
 
 

@@ -1,18 +1,18 @@
 """Does a two-socket GPU server show both of its NUMA nodes?
 
-Boards with eight GPUs behind NVSwitches are built into servers with two sockets. Where all eight say one NUMA node, the firmware
-interleaves the memory of the sockets or the hypervisor hides the second node. Source: NVIDIA HGX reference architecture; NCCL
-user guide, NUMA binding.
+Boards with eight GPUs behind NVSwitches are built into servers with two sockets. Where all eight say one NUMA
+node, the firmware interleaves the memory of the sockets or the hypervisor hides the second node. Source:
+NVIDIA HGX reference architecture; NCCL user guide, NUMA binding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
 from probes.facts import Gpu, MachineFacts
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, gpus_of
-from probes.record import Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, gpus_of
 
 JUDGE = Judge(
     check_id="numa-hidden",
@@ -38,7 +38,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     elif nodes == {None}:
         yield JUDGE.skipped(HOST, "the platform states no NUMA node at all", evidence=refs)
     elif len(nodes) > 1:
-        yield JUDGE.passed(HOST, "the GPUs are on several NUMA nodes", observed=f"{len(nodes)} nodes", evidence=refs)
+        yield JUDGE.passed(
+            HOST, "the GPUs are on several NUMA nodes", observed=f"{len(nodes)} nodes", evidence=refs
+        )
     else:
         yield JUDGE.warned(
             HOST,

@@ -1,10 +1,10 @@
 """Are all NVLinks of every GPU up?
 
-The expected number comes from the catalogue row of the GPU: 12 on A100, 18 on H100, and 8 on the A800, by design. It never
-comes from the links that are alive, which would hide a dead one. A GPU without a row is only compared with its peers. A link
-that the driver says is down is a fault, and so is one that it lists for other GPUs only; one that it lists for none may be
-left out by design, and is told.
-Source: the catalogue; NVIDIA health validation, which allows no inactive link.
+The expected number comes from the catalogue row of the GPU: 12 on A100, 18 on H100, and 8 on the A800, by
+design. It never comes from the links that are alive, which would hide a dead one. A GPU without a row is only
+compared with its peers. A link that the driver says is down is a fault, and so is one that it lists for other
+GPUs only; one that it lists for none may be left out by design, and is told. Source: the catalogue; NVIDIA
+health validation, which allows no inactive link.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from probes.base.record import EvidenceRef, Reason, Unknown, known
+from probes.catalogue.hardware import GpuModel
 from probes.facts import Gpu, NvLink
-from probes.facts.gpu import UNNUMBERED
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.hardware import GpuModel
-from probes.judging import Judged, gpus_of, judge_each
-from probes.record import EvidenceRef, Reason, Unknown, known
+from probes.facts.gpu_facts import UNNUMBERED
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each
 
 JUDGE = Judge(
     check_id="nvlink-active",
@@ -42,9 +42,15 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     usual = _usual([gpu for gpu in gpus if rows[gpu.index] is None])
     most = max((len(gpu.nvlinks) for gpu in gpus if known(gpu.nvlinks)), default=0)
     alone = _is_alone(gpus, evidence)
-    good = "all NVLinks are up" if all(rows.values()) else "as many NVLinks as the others; the GPU is not in the catalogue"
+    good = (
+        "all NVLinks are up"
+        if all(rows.values())
+        else "as many NVLinks as the others; the GPU is not in the catalogue"
+    )
     places = _Places(most=most, usual=usual, alone=alone)
-    yield from judge_each(JUDGE, gpus, lambda gpu: _judge(gpu, rows[gpu.index], places), what="the NVLink state", good=good)
+    yield from judge_each(
+        JUDGE, gpus, lambda gpu: _judge(gpu, rows[gpu.index], places), what="the NVLink state", good=good
+    )
 
 
 class _Places(NamedTuple):
@@ -112,7 +118,11 @@ def _may_be_up(links: tuple[NvLink, ...]) -> float:
 def _is_alone(gpus: tuple[Gpu, ...], evidence: Evidence) -> bool:
     """One GPU that needs no peers: the first of its machine, and not said to be one of several."""
     attached = evidence.facts.attached_gpus
-    return len(gpus) == 1 and gpus[0].index in (0, UNNUMBERED) and not (isinstance(attached, int) and attached > 1)
+    return (
+        len(gpus) == 1
+        and gpus[0].index in (0, UNNUMBERED)
+        and not (isinstance(attached, int) and attached > 1)
+    )
 
 
 def _unread(links: tuple[NvLink, ...]) -> Unknown | None:

@@ -1,20 +1,21 @@
 """Do the NVLinks count errors?
 
-The counters run since the driver was loaded. A replay repairs a damaged packet and costs little; a recovery trains the link
-anew and stalls the collective; a counter at its end says that errors came for as long as it could count.
-Source: NVIDIA/DCGM, health watches of NVLink (recovery errors fail, replays and CRC errors warn); `nvidia-smi nvlink -e`.
+The counters run since the driver was loaded. A replay repairs a damaged packet and costs little; a recovery
+trains the link anew and stalls the collective; a counter at its end says that errors came for as long as it
+could count. Source: NVIDIA/DCGM, health watches of NVLink (recovery errors fail, replays and CRC errors
+warn); `nvidia-smi nvlink -e`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import NOT_RECORDED, Reason, Unknown, known
+from probes.catalogue.hardware import GpuModel
+from probes.catalogue.thresholds import Number
 from probes.facts import Gpu, NvLink
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.hardware import GpuModel
-from probes.judging import Judged, gpus_of, judge_each
-from probes.record import NOT_RECORDED, Reason, Unknown, known
-from probes.thresholds import Number
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each
 
 JUDGE = Judge(
     check_id="nvlink-errors",
@@ -34,7 +35,11 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     rows = {gpu.index: evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
     full = evidence.thresholds.nvlink_counter_end
     yield from judge_each(
-        JUDGE, gpus, lambda gpu: _judge(gpu, rows[gpu.index], full), what="the NVLink error counters", good="no NVLink errors"
+        JUDGE,
+        gpus,
+        lambda gpu: _judge(gpu, rows[gpu.index], full),
+        what="the NVLink error counters",
+        good="no NVLink errors",
     )
 
 
@@ -48,7 +53,9 @@ def _judge(gpu: Gpu, row: GpuModel | None, full: Number) -> Judged:
     if not counted:
         if not any(link.active is True for link in links):
             return Unknown(Reason.NOT_SUPPORTED, "no NVLink is up")
-        return next((link.replay_errors for link in links if isinstance(link.replay_errors, Unknown)), NOT_RECORDED)
+        return next(
+            (link.replay_errors for link in links if isinstance(link.replay_errors, Unknown)), NOT_RECORDED
+        )
     bad = [(link, words) for link in counted if (words := _errors(link))]
     if not bad:
         return f"{len(counted)} links without errors"
@@ -56,7 +63,9 @@ def _judge(gpu: Gpu, row: GpuModel | None, full: Number) -> Judged:
     report = JUDGE.failed if severe else JUDGE.warned
     return report(
         f"GPU{gpu.index}",
-        "NVLinks count errors" if not severe else "NVLinks were trained anew or have run out of counting errors",
+        "NVLinks count errors"
+        if not severe
+        else "NVLinks were trained anew or have run out of counting errors",
         expected="0 replays, recoveries and CRC errors",
         observed="; ".join(f"link {link.index}: {words}" for link, words in bad),
         remedy=_REMEDY,
@@ -66,7 +75,9 @@ def _judge(gpu: Gpu, row: GpuModel | None, full: Number) -> Judged:
 
 def _errors(link: NvLink) -> str:
     counts = {name: getattr(link, field) for field, name in _NAMES.items()}
-    return ", ".join(f"{count} {name}" for name, count in counts.items() if isinstance(count, int) and count > 0)
+    return ", ".join(
+        f"{count} {name}" for name, count in counts.items() if isinstance(count, int) and count > 0
+    )
 
 
 def _is_severe(link: NvLink, full: float) -> bool:

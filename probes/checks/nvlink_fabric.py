@@ -1,17 +1,18 @@
 """Has every GPU joined the NVLink fabric?
 
-On machines with NVSwitch a GPU can use NVLink only after the fabric has been set up for it; until then CUDA fails with error
-802 (system not yet initialized). Source: NVIDIA Fabric Manager user guide; leptonai/gpud, fabric-manager.
+On machines with NVSwitch a GPU can use NVLink only after the fabric has been set up for it; until then CUDA
+fails with error 802 (system not yet initialized). Source: NVIDIA Fabric Manager user guide; leptonai/gpud,
+fabric-manager.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Reason, Unknown
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
-from probes.record import Reason, Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each
 
 JUDGE = Judge(
     check_id="nvlink-fabric",
@@ -21,7 +22,9 @@ JUDGE = Judge(
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
-    yield from judge_each(JUDGE, gpus, _judge, what="the fabric state", good="every GPU has joined the NVLink fabric")
+    yield from judge_each(
+        JUDGE, gpus, _judge, what="the fabric state", good="every GPU has joined the NVLink fabric"
+    )
 
 
 def _judge(gpu: Gpu) -> Judged:

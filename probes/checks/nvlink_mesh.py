@@ -1,9 +1,10 @@
 """Have all pairs of GPUs the same NVLinks?
 
-Behind switches every pair has all links of the lesser GPU; in a mesh or a hybrid cube the pairs differ, and each GPU still has
-the same sum. A sum that is smaller is a dead link. Machines with PCIe alone, or with bridges between pairs, are built otherwise,
-and so are AMD's, whose pairs differ by design. A source that knows the PCI bus alone says nothing of NVLinks.
-Source: NVIDIA HGX and DGX-1 system architecture; NCCL user guide, topology; `nvidia-smi topo -m` legend.
+Behind switches every pair has all links of the lesser GPU; in a mesh or a hybrid cube the pairs differ, and
+each GPU still has the same sum. A sum that is smaller is a dead link. Machines with PCIe alone, or with
+bridges between pairs, are built otherwise, and so are AMD's, whose pairs differ by design. A source that
+knows the PCI bus alone says nothing of NVLinks. Source: NVIDIA HGX and DGX-1 system architecture; NCCL user
+guide, topology; `nvidia-smi topo -m` legend.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from probes.base.record import EvidenceRef, Reason, Unknown, known
 from probes.facts import Gpu, Link
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, fold_names, gpus_of
-from probes.record import EvidenceRef, Reason, Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, fold_names, gpus_of
 
 JUDGE = Judge(
     check_id="nvlink-mesh",
@@ -45,7 +46,11 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     if isinstance(links, Unknown):
         yield JUDGE.undetermined(HOST, links, what="the links between the GPUs")
         return
-    pairs = {frozenset((link.a, link.b)): link for link in links if link.a.startswith("GPU") and link.b.startswith("GPU")}
+    pairs = {
+        frozenset((link.a, link.b)): link
+        for link in links
+        if link.a.startswith("GPU") and link.b.startswith("GPU")
+    }
     unread = next((link.kind for link in pairs.values() if isinstance(link.kind, Unknown)), None)
     if not pairs or unread is not None:
         missing = unread or Unknown(Reason.NOT_RECORDED, "no pair of GPUs is known")
@@ -98,10 +103,14 @@ def _judge(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], 
     elif len(gpus) in _WHOLE_BOARDS or _is_full_mesh(pairs):
         yield _uneven(whole, pairs, refs)
     else:
-        yield JUDGE.skipped(HOST, "these may be some GPUs of a hybrid cube, whose pairs differ", evidence=refs)
+        yield JUDGE.skipped(
+            HOST, "these may be some GPUs of a hybrid cube, whose pairs differ", evidence=refs
+        )
 
 
-def _uneven(whole: dict[str, int], pairs: dict[frozenset[str], Link], refs: tuple[EvidenceRef, ...]) -> Finding:
+def _uneven(
+    whole: dict[str, int], pairs: dict[frozenset[str], Link], refs: tuple[EvidenceRef, ...]
+) -> Finding:
     """One link less at one GPU lowers the sums of its peers too, by less than its own."""
     least, most = min(whole.values()), max(whole.values())
     poor = [name for name, total in whole.items() if total == least]
@@ -140,7 +149,12 @@ def _unlinked(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str
     for gpu in gpus:
         row = evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None
         # Six links (V100) make a cube in which some pairs have none.
-        if row is not None and row.nvlink_count >= 8 and not row.nvlink_bridge and gpu.mig_enabled is not True:
+        if (
+            row is not None
+            and row.nvlink_count >= 8
+            and not row.nvlink_bridge
+            and gpu.mig_enabled is not True
+        ):
             meshed.add(f"GPU{gpu.index}")
     bare: set[str] = set()
     for pair, link in pairs.items():
@@ -151,5 +165,7 @@ def _unlinked(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str
 
 def _kinds(pairs: dict[frozenset[str], Link]) -> str:
     """`NV18 x 28`, with the most frequent first."""
-    counts = Counter(f"NV{link.nvlink_count}" if link.kind == "NVLINK" else str(link.kind) for link in pairs.values())
+    counts = Counter(
+        f"NV{link.nvlink_count}" if link.kind == "NVLINK" else str(link.kind) for link in pairs.values()
+    )
     return ", ".join(f"{kind} x {count}" for kind, count in counts.most_common(6))

@@ -1,20 +1,20 @@
 """Do the NVLinks that are up run at full speed?
 
-A link that trained at a lower rate slows every ring through it. Source: the catalogue; NVIDIA health validation and
-oracle-quickstart/oci-hpc check the rate of each link.
+A link that trained at a lower rate slows every ring through it. Source: the catalogue; NVIDIA health
+validation and oracle-quickstart/oci-hpc check the rate of each link.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import EvidenceRef, Reason, Unknown, known
+from probes.base.units import gb_per_s
+from probes.catalogue.hardware import GpuModel
+from probes.catalogue.thresholds import Number
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.hardware import GpuModel
-from probes.judging import Judged, gpus_of, judge_each
-from probes.record import EvidenceRef, Reason, Unknown, known
-from probes.thresholds import Number
-from probes.units import gb_per_s
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each
 
 JUDGE = Judge(check_id="nvlink-speed", why="A ring all-reduce runs at the rate of its slowest link.")
 
@@ -24,7 +24,11 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     rows = {gpu.index: evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
     floor = evidence.thresholds.nvlink_rate_minimum_fraction
     yield from judge_each(
-        JUDGE, gpus, lambda gpu: _judge(gpu, rows[gpu.index], floor), what="the NVLink rate", good="NVLinks run at full speed"
+        JUDGE,
+        gpus,
+        lambda gpu: _judge(gpu, rows[gpu.index], floor),
+        what="the NVLink rate",
+        good="NVLinks run at full speed",
     )
 
 

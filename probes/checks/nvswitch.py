@@ -1,18 +1,19 @@
 """Are the NVSwitches, the fabric that they make, its manager and IMEX well?
 
-The fabric's health mask is the driver's own word. NVSwitches that a virtual machine does not see are looked after by its host.
-Source: NVIDIA Fabric Manager user guide; NVML reference, nvmlGpuFabricInfoV; NVIDIA IMEX user guide; leptonai/gpud, nvswitch.
+The fabric's health mask is the driver's own word. NVSwitches that a virtual machine does not see are looked
+after by its host. Source: NVIDIA Fabric Manager user guide; NVML reference, nvmlGpuFabricInfoV; NVIDIA IMEX
+user guide; leptonai/gpud, nvswitch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from probes.base.record import EvidenceRef, Reason, Unknown, known
+from probes.catalogue.xids import load_xids
 from probes.facts import Gpu, LogEvent
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, fold_names, gpus_of, judge_each
-from probes.record import EvidenceRef, Reason, Unknown, known
-from probes.xids import load_xids
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, fold_names, gpus_of, judge_each
 
 VERSION = Judge(
     check_id="fabric-manager-version",
@@ -27,13 +28,16 @@ CLIQUE = Judge(
     why="GPUs of different cliques do not reach each other over NVLink, whatever their links say.",
 )
 COUNT = Judge(
-    check_id="nvswitch-count", why="A missing NVSwitch takes its share of every GPU's links, or stops the Fabric Manager."
+    check_id="nvswitch-count",
+    why="A missing NVSwitch takes its share of every GPU's links, or stops the Fabric Manager.",
 )
 FAULTS = Judge(
     check_id="nvswitch-faults",
     why="A fatal error of an NVSwitch ends all jobs that use NVLink; others are how a failing switch begins.",
 )
-IMEX = Judge(check_id="imex", why="Without IMEX the GPUs of one tray do not reach those of another over NVLink.")
+IMEX = Judge(
+    check_id="imex", why="Without IMEX the GPUs of one tray do not reach those of another over NVLink."
+)
 
 _NO_FABRIC = Unknown(Reason.NOT_SUPPORTED, "this GPU reports no fabric")
 _HARMLESS_FLAGS = frozenset({"route_recovery"})
@@ -55,18 +59,26 @@ def fabric_manager_version(evidence: Evidence) -> Iterator[Finding]:
     software = evidence.facts.software
     manager = software.fabric_manager_version
     drivers = {gpu.driver_version for gpu in gpus if known(gpu.driver_version)}
-    driver = software.driver_version if isinstance(software.driver_version, str) else next(iter(sorted(drivers)), None)
+    driver = (
+        software.driver_version
+        if isinstance(software.driver_version, str)
+        else next(iter(sorted(drivers)), None)
+    )
     if manager is None:
         yield VERSION.skipped(HOST, "the Fabric Manager is not installed here", evidence=software.evidence)
     elif isinstance(manager, Unknown) and not any(_behind_switch(gpu) for gpu in gpus):
         yield VERSION.skipped(HOST, "no NVSwitch was seen", evidence=software.evidence)
     elif isinstance(manager, Unknown):
-        yield VERSION.undetermined(HOST, manager, what="the Fabric Manager's version", evidence=software.evidence)
+        yield VERSION.undetermined(
+            HOST, manager, what="the Fabric Manager's version", evidence=software.evidence
+        )
     elif driver is None:
         missing = Unknown(Reason.NOT_RECORDED, "the driver's version is not known")
         yield VERSION.undetermined(HOST, missing, what="the driver's version", evidence=software.evidence)
     elif _release(manager) == _release(driver):
-        yield VERSION.passed(HOST, "the Fabric Manager has the driver's version", observed=manager, evidence=software.evidence)
+        yield VERSION.passed(
+            HOST, "the Fabric Manager has the driver's version", observed=manager, evidence=software.evidence
+        )
     else:
         yield VERSION.failed(
             HOST,
@@ -84,7 +96,9 @@ def fabric_manager_version(evidence: Evidence) -> Iterator[Finding]:
 
 def fabric_health(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(HEALTH, evidence)
-    yield from judge_each(HEALTH, gpus, _health, what="the fabric's health", good="the NVLink fabric is healthy")
+    yield from judge_each(
+        HEALTH, gpus, _health, what="the fabric's health", good="the NVLink fabric is healthy"
+    )
 
 
 def _health(gpu: Gpu) -> Judged:
@@ -134,14 +148,18 @@ def fabric_clique(evidence: Evidence) -> Iterator[Finding]:
     if len(set(told.values())) == 1:
         uuid, clique = next(iter(told.values()))
         cluster = "no cluster" if not set(str(uuid)) - _ZERO else f"cluster {uuid}"
-        yield CLIQUE.passed(names, "the GPUs are in one clique", observed=f"clique {clique}, {cluster}", evidence=refs)
+        yield CLIQUE.passed(
+            names, "the GPUs are in one clique", observed=f"clique {clique}, {cluster}", evidence=refs
+        )
         return
     yield CLIQUE.failed(
         names,
         "the GPUs are in different NVLink cliques",
         expected="one clique and one cluster",
         observed="; ".join(f"GPU{index}: clique {clique}" for index, (_, clique) in told.items()),
-        remedy=Remedy(text="Check the partitions of the rack's Fabric Manager (NMX); every GPU of a node belongs to one."),
+        remedy=Remedy(
+            text="Check the partitions of the rack's Fabric Manager (NMX); every GPU of a node belongs to one."
+        ),
         evidence=refs,
     )
 
@@ -150,12 +168,16 @@ def nvswitch_count(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(COUNT, evidence)
     if not gpus:
         return
-    from probes.tool_references import load_references  # noqa: PLC0415 - few machines have NVSwitches
+    from probes.compare.tool_references import load_references  # noqa: PLC0415 - few machines have NVSwitches
 
     devices = evidence.facts.pci_devices
     if isinstance(devices, Unknown):
         is_behind = any(_behind_switch(gpu) for gpu in gpus)
-        yield COUNT.undetermined(HOST, devices, what="the PCI bus") if is_behind else COUNT.skipped(HOST, "no NVSwitch was seen")
+        yield (
+            COUNT.undetermined(HOST, devices, what="the PCI bus")
+            if is_behind
+            else COUNT.skipped(HOST, "no NVSwitch was seen")
+        )
         return
     switches = [device for device in devices if device.kind == "nvswitch"]
     models = [evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus]
@@ -164,7 +186,9 @@ def nvswitch_count(evidence: Evidence) -> Iterator[Finding]:
     if not switches:
         yield COUNT.skipped(HOST, "no NVSwitch is on the PCI bus that this system sees")
     elif row is None or any(model != models[0] for model in models):
-        yield COUNT.skipped(HOST, f"{len(switches)} NVSwitches; how many such a board has is not known", evidence=refs)
+        yield COUNT.skipped(
+            HOST, f"{len(switches)} NVSwitches; how many such a board has is not known", evidence=refs
+        )
     elif len(switches) >= row.count:
         yield COUNT.passed(HOST, "all NVSwitches are there", observed=str(len(switches)), evidence=refs)
     else:
@@ -173,7 +197,9 @@ def nvswitch_count(evidence: Evidence) -> Iterator[Finding]:
             "NVSwitches are missing on the PCI bus",
             expected=f"{row.count} NVSwitches on a board with {row.gpu_count} GPUs",
             observed=f"{len(switches)}: {', '.join(device.bus_id for device in switches)}",
-            remedy=Remedy(text="Switch the node off and on; an NVSwitch that stays away means a new baseboard."),
+            remedy=Remedy(
+                text="Switch the node off and on; an NVSwitch that stays away means a new baseboard."
+            ),
             evidence=(*refs, row.ref),
         )
 
@@ -209,12 +235,16 @@ def _fault(same: Sequence[LogEvent]) -> Finding:
     count = sum(event.count for event in same)
     part = load_xids().switch_part(first.code) if first.code is not None else None
     report = FAULTS.failed if is_fatal and not is_settled else FAULTS.warned
-    what = f"SXid {first.code}" + (f" ({part})" if part else "") if first.kind == "sxid" else first.message[:160]
+    what = (
+        f"SXid {first.code}" + (f" ({part})" if part else "") if first.kind == "sxid" else first.message[:160]
+    )
     severity = "fatal, " if is_fatal else "not fatal, " if is_fatal is False else ""
     times = "once" if count == 1 else f"{count} times"
     return report(
         ", ".join(devices) or HOST,
-        "an NVSwitch reports errors" if first.kind != "fabric-manager" else "the Fabric Manager reports errors",
+        "an NVSwitch reports errors"
+        if first.kind != "fabric-manager"
+        else "the Fabric Manager reports errors",
         expected="no errors",
         observed=f"{what}: {severity}{times}" + (f", last {first.last_time}" if first.last_time else ""),
         remedy=_RESET

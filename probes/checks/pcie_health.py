@@ -1,8 +1,9 @@
 """Do the PCIe links run at the speed that both of their ends have, and without repeating or losing packets?
 
-An idle GPU lowers its generation to save power, so that only its maximum is judged here; NICs and NVMe keep theirs. A GPU's
-maximum is that of its path, as the driver states it. Source: DCGM, nvvs/plugin_src/pcie (replays); Linux, drivers/pci/pcie/aer.c
-and pci.c (limited bandwidth); leptonai/gpud, kmsg (slot power); mlx5 driver (slot power).
+An idle GPU lowers its generation to save power, so that only its maximum is judged here; NICs and NVMe keep
+theirs. A GPU's maximum is that of its path, as the driver states it. Source: DCGM, nvvs/plugin_src/pcie
+(replays); Linux, drivers/pci/pcie/aer.c and pci.c (limited bandwidth); leptonai/gpud, kmsg (slot power); mlx5
+driver (slot power).
 """
 
 from __future__ import annotations
@@ -11,24 +12,42 @@ from collections.abc import Iterator
 
 import msgspec
 
+from probes.base.record import Reason, Unknown, known, value_or
 from probes.facts import Gpu, LogEvent, MachineFacts, PciDevice
 from probes.facts.observed import EventKind
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, SMI_LINK, Judged, events_in, events_of, fold_names, gpus_of, judge_each
-from probes.pci.paths import Tree, names_of, subject_of, tree_of, unread_tree
-from probes.record import Reason, Unknown, known, value_or
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import (
+    HOST,
+    SMI_LINK,
+    Judged,
+    events_in,
+    events_of,
+    fold_names,
+    gpus_of,
+    judge_each,
+)
+from probes.reading.pci.paths import Tree, names_of, subject_of, tree_of, unread_tree
 
 SPEED = Judge(
-    check_id="pcie-speed", why="Each generation doubles the bandwidth: host copies and RDMA stop at half of what was bought."
+    check_id="pcie-speed",
+    why="Each generation doubles the bandwidth: host copies and RDMA stop at half of what was bought.",
 )
-BANDWIDTH = Judge(check_id="pcie-bandwidth", why="The slowest link on the path of a GPU or NIC bounds its copies and its RDMA.")
+BANDWIDTH = Judge(
+    check_id="pcie-bandwidth",
+    why="The slowest link on the path of a GPU or NIC bounds its copies and its RDMA.",
+)
 REPLAYS = Judge(
-    check_id="pcie-replays", why="Each replay is a packet that arrived damaged: the link is marginal and may fail under load."
+    check_id="pcie-replays",
+    why="Each replay is a packet that arrived damaged: the link is marginal and may fail under load.",
 )
 ERRORS = Judge(
-    check_id="pcie-errors", why="Damaged and lost packets slow transfers down; an uncorrectable one ends the job or the GPU."
+    check_id="pcie-errors",
+    why="Damaged and lost packets slow transfers down; an uncorrectable one ends the job or the GPU.",
 )
-POWER = Judge(check_id="slot-power", why="A card that gets less power than it asked for runs slower or drops its modules.")
+POWER = Judge(
+    check_id="slot-power",
+    why="A card that gets less power than it asked for runs slower or drops its modules.",
+)
 
 SLOT = Remedy(
     text="Look at the slot's generation and bifurcation in the BIOS, then at riser and retimer; compare with the data sheet.",
@@ -39,7 +58,9 @@ LOAD = Remedy(
     text="An idle GPU lowers its speed: read the link again during a copy. If it stays, look at card, riser and power.",
     command=SMI_LINK,
 )
-RESEAT = Remedy(text="Reseat the card, its riser and cables; when the count still grows, have the card or slot replaced.")
+RESEAT = Remedy(
+    text="Reseat the card, its riser and cables; when the count still grows, have the card or slot replaced."
+)
 _NEEDED = frozenset({"gpu", "rdma", "nvswitch", "nvme"})
 STEADY = frozenset({"rdma", "nvme"})
 """Kinds that keep their speed when idle. Plain Ethernet serves the management."""
@@ -51,7 +72,9 @@ def pcie_speed(evidence: Evidence) -> Iterator[Finding]:
     slow = [verdict for gpu in gpus if isinstance(verdict := _gpu_speed(gpu, evidence), Finding)]
     if len(slow) == len(gpus) > 1 and len({verdict.observed for verdict in slow}) == 1:
         # One fact of the machine, not a fault of each card.
-        yield msgspec.structs.replace(slow[0], subject=fold_names([f"GPU{gpu.index}" for gpu in gpus]), evidence=gpus[0].evidence)
+        yield msgspec.structs.replace(
+            slow[0], subject=fold_names([f"GPU{gpu.index}" for gpu in gpus]), evidence=gpus[0].evidence
+        )
     else:
         yield from judge_each(
             SPEED,
@@ -158,12 +181,21 @@ def slot_power(evidence: Evidence) -> Iterator[Finding]:
         "the slot gives less power than the card asks for",
         expected="the power that the card asks for",
         good="no card asks for more power than its slot gives",
-        remedy=Remedy(text="Set the slot's power limit in the BIOS, or connect the card's auxiliary power cable."),
+        remedy=Remedy(
+            text="Set the slot's power limit in the BIOS, or connect the card's auxiliary power cable."
+        ),
     )
 
 
 def _of_events(
-    judge: Judge, evidence: Evidence, kind: EventKind, summary: str, *, expected: str, good: str, remedy: Remedy
+    judge: Judge,
+    evidence: Evidence,
+    kind: EventKind,
+    summary: str,
+    *,
+    expected: str,
+    good: str,
+    remedy: Remedy,
 ) -> Iterator[Finding]:
     """One warning per event of `kind` on a device that training uses, or on one that nobody knows."""
     events = yield from events_of(judge, evidence)
@@ -173,14 +205,21 @@ def _of_events(
     names = names_of(evidence.facts)
     for event in found:
         yield judge.warned(
-            _who(event, names), summary, expected=expected, observed=event.message, remedy=remedy, evidence=event.evidence
+            _who(event, names),
+            summary,
+            expected=expected,
+            observed=event.message,
+            remedy=remedy,
+            evidence=event.evidence,
         )
     if not found:
         yield judge.passed(HOST, good)
 
 
 def _matters(event: LogEvent, facts: MachineFacts) -> bool:
-    """False for a device that is known to be neither GPU, NIC nor NVSwitch, such as an NVMe in a narrow slot."""
+    """False for a device that is known to be neither GPU, NIC nor NVSwitch, such as an NVMe in a narrow
+    slot.
+    """
     kinds = {_slot(device.bus_id): device.kind for device in tree_of(facts).devices.values()}
     return event.device is None or kinds.get(_slot(event.device), "rdma") in ("gpu", "rdma", "nvswitch")
 
@@ -188,7 +227,9 @@ def _matters(event: LogEvent, facts: MachineFacts) -> bool:
 def _who(event: LogEvent, names: dict[str, str]) -> str:
     if event.device is None:
         return HOST
-    return next((name for address, name in names.items() if _slot(address) == _slot(event.device)), event.device)
+    return next(
+        (name for address, name in names.items() if _slot(address) == _slot(event.device)), event.device
+    )
 
 
 def _slot(address: str) -> str:
@@ -249,7 +290,9 @@ def _gone(device: PciDevice, subject: str) -> Finding:
         "the device does not answer on the bus",
         expected="its own identity and revision",
         observed=f"{device.bus_id} reads as all ones (rev ff)",
-        remedy=Remedy(text="Power the machine off and on; if it comes back, have card, slot and power checked."),
+        remedy=Remedy(
+            text="Power the machine off and on; if it comes back, have card, slot and power checked."
+        ),
         evidence=device.evidence,
     )
 

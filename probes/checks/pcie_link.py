@@ -1,19 +1,20 @@
 """Do the GPUs and NICs run on their full PCIe width, and the GPUs at full speed when they work?
 
-A link that trained narrow halves host copies, offloading and GPUDirect. An idle GPU lowers its PCIe generation to save power,
-so a low generation counts only while the GPU is busy. Other devices are held against the lanes that both ends of their link
-have. Source: oracle-quickstart/oci-hpc (width), Primus (outliers).
+A link that trained narrow halves host copies, offloading and GPUDirect. An idle GPU lowers its PCIe
+generation to save power, so a low generation counts only while the GPU is busy. Other devices are held
+against the lanes that both ends of their link have. Source: oracle-quickstart/oci-hpc (width), Primus
+(outliers).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import SMI_LINK, Judged, fold_names, gpus_of, judge_each
-from probes.pci.paths import names_of, subject_of, tree_of
-from probes.record import Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import SMI_LINK, Judged, fold_names, gpus_of, judge_each
+from probes.reading.pci.paths import names_of, subject_of, tree_of
 
 JUDGE = Judge(
     check_id="pcie-link",
@@ -31,7 +32,9 @@ COMPARE = Remedy(
     needs_root=True,
 )
 WATCHED = frozenset({"rdma", "nvme", "nvswitch"})
-WATCH = Remedy(text="Look at the link again during a copy, then at the slot's generation in the BIOS.", command=SMI_LINK)
+WATCH = Remedy(
+    text="Look at the link again during a copy, then at the slot's generation in the BIOS.", command=SMI_LINK
+)
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
@@ -42,12 +45,18 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
     widest = max((gpu.pcie.width for gpu in gpus if known(gpu.pcie.width)), default=0)
     yield from judge_each(
-        JUDGE, gpus, lambda gpu: _judge(gpu, widest, evidence), what="the PCIe link", good="PCIe links have their full width"
+        JUDGE,
+        gpus,
+        lambda gpu: _judge(gpu, widest, evidence),
+        what="the PCIe link",
+        good="PCIe links have their full width",
     )
 
 
 def _others(evidence: Evidence) -> Iterator[Finding]:
-    """NICs, NVMe and NVSwitches that trained narrower than both ends allow, and one word on those that did not."""
+    """NICs, NVMe and NVSwitches that trained narrower than both ends allow, and one word on those that did
+    not.
+    """
     facts, well = evidence.facts, []
     tree, names = tree_of(facts), names_of(facts)
     for device in facts.pci_devices if known(facts.pci_devices) else ():

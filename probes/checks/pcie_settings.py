@@ -1,24 +1,29 @@
 """Are payload and read request sizes set as the path allows?
 
-The payload of a device must not exceed what the bridge above it takes, and a smaller one than all ends support wastes
-bandwidth. NICs of 200 Gb/s and more need read requests of 4096 bytes to fetch at line rate. Source: Linux,
-drivers/pci/probe.c (MPS); azurehpc-health-checks, MaxPayload; NVIDIA, performance tuning for Mellanox adapters (MaxReadReq).
+The payload of a device must not exceed what the bridge above it takes, and a smaller one than all ends
+support wastes bandwidth. NICs of 200 Gb/s and more need read requests of 4096 bytes to fetch at line rate.
+Source: Linux, drivers/pci/probe.c (MPS); azurehpc-health-checks, MaxPayload; NVIDIA, performance tuning for
+Mellanox adapters (MaxReadReq).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import NOT_RECORDED, Unknown, known, value_or
 from probes.facts import Nic, PciDevice
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, fold_names, judge_each, nics_of, subject_name
-from probes.pci.paths import Tree, names_of, subject_of, training_devices, tree_of, unread_tree
-from probes.record import NOT_RECORDED, Unknown, known, value_or
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, fold_names, judge_each, nics_of, subject_name
+from probes.reading.pci.paths import Tree, names_of, subject_of, training_devices, tree_of, unread_tree
 
 PAYLOAD = Judge(
-    check_id="pcie-payload", why="Small packets spend more of the link on headers; too large ones are dropped by the bridge."
+    check_id="pcie-payload",
+    why="Small packets spend more of the link on headers; too large ones are dropped by the bridge.",
 )
-READ = Judge(check_id="pcie-read-request", why="A NIC fetches what it sends in blocks of this size; small ones bound its rate.")
+READ = Judge(
+    check_id="pcie-read-request",
+    why="A NIC fetches what it sends in blocks of this size; small ones bound its rate.",
+)
 
 PAYLOAD_SETTING = Remedy(
     text="Set Max Payload Size to auto in the BIOS, or boot with pci=pcie_bus_safe or pci=pcie_bus_perf.",
@@ -82,7 +87,10 @@ def _payload(device: PciDevice, tree: Tree, subject: str) -> Finding | Unknown |
 def pcie_read_request(evidence: Evidence) -> Iterator[Finding]:
     nics = yield from nics_of(READ, evidence)
     devices = tree_of(evidence.facts).devices
-    floor, fast = evidence.thresholds.pcie_read_request_minimum_bytes, evidence.thresholds.pcie_read_request_rate_gbps
+    floor, fast = (
+        evidence.thresholds.pcie_read_request_minimum_bytes,
+        evidence.thresholds.pcie_read_request_rate_gbps,
+    )
 
     def judge(nic: Nic) -> Judged:
         device = devices.get(nic.pci_bus_id) if known(nic.pci_bus_id) else None
@@ -97,8 +105,12 @@ def pcie_read_request(evidence: Evidence) -> Iterator[Finding]:
             "read requests are small for a port of this rate",
             expected=f"{floor.value:g} bytes",
             observed=f"{device.max_read_request_bytes} bytes",
-            remedy=Remedy(text="Set PCIe Max Read Request to 4096 in the BIOS, or with setpci on the NIC after each boot."),
+            remedy=Remedy(
+                text="Set PCIe Max Read Request to 4096 in the BIOS, or with setpci on the NIC after each boot."
+            ),
             evidence=(*device.evidence, floor.ref),
         )
 
-    yield from judge_each(READ, nics, judge, what="the read request size", good="read requests are large enough")
+    yield from judge_each(
+        READ, nics, judge, what="the read request size", good="read requests are large enough"
+    )

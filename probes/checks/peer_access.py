@@ -1,19 +1,20 @@
 """Do the GPUs reach each other's memory directly?
 
-Where the driver refuses it, NCCL copies through host memory. Between GPUs joined by NVLink a refusal is a fault; over PCIe it
-is a property of the platform (a virtual machine, ACS, a GeForce driver) that costs speed. Atomics are not needed.
-Source: NCCL user guide, troubleshooting: GPU direct peer to peer; `nvidia-smi topo -p2p` legend; NVIDIA/nccl-tests#117 on RTX 40.
+Where the driver refuses it, NCCL copies through host memory. Between GPUs joined by NVLink a refusal is a
+fault; over PCIe it is a property of the platform (a virtual machine, ACS, a GeForce driver) that costs speed.
+Atomics are not needed. Source: NCCL user guide, troubleshooting: GPU direct peer to peer; `nvidia-smi topo
+-p2p` legend; NVIDIA/nccl-tests#117 on RTX 40.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from probes.base.record import EvidenceRef, Reason, Unknown, known
+from probes.base.versions import at_least
 from probes.facts import Gpu, Link, PeerAccess
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, fold_names, gpus_of
-from probes.record import EvidenceRef, Reason, Unknown, known
-from probes.versions import at_least
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, fold_names, gpus_of
 
 JUDGE = Judge(
     check_id="peer-access",
@@ -39,7 +40,9 @@ _PLATFORM = Remedy(
     text="Turn ACS and the IOMMU's translation off where this is bare metal, and give a virtual machine GPUs below one switch. "
     "Where the platform has no peer access (GeForce, clouds), plan without it: NCCL then uses shared memory, which must be large."
 )
-_FAULT = Remedy(text="Check that the fabric is set up and that ACS is off, reset the GPUs, and look at the kernel log.")
+_FAULT = Remedy(
+    text="Check that the fabric is set up and that ACS is off, reset the GPUs, and look at the kernel log."
+)
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
@@ -51,7 +54,11 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         yield from _without_table(evidence, gpus, access)
         return
     joined = _joined(evidence, gpus)
-    wanted = [pair for pair in access if pair.capability not in _NOT_NEEDED | _ONLY_NVLINK or _is_joined(pair, joined)]
+    wanted = [
+        pair
+        for pair in access
+        if pair.capability not in _NOT_NEEDED | _ONLY_NVLINK or _is_joined(pair, joined)
+    ]
     refused: dict[tuple[str, bool], list[PeerAccess]] = {}
     for pair in wanted:
         if pair.status != "OK" and pair.capability not in _NOT_NEEDED:
@@ -60,7 +67,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         report = JUDGE.failed if is_fault else JUDGE.warned
         yield report(
             fold_names(sorted({pair.a for pair in pairs} | {pair.b for pair in pairs})),
-            "GPUs joined by NVLink do not reach each other" if is_fault else "GPUs do not reach each other's memory",
+            "GPUs joined by NVLink do not reach each other"
+            if is_fault
+            else "GPUs do not reach each other's memory",
             expected="OK",
             observed=f"{status} between {len({frozenset((pair.a, pair.b)) for pair in pairs})} pairs: "
             + _MEANING.get(status, "a status that is not in the legend"),
@@ -71,7 +80,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         names = fold_names(sorted({pair.a for pair in wanted} | {pair.b for pair in wanted}))
         yield JUDGE.passed(names, "the GPUs reach each other's memory", observed="OK", evidence=_refs(wanted))
     elif not refused:
-        yield JUDGE.skipped(HOST, "only the access over NVLink or for atomics was asked for, which PCIe does not need")
+        yield JUDGE.skipped(
+            HOST, "only the access over NVLink or for atomics was asked for, which PCIe does not need"
+        )
 
 
 def peer_access_geforce(evidence: Evidence) -> Iterator[Finding]:
@@ -80,7 +91,9 @@ def peer_access_geforce(evidence: Evidence) -> Iterator[Finding]:
         return
     affected = [gpu for gpu in gpus if known(gpu.name) and _AFFECTED in gpu.name.lower()]
     if any(isinstance(gpu.name, Unknown) for gpu in gpus) and not affected:
-        yield GEFORCE.undetermined(HOST, next(gpu.name for gpu in gpus if isinstance(gpu.name, Unknown)), what="the GPU's model")
+        yield GEFORCE.undetermined(
+            HOST, next(gpu.name for gpu in gpus if isinstance(gpu.name, Unknown)), what="the GPU's model"
+        )
         return
     if len(affected) < 2:
         yield GEFORCE.skipped(HOST, "this machine has no two GeForce RTX 40 GPUs")
@@ -93,19 +106,26 @@ def peer_access_geforce(evidence: Evidence) -> Iterator[Finding]:
     if isinstance(is_fixed, Unknown):
         yield GEFORCE.undetermined(names, is_fixed, what="the driver's version", evidence=refs)
     elif is_fixed:
-        yield GEFORCE.passed(names, "the driver refuses peer access where it is broken", observed=str(driver), evidence=refs)
+        yield GEFORCE.passed(
+            names, "the driver refuses peer access where it is broken", observed=str(driver), evidence=refs
+        )
     else:
         yield GEFORCE.warned(
             names,
             "the driver offers peer access that does not work on these GPUs",
             expected=f"driver {row.value} or newer",
             observed=str(driver),
-            remedy=Remedy(text="Update the driver; until then set NCCL_P2P_DISABLE=1.", command="export NCCL_P2P_DISABLE=1"),
+            remedy=Remedy(
+                text="Update the driver; until then set NCCL_P2P_DISABLE=1.",
+                command="export NCCL_P2P_DISABLE=1",
+            ),
             evidence=(*refs, row.ref),
         )
 
 
-def _without_table(evidence: Evidence, gpus: Sequence[Gpu], access: tuple[PeerAccess, ...] | Unknown) -> Iterator[Finding]:
+def _without_table(
+    evidence: Evidence, gpus: Sequence[Gpu], access: tuple[PeerAccess, ...] | Unknown
+) -> Iterator[Finding]:
     """The matrix of distances tells one thing: a platform that hides the PCI tree leaves no peer access."""
     if len(gpus) < 2:
         yield JUDGE.skipped(HOST, "one GPU has no peer")
@@ -121,7 +141,9 @@ def _without_table(evidence: Evidence, gpus: Sequence[Gpu], access: tuple[PeerAc
     elif isinstance(access, Unknown):
         yield JUDGE.undetermined(HOST, access, what="peer access")
     else:
-        yield JUDGE.undetermined(HOST, Unknown(Reason.NOT_RECORDED, "no pair of GPUs was asked for"), what="peer access")
+        yield JUDGE.undetermined(
+            HOST, Unknown(Reason.NOT_RECORDED, "no pair of GPUs was asked for"), what="peer access"
+        )
 
 
 def _hidden_tree(evidence: Evidence, gpus: Sequence[Gpu]) -> tuple[EvidenceRef, ...] | None:
@@ -130,7 +152,9 @@ def _hidden_tree(evidence: Evidence, gpus: Sequence[Gpu]) -> tuple[EvidenceRef, 
     if isinstance(links, Unknown) or not links or any(link.kind != "SYS" for link in links):
         return None
     nodes = {f"GPU{gpu.index}": gpu.numa_node for gpu in gpus}
-    same = [link for link in links if isinstance(node := nodes.get(link.a), int) and nodes.get(link.b) == node]
+    same = [
+        link for link in links if isinstance(node := nodes.get(link.a), int) and nodes.get(link.b) == node
+    ]
     return tuple(dict.fromkeys(ref for link in same for ref in link.evidence)) if same else None
 
 

@@ -1,20 +1,21 @@
 """Can NICs read and write GPU memory directly (GPUDirect RDMA)?
 
-There are two ways: dma-buf, with the open kernel module and a kernel that has it, and the older module nvidia_peermem. EFA
-brings its own, and GeForce GPUs have none. Source: NVIDIA GPU Operator, GPUDirect RDMA; NVIDIA/nccl#897, #1537.
+There are two ways: dma-buf, with the open kernel module and a kernel that has it, and the older module
+nvidia_peermem. EFA brings its own, and GeForce GPUs have none. Source: NVIDIA GPU Operator, GPUDirect RDMA;
+NVIDIA/nccl#897, #1537.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
+from probes.base.versions import at_least
+from probes.catalogue.thresholds import Version
 from probes.facts import MachineFacts, Nic, Software
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, gpus_of, nics_of
-from probes.rails import training_rails
-from probes.record import Unknown, known
-from probes.thresholds import Version
-from probes.versions import at_least
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import training_rails
+from probes.judging.reporting import HOST, gpus_of, nics_of
 
 JUDGE = Judge(
     check_id="peermem",
@@ -41,7 +42,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     elif all(known(gpu.name) and "geforce" in gpu.name.lower() for gpu in gpus):
         yield JUDGE.skipped(HOST, "GeForce GPUs have no GPUDirect RDMA")
     elif (module := _peer_module(facts.software)) is not None:
-        yield JUDGE.passed(HOST, "NICs reach GPU memory directly", observed=f"{module} is loaded", evidence=refs)
+        yield JUDGE.passed(
+            HOST, "NICs reach GPU memory directly", observed=f"{module} is loaded", evidence=refs
+        )
     else:
         yield _by_dma_buf(facts, evidence.thresholds.dma_buf_kernel)
 
@@ -65,7 +68,11 @@ def _by_dma_buf(facts: MachineFacts, since: Version) -> Finding:
         )
     no_dma_buf = software.driver_open_module is False or new_enough is False
     if no_dma_buf and software.peermem_loaded is False:
-        module = "proprietary kernel module" if software.driver_open_module is False else f"kernel {software.kernel}"
+        module = (
+            "proprietary kernel module"
+            if software.driver_open_module is False
+            else f"kernel {software.kernel}"
+        )
         return JUDGE.warned(
             HOST,
             "NICs cannot reach GPU memory directly",

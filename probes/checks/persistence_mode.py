@@ -1,17 +1,17 @@
 """Does the driver stay loaded while no program uses the GPU?
 
-Without persistence the driver initialises the GPU anew for every job, and settings such as clocks are lost in between.
-Source: NVIDIA driver persistence guide; leptonai/gpud.
+Without persistence the driver initialises the GPU anew for every job, and settings such as clocks are lost in
+between. Source: NVIDIA driver persistence guide; leptonai/gpud.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each
-from probes.record import Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each
 
 JUDGE = Judge(
     check_id="persistence-mode",

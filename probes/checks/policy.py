@@ -8,20 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
+from probes.base.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, known
+from probes.base.units import gbit_per_s, gib
 from probes.facts import Gpu, Software, TrainingPython
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, fold_names, subject_name
-from probes.parsers.pci import normal_address
-from probes.policies.expected_versions import any_matches, nccl_of, words_of
-from probes.policies.policy import HostExpectation, policy_ref
-from probes.rails import training_rails
-from probes.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, known
-from probes.units import gbit_per_s, gib
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.policies.expected_versions import any_matches, nccl_of, words_of
+from probes.judging.policies.policy import HostExpectation, policy_ref
+from probes.judging.rails import training_rails
+from probes.judging.reporting import HOST, fold_names, subject_name
+from probes.parsers.topology.pci_addresses import normal_address
 
 GPUS = Judge(check_id="policy-gpus", why="Jobs are planned for the GPUs that the policy states.")
 NICS = Judge(check_id="policy-nics", why="Jobs are planned for the network that the policy states.")
-VERSIONS = Judge(check_id="policy-versions", why="Nodes with different software fail or slow down the jobs that they share.")
-HOST_STATE = Judge(check_id="policy-host", why="Jobs rely on the memory, file systems and services that the policy states.")
+VERSIONS = Judge(
+    check_id="policy-versions",
+    why="Nodes with different software fail or slow down the jobs that they share.",
+)
+HOST_STATE = Judge(
+    check_id="policy-host", why="Jobs rely on the memory, file systems and services that the policy states."
+)
 WAIVERS = Judge(check_id="policy-waivers", why="A waiver that ran out no longer covers its problem.")
 
 _REMEDY = "Repair or replace what differs; where the policy is out of date, change it."
@@ -72,13 +77,17 @@ def policy_host(evidence: Evidence) -> Iterator[Finding]:
 
 
 def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
-    """Waivers that ran out. Those that cover nothing are told beside the verdict, as only the other findings show it."""
+    """Waivers that ran out. Those that cover nothing are told beside the verdict, as only the other findings
+    show it.
+    """
     waivers = evidence.policy.waivers
     if not waivers:
         yield WAIVERS.skipped(HOST, "the policy waives nothing")
         return
     if evidence.today is None:
-        yield WAIVERS.undetermined(HOST, Unknown(Reason.NOT_RECORDED, "the day of the check"), what="today's date")
+        yield WAIVERS.undetermined(
+            HOST, Unknown(Reason.NOT_RECORDED, "the day of the check"), what="today's date"
+        )
         return
     over = [waiver for waiver in waivers if not waiver.holds_on(evidence.today)]
     for index, waiver in enumerate(waivers):
@@ -96,7 +105,9 @@ def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _findings(judge: Judge, held: Iterator[Held]) -> Iterator[Finding]:
-    """One finding for each difference; what could not be read together by reason, what only a deep check reads as a SKIP."""
+    """One finding for each difference; what could not be read together by reason, what only a deep check
+    reads as a SKIP.
+    """
     met: list[Held] = []
     unread: dict[Unknown, list[Held]] = {}
     is_empty = True
@@ -124,7 +135,12 @@ def _findings(judge: Judge, held: Iterator[Held]) -> Iterator[Finding]:
             yield judge.undetermined(HOST, unknown, what=what, evidence=refs)
     if met:
         words = ", ".join(dict.fromkeys(one.what for one in met))
-        yield judge.passed(HOST, "as the policy expects", observed=words, evidence=tuple(policy_ref(one.place) for one in met))
+        yield judge.passed(
+            HOST,
+            "as the policy expects",
+            observed=words,
+            evidence=tuple(policy_ref(one.place) for one in met),
+        )
     if is_empty:
         yield judge.skipped(HOST, "the policy expects nothing of it")
 
@@ -140,22 +156,32 @@ def _held_gpus(evidence: Evidence) -> Iterator[Held]:
 
         def is_model(name: str) -> bool:
             found = evidence.catalogue.gpu(name)
-            return name.lower() == str(wanted.model).lower() or (row is not None and found is not None and row.id == found.id)
+            return name.lower() == str(wanted.model).lower() or (
+                row is not None and found is not None and row.id == found.id
+            )
 
         title = f"{row.title} ({row.id})" if row is not None else wanted.model
         yield from _of_each(Wish("gpu.model", "the model", title), each, lambda gpu: gpu.name, is_model, str)
     if wanted.memory_bytes is not None:
         size, share = wanted.memory_bytes, wanted.memory_tolerance_percent
         wish = Wish("gpu.memory_bytes", "the memory", f"{gib(size)}, give or take {share:g} %")
-        yield from _of_each(wish, each, lambda gpu: gpu.memory_bytes, lambda has: _is_near(has, size, share), gib)
+        yield from _of_each(
+            wish, each, lambda gpu: gpu.memory_bytes, lambda has: _is_near(has, size, share), gib
+        )
     if wanted.vbios is not None:
         vbios = wanted.vbios
         wish = Wish("gpu.vbios", "the VBIOS", words_of(vbios))
-        yield from _of_each(wish, each, lambda gpu: gpu.vbios_version, lambda has: any_matches(has, vbios), str)
+        yield from _of_each(
+            wish, each, lambda gpu: gpu.vbios_version, lambda has: any_matches(has, vbios), str
+        )
     if wanted.mig is not None:
         mig = wanted.mig
         yield from _of_each(
-            Wish("gpu.mig", "the MIG mode", _on(mig)), each, lambda gpu: gpu.mig_enabled, lambda has: has is mig, _on
+            Wish("gpu.mig", "the MIG mode", _on(mig)),
+            each,
+            lambda gpu: gpu.mig_enabled,
+            lambda has: has is mig,
+            _on,
         )
 
 
@@ -189,23 +215,50 @@ def _held_nics(evidence: Evidence) -> Iterator[Held]:
     refs = tuple(dict.fromkeys(ref for nic in active for ref in nic.evidence))
     names = tuple(subject_name(nic) for nic in active) or (HOST,)
     if wanted.count is not None:
-        found = nics if isinstance(nics, Unknown) else f"{len(active)}: {fold_names(names)}" if active else "0"
+        found = (
+            nics if isinstance(nics, Unknown) else f"{len(active)}: {fold_names(names)}" if active else "0"
+        )
         yield Held(
-            "nic.count", "the number of training ports", str(wanted.count), found, len(active) == wanted.count, evidence=refs
+            "nic.count",
+            "the number of training ports",
+            str(wanted.count),
+            found,
+            len(active) == wanted.count,
+            evidence=refs,
         )
     if wanted.rate_gbps is not None and wanted.count != 0:
         rates = _same((nic.rate_gbps for nic in active), nics)
-        found_rate = rates if isinstance(rates, Unknown) else ", ".join(gbit_per_s(rate) for rate in rates) or "no port"
+        found_rate = (
+            rates
+            if isinstance(rates, Unknown)
+            else ", ".join(gbit_per_s(rate) for rate in rates) or "no port"
+        )
         yield Held(
-            "nic.rate_gbps", "the rate", gbit_per_s(wanted.rate_gbps), found_rate, rates == (wanted.rate_gbps,), names, refs
+            "nic.rate_gbps",
+            "the rate",
+            gbit_per_s(wanted.rate_gbps),
+            found_rate,
+            rates == (wanted.rate_gbps,),
+            names,
+            refs,
         )
     if wanted.link_layer is not None and wanted.count != 0:
         layers = _same((nic.link_layer for nic in active), nics)
         found_layer = layers if isinstance(layers, Unknown) else ", ".join(layers) or "no port"
         yield Held(
-            "nic.link_layer", "the link layer", wanted.link_layer, found_layer, layers == (wanted.link_layer,), names, refs
+            "nic.link_layer",
+            "the link layer",
+            wanted.link_layer,
+            found_layer,
+            layers == (wanted.link_layer,),
+            names,
+            refs,
         )
-    by_type = {} if isinstance(nics, Unknown) else {kind: [n for n in nics if n.device_type == kind] for kind in wanted.firmware}
+    by_type = (
+        {}
+        if isinstance(nics, Unknown)
+        else {kind: [n for n in nics if n.device_type == kind] for kind in wanted.firmware}
+    )
     for kind, versions in wanted.firmware.items():
         place, what = f"nic.firmware.{kind}", f"the firmware of {kind}"
         if isinstance(nics, Unknown):
@@ -218,10 +271,22 @@ def _held_nics(evidence: Evidence) -> Iterator[Held]:
             yield Held(place, what, words_of(versions), has, holds, (subject_name(nic),), nic.evidence)
     for name, bus_id in wanted.places.items():
         ports = [nic for nic in nics if nic.name == name] if known(nics) else []
-        port = next((nic for nic in ports if nic.pci_bus_id == normal_address(bus_id)), ports[0] if ports else None)
-        found_place = nics if isinstance(nics, Unknown) else "no such device" if port is None else port.pci_bus_id
+        port = next(
+            (nic for nic in ports if nic.pci_bus_id == normal_address(bus_id)), ports[0] if ports else None
+        )
+        found_place = (
+            nics if isinstance(nics, Unknown) else "no such device" if port is None else port.pci_bus_id
+        )
         holds = found_place == normal_address(bus_id)
-        yield Held(f"nic.places.{name}", "the place", bus_id, found_place, holds, (name,), port.evidence if port else ())
+        yield Held(
+            f"nic.places.{name}",
+            "the place",
+            bus_id,
+            found_place,
+            holds,
+            (name,),
+            port.evidence if port else (),
+        )
 
 
 def _same(values: Iterable[Value | Unknown], nics: object) -> tuple[Value, ...] | Unknown:
@@ -242,19 +307,44 @@ def _held_versions(evidence: Evidence) -> Iterator[Held]:
     software, training = facts.software, facts.training
     pairs: tuple[tuple[str, str, Wanted, str | Unknown | None, Software | TrainingPython], ...] = (
         ("gpu.driver", "the driver", evidence.policy.gpu.driver, _driver(evidence), software),
-        ("software.operating_system", "the operating system", wanted.operating_system, software.operating_system, software),
+        (
+            "software.operating_system",
+            "the operating system",
+            wanted.operating_system,
+            software.operating_system,
+            software,
+        ),
         ("software.kernel", "the kernel", wanted.kernel, software.kernel, software),
         ("software.cuda", "the driver's CUDA", wanted.cuda, software.cuda_driver_version, software),
-        ("software.cuda_toolkit", "the CUDA toolkit", wanted.cuda_toolkit, software.cuda_toolkit_version, software),
+        (
+            "software.cuda_toolkit",
+            "the CUDA toolkit",
+            wanted.cuda_toolkit,
+            software.cuda_toolkit_version,
+            software,
+        ),
         ("software.nccl", "NCCL", wanted.nccl, nccl_of(facts), training),
         ("software.torch", "torch", wanted.torch, training.torch_version, training),
-        ("software.fabric_manager", "the Fabric Manager", wanted.fabric_manager, software.fabric_manager_version, software),
+        (
+            "software.fabric_manager",
+            "the Fabric Manager",
+            wanted.fabric_manager,
+            software.fabric_manager_version,
+            software,
+        ),
     )
     for place, what, versions, found, record in pairs:
         if versions is None:
             continue
         holds = known(found) and found is not None and any_matches(found, versions)
-        yield Held(place, what, words_of(versions), "not installed" if found is None else found, holds, evidence=record.evidence)
+        yield Held(
+            place,
+            what,
+            words_of(versions),
+            "not installed" if found is None else found,
+            holds,
+            evidence=record.evidence,
+        )
 
 
 def _driver(evidence: Evidence) -> str | Unknown | None:
@@ -270,16 +360,31 @@ def _held_host(evidence: Evidence) -> Iterator[Held]:
         expected = f"{gib(size)}, give or take {share:g} %"
         found = total if isinstance(total, Unknown) else gib(total)
         holds = known(total) and _is_near(total, size, share)
-        yield Held("host.memory_bytes", "the host memory", expected, found, holds, evidence=facts.memory.evidence)
+        yield Held(
+            "host.memory_bytes", "the host memory", expected, found, holds, evidence=facts.memory.evidence
+        )
     if wanted.cpus is not None:
         cpus = facts.cpu.logical_cpus
         found = cpus if isinstance(cpus, Unknown) else str(cpus)
-        yield Held("host.cpus", "the number of CPUs", str(wanted.cpus), found, cpus == wanted.cpus, evidence=facts.cpu.evidence)
+        yield Held(
+            "host.cpus",
+            "the number of CPUs",
+            str(wanted.cpus),
+            found,
+            cpus == wanted.cpus,
+            evidence=facts.cpu.evidence,
+        )
     if wanted.numa_nodes is not None:
         nodes = facts.numa_nodes
         count = nodes if isinstance(nodes, Unknown) else sum(node.is_gpu_memory is not True for node in nodes)
         found = count if isinstance(count, Unknown) else str(count)
-        yield Held("host.numa_nodes", "the number of NUMA nodes", str(wanted.numa_nodes), found, count == wanted.numa_nodes)
+        yield Held(
+            "host.numa_nodes",
+            "the number of NUMA nodes",
+            str(wanted.numa_nodes),
+            found,
+            count == wanted.numa_nodes,
+        )
     yield from _held_names(wanted, evidence)
 
 
@@ -288,11 +393,20 @@ def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
     facts = evidence.facts
     storage, services, modules = facts.storage, facts.software.services, facts.software.modules
     mounts = storage if isinstance(storage, Unknown) else {disk.mount: "mounted" for disk in storage}
-    units = services if isinstance(services, Unknown) else {service.name: service.value for service in services}
+    units = (
+        services if isinstance(services, Unknown) else {service.name: service.value for service in services}
+    )
     loaded = modules if isinstance(modules, Unknown) else dict.fromkeys(modules, "loaded")
     tables: tuple[tuple[str, str, tuple[str, ...], dict[str, str] | Unknown, str, str], ...] = (
         ("host.mounts", "mount", wanted.mounts, mounts, "mounted", "not mounted"),
-        ("host.services", "service", tuple(map(_unit, wanted.services)), _units(units), "active", "not installed"),
+        (
+            "host.services",
+            "service",
+            tuple(map(_unit, wanted.services)),
+            _units(units),
+            "active",
+            "not installed",
+        ),
         (
             "host.modules",
             "kernel module",

@@ -1,25 +1,28 @@
 """Is the machine what its hardware profile says?
 
-A profile lists the devices by PCI address with the link that each should have. A device at another address, behind a
-narrower link, or gone, means that a board was moved, does not sit well, or has failed. The link's generation is compared by
-what the device can do: an idle GPU lowers it. Source: the PCI and InfiniBand checks of facebookresearch/gcm.
+A profile lists the devices by PCI address with the link that each should have. A device at another address,
+behind a narrower link, or gone, means that a board was moved, does not sit well, or has failed. The link's
+generation is compared by what the device can do: an idle GPU lowers it. Source: the PCI and InfiniBand checks
+of facebookresearch/gcm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, value_or
 from probes.facts import ExpectedDevice, ExpectedPort, Nic, PciDevice
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.record import Unknown, value_or
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
 JUDGE = Judge(
     check_id="profile-match",
     why="Ranks, rails and CPU cores are assigned by place; a device elsewhere, or behind a narrower link, slows all ranks.",
 )
 _FOR_TRAINING = {"gpu", "ib"}
-_RESEAT = Remedy(text="Compare with a machine of the same kind, then look at the slot: reseat or exchange the board.")
+_RESEAT = Remedy(
+    text="Compare with a machine of the same kind, then look at the slot: reseat or exchange the board."
+)
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
@@ -42,7 +45,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     if not found and not isinstance(present, Unknown):
         count = len(value_or(profile.devices, ()))
         yield JUDGE.passed(
-            HOST, "the machine is what its hardware profile says", observed=f"{count} devices", evidence=profile.evidence
+            HOST,
+            "the machine is what its hardware profile says",
+            observed=f"{count} devices",
+            evidence=profile.evidence,
         )
 
 
@@ -55,7 +61,9 @@ def _present(evidence: Evidence) -> dict[str, PciDevice] | Unknown:
 
 
 def _device(
-    expected: ExpectedDevice, present: dict[str, PciDevice], all_expected: tuple[ExpectedDevice, ...] | Unknown
+    expected: ExpectedDevice,
+    present: dict[str, PciDevice],
+    all_expected: tuple[ExpectedDevice, ...] | Unknown,
 ) -> Iterator[Finding]:
     name = expected.slot or expected.bus_id
     device = present.get(expected.bus_id)
@@ -85,13 +93,19 @@ def _device(
 
 
 def _elsewhere(
-    expected: ExpectedDevice, present: dict[str, PciDevice], all_expected: tuple[ExpectedDevice, ...] | Unknown
+    expected: ExpectedDevice,
+    present: dict[str, PciDevice],
+    all_expected: tuple[ExpectedDevice, ...] | Unknown,
 ) -> str:
     """Devices of that kind at addresses that the profile does not have."""
     kind = {"gpu": "gpu", "ib": "rdma", "nvme": "nvme"}.get(expected.kind)
     planned = {device.bus_id for device in value_or(all_expected, ())}
-    others = sorted(address for address, device in present.items() if device.kind == kind and address not in planned)
-    return f"nothing there; unplanned devices of its kind at {', '.join(others)}" if others else "nothing there"
+    others = sorted(
+        address for address, device in present.items() if device.kind == kind and address not in planned
+    )
+    return (
+        f"nothing there; unplanned devices of its kind at {', '.join(others)}" if others else "nothing there"
+    )
 
 
 def _port(expected: ExpectedPort, nics: tuple[Nic, ...]) -> Iterator[Finding]:
@@ -117,12 +131,18 @@ def _port(expected: ExpectedPort, nics: tuple[Nic, ...]) -> Iterator[Finding]:
             evidence=nic.evidence,
         )
     firmware = nic.firmware_version
-    if expected.firmware_versions and isinstance(firmware, str) and firmware not in expected.firmware_versions:
+    if (
+        expected.firmware_versions
+        and isinstance(firmware, str)
+        and firmware not in expected.firmware_versions
+    ):
         yield JUDGE.warned(
             expected.name,
             "the port has firmware that the profile does not name",
             expected=" or ".join(expected.firmware_versions),
             observed=firmware,
-            remedy=Remedy(text="Bring all cards to the firmware of the profile, or bring the profile up to date."),
+            remedy=Remedy(
+                text="Bring all cards to the firmware of the profile, or bring the profile up to date."
+            ),
             evidence=nic.evidence,
         )

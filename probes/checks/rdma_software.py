@@ -1,21 +1,26 @@
 """Can programs use the RDMA devices: are their device files here, and the kernel modules loaded?
 
-Source: NVIDIA/NVSentinel, NIC health (uverbs of each NIC); awslabs/awsome-distributed-training, EFA enumeration (modules);
-NVIDIA/nccl#451 (device files missing in a container).
+Source: NVIDIA/NVSentinel, NIC health (uverbs of each NIC); awslabs/awsome-distributed-training, EFA
+enumeration (modules); NVIDIA/nccl#451 (device files missing in a container).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
 from probes.facts import Nic
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, judge_each, nics_of, subject_name
-from probes.rails import training_rails
-from probes.record import Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import training_rails
+from probes.judging.reporting import HOST, Judged, judge_each, nics_of, subject_name
 
-DEVICES = Judge(check_id="verbs-devices", why="Without its device file NCCL finds no RDMA port and silently falls back to TCP.")
-MODULES = Judge(check_id="rdma-modules", why="Without the modules no program can use RDMA, and NCCL falls back to TCP.")
+DEVICES = Judge(
+    check_id="verbs-devices",
+    why="Without its device file NCCL finds no RDMA port and silently falls back to TCP.",
+)
+MODULES = Judge(
+    check_id="rdma-modules", why="Without the modules no program can use RDMA, and NCCL falls back to TCP."
+)
 CORE = ("ib_core", "ib_uverbs")
 DRIVER_PREFIXES = {
     "mlx5_": "mlx5_ib",
@@ -36,7 +41,9 @@ def verbs_devices(evidence: Evidence) -> Iterator[Finding]:
     if not ports:
         yield DEVICES.skipped(HOST, "no port is for training")
         return
-    yield from judge_each(DEVICES, ports, _judge, what="the device files in /dev/infiniband", good="RDMA device files are here")
+    yield from judge_each(
+        DEVICES, ports, _judge, what="the device files in /dev/infiniband", good="RDMA device files are here"
+    )
 
 
 def _judge(nic: Nic) -> Judged:
@@ -63,9 +70,13 @@ def rdma_modules(evidence: Evidence) -> Iterator[Finding]:
         return
     software = evidence.facts.software
     if isinstance(software.modules, Unknown):
-        yield MODULES.undetermined(HOST, software.modules, what="the loaded kernel modules", evidence=software.evidence)
+        yield MODULES.undetermined(
+            HOST, software.modules, what="the loaded kernel modules", evidence=software.evidence
+        )
         return
-    drivers = {driver for nic in nics for start, driver in DRIVER_PREFIXES.items() if nic.name.startswith(start)}
+    drivers = {
+        driver for nic in nics for start, driver in DRIVER_PREFIXES.items() if nic.name.startswith(start)
+    }
     wanted = (*CORE, *sorted(drivers))
     loaded = {module for module in software.modules if known(module)}
     missing = [module for module in wanted if module not in loaded]
@@ -76,9 +87,15 @@ def rdma_modules(evidence: Evidence) -> Iterator[Finding]:
             "RDMA kernel modules are not loaded",
             expected=", ".join(wanted),
             observed=f"without {', '.join(missing)}",
-            remedy=Remedy(text="Load them now and at every boot.", command=f"modprobe -a {' '.join(missing)}", needs_root=True),
+            remedy=Remedy(
+                text="Load them now and at every boot.",
+                command=f"modprobe -a {' '.join(missing)}",
+                needs_root=True,
+            ),
             evidence=software.evidence,
         )
         return
     observed = ", ".join(module for module in wanted if module in loaded) or "built into the kernel"
-    yield MODULES.passed(HOST, "the RDMA kernel modules are loaded", observed=observed, evidence=software.evidence)
+    yield MODULES.passed(
+        HOST, "the RDMA kernel modules are loaded", observed=observed, evidence=software.evidence
+    )

@@ -1,17 +1,18 @@
 """Memory rows that wait for their replacement, or could not be replaced.
 
-From Ampere on the GPU replaces bad memory rows at its next reset. A pending row costs no running job; a failed one means that
-the spare rows are used up. Source: NVIDIA GPU memory error management guide; leptonai/gpud.
+From Ampere on the GPU replaces bad memory rows at its next reset. A pending row costs no running job; a
+failed one means that the spare rows are used up. Source: NVIDIA GPU memory error management guide;
+leptonai/gpud.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import Judged, gpus_of, judge_each, smi_name
-from probes.record import Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import Judged, gpus_of, judge_each, smi_name
 
 JUDGE = Judge(
     check_id="row-remap",
@@ -21,7 +22,9 @@ JUDGE = Judge(
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
-    yield from judge_each(JUDGE, gpus, _judge, what="the state of row remapping", good="no memory row waits for replacement")
+    yield from judge_each(
+        JUDGE, gpus, _judge, what="the state of row remapping", good="no memory row waits for replacement"
+    )
 
 
 def _judge(gpu: Gpu) -> Judged:

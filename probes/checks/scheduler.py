@@ -1,18 +1,18 @@
 """Does the batch system leave training what it needs: limits, sight of all GPUs, all GPUs?
 
-Source: slurm.conf(5), PropagateResourceLimits; NVIDIA/nccl#1066 and open-mpi/ompi#11949 (GPUs bound to single tasks do not see
-each other); gres.conf(5).
+Source: slurm.conf(5), PropagateResourceLimits; NVIDIA/nccl#1066 and open-mpi/ompi#11949 (GPUs bound to single
+tasks do not see each other); gres.conf(5).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.environments import setting, variables_of
+from probes.base.record import Unknown, known
 from probes.facts import state_of
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, gpus_of
-from probes.record import Unknown, known
+from probes.judging.environment_values import setting, variables_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, gpus_of
 
 LIMITS = Judge(
     check_id="scheduler-limits",
@@ -23,7 +23,8 @@ BINDING = Judge(
     why="A task that sees only its own GPU cannot use NVLink to the others: NCCL copies through host memory.",
 )
 GPUS = Judge(
-    check_id="scheduler-gpus", why="GPUs that the batch system does not know of lie idle; those it misses drain the node."
+    check_id="scheduler-gpus",
+    why="GPUs that the batch system does not know of lie idle; those it misses drain the node.",
 )
 _NO_BINDING = ("none", "verbose,none", "quiet,none")
 
@@ -31,7 +32,9 @@ _NO_BINDING = ("none", "verbose,none", "quiet,none")
 def scheduler_limits(evidence: Evidence) -> Iterator[Finding]:
     batch = evidence.facts.scheduler
     if isinstance(batch.settings, Unknown):
-        yield LIMITS.undetermined(HOST, batch.settings, what="the settings of the batch system", evidence=batch.evidence)
+        yield LIMITS.undetermined(
+            HOST, batch.settings, what="the settings of the batch system", evidence=batch.evidence
+        )
         return
     if not batch.settings:
         yield LIMITS.skipped(HOST, "no batch system is set up here")
@@ -56,7 +59,9 @@ def _propagates(observed: str, evidence: Evidence) -> Finding:
         expected="PropagateResourceLimitsExcept=MEMLOCK",
         observed=observed,
         remedy=Remedy(
-            text="Set it in slurm.conf, and LimitMEMLOCK=infinity for slurmd.", command="scontrol reconfigure", needs_root=True
+            text="Set it in slurm.conf, and LimitMEMLOCK=infinity for slurmd.",
+            command="scontrol reconfigure",
+            needs_root=True,
         ),
         evidence=evidence.facts.scheduler.evidence,
     )
@@ -100,11 +105,15 @@ def scheduler_gpus(evidence: Evidence) -> Iterator[Finding]:
     if told is None or (isinstance(told, Unknown) and batch.settings == ()):
         yield GPUS.skipped(HOST, "no batch system is set up here")
     elif isinstance(told, Unknown):
-        yield GPUS.undetermined(HOST, told, what="the GPUs that the batch system knows of", evidence=batch.evidence)
+        yield GPUS.undetermined(
+            HOST, told, what="the GPUs that the batch system knows of", evidence=batch.evidence
+        )
     elif known(batch.kind) and batch.kind is not None:
         yield GPUS.skipped(HOST, "a job sees its own GPUs only")
     elif told == len(gpus):
-        yield GPUS.passed(HOST, "the batch system knows all GPUs", observed=str(told), evidence=batch.evidence)
+        yield GPUS.passed(
+            HOST, "the batch system knows all GPUs", observed=str(told), evidence=batch.evidence
+        )
     else:
         yield GPUS.warned(
             HOST,
@@ -112,7 +121,8 @@ def scheduler_gpus(evidence: Evidence) -> Iterator[Finding]:
             expected=f"Gres=gpu:{len(gpus)}",
             observed=f"{told} in slurm.conf, {len(gpus)} here",
             remedy=Remedy(
-                text="Where a GPU is lost, see gpu-count; else correct Gres in slurm.conf and gres.conf.", needs_root=True
+                text="Where a GPU is lost, see gpu-count; else correct Gres in slurm.conf and gres.conf.",
+                needs_root=True,
             ),
             evidence=batch.evidence,
         )

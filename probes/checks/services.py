@@ -1,7 +1,7 @@
 """Do the services of a GPU server run?
 
-Only what is installed is judged: a service that failed did not do what somebody installed it for. Source: systemctl(1);
-NVIDIA driver and DCGM documentation.
+Only what is installed is judged: a service that failed did not do what somebody installed it for. Source:
+systemctl(1); NVIDIA driver and DCGM documentation.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, gpus_of
-from probes.record import Reason, Unknown
+from probes.base.record import Reason, Unknown
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, gpus_of
 
-JUDGE = Judge(check_id="services", why="What the service looks after (drivers, memory exchange, the batch system) does not work.")
+JUDGE = Judge(
+    check_id="services",
+    why="What the service looks after (drivers, memory exchange, the batch system) does not work.",
+)
 _BAD = ("failed",)
 
 

@@ -1,19 +1,22 @@
 """Is /dev/shm large enough?
 
-Data loader workers and NCCL pass data between processes through it; containers give it 64 MiB by default. Source: NCCL user
-guide, troubleshooting; AMD-AGI/Primus. The figures are data rows.
+Data loader workers and NCCL pass data between processes through it; containers give it 64 MiB by default.
+Source: NCCL user guide, troubleshooting; AMD-AGI/Primus. The figures are data rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.record import Unknown, known
-from probes.units import gib
+from probes.base.record import Unknown, known
+from probes.base.units import gib
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
-JUDGE = Judge(check_id="shm-size", why="When /dev/shm is full, data loader workers die with a bus error and NCCL fails to start.")
+JUDGE = Judge(
+    check_id="shm-size",
+    why="When /dev/shm is full, data loader workers die with a bus error and NCCL fails to start.",
+)
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
@@ -42,12 +45,16 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             expected=f"at least {gib(minimum.value)} free",
             observed=f"{gib(limits.shm_free_bytes)} of {gib(size)} free",
             remedy=Remedy(
-                text="Remove what ended jobs left there, when nobody uses it.", command="ls -lS /dev/shm | head", reversible=False
+                text="Remove what ended jobs left there, when nobody uses it.",
+                command="ls -lS /dev/shm | head",
+                reversible=False,
             ),
             evidence=(*limits.evidence, minimum.ref),
         )
     else:
-        yield JUDGE.passed(HOST, "shared memory (/dev/shm) is large enough", observed=gib(size), evidence=limits.evidence)
+        yield JUDGE.passed(
+            HOST, "shared memory (/dev/shm) is large enough", observed=gib(size), evidence=limits.evidence
+        )
 
 
 def _in_container(size_bytes: float) -> Remedy:

@@ -1,33 +1,40 @@
 """Is the stack unlimited with an NCCL that suffers from it?
 
-With an unlimited stack the C library gives threads 2 MiB each, and NCCL before 2.28 overflows that at start. Source: NCCL user
-guide, troubleshooting.
+With an unlimited stack the C library gives threads 2 MiB each, and NCCL before 2.28 overflows that at start.
+Source: NCCL user guide, troubleshooting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
+from probes.base.versions import at_least
 from probes.facts import MachineFacts
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, gpus_of
-from probes.record import Unknown, known
-from probes.versions import at_least
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, gpus_of
 
 JUDGE = Judge(
-    check_id="stack-limit", why="With an unlimited stack threads get 2 MiB, and older NCCL versions crash while they connect."
+    check_id="stack-limit",
+    why="With an unlimited stack threads get 2 MiB, and older NCCL versions crash while they connect.",
 )
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     if not (yield from gpus_of(JUDGE, evidence)):
         return
-    limits, limit, fixed = evidence.facts.limits, evidence.facts.limits.stack_bytes, evidence.thresholds.nccl_stack_fixed
+    limits, limit, fixed = (
+        evidence.facts.limits,
+        evidence.facts.limits.stack_bytes,
+        evidence.thresholds.nccl_stack_fixed,
+    )
     if isinstance(limit, Unknown):
         yield JUDGE.undetermined(HOST, limit, what="the stack limit", evidence=limits.evidence)
         return
     if limit != "unlimited":
-        yield JUDGE.passed(HOST, "the stack is limited", observed=f"{limit // 1024} KiB", evidence=limits.evidence)
+        yield JUDGE.passed(
+            HOST, "the stack is limited", observed=f"{limit // 1024} KiB", evidence=limits.evidence
+        )
         return
     nccl = _nccl_version(evidence.facts)
     if nccl is None:
@@ -35,7 +42,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         return
     fine = nccl if isinstance(nccl, Unknown) else at_least(nccl, fixed.value)
     if isinstance(fine, Unknown):
-        yield JUDGE.undetermined(HOST, fine, what="the stack is unlimited, and the NCCL version", evidence=limits.evidence)
+        yield JUDGE.undetermined(
+            HOST, fine, what="the stack is unlimited, and the NCCL version", evidence=limits.evidence
+        )
     elif fine:
         yield JUDGE.passed(
             HOST,

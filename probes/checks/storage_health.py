@@ -1,20 +1,21 @@
 """Can the filesystems be written?
 
-The kernel remounts a damaged filesystem read-only. Source: leptonai/gpud and mej/nhc, mount checks; images that are read-only
-by design are a data row.
+The kernel remounts a damaged filesystem read-only. Source: leptonai/gpud and mej/nhc, mount checks; images
+that are read-only by design are a data row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Unknown, known
 from probes.facts import Filesystem
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, judge_each
-from probes.record import Unknown, known
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, judge_each
 
 READ_ONLY = Judge(
-    check_id="read-only-filesystems", why="Checkpoints and logs cannot be written, and the disk below has probably failed."
+    check_id="read-only-filesystems",
+    why="Checkpoints and logs cannot be written, and the disk below has probably failed.",
 )
 _LOCAL = ("/dev/",)
 
@@ -50,4 +51,6 @@ def read_only_filesystems(evidence: Evidence) -> Iterator[Finding]:
             ),
         )
 
-    yield from judge_each(READ_ONLY, wanted, judge, what="how it is mounted", good="the filesystems are writable")
+    yield from judge_each(
+        READ_ONLY, wanted, judge, what="how it is mounted", good="the filesystems are writable"
+    )

@@ -1,9 +1,9 @@
 """Are the copies that other tools measured as fast as the links allow?
 
-The reference is what such a link achieves, by the PCIe link or the NVLinks of the GPU. Where the GPU is not known, GPUs are
-compared with each other only. Copies by the copy engine over one GPU's link at a time are judged; copies by SMs, and several at
-once, are slower by nature.
-Source: `probes/data/tool_references.toml`; NVIDIA/nvbandwidth, README; leptonai/gpud and azurehpc-health-checks, their gates.
+The reference is what such a link achieves, by the PCIe link or the NVLinks of the GPU. Where the GPU is not
+known, GPUs are compared with each other only. Copies by the copy engine over one GPU's link at a time are
+judged; copies by SMs, and several at once, are slower by nature. Source: `probes/data/tool_references.toml`;
+NVIDIA/nvbandwidth, README; leptonai/gpud and azurehpc-health-checks, their gates.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import re
 import statistics
 from collections.abc import Iterator, Sequence
 
-from probes.expected_rates import Expected, host_copy_rate, model_of, peer_copy_rate, status_of
+from probes.base.record import EvidenceRef, Unknown, known
+from probes.base.units import gb_per_s
+from probes.catalogue.thresholds import Thresholds
+from probes.compare.expected_rates import Expected, host_copy_rate, model_of, peer_copy_rate, status_of
 from probes.facts import ToolResult
-from probes.findings import Evidence, Finding, Judge, Remedy, Status
-from probes.judging import HOST, SMI_LINK, fold_names
-from probes.record import EvidenceRef, Unknown, known
-from probes.thresholds import Thresholds
-from probes.units import gb_per_s
+from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging.reporting import HOST, SMI_LINK, fold_names
 
 HOST_COPIES = Judge(
     check_id="host-bandwidth",
@@ -29,7 +29,9 @@ PEER_COPIES = Judge(
     why="A slow pair of GPUs slows every ring that passes it, and with it all GPUs.",
 )
 
-_HOST_TESTS = re.compile(r"(?:host_to_device|device_to_host)_memcpy_ce|(?:H2D|D2H)-Pinned|cpu_to_gpu_by_dma|gpu_to_cpu_by_dma")
+_HOST_TESTS = re.compile(
+    r"(?:host_to_device|device_to_host)_memcpy_ce|(?:H2D|D2H)-Pinned|cpu_to_gpu_by_dma|gpu_to_cpu_by_dma"
+)
 _PEER_TESTS = re.compile(r"device_to_device_memcpy_(?:read|write)_ce|gpu_to_gpu(?:_read|_write)?_by_dma")
 _FEWEST_PEERS = 3
 
@@ -38,7 +40,8 @@ _PCIE = Remedy(
     command=f"{SMI_LINK} && lspci -vv",
 )
 _NVLINK = Remedy(
-    text="Look at the NVLinks' state, speed and errors of both GPUs, and at the fabric.", command="nvidia-smi nvlink -s"
+    text="Look at the NVLinks' state, speed and errors of both GPUs, and at the fabric.",
+    command="nvidia-smi nvlink -s",
 )
 
 
@@ -55,7 +58,9 @@ def _judge(judge: Judge, evidence: Evidence, tests: re.Pattern[str], remedy: Rem
     if isinstance(results, Unknown):
         yield judge.undetermined(HOST, results, what="the measurements")
         return
-    best = _best([result for result in results if result.metric == "bandwidth" and tests.fullmatch(result.test)])
+    best = _best(
+        [result for result in results if result.metric == "bandwidth" and tests.fullmatch(result.test)]
+    )
     if not best:
         yield judge.skipped(HOST, "no such copy was measured")
         return
@@ -70,7 +75,9 @@ def _judge(judge: Judge, evidence: Evidence, tests: re.Pattern[str], remedy: Rem
         else:
             fine.append(result)
     if fine:
-        yield judge.passed(_names(fine), "copies are as fast as the link", observed=_spread(fine), evidence=_refs(fine))
+        yield judge.passed(
+            _names(fine), "copies are as fast as the link", observed=_spread(fine), evidence=_refs(fine)
+        )
     yield from _among_peers(judge, evidence.thresholds, unknown, remedy)
 
 
@@ -84,7 +91,9 @@ def _best(results: Sequence[ToolResult]) -> list[ToolResult]:
     return list(best.values())
 
 
-def _against(judge: Judge, limits: Thresholds, result: ToolResult, expected: Expected, remedy: Remedy) -> Finding | None:
+def _against(
+    judge: Judge, limits: Thresholds, result: ToolResult, expected: Expected, remedy: Remedy
+) -> Finding | None:
     status = status_of(_value(result) / expected.rate, limits)
     if status is Status.PASS:
         return None
@@ -108,8 +117,12 @@ def _expected(judge: Judge, evidence: Evidence, subject: str) -> Expected | None
     return peer_copy_rate(evidence.facts, names[0], names[1], models) if len(names) == 2 else None
 
 
-def _among_peers(judge: Judge, limits: Thresholds, results: Sequence[ToolResult], remedy: Remedy) -> Iterator[Finding]:
-    """GPUs whose best rate is far below that of the others. Pairs may differ by design; GPUs with slow pairs only do not."""
+def _among_peers(
+    judge: Judge, limits: Thresholds, results: Sequence[ToolResult], remedy: Remedy
+) -> Iterator[Finding]:
+    """GPUs whose best rate is far below that of the others. Pairs may differ by design; GPUs with slow pairs
+    only do not.
+    """
     tests: dict[tuple[str, str], list[ToolResult]] = {}
     for result in results:
         tests.setdefault((result.tool, result.test), []).append(result)
@@ -121,11 +134,16 @@ def _among_peers(judge: Judge, limits: Thresholds, results: Sequence[ToolResult]
                     best[name] = result
         if len(best) < _FEWEST_PEERS:
             yield judge.skipped(
-                _names(same), f"{same[0].test}: the GPU's links are not known, and there is nobody to compare with"
+                _names(same),
+                f"{same[0].test}: the GPU's links are not known, and there is nobody to compare with",
             )
             continue
         usual = statistics.median(_value(result) for result in best.values())
-        slow = {name: result for name, result in best.items() if _value(result) < limits.measured_fail_fraction.value * usual}
+        slow = {
+            name: result
+            for name, result in best.items()
+            if _value(result) < limits.measured_fail_fraction.value * usual
+        }
         for name, result in slow.items():
             yield judge.warned(
                 name,
@@ -136,7 +154,12 @@ def _among_peers(judge: Judge, limits: Thresholds, results: Sequence[ToolResult]
                 evidence=(*result.evidence, limits.measured_fail_fraction.ref),
             )
         if not slow:
-            yield judge.passed(_names(same), f"{same[0].test} is alike on all GPUs", observed=_spread(same), evidence=_refs(same))
+            yield judge.passed(
+                _names(same),
+                f"{same[0].test} is alike on all GPUs",
+                observed=_spread(same),
+                evidence=_refs(same),
+            )
 
 
 def _value(result: ToolResult) -> float:
@@ -145,7 +168,9 @@ def _value(result: ToolResult) -> float:
 
 def _spread(results: Sequence[ToolResult]) -> str:
     values = [_value(result) for result in results]
-    return gb_per_s(min(values)) if len(values) == 1 else f"{gb_per_s(min(values))} to {gb_per_s(max(values))}"
+    return (
+        gb_per_s(min(values)) if len(values) == 1 else f"{gb_per_s(min(values))} to {gb_per_s(max(values))}"
+    )
 
 
 def _names(results: Sequence[ToolResult]) -> str:

@@ -1,26 +1,35 @@
 """What did other tools' collectives say: right results, their speed, and complaints?
 
-The reference holds for a ring within one machine, of messages that fill the links; NVLS and trees may read higher. Across
-machines the network decides, which a table alone does not tell: there only a collapse with growing size is judged.
-Source: `probes/data/tool_references.toml`; NVIDIA/nccl-tests, doc/PERFORMANCE.md; stas00/ml-engineering, network benchmarks.
+The reference holds for a ring within one machine, of messages that fill the links; NVLS and trees may read
+higher. Across machines the network decides, which a table alone does not tell: there only a collapse with
+growing size is judged. Source: `probes/data/tool_references.toml`; NVIDIA/nccl-tests, doc/PERFORMANCE.md;
+stas00/ml-engineering, network benchmarks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probes.expected_rates import Expected, ring_rate, status_of
+from probes.base.record import EvidenceRef, Unknown
+from probes.base.units import gb_per_s, gib
+from probes.compare.expected_rates import Expected, ring_rate, status_of
+from probes.compare.size_curves import collapse_of
+from probes.compare.tool_references import ToolReferences, load_references
 from probes.facts import ToolResult
-from probes.findings import Evidence, Finding, Judge, Remedy, Status
-from probes.judging import HOST
-from probes.record import EvidenceRef, Unknown
-from probes.size_curves import collapse_of
-from probes.tool_references import ToolReferences, load_references
-from probes.units import gb_per_s, gib
+from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging.reporting import HOST
 
-RESULTS = Judge(check_id="collective-results", why="A collective that computes wrong values ruins training without a word.")
-BANDWIDTH = Judge(check_id="collective-bandwidth", why="Training waits for its collectives: their rate bounds every step.")
-COMPLAINTS = Judge(check_id="tool-complaints", why="A measurement that its own tool complains of says nothing about the machine.")
+RESULTS = Judge(
+    check_id="collective-results",
+    why="A collective that computes wrong values ruins training without a word.",
+)
+BANDWIDTH = Judge(
+    check_id="collective-bandwidth", why="Training waits for its collectives: their rate bounds every step."
+)
+COMPLAINTS = Judge(
+    check_id="tool-complaints",
+    why="A measurement that its own tool complains of says nothing about the machine.",
+)
 
 _AVERAGE = "average"
 _MOST_SHOWN = 5
@@ -55,7 +64,9 @@ def collective_results(evidence: Evidence) -> Iterator[Finding]:
             evidence=_refs(wrong),
         )
     elif any(result.metric == "bus_bandwidth" for result in checked):
-        yield RESULTS.passed(HOST, "collectives gave right results", observed="0 wrong values", evidence=_refs(checked[:1]))
+        yield RESULTS.passed(
+            HOST, "collectives gave right results", observed="0 wrong values", evidence=_refs(checked[:1])
+        )
     else:
         yield RESULTS.skipped(HOST, "no collective was checked for right results")
 
@@ -72,7 +83,11 @@ def collective_bandwidth(evidence: Evidence) -> Iterator[Finding]:
         return
     curves: dict[str, list[ToolResult]] = {}
     for result in results:
-        if result.metric == "bus_bandwidth" and result.size_bytes is not None and isinstance(result.value, float):
+        if (
+            result.metric == "bus_bandwidth"
+            and result.size_bytes is not None
+            and isinstance(result.value, float)
+        ):
             curves.setdefault(result.test, []).append(result)
     findings = [finding for result in results if (finding := _refused(result)) is not None]
     references = load_references()
@@ -116,7 +131,9 @@ def _collapsed(references: ToolReferences, test: str, points: Sequence[ToolResul
     )
 
 
-def _slow(evidence: Evidence, references: ToolReferences, test: str, points: Sequence[ToolResult]) -> Finding | None:
+def _slow(
+    evidence: Evidence, references: ToolReferences, test: str, points: Sequence[ToolResult]
+) -> Finding | None:
     reference = _reference(evidence, points)
     large = [point for point in points if (point.size_bytes or 0) >= references.saturating.collective_bytes]
     if reference is None or not large:
@@ -147,7 +164,9 @@ def _well(evidence: Evidence, curves: dict[str, list[ToolResult]]) -> Iterator[F
     observed = "; ".join(f"{test} {gb_per_s(_value(point))}" for test, point in best.items())
     refs = _refs(list(best.values()))
     if judged:
-        yield BANDWIDTH.passed(HOST, "collectives are as fast as the GPUs' links", observed=observed, evidence=refs)
+        yield BANDWIDTH.passed(
+            HOST, "collectives are as fast as the GPUs' links", observed=observed, evidence=refs
+        )
     elif curves:
         yield BANDWIDTH.skipped(HOST, f"there is no reference for this machine: {observed}", evidence=refs)
     else:

@@ -1,23 +1,27 @@
 """Are RDMA transfers as fast as the port that they ran over?
 
-Headers take a few hundredths of a port's rate, and small messages do not fill it. A loop within one card reads the same.
-Source: `probes/data/tool_references.toml`; linux-rdma/perftest; oracle-quickstart/oci-hpc, active health checks.
+Headers take a few hundredths of a port's rate, and small messages do not fill it. A loop within one card
+reads the same. Source: `probes/data/tool_references.toml`; linux-rdma/perftest; oracle-quickstart/oci-hpc,
+active health checks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probes.expected_rates import status_of
+from probes.base.record import Unknown, known
+from probes.base.units import duration, gb_per_s, gbit_per_s
+from probes.catalogue.thresholds import Thresholds
+from probes.compare.expected_rates import status_of
+from probes.compare.tool_references import ToolReferences, load_references
 from probes.facts import ToolResult
-from probes.findings import Evidence, Finding, Judge, Remedy, Status
-from probes.judging import HOST
-from probes.record import Unknown, known
-from probes.thresholds import Thresholds
-from probes.tool_references import ToolReferences, load_references
-from probes.units import duration, gb_per_s, gbit_per_s
+from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging.reporting import HOST
 
-JUDGE = Judge(check_id="network-bandwidth", why="Collectives across machines are no faster than the slowest port among them.")
+JUDGE = Judge(
+    check_id="network-bandwidth",
+    why="Collectives across machines are no faster than the slowest port among them.",
+)
 
 _ONE_WAY = frozenset({"ib_write_bw", "ib_read_bw", "ib_send_bw"})
 _LATENCIES = frozenset({"ib_write_lat", "ib_send_lat"})
@@ -71,7 +75,9 @@ def _bandwidth(
     status = status_of(_value(best) / expected, limits)
     observed = f"{gb_per_s(_value(best))} ({gbit_per_s(round(_value(best) * 8e-9, 1))}) by {best.test}"
     if status is Status.PASS:
-        return JUDGE.passed(subject, "transfers are as fast as the port", observed=observed, evidence=best.evidence)
+        return JUDGE.passed(
+            subject, "transfers are as fast as the port", observed=observed, evidence=best.evidence
+        )
     report = JUDGE.failed if status is Status.FAIL else JUDGE.warned
     return report(
         subject,
@@ -85,12 +91,18 @@ def _bandwidth(
 
 def _latency(references: ToolReferences, subject: str, same: Sequence[ToolResult]) -> Finding | None:
     row = references.network
-    small = [result for result in same if result.size_bytes is not None and result.size_bytes <= row.latency_largest_bytes]
+    small = [
+        result
+        for result in same
+        if result.size_bytes is not None and result.size_bytes <= row.latency_largest_bytes
+    ]
     if not small:
         return None
     best = min(small, key=_value)
     if _value(best) <= row.latency_s:
-        return JUDGE.passed(subject, "small transfers are quick", observed=duration(_value(best)), evidence=best.evidence)
+        return JUDGE.passed(
+            subject, "small transfers are quick", observed=duration(_value(best)), evidence=best.evidence
+        )
     return JUDGE.warned(
         subject,
         "small RDMA transfers are slow",

@@ -1,19 +1,19 @@
 """Does torch's CUDA have code for these GPUs?
 
-A build from before the GPU was made, or from after its support ended, imports well and fails at the first kernel ("no kernel
-image is available"). Source: CUDA Toolkit release notes; the versions are data rows.
+A build from before the GPU was made, or from after its support ended, imports well and fails at the first
+kernel ("no kernel image is available"). Source: CUDA Toolkit release notes; the versions are data rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.record import Reason, Unknown
+from probes.base.versions import at_least, numbers_of
+from probes.catalogue.thresholds import Thresholds
 from probes.facts import Gpu
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, Judged, gpus_of, judge_each
-from probes.record import Reason, Unknown
-from probes.thresholds import Thresholds
-from probes.versions import at_least, numbers_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, gpus_of, judge_each
 
 JUDGE = Judge(
     check_id="torch-architecture",
@@ -31,7 +31,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if training.path is None or training.torch_version is None:
             yield JUDGE.skipped(HOST, "there is no torch, see torch-cuda")
         else:
-            yield JUDGE.undetermined(HOST, cuda, what="the CUDA version that torch was built for", evidence=training.evidence)
+            yield JUDGE.undetermined(
+                HOST, cuda, what="the CUDA version that torch was built for", evidence=training.evidence
+            )
     elif cuda is None:
         yield JUDGE.skipped(HOST, "there is no CUDA build of torch, see torch-cuda")
     else:
@@ -57,7 +59,11 @@ def _judge(gpu: Gpu, cuda: str, limits: Thresholds) -> Judged:
     too_new = row.cuda_last is not None and numbers_of(cuda)[0] > numbers_of(row.cuda_last)[0]
     if new_enough and not too_new:
         return f"CUDA {cuda} for compute capability {capability}"
-    span = f"CUDA {row.cuda_first} or newer" if row.cuda_last is None else f"CUDA {row.cuda_first} to {row.cuda_last}"
+    span = (
+        f"CUDA {row.cuda_first} or newer"
+        if row.cuda_last is None
+        else f"CUDA {row.cuda_first} to {row.cuda_last}"
+    )
     return JUDGE.failed(
         f"GPU{gpu.index}",
         f"torch's CUDA has no code for compute capability {capability}",

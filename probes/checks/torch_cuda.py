@@ -8,12 +8,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from probes.base.record import Reason, Unknown, known
+from probes.base.versions import at_least
+from probes.catalogue.thresholds import Thresholds
 from probes.facts import MachineFacts
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST
-from probes.record import Reason, Unknown, known
-from probes.thresholds import Thresholds
-from probes.versions import at_least
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
 
 JUDGE = Judge(
     check_id="torch-cuda",
@@ -50,7 +50,11 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _with_gpus(facts: MachineFacts, torch: str, limits: Thresholds) -> Finding:
-    cuda, driver, refs = facts.training.torch_cuda_version, facts.software.driver_version, facts.training.evidence
+    cuda, driver, refs = (
+        facts.training.torch_cuda_version,
+        facts.software.driver_version,
+        facts.training.evidence,
+    )
     python = shlex.quote(facts.training.path) if isinstance(facts.training.path, str) else "python3"
     if isinstance(cuda, Unknown):
         return JUDGE.undetermined(HOST, cuda, what="the CUDA version that torch was built for", evidence=refs)
@@ -91,6 +95,8 @@ def _with_gpus(facts: MachineFacts, torch: str, limits: Thresholds) -> Finding:
         f"the driver is too old for torch's CUDA {cuda}",
         expected=f"driver {row.driver} or newer",
         observed=f"driver {driver}",
-        remedy=Remedy(text=f"Upgrade the driver, or install a torch build for {for_this_driver}.", needs_root=True),
+        remedy=Remedy(
+            text=f"Upgrade the driver, or install a torch build for {for_this_driver}.", needs_root=True
+        ),
         evidence=(*refs, row.ref),
     )

@@ -1,8 +1,9 @@
-"""What the driver complained of in the kernel log: Xids by what they ask for, its system processor, and other words.
+"""What the driver complained of in the kernel log: Xids by what they ask for, its system processor, and other
+words.
 
-An application's fault is no fault of the node. What a later boot, load of the driver or recovery has settled counts less;
-only a card that falls off the bus again and again stays a fault.
-Source: NVIDIA Xid catalogue (`probes/data/xid.toml`); gpud and NVSentinel, Xid handling; NVIDIA driver sources.
+An application's fault is no fault of the node. What a later boot, load of the driver or recovery has settled
+counts less; only a card that falls off the bus again and again stays a fault. Source: NVIDIA Xid catalogue
+(`probes/data/xid.toml`); gpud and NVSentinel, Xid handling; NVIDIA driver sources.
 """
 
 from __future__ import annotations
@@ -10,17 +11,27 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
+from probes.base.record import EvidenceRef, Record
+from probes.catalogue.xids import Xid, XidClass, load_xids
 from probes.facts import Gpu, LogEvent
-from probes.findings import Evidence, Finding, Judge, Remedy
-from probes.judging import HOST, events_of
-from probes.record import EvidenceRef, Record
-from probes.xids import Xid, XidClass, load_xids
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, events_of
 
-HARDWARE = Judge(check_id="xid-hardware", why="A faulty card, slot or link ends every job that is placed on this node.")
+HARDWARE = Judge(
+    check_id="xid-hardware", why="A faulty card, slot or link ends every job that is placed on this node."
+)
 RESET = Judge(check_id="xid-reset", why="Jobs on a GPU that waits for a reset fail or compute wrongly.")
-APPLICATION = Judge(check_id="xid-application", why="The job that used the GPU has died; the GPU itself is fit.")
-GSP = Judge(check_id="gsp-timeout", why="Every call to this GPU hangs for seconds or for ever, and the programs with it.")
-DRIVER = Judge(check_id="driver-messages", why="A driver that cannot set up a GPU or loses it leaves the node with fewer GPUs.")
+APPLICATION = Judge(
+    check_id="xid-application", why="The job that used the GPU has died; the GPU itself is fit."
+)
+GSP = Judge(
+    check_id="gsp-timeout",
+    why="Every call to this GPU hangs for seconds or for ever, and the programs with it.",
+)
+DRIVER = Judge(
+    check_id="driver-messages",
+    why="A driver that cannot set up a GPU or loses it leaves the node with fewer GPUs.",
+)
 
 FALLEN_OFF = 79
 CLEANUP = 45
@@ -76,7 +87,9 @@ class Case(Record, kw_only=True):
     def severity(self) -> str:
         """`fail`, `warn` or `none`, by the log's own word on NVLink, else by the catalogue."""
         words = [event.fatal for event in self.events if isinstance(event.fatal, bool)]
-        severity = ("fail" if any(words) else "warn") if self.row.kind == "link" and words else self.row.severity
+        severity = (
+            ("fail" if any(words) else "warn") if self.row.kind == "link" and words else self.row.severity
+        )
         if not self.settled or (self.code == FALLEN_OFF and self.count > 1):
             return severity
         return "warn" if severity == "fail" else "none"
@@ -90,7 +103,9 @@ def xid_reset(evidence: Evidence) -> Iterator[Finding]:
     events = yield from events_of(RESET, evidence)
     if events is None:
         return
-    cases = [case for case in _cases(evidence, events) if case.row.kind == "reset" and case.code not in GSP_CODES]
+    cases = [
+        case for case in _cases(evidence, events) if case.row.kind == "reset" and case.code not in GSP_CODES
+    ]
     findings = [*_findings(RESET, evidence, cases), *_recovery(evidence, events)]
     yield from findings or [RESET.passed(HOST, "no Xid asks for a reset")]
 
@@ -168,7 +183,9 @@ def _findings(judge: Judge, evidence: Evidence, cases: Iterable[Case]) -> Iterat
             _subject(evidence, case.device),
             f"Xid {case.code} on {case.device}: {case.row.name}",
             expected=f"no Xid {case.code}",
-            observed=_sub_codes(case.events) + _observed(case.events) + ("; recovery action now: none" if case.recovered else ""),
+            observed=_sub_codes(case.events)
+            + _observed(case.events)
+            + ("; recovery action now: none" if case.recovered else ""),
             remedy=Remedy(text=text + case.row.action),
             evidence=(*_refs(case.events), load_xids().ref),
         )
@@ -184,7 +201,12 @@ def _recovery(evidence: Evidence, events: Iterable[LogEvent]) -> Iterator[Findin
                 last[event.device] = event
     for device, event in last.items():
         action = event.message.rpartition("(")[2].partition(")")[0]
-        if event.settled or action == "None" or _needs_nothing(evidence, device) or " to 0x" not in event.message:
+        if (
+            event.settled
+            or action == "None"
+            or _needs_nothing(evidence, device)
+            or " to 0x" not in event.message
+        ):
             continue
         yield RESET.failed(
             _subject(evidence, device),
@@ -259,7 +281,10 @@ def _observed(events: Iterable[LogEvent]) -> str:
     ordered = sorted(events, key=lambda event: event.line)
     count = sum(event.count for event in ordered)
     first = next((event.first_time for event in ordered if event.first_time), "")
-    last = next((event.last_time for event in sorted(ordered, key=lambda event: -event.last_line) if event.last_time), "")
+    last = next(
+        (event.last_time for event in sorted(ordered, key=lambda event: -event.last_line) if event.last_time),
+        "",
+    )
     words = "once" if count == 1 else f"{count} times"
     if first:
         words += f", at {first}" if first == last or count == 1 else f", first {first}, last {last}"

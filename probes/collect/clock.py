@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from probes.collecting import CollectOptions
-from probes.evidence import command_ref, file_ref
+from probes.base.evidence import command_ref, file_ref
+from probes.base.record import EvidenceRef, Reason, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Clock
-from probes.processes import DEEP_ONLY, processes
-from probes.record import EvidenceRef, Reason, Unknown
+from probes.reading.processes import DEEP_ONLY, processes
 from probes.sources.base import Source, read_int, read_text
 
-_SLICES = ("/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice", "/sys/fs/cgroup/unified/system.slice")
+_SLICES = (
+    "/sys/fs/cgroup/system.slice",
+    "/sys/fs/cgroup/systemd/system.slice",
+    "/sys/fs/cgroup/unified/system.slice",
+)
 """A control group of a service is there as long as it has a process (systemd; versions 2, 1 and both)."""
 _UNITS = (
     ("chronyd.service", "chronyd"),

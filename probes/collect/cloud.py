@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from probes.collecting import CollectOptions
-from probes.evidence import file_ref
+from probes.base.evidence import file_ref
+from probes.base.record import Reason, Record, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Cloud
-from probes.record import Reason, Record, Unknown
 from probes.sources.base import Source, read_text
 
 _DMI = "/sys/class/dmi/id"
@@ -34,16 +34,24 @@ _MARKS = (
     _Mark(field="sys_vendor", text="UpCloud", provider="upcloud"),
     _Mark(field="product_name", text="OpenStack", provider="openstack"),
 )
-"""cloud-init 0066a6b, tools/ds-identify; for Amazon systemd, src/basic/virt.c; for IBM public node agents. Read 2026-11."""
+"""cloud-init 0066a6b, tools/ds-identify; for Amazon systemd, src/basic/virt.c; for IBM public node agents.
+Read 2026-11.
+"""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`cloud`."""
     values = {mark.field: read_text(source, f"{_DMI}/{mark.field}") for mark in _MARKS}
     mark = next((mark for mark in _MARKS if _matches(values[mark.field], mark.text)), None)
-    evidence = tuple(file_ref(f"{_DMI}/{name}") for name, value in values.items() if not isinstance(value, Unknown))
+    evidence = tuple(
+        file_ref(f"{_DMI}/{name}") for name, value in values.items() if not isinstance(value, Unknown)
+    )
     if mark is not None:
-        return {"cloud": Cloud(provider=mark.provider, machine_type=_machine_type(source, mark), evidence=evidence)}
+        return {
+            "cloud": Cloud(
+                provider=mark.provider, machine_type=_machine_type(source, mark), evidence=evidence
+            )
+        }
     # The vendor's name alone is enough to say that it is none of these; without it nobody has looked.
     vendor = values["sys_vendor"]
     provider = vendor if isinstance(vendor, Unknown) else None

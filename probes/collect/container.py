@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from probes.collecting import CollectOptions
-from probes.evidence import environment_ref, file_ref
+from probes.base.evidence import environment_ref, file_ref
+from probes.base.record import EvidenceRef, Reason, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Container, State
-from probes.parsers.kernel_files import parse_capabilities
-from probes.parsers.procfs import parse_cpuinfo, parse_listening, parse_status
-from probes.record import EvidenceRef, Reason, Unknown
+from probes.parsers.host.procfs import parse_cpuinfo, parse_listening, parse_status
+from probes.parsers.kernel.kernel_files import parse_capabilities
 from probes.sources.base import Source, read_text
 
 _ENVIRONMENT = (
@@ -15,8 +15,9 @@ _ENVIRONMENT = (
     ("APPTAINER_CONTAINER", "apptainer"),
     ("SINGULARITY_CONTAINER", "singularity"),
 )
-"""Kubernetes sets the first in every pod, for its own API. By the others public programs know that they run in Apptainer or
-Singularity (read 2026-11)."""
+"""Kubernetes sets the first in every pod, for its own API. By the others public programs know that they run
+in Apptainer or Singularity (read 2026-11).
+"""
 _MARKER_FILES = (("/run/.containerenv", "podman"), ("/.dockerenv", "docker"))
 _CGROUP_WORDS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"))
 _CGROUP = "/proc/self/cgroup"
@@ -37,15 +38,18 @@ _HYPERVISORS = (
     ("VirtualBox", "virtualbox"),
     ("Xen", "xen"),
 )
-"""Words in the DMI vendor and product names: from the table of systemd, src/basic/virt.c, detect_vm_dmi_vendor; Google's from
-cloud-init's tools/ds-identify; `Virtual Machine` is the product in kernel logs of Hyper-V guests. Read 2026-11."""
+"""Words in the DMI vendor and product names: from the table of systemd, src/basic/virt.c,
+detect_vm_dmi_vendor; Google's from cloud-init's tools/ds-identify; `Virtual Machine` is the product in kernel
+logs of Hyper-V guests. Read 2026-11.
+"""
 
 
 _STATUS = "/proc/self/status"
 _TCP = ("/proc/net/tcp", "/proc/net/tcp6")
 _PROXY_PORTS = (("istio", (15001, 15006)), ("linkerd", (4140, 4143)))
-"""Ports on which the sidecar takes a pod's outgoing and incoming connections (Istio, "Ports used by Istio"; Linkerd,
-proxy configuration; read 2026-11)."""
+"""Ports on which the sidecar takes a pod's outgoing and incoming connections (Istio, "Ports used by Istio";
+Linkerd, proxy configuration; read 2026-11).
+"""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
@@ -54,7 +58,11 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     virtualization, virtualization_ref = _virtualization(source)
     status = read_text(source, _STATUS)
     fields = {} if isinstance(status, Unknown) else parse_status(status)
-    silent = status if isinstance(status, Unknown) else Unknown(Reason.NOT_SUPPORTED, f"{_STATUS} does not state it")
+    silent = (
+        status
+        if isinstance(status, Unknown)
+        else Unknown(Reason.NOT_SUPPORTED, f"{_STATUS} does not state it")
+    )
     return {
         "container": Container(
             runtime=runtime,
@@ -63,7 +71,11 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
             seccomp=fields["Seccomp"] != "0" if "Seccomp" in fields else silent,
             rdma_devices=_devices(source, "/dev/infiniband"),
             nvidia_devices=_devices(source, "/dev", "nvidia"),
-            annotations=_proxies(source) if runtime == "kubernetes" else runtime if isinstance(runtime, Unknown) else (),
+            annotations=_proxies(source)
+            if runtime == "kubernetes"
+            else runtime
+            if isinstance(runtime, Unknown)
+            else (),
             evidence=(runtime_ref, virtualization_ref, file_ref(_STATUS)),
         )
     }
@@ -99,7 +111,9 @@ def _runtime(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:
             return name, file_ref(path)
     if "microsoft" in _text(source, _OSRELEASE).lower():
         return "wsl", file_ref(_OSRELEASE)
-    root = next((line for line in _text(source, _MOUNTINFO).splitlines() if line.split(" ")[4:5] == ["/"]), "")
+    root = next(
+        (line for line in _text(source, _MOUNTINFO).splitlines() if line.split(" ")[4:5] == ["/"]), ""
+    )
     if "/enroot/" in root or "/pyxis" in root:
         return "enroot", file_ref(_MOUNTINFO)
     told = read_text(source, _SYSTEMD)
@@ -127,7 +141,9 @@ def _virtualization(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:
     if hypervisor is not None and not words.endswith(".metal"):
         return hypervisor, file_ref(_DMI[0])
     if bit is True:
-        return Unknown(Reason.NOT_SUPPORTED, "a virtual machine that does not name its hypervisor"), file_ref(_CPUINFO)
+        return Unknown(Reason.NOT_SUPPORTED, "a virtual machine that does not name its hypervisor"), file_ref(
+            _CPUINFO
+        )
     return (None, file_ref(_DMI[0])) if words else (bit, file_ref(_CPUINFO))
 
 

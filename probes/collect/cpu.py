@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from probes.cgroup import Limit, cpu_quota
-from probes.collecting import CollectOptions
-from probes.evidence import file_ref
+from probes.base.evidence import file_ref
+from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Cpu
-from probes.merging import merge
-from probes.parsers.cpulist import parse_cpu_list
-from probes.parsers.procfs import CpuInfo, parse_cpuinfo, parse_status
-from probes.readers.numa import told_cpus
-from probes.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
+from probes.parsers.host.cpulist import parse_cpu_list
+from probes.parsers.host.procfs import CpuInfo, parse_cpuinfo, parse_status
+from probes.reading.cgroup import Limit, cpu_quota
+from probes.reading.merging import merge
+from probes.reading.readers.numa_texts import told_cpus
 from probes.sources.base import Source, read_int, read_text
 
 _CPUINFO = "/proc/cpuinfo"
@@ -108,7 +108,10 @@ def _topology(source: Source) -> tuple[int | Unknown, int | Unknown]:
     cores: set[tuple[int, int]] = set()
     for cpu in cpus:
         folder = f"{_CPUS}/cpu{cpu}/topology"
-        package, core = read_int(source, f"{folder}/physical_package_id"), read_int(source, f"{folder}/core_id")
+        package, core = (
+            read_int(source, f"{folder}/physical_package_id"),
+            read_int(source, f"{folder}/core_id"),
+        )
         for answer in (package, core):
             if isinstance(answer, Unknown):
                 return answer, answer
@@ -146,7 +149,11 @@ def _online(source: Source) -> tuple[int, ...] | Unknown:
     if not isinstance(text, Unknown):
         return parse_cpu_list(text)
     names = source.names(_CPUS)
-    found = () if isinstance(names, Unknown) else tuple(sorted(int(m[1]) for name in names if (m := _NAME.fullmatch(name))))
+    found = (
+        ()
+        if isinstance(names, Unknown)
+        else tuple(sorted(int(m[1]) for name in names if (m := _NAME.fullmatch(name))))
+    )
     return found or text
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from probes.collecting import CollectOptions
+from probes.base.record import Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Cluster, Profile
-from probes.outputs import outputs
-from probes.record import Unknown
+from probes.reading.outputs import outputs
 from probes.sources.base import Source
 
 
@@ -20,7 +20,7 @@ def _profile(source: Source) -> Profile:
     given = outputs(source, "machine-profile")
     if isinstance(given, Unknown):
         return Profile()
-    from probes.parsers.machine_profile import parse_machine_profile  # noqa: PLC0415 - a live machine has none
+    from probes.parsers.topology.machine_profile import parse_machine_profile  # noqa: PLC0415 - a live machine has none
 
     return msgspec.structs.replace(parse_machine_profile(given[0].text), evidence=(given[0].evidence,))
 
@@ -29,6 +29,6 @@ def _cluster(source: Source) -> Cluster:
     given = outputs(source, "cluster-model")
     if isinstance(given, Unknown):
         return Cluster()
-    from probes.parsers.cluster_model import parse_cluster  # noqa: PLC0415 - likewise
+    from probes.parsers.fabric.cluster_model import parse_cluster  # noqa: PLC0415 - likewise
 
     return msgspec.structs.replace(parse_cluster(given[0].text), evidence=(given[0].evidence,))

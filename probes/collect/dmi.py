@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from probes.collecting import CollectOptions
-from probes.evidence import file_ref
+from probes.base.evidence import file_ref
+from probes.base.record import Reason, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Dmi
-from probes.record import Reason, Unknown
 from probes.sources.base import Source, read_text
 
 _FOLDER = "/sys/class/dmi/id"
@@ -28,4 +28,8 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 def _value(source: Source, name: str) -> str | Unknown:
     text = read_text(source, f"{_FOLDER}/{name}")
-    return text if isinstance(text, Unknown) or text else Unknown(Reason.NOT_SUPPORTED, f"the firmware leaves {name} empty")
+    return (
+        text
+        if isinstance(text, Unknown) or text
+        else Unknown(Reason.NOT_SUPPORTED, f"the firmware leaves {name} empty")
+    )

@@ -1,21 +1,23 @@
-"""The variables that steer training: of this process, of NCCL's configuration files, and those that an NCCL log names.
+"""The variables that steer training: of this process, of NCCL's configuration files, and those that an NCCL
+log names.
 
-NCCL takes the environment first, then `$NCCL_CONF_FILE` or else `~/.nccl.conf`, then `/etc/nccl.conf`; a file never replaces
-what is set (NVIDIA/nccl, src/misc/param.cc, read 2026-06). Only listed names are asked for, and none that holds a secret.
+NCCL takes the environment first, then `$NCCL_CONF_FILE` or else `~/.nccl.conf`, then `/etc/nccl.conf`; a file
+never replaces what is set (NVIDIA/nccl, src/misc/param.cc, read 2026-06). Only listed names are asked for,
+and none that holds a secret.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.collecting import CollectOptions
-from probes.evidence import environment_ref, file_ref
+from probes.base.evidence import environment_ref, file_ref
+from probes.base.patterns import pattern
+from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.rows import read_rows, row_names
+from probes.collect.collecting import CollectOptions
 from probes.facts import EnvironmentVariable, Unread
-from probes.outputs import outputs
-from probes.parsers.nccl_conf import parse_configuration, parse_logged
-from probes.patterns import pattern
-from probes.record import NOT_RECORDED, Reason, Unknown
-from probes.rows import read_rows, row_names
+from probes.parsers.tools.nccl_conf import parse_configuration, parse_logged
+from probes.reading.outputs import outputs
 from probes.sources.base import Source
 
 _SYSTEM_FILE = "/etc/nccl.conf"
@@ -33,10 +35,14 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         data = source.read(path)
         if isinstance(data, Unknown):
             if is_named or data.reason not in (Reason.TOOL_MISSING, Reason.NOT_RECORDED):
-                unread.append(Unread(source=path, why=f"NCCL's configuration file could not be read: {data.words}"))
+                unread.append(
+                    Unread(source=path, why=f"NCCL's configuration file could not be read: {data.words}")
+                )
             continue
         has_file = True
-        found += _of_file(path, data.decode("utf-8", "replace"), {variable.name for variable in found}, unread)
+        found += _of_file(
+            path, data.decode("utf-8", "replace"), {variable.name for variable in found}, unread
+        )
     if silence is not None and not found and not has_file:
         return {"environment": silence, "unread": tuple(unread)}
     return {"environment": tuple(found), "unread": tuple(unread)}
@@ -52,7 +58,11 @@ def _own(source: Source) -> tuple[list[EnvironmentVariable], Unknown | None]:
             silence = silence or NOT_RECORDED
         elif value is not None:
             plain = _CREDENTIALS.sub("***@", value)
-            found.append(EnvironmentVariable(name=name, value=plain, origin="environment", evidence=(environment_ref(name),)))
+            found.append(
+                EnvironmentVariable(
+                    name=name, value=plain, origin="environment", evidence=(environment_ref(name),)
+                )
+            )
     return found, silence
 
 
@@ -64,7 +74,10 @@ def _logged(source: Source, names: set[str]) -> Iterator[EnvironmentVariable]:
             if variable.name not in names:
                 names.add(variable.name)
                 yield EnvironmentVariable(
-                    name=variable.name, value=variable.value, origin="environment", evidence=(output.line(variable.line),)
+                    name=variable.name,
+                    value=variable.value,
+                    origin="environment",
+                    evidence=(output.line(variable.line),),
                 )
 
 
@@ -80,10 +93,14 @@ def _files(source: Source, named: str) -> Iterator[tuple[str, bool]]:
     yield _SYSTEM_FILE, False
 
 
-def _of_file(path: str, text: str, set_before: set[str], unread: list[Unread]) -> Iterator[EnvironmentVariable]:
+def _of_file(
+    path: str, text: str, set_before: set[str], unread: list[Unread]
+) -> Iterator[EnvironmentVariable]:
     assignments, ignored = parse_configuration(text)
     for line in ignored:
-        unread.append(Unread(source=path, line=line.line, text=line.text, why="NCCL skips a line without `=`"))
+        unread.append(
+            Unread(source=path, line=line.line, text=line.text, why="NCCL skips a line without `=`")
+        )
     for assignment in assignments:
         yield EnvironmentVariable(
             name=assignment.name,

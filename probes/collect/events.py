@@ -7,14 +7,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from probes.collecting import CollectOptions
+from probes.base.record import Reason, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import LogEvent, Unread
-from probes.outputs import Output, outputs
-from probes.record import Reason, Unknown
+from probes.reading.outputs import Output, outputs
 from probes.sources.base import Source
 
 _DMESG = ("dmesg",)
-"""The ring buffer, which begins with the boot: a few milliseconds, and the same words in every version of the tool."""
+"""The ring buffer, which begins with the boot: a few milliseconds, and the same words in every version of the
+tool.
+"""
 _JOURNAL = ("journalctl", "-k", "-b", "-o", "short-iso", "--no-pager", "-q")
 _TIMEOUT_S = 5.0
 _JOURNAL_TIMEOUT_S = 20.0
@@ -51,9 +53,15 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _kernel_logs(source: Source, options: CollectOptions) -> tuple[Output, ...] | Unknown:
-    """Every kernel log that the source has; on a live machine the journal only where the ring buffer is closed."""
+    """Every kernel log that the source has; on a live machine the journal only where the ring buffer is
+    closed.
+    """
     texts = outputs(source, "kernel-log", _DMESG, timeout_s=_TIMEOUT_S)
-    if isinstance(texts, Unknown) and texts.reason is not Reason.TIMEOUT and (options.deep or not source.is_live):
+    if (
+        isinstance(texts, Unknown)
+        and texts.reason is not Reason.TIMEOUT
+        and (options.deep or not source.is_live)
+    ):
         journal = outputs(source, "kernel-log", _JOURNAL, timeout_s=_JOURNAL_TIMEOUT_S)
         if not isinstance(journal, Unknown) and any(" kernel: " in output.text for output in journal):
             return journal
@@ -63,31 +71,37 @@ def _kernel_logs(source: Source, options: CollectOptions) -> tuple[Output, ...] 
 
 
 def _read_kernel(output: Output) -> _Read:
-    from probes.parsers.kernel_log import parse_kernel_log  # noqa: PLC0415 - not before there is a log
+    from probes.parsers.kernel.kernel_log import parse_kernel_log  # noqa: PLC0415 - not before there is a log
 
     log = parse_kernel_log(output.text)
     unread = tuple(
-        Unread(source=output.evidence.key, line=line.number, text=line.text, why="an Xid or SXid without a number")
+        Unread(
+            source=output.evidence.key,
+            line=line.number,
+            text=line.text,
+            why="an Xid or SXid without a number",
+        )
         for line in log.unread
     )
     return _Read(_with_lines(output, log.events), unread)
 
 
 def _read_nccl(output: Output) -> _Read:
-    from probes.parsers.nccl_log import parse_nccl_log  # noqa: PLC0415 - only pastes have it
+    from probes.parsers.tools.nccl_log import parse_nccl_log  # noqa: PLC0415 - only pastes have it
 
     return _Read(_with_lines(output, parse_nccl_log(output.text)))
 
 
 def _read_manager(output: Output) -> _Read:
-    from probes.parsers.fabric_manager_log import parse_fabric_manager_log  # noqa: PLC0415 - only pastes have it
+    from probes.parsers.fabric.fabric_manager_log import parse_fabric_manager_log  # noqa: PLC0415 - only pastes have it
 
     return _Read(_with_lines(output, parse_fabric_manager_log(output.text)))
 
 
 def _with_lines(output: Output, events: Iterable[LogEvent]) -> tuple[LogEvent, ...]:
     return tuple(
-        msgspec.structs.replace(event, evidence=(output.line(event.line) if event.line else output.evidence,)) for event in events
+        msgspec.structs.replace(event, evidence=(output.line(event.line) if event.line else output.evidence,))
+        for event in events
     )
 
 

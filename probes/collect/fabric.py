@@ -1,4 +1,6 @@
-"""The InfiniBand fabric behind the host, from what discovery tools printed. They ask a whole fabric: never on a live host."""
+"""The InfiniBand fabric behind the host, from what discovery tools printed. They ask a whole fabric: never on
+a live host.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from typing import TypeVar
 
 import msgspec
 
-from probes.collecting import CollectOptions
+from probes.base.record import NOT_RECORDED, EvidenceRef, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import FabricPort, FabricSwitch
-from probes.outputs import outputs
-from probes.record import NOT_RECORDED, EvidenceRef, Unknown
+from probes.reading.outputs import outputs
 from probes.sources.base import Source
 
 Told = TypeVar("Told", FabricPort, FabricSwitch)
@@ -20,10 +22,10 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`fabric_ports` and `fabric_switches`; unknown where nobody gave any."""
     if source.is_live:
         return {"fabric_ports": NOT_RECORDED, "fabric_switches": NOT_RECORDED}
-    from probes.parsers.guid_list import hosts_by_guid  # noqa: PLC0415 - pastes only
-    from probes.parsers.iblinkinfo import parse_fabric as parse_iblinkinfo  # noqa: PLC0415 - likewise
-    from probes.parsers.ibnetdiscover import parse_fabric as parse_ibnetdiscover  # noqa: PLC0415 - likewise
-    from probes.parsers.ibswinfo import parse_switches  # noqa: PLC0415 - likewise
+    from probes.parsers.fabric.guid_list import hosts_by_guid  # noqa: PLC0415 - pastes only
+    from probes.parsers.fabric.iblinkinfo import parse_fabric as parse_iblinkinfo  # noqa: PLC0415 - likewise
+    from probes.parsers.fabric.ibnetdiscover import parse_fabric as parse_ibnetdiscover  # noqa: PLC0415 - likewise
+    from probes.parsers.fabric.ibswinfo import parse_switches  # noqa: PLC0415 - likewise
 
     hosts: dict[str, str] = {}
     for given in source.given("guid-list"):
@@ -47,7 +49,9 @@ def _read(source: Source, kind: str, parse: Callable[[str], tuple[Told, ...]]) -
 
 def _placed(record: Told, evidence: EvidenceRef) -> Told:
     """`record` with evidence that leads to its line."""
-    refs = tuple(EvidenceRef(source=evidence.source, key=evidence.key, detail=ref.detail) for ref in record.evidence)
+    refs = tuple(
+        EvidenceRef(source=evidence.source, key=evidence.key, detail=ref.detail) for ref in record.evidence
+    )
     return msgspec.structs.replace(record, evidence=refs)
 
 
@@ -62,4 +66,8 @@ def _once(ports: tuple[FabricPort, ...]) -> tuple[FabricPort, ...]:
 def _named(port: FabricPort, hosts: dict[str, str]) -> FabricPort:
     """With the host's name beside the node's description where a list tells it."""
     host = hosts.get(port.guid) if isinstance(port.guid, str) else None
-    return port if host is None or host in port.node else msgspec.structs.replace(port, node=f"{host} ({port.node})")
+    return (
+        port
+        if host is None or host in port.node
+        else msgspec.structs.replace(port, node=f"{host} ({port.node})")
+    )

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from probes.collecting import CollectOptions
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Contradiction, Gpu, Unread
-from probes.nvidia import bus_id, device_count, driver_silence
-from probes.pci import cpu_affinity, numa_node, nvidia_gpu_addresses
-from probes.record import NOT_RECORDED, Reason, Record, Unknown
+from probes.reading.nvidia import bus_id, device_count, driver_silence
+from probes.reading.pci import cpu_affinity, numa_node, nvidia_gpu_addresses
 from probes.sources.base import Source
 
 _BUS_LISTINGS = ("lspci", "hwloc")
@@ -48,7 +48,9 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _why_silent(by_nvml: tuple[Gpu, ...] | Unknown, by_texts: Unknown) -> Unknown:
-    """NVML's own reason says more than that nvidia-smi is missing too, unless NVML was never recorded or is itself missing."""
+    """NVML's own reason says more than that nvidia-smi is missing too, unless NVML was never recorded or is
+    itself missing.
+    """
     if isinstance(by_nvml, tuple) or by_nvml.reason is Reason.NOT_RECORDED:
         return by_texts
     is_told = by_texts.reason not in (Reason.TOOL_MISSING, Reason.NOT_RECORDED)
@@ -76,11 +78,15 @@ def _by_nvml(source: Source) -> tuple[Gpu, ...] | Unknown:
     count = device_count(source)
     if isinstance(count, Unknown):
         return count
-    from probes.nvml.gpu import read_gpu  # noqa: PLC0415 - most machines without GPU never need it
+    from probes.reading.nvml.nvml_gpu import read_gpu  # noqa: PLC0415 - most machines without GPU never need it
 
     bus_ids = [bus_id(source, index) for index in range(count)]
     driver = source.nvml("nvmlSystemGetDriverVersion")
-    version = driver if isinstance(driver, str | Unknown) else Unknown(Reason.UNPARSABLE, f"driver version {driver!r}")
+    version = (
+        driver
+        if isinstance(driver, str | Unknown)
+        else Unknown(Reason.UNPARSABLE, f"driver version {driver!r}")
+    )
     gpus: list[Gpu] = []
     for index in range(count):
         if index:
@@ -92,8 +98,10 @@ def _by_nvml(source: Source) -> tuple[Gpu, ...] | Unknown:
 
 
 def _read(source: Source) -> _Texts:
-    """Ask every reader; on a live machine only those that are worth it, and none after the first has failed."""
-    from probes.readers.gpu import READERS  # noqa: PLC0415 - where NVML answers nobody reads texts
+    """Ask every reader; on a live machine only those that are worth it, and none after the first has
+    failed.
+    """
+    from probes.reading.readers.gpu_texts import READERS  # noqa: PLC0415 - where NVML answers nobody reads texts
 
     of_driver: list[tuple[Gpu, ...]] = []
     of_others: list[tuple[Gpu, ...]] = []
@@ -132,12 +140,16 @@ def _read(source: Source) -> _Texts:
 def _merged(
     source: Source, of_driver: tuple[tuple[Gpu, ...], ...], texts: _Texts
 ) -> tuple[tuple[Gpu, ...], tuple[Contradiction, ...]]:
-    """The GPUs that the driver shows; where it shows none and does not complain, those that the others describe."""
+    """The GPUs that the driver shows; where it shows none and does not complain, those that the others
+    describe.
+    """
     if not of_driver and (not texts.of_others or texts.silence.reason is Reason.ERROR):
         return (), ()
-    from probes.merging.gpus import merge_gpus  # noqa: PLC0415 - likewise
+    from probes.reading.merging.merge_gpus import merge_gpus  # noqa: PLC0415 - likewise
 
-    gpus, contradictions = merge_gpus(of_driver, texts.of_others) if of_driver else merge_gpus(texts.of_others)
+    gpus, contradictions = (
+        merge_gpus(of_driver, texts.of_others) if of_driver else merge_gpus(texts.of_others)
+    )
     return tuple(_placed(source, gpus)), contradictions
 
 

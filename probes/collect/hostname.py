@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from probes.collecting import CollectOptions
-from probes.evidence import command_ref, file_ref
+from probes.base.evidence import command_ref, file_ref
+from probes.base.record import Reason, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Naming
-from probes.parsers.network import parse_ahosts, parse_hosts
-from probes.record import Reason, Unknown
+from probes.parsers.host.network_files import parse_ahosts, parse_hosts
 from probes.sources.base import Source, read_text
 
 _HOSTS = "/etc/hosts"
@@ -21,13 +21,19 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _naming(source: Source, hostname: str, *, deep: bool) -> Naming:
-    """/etc/hosts comes first in the usual order of resolvers; a name server may take seconds, so that only a deep look asks."""
+    """/etc/hosts comes first in the usual order of resolvers; a name server may take seconds, so that only a
+    deep look asks.
+    """
     text = read_text(source, _HOSTS)
     listed = () if isinstance(text, Unknown) else parse_hosts(text, hostname)
     if listed:
         return Naming(addresses=listed, evidence=(file_ref(_HOSTS),))
     if not deep:
-        return Naming(addresses=Unknown(Reason.NOT_RECORDED, "not in /etc/hosts; name servers are asked with --tier deep only"))
+        return Naming(
+            addresses=Unknown(
+                Reason.NOT_RECORDED, "not in /etc/hosts; name servers are asked with --tier deep only"
+            )
+        )
     argv = ("getent", "ahosts", hostname)
     answer = source.run(argv).text()
     found = () if isinstance(answer, Unknown) else parse_ahosts(answer)

@@ -1,18 +1,20 @@
-"""InfiniBand, RoCE and EFA ports: from sysfs, and from every text that tells of them where texts were given."""
+"""InfiniBand, RoCE and EFA ports: from sysfs, and from every text that tells of them where texts were
+given.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
-from probes.collecting import CollectOptions
-from probes.evidence import file_ref
+from probes.base.evidence import file_ref
+from probes.base.record import EvidenceRef, Reason, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Contradiction, Gid, Nic, Unread
 from probes.facts.named import Count
-from probes.parsers.infiniband import port_link_layer, port_word
-from probes.parsers.rdma_words import guid, mapped_ipv4, port_rate, whole_number
-from probes.pci import DEVICES, numa_node, pcie_link
-from probes.rdma import RdmaDevice, rdma_devices
-from probes.record import EvidenceRef, Reason, Unknown
+from probes.parsers.fabric.infiniband_files import port_link_layer, port_word
+from probes.parsers.fabric.rdma_words import guid, mapped_ipv4, port_rate, whole_number
+from probes.reading.pci import DEVICES, numa_node, pcie_link
+from probes.reading.rdma import RdmaDevice, rdma_devices
 from probes.sources.base import Source, read_int, read_text
 
 _NET = "/sys/class/net"
@@ -35,14 +37,20 @@ COUNTERS = (
 )
 """Those that checks look at; each read asks the card's firmware."""
 _ZEROS_AT_END = 8
-"""GID and partition tables have hundreds of slots, filled from the front: so many empty ones in a row are the end."""
+"""GID and partition tables have hundreds of slots, filled from the front: so many empty ones in a row are the
+end.
+"""
 _DEEP_ONLY = Unknown(Reason.NOT_RECORDED, "read with --tier deep only")
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`nics`: one record per port."""
     devices = rdma_devices(source)
-    found = () if isinstance(devices, Unknown) else tuple(nic for device in devices for nic in _ports(source, device))
+    found = (
+        ()
+        if isinstance(devices, Unknown)
+        else tuple(nic for device in devices for nic in _ports(source, device))
+    )
     if source.is_live and not (options.deep and found):
         quick = tuple(msgspec.structs.replace(nic, mtu=_DEEP_ONLY) for nic in found)
         return {"nics": devices if isinstance(devices, Unknown) else quick}
@@ -52,9 +60,11 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     return {"nics": answer, "contradictions": contradictions, "unread": unread}
 
 
-def _with_texts(source: Source, found: tuple[Nic, ...]) -> tuple[tuple[Nic, ...], tuple[Contradiction, ...], tuple[Unread, ...]]:
-    from probes.merging.nics import merge_nics  # noqa: PLC0415 - not on the way of a quick check
-    from probes.readers.nic import LIVE, READERS  # noqa: PLC0415 - likewise
+def _with_texts(
+    source: Source, found: tuple[Nic, ...]
+) -> tuple[tuple[Nic, ...], tuple[Contradiction, ...], tuple[Unread, ...]]:
+    from probes.reading.merging.merge_nics import merge_nics  # noqa: PLC0415 - not on the way of a quick check
+    from probes.reading.readers.nic_texts import LIVE, READERS  # noqa: PLC0415 - likewise
 
     told = list(found)
     unread: list[Unread] = []
@@ -86,8 +96,16 @@ def _ports(source: Source, device: RdmaDevice) -> tuple[Nic, ...]:
     )
     numbers = source.names(f"{folder}/ports")
     if isinstance(numbers, Unknown):
-        return (msgspec.structs.replace(common, link_layer=numbers, state=numbers, physical_state=numbers, rate_gbps=numbers),)
-    return tuple(_port(source, common, device, int(number)) for number in sorted(numbers, key=len) if number.isdecimal())
+        return (
+            msgspec.structs.replace(
+                common, link_layer=numbers, state=numbers, physical_state=numbers, rate_gbps=numbers
+            ),
+        )
+    return tuple(
+        _port(source, common, device, int(number))
+        for number in sorted(numbers, key=len)
+        if number.isdecimal()
+    )
 
 
 def _port(source: Source, common: Nic, device: RdmaDevice, number: int) -> Nic:
@@ -118,7 +136,9 @@ def _port(source: Source, common: Nic, device: RdmaDevice, number: int) -> Nic:
         counters=_counters(source, port),
         traffic_class=_traffic_class(source, device.folder, number, layer),
         netdev=netdev,
-        netdev_up=netdev if netdev is None or isinstance(netdev, Unknown) else _netdev_up(source, device, netdev),
+        netdev_up=netdev
+        if netdev is None or isinstance(netdev, Unknown)
+        else _netdev_up(source, device, netdev),
     )
 
 
@@ -158,7 +178,9 @@ def _is_virtual_function(source: Source, address: str | Unknown) -> bool | Unkno
 
 
 def _netdev(source: Source, device: RdmaDevice, port: int) -> str | Unknown | None:
-    """The network interface of a port: that of its first GID (which knows bonds), else the device's one of that port."""
+    """The network interface of a port: that of its first GID (which knows bonds), else the device's one of
+    that port.
+    """
     by_gid = read_text(source, f"{device.folder}/ports/{port}/gid_attrs/ndevs/0")
     if not isinstance(by_gid, Unknown) and by_gid:
         return by_gid
@@ -244,7 +266,9 @@ def _counters(source: Source, port: str) -> tuple[Count, ...] | Unknown:
     """The counters that there are; a port without performance management says `N/A (no PMA)` of each."""
     read = {path.rpartition("/")[2]: read_text(source, f"{port}/{path}") for path in COUNTERS}
     numbers = {name: text if isinstance(text, Unknown) else whole_number(text) for name, text in read.items()}
-    found = tuple(Count(name=name, value=number) for name, number in numbers.items() if not isinstance(number, Unknown))
+    found = tuple(
+        Count(name=name, value=number) for name, number in numbers.items() if not isinstance(number, Unknown)
+    )
     if found:
         return found
     if any(isinstance(text, str) and text.startswith("N/A") for text in read.values()):

@@ -1,11 +1,14 @@
-"""Network interfaces of the kernel with their addresses, bonds and the default route; from texts where only those were given."""
+"""Network interfaces of the kernel with their addresses, bonds and the default route; from texts where only
+those were given.
+"""
 
 from __future__ import annotations
 
-from probes.collecting import CollectOptions
-from probes.evidence import command_ref, file_ref
+from probes.base.evidence import command_ref, file_ref
+from probes.base.record import EvidenceRef, Reason, Record, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Interface, Unread
-from probes.parsers.network import (
+from probes.parsers.host.network_files import (
     addresses_by_route,
     default_interface,
     local_addresses,
@@ -14,8 +17,7 @@ from probes.parsers.network import (
     parse_ip_addresses,
     parse_routes,
 )
-from probes.pci import DEVICES, address_of
-from probes.record import EvidenceRef, Reason, Record, Unknown
+from probes.reading.pci import DEVICES, address_of
 from probes.sources.base import Source, read_int, read_text
 
 _CLASS = "/sys/class/net"
@@ -48,7 +50,9 @@ class _Place(Record, kw_only=True):
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`interfaces`, in the order of their names; those of given texts behind."""
     places = _places(source)
-    found: tuple[Interface, ...] | Unknown = places if isinstance(places, Unknown) else _of_kernel(source, places)
+    found: tuple[Interface, ...] | Unknown = (
+        places if isinstance(places, Unknown) else _of_kernel(source, places)
+    )
     if not source.given(_KIND) and not source.given(_TOPOLOGY):
         return {"interfaces": found}
     return _with_texts(source, found)
@@ -62,8 +66,8 @@ def _of_kernel(source: Source, places: tuple[_Place, ...]) -> tuple[Interface, .
 
 
 def _with_texts(source: Source, found: tuple[Interface, ...] | Unknown) -> dict[str, object]:
-    from probes.merging.interfaces import from_text, merge_interfaces  # noqa: PLC0415 - pastes only
-    from probes.parsers.ip_json import parse_interfaces  # noqa: PLC0415 - likewise
+    from probes.parsers.fabric.ip_json import parse_interfaces  # noqa: PLC0415 - likewise
+    from probes.reading.merging.merge_interfaces import from_text, merge_interfaces  # noqa: PLC0415 - pastes only
 
     groups = [] if isinstance(found, Unknown) else [found]
     unread: list[Unread] = []
@@ -74,16 +78,20 @@ def _with_texts(source: Source, found: tuple[Interface, ...] | Unknown) -> dict[
         else:
             groups.append(from_text(told, EvidenceRef(source="paste", key=given.name)))
     for given in source.given(_TOPOLOGY):
-        from probes.parsers import nccl_topology  # noqa: PLC0415 - likewise
+        from probes.parsers.topology import nccl_topology  # noqa: PLC0415 - likewise
 
-        groups.append(from_text(nccl_topology.parse_interfaces(given.text), EvidenceRef(source="paste", key=given.name)))
+        groups.append(
+            from_text(nccl_topology.parse_interfaces(given.text), EvidenceRef(source="paste", key=given.name))
+        )
     interfaces, contradictions = merge_interfaces(groups)
     answer = found if isinstance(found, Unknown) and not interfaces else interfaces
     return {"interfaces": answer, "contradictions": contradictions, "unread": tuple(unread)}
 
 
 def _places(source: Source) -> tuple[_Place, ...] | Unknown:
-    """The interfaces of the class folder, and members that only their bond's folder shows (as in another container)."""
+    """The interfaces of the class folder, and members that only their bond's folder shows (as in another
+    container).
+    """
     names = source.names(_CLASS)
     if isinstance(names, Unknown):
         return _below_pci(source) or names
@@ -115,7 +123,9 @@ def _members(source: Source, folder: str) -> tuple[str, ...] | None:
     return None if isinstance(text, Unknown) else tuple(text.split())
 
 
-def _interface(source: Source, place: _Place, addresses: _Addresses, default: str | Unknown | None) -> Interface:
+def _interface(
+    source: Source, place: _Place, addresses: _Addresses, default: str | Unknown | None
+) -> Interface:
     name, folder = place.name, place.folder
     path = source.link(folder)
     known = addresses.by_interface
@@ -160,7 +170,9 @@ def _link_seen_by_bond(source: Source, place: _Place) -> bool | Unknown | None:
 
 
 def _up(source: Source, folder: str) -> bool | Unknown:
-    """Whether it can carry traffic. Drivers without carrier detection say `unknown`; then the administrator's flag counts."""
+    """Whether it can carry traffic. Drivers without carrier detection say `unknown`; then the administrator's
+    flag counts.
+    """
     state = read_text(source, f"{folder}/operstate")
     if isinstance(state, Unknown):
         return state
@@ -175,7 +187,9 @@ def _speed_gbps(source: Source, folder: str) -> float | Unknown:
     speed = read_int(source, f"{folder}/speed")
     if isinstance(speed, Unknown):
         return speed
-    return speed / 1000 if 0 < speed < 1 << 31 else Unknown(Reason.NOT_SUPPORTED, f"{folder}/speed says {speed}")
+    return (
+        speed / 1000 if 0 < speed < 1 << 31 else Unknown(Reason.NOT_SUPPORTED, f"{folder}/speed says {speed}")
+    )
 
 
 def _addresses(source: Source, routes: str | Unknown) -> _Addresses:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from probes.collecting import CollectOptions
-from probes.evidence import command_ref, file_ref
+from probes.base.evidence import command_ref, file_ref
+from probes.base.record import Reason, Record, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import TrainingPython
-from probes.pythons import Python, Torch, exists, find_torch, read_python
-from probes.record import Reason, Record, Unknown
+from probes.reading.pythons import Python, Torch, exists, find_torch, read_python
 from probes.sources.base import Source
 
 
@@ -27,7 +27,9 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         if isinstance(candidate.path, Unknown):
             silence = silence or candidate.path
             continue
-        python = read_python(source, candidate.path, directory=options.directory, may_ask=options.ask_interpreters)
+        python = read_python(
+            source, candidate.path, directory=options.directory, may_ask=options.ask_interpreters
+        )
         torch = python if isinstance(python, Unknown) else find_torch(source, python)
         if isinstance(python, Python) and isinstance(torch, Torch):
             return {"training": _training(candidate.path, candidate.found_by, python, torch)}
@@ -36,7 +38,11 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     nothing = silence or Unknown(Reason.TOOL_MISSING, "no interpreter with torch was found")
     return {
         "training": TrainingPython(
-            path=silence, python_version=nothing, torch_version=silence, torch_cuda_version=nothing, nccl_version=nothing
+            path=silence,
+            python_version=nothing,
+            torch_version=silence,
+            torch_cuda_version=nothing,
+            nccl_version=nothing,
         )
     }
 
@@ -67,7 +73,11 @@ def _unreadable(path: str | Unknown, reason: Unknown) -> TrainingPython:
 
 
 def _training(path: str, found_by: str, python: Python, torch: Torch | Unknown | None) -> TrainingPython:
-    evidence = (command_ref((path, "-c", "..."), "started once to learn where its packages are"),) if python.was_asked else ()
+    evidence = (
+        (command_ref((path, "-c", "..."), "started once to learn where its packages are"),)
+        if python.was_asked
+        else ()
+    )
     if not isinstance(torch, Torch):
         none = Unknown(Reason.TOOL_MISSING, f"{path} has no torch") if torch is None else torch
         return TrainingPython(
@@ -133,5 +143,7 @@ def _absolute(source: Source, options: CollectOptions, name: str) -> str | Unkno
         return _on_path(source, name) or Unknown(Reason.TOOL_MISSING, f"no {name} on $PATH")
     if name.startswith("~/"):
         home = source.env("HOME")
-        return posixpath.join(home, name[2:]) if isinstance(home, str) else Unknown(Reason.NOT_RECORDED, "$HOME")
+        return (
+            posixpath.join(home, name[2:]) if isinstance(home, str) else Unknown(Reason.NOT_RECORDED, "$HOME")
+        )
     return posixpath.normpath(posixpath.join(options.directory, name))

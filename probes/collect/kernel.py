@@ -6,12 +6,11 @@ import math
 
 import msgspec
 
-from probes.collecting import CollectOptions
-from probes.evidence import file_ref
+from probes.base.evidence import file_ref
+from probes.base.record import EvidenceRef, Reason, Unknown, known
+from probes.collect.collecting import CollectOptions
 from probes.facts import Kernel
-from probes.logind import remove_ipc
-from probes.outputs import Output, outputs
-from probes.parsers.kernel_files import (
+from probes.parsers.kernel.kernel_files import (
     Process,
     iommu_of_command_line,
     iommu_of_types,
@@ -19,8 +18,9 @@ from probes.parsers.kernel_files import (
     parse_buddyinfo,
     parse_chosen,
 )
-from probes.processes import DEEP_ONLY, processes
-from probes.record import EvidenceRef, Reason, Unknown, known
+from probes.reading.logind import remove_ipc
+from probes.reading.outputs import Output, outputs
+from probes.reading.processes import DEEP_ONLY, processes
 from probes.sources.base import Source, read_int, read_text
 
 _COMMAND_LINE = "/proc/cmdline"
@@ -37,9 +37,22 @@ _MEMORY_CONTROLLERS = "/sys/devices/system/edac/mc"
 _IOMMU = "/sys/class/iommu"
 _GROUPS = "/sys/kernel/iommu_groups"
 _LARGEST_UPTIME_S = 1e10
-_TELLING = ("nvidia", "nv-", "nv_", "irq/nvidia", "UVM", "pt_main_thread", "pt_data_worker", "python", "torchrun", "nccl", "dcgm")
-"""Beginnings of the names of the driver's threads and of training's processes (leptonai/gpud, zombie and D-state checks;
-PyTorch names its threads pt_*; read 2026-08)."""
+_TELLING = (
+    "nvidia",
+    "nv-",
+    "nv_",
+    "irq/nvidia",
+    "UVM",
+    "pt_main_thread",
+    "pt_data_worker",
+    "python",
+    "torchrun",
+    "nccl",
+    "dcgm",
+)
+"""Beginnings of the names of the driver's threads and of training's processes (leptonai/gpud, zombie and
+D-state checks; PyTorch names its threads pt_*; read 2026-08).
+"""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
@@ -79,7 +92,11 @@ def _with_logs(kernel: Kernel, logs: tuple[Output, ...]) -> Kernel:
     for output in logs:
         log = parse_boot_log(output.text)
         by_words = iommu_of_command_line(log.command_line) if log.command_line else None
-        told = {"command_line": log.command_line, "iommu": log.iommu or by_words, "clocksource": log.clocksource}
+        told = {
+            "command_line": log.command_line,
+            "iommu": log.iommu or by_words,
+            "clocksource": log.clocksource,
+        }
         news = {name: value for name, value in told.items() if value and not known(getattr(kernel, name))}
         if news:
             kernel = msgspec.structs.replace(kernel, **news, evidence=(*kernel.evidence, output.evidence))
@@ -118,9 +135,17 @@ def _iommu(source: Source, command_line: str | Unknown) -> str | Unknown:
             return by_types
     if by_words is not None:
         return by_words
-    if isinstance(units, Unknown) and units.reason is Reason.TOOL_MISSING and not isinstance(command_line, Unknown):
+    if (
+        isinstance(units, Unknown)
+        and units.reason is Reason.TOOL_MISSING
+        and not isinstance(command_line, Unknown)
+    ):
         return "off"  # a kernel without IOMMU support has no such class
-    return units if isinstance(units, Unknown) else Unknown(Reason.NOT_SUPPORTED, "the kernel states no domain type")
+    return (
+        units
+        if isinstance(units, Unknown)
+        else Unknown(Reason.NOT_SUPPORTED, "the kernel states no domain type")
+    )
 
 
 def _numa_balancing(source: Source) -> bool | Unknown:
@@ -133,7 +158,11 @@ def _numa_balancing(source: Source) -> bool | Unknown:
 
 def _chosen(source: Source, path: str) -> str | Unknown:
     text = read_text(source, path)
-    return _built_without(text, "the kernel is built without it") if isinstance(text, Unknown) else parse_chosen(text)
+    return (
+        _built_without(text, "the kernel is built without it")
+        if isinstance(text, Unknown)
+        else parse_chosen(text)
+    )
 
 
 def _built_without(unknown: Unknown, why: str) -> Unknown:

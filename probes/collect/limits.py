@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from probes.collecting import CollectOptions
-from probes.evidence import command_ref, file_ref
+from probes.base.evidence import command_ref, file_ref
+from probes.base.record import Reason, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Limit, Limits
-from probes.parsers.procfs import parse_limits
-from probes.record import Reason, Unknown
+from probes.parsers.host.procfs import parse_limits
+from probes.reading.space import DF, spaces
 from probes.sources.base import Source, read_text
-from probes.space import DF, spaces
 
 _LIMITS = "/proc/self/limits"
 _SHM = "/dev/shm"  # noqa: S108 - the mount itself, not a file in it

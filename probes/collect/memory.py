@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from probes.cgroup import memory_limit
-from probes.collecting import CollectOptions
-from probes.evidence import file_ref
+from probes.base.evidence import file_ref
+from probes.base.record import Reason, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Memory
-from probes.parsers.procfs import parse_huge_pages, parse_meminfo
-from probes.record import Reason, Unknown
+from probes.parsers.host.procfs import parse_huge_pages, parse_meminfo
+from probes.reading.cgroup import memory_limit
 from probes.sources.base import Source, read_text
 
 _MEMINFO = "/proc/meminfo"
@@ -22,7 +22,13 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         if isinstance(text, Unknown):
             return text
         # Every kernel states how much is free. Without that it is a part of the file.
-        absent = Reason.UNPARSABLE if not sizes else Reason.NOT_SUPPORTED if "MemFree" in sizes else Reason.NOT_RECORDED
+        absent = (
+            Reason.UNPARSABLE
+            if not sizes
+            else Reason.NOT_SUPPORTED
+            if "MemFree" in sizes
+            else Reason.NOT_RECORDED
+        )
         return sizes.get(name, Unknown(absent, f"{_MEMINFO} has no {name}"))
 
     limit = memory_limit(source)

@@ -1,4 +1,6 @@
-"""NUMA nodes: sysfs, and what numactl, lscpu, hwloc and an NCCL topology tell. Nodes without CPUs are memory of other devices."""
+"""NUMA nodes: sysfs, and what numactl, lscpu, hwloc and an NCCL topology tell. Nodes without CPUs are memory
+of other devices.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,15 @@ import re
 
 import msgspec
 
-from probes.collecting import CollectOptions
+from probes.base.record import Reason, Unknown, known
+from probes.collect.collecting import CollectOptions
 from probes.facts import Contradiction, NumaNode, Reading
-from probes.outputs import Output
-from probes.parsers.cpulist import parse_cpu_list
-from probes.parsers.cpumask import cpu_list, mask_list
-from probes.parsers.numa_status import numa_status_node
-from probes.parsers.procfs import parse_meminfo
-from probes.readers.numa import told_nodes
-from probes.record import Reason, Unknown, known
+from probes.parsers.host.cpulist import parse_cpu_list
+from probes.parsers.host.cpumask import cpu_list, mask_list
+from probes.parsers.host.procfs import parse_meminfo
+from probes.parsers.topology.numa_status import numa_status_node
+from probes.reading.outputs import Output
+from probes.reading.readers.numa_texts import told_nodes
 from probes.sources.base import Source, read_text
 
 _NODES = "/sys/devices/system/node"
@@ -33,7 +35,10 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     for _, nodes in told:
         for node in nodes:
             by_index[node.index] = _filled(by_index[node.index], node) if node.index in by_index else node
-    return {"numa_nodes": tuple(by_index[index] for index in sorted(by_index)), "contradictions": _contradictions(told)}
+    return {
+        "numa_nodes": tuple(by_index[index] for index in sorted(by_index)),
+        "contradictions": _contradictions(told),
+    }
 
 
 def _of_kernel(source: Source) -> tuple[NumaNode, ...] | Unknown:
@@ -44,7 +49,9 @@ def _of_kernel(source: Source) -> tuple[NumaNode, ...] | Unknown:
         names = source.names(_NODES)
         if isinstance(names, Unknown):
             return online
-        indexes: tuple[int, ...] | Unknown = tuple(sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name))))
+        indexes: tuple[int, ...] | Unknown = tuple(
+            sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+        )
     else:
         indexes = parse_cpu_list(online)
     if isinstance(indexes, Unknown):
@@ -54,7 +61,9 @@ def _of_kernel(source: Source) -> tuple[NumaNode, ...] | Unknown:
         return nodes
     of_gpus = _gpu_nodes(source)
     return tuple(
-        msgspec.structs.replace(node, is_gpu_memory=of_gpus if isinstance(of_gpus, Unknown) else node.index in of_gpus)
+        msgspec.structs.replace(
+            node, is_gpu_memory=of_gpus if isinstance(of_gpus, Unknown) else node.index in of_gpus
+        )
         for node in nodes
     )
 
@@ -130,7 +139,9 @@ def _contradictions(told: tuple[tuple[Output, tuple[NumaNode, ...]], ...]) -> tu
             cpus = node.cpus if isinstance(node.cpus, Unknown) else parse_cpu_list(node.cpus)
             if not isinstance(cpus, Unknown) and cpus:
                 text = cpu_list(cpus)
-                readings.setdefault(node.index, {}).setdefault(text, Reading(value=text, evidence=output.evidence))
+                readings.setdefault(node.index, {}).setdefault(
+                    text, Reading(value=text, evidence=output.evidence)
+                )
     return tuple(
         Contradiction(subject=f"NUMA node {index}", field="cpus", readings=tuple(values.values()))
         for index, values in sorted(readings.items())

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from probes.collecting import CollectOptions
+from probes.base.record import Unknown, known
+from probes.collect.collecting import CollectOptions
 from probes.facts import Contradiction, PciDevice, Unread
-from probes.merging import merge
-from probes.pci.sysfs import pci_devices
-from probes.readers.pci import READERS
-from probes.record import Unknown, known
+from probes.reading.merging import merge
+from probes.reading.pci.sysfs import pci_devices
+from probes.reading.readers.pci_texts import READERS
 from probes.sources.base import Source
 
 _VOLATILE = frozenset(
@@ -66,7 +66,9 @@ def _merged(devices: Iterable[PciDevice]) -> tuple[dict[str, PciDevice], tuple[C
 
 
 def _of_interest(devices: dict[str, PciDevice]) -> tuple[PciDevice, ...]:
-    """Without the bridges that are above no GPU, NVSwitch or NIC, and the devices that training does not use."""
+    """Without the bridges that are above no GPU, NVSwitch or NIC, and the devices that training does not
+    use.
+    """
     above: set[str] = set()
     for device in devices.values():
         parent = device.parent if device.kind in ("gpu", "nvswitch", "rdma") else None

@@ -1,12 +1,14 @@
-"""Power and sensors of the machine, as its management controller measures them. Starts ipmitool, in deep checks only."""
+"""Power and sensors of the machine, as its management controller measures them. Starts ipmitool, in deep
+checks only.
+"""
 
 from __future__ import annotations
 
-from probes.collecting import CollectOptions
+from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Power
-from probes.outputs import outputs
-from probes.processes import DEEP_ONLY
-from probes.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
+from probes.reading.outputs import outputs
+from probes.reading.processes import DEEP_ONLY
 from probes.sources.base import Source
 
 _KIND = "ipmi"
@@ -45,7 +47,7 @@ def _first(source: Source, kind: str, argv: tuple[str, ...], evidence: list[Evid
     texts = outputs(source, kind, argv, timeout_s=_TIMEOUT_S)
     if isinstance(texts, Unknown):
         return texts
-    from probes.parsers.ipmi import parse_capacity, parse_power  # noqa: PLC0415 - quick checks never come here
+    from probes.parsers.host.ipmi import parse_capacity, parse_power  # noqa: PLC0415 - quick checks never come here
 
     read = parse_power if kind == _KIND else parse_capacity
     silence: Unknown = NOT_RECORDED
@@ -58,12 +60,14 @@ def _first(source: Source, kind: str, argv: tuple[str, ...], evidence: list[Evid
     return silence
 
 
-def _sensors(source: Source, evidence: list[EvidenceRef]) -> tuple[tuple[str, ...] | Unknown, tuple[str, ...] | Unknown]:
+def _sensors(
+    source: Source, evidence: list[EvidenceRef]
+) -> tuple[tuple[str, ...] | Unknown, tuple[str, ...] | Unknown]:
     """Power supplies that failed, and sensors beyond a critical limit."""
     texts = outputs(source, _KIND, _SENSORS, timeout_s=_TIMEOUT_S, even_failed=True)
     if isinstance(texts, Unknown):
         return texts, texts
-    from probes.parsers.ipmi import alarms, failed_supplies, has_supplies, parse_sensors  # noqa: PLC0415 - likewise
+    from probes.parsers.host.ipmi import alarms, failed_supplies, has_supplies, parse_sensors  # noqa: PLC0415 - likewise
 
     sensors = tuple(sensor for output in texts for sensor in parse_sensors(output.text))
     if not sensors:

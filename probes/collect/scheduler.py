@@ -1,13 +1,15 @@
-"""The batch job around this process, by its environment, and the batch system on this machine, by its files."""
+"""The batch job around this process, by its environment, and the batch system on this machine, by its
+files.
+"""
 
 from __future__ import annotations
 
-from probes.collecting import CollectOptions
-from probes.evidence import environment_ref, file_ref
+from probes.base.evidence import environment_ref, file_ref
+from probes.base.record import EvidenceRef, Reason, Record, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Scheduler, State
-from probes.parsers.versions import slurm_version
-from probes.processes import DEEP_ONLY
-from probes.record import EvidenceRef, Reason, Record, Unknown
+from probes.parsers.host.version_outputs import slurm_version
+from probes.reading.processes import DEEP_ONLY
 from probes.sources.base import Source, read_text
 
 
@@ -24,12 +26,26 @@ _KINDS = (
     _Kind(kind="lsf", job_id="LSB_JOBID"),
     _Kind(kind="flux", job_id="FLUX_JOB_ID", node_counts=("FLUX_JOB_NNODES",)),
 )
-"""Slurm 22.05, sbatch(1); IBM's LSF reference, environment variables set for job execution; flux-core, src/shell/task.c; those
-of PBS as job scripts for Torque use them. Read 2026-11."""
+"""Slurm 22.05, sbatch(1); IBM's LSF reference, environment variables set for job execution; flux-core,
+src/shell/task.c; those of PBS as job scripts for Torque use them. Read 2026-11.
+"""
 _SLURM_FOLDERS = ("/etc/slurm", "/etc/slurm-llnl", "/run/slurm/conf")
 _WANTED = (
-    *("ProctrackType", "TaskPlugin", "PropagateResourceLimits", "PropagateResourceLimitsExcept", "SelectType"),
-    *("SelectTypeParameters", "GresTypes", "HealthCheckProgram", "PrologFlags", "LaunchParameters", "TopologyPlugin"),
+    *(
+        "ProctrackType",
+        "TaskPlugin",
+        "PropagateResourceLimits",
+        "PropagateResourceLimitsExcept",
+        "SelectType",
+    ),
+    *(
+        "SelectTypeParameters",
+        "GresTypes",
+        "HealthCheckProgram",
+        "PrologFlags",
+        "LaunchParameters",
+        "TopologyPlugin",
+    ),
 )
 _WANTED_OF_GROUPS = ("ConstrainDevices", "ConstrainCores", "ConstrainRAMSpace", "CgroupPlugin")
 _SLURMD = ("slurmd", "-V")
@@ -85,7 +101,9 @@ def _node_count(source: Source, row: _Kind) -> tuple[int | Unknown, tuple[Eviden
 
 
 def _version(source: Source, options: CollectOptions, *, has_slurm: bool) -> str | Unknown | None:
-    """Of the node's daemon, which tells it without asking the network; None where no batch system is set up here."""
+    """Of the node's daemon, which tells it without asking the network; None where no batch system is set up
+    here.
+    """
     if not has_slurm:
         return None
     if not options.deep:
@@ -104,7 +122,7 @@ def _slurm(source: Source) -> _System:
         if isinstance(text, Unknown):
             silence = silence or (text if text.reason is not Reason.TOOL_MISSING else None)
             continue
-        from probes.parsers.slurm_conf import gpus_of_node, settings_of  # noqa: PLC0415 - most machines have no Slurm
+        from probes.parsers.host.slurm_conf import gpus_of_node, settings_of  # noqa: PLC0415 - most machines have no Slurm
 
         settings = settings_of(text, _WANTED)
         evidence = [file_ref(f"{folder}/slurm.conf")]
@@ -116,7 +134,9 @@ def _slurm(source: Source) -> _System:
         gpus = host if isinstance(host, Unknown) else gpus_of_node(text, host.partition(".")[0])
         return _System(
             settings=tuple(State(name=name, value=value) for name, value in settings.items()),
-            gpus=Unknown(Reason.NOT_RECORDED, "no line of slurm.conf is about this host") if gpus is None else gpus,
+            gpus=Unknown(Reason.NOT_RECORDED, "no line of slurm.conf is about this host")
+            if gpus is None
+            else gpus,
             is_there=True,
             evidence=tuple(evidence),
         )

@@ -7,16 +7,13 @@ from typing import TypeVar
 
 import msgspec
 
-from probes.collecting import CollectOptions
-from probes.evidence import command_ref, file_ref, nvml_ref
+from probes.base.evidence import command_ref, file_ref, nvml_ref
+from probes.base.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, known
+from probes.collect.collecting import CollectOptions
 from probes.facts import Software
-from probes.installed import installed
-from probes.libraries import LIBRARY_FOLDERS
-from probes.nvidia import SMI_QUERY, SMI_TIMEOUT_S
-from probes.outputs import outputs
-from probes.parsers.driver_version import parse_driver_version
-from probes.parsers.installed import parse_mentioned
-from probes.parsers.versions import (
+from probes.parsers.host.driver_version import parse_driver_version
+from probes.parsers.host.package_lists import parse_mentioned
+from probes.parsers.host.version_outputs import (
     DriverModule,
     cuda_version,
     mpi_version,
@@ -27,7 +24,10 @@ from probes.parsers.versions import (
     slurm_version,
     toolkit_version,
 )
-from probes.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, known
+from probes.reading.installed_software import installed
+from probes.reading.libraries import LIBRARY_FOLDERS
+from probes.reading.nvidia import SMI_QUERY, SMI_TIMEOUT_S
+from probes.reading.outputs import outputs
 from probes.sources.base import Source, read_text
 
 T = TypeVar("T")
@@ -65,7 +65,9 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         driver_version=_driver_version(source, module, evidence),
         driver_open_module=module if isinstance(module, Unknown) else module.is_open,
         cuda_driver_version=_cuda_driver_version(source, evidence),
-        cuda_toolkit_version=_cuda_toolkit_version(source, evidence, may_start=options.deep or options.toolkit),
+        cuda_toolkit_version=_cuda_toolkit_version(
+            source, evidence, may_start=options.deep or options.toolkit
+        ),
         nccl_version=_nccl_version(source, evidence),
         mpi_version=_by_command(source, _MPIRUN, mpi_version, evidence) if options.deep else DEEP_ONLY,
         slurm_version=_slurm_version(source, evidence) if options.deep else DEEP_ONLY,
@@ -90,7 +92,11 @@ def _with_texts(source: Source, software: Software, evidence: list[EvidenceRef])
                 "driver_library_version": told.library,
                 "kernel": told.kernel,
             }
-            news = {name: value for name, value in values.items() if value is not None and not known(getattr(software, name))}
+            news = {
+                name: value
+                for name, value in values.items()
+                if value is not None and not known(getattr(software, name))
+            }
             if news:
                 evidence.append(output.evidence)
                 software = msgspec.structs.replace(software, **news)
@@ -104,7 +110,7 @@ def _with_texts(source: Source, software: Software, evidence: list[EvidenceRef])
 
 def _is_whole_list(source: Source) -> bool:
     """False where all that is known of the loaded modules is a part of a list."""
-    from probes.parsers.lsmod import is_whole  # noqa: PLC0415 - sysfs tells on a live machine
+    from probes.parsers.host.lsmod import is_whole  # noqa: PLC0415 - sysfs tells on a live machine
 
     pasted = outputs(source, "lsmod")
     return isinstance(pasted, Unknown) or any(is_whole(output.text) for output in pasted)
@@ -115,7 +121,7 @@ def _with_description(source: Source, software: Software, evidence: list[Evidenc
     texts = outputs(source, "mock-machine")
     if isinstance(texts, Unknown):
         return software
-    from probes.parsers.mock_machine import parse_software  # noqa: PLC0415 - a live machine has no description
+    from probes.parsers.nvidia_smi.mock_machine import parse_software  # noqa: PLC0415 - a live machine has no description
 
     told = parse_software(texts[0].text)
     news = {
@@ -152,11 +158,15 @@ def _driver_module(source: Source) -> DriverModule | Unknown:
     return text if isinstance(pasted, Unknown) else parse_driver_version(pasted[0].text)
 
 
-def _driver_version(source: Source, module: DriverModule | Unknown, evidence: list[EvidenceRef]) -> str | Unknown | None:
+def _driver_version(
+    source: Source, module: DriverModule | Unknown, evidence: list[EvidenceRef]
+) -> str | Unknown | None:
     """The kernel module's own word, else NVML's (WSL has no /proc/driver), else nvidia-smi's."""
     if not isinstance(module, Unknown):
         pasted = outputs(source, "driver-version")
-        return _cited(module.version, file_ref(_DRIVER) if isinstance(pasted, Unknown) else pasted[0].evidence, evidence)
+        return _cited(
+            module.version, file_ref(_DRIVER) if isinstance(pasted, Unknown) else pasted[0].evidence, evidence
+        )
     by_nvml = source.nvml("nvmlSystemGetDriverVersion")
     if isinstance(by_nvml, str):
         return _cited(by_nvml, nvml_ref("nvmlSystemGetDriverVersion"), evidence)
@@ -166,7 +176,11 @@ def _driver_version(source: Source, module: DriverModule | Unknown, evidence: li
     silent = (module, by_nvml, by_smi)
     if all(isinstance(answer, Unknown) and answer.reason is Reason.TOOL_MISSING for answer in silent):
         return None
-    return next(answer for answer in silent if isinstance(answer, Unknown) and answer.reason is not Reason.TOOL_MISSING)
+    return next(
+        answer
+        for answer in silent
+        if isinstance(answer, Unknown) and answer.reason is not Reason.TOOL_MISSING
+    )
 
 
 def _cuda_driver_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown:
@@ -184,13 +198,15 @@ def _smi_versions(source: Source) -> tuple[str | Unknown, str | Unknown]:
     text = source.run(SMI_QUERY, timeout_s=SMI_TIMEOUT_S).text()
     if isinstance(text, Unknown):
         return text, text
-    from probes.parsers.nvsmi_xml import parse_smi_xml  # noqa: PLC0415 - the XML parser takes longer to load than all else
+    from probes.parsers.nvidia_smi.nvsmi_xml import parse_smi_xml  # noqa: PLC0415 - the XML parser takes longer to load than all else
 
     log = parse_smi_xml(text)
     return (log, log) if isinstance(log, Unknown) else (log.driver_version, log.cuda_version)
 
 
-def _cuda_toolkit_version(source: Source, evidence: list[EvidenceRef], *, may_start: bool) -> str | Unknown | None:
+def _cuda_toolkit_version(
+    source: Source, evidence: list[EvidenceRef], *, may_start: bool
+) -> str | Unknown | None:
     """Of $CUDA_HOME, of /usr/local/cuda, or of the nvcc on the path."""
     home = source.env("CUDA_HOME")
     folders = [home] if isinstance(home, str) and home.startswith("/") else []
@@ -225,7 +241,9 @@ def _by_command(
 
 
 def _slurm_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown | None:
-    """Of the node's daemon; of the client only where a configuration file lies here, as without one it asks the network."""
+    """Of the node's daemon; of the client only where a configuration file lies here, as without one it asks
+    the network.
+    """
     version = _by_command(source, _SLURMD, slurm_version, evidence)
     if version is not None:
         return version
@@ -237,16 +255,23 @@ def _slurm_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown
 
 
 def _fabric_manager(source: Source, evidence: list[EvidenceRef]) -> str | Unknown | None:
-    """The state of the service; None where no unit file is installed. is-active prints it whatever its exit code."""
+    """The state of the service; None where no unit file is installed. is-active prints it whatever its exit
+    code.
+    """
     links = [source.link(path) for path in _FABRIC_UNITS]
     if all(isinstance(link, Unknown) for link in links):
-        return next((link for link in links if isinstance(link, Unknown) and link.reason is not Reason.TOOL_MISSING), None)
+        return next(
+            (link for link in links if isinstance(link, Unknown) and link.reason is not Reason.TOOL_MISSING),
+            None,
+        )
     result = source.run(_IS_ACTIVE)
     if result.failure is not None:
         return result.failure
     state = result.stdout.decode("utf-8", "replace").strip()
     if not state.isalpha():
-        return Unknown(Reason.ERROR, result.stderr.decode("utf-8", "replace").strip()[:120] or "systemctl says nothing")
+        return Unknown(
+            Reason.ERROR, result.stderr.decode("utf-8", "replace").strip()[:120] or "systemctl says nothing"
+        )
     return _cited(state, command_ref(_IS_ACTIVE), evidence)
 
 
@@ -254,8 +279,15 @@ def _peermem_loaded(source: Source, evidence: list[EvidenceRef]) -> bool | Unkno
     answers = [source.names(f"{_MODULES}/{module}") for module in _PEERMEM_MODULES]
     loaded = any(not isinstance(answer, Unknown) for answer in answers)
     silent = next(
-        (answer for answer in answers if isinstance(answer, Unknown) and answer.reason is not Reason.TOOL_MISSING), None
+        (
+            answer
+            for answer in answers
+            if isinstance(answer, Unknown) and answer.reason is not Reason.TOOL_MISSING
+        ),
+        None,
     )
     return (
-        silent if silent is not None and not loaded else _cited(loaded, file_ref(f"{_MODULES}/{_PEERMEM_MODULES[0]}"), evidence)
+        silent
+        if silent is not None and not loaded
+        else _cited(loaded, file_ref(f"{_MODULES}/{_PEERMEM_MODULES[0]}"), evidence)
     )

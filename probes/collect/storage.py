@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
-from probes.collecting import CollectOptions
-from probes.evidence import command_ref, file_ref
+from probes.base.evidence import command_ref, file_ref
+from probes.base.record import Reason, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Filesystem
-from probes.parsers.mounts import Mount, Space, parse_mounts
-from probes.record import Reason, Unknown
+from probes.parsers.host.mounts import Mount, Space, parse_mounts
+from probes.reading.space import DF, spaces
 from probes.sources.base import Source, read_text
-from probes.space import DF, spaces
 
 _MOUNTS = "/proc/self/mounts"
 _KERNEL_KINDS = frozenset(
-    {"autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs"}
-    | {"fuse.gvfsd-fuse", "fuse.lxcfs", "fuse.portal", "fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "ramfs"}
+    {
+        "autofs",
+        "binfmt_misc",
+        "bpf",
+        "cgroup",
+        "cgroup2",
+        "configfs",
+        "debugfs",
+        "devpts",
+        "devtmpfs",
+        "efivarfs",
+    }
+    | {
+        "fuse.gvfsd-fuse",
+        "fuse.lxcfs",
+        "fuse.portal",
+        "fusectl",
+        "hugetlbfs",
+        "mqueue",
+        "nsfs",
+        "proc",
+        "pstore",
+        "ramfs",
+    }
     | {"rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tmpfs", "tracefs"}
 )
 """Filesystems of the kernel and of the desktop (Linux 6.12, Documentation/filesystems): no place for data."""
-_SYSTEM_FOLDERS = ("/boot", "/dev", "/etc", "/proc", "/run", "/snap", "/sys", "/usr", "/var/lib/docker", "/var/lib/kubelet")
+_SYSTEM_FOLDERS = (
+    "/boot",
+    "/dev",
+    "/etc",
+    "/proc",
+    "/run",
+    "/snap",
+    "/sys",
+    "/usr",
+    "/var/lib/docker",
+    "/var/lib/kubelet",
+)
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
@@ -53,5 +86,7 @@ def _space(mount: Mount, found: dict[str, Space]) -> Space | Unknown:
     """By mount point; df names a device that is mounted in several places only once."""
     if mount.path in found:
         return found[mount.path]
-    same_device = (space for space in found.values() if mount.device.startswith("/") and space.device == mount.device)
+    same_device = (
+        space for space in found.values() if mount.device.startswith("/") and space.device == mount.device
+    )
     return next(same_device, Unknown(Reason.ERROR, f"df does not list {mount.path}"))

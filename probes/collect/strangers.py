@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.collecting import CollectOptions
+from probes.collect.collecting import CollectOptions
 from probes.facts import Unread
 from probes.sources.base import STRANGER, Source
 

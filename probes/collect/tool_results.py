@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from probes.collecting import CollectOptions
+from probes.base.record import NOT_RECORDED, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import ToolResult, Unread
-from probes.record import NOT_RECORDED, Unknown
 from probes.sources.base import Source
 
 
@@ -12,7 +12,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`tool_results`, Unknown where nobody gave any: rigtune does not start such tools."""
     if source.is_live:
         return {"tool_results": NOT_RECORDED}
-    from probes.readers.tool import MEASUREMENTS  # noqa: PLC0415 - a live machine has none
+    from probes.reading.readers.tool_texts import MEASUREMENTS  # noqa: PLC0415 - a live machine has none
 
     found: list[ToolResult] = []
     unread: list[Unread] = []

@@ -1,4 +1,6 @@
-"""How GPUs and NICs reach each other: NVML and sysfs, and every text that tells of it for what they leave open."""
+"""How GPUs and NICs reach each other: NVML and sysfs, and every text that tells of it for what they leave
+open.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,17 @@ from itertools import combinations
 
 import msgspec
 
-from probes.collecting import CollectOptions
-from probes.evidence import file_ref, nvml_ref
+from probes.base.evidence import file_ref, nvml_ref
+from probes.base.record import EvidenceRef, Record, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.facts import Contradiction, Link, LinkKind, NvLink, PeerAccess, Unread
-from probes.merging.links import merge_links
-from probes.nvidia import bus_id, device_count, driver_silence, nvlinks
-from probes.outputs import outputs
-from probes.parsers.pci import pci_distance
-from probes.pci import DEVICES, device_path, nvidia_gpu_addresses
-from probes.pci import numa_node as numa_node_of
-from probes.rdma import rdma_devices
-from probes.record import EvidenceRef, Record, Unknown
+from probes.parsers.topology.pci_addresses import pci_distance
+from probes.reading.merging.merge_links import merge_links
+from probes.reading.nvidia import bus_id, device_count, driver_silence, nvlinks
+from probes.reading.outputs import outputs
+from probes.reading.pci import DEVICES, device_path, nvidia_gpu_addresses
+from probes.reading.pci import numa_node as numa_node_of
+from probes.reading.rdma import rdma_devices
 from probes.sources.base import Source
 
 _ANCESTORS: dict[int, LinkKind] = {10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
@@ -46,7 +48,12 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`links`: every pair of GPUs and NICs; `peer_access`: what the driver says of GPUs among each other."""
     links, contradictions, unread = _links(source)
     access, half_read = _peer_access(source)
-    return {"links": links, "peer_access": access, "contradictions": contradictions, "unread": (*unread, *half_read)}
+    return {
+        "links": links,
+        "peer_access": access,
+        "contradictions": contradictions,
+        "unread": (*unread, *half_read),
+    }
 
 
 _Answer = tuple[tuple[Link, ...] | Unknown, tuple[Contradiction, ...], tuple[Unread, ...]]
@@ -105,25 +112,39 @@ def _nics(source: Source) -> list[_Place] | Unknown:
 def _link(source: Source, a: _Place, b: _Place) -> Link:
     count = _nvlink_count(a, b)
     if count:
-        return Link(a=a.name, b=b.name, kind="NVLINK", nvlink_count=count, sees_nvlink=True, evidence=_nvlink_evidence(a, b))
+        return Link(
+            a=a.name,
+            b=b.name,
+            kind="NVLINK",
+            nvlink_count=count,
+            sees_nvlink=True,
+            evidence=_nvlink_evidence(a, b),
+        )
     sees = not isinstance(a.nvlinks, Unknown) and not isinstance(b.nvlinks, Unknown)
     if a.gpu_index is not None and b.gpu_index is not None:
         level = source.nvml("nvmlDeviceGetTopologyCommonAncestor", a.gpu_index, b.gpu_index)
         if isinstance(level, int) and (level == 0 or level in _ANCESTORS):
             evidence = (nvml_ref(f"nvmlDeviceGetTopologyCommonAncestor({a.gpu_index}, {b.gpu_index})"),)
-            return Link(a=a.name, b=b.name, kind=_ANCESTORS.get(level, "PIX"), sees_nvlink=sees, evidence=evidence)
+            return Link(
+                a=a.name, b=b.name, kind=_ANCESTORS.get(level, "PIX"), sees_nvlink=sees, evidence=evidence
+            )
     return Link(a=a.name, b=b.name, kind=_distance(a, b), evidence=(file_ref(a.origin), file_ref(b.origin)))
 
 
 def _nvlink_count(a: _Place, b: _Place) -> int:
-    """NVLinks between two GPUs: direct ones, or all that the lesser of the two has to the switches they share."""
+    """NVLinks between two GPUs: direct ones, or all that the lesser of the two has to the switches they
+    share.
+    """
     if isinstance(a.nvlinks, Unknown) or isinstance(b.nvlinks, Unknown):
         return 0
     if isinstance(a.address, Unknown) or isinstance(b.address, Unknown):
         direct = 0
     else:
         direct = sum(link.active is True and link.remote == b.address for link in a.nvlinks)
-    to_switch = [sum(link.active is True and link.remote == "switch" for link in links) for links in (a.nvlinks, b.nvlinks)]
+    to_switch = [
+        sum(link.active is True and link.remote == "switch" for link in links)
+        for links in (a.nvlinks, b.nvlinks)
+    ]
     return direct or min(to_switch)
 
 
@@ -139,8 +160,10 @@ def _nvlink_evidence(a: _Place, b: _Place) -> tuple[EvidenceRef, ...]:
 
 
 def _told(source: Source) -> tuple[list[tuple[Link, ...]], tuple[Unread, ...]]:
-    """What each text tells, and what of them could not be read. A live machine has the matrix of nvidia-smi alone."""
-    from probes.readers.link import READERS  # noqa: PLC0415 - where NVML and sysfs answer nobody reads texts
+    """What each text tells, and what of them could not be read. A live machine has the matrix of nvidia-smi
+    alone.
+    """
+    from probes.reading.readers.link_texts import READERS  # noqa: PLC0415 - where NVML and sysfs answer nobody reads texts
 
     links: list[tuple[Link, ...]] = []
     unread: list[Unread] = []
@@ -155,7 +178,9 @@ def _told(source: Source) -> tuple[list[tuple[Link, ...]], tuple[Unread, ...]]:
 def _by_texts(source: Source, nvml: Unknown, nics: list[_Place] | Unknown) -> _Answer:
     """Without NVML: the texts; without GPUs: the NICs among themselves."""
     told, unread = _told(source)
-    between_nics = () if isinstance(nics, Unknown) else tuple(_link(source, a, b) for a, b in combinations(nics, 2))
+    between_nics = (
+        () if isinstance(nics, Unknown) else tuple(_link(source, a, b) for a, b in combinations(nics, 2))
+    )
     if any(told) or (told and not unread):
         merged, contradictions = merge_links((*told, between_nics))
         return merged, contradictions, unread
@@ -171,14 +196,19 @@ def _peer_access(source: Source) -> tuple[tuple[PeerAccess, ...] | Unknown, tupl
     access: list[PeerAccess] = []
     unread: list[Unread] = []
     if not isinstance(texts, Unknown):
-        from probes.parsers import topo_p2p  # noqa: PLC0415 - only pastes have it
+        from probes.parsers.topology import topo_p2p  # noqa: PLC0415 - only pastes have it
 
         for text in texts:
             origin = text.evidence
             for pair in topo_p2p.parse_peer_access(text.text):
-                refs = tuple(EvidenceRef(source=origin.source, key=origin.key, detail=ref.detail) for ref in pair.evidence)
+                refs = tuple(
+                    EvidenceRef(source=origin.source, key=origin.key, detail=ref.detail)
+                    for ref in pair.evidence
+                )
                 access.append(msgspec.structs.replace(pair, evidence=refs))
-            unread += [msgspec.structs.replace(line, source=origin.key) for line in topo_p2p.parse_unread(text.text)]
+            unread += [
+                msgspec.structs.replace(line, source=origin.key) for line in topo_p2p.parse_unread(text.text)
+            ]
     by_nvml = _nvml_peer_access(source)
     if isinstance(by_nvml, Unknown):
         return (by_nvml if isinstance(texts, Unknown) else tuple(access)), tuple(unread)
@@ -198,5 +228,7 @@ def _nvml_peer_access(source: Source) -> tuple[PeerAccess, ...] | Unknown:
                 return status
             word = _STATUS.get(status, "U") if isinstance(status, int) else "U"
             evidence = (nvml_ref(f"nvmlDeviceGetP2PStatus({a}, {b}, {number})"),)
-            found.append(PeerAccess(a=f"GPU{a}", b=f"GPU{b}", capability=capability, status=word, evidence=evidence))
+            found.append(
+                PeerAccess(a=f"GPU{a}", b=f"GPU{b}", capability=capability, status=word, evidence=evidence)
+            )
     return tuple(found)

@@ -5,8 +5,9 @@ Field names are the JSON contract of `rigtune probe --format json`.
 
 from __future__ import annotations
 
+from probes.base.record import NOT_RECORDED, Record, Unknown
 from probes.facts.expected import Cluster, ExpectedDevice, ExpectedPort, Profile
-from probes.facts.gpu import (
+from probes.facts.gpu_facts import (
     Fabric,
     Gpu,
     GpuLimits,
@@ -16,7 +17,7 @@ from probes.facts.gpu import (
     NvLink,
     PcieLink,
 )
-from probes.facts.host import (
+from probes.facts.host_facts import (
     Clock,
     Cpu,
     Dmi,
@@ -30,11 +31,18 @@ from probes.facts.host import (
     Power,
 )
 from probes.facts.named import Count, State, count_of, counts, state_of, states
-from probes.facts.network import FabricPort, FabricSwitch, Gid, Interface, Nic
+from probes.facts.network_facts import FabricPort, FabricSwitch, Gid, Interface, Nic
 from probes.facts.observed import Contradiction, Diagnosis, LogEvent, Reading, ToolResult, Unread
-from probes.facts.pci import Link, LinkKind, PciDevice, PciKind, PeerAccess
-from probes.facts.software import Cloud, Container, EnvironmentVariable, Library, Scheduler, Software, TrainingPython
-from probes.record import NOT_RECORDED, Record, Unknown
+from probes.facts.pci_facts import Link, LinkKind, PciDevice, PciKind, PeerAccess
+from probes.facts.software_facts import (
+    Cloud,
+    Container,
+    EnvironmentVariable,
+    Library,
+    Scheduler,
+    Software,
+    TrainingPython,
+)
 
 __all__ = [
     "Clock",
@@ -108,7 +116,9 @@ class MachineFacts(Record, kw_only=True):
     pci_gpus: tuple[str, ...] | Unknown = NOT_RECORDED
     """Bus ids of the NVIDIA GPUs on the PCI bus, whether or not a driver answers for them."""
     attached_gpus: int | Unknown = NOT_RECORDED
-    """How many GPUs the driver says are attached; more than `gpus` where an output was cut or a GPU is lost."""
+    """How many GPUs the driver says are attached; more than `gpus` where an output was cut or a GPU is
+    lost.
+    """
     pci_devices: tuple[PciDevice, ...] | Unknown = NOT_RECORDED
     nics: tuple[Nic, ...] | Unknown = NOT_RECORDED
     links: tuple[Link, ...] | Unknown = NOT_RECORDED
@@ -133,7 +143,9 @@ class MachineFacts(Record, kw_only=True):
     events: tuple[LogEvent, ...] | Unknown = NOT_RECORDED
     """Of the kernel log and other logs; empty where a log was read and holds none."""
     logs: tuple[str, ...] | Unknown = NOT_RECORDED
-    """The kinds of log that `events` come from (`probes/kinds.py`): `kernel-log`, `nccl-log`, `fabric-manager-log`."""
+    """The kinds of log that `events` come from (`probes/catalogue/kinds.py`): `kernel-log`, `nccl-log`,
+    `fabric-manager-log`.
+    """
     diagnoses: tuple[Diagnosis, ...] | Unknown = NOT_RECORDED
     tool_results: tuple[ToolResult, ...] | Unknown = NOT_RECORDED
     profile: Profile = Profile()

@@ -1,8 +1,10 @@
-"""What a person says that a machine should be, and the cluster that it is to be part of. Descriptions, not observations."""
+"""What a person says that a machine should be, and the cluster that it is to be part of. Descriptions, not
+observations.
+"""
 
 from __future__ import annotations
 
-from probes.record import NOT_RECORDED, EvidenceRef, Record, Unknown
+from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown
 
 
 class ExpectedDevice(Record, kw_only=True):

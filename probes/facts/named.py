@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from probes.record import Record
+from probes.base.record import Record
 
 
 class Count(Record, kw_only=True):

@@ -1,11 +1,12 @@
-"""What was observed rather than what is there: events of the kernel log, other tools' diagnoses and measurements, and how
-well the sources could be read and agree."""
+"""What was observed rather than what is there: events of the kernel log, other tools' diagnoses and
+measurements, and how well the sources could be read and agree.
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from probes.record import NOT_RECORDED, EvidenceRef, Record, Unknown
+from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown
 
 EventKind = Literal[
     "xid",
@@ -57,7 +58,9 @@ class LogEvent(Record, kw_only=True):
     """Line of the first one, from 1."""
     last_line: int = 0
     settled: bool = False
-    """True where the log goes on with a boot, a new load of the driver, or the GPU's word that it needs no recovery."""
+    """True where the log goes on with a boot, a new load of the driver, or the GPU's word that it needs no
+    recovery.
+    """
     evidence: tuple[EvidenceRef, ...] = ()
 
 

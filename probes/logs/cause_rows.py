@@ -6,8 +6,8 @@ import functools
 
 import msgspec
 
-from probes.record import StrictRecord
-from probes.rows import read_rows
+from probes.base.record import StrictRecord
+from probes.base.rows import read_rows
 
 Condition = str | int | float | list[str | int | float]
 
@@ -18,8 +18,9 @@ class EventPattern(StrictRecord, kw_only=True):
     event: str
     """Its kind; `nccl.ib.*` for all kinds that begin so, `nccl.warning|nccl.notice` for either."""
     where: dict[str, Condition] = {}
-    """By field: a value, a list of values, `~` and a regular expression, `!~` and one that must not be found, `>`, `>=`,
-    `<` or `<=` and a number, `*` for any value, `-` for no such field."""
+    """By field: a value, a list of values, `~` and a regular expression, `!~` and one that must not be found,
+    `>`, `>=`, `<` or `<=` and a number, `*` for any value, `-` for no such field.
+    """
     at_least: int = 1
     """How often, over all its lines."""
 
@@ -43,7 +44,9 @@ class Pattern(StrictRecord, kw_only=True):
     root: bool = False
     """True where this brings about all symptoms beside it, and only a cause that is none brings it about."""
     doubt: bool = False
-    """True where the run may well have failed, so that it is not called healthy, though this is no fault by itself."""
+    """True where the run may well have failed, so that it is not called healthy, though this is no fault by
+    itself.
+    """
     summary: str = ""
     """Where it differs from the cause's own."""
     remedy: str = ""
@@ -65,7 +68,9 @@ class Cause(StrictRecord, kw_only=True):
     symptom: bool = False
     """True where any other fault explains it, so that it is told as an effect of that one."""
     summary: str
-    """`{field}` takes fields of the first event; a part in [brackets] is left out where its field is not known."""
+    """`{field}` takes fields of the first event; a part in [brackets] is left out where its field is not
+    known.
+    """
     remedy: str
     command: str | None = None
     source: str

@@ -1,7 +1,8 @@
-"""Why a run failed: the causes that the events of its logs reveal, root before effect and first failure first.
+"""Why a run failed: the causes that the events of its logs reveal, root before effect and first failure
+first.
 
-Rows of `probes/data/causes.toml` say which events a cause needs; what several events say only together is found by
-`probes/logs/deductions.py` first. A cause without its events is never told.
+Rows of `probes/data/causes.toml` say which events a cause needs; what several events say only together is
+found by `probes/logs/deductions.py` first. A cause without its events is never told.
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from probes.base.record import Record
 from probes.logs.cause_rows import Cause, Pattern, load_causes
-from probes.logs.collecting import to_collect
 from probes.logs.deductions import deduce
 from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation, State
 from probes.logs.event import Event, is_clearly_later
 from probes.logs.failure_facts import with_failures
 from probes.logs.healthy import healthy_summary
+from probes.logs.next_steps import to_collect
 from probes.logs.own_failure import OwnFailure, own_failure
 from probes.logs.recovered import without_recovered
 from probes.logs.seen import Seen
 from probes.logs.wording import begun, command_for, filled
-from probes.record import Record
 
 MOST_DIAGNOSES = 5
 MOST_LINES_OF_EVIDENCE = 8
@@ -73,15 +74,18 @@ def explain(
 ) -> Explanation:
     """What the events say, the best cause first.
 
-    `facts` are those of `probes/logs/facts.py`. `last_lines` says by source how many lines it has, so that a log that ends after
-    the initialisation is told from one that goes on in words that no reader knows. `beside` is what the machine and the recipe
-    say, which makes causes surer and is none by itself. How many lines were read, and of what, is the caller's to add.
+    `facts` are those of `probes/logs/facts.py`. `last_lines` says by source how many lines it has, so that a
+    log that ends after the initialisation is told from one that goes on in words that no reader knows.
+    `beside` is what the machine and the recipe say, which makes causes surer and is none by itself. How many
+    lines were read, and of what, is the caller's to add.
     """
     read = [*events]
     kept = without_recovered(read, last_lines or {})
     seen = Seen(kept, last_lines, beside)
     seen.add(deduce(seen))
-    candidates = _without_vague([found for row in load_causes().cause if (found := _candidate(row, seen)) is not None])
+    candidates = _without_vague(
+        [found for row in load_causes().cause if (found := _candidate(row, seen)) is not None]
+    )
     faults = [candidate for candidate in candidates if candidate.is_fault]
     own = own_failure(seen, {line for one in candidates if one.row.id != _UNKNOWN for line in one.lines})
     effects = [candidate for candidate in faults if own is not None and _follows(candidate, own)]
@@ -101,7 +105,10 @@ def explain(
     elif unexplained := _unexplained(seen, candidates):
         others = [event for event in unexplained if not _is_an_end(event)]
         if from_outside and not others:
-            state, diagnoses = "unknown", [*from_outside, *(one for one in diagnoses if one.cause_id != _UNKNOWN)]
+            state, diagnoses = (
+                "unknown",
+                [*from_outside, *(one for one in diagnoses if one.cause_id != _UNKNOWN)],
+            )
         else:
             told = others or unexplained
             failed = any(event.kind not in load_causes().complaints for event in told)
@@ -138,14 +145,16 @@ def _failures(seen: Seen) -> list[Event]:
 
 
 def _unexplained(seen: Seen, candidates: list[_Candidate]) -> list[Event]:
-    """Evidence of failure for which no cause was found: complaints that any sure cause may explain, and what says by itself that
-    something failed, which only a cause that rests on its line explains.
+    """Evidence of failure for which no cause was found: complaints that any sure cause may explain, and what
+    says by itself that something failed, which only a cause that rests on its line explains.
     """
     sure = [candidate for candidate in candidates if candidate.confidence >= _EXPLAINS]
     told = {line for candidate in sure for line in candidate.lines}
     complaints = load_causes().complaints
     return [
-        event for event in _failures(seen) if not (sure if event.kind in complaints else (event.source, event.number) in told)
+        event
+        for event in _failures(seen)
+        if not (sure if event.kind in complaints else (event.source, event.number) in told)
     ]
 
 
@@ -185,18 +194,26 @@ def _candidate(row: Cause, seen: Seen) -> _Candidate | None:
 
 
 def _ranked(candidates: list[_Candidate], seen: Seen, of_own: list[_Candidate]) -> list[Diagnosis]:
-    """Faults before what is no fault, causes before their effects, the surer and then the earlier first. `of_own` are effects of
-    the program's own failure.
+    """Faults before what is no fault, causes before their effects, the surer and then the earlier first.
+    `of_own` are effects of the program's own failure.
     """
     effects = {id(candidate): _causes_of(candidate, candidates) for candidate in candidates}
     order = {id(event): place for place, event in enumerate(seen.in_order(seen.events))}
 
     def confidence(candidate: _Candidate) -> float:
-        return candidate.confidence * (_EFFECT_KEEPS if effects[id(candidate)] or candidate in of_own else 1.0)
+        return candidate.confidence * (
+            _EFFECT_KEEPS if effects[id(candidate)] or candidate in of_own else 1.0
+        )
 
-    ranked = sorted(candidates, key=lambda one: (not one.is_fault, -confidence(one), order.get(id(one.first), 0)))
+    ranked = sorted(
+        candidates, key=lambda one: (not one.is_fault, -confidence(one), order.get(id(one.first), 0))
+    )
     return [
-        _diagnosis(one, confidence(one), [other for other in candidates if any(one is root for root in effects[id(other)])])
+        _diagnosis(
+            one,
+            confidence(one),
+            [other for other in candidates if any(one is root for root in effects[id(other)])],
+        )
         for one in ranked
     ]
 
@@ -226,7 +243,9 @@ def _diagnosis(candidate: _Candidate, confidence: float, effects: list[_Candidat
     row, first = candidate.row, candidate.first
     own = candidate.events[: candidate.own]
     times = sum(event.count for event in own)
-    words = filled(candidate.pattern.summary or row.summary, candidate.told, {"times": times} if times > 1 else {})
+    words = filled(
+        candidate.pattern.summary or row.summary, candidate.told, {"times": times} if times > 1 else {}
+    )
     return Diagnosis(
         cause_id=row.id,
         confidence=round(confidence, 3),
@@ -234,7 +253,9 @@ def _diagnosis(candidate: _Candidate, confidence: float, effects: list[_Candidat
         remedy=filled(candidate.pattern.remedy or row.remedy, candidate.told, {}, parts=False),
         command=command_for(candidate.pattern.command or row.command, candidate.told),
         is_fault=candidate.is_fault,
-        secondary=tuple(f"{effect.row.title}{_where(effect.first, effect.events[: effect.own])}" for effect in effects),
+        secondary=tuple(
+            f"{effect.row.title}{_where(effect.first, effect.events[: effect.own])}" for effect in effects
+        ),
         evidence=tuple(evidence_line(event) for event in candidate.told),
         source=row.source,
         versions=row.versions,
@@ -244,7 +265,12 @@ def _diagnosis(candidate: _Candidate, confidence: float, effects: list[_Candidat
 def evidence_line(event: Event) -> EvidenceLine:
     """The line that an event was read from."""
     return EvidenceLine(
-        source=event.source, line=event.number, text=event.text, host=event.host, rank=event.rank, time_s=event.time_s
+        source=event.source,
+        line=event.number,
+        text=event.text,
+        host=event.host,
+        rank=event.rank,
+        time_s=event.time_s,
     )
 
 
@@ -253,7 +279,10 @@ def _where(first: Event, events: tuple[Event, ...]) -> str:
     ranks = {event.rank for event in events if event.rank is not None}
     hosts = {event.host for event in events if event.host is not None}
     place = ", ".join(
-        [*([first.host] if first.host is not None else []), *([f"rank {first.rank}"] if first.rank is not None else [])]
+        [
+            *([first.host] if first.host is not None else []),
+            *([f"rank {first.rank}"] if first.rank is not None else []),
+        ]
     )
     if not place:
         return ""
@@ -264,14 +293,18 @@ def _where(first: Event, events: tuple[Event, ...]) -> str:
 def _own_diagnosis(own: OwnFailure, effects: list[_Candidate]) -> Diagnosis:
     """An exception of the program where all else that was seen is what others tell of it."""
     known = [candidate for candidate in effects if candidate.row.id != _UNKNOWN]
-    secondary = tuple(f"{effect.row.title}{_where(effect.first, effect.events[: effect.own])}" for effect in known)
+    secondary = tuple(
+        f"{effect.row.title}{_where(effect.first, effect.events[: effect.own])}" for effect in known
+    )
     return own.diagnosis(secondary, evidence_line, _where(own.event, (own.event, *own.others)))
 
 
 def _unknown(failures: list[Event], seen: Seen, *, is_fault: bool) -> Diagnosis:
     row = load_causes().find("unknown")
     first = failures[0]
-    said = str(first.fields.get("message") or first.fields.get("reason") or first.fields.get("text") or first.text).strip()
+    said = str(
+        first.fields.get("message") or first.fields.get("reason") or first.fields.get("text") or first.text
+    ).strip()
     return Diagnosis(
         cause_id="unknown",
         confidence=0.3,
@@ -285,7 +318,9 @@ def _unknown(failures: list[Event], seen: Seen, *, is_fault: bool) -> Diagnosis:
 
 def _healthy(summary: str, seen: Seen) -> Diagnosis:
     row = load_causes().find("healthy")
-    tells = seen.of("nccl.init-complete", "nccl.connected", "nccl_tests.summary", "nccl.comm-shape")[:MOST_LINES_OF_EVIDENCE]
+    tells = seen.of("nccl.init-complete", "nccl.connected", "nccl_tests.summary", "nccl.comm-shape")[
+        :MOST_LINES_OF_EVIDENCE
+    ]
     return Diagnosis(
         cause_id="healthy",
         confidence=0.6 if tells else 0.36,

@@ -1,10 +1,17 @@
-"""What several events say only together, as events of kinds `found.*`, each at the line of the first that it rests on."""
+"""What several events say only together, as events of kinds `found.*`, each at the line of the first that it
+rests on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from probes.logs.deducing import bandwidth, collectives, course, coverage, flight_recorder, gpus, interfaces, networks, variables
+from probes.logs.deducing import bandwidth, course, coverage, networks
+from probes.logs.deducing import gpu_deductions as gpus
+from probes.logs.deducing import meeting_interfaces as interfaces
+from probes.logs.deducing import parted_collectives as collectives
+from probes.logs.deducing import recorder_deductions as flight_recorder
+from probes.logs.deducing import variables_in_force as variables
 from probes.logs.event import Event
 from probes.logs.seen import Seen
 

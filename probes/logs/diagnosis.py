@@ -1,16 +1,20 @@
-"""What happened, as `rigtune explain` tells it: the causes that the events of logs reveal, ranked, with their evidence."""
+"""What happened, as `rigtune explain` tells it: the causes that the events of logs reveal, ranked, with their
+evidence.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
+from probes.base.record import Record
 from probes.logs.event import Event, Value
-from probes.record import Record
 
 SCHEMA_VERSION = 1
 
 State = Literal["healthy", "fault", "unknown"]
-"""`fault` where and only where the first diagnosis is a fault: the logs say that something failed, whosever fault it was."""
+"""`fault` where and only where the first diagnosis is a fault: the logs say that something failed, whosever
+fault it was.
+"""
 
 
 class EvidenceLine(Record, kw_only=True):
@@ -45,7 +49,9 @@ class Diagnosis(Record, kw_only=True):
     source: str = ""
     """Who says so: documentation, code, issue."""
     versions: str = ""
-    """Of NCCL, PyTorch or the driver, where it shows or is mended; empty where that does not depend on them."""
+    """Of NCCL, PyTorch or the driver, where it shows or is mended; empty where that does not depend on
+    them.
+    """
 
 
 class Explanation(Record, kw_only=True):
@@ -56,7 +62,9 @@ class Explanation(Record, kw_only=True):
     diagnoses: tuple[Diagnosis, ...]
     """Best first."""
     facts: dict[str, Any] = {}
-    """Of the run: version, interfaces, transports, channels, ranks, timings, environment (`probes/logs/facts.py`)."""
+    """Of the run: version, interfaces, transports, channels, ranks, timings, environment
+    (`probes/logs/facts.py`).
+    """
     expected: tuple[str, ...] = ()
     """What a healthy run of this shape reaches, in words."""
     collect_next: tuple[str, ...] = ()

@@ -1,8 +1,10 @@
-"""What logs show without its having happened: `set -x`, `grep -n`, lines of code, help texts, counts of no failure."""
+"""What logs show without its having happened: `set -x`, `grep -n`, lines of code, help texts, counts of no
+failure.
+"""
 
 from __future__ import annotations
 
-from probes.patterns import pattern
+from probes.base.patterns import pattern
 
 _ECHO = pattern(
     r"^\++ (?:[A-Za-z_./~\[(\"']|\d?>)|"
@@ -23,5 +25,7 @@ _COUNT_OF_NONE = pattern(
 
 
 def is_echo(text: str) -> bool:
-    """Whether a line without envelopes is a command that a shell shows, source code, a row of a help text or of a summary."""
+    """Whether a line without envelopes is a command that a shell shows, source code, a row of a help text or
+    of a summary.
+    """
     return any(shape.match(text) is not None for shape in (_ECHO, _OPTION, _COUNT_OF_NONE))

@@ -1,4 +1,5 @@
-"""What launchers, containers, journals and time stamps put before a line, taken off and kept as host, rank and time.
+"""What launchers, containers, journals and time stamps put before a line, taken off and kept as host, rank
+and time.
 
 `host:pid:tid [gpu]` of NCCL is part of its grammar and stays. Only what surely is an envelope is taken off.
 """
@@ -10,10 +11,10 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from probes.base.patterns import pattern
 from probes.logs import stamps
 from probes.logs.file_names import writer_of
 from probes.logs.line import LogLine
-from probes.patterns import pattern
 
 _MOST_LAYERS = 8
 _NCCL = r"[\w.-]{1,80}:\d{1,9}:\d{1,9} \[-?\d{1,3}\] "
@@ -59,7 +60,9 @@ _Opener = Callable[[re.Match[str], _Told, "Unwrapper"], _Told]
 
 
 class Unwrapper:
-    """Takes the envelopes off the lines of one source. `year` is that of stamps without one: the year the file was written."""
+    """Takes the envelopes off the lines of one source. `year` is that of stamps without one: the year the
+    file was written.
+    """
 
     def __init__(self, source: str, year: int | None = None) -> None:
         self.source = source
@@ -68,13 +71,17 @@ class Unwrapper:
         self._hosts: dict[str, None] = {}
 
     def lines(self, number: int, raw: bytes) -> tuple[LogLine, ...]:
-        """The line, or the several that were written into one another without an end of line. Never raises."""
+        """The line, or the several that were written into one another without an end of line. Never
+        raises.
+        """
         text = raw.decode("utf-8", "replace")
         parts = self._parts(text)
         return tuple(self._line(number, part, text) for part in parts)
 
     def may_be_host(self, name: str) -> bool:
-        """Hosts are numbered, have a domain, or were named by NCCL; streams, steps and versions of Python are numbered too."""
+        """Hosts are numbered, have a domain, or were named by NCCL; streams, steps and versions of Python are
+        numbered too.
+        """
         is_likely = name in self._hosts or "." in name or any(map(str.isdecimal, name))
         return is_likely and not name.isdecimal() and _NO_HOST_NAME.fullmatch(name) is None
 
@@ -90,7 +97,9 @@ class Unwrapper:
             time_s = stamps.inner_seconds(told.text, self.year)
         if told.rank is None and told.local_rank is None:
             told = told._replace(rank=self._writer.rank, local_rank=self._writer.local_rank)
-        if told.host is None and told.is_kernel:  # others name hosts in their own way, which need not be that of the file
+        if (
+            told.host is None and told.is_kernel
+        ):  # others name hosts in their own way, which need not be that of the file
             told = told._replace(host=self._writer.host)
         return LogLine(
             self.source, number, told.text, told.host, told.rank, told.local_rank, told.pid, time_s, raw, told.is_kernel
@@ -125,21 +134,31 @@ class Unwrapper:
         return [text[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
 
     def _start(self, text: str, start: int) -> int:
-        """Where the line begins: its host's name, which the end of another line may stick to, or the launcher's prefix."""
+        """Where the line begins: its host's name, which the end of another line may stick to, or the
+        launcher's prefix.
+        """
         name = text[start : text.find(":", start)]
-        start = max((start + len(name) - len(host) for host in self._hosts if name.endswith(host)), default=start)
+        start = max(
+            (start + len(name) - len(host) for host in self._hosts if name.endswith(host)), default=start
+        )
         prefix = _PREFIX_AT_END.search(text, max(start - _LONGEST_PREFIX, 0), start)
         return start if prefix is None else prefix.start()
 
     def _learn(self, text: str) -> None:
         match = _GLUED.search(text)
-        if match is not None and len(self._hosts) < 64 and (match.start() == 0 or text[match.start() - 1] in " :]"):
+        if (
+            match is not None
+            and len(self._hosts) < 64
+            and (match.start() == 0 or text[match.start() - 1] in " :]")
+        ):
             self._hosts[text[match.start() : text.find(":", match.start())]] = None
 
 
 def _stamp(match: re.Match[str], told: _Told, of: Unwrapper) -> _Told:
     time_s = stamps.seconds(match, of.year)
-    return told._replace(text=told.text[match.end() :], time_s=told.time_s if told.time_s is not None else time_s)
+    return told._replace(
+        text=told.text[match.end() :], time_s=told.time_s if told.time_s is not None else time_s
+    )
 
 
 def _kernel_stamp(match: re.Match[str], told: _Told, of: Unwrapper) -> _Told:
@@ -156,9 +175,13 @@ def _syslog(match: re.Match[str], told: _Told, of: Unwrapper) -> _Told:
 
 
 def _strip(match: re.Match[str], told: _Told, _of: Unwrapper) -> _Told:
-    """Takes the prefix off, and believes the groups that it names; the inner prefix knows better than the outer."""
+    """Takes the prefix off, and believes the groups that it names; the inner prefix knows better than the
+    outer.
+    """
     found = match.groupdict()
-    numbers: dict[str, Any] = {name: int(found[name]) for name in ("rank", "local_rank", "pid") if found.get(name)}
+    numbers: dict[str, Any] = {
+        name: int(found[name]) for name in ("rank", "local_rank", "pid") if found.get(name)
+    }
     if found.get("task") and told.local_rank is None:
         numbers["rank"] = int(found["task"])
     opened = told._replace(text=told.text[match.end() :], host=found.get("host") or told.host)
@@ -168,7 +191,9 @@ def _strip(match: re.Match[str], told: _Told, _of: Unwrapper) -> _Told:
 
 
 def _named(match: re.Match[str], told: _Told, of: Unwrapper) -> _Told:
-    """A name before a line, as pdsh writes the host: a rank, a host, or a program or stream that is neither."""
+    """A name before a line, as pdsh writes the host: a rank, a host, or a program or stream that is
+    neither.
+    """
     name, opened = match["name"], told._replace(text=told.text[match.end() :])
     rank = _RANK_NAME.fullmatch(name)
     if rank is not None:
@@ -215,7 +240,9 @@ def _json(told: _Told, of: Unwrapper) -> _Told | None:
     return told._replace(
         text=text.split("\n", 1)[0],
         host=host if isinstance(host, str) else told.host,
-        pid=int(pid) if isinstance(pid, str) and pid.isascii() and pid.isdecimal() and len(pid) < 10 else told.pid,
+        pid=int(pid)
+        if isinstance(pid, str) and pid.isascii() and pid.isdecimal() and len(pid) < 10
+        else told.pid,
         time_s=_json_time(record, of),
         is_kernel=record.get("_TRANSPORT") == "kernel" or record.get("SYSLOG_IDENTIFIER") == "kernel",
     )
@@ -264,7 +291,11 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
     ("1", pattern(rf"{stamps.ISO} (?:stdout|stderr) [FP] "), _stamp),
     ("a", pattern(rf"[A-Z][a-z]{{2}} {stamps.ISO} "), _stamp),
     # `dmesg --time-format=iso`.
-    ("1", pattern(rf"(?=\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{{6}}[+-]\d\d:\d\d ){stamps.ISO} "), _kernel_stamp),
+    (
+        "1",
+        pattern(rf"(?=\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{{6}}[+-]\d\d:\d\d ){stamps.ISO} "),
+        _kernel_stamp,
+    ),
     (" [1", pattern(rf"\s{{0,8}}\[?{stamps.ISO}\]?:?[ \t]{{0,4}}"), _stamp),
     # `dmesg -T`.
     (" [", pattern(rf"\s{{0,8}}\[{stamps.WEEKDAY}\] {{0,4}}"), _kernel_stamp),
@@ -312,7 +343,8 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
         ),
         _strip,
     ),
-    # What mails and issues quote, and a column of stamps out of a cloud's console: `| 2024-05-01T10:00:00.1Z | `.
+    # What mails and issues quote, and a column of stamps out of a cloud's console: `| 2024-05-01T10:00:00.1Z
+    # | `.
     (">", pattern(r"(?:> ?){1,3}(?=\S)"), _strip),
     (" |", pattern(rf"\s{{0,8}}\| {{0,2}}{stamps.ISO} {{0,2}}\| ?"), _stamp),
     # kubectl logs --prefix, docker compose.
@@ -324,5 +356,7 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
     ("1a", pattern(rf"(?P<name>[A-Za-z\d][\w.,\[\]-]{{0,80}}): (?={_BEGINS})"), _named),
     ("a", pattern(rf"[A-Za-z]\w{{0,40}}/(?P<task>\d{{1,6}}) (?={_BEGINS})"), _strip),
 )
-"""What the first character may be (`1` a digit, `a` a letter), what the envelope looks like, and how it is opened."""
+"""What the first character may be (`1` a digit, `a` a letter), what the envelope looks like, and how it is
+opened.
+"""
 _BY_START = {start: tuple(row[1:] for row in _ENVELOPES if start in row[0]) for start in " <[(1a/>|"}

@@ -1,9 +1,11 @@
-"""What a line of a log says, in the words of rigtune: the readers make events, causes and facts are found in them."""
+"""What a line of a log says, in the words of rigtune: the readers make events, causes and facts are found in
+them.
+"""
 
 from __future__ import annotations
 
+from probes.base.record import Record
 from probes.logs.line import LogLine
-from probes.record import Record
 
 Value = str | int | float
 _CLOCKS_DIFFER_S = 30.0
@@ -14,7 +16,9 @@ class Event(Record, kw_only=True):
     """One thing that a log says."""
 
     kind: str
-    """Dotted name, from the subject to the fact: `nccl.ib.completion-error`, `torch.watchdog-timeout`, `kernel.xid`."""
+    """Dotted name, from the subject to the fact: `nccl.ib.completion-error`, `torch.watchdog-timeout`,
+    `kernel.xid`.
+    """
     fields: dict[str, Value] = {}
     """What the line names: `status`, `peer`, `interface`, `xid`; units in the name."""
     source: str
@@ -48,7 +52,9 @@ def event_of(kind: str, line: LogLine, fields: dict[str, Value] | None = None) -
 
 
 def is_clearly_later(event: Event, than: Event) -> bool:
-    """Whether one comes so long after another that it cannot have brought it about; False where a time is not known."""
+    """Whether one comes so long after another that it cannot have brought it about; False where a time is not
+    known.
+    """
     if event.time_s is None or than.time_s is None:
         return False
     return event.time_s > than.time_s + _CLOCKS_DIFFER_S

@@ -7,13 +7,15 @@ import re
 
 import msgspec
 
+from probes.base.record import StrictRecord
+from probes.base.rows import read_rows
 from probes.logs.event import Event
-from probes.record import StrictRecord
-from probes.rows import read_rows
 
 
 class ExceptionRow(StrictRecord, kw_only=True):
-    """One sort of exception. It fits by its number, or else by its kind, or else by its name or its message."""
+    """One sort of exception. It fits by its number, or else by its kind, or else by its name or its
+    message.
+    """
 
     errno: tuple[int, ...] = ()
     """Of Linux."""

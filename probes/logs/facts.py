@@ -1,27 +1,27 @@
-"""What a run was, by its logs: a dict of plain values, in bounded memory whatever the number of ranks and lines.
+"""What a run was, by its logs: a dict of plain values, in bounded memory whatever the number of ranks and
+lines.
 
-A fact that no line told of is not there. Names and values:
-nccl: versions, with the CUDA they were built for; library: `RCCL` where it is not NCCL; hip, rocm; cuda_driver: `12.8`.
-hosts: how many told of themselves; ranks, nodes, ranks_per_node: of the largest communicator; communicators.
-bootstrap_interfaces, networks, socket_interfaces, hcas: a name, or a list of them with their hosts where hosts differ.
-hca_links: `IB`, `RoCE`; hca_speed_gbps: gigabits per second.
-ofi_plugin, libfabric, ofi_provider, ofi_protocol, efa_nics, platform; plugins: kind and name; plugins_missing: kinds.
-within_node, between_nodes: ways with their numbers of channels (`P2P/CUMEM` 128, `NET/IB/GDRDMA` 64), where lines of one shape
-are many at least so many; pairs: by way, the first ranks that it connects (`0>1`); gpudirect_rdma: true, false or `mixed`, by
-what is received; p2p_refused: GPUs without peer-to-peer (`0-1`); dma_buf: GPU memory can be lent to
-adapters by the kernel; gpu_to_nic: ways from GPUs to the nearest adapter, how often.
-channels, nvls_channels, p2p_channels, rings, trees: the most that a rank has; nvls, mnnvl, sharp: whether it is used;
-clique_size; fabric_health: NVML's mask as NCCL prints it; nvlink_gigabytes_per_s, pcie_gigabytes_per_s: of one GPU, in NCCL's
-model.
-tuned: by collective, `RING/SIMPLE`; algorithms_forced; topology_file.
-environment: variables in force, a list of values where processes differ; environment_by_plugin.
-init_started, init_completed: how many ranks of the largest communicator; init_incomplete: those that began and were not
-done, init_incomplete_hosts: where; init_unseen: those that never began by these logs (which may be those of some hosts
-alone); store_joined: processes at the rendezvous (`6 of 8`); init_seconds, init_slowest_rank, init_slowest_step.
-gpus: models of a measurement with their number; bandwidth: by collective, in GB/s: busbw_of_largest, busbw_best, busbw_average,
-with largest_bytes and ranks; wrong_values: of results; measured: by test of other tools, with its unit.
-Those of machines and diagnostics: `probes/logs/machine_facts.py`.
-first_failure: kind, host, rank, source, line, after_s: seconds from the first line with a time; failed_ranks: in that order.
+A fact that no line told of is not there. Names and values: nccl: versions, with the CUDA they were built for;
+library: `RCCL` where it is not NCCL; hip, rocm; cuda_driver: `12.8`. hosts: how many told of themselves;
+ranks, nodes, ranks_per_node: of the largest communicator; communicators. bootstrap_interfaces, networks,
+socket_interfaces, hcas: a name, or a list of them with their hosts where hosts differ. hca_links: `IB`,
+`RoCE`; hca_speed_gbps: gigabits per second. ofi_plugin, libfabric, ofi_provider, ofi_protocol, efa_nics,
+platform; plugins: kind and name; plugins_missing: kinds. within_node, between_nodes: ways with their numbers
+of channels (`P2P/CUMEM` 128, `NET/IB/GDRDMA` 64), where lines of one shape are many at least so many; pairs:
+by way, the first ranks that it connects (`0>1`); gpudirect_rdma: true, false or `mixed`, by what is received;
+p2p_refused: GPUs without peer-to-peer (`0-1`); dma_buf: GPU memory can be lent to adapters by the kernel;
+gpu_to_nic: ways from GPUs to the nearest adapter, how often. channels, nvls_channels, p2p_channels, rings,
+trees: the most that a rank has; nvls, mnnvl, sharp: whether it is used; clique_size; fabric_health: NVML's
+mask as NCCL prints it; nvlink_gigabytes_per_s, pcie_gigabytes_per_s: of one GPU, in NCCL's model. tuned: by
+collective, `RING/SIMPLE`; algorithms_forced; topology_file. environment: variables in force, a list of values
+where processes differ; environment_by_plugin. init_started, init_completed: how many ranks of the largest
+communicator; init_incomplete: those that began and were not done, init_incomplete_hosts: where; init_unseen:
+those that never began by these logs (which may be those of some hosts alone); store_joined: processes at the
+rendezvous (`6 of 8`); init_seconds, init_slowest_rank, init_slowest_step. gpus: models of a measurement with
+their number; bandwidth: by collective, in GB/s: busbw_of_largest, busbw_best, busbw_average, with
+largest_bytes and ranks; wrong_values: of results; measured: by test of other tools, with its unit. Those of
+machines and diagnostics: `probes/logs/machine_facts.py`. first_failure: kind, host, rank, source, line,
+after_s: seconds from the first line with a time; failed_ranks: in that order.
 """
 
 from __future__ import annotations
@@ -118,7 +118,11 @@ class Facts:
 
     def add(self, event: Event) -> None:
         """One more event of any kind; those that tell nothing of the run are passed over."""
-        if event.host is not None and len(self._hosts) < 100_000 and event.kind.startswith(("nccl", "torch", "ofi", "rccl")):
+        if (
+            event.host is not None
+            and len(self._hosts) < 100_000
+            and event.kind.startswith(("nccl", "torch", "ofi", "rccl"))
+        ):
             self._hosts[event.host] = None
         self._init.add(event)
         self._bench.add(event)
@@ -134,8 +138,12 @@ class Facts:
         if (nvls := self._most.get("nvls_channels")) is not None:
             self._plain["nvls"] = nvls > 0 and self._plain.get("nvls") is not False
         init = {**{name: bench.pop(name, None) for name in ("ranks", "nodes")}, **self._init.as_dict()}
-        within = {way: count for way, count in self._ways.most_common() if not way.startswith(("NET/", "COLLNET/"))}
-        between = {way: count for way, count in self._ways.most_common() if way.startswith(("NET/", "COLLNET/"))}
+        within = {
+            way: count for way, count in self._ways.most_common() if not way.startswith(("NET/", "COLLNET/"))
+        }
+        between = {
+            way: count for way, count in self._ways.most_common() if way.startswith(("NET/", "COLLNET/"))
+        }
         spread = {name: told.words() for name, told in self._spread.items()}
         spread["networks"] = spread["networks"] or ", ".join(self._by_channel)
         facts: dict[str, object] = {
@@ -145,7 +153,11 @@ class Facts:
             **{name: init.pop(name, None) for name in ("ranks", "nodes", "ranks_per_node", "communicators")},
             **spread,
             "hca_links": [*self._links],
-            **{name: value for name, value in self._plain.items() if name not in ("library", "hip", "rocm", "cuda_driver")},
+            **{
+                name: value
+                for name, value in self._plain.items()
+                if name not in ("library", "hip", "rocm", "cuda_driver")
+            },
             "within_node": within,
             "between_nodes": between,
             "pairs": {way: [*pairs] for way, pairs in self._pairs.items()},
@@ -183,10 +195,16 @@ class Facts:
         match event.kind:
             case "nccl.channel":
                 self._add_channel(event)
-            case "nccl.hca" | "nccl.hca-merged" if (speed := _whole(event.fields.get("speed_mbps"))) is not None and speed > 0:
-                self._plain["hca_speed_gbps"] = max(speed / 1000, _number(self._plain.get("hca_speed_gbps")) or 0.0)
+            case "nccl.hca" | "nccl.hca-merged" if (
+                speed := _whole(event.fields.get("speed_mbps"))
+            ) is not None and speed > 0:
+                self._plain["hca_speed_gbps"] = max(
+                    speed / 1000, _number(self._plain.get("hca_speed_gbps")) or 0.0
+                )
             case "nccl.topology" if (rate := _number(event.fields.get("gbps"))) is not None:
-                link = {"NVL": "nvlink_gigabytes_per_s", "PCI": "pcie_gigabytes_per_s"}.get(str(event.fields.get("link")))
+                link = {"NVL": "nvlink_gigabytes_per_s", "PCI": "pcie_gigabytes_per_s"}.get(
+                    str(event.fields.get("link"))
+                )
                 if link is not None:
                     self._plain[link] = max(rate, _number(self._plain.get(link)) or 0.0)
 
@@ -253,7 +271,9 @@ class Facts:
     def _add_algorithm(self, fields: Mapping[str, Value]) -> None:
         name = str(fields.get("coll", ""))
         if name in self._algorithms or len(self._algorithms) < _MOST_VALUES:
-            _remember(self._algorithms.setdefault(name, {}), f"{fields.get('algorithm')}/{fields.get('protocol')}")
+            _remember(
+                self._algorithms.setdefault(name, {}), f"{fields.get('algorithm')}/{fields.get('protocol')}"
+            )
 
     def _add_rccl(self, fields: Mapping[str, Value]) -> None:
         self._plain["library"] = "RCCL"
@@ -303,7 +323,9 @@ class Facts:
             self._plain["fabric_health"] = str(fields["health"])
 
     def _gpudirect(self) -> object:
-        """Whether the network writes into GPU memory: by what is received, else by what NCCL found it can do."""
+        """Whether the network writes into GPU memory: by what is received, else by what NCCL found it can
+        do.
+        """
         told = self._between or self._decided
         if not told:
             return None

@@ -19,7 +19,9 @@ _RANKS_TOLD = 32
 
 
 class FailureFacts:
-    """Failures as events come in: the earlier by time where both have one, else the one that was read first."""
+    """Failures as events come in: the earlier by time where both have one, else the one that was read
+    first.
+    """
 
     def __init__(self) -> None:
         self._first: Event | None = None
@@ -32,14 +34,18 @@ class FailureFacts:
         """One more event of any kind."""
         self._book.add(event)
         if event.time_s is not None:
-            self._earliest_s = event.time_s if self._earliest_s is None else min(event.time_s, self._earliest_s)
+            self._earliest_s = (
+                event.time_s if self._earliest_s is None else min(event.time_s, self._earliest_s)
+            )
         if not is_failure(event):
             return
         if self._first is None or _is_earlier(event, self._first):
             self._first = event
         key = ("rank", event.rank) if event.rank is not None else (event.host or "", event.pid or 0)
         known = self._by_rank.get(key)
-        if (known is None and len(self._by_rank) < _MOST_RANKS) or (known is not None and _is_earlier(event, known)):
+        if (known is None and len(self._by_rank) < _MOST_RANKS) or (
+            known is not None and _is_earlier(event, known)
+        ):
             self._by_rank[key] = event
 
     def as_dict(self) -> dict[str, object]:
@@ -96,7 +102,9 @@ def _failures() -> tuple[frozenset[str], dict[str, list[EventPattern]]]:
     for row in table.cause:
         for pattern in row.pattern:
             is_fault = row.fault if pattern.fault is None else pattern.fault
-            alone = not pattern.all_of and not pattern.any_of and not pattern.none_of and pattern.at_least == 1
+            alone = (
+                not pattern.all_of and not pattern.any_of and not pattern.none_of and pattern.at_least == 1
+            )
             if is_fault and alone and pattern.confidence >= _FAILS_ALONE:
                 for kind in pattern.event.split("|"):
                     patterns.setdefault(kind, []).append(pattern.main)

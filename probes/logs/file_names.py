@@ -1,7 +1,7 @@
 """What the name of a log tells of who wrote it, for lines that do not tell themselves.
 
-Sources: torchrun's `--log-dir` (`attempt_0/3/stderr.log`), DeepSpeed's and Megatron's files of each rank (`rank_3.log`), and the
-file names of srun (`%N`) and of those who collect kernel logs (`node12.dmesg`).
+Sources: torchrun's `--log-dir` (`attempt_0/3/stderr.log`), DeepSpeed's and Megatron's files of each rank
+(`rank_3.log`), and the file names of srun (`%N`) and of those who collect kernel logs (`node12.dmesg`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import NamedTuple
 
-from probes.patterns import pattern
+from probes.base.patterns import pattern
 
 _RANK = pattern(r"(?:^|[^A-Za-z])(?:global[_-]?)?rank[_-]?(\d{1,6})(?![\d.]*\d)")
 _LOCAL = pattern(r"local[_-]?rank")

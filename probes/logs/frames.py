@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from probes.base.patterns import pattern
 from probes.logs.event import Event, event_of
 from probes.logs.line import LogLine
-from probes.patterns import pattern
 
 SIGNS: tuple[bytes, ...] = (b"Traceback (most recent call last)", b'File "')
-_FRAME = pattern(r'(?:^|\s)File "(?P<file>[^"]{1,300})", line (?P<line>\d{1,7})(?:, in (?P<function>[\w<>.]{1,80}))?')
+_FRAME = pattern(
+    r'(?:^|\s)File "(?P<file>[^"]{1,300})", line (?P<line>\d{1,7})(?:, in (?P<function>[\w<>.]{1,80}))?'
+)
 _OF_LIBRARIES = pattern(r"site-packages|dist-packages|[/\\]lib(?:64)?[/\\]python\d|^<")
 _LAST = pattern(r"^(?P<name>[A-Za-z_][\w.]{2,120}): (?P<message>\S.{0,300})$")
 _MOST_PROCESSES = 4096
@@ -46,21 +48,29 @@ class Frames:
             return False
         known = self._frames.get(process)
         is_own = _OF_LIBRARIES.search(match["file"]) is None
-        if (is_own or known is None or not known.is_own) and (known is not None or len(self._frames) < _MOST_PROCESSES):
+        if (is_own or known is None or not known.is_own) and (
+            known is not None or len(self._frames) < _MOST_PROCESSES
+        ):
             name = match["file"].replace("\\", "/").rpartition("/")[2]
             place = f"{name}:{match['line']}" + (f" in {match['function']}" if match["function"] else "")
             self._frames[process] = _Frame(line, place, is_own)
         return True
 
     def ended(self, process: Process, line: LogLine, events: tuple[Event, ...]) -> tuple[Event, ...]:
-        """The events of a traceback's last line, with its frame before them and the `place` of that; others as they are."""
+        """The events of a traceback's last line, with its frame before them and the `place` of that; others
+        as they are.
+        """
         frame = self._frames.get(process)
         if frame is None or line.number - frame.line.number > _MOST_LINES:
             return events
         if not events and (match := _LAST.match(line.text)) is not None:
-            events = (event_of("torch.exception", line, {"name": match["name"], "message": match["message"]}),)
+            events = (
+                event_of("torch.exception", line, {"name": match["name"], "message": match["message"]}),
+            )
         if not any(event.kind.startswith(("process.", "torch.exception")) for event in events):
             return events
         del self._frames[process]
-        placed = tuple(msgspec.structs.replace(event, fields={**event.fields, "place": frame.place}) for event in events)
+        placed = tuple(
+            msgspec.structs.replace(event, fields={**event.fields, "place": frame.place}) for event in events
+        )
         return (event_of("process.frame", frame.line, {"place": frame.place, "ends": line.number}), *placed)

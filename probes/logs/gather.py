@@ -11,7 +11,7 @@ from probes.logs.echoes import is_echo
 from probes.logs.envelopes import Unwrapper
 from probes.logs.event import Event
 from probes.logs.logged_data import without_data
-from probes.logs.registry import READERS, ReaderRow, document_readers, line_readers
+from probes.logs.reader_table import READERS, ReaderRow, document_readers, line_readers
 from probes.logs.stream import LONGEST_LINE, LogStream, RawLine
 
 MOST_OF_A_KIND = 20_000
@@ -32,7 +32,9 @@ _NO_PROGRAM = re.compile(
     rb"^\W*$|^\s*#|^\s*\(.{0,400}\)\s*$|Warning\b|^.{0,80}(?:\[W\d{0,4}[ \]]|\b[WEI]\d{4} \d\d:)|"
     rb"(?i:\bhangs?\b|\bstuck\b|\bno (?:further|more) output|\bnothing (?:happens|more|else)\b)"
 )
-"""Heads of tables, remarks, warnings and what people write where a log ends: no word of a program that goes on."""
+"""Heads of tables, remarks, warnings and what people write where a log ends: no word of a program that goes
+on.
+"""
 
 Sink = Callable[[Event], None]
 
@@ -40,7 +42,9 @@ Sink = Callable[[Event], None]
 class SourceReader:
     """All readers at work on one source. Gives each event to `sink`, in the order of the lines."""
 
-    def __init__(self, name: str, sink: Sink, *, year: int | None = None, rows: Sequence[ReaderRow] = READERS) -> None:
+    def __init__(
+        self, name: str, sink: Sink, *, year: int | None = None, rows: Sequence[ReaderRow] = READERS
+    ) -> None:
         """`year` is that of time stamps without one."""
         self.name = name
         self._sink = sink
@@ -63,8 +67,9 @@ class SourceReader:
 
     @property
     def last_word(self) -> int:
-        """Number of the last line of the program, which is neither blank nor one with which NCCL, launchers and libraries fill a
-        log while nothing moves; that of the first line that was kept of the end, where none is the program's.
+        """Number of the last line of the program, which is neither blank nor one with which NCCL, launchers
+        and libraries fill a log while nothing moves; that of the first line that was kept of the end, where
+        none is the program's.
         """
         if self._stream is None:
             return self._last_word
@@ -89,7 +94,10 @@ class SourceReader:
             self._read(raw)
         self._read_tail()
         self._last_word, self._tail = self.last_word, b""
-        self._lines, self._stream = self._stream.lines_read, None  # what it remembers is much for thousands of sources
+        self._lines, self._stream = (
+            self._stream.lines_read,
+            None,
+        )  # what it remembers is much for thousands of sources
         for reader in self._readers:
             self._tell(reader.end())
         if self._document:
@@ -168,7 +176,9 @@ class EventBook:
     def events(self) -> list[Event]:
         """The events, each at the place where it was seen first."""
         return [
-            event if event.count == self._counts[key] else msgspec.structs.replace(event, count=self._counts[key])
+            event
+            if event.count == self._counts[key]
+            else msgspec.structs.replace(event, count=self._counts[key])
             for key, event in self._events.items()
         ]
 

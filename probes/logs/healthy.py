@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from probes.bench_references import load_bench_references
+from probes.base.units import GB
+from probes.compare.bench_references import load_bench_references
 from probes.logs.deducing.common import nodes_of, whole
-from probes.logs.deducing.hardware import gpu_id, nic_rate, used_hcas
+from probes.logs.deducing.run_hardware import gpu_id, nic_rate, used_hcas
 from probes.logs.event import Event
 from probes.logs.machine_words import machine_words
 from probes.logs.seen import Seen, number
 from probes.logs.wording import begun
-from probes.units import GB
 
 _MESSAGE_BYTES = 8 << 30
 _PAIR = 2
-"""Between two machines a tree sends each byte once where a ring sends it twice, which bus bandwidth does not know."""
+"""Between two machines a tree sends each byte once where a ring sends it twice, which bus bandwidth does not
+know.
+"""
 
 
 class Expectation(NamedTuple):
@@ -27,10 +29,14 @@ class Expectation(NamedTuple):
 
 
 def healthy_summary(seen: Seen) -> tuple[str, tuple[str, ...]]:
-    """Transport, GPUDirect, NVLS and channels in a sentence, and what to expect in others; what diagnostics and other
-    measurements found where nothing tells of NCCL; empty where nothing tells at all.
+    """Transport, GPUDirect, NVLS and channels in a sentence, and what to expect in others; what diagnostics
+    and other measurements found where nothing tells of NCCL; empty where nothing tells at all.
     """
-    words = "; ".join(part for part in (", ".join([*_network(seen), *_within(seen), *_channels(seen)]), _shape(seen)) if part)
+    words = "; ".join(
+        part
+        for part in (", ".join([*_network(seen), *_within(seen), *_channels(seen)]), _shape(seen))
+        if part
+    )
     if not words:
         return machine_words(seen.events), ()
     sentence = begun(words)
@@ -45,8 +51,8 @@ def healthy_summary(seen: Seen) -> tuple[str, tuple[str, ...]]:
 
 
 def expectation(seen: Seen) -> Expectation | None:
-    """The bandwidth of large messages, of the collective that was measured or else of all-reduce, where hardware and number of
-    ranks are known and a reference holds for them.
+    """The bandwidth of large messages, of the collective that was measured or else of all-reduce, where
+    hardware and number of ranks are known and a reference holds for them.
     """
     measured = {str(event.fields.get("collective")) for event in seen.of("nccl_tests.result")}
     collective = "all_reduce" if not measured or "all_reduce" in measured else min(measured)
@@ -60,7 +66,9 @@ def expectation(seen: Seen) -> Expectation | None:
             return None
         more = ", more where trees or NVLS carry it" if nodes == _PAIR and collective == "all_reduce" else ""
         return Expectation(
-            rate * row.fraction, f"{name} of at least {row.bytes >> 30} GiB across {nodes} machines{more}", row.source
+            rate * row.fraction,
+            f"{name} of at least {row.bytes >> 30} GiB across {nodes} machines{more}",
+            row.source,
         )
     ranks, gpu = _ranks(seen), gpu_id(seen)
     if nodes != 1 or ranks is None or gpu is None:
@@ -72,7 +80,9 @@ def expectation(seen: Seen) -> Expectation | None:
     if best is None:
         return None
     return Expectation(
-        best.rates[collective], f"{name} of at least {best.bytes >> 20} MiB over {ranks} GPUs of one machine", best.source
+        best.rates[collective],
+        f"{name} of at least {best.bytes >> 20} MiB over {ranks} GPUs of one machine",
+        best.source,
     )
 
 
@@ -82,7 +92,9 @@ def _network(seen: Seen) -> list[str]:
     sockets = next((str(event.fields.get("names", "")) for event in seen.of("nccl.socket-interfaces")), "")
     hcas = used_hcas(seen)
     name = " and ".join(names) or next(iter(channels), "") or ("Socket" if sockets and not hcas else "")
-    rails = len(hcas) or max((whole(event.fields.get("nics")) or 0 for event in seen.of("ofi.provider")), default=0)
+    rails = len(hcas) or max(
+        (whole(event.fields.get("nics")) or 0 for event in seen.of("ofi.provider")), default=0
+    )
     if not name and not hcas:
         return []
     words = name or "RDMA"
@@ -118,8 +130,12 @@ def _within(seen: Seen) -> list[str]:
 
 
 def _channels(seen: Seen) -> list[str]:
-    counts = [count for event in seen.of("nccl.channels") if (count := whole(event.fields.get("coll"))) is not None]
-    counts = counts or [count for event in seen.of("nccl.rings") if (count := whole(event.fields.get("channels"))) is not None]
+    counts = [
+        count for event in seen.of("nccl.channels") if (count := whole(event.fields.get("coll"))) is not None
+    ]
+    counts = counts or [
+        count for event in seen.of("nccl.rings") if (count := whole(event.fields.get("channels"))) is not None
+    ]
     return [f"{max(counts)} channels"] if counts else []
 
 
@@ -139,7 +155,9 @@ def _measured(seen: Seen) -> float | None:
 
 def _nvls(seen: Seen) -> bool:
     available = any(whole(event.fields.get("available")) for event in seen.of("nccl.nvls"))
-    counts = [count for event in seen.of("nccl.channels") if (count := whole(event.fields.get("nvls"))) is not None]
+    counts = [
+        count for event in seen.of("nccl.channels") if (count := whole(event.fields.get("nvls"))) is not None
+    ]
     return available and (not counts or max(counts) > 0)
 
 
@@ -150,7 +168,9 @@ def _net_channels(seen: Seen) -> list[Event]:
 def _with_gdr(seen: Seen) -> bool:
     if any(whole(event.fields.get("gdr")) for event in _net_channels(seen)):
         return True
-    connected = [whole(event.fields.get("gdr")) for event in seen.of("nccl.connected") if "gdr" in event.fields]
+    connected = [
+        whole(event.fields.get("gdr")) for event in seen.of("nccl.connected") if "gdr" in event.fields
+    ]
     return bool(seen.has("nccl.hcas") and any(connected))
 
 

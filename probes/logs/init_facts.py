@@ -79,8 +79,13 @@ class InitFacts:
 
     def _progress(self, largest: _Communicator) -> dict[str, object]:
         seen = largest.started | largest.done
-        facts: dict[str, object] = {"init_started": seen.bit_count(), "init_completed": largest.done.bit_count()}
-        everything = not self._is_folded and max(self._lines.values()) < MOST_ALIKE  # beyond it, lines are left out
+        facts: dict[str, object] = {
+            "init_started": seen.bit_count(),
+            "init_completed": largest.done.bit_count(),
+        }
+        everything = (
+            not self._is_folded and max(self._lines.values()) < MOST_ALIKE
+        )  # beyond it, lines are left out
         if everything and (waiting := largest.started & ~largest.done):
             facts["init_incomplete"] = _names(waiting)
         absent = ((1 << largest.ranks) - 1) & ~seen
@@ -90,7 +95,9 @@ class InitFacts:
 
     def _hosts(self, ranks: int) -> list[str]:
         """Where ranks of communicators of that size wait."""
-        hosts = dict.fromkeys(host for (_, size, _), host in self._waiting.items() if size == ranks and host is not None)
+        hosts = dict.fromkeys(
+            host for (_, size, _), host in self._waiting.items() if size == ranks and host is not None
+        )
         return [*hosts][:_MOST_NAMED]
 
     def _add_rank(self, event: Event) -> None:
@@ -104,7 +111,11 @@ class InitFacts:
                 return
             communicator = self._communicators[key] = _Communicator(ranks)
         self._largest = max(ranks, self._largest)
-        if event.host is not None and ranks == self._largest and not (communicator.started | communicator.done) >> rank & 1:
+        if (
+            event.host is not None
+            and ranks == self._largest
+            and not (communicator.started | communicator.done) >> rank & 1
+        ):
             communicator.hosts[event.host] = communicator.hosts.get(event.host, 0) + 1
         if event.kind == "nccl.init-start":
             communicator.started |= 1 << rank
@@ -128,7 +139,11 @@ class InitFacts:
         if total is None or (self._seconds is not None and total <= self._seconds[0]):
             return
         self._seconds = (total, rank if isinstance(rank, int) else None)
-        steps = [(seconds, step) for step in _STEPS if (seconds := _number(event.fields.get(f"{step}_s"))) is not None]
+        steps = [
+            (seconds, step)
+            for step in _STEPS
+            if (seconds := _number(event.fields.get(f"{step}_s"))) is not None
+        ]
         self._step = max(steps, default=None)
 
 

@@ -20,7 +20,9 @@ class LogLine(NamedTuple):
     local_rank: int | None = None
     pid: int | None = None
     time_s: float | None = None
-    """Seconds since 1970 in UTC where the stamp has a date; only differences mean something where it has no zone."""
+    """Seconds since 1970 in UTC where the stamp has a date; only differences mean something where it has no
+    zone.
+    """
     raw: str = ""
     """As it stands in the file, for showing."""
     is_kernel: bool = False

@@ -1,13 +1,15 @@
-"""Data that programs log: prompts, samples, what a model answered. Its words are the data's, whatever failure they name.
+"""Data that programs log: prompts, samples, what a model answered. Its words are the data's, whatever failure
+they name.
 
-Only what a label says to be data is taken for it: `prompt: 'Why ...'`, `| target: Killed |`, `{"step": 10, "text": "Killed"}`.
-What stands in quotes alone may be an exception's words, and keys such as `message`, `error` and `stderr` hold what happened.
+Only what a label says to be data is taken for it: `prompt: 'Why ...'`, `| target: Killed |`, `{"step": 10,
+"text": "Killed"}`. What stands in quotes alone may be an exception's words, and keys such as `message`,
+`error` and `stderr` hold what happened.
 """
 
 from __future__ import annotations
 
+from probes.base.patterns import pattern
 from probes.logs.line import LogLine
-from probes.patterns import pattern
 
 _PLAIN = r"prompts?|completions?|predictions?|preds?|predicted|targets?|samples?|questions?|answers?|text"
 _VAGUE = r"responses?|outputs?|inputs?|labels?|references?|content|sequences?|translations?"
@@ -16,21 +18,21 @@ _KEYS = (
     r"document|passage|chosen|rejected|(?:generated|input|output|model|raw|sample|target|gold|ground|prompt|full)_"
     r"(?:text|prompt|question|answer|output|response|target|truth))"
 )
-_ADJECTIVES = (
-    r"(?:models?|samples?|generated|predicted|expected|raw|user|gold|reference|final|example|decoded|ground[ -]truth)[ _-]"
-)
+_ADJECTIVES = r"(?:models?|samples?|generated|predicted|expected|raw|user|gold|reference|final|example|decoded|ground[ -]truth)[ _-]"
 _STRING = r"(?:\"(?:[^\"\\]|\\.){0,8192}(?:\"|$)|'(?:[^'\\]|\\.){0,8192}(?:'|$))"
 _QUOTED_VALUE = pattern(
     rf"(?P<key>(?:[\"'](?i:{_KEYS})[\"']\s{{0,4}}:|\b(?:prompt|text|completion|prediction|target)=)\s{{0,4}}\[{{0,3}}\s{{0,4}})"
     rf"{_STRING}(?:\s{{0,4}},\s{{0,4}}{_STRING}){{0,400}}"
 )
-"""The value of a key of JSON, of a dictionary's or an object's `repr`: one string, or the first ones of a list."""
+"""The value of a key of JSON, of a dictionary's or an object's `repr`: one string, or the first ones of a
+list.
+"""
 _LABEL = pattern(
     r"(?:^\s{0,8}|[^\w\s\"'(./@~:-]\s{0,8}|[\d:-]\s{1,8}|\b(?:DEBUG|INFO|WARNING)\s{1,8})"
     rf"(?:(?i:(?:{_ADJECTIVES})?(?:{_PLAIN})|{_ADJECTIVES}(?:{_VAGUE}))|[QA]):(?=\s{{1,8}}\S|[\"'])"
 )
-"""At the head of a message or of one of its fields; within paths, names of C++ and addresses, and after other words (`lost
-connection to target:`), it labels no data.
+"""At the head of a message or of one of its fields; within paths, names of C++ and addresses, and after other
+words (`lost connection to target:`), it labels no data.
 """
 
 _WORDS = (
@@ -64,7 +66,9 @@ _WORDS = (
     "rejected",
     "truth",
 )
-"""Of which a line with data in it has one: most lines have none, and to look for these is ten times faster."""
+"""Of which a line with data in it has one: most lines have none, and to look for these is ten times
+faster.
+"""
 
 
 def without_data(line: LogLine) -> LogLine:

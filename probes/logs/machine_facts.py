@@ -1,18 +1,18 @@
 """What kernel logs and diagnostics tell of the machine, in bounded memory.
 
-A fact that no line told of is not there. Names and values:
-driver, fabric_manager: versions. fabric: how many switches and gpus the Fabric Manager counts. multicast_teams: how many it
-set_up. nic_firmware: by version, how many cards. pcie_links: by rate and width, how many network cards.
-xids: by number (`79`, with the sub-code of NVLink 5 `149.38`): lines, gpus, and fatal where the line says it.
-sxids: by number: lines, fatal, switches. pcie_errors: by severity, lines. pcie_limited: by device, `252.048 of 504.112 Gbit/s`.
-links: of network interfaces that went down: down and up (times), last (state). cables: by card, what its driver says.
-killed_for_memory: processes. peermem_complaints: lines.
-nvlinks: groups of GPUs that are alike: gpu (model), gpus, up, down, disabled, gigabytes_per_s_each (of one link and direction).
-nvlinks_missing: by model and reason (MIG), GPUs without NVLinks or that do not tell of them.
-nvlink_errors: by counter, the sum; 0 where all that were printed are 0; nvlink_error_links: by GPU and link, its counters.
-dcgm: passed, failed, warned, skipped, failed_tests; dcgm_version; dcgm_gpus: how many it tested.
-gpu_burn: tested, faulty. health_checks: passed, and failed (names).
-nvbandwidth_version, nvbandwidth_complaints. port_rates_gbit_per_s: of network ports, by device.
+A fact that no line told of is not there. Names and values: driver, fabric_manager: versions. fabric: how many
+switches and gpus the Fabric Manager counts. multicast_teams: how many it set_up. nic_firmware: by version,
+how many cards. pcie_links: by rate and width, how many network cards. xids: by number (`79`, with the
+sub-code of NVLink 5 `149.38`): lines, gpus, and fatal where the line says it. sxids: by number: lines, fatal,
+switches. pcie_errors: by severity, lines. pcie_limited: by device, `252.048 of 504.112 Gbit/s`. links: of
+network interfaces that went down: down and up (times), last (state). cables: by card, what its driver says.
+killed_for_memory: processes. peermem_complaints: lines. nvlinks: groups of GPUs that are alike: gpu (model),
+gpus, up, down, disabled, gigabytes_per_s_each (of one link and direction). nvlinks_missing: by model and
+reason (MIG), GPUs without NVLinks or that do not tell of them. nvlink_errors: by counter, the sum; 0 where
+all that were printed are 0; nvlink_error_links: by GPU and link, its counters. dcgm: passed, failed, warned,
+skipped, failed_tests; dcgm_version; dcgm_gpus: how many it tested. gpu_burn: tested, faulty. health_checks:
+passed, and failed (names). nvbandwidth_version, nvbandwidth_complaints. port_rates_gbit_per_s: of network
+ports, by device.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class MachineFacts:
         self._fabric: dict[tuple[str, str], None] = {}
         self._handlers: dict[str, _Handler] = {
             "kernel.driver": lambda fields, _: self._plain.update(driver=fields.get("version", "")),
-            "fabric_manager.started": lambda fields, _: self._plain.update(fabric_manager=fields.get("version", "")),
+            "fabric_manager.started": lambda fields, _: self._plain.update(
+                fabric_manager=fields.get("version", "")
+            ),
             "kernel.nic-firmware": lambda fields, _: self._count("nic_firmware", fields.get("version"), 1),
             "kernel.pcie-link": lambda fields, _: self._count("pcie_links", fields.get("link"), 1),
             "fabric_manager.device": self._add_fabric,
@@ -52,7 +54,9 @@ class MachineFacts:
             "kernel.aer": lambda fields, times: self._count("pcie_errors", fields.get("severity"), times),
             "kernel.pcie-limited": self._add_limit,
             "kernel.link": self._add_link,
-            "kernel.cable": lambda fields, _: self._name("cables", f"{fields.get('bus')}: {fields.get('what')}"),
+            "kernel.cable": lambda fields, _: self._name(
+                "cables", f"{fields.get('bus')}: {fields.get('what')}"
+            ),
             "kernel.oom-kill": lambda fields, _: self._name("killed_for_memory", fields.get("process")),
             "host.oom-kill": lambda fields, _: self._name("killed_for_memory", fields.get("process")),
             "kernel.peermem": lambda _, times: self._count("peermem_complaints", "lines", times),
@@ -63,12 +67,18 @@ class MachineFacts:
             "dcgm.summary": self._add_dcgm,
             "dcgm.machine": self._add_dcgm_machine,
             "dcgm.failure": lambda fields, _: self._name("dcgm_failed", fields.get("test")),
-            "gpu_burn.tested": lambda fields, _: self._count("gpu_burn", "tested", _whole(fields.get("gpus"))),
+            "gpu_burn.tested": lambda fields, _: self._count(
+                "gpu_burn", "tested", _whole(fields.get("gpus"))
+            ),
             "gpu_burn.faulty": lambda _, __: self._count("gpu_burn", "faulty", 1),
             "health_check.passed": lambda _, times: self._count("health_checks", "passed", times),
             "health_check.failed": lambda fields, _: self._name("health_checks_failed", fields.get("check")),
-            "nvbandwidth.version": lambda fields, _: self._plain.update(nvbandwidth_version=fields.get("version", "")),
-            "nvbandwidth.warning": lambda fields, _: self._name("nvbandwidth_complaints", fields.get("reason")),
+            "nvbandwidth.version": lambda fields, _: self._plain.update(
+                nvbandwidth_version=fields.get("version", "")
+            ),
+            "nvbandwidth.warning": lambda fields, _: self._name(
+                "nvbandwidth_complaints", fields.get("reason")
+            ),
             "host.port-rate": self._add_port_rate,
         }
 
@@ -81,9 +91,18 @@ class MachineFacts:
     def as_dict(self) -> dict[str, object]:
         """The facts that lines told of."""
         names = {name: [*values] for name, values in self._names.items()}
-        facts: dict[str, object] = {**self._plain, **self._tables, **self._counts, "port_rates_gbit_per_s": self._port_rates}
+        facts: dict[str, object] = {
+            **self._plain,
+            **self._tables,
+            **self._counts,
+            "port_rates_gbit_per_s": self._port_rates,
+        }
         kinds = [kind for kind, _ in self._fabric]
-        facts["fabric"] = {name: kinds.count(kind) for kind, name in (("switch", "switches"), ("gpu", "gpus")) if kind in kinds}
+        facts["fabric"] = {
+            name: kinds.count(kind)
+            for kind, name in (("switch", "switches"), ("gpu", "gpus"))
+            if kind in kinds
+        }
         facts["nvlinks"] = [
             {**{name: value for name, value in group if value not in ("", None)}, "gpus": gpus}
             for group, gpus in self._nvlinks.items()
@@ -113,7 +132,9 @@ class MachineFacts:
             names[str(name)] = None
 
     def _row(self, table: str, name: str) -> dict[str, object]:
-        """The row of a name, a new one where it is not known; one that is thrown away where there are too many."""
+        """The row of a name, a new one where it is not known; one that is thrown away where there are too
+        many.
+        """
         rows = self._tables.setdefault(table, {})
         return rows.setdefault(name, {}) if name in rows or len(rows) < _MOST else {}
 
@@ -134,7 +155,11 @@ class MachineFacts:
         if "available_gbit_per_s" in fields:
             capable = fields.get("capable_gbit_per_s", "?")
             row = self._row("pcie_limited", str(fields.get("bus")))
-            row |= {"gbit_per_s": fields["available_gbit_per_s"], "capable_of": capable, "at": fields.get("limited_by", "")}
+            row |= {
+                "gbit_per_s": fields["available_gbit_per_s"],
+                "capable_of": capable,
+                "at": fields.get("limited_by", ""),
+            }
 
     def _add_link(self, fields: Mapping[str, Value], times: int) -> None:
         state = str(fields.get("state"))
@@ -149,7 +174,10 @@ class MachineFacts:
     def _add_nvlinks(self, fields: Mapping[str, Value], _: int) -> None:
         up, rate = _whole(fields.get("up")), fields.get("gbps")
         each = round(float(rate) / up, 3) if up and isinstance(rate, int | float) else None
-        group = {"gpu": fields.get("name", ""), **{name: fields.get(name, 0) for name in ("up", "down", "disabled")}}
+        group = {
+            "gpu": fields.get("name", ""),
+            **{name: fields.get(name, 0) for name in ("up", "down", "disabled")},
+        }
         key = tuple({**group, "gigabytes_per_s_each": each}.items())
         if key in self._nvlinks or len(self._nvlinks) < _MOST:
             self._nvlinks[key] = self._nvlinks.get(key, 0) + 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from probes.base.units import KIB, MIB
 from probes.logs.bench_facts import BenchFacts
 from probes.logs.event import Event
 from probes.logs.machine_facts import MachineFacts
-from probes.units import KIB, MIB
 
 _MOST_TESTS = 4
 _UNITS = {"gigabytes_per_s": "GB/s", "gigabits_per_s": "Gbit/s", "us": "us"}
@@ -22,7 +22,12 @@ def machine_words(events: list[Event]) -> str:
         told.add(event)
         measured.add(event)
     facts: Mapping[str, Any] = told.as_dict()
-    parts = [*_nvlinks(facts), *_tests(facts), *_measured(measured.as_dict().get("measured")), *_versions(facts)]
+    parts = [
+        *_nvlinks(facts),
+        *_tests(facts),
+        *_measured(measured.as_dict().get("measured")),
+        *_versions(facts),
+    ]
     return "; ".join(parts)
 
 
@@ -30,15 +35,23 @@ def _nvlinks(facts: Mapping[str, Any]) -> list[str]:
     parts = []
     for group in facts.get("nvlinks", ()):
         rate = group.get("gigabytes_per_s_each")
-        others = [f"{group[state]} {state}" for state in ("down", "disabled") if group.get("up") and group.get(state)]
+        others = [
+            f"{group[state]} {state}"
+            for state in ("down", "disabled")
+            if group.get("up") and group.get(state)
+        ]
         parts.append(
             ", ".join(
-                [f"{_gpus(group['gpus'], group.get('gpu', ''))} with {group.get('up') or 'no'} NVLinks up", *others]
+                [
+                    f"{_gpus(group['gpus'], group.get('gpu', ''))} with {group.get('up') or 'no'} NVLinks up",
+                    *others,
+                ]
                 + ([f"{rate:g} GB/s each"] if rate else [])
             )
         )
     parts += [
-        f"{_gpus(count, name)} without NVLinks that can be told" for name, count in facts.get("nvlinks_missing", {}).items()
+        f"{_gpus(count, name)} without NVLinks that can be told"
+        for name, count in facts.get("nvlinks_missing", {}).items()
     ]
     if facts.get("nvlink_errors") == 0:
         parts.append("No NVLink errors are counted")
@@ -50,7 +63,9 @@ def _tests(facts: Mapping[str, Any]) -> list[str]:
     if (dcgm := facts.get("dcgm")) is not None:
         version, gpus = facts.get("dcgm_version", ""), facts.get("dcgm_gpus", 0)
         others = [
-            f"{dcgm[name]} {word}" for name, word in (("warned", "with warnings"), ("skipped", "skipped")) if dcgm.get(name)
+            f"{dcgm[name]} {word}"
+            for name, word in (("warned", "with warnings"), ("skipped", "skipped"))
+            if dcgm.get(name)
         ]
         tool = f"dcgmi diag {version}".rstrip()
         words = f"Passed by {tool}: {dcgm.get('passed', 0)} results{f' of {gpus} GPUs' if gpus else ''}"

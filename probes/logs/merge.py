@@ -10,10 +10,11 @@ from probes.logs.stamps import has_date
 
 
 def merged(events: Iterable[Event]) -> list[Event]:
-    """The events of several sources, each source's in the order of its lines: what is read of a whole file comes after its lines.
+    """The events of several sources, each source's in the order of its lines: what is read of a whole file
+    comes after its lines.
 
-    An event without a time stands where the one before it in its source stands; sources without any date come last, in the order
-    in which they were read.
+    An event without a time stands where the one before it in its source stands; sources without any date come
+    last, in the order in which they were read.
     """
     sources: dict[str, list[Event]] = {}
     for event in events:
@@ -22,7 +23,11 @@ def merged(events: Iterable[Event]) -> list[Event]:
         of_source.sort(key=lambda event: event.number)
     if len(sources) < 2:
         return [event for of_source in sources.values() for event in of_source]
-    dated = {name: of_source for name, of_source in sources.items() if any(has_date(event.time_s) for event in of_source)}
+    dated = {
+        name: of_source
+        for name, of_source in sources.items()
+        if any(has_date(event.time_s) for event in of_source)
+    }
     rows = list(dated.values())
     ordered = heapq.merge(*(_stamped(place, of_source) for place, of_source in enumerate(rows)))
     undated = [event for name, of_source in sources.items() if name not in dated for event in of_source]
@@ -30,7 +35,9 @@ def merged(events: Iterable[Event]) -> list[Event]:
 
 
 def _stamped(place: int, events: list[Event]) -> Iterator[tuple[float, int, int]]:
-    """Time, source and number of each event. Time never runs back within a source, whose lines have an order of their own."""
+    """Time, source and number of each event. Time never runs back within a source, whose lines have an order
+    of their own.
+    """
     first = next((event.time_s for event in events if has_date(event.time_s)), None)
     now = first or 0.0
     for number, event in enumerate(events):

@@ -1,4 +1,6 @@
-"""The program's own failure: the first exception that a rank ended with, which leads over what peers and launchers say."""
+"""The program's own failure: the first exception that a rank ended with, which leads over what peers and
+launchers say.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _LONGEST = 200
 _CONFIDENCE = 0.6
 _MOST_LINES = 8
 """Of evidence."""
-_REMEDY = "Read its traceback, from the last line of your own code on: it is the program, its data or a library."
+_REMEDY = (
+    "Read its traceback, from the last line of your own code on: it is the program, its data or a library."
+)
 _OF_OTHERS = re.compile(
     r"^\w{1,40}: Caught \w{1,60} in |"
     r"^(?:[\w.]{0,120}\.)?(?:Dist(?:Backend|Network|Store)?Error|ChildFailed|Signal|Rendezvous)|CalledProcessError|ProcessExited|"
@@ -44,7 +48,9 @@ class OwnFailure(NamedTuple):
         return self.frame is not None or self.event.rank is not None or self.event.local_rank is not None
 
     def is_before(self, event: Event) -> bool:
-        """Whether what another rank tells may come from this failure: by time, or by place in one log; never of the same rank."""
+        """Whether what another rank tells may come from this failure: by time, or by place in one log; never
+        of the same rank.
+        """
         own = self.event
         if own.rank is not None and own.rank == event.rank:
             return False
@@ -52,10 +58,15 @@ class OwnFailure(NamedTuple):
             return not is_clearly_later(own, event)
         return own.source != event.source or own.number < event.number
 
-    def diagnosis(self, secondary: tuple[str, ...], shown: Callable[[Event], EvidenceLine], where: str) -> Diagnosis:
+    def diagnosis(
+        self, secondary: tuple[str, ...], shown: Callable[[Event], EvidenceLine], where: str
+    ) -> Diagnosis:
         """What to say of it. `where` names the rank and host."""
         row, event = row_of(self.event), self.event
-        said = ": ".join(str(event.fields[name]) for name in ("name", "message") if event.fields.get(name)) or event.text.strip()
+        said = (
+            ": ".join(str(event.fields[name]) for name in ("name", "message") if event.fields.get(name))
+            or event.text.strip()
+        )
         place = f", at {self.frame.fields['place']}" if self.frame is not None else ""
         said = f"{said[:_LONGEST].rstrip('.: ')}{place}{where}"
         if row is None:
@@ -80,19 +91,30 @@ class OwnFailure(NamedTuple):
 
 
 def own_failure(seen: Seen, explained: Iterable[tuple[str, int]]) -> OwnFailure | None:
-    """The first exception of the program itself whose line no cause rests on; `explained` are sources and numbers of others."""
+    """The first exception of the program itself whose line no cause rests on; `explained` are sources and
+    numbers of others.
+    """
     known = frozenset(explained)
-    own = [event for event in seen.in_order(seen.of(*_KINDS)) if (event.source, event.number) not in known and _is_own(event)]
+    own = [
+        event
+        for event in seen.in_order(seen.of(*_KINDS))
+        if (event.source, event.number) not in known and _is_own(event)
+    ]
     if not own:
         return None
     first = own[0]
-    near = [event for event in own if _process(event) == _process(first) and abs(event.number - first.number) <= _NEAR_LINES]
+    near = [
+        event
+        for event in own
+        if _process(event) == _process(first) and abs(event.number - first.number) <= _NEAR_LINES
+    ]
     root = next((event for event in near if (row := row_of(event)) is not None and row.system), first)
     frame = next(
         (
             event
             for event in seen.of("process.frame")
-            if event.source == root.source and event.fields.get("ends") in {one.number for one in (root, *near)}
+            if event.source == root.source
+            and event.fields.get("ends") in {one.number for one in (root, *near)}
         ),
         None,
     )

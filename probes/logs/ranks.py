@@ -1,4 +1,6 @@
-"""Which rank a process is: NCCL names it at the initialisation alone, and every later line by host and process."""
+"""Which rank a process is: NCCL names it at the initialisation alone, and every later line by host and
+process.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +49,8 @@ def with_ranks(events: Iterable[Event]) -> list[Event]:
     for event in found:
         book.add(event)
     return [
-        event if event.rank is not None or (rank := book.rank_of(event)) is None else msgspec.structs.replace(event, rank=rank)
+        event
+        if event.rank is not None or (rank := book.rank_of(event)) is None
+        else msgspec.structs.replace(event, rank=rank)
         for event in found
     ]

@@ -15,7 +15,7 @@ from probes.logs.merge import merged
 from probes.logs.ranks import with_ranks
 from probes.logs.redacting import LogRedactor
 from probes.logs.stream import LONGEST_LINE
-from probes.parsers.log_lines import is_log_line
+from probes.parsers.kernel.log_lines import is_log_line
 
 _HEAD_BYTES = 4096
 _FEW_LINES = 20
@@ -61,7 +61,9 @@ class Reading:
         beside = tuple(beside)
         if self._redactor is not None:
             self._redactor.learn((*self._book.events(), *beside), self._sources)
-        names = {name: name if self._redactor is None else self._redactor.text(name) for name in self._sources}
+        names = {
+            name: name if self._redactor is None else self._redactor.text(name) for name in self._sources
+        }
         if self.has_events or self._is_kernel_log:
             words = {names[name]: reader.last_word for name, reader in self._sources.items()}
             events, facts = self.events(), self._facts

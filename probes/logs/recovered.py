@@ -1,7 +1,8 @@
-"""Failures that a run survived: programs catch exceptions, print them and go on, as when they look for a batch that fits;
-torchrun starts workers again.
+"""Failures that a run survived: programs catch exceptions, print them and go on, as when they look for a
+batch that fits; torchrun starts workers again.
 
-NCCL tells of calls that failed at level INFO too, of which it does without some, as of the PCI path of a virtual interface.
+NCCL tells of calls that failed at level INFO too, of which it does without some, as of the PCI path of a
+virtual interface.
 """
 
 from __future__ import annotations
@@ -23,30 +24,51 @@ _STARTS_AGAIN = ("preemption", "requeue")
 """Why a scheduler ends a job that it starts again, with the same log where it is told to append."""
 _FROM_OUTSIDE = ("slurm.killed", "torch.agent-signal", "process.interrupted", "slurm.task-killed")
 """Ends of a run that say nothing of whether it worked until then."""
-_ENDED_BY_AGENT = ("torch.worker-failed", "torch.child-failed", "torch.agent-stopping", "process.signal", "process.terminated")
+_ENDED_BY_AGENT = (
+    "torch.worker-failed",
+    "torch.child-failed",
+    "torch.agent-stopping",
+    "process.signal",
+    "process.terminated",
+)
 """What else stands before torchrun starts the workers again."""
 _Process = tuple[str, str | None, int | None]
 _MANY_LINES = 100
-"""More than follow the exception that ends a program: the tracebacks of its libraries and the report of its launcher."""
+"""More than follow the exception that ends a program: the tracebacks of its libraries and the report of its
+launcher.
+"""
 
 
 def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) -> list[Event]:
-    """The events without failures after which their program went on: without exceptions after which its process counted on, or
-    that it ended well after, or that a source says much after of which nothing else failed; without those before a restart that
-    went well, and without the end of a job that its scheduler started again; and without calls of NCCL that failed at level INFO
-    in processes that were initialised after them, or whose program ended well.
+    """The events without failures after which their program went on: without exceptions after which its
+    process counted on, or that it ended well after, or that a source says much after of which nothing else
+    failed; without those before a restart that went well, and without the end of a job that its scheduler
+    started again; and without calls of NCCL that failed at level INFO in processes that were initialised
+    after them, or whose program ended well.
     """
     kept = _without_restarted(_without_placed(_without_overcome(list(events))))
     progress = [event for event in kept if event.kind == "program.progress"]
     went_on = {(event.source, event.fields.get("after")) for event in progress}
-    surely = {(event.source, event.fields.get("after")) for event in progress if event.fields.get("who") in ("process", "many")}
-    told = {(event.source, event.fields.get("after")) for event in progress if event.fields.get("who") == "told"}
+    surely = {
+        (event.source, event.fields.get("after"))
+        for event in progress
+        if event.fields.get("who") in ("process", "many")
+    }
+    told = {
+        (event.source, event.fields.get("after")) for event in progress if event.fields.get("who") == "told"
+    }
     finished = _last(kept, {"program.finished"})
-    failed = _last(kept, {*load_causes().failures, "torch.agent-restart"} - {*_SURVIVED, *_FROM_OUTSIDE}, kernel=True)
-    kept = [event for event in kept if event.kind not in _SURVIVED or (event.source, event.number) not in surely]
+    failed = _last(
+        kept, {*load_causes().failures, "torch.agent-restart"} - {*_SURVIVED, *_FROM_OUTSIDE}, kernel=True
+    )
+    kept = [
+        event for event in kept if event.kind not in _SURVIVED or (event.source, event.number) not in surely
+    ]
     ends = _last(kept, set(_SURVIVED))
     survived = {
-        source for source, end in ends.items() if source not in failed and last_lines.get(source, end) - end >= _MANY_LINES
+        source
+        for source, end in ends.items()
+        if source not in failed and last_lines.get(source, end) - end >= _MANY_LINES
     }
 
     def is_survived(event: Event) -> bool:
@@ -98,8 +120,8 @@ def _without_restarted(events: list[Event]) -> list[Event]:
 
 
 def _without_overcome(events: list[Event]) -> list[Event]:
-    """Without calls that failed at level INFO before their process was initialised, or that only tried a network plugin: no
-    warning was given, and no caller outside NCCL's network layer failed for it.
+    """Without calls that failed at level INFO before their process was initialised, or that only tried a
+    network plugin: no warning was given, and no caller outside NCCL's network layer failed for it.
     """
     initialised: dict[_Process, int] = {}
     failed: set[_Process] = set()
@@ -118,6 +140,8 @@ def _without_overcome(events: list[Event]) -> list[Event]:
         process = (event.source, event.host, event.pid)
         if process in initialised and process not in warned and finished.get(event.source, 0) > event.number:
             return True
-        return initialised.get(process, 0) > event.number or (is_network_layer(event) and process not in failed)
+        return initialised.get(process, 0) > event.number or (
+            is_network_layer(event) and process not in failed
+        )
 
     return [event for event in events if not is_overcome(event)]

@@ -1,7 +1,8 @@
-"""Events of logs without the names of machines and people and without secrets, by the rules of `rigtune capture`.
+"""Events of logs without the names of machines and people and without secrets, by the rules of `rigtune
+capture`.
 
-Events are redacted before anything is said of them: what is told afterwards, in whatever words, holds placeholders.
-Rules cannot know every name: a person should look.
+Events are redacted before anything is said of them: what is told afterwards, in whatever words, holds
+placeholders. Rules cannot know every name: a person should look.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _HOST_SAID = tuple(
         ),
     )
 )
-"""Where NCCL, torchrun, MPI and torch's stores name a host; in other texts than logs too much else looks so."""
+"""Where NCCL, torchrun, MPI and torch's stores name a host; in other texts than logs too much else looks
+so.
+"""
 _HOST_FIELDS = frozenset({"host", "hosts", "peer", "node", "nodes"})
 _HOST_TITLE = "host"
 _LONG = 24
@@ -37,8 +40,8 @@ _LONG = 24
 
 
 class LogRedactor:
-    """Puts placeholders into events, the same for the same name in all that it is given. Nobody can try out which name one
-    stands for without `salt`.
+    """Puts placeholders into events, the same for the same name in all that it is given. Nobody can try out
+    which name one stands for without `salt`.
     """
 
     def __init__(self, salt: bytes) -> None:
@@ -48,7 +51,9 @@ class LogRedactor:
         """What was redacted with the names that are known now, by title or whole and by text."""
 
     def learn(self, events: Iterable[Event], sources: Iterable[str] = ()) -> None:
-        """Read events, with their whole lines, and names of logs, for the names in them: all, before the first is redacted."""
+        """Read events, with their whole lines, and names of logs, for the names in them: all, before the
+        first is redacted.
+        """
         before = self._names.names_known
         for name in sources:
             if (host := writer_of(name).host) is not None:

@@ -17,10 +17,13 @@ class Seen:
     """Events in the order in which they were read."""
 
     def __init__(
-        self, events: Iterable[Event], last_lines: Mapping[str, int] | None = None, beside: Iterable[Event] = ()
+        self,
+        events: Iterable[Event],
+        last_lines: Mapping[str, int] | None = None,
+        beside: Iterable[Event] = (),
     ) -> None:
-        """`last_lines` is the number of the last line by source, as far as known. What is known `beside` the logs is found by its
-        kind, and has no place in their order.
+        """`last_lines` is the number of the last line by source, as far as known. What is known `beside` the
+        logs is found by its kind, and has no place in their order.
         """
         self.last_lines = dict(last_lines or {})
         self.events: list[Event] = []
@@ -43,7 +46,12 @@ class Seen:
         found: list[Event] = []
         for kind in (name for names in kinds for name in names.split("|")):
             if kind.endswith(".*"):
-                found += [event for name, events in self._by_kind.items() if name.startswith(kind[:-1]) for event in events]
+                found += [
+                    event
+                    for name, events in self._by_kind.items()
+                    if name.startswith(kind[:-1])
+                    for event in events
+                ]
             else:
                 found += self._by_kind.get(kind, [])
         return found
@@ -70,7 +78,9 @@ class Seen:
     def in_order(self, events: list[Event]) -> list[Event]:
         """By time where all have one, else as they were read; the lower rank first at the same time."""
         if events and all(event.time_s is not None for event in events):
-            return sorted(events, key=lambda event: (event.time_s or 0.0, _rank(event), self._place[id(event)]))
+            return sorted(
+                events, key=lambda event: (event.time_s or 0.0, _rank(event), self._place[id(event)])
+            )
         return sorted(events, key=lambda event: self._place[id(event)])
 
 

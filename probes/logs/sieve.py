@@ -13,8 +13,9 @@ _HEXADECIMAL = _NUMBERS + b"abcdefABCDEF"
 _ENVELOPE_END = b" NCCL "
 """What stands before it names host, process and GPU, never a fact: hosts must not make lines differ."""
 MOST_ALIKE = 20_000
-"""Lines of one shape that are read: enough for a line of each rank of the largest jobs, few enough for the hundreds of
-lines of each rank that name its channels."""
+"""Lines of one shape that are read: enough for a line of each rank of the largest jobs, few enough for the
+hundreds of lines of each rank that name its channels.
+"""
 _MOST_SHAPES = 40_000
 _LONGEST_SHAPE = 512
 _GRAM = 4
@@ -49,8 +50,8 @@ _NOTHING = _Shape(0, ())
 
 
 class Sieve:
-    """Tells which readers should see a line. Needs half a microsecond for a line like one seen before, a few for others, and
-    little memory.
+    """Tells which readers should see a line. Needs half a microsecond for a line like one seen before, a few
+    for others, and little memory.
     """
 
     def __init__(self, signs: Sequence[Iterable[bytes]]) -> None:
@@ -108,8 +109,8 @@ class Sieve:
 
 
 def _grams(loose: bytes) -> list[int]:
-    """Pieces of a sign of which every line with it has one where it is looked at. Those with fewer small letters are in fewer
-    other lines.
+    """Pieces of a sign of which every line with it has one where it is looked at. Those with fewer small
+    letters are in fewer other lines.
     """
     pieces = [loose[start : start + _GRAM] for start in range(len(loose) - _GRAM + 1)]
     runs = [pieces[start : start + _GRAM] for start in range(len(pieces) - _GRAM + 1)]

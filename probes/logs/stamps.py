@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import re
 
-from probes.patterns import pattern
+from probes.base.patterns import pattern
 
 _FRACTION = r"(?:[.,](?P<fraction>\d{1,9}))?"
 _ZONE = r"(?: ?(?P<zone>(?:Z|UTC|GMT)(?!\w)|[+-]\d\d:?\d\d(?![\w:]))|(?![\w:]))"
@@ -32,7 +32,8 @@ def has_date(time_s: float | None) -> bool:
 
 
 def seconds(match: re.Match[str], year: int | None) -> float | None:
-    """Seconds since 1970 of a stamp, taken for UTC where it names no zone; None without a year or for a date that is none.
+    """Seconds since 1970 of a stamp, taken for UTC where it names no zone; None without a year or for a date
+    that is none.
 
     `year` is that of stamps without one.
     """

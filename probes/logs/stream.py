@@ -15,7 +15,9 @@ MOST_LINES_AFTER = 20_000
 """Of one log that are read because of a line before them."""
 _LONGEST_WAIT = 1 << 20
 """Bytes without an end of line that are kept for one."""
-_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[()][0-9A-B]|[=>78cDEMHNOZ])")
+_ESCAPES = re.compile(
+    rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[()][0-9A-B]|[=>78cDEMHNOZ])"
+)
 _HEAD_BYTES = 64
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -34,7 +36,9 @@ class LogStream:
     """Cuts what it is fed into lines, and passes those that hold a sign of a reader."""
 
     def __init__(self, signs: Sequence[Iterable[bytes]], lines_after: Sequence[int] = ()) -> None:
-        """`signs` of each reader, and how many lines after one with a sign it wants too, whatever they hold."""
+        """`signs` of each reader, and how many lines after one with a sign it wants too, whatever they
+        hold.
+        """
         self._sieve = Sieve(signs)
         self._lines_after = {place: lines for place, lines in enumerate(lines_after) if lines}
         self._followers: dict[int, int] = {}
@@ -97,10 +101,16 @@ class LogStream:
         numbers: Sequence[int] = range(self._number, self._number + len(lines))
         self._number, self._is_middle = self._number + len(lines), False
         if b"\r" in block:
-            numbers = [number for number, line in zip(numbers, lines, strict=True) for _ in range(line.count(b"\r") + 1)]
+            numbers = [
+                number
+                for number, line in zip(numbers, lines, strict=True)
+                for _ in range(line.count(b"\r") + 1)
+            ]
             lines = block.replace(b"\r", b"\n").split(b"\n")
         if max(map(len, lines)) > LONGEST_LINE:
-            parts = [(number, part) for number, line in zip(numbers, lines, strict=True) for part in _parts(line)]
+            parts = [
+                (number, part) for number, line in zip(numbers, lines, strict=True) for part in _parts(line)
+            ]
             numbers, lines = [number for number, _ in parts], [part for _, part in parts]
         readers_of = self._sieve.readers
         for number, line in zip(numbers, lines, strict=True):
@@ -132,7 +142,9 @@ def _parts(line: bytes) -> list[bytes]:
 
 
 def _cleaned(block: bytes) -> bytes:
-    """Without NUL, as files that were cut short while written to hold, and without what colours a terminal."""
+    """Without NUL, as files that were cut short while written to hold, and without what colours a
+    terminal.
+    """
     if b"\0" in block:
         block = block.replace(b"\0", b"")
     return _ESCAPES.sub(b"", block) if b"\x1b" in block else block

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from probes.base.units import GIB
 from probes.logs.event import Event
 from probes.logs.seen import number
-from probes.units import GIB
 
 _PART = re.compile(r"\[([^\[\]]*)\]")
 _FIELD = re.compile(r"\{(\w+)(?::(\w+))?\}")
@@ -19,12 +19,14 @@ _SEVERAL = re.compile(r"[,\s]|\d-\d")
 _PLAIN = re.compile(r"\w[\w.:-]{0,40}")
 
 
-def filled(template: str, events: Iterable[Event], more: Mapping[str, object] | None = None, *, parts: bool = True) -> str:
+def filled(
+    template: str, events: Iterable[Event], more: Mapping[str, object] | None = None, *, parts: bool = True
+) -> str:
     """A template with the fields of the first event, and of the others where it has none of that name.
 
-    `{field}` takes a field, `{field:GiB}` one in bytes, `{field:CUDA}` CUDA's version as its API counts it (12040 is 12.4), and
-    `{field:rank}` gives "rank 3" or "ranks 3, 6". A part in [brackets] is left out where a field of it is not known.
-    Without `parts`, brackets are words of their own.
+    `{field}` takes a field, `{field:GiB}` one in bytes, `{field:CUDA}` CUDA's version as its API counts it
+    (12040 is 12.4), and `{field:rank}` gives "rank 3" or "ranks 3, 6". A part in [brackets] is left out where
+    a field of it is not known. Without `parts`, brackets are words of their own.
     """
     fields: dict[str, object] = {**(more or {})}
     for event in events:
@@ -41,12 +43,16 @@ def filled(template: str, events: Iterable[Event], more: Mapping[str, object] | 
 
 
 def begun(words: str) -> str:
-    """`words` as the beginning of a sentence. Addresses and names that are no plain words stay as they are."""
+    """`words` as the beginning of a sentence. Addresses and names that are no plain words stay as they
+    are.
+    """
     return f"{words[:1].upper()}{words[1:]}" if words.partition(" ")[0].isalpha() else words
 
 
 def command_for(command: str | None, events: Iterable[Event]) -> str | None:
-    """A command with the port or device that events name in the place of `<port>` or `<hca>`; names and addresses stay open."""
+    """A command with the port or device that events name in the place of `<port>` or `<hca>`; names and
+    addresses stay open.
+    """
     if command is None:
         return None
     known: dict[str, str] = {}

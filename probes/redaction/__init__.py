@@ -1,8 +1,10 @@
-"""A recording without what names the machine, its people and their secrets, so that it can be shown to others.
+"""A recording without what names the machine, its people and their secrets, so that it can be shown to
+others.
 
-The same value has the same placeholder everywhere in the recording, and placeholders keep the form of what they stand for
-(a MAC address is a MAC address, addresses of one subnet stay in one), so that the recording gives the same verdict. What
-names products, versions, places on the PCI bus and counters stays. Rules cannot know every name: a person should look.
+The same value has the same placeholder everywhere in the recording, and placeholders keep the form of what
+they stand for (a MAC address is a MAC address, addresses of one subnet stay in one), so that the recording
+gives the same verdict. What names products, versions, places on the PCI bus and counters stays. Rules cannot
+know every name: a person should look.
 """
 
 from __future__ import annotations
@@ -13,12 +15,20 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from probes.record import Record, Unknown
+from probes.base.record import Record, Unknown
 from probes.redaction.placeholders import KINDS
 from probes.redaction.tables import without_serial
 from probes.redaction.text import TextRedactor
 from probes.sources.base import Given
-from probes.sources.stored import Blob, CommandAnswer, Content, NvmlAnswer, Recording, from_content, to_content
+from probes.sources.stored import (
+    Blob,
+    CommandAnswer,
+    Content,
+    NvmlAnswer,
+    Recording,
+    from_content,
+    to_content,
+)
 
 __all__ = ["KINDS", "Manifest", "ManifestRow", "Redactor", "redact"]
 
@@ -27,7 +37,12 @@ T = TypeVar("T")
 _PASSES = 2
 """A name that is learnt late may tell of others (the domain of a host, the names in it)."""
 _ASK_ABOUT_HOSTS = {"getent", "host", "ping", "ssh", "scontrol", "nslookup", "dig"}
-_COMMAND_TITLES = {("hostname",): "hostname", ("hostname", "-f"): "hostname", ("uname", "-n"): "hostname", ("whoami",): "user"}
+_COMMAND_TITLES = {
+    ("hostname",): "hostname",
+    ("hostname", "-f"): "hostname",
+    ("uname", "-n"): "hostname",
+    ("whoami",): "user",
+}
 
 
 class ManifestRow(Record, kw_only=True):
@@ -47,8 +62,12 @@ class Manifest(Record, kw_only=True):
     kept: tuple[str, ...] = ()
 
 
-def redact(recording: Recording, *, salt: bytes, keep: frozenset[str] = frozenset()) -> tuple[Recording, Manifest]:
-    """`recording` redacted, and what was replaced. `keep` names kinds that stay; ValueError for an unknown one."""
+def redact(
+    recording: Recording, *, salt: bytes, keep: frozenset[str] = frozenset()
+) -> tuple[Recording, Manifest]:
+    """`recording` redacted, and what was replaced. `keep` names kinds that stay; ValueError for an unknown
+    one.
+    """
     return Redactor(recording, salt=salt, keep=keep).redacted()
 
 
@@ -79,11 +98,15 @@ class Redactor:
             title=self.text(old.title),
             commands=tuple(self._command(answer) for answer in old.commands),
             files={self.text(path): self._content(content, path) for path, content in old.files.items()},
-            directories={self.text(path): self._names(path, names) for path, names in old.directories.items()},
+            directories={
+                self.text(path): self._names(path, names) for path, names in old.directories.items()
+            },
             links={self.text(path): self._value(target, "") for path, target in old.links.items()},
             nvml=tuple(self._call(answer) for answer in old.nvml),
             env={name: self._value(value, name) for name, value in old.env.items()},
-            given={kind: tuple(self._given(given, kind) for given in rows) for kind, rows in old.given.items()},
+            given={
+                kind: tuple(self._given(given, kind) for given in rows) for kind, rows in old.given.items()
+            },
             checksum="",
         )
         rows = tuple(
@@ -205,5 +228,8 @@ def _words(argv: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         if at and at == len(argv) - 1 and argv[0] in _ASK_ABOUT_HOSTS and not word.startswith("-"):
             yield word, "hostname"
             continue
-        yield word, before.lstrip("-").replace("-", "_") if before.startswith("--") and "=" not in before else ""
+        yield (
+            word,
+            before.lstrip("-").replace("-", "_") if before.startswith("--") and "=" not in before else "",
+        )
         before = word

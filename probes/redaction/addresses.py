@@ -1,8 +1,10 @@
-"""IP addresses, prefix-preserving: two addresses that share their first n bits share exactly n bits afterwards too.
+"""IP addresses, prefix-preserving: two addresses that share their first n bits share exactly n bits
+afterwards too.
 
-The method is that of Crypto-PAn (Xu, Fan, Ammar, Moon: Prefix-Preserving IP Address Anonymization, ICNP 2002): bit i is
-flipped or not by a keyed hash of the bits before it. The bits that make an address private, shared or public are kept, and
-addresses that name no machine (loopback, unspecified, netmasks, multicast) stay as they are.
+The method is that of Crypto-PAn (Xu, Fan, Ammar, Moon: Prefix-Preserving IP Address Anonymization, ICNP
+2002): bit i is flipped or not by a keyed hash of the bits before it. The bits that make an address private,
+shared or public are kept, and addresses that name no machine (loopback, unspecified, netmasks, multicast)
+stay as they are.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from probes.redaction.hardware import guid_placeholder, mac_placeholder
+from probes.redaction.hardware_ids import guid_placeholder, mac_placeholder
 from probes.redaction.placeholders import Book
 from probes.redaction.spans import Span
 
@@ -26,15 +28,28 @@ _VERSION_BEFORE = re.compile(
     r"[:=|]?[ \t]*[\"'(]?v?$",
     re.IGNORECASE,
 )
-_IPV6 = re.compile(rf"(?<![0-9A-Za-z.])(?:[0-9A-Fa-f]{{0,4}}:){{2,7}}(?:{_QUAD}|[0-9A-Fa-f]{{0,4}})(?![0-9A-Za-z:])")
+_IPV6 = re.compile(
+    rf"(?<![0-9A-Za-z.])(?:[0-9A-Fa-f]{{0,4}}:){{2,7}}(?:{_QUAD}|[0-9A-Fa-f]{{0,4}})(?![0-9A-Za-z:])"
+)
 _KEPT_V4 = tuple(
-    map(ipaddress.IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.169.254/32", "224.0.0.0/4", "255.0.0.0/8"))
+    map(
+        ipaddress.IPv4Network,
+        ("0.0.0.0/8", "127.0.0.0/8", "169.254.169.254/32", "224.0.0.0/4", "255.0.0.0/8"),
+    )
 )  # 169.254.169.254 is every cloud's metadata service
 _CLASSES_V4 = tuple(
-    map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16"))
+    map(
+        ipaddress.IPv4Network,
+        ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16"),
+    )
 )
 _PUBLIC_OCTETS = [octet for octet in range(1, 224) if octet not in (10, 127)]
-_PUBLIC_TARGETS = [octet for octet in _PUBLIC_OCTETS if octet not in (100, 169, 172, 192)] + [240, 241, 242, 243]
+_PUBLIC_TARGETS = [octet for octet in _PUBLIC_OCTETS if octet not in (100, 169, 172, 192)] + [
+    240,
+    241,
+    242,
+    243,
+]
 _LOW_64 = (1 << 64) - 1
 
 
@@ -69,7 +84,9 @@ def map_v4(text: str, book: Book) -> str:
 
 
 def map_v6(text: str, book: Book) -> str:
-    """The pseudonym of an IPv6 address or GID in the same spelling; `text` itself where it is none or names no machine."""
+    """The pseudonym of an IPv6 address or GID in the same spelling; `text` itself where it is none or names
+    no machine.
+    """
     try:
         address = ipaddress.IPv6Address(text)
     except ValueError:
@@ -127,7 +144,9 @@ def _flip(value: int, width: int, keep: int, book: Book) -> int:
 
 
 def _map_public(value: int, book: Book) -> int:
-    """The first octet is exchanged for another public one, so that no class is entered or left; the rest as ever."""
+    """The first octet is exchanged for another public one, so that no class is entered or left; the rest as
+    ever.
+    """
     octet = value >> 24
     if octet >= 240:
         return value

@@ -22,7 +22,11 @@ _PROJECT = re.compile(r"\bprojects/([a-z0-9][a-z0-9-]{3,62})/")
 
 def cloud_spans(text: str, book: Book) -> Iterator[Span]:
     for match in _AWS.finditer(text):
-        yield Span(*match.span(2), "cloud", book.placeholder("cloud", match[2], lambda value: book.digits("cloud", value, 17)))
+        yield Span(
+            *match.span(2),
+            "cloud",
+            book.placeholder("cloud", match[2], lambda value: book.digits("cloud", value, 17)),
+        )
     for match in _ARN.finditer(text):
         yield Span(
             *match.span(1),

@@ -1,4 +1,6 @@
-"""Names of hosts, domains, users and jobs: learnt where a text says that something is one, then replaced wherever it stands."""
+"""Names of hosts, domains, users and jobs: learnt where a text says that something is one, then replaced
+wherever it stands.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ _JOB_CONTEXT = re.compile(
     r"[\"'\]]{0,2}[ \t]*[:=][ \t]*[\"']?([\w.@-]{2,120})"
 )
 _CONTEXTS = {"hostname": _HOST_CONTEXTS, "user": (*_USER_CONTEXTS, _FULL_NAME), "job": (_JOB_CONTEXT,)}
-_HOSTLIST = re.compile(r"(?<![\w.-])([A-Za-z][A-Za-z0-9._-]{0,63}?)\[(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\]([A-Za-z0-9.-]*)")
+_HOSTLIST = re.compile(
+    r"(?<![\w.-])([A-Za-z][A-Za-z0-9._-]{0,63}?)\[(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\]([A-Za-z0-9.-]*)"
+)
 _HOSTLIST_CONTEXT = re.compile(
     r"(?i)(?:node_?list|nodes|node_?names?|hosts|hostlist)[\"'\]]{0,2}[ \t]*[:=][ \t]*[\"'\[]?$|"
     r"(?:srun|slurmstepd|slurmd|slurmctld): error: $|\bNode failure on $"
@@ -94,7 +98,9 @@ _PUBLIC_DOMAINS = re.compile(
     r"kernel|debian|github|pytorch|python|pypi|w3|open-mpi|openmpi|schedmd|freedesktop|isc|gnu|centos|rockylinux|canonical|"
     r"supermicro|dell|microsoft|google|amazon|launchpad|vmware|qemu|linux-foundation|openfabrics|apache|example)\.(?:com|org|net)"
 )
-"""Of the makers of hard- and software: names of products and properties (`nvidia.com/gpu`), nobody's machine."""
+"""Of the makers of hard- and software: names of products and properties (`nvidia.com/gpu`), nobody's
+machine.
+"""
 _NOBODY_IN_PARTICULAR = """root user users ubuntu debian centos fedora rocky admin administrator nobody daemon bin sys ec2-user
 azureuser opc cloud-user slurm munge nvidia guest shared common public default none null unknown all test work home data linuxbrew
 postgres www-data systemd messagebus sshd lost+found true false no yes not name id process space mode wheel sudo docker adm video
@@ -102,7 +108,16 @@ render kvm notice info warn warning err error debug crit alert emerg session exc
 has can from this that which group other self current"""
 _EVERYBODY = frozenset(_NOBODY_IN_PARTICULAR.split())
 """Accounts that come with a system, and words that follow the word user."""
-_LOCAL = {"localhost", "localhost.localdomain", "localdomain", "ip6-localhost", "ip6-loopback", "none", "cluster.local", "linux"}
+_LOCAL = {
+    "localhost",
+    "localhost.localdomain",
+    "localdomain",
+    "ip6-localhost",
+    "ip6-loopback",
+    "none",
+    "cluster.local",
+    "linux",
+}
 _LOCAL |= {
     "kernel",
     "unknown",
@@ -157,7 +172,8 @@ class Names:
         return len(self._known) + len(self._stems)
 
     def learn(self, kind: str, name: str, *, certain: bool = False) -> None:
-        """From now on `name` is replaced wherever it stands, unless it is a common word. A host brings its domain along.
+        """From now on `name` is replaced wherever it stands, unless it is a common word. A host brings its
+        domain along.
 
         With `certain`, common words with a number (`gpu07`, `n1`) are replaced too.
         """
@@ -186,7 +202,9 @@ class Names:
     def learn_value(self, kind: str, value: str) -> None:
         """A secret or serial number that is too particular to be anything else."""
         digits = sum(character.isdigit() for character in value)
-        particular = len(value) >= 8 if digits == len(value) else (len(value) >= 6 and digits) or len(value) >= 10
+        particular = (
+            len(value) >= 8 if digits == len(value) else (len(value) >= 6 and digits) or len(value) >= 10
+        )
         if particular and "\n" not in value and value.lower() not in self._known and not is_common(value):
             self._known[value.lower()] = kind
             self._pattern = None
@@ -211,7 +229,7 @@ class Names:
 
     def replacement(self, kind: str, name: str) -> str:
         """What stands for `name`; of a full host name both parts."""
-        from probes.redaction.hardware import serial_placeholder  # noqa: PLC0415 - a circle otherwise
+        from probes.redaction.hardware_ids import serial_placeholder  # noqa: PLC0415 - a circle otherwise
 
         lower = name.lower()
         match kind:
@@ -245,7 +263,9 @@ class Names:
 
     def guid_table(self, text: str) -> Iterator[Span]:
         """A list of hosts and GUIDs."""
-        for line in re.finditer(rf"^[ \t]*({_HOST})(?=[ \t,:]+(?:0x)?[0-9A-Fa-f]{{16}}\b)", text, re.MULTILINE):
+        for line in re.finditer(
+            rf"^[ \t]*({_HOST})(?=[ \t,:]+(?:0x)?[0-9A-Fa-f]{{16}}\b)", text, re.MULTILINE
+        ):
             self.learn("hostname", line[1])
             yield Span(*line.span(1), "hostname", self.replacement("hostname", line[1]))
 
@@ -305,7 +325,9 @@ class Names:
                 continue
             kind = "hostname" if lower.count(".") > 1 else "domain"
             if kind == "domain" or self._known.get(lower.partition(".")[2]) == "domain":
-                self.learn(kind, lower)  # a host elsewhere may have a first name that is a common word: time, ntp, www
+                self.learn(
+                    kind, lower
+                )  # a host elsewhere may have a first name that is a common word: time, ntp, www
             yield Span(*match.span(), kind, self.replacement(kind, match[0]))
 
 

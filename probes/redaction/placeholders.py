@@ -1,4 +1,6 @@
-"""What stands for a value that was taken out: the same for the same value, of a form that parsers still read."""
+"""What stands for a value that was taken out: the same for the same value, of a form that parsers still
+read.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ KINDS: dict[str, str] = {
 class Book:
     """Placeholders by kind and value, and how often each kind was replaced.
 
-    A placeholder is a keyed hash of the value (HMAC-SHA256), so it cannot be turned back by trying likely values
-    without the salt. Two values of a kind never share one.
+    A placeholder is a keyed hash of the value (HMAC-SHA256), so it cannot be turned back by trying likely
+    values without the salt. Two values of a kind never share one.
     """
 
     def __init__(self, salt: bytes) -> None:
@@ -53,7 +55,9 @@ class Book:
 
     def digits(self, kind: str, value: str, count: int, alphabet: str = "0123456789abcdef") -> str:
         """`count` characters that depend on the salt, the kind and the value."""
-        number = int.from_bytes(b"".join(self._hash(kind, value, part) for part in range(count // 32 + 1)), "big")
+        number = int.from_bytes(
+            b"".join(self._hash(kind, value, part) for part in range(count // 32 + 1)), "big"
+        )
         characters = []
         for _ in range(count):
             number, rest = divmod(number, len(alphabet))
@@ -65,7 +69,9 @@ class Book:
         return int.from_bytes(self._hash(kind, value, 0), "big")
 
     def placeholder(self, kind: str, value: str, make: Callable[[str], str]) -> str:
-        """The placeholder of the canonical `value`: `make(value)`, or of the value with a suffix where that is taken."""
+        """The placeholder of the canonical `value`: `make(value)`, or of the value with a suffix where that
+        is taken.
+        """
         self.values[kind].add(value)
         known = self._given.get((kind, value))
         if known is not None:
@@ -83,4 +89,6 @@ class Book:
         return self.placeholder(kind, value, lambda text: f"{prefix}-{self.digits(kind, text, 8)}")
 
     def _hash(self, kind: str, value: str, part: int) -> bytes:
-        return hmac.new(self._salt, f"{kind}\0{part}\0{value}".encode("utf-8", "replace"), hashlib.sha256).digest()
+        return hmac.new(
+            self._salt, f"{kind}\0{part}\0{value}".encode("utf-8", "replace"), hashlib.sha256
+        ).digest()

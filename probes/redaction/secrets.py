@@ -1,4 +1,6 @@
-"""Passwords, tokens and keys, by the shape that their makers gave them and by the names that they are given to."""
+"""Passwords, tokens and keys, by the shape that their makers gave them and by the names that they are given
+to.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _BEARER = re.compile(
     r"\bAuthorization[\\\"']{0,3}[ \t]{0,4}[:=][ \t]{0,4}[\\\"']{0,3}(?:Bearer|Basic|Token)[ \t]+([A-Za-z0-9+/=._~-]{1,4096})",
     re.IGNORECASE,
 )
-_URL_USER = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://([^\s/@:\"'<>]{0,256}):([^\s/@\"'<>]{1,256})@", re.IGNORECASE)
+_URL_USER = re.compile(
+    r"\b[a-z][a-z0-9+.-]{1,20}://([^\s/@:\"'<>]{0,256}):([^\s/@\"'<>]{1,256})@", re.IGNORECASE
+)
 _WEBHOOK = re.compile(r"hooks\.slack\.com/services/([A-Za-z0-9/_-]{8,})", re.IGNORECASE)
 _CRYPT = re.compile(r"\$(?:1|2[abxy]|5|6|7|y|gy)\$[A-Za-z0-9./$=,]{8,}")
 _NETRC = re.compile(r"\blogin[ \t]+(\S{1,256})\s+password[ \t]+(\S{1,256})")
@@ -54,7 +58,9 @@ _QUERY = re.compile(
     r"passw(?:or)?d|secret|jwt)=([^&#\s\"'<>]{1,4096})",
     re.IGNORECASE,
 )
-"""What lets its bearer in, in addresses that were signed: of AWS, Google, Azure (`sig`), Alibaba, CloudFront."""
+"""What lets its bearer in, in addresses that were signed: of AWS, Google, Azure (`sig`), Alibaba,
+CloudFront.
+"""
 _COMMUNITY = re.compile(r"\b(?:snmp )?community(?: string)?[ \t]*[:=][ \t]*(\S{3,128})", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORDS = {
@@ -73,12 +79,64 @@ _SECRET_WORDS = {
     "psk",
     "cookie",
 }
-_KEY_OF = {"api", "access", "private", "secret", "account", "encryption", "signing", "license", "licence", "auth", "ssh"}
-_KEY_OF |= {"wandb", "client", "shared", "master", "product", "activation", "host", "storage", "session", "munge"}
-_ELSEWHERE = {"path", "file", "dir", "directory", "url", "type", "name", "length", "len", "count", "size", "index", "parallelism"}
+_KEY_OF = {
+    "api",
+    "access",
+    "private",
+    "secret",
+    "account",
+    "encryption",
+    "signing",
+    "license",
+    "licence",
+    "auth",
+    "ssh",
+}
+_KEY_OF |= {
+    "wandb",
+    "client",
+    "shared",
+    "master",
+    "product",
+    "activation",
+    "host",
+    "storage",
+    "session",
+    "munge",
+}
+_ELSEWHERE = {
+    "path",
+    "file",
+    "dir",
+    "directory",
+    "url",
+    "type",
+    "name",
+    "length",
+    "len",
+    "count",
+    "size",
+    "index",
+    "parallelism",
+}
 """Last words of names that tell of a secret and do not hold it."""
 _LICENCE_WORDS = {"license", "licence", "licensekey", "licencekey"}
-_NOTHING = {"", "none", "null", "nil", "true", "false", "yes", "no", "unset", "required", "n/a", "enabled", "disabled", "prompt"}
+_NOTHING = {
+    "",
+    "none",
+    "null",
+    "nil",
+    "true",
+    "false",
+    "yes",
+    "no",
+    "unset",
+    "required",
+    "n/a",
+    "enabled",
+    "disabled",
+    "prompt",
+}
 _PEM_BEGIN, _PEM_END = "-----BEGIN ", "-----END "
 
 
@@ -123,11 +181,22 @@ def secret_placeholder(value: str, book: Book) -> str:
 
 
 def names_secret(name: str, value: str) -> bool:
-    """Whether a setting of this name and value is a secret: by the words of the name, with what cannot be one left out."""
+    """Whether a setting of this name and value is a secret: by the words of the name, with what cannot be one
+    left out.
+    """
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words or words[-1] in _ELSEWHERE or value.lower() in _NOTHING or value.startswith("redacted-"):
         return False
-    if _LICENCE_WORDS & set(words) and words[-1] in {"key", "id", "no", "number", "code", "license", "licence", "licensekey"}:
+    if _LICENCE_WORDS & set(words) and words[-1] in {
+        "key",
+        "id",
+        "no",
+        "number",
+        "code",
+        "license",
+        "licence",
+        "licensekey",
+    }:
         return len(value) >= 8 and any(character.isdigit() for character in value)
     if _SECRET_WORDS & set(words):
         return not (words[-1].startswith("token") and re.fullmatch(r"[\d.]{1,9}", value))
@@ -135,7 +204,9 @@ def names_secret(name: str, value: str) -> bool:
         return False
     if len(words) > 1 and words[-2] in _KEY_OF:
         return True
-    mixed = any(character.isdigit() for character in value) and any(character.isalpha() for character in value)
+    mixed = any(character.isdigit() for character in value) and any(
+        character.isalpha() for character in value
+    )
     return (
         len(value) >= 20
         and mixed
@@ -145,7 +216,9 @@ def names_secret(name: str, value: str) -> bool:
 
 
 def _pem_spans(text: str, book: Book) -> Iterator[Span]:
-    """Keys and certificates between their lines of dashes; to the end of the text where the last line is cut off."""
+    """Keys and certificates between their lines of dashes; to the end of the text where the last line is cut
+    off.
+    """
     at = text.find(_PEM_BEGIN)
     while at >= 0:
         begin = text.find("-----", at + len(_PEM_BEGIN))
@@ -154,5 +227,7 @@ def _pem_spans(text: str, book: Book) -> Iterator[Span]:
         end = end if end >= 0 else len(text)
         if end > begin:
             lines = "\n" if "\n" in text[begin:end] else ""
-            yield Span(begin, end, "secret", lines + secret_placeholder(text[begin:end].strip(), book) + lines)
+            yield Span(
+                begin, end, "secret", lines + secret_placeholder(text[begin:end].strip(), book) + lines
+            )
         at = text.find(_PEM_BEGIN, end)

@@ -16,8 +16,9 @@ class Span(NamedTuple):
 
 
 def settle(spans: Iterable[Span]) -> list[Span]:
-    """Spans that do not overlap, in order. Of two that overlap, one that contains the other wins, and else the earlier rule;
-    the rest of the loser is cut out, so that no half of a value stays."""
+    """Spans that do not overlap, in order. Of two that overlap, one that contains the other wins, and else
+    the earlier rule; the rest of the loser is cut out, so that no half of a value stays.
+    """
     chosen: list[Span] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):  # stable: the earlier rule first
         if not chosen or span.start >= chosen[-1].end:

@@ -1,4 +1,6 @@
-"""Files in which identities stand as numbers: the kernel's routing tables, and the configuration space of PCI devices."""
+"""Files in which identities stand as numbers: the kernel's routing tables, and the configuration space of PCI
+devices.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from probes.redaction.addresses import map_v4, map_v6
-from probes.redaction.hardware import guid_placeholder
+from probes.redaction.hardware_ids import guid_placeholder
 from probes.redaction.placeholders import Book
 from probes.redaction.spans import Span
 

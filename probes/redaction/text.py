@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from probes.redaction.addresses import address_spans
 from probes.redaction.clouds import cloud_spans
-from probes.redaction.hardware import hardware_spans
+from probes.redaction.hardware_ids import hardware_spans
 from probes.redaction.names import Names
 from probes.redaction.placeholders import Book
 from probes.redaction.secrets import names_secret, secret_placeholder, secret_spans
@@ -47,10 +47,14 @@ _FILE_WORDS = {
 
 
 class TextRedactor:
-    """Replaces what names a machine, its people or their secrets. Remembers what it learnt for the next text."""
+    """Replaces what names a machine, its people or their secrets. Remembers what it learnt for the next
+    text.
+    """
 
     def __init__(self, salt: bytes, keep: frozenset[str] = frozenset(), *, believing: bool = False) -> None:
-        """`believing`: what is called a host once is replaced everywhere, even `node0`, which paths of recordings need."""
+        """`believing`: what is called a host once is replaced everywhere, even `node0`, which paths of
+        recordings need.
+        """
         self.book = Book(salt)
         self._names = Names(self.book, believing=believing)
         self._keep = keep
@@ -65,31 +69,47 @@ class TextRedactor:
         self._rewritten(text, key, 0, counted=False)
 
     def learn_hosts(self, text: str) -> None:
-        """Read what is known to hold nothing but names of hosts: they are replaced even where they are common words (`gpu07`)."""
+        """Read what is known to hold nothing but names of hosts: they are replaced even where they are common
+        words (`gpu07`).
+        """
         if not _ADDRESS.fullmatch(text):
             for match in _HOSTS.finditer(text):
                 self._names.learn_hosts(match[0])
 
     def text(self, text: str, key: str = "") -> str:
-        """`text` without what is to be taken out. `key` says what it is: a path, a variable's name, a call, a kind of paste."""
+        """`text` without what is to be taken out. `key` says what it is: a path, a variable's name, a call, a
+        kind of paste.
+        """
         return self._rewritten(text, key, 0, counted=True)
 
     def host(self, text: str) -> str:
-        """What is known to hold nothing but names of hosts, as Slurm's `gpu[07-09]`, or addresses, and ports."""
+        """What is known to hold nothing but names of hosts, as Slurm's `gpu[07-09]`, or addresses, and
+        ports.
+        """
         if _ADDRESS.fullmatch(text):
             return self.text(text)
         return _HOSTS.sub(lambda match: self._names.hostlist(match[0]), text)
 
     def part(self, whole: str, part: str) -> str:
-        """A `part` that was cut out of `whole`, without what is to be taken out of the whole: so that a name or a key is known
-        where only half of it is left. What is no part of it is taken as a text of its own.
+        """A `part` that was cut out of `whole`, without what is to be taken out of the whole: so that a name
+        or a key is known where only half of it is left. What is no part of it is taken as a text of its own.
         """
         start = whole.find(part)
         if start < 0:
             return self.text(part)
         end = start + len(part)
-        inside = [span for span in self._chosen(whole, "", 0, counted=False) if span.end > start and span.start < end]
-        return rewrite(part, (span._replace(start=max(span.start - start, 0), end=min(span.end, end) - start) for span in inside))
+        inside = [
+            span
+            for span in self._chosen(whole, "", 0, counted=False)
+            if span.end > start and span.start < end
+        ]
+        return rewrite(
+            part,
+            (
+                span._replace(start=max(span.start - start, 0), end=min(span.end, end) - start)
+                for span in inside
+            ),
+        )
 
     def _rewritten(self, text: str, key: str, depth: int, *, counted: bool) -> str:
         if not text or text.isspace() or (len(text) < 4 and text.strip().isdecimal()):

@@ -1,16 +1,16 @@
 """The one port to the outside world below `assistant/`.
 
-A source answers narrow questions about a machine. Failures are values: a collector never has to catch. Five sources
-implement it: live (`live.py`), recording (`recording.py`), and stored answers (`stored.py`) that come from a recording,
-from loose files (`loose.py`) or from a catalogue machine (`catalogue.py`).
+A source answers narrow questions about a machine. Failures are values: a collector never has to catch. Five
+sources implement it: live (`live.py`), recording (`recording.py`), and stored answers (`stored.py`) that come
+from a recording, from loose files (`loose.py`) or from a catalogue machine (`catalogue.py`).
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from probes.record import Reason, Record, Unknown
-from probes.units import MIB
+from probes.base.record import Reason, Record, Unknown
+from probes.base.units import MIB
 
 MAX_GIVEN_BYTES = 64 * MIB
 """The largest file that a user gives us, unpacked: a recording of one machine has a few megabytes."""
@@ -32,7 +32,9 @@ class Given(Record, kw_only=True):
 
 
 class CommandResult(Record, kw_only=True):
-    """How a command ended. `failure` is set when it could not be run to its end; then `exit_code` means nothing."""
+    """How a command ended. `failure` is set when it could not be run to its end; then `exit_code` means
+    nothing.
+    """
 
     exit_code: int = 0
     stdout: bytes = b""
@@ -62,10 +64,14 @@ class Source(Protocol):
 
     @property
     def is_live(self) -> bool:
-        """True where questions cost time: then a second way to the same fact is asked only when the first fails."""
+        """True where questions cost time: then a second way to the same fact is asked only when the first
+        fails.
+        """
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
-        """Run a read-only command without a shell, in the C locale, with a deadline after which it is killed."""
+        """Run a read-only command without a shell, in the C locale, with a deadline after which it is
+        killed.
+        """
 
     def read(self, path: str) -> bytes | Unknown:
         """The content of an absolute path."""
@@ -80,13 +86,15 @@ class Source(Protocol):
         """The result of an NVML `Get` call by its C name; device arguments are given by index."""
 
     def expect(self, device: int, like: int) -> None:
-        """Say that GPU `device` is going to be asked what GPU `like` was: a live source may then ask everything in one go."""
+        """Say that GPU `device` is going to be asked what GPU `like` was: a live source may then ask
+        everything in one go.
+        """
 
     def env(self, name: str) -> str | Unknown | None:
         """One environment variable; None where it is not set."""
 
     def given(self, kind: str) -> tuple[Given, ...]:
-        """What a person gave of one kind (`probes/kinds.py`); nothing on a live machine."""
+        """What a person gave of one kind (`probes/catalogue/kinds.py`); nothing on a live machine."""
 
     def close(self) -> None:
         """End what the source has started; it is not asked any more."""

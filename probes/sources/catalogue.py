@@ -1,16 +1,16 @@
 """A machine from the catalogue, as a source: what a machine of that type would answer.
 
-So the same collectors work on it. What depends on the single machine (temperatures, processes, limits, addresses) is not
-recorded, and stays unknown.
+So the same collectors work on it. What depends on the single machine (temperatures, processes, limits,
+addresses) is not recorded, and stays unknown.
 """
 
 from __future__ import annotations
 
-from probes.hardware import GpuModel, MachineModel
-from probes.record import Reason, Unknown
-from probes.sources.answers import Answers
+from probes.base.record import Reason, Unknown
+from probes.catalogue.hardware import GpuModel, MachineModel
 from probes.sources.base import NvmlValue
 from probes.sources.pci_layout import Layout, Place, lay_out
+from probes.sources.recording_draft import Answers
 from probes.sources.stored import StoredSource
 
 _DEVICES = "/sys/bus/pci/devices"
@@ -44,7 +44,9 @@ def catalogue_source(machine: MachineModel, gpu: GpuModel) -> StoredSource:
     for index, place in enumerate(layout.nics):
         _nic(answers, machine, index, place)
     if not layout.nics:
-        answers.directories["/sys/class/infiniband"] = Unknown(Reason.TOOL_MISSING, "this machine has no RDMA devices")
+        answers.directories["/sys/class/infiniband"] = Unknown(
+            Reason.TOOL_MISSING, "this machine has no RDMA devices"
+        )
     _ethernet(answers, machine, layout.ethernet)
     answers.list_directories()
     return StoredSource(answers.recording(f"catalogue machine {machine.id}"))
@@ -82,11 +84,16 @@ def _numa_nodes(answers: Answers, machine: MachineModel) -> None:
     for node in range(machine.numa_nodes):
         folder = f"/sys/devices/system/node/node{node}"
         answers.text(f"{folder}/cpulist", _cpus_of(machine, node))
-        answers.text(f"{folder}/meminfo", f"Node {node} MemTotal: {machine.memory_bytes // machine.numa_nodes // 1024} kB")
+        answers.text(
+            f"{folder}/meminfo",
+            f"Node {node} MemTotal: {machine.memory_bytes // machine.numa_nodes // 1024} kB",
+        )
 
 
 def _cpus_of(machine: MachineModel, node: int) -> str:
-    """As Linux numbers them: all cores in the order of the nodes, then their second threads in the same order."""
+    """As Linux numbers them: all cores in the order of the nodes, then their second threads in the same
+    order.
+    """
     cores = machine.sockets * machine.cores_per_socket
     per_node = cores // machine.numa_nodes
     starts = (thread * cores + node * per_node for thread in range(machine.threads_per_core))
@@ -106,7 +113,9 @@ def _cuda_number(version: str) -> int:
 def _gpu(answers: Answers, gpu: GpuModel, index: int, place: Place) -> None:
     major, minor = map(int, gpu.compute_capability.split("."))
     answers.nvml("nvmlDeviceGetName", index, value=gpu.driver_name)
-    answers.nvml("nvmlDeviceGetMemoryInfo", index, value={"total": gpu.memory_bytes, "free": None, "used": None})
+    answers.nvml(
+        "nvmlDeviceGetMemoryInfo", index, value={"total": gpu.memory_bytes, "free": None, "used": None}
+    )
     answers.nvml("nvmlDeviceGetPciInfo", index, value={"busId": f"0000{place.address.upper()}"})
     answers.nvml("nvmlDeviceGetCudaComputeCapability", index, value=[major, minor])
     for state in ("Curr", "Max"):
@@ -127,13 +136,23 @@ def _nvlinks(answers: Answers, machine: MachineModel, gpu: GpuModel, index: int,
         if not machine.nvswitch:
             remote = f"0000{layout.gpus[partner].address.upper()}"
             answers.nvml("nvmlDeviceGetNvLinkRemotePciInfo", index, port, value={"busId": remote})
-    answers.nvml("nvmlDeviceGetNvLinkState", index, ports, value=Unknown(Reason.NOT_SUPPORTED, "there is no such NVLink"))
+    answers.nvml(
+        "nvmlDeviceGetNvLinkState",
+        index,
+        ports,
+        value=Unknown(Reason.NOT_SUPPORTED, "there is no such NVLink"),
+    )
     if ports:
-        speed: NvmlValue = {"nvmlReturn": 0, "value": {"uiVal": round(gpu.nvlink_bandwidth_bytes_per_s / 1e6)}}
+        speed: NvmlValue = {
+            "nvmlReturn": 0,
+            "value": {"uiVal": round(gpu.nvlink_bandwidth_bytes_per_s / 1e6)},
+        }
         answers.nvml("nvmlDeviceGetFieldValues", index, _SPEED_FIELD, value=[speed])
 
 
-def _pci_device(answers: Answers, machine: MachineModel, place: Place, vendor: str, device_class: str) -> None:
+def _pci_device(
+    answers: Answers, machine: MachineModel, place: Place, vendor: str, device_class: str
+) -> None:
     answers.links[f"{_DEVICES}/{place.address}"] = place.path
     answers.text(f"{place.path}/vendor", vendor)
     answers.text(f"{place.path}/class", device_class)

@@ -6,32 +6,39 @@ import stat
 import sys
 from pathlib import Path
 
-from probes.errors import InputError, UsageError
-from probes.hardware import load_catalogue
-from probes.record import printable
+from probes.base.errors import InputError, UsageError
+from probes.base.record import printable
+from probes.base.units import MIB
+from probes.catalogue.hardware import load_catalogue
 from probes.sources.base import MAX_GIVEN_BYTES, Source
-from probes.units import MIB
 
 _STDIN = "standard input"
 _OF_SHELL = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""Pipes that the shell made for this one command, as for `<(ssh node nvidia-smi -q -x)`. Others may have no writer."""
+"""Pipes that the shell made for this one command, as for `<(ssh node nvidia-smi -q -x)`. Others may have no
+writer.
+"""
 
 
 def open_source(paths: tuple[Path, ...] = (), machine: str | None = None) -> Source:
-    """`--from` and `--machine` as a source; the live machine when both are empty. The path `-` is standard input.
+    """`--from` and `--machine` as a source; the live machine when both are empty. The path `-` is standard
+    input.
 
-    UsageError for both at once and for an unknown machine; InputError for a path that cannot be read as anything.
+    UsageError for both at once and for an unknown machine; InputError for a path that cannot be read as
+    anything.
     """
     if paths and machine is not None:
         raise UsageError(
-            "--from and --machine exclude each other", "Give files of a machine, or the name of a catalogue machine."
+            "--from and --machine exclude each other",
+            "Give files of a machine, or the name of a catalogue machine.",
         )
     if machine is not None:
         return _catalogue_machine(machine)
     if paths:
         from probes.sources.loose import open_loose  # noqa: PLC0415 - a check of the live machine does not load it
 
-        return open_loose([(_STDIN if str(path) == "-" else printable(str(path)), _read(path)) for path in paths])
+        return open_loose(
+            [(_STDIN if str(path) == "-" else printable(str(path)), _read(path)) for path in paths]
+        )
     from probes.sources.live import LiveSource  # noqa: PLC0415 - nor planning the subprocess machinery
 
     return LiveSource()
@@ -58,7 +65,9 @@ def _catalogue_machine(name: str) -> Source:
 def _read(path: Path) -> bytes:
     try:
         if str(path) == "-":
-            return _bounded(_STDIN, sys.stdin.buffer.read(MAX_GIVEN_BYTES + 1) if sys.stdin is not None else b"")
+            return _bounded(
+                _STDIN, sys.stdin.buffer.read(MAX_GIVEN_BYTES + 1) if sys.stdin is not None else b""
+            )
         if path.is_dir():
             raise InputError(f"{path} is a folder", "Give the files in it, one by one.")
         is_pipe = str(path).startswith(_OF_SHELL) and stat.S_ISFIFO(path.stat().st_mode)
@@ -67,11 +76,16 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             data = file.read(MAX_GIVEN_BYTES + 1)
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}", "Check the path and its permissions.") from error
+        raise InputError(
+            f"{path} cannot be read: {error.strerror}", "Check the path and its permissions."
+        ) from error
     return _bounded(str(path), data)
 
 
 def _bounded(name: str, data: bytes) -> bytes:
     if len(data) > MAX_GIVEN_BYTES:
-        raise InputError(f"{name} is larger than {MAX_GIVEN_BYTES // MIB} MiB", "Give what one command wrote, or a recording.")
+        raise InputError(
+            f"{name} is larger than {MAX_GIVEN_BYTES // MIB} MiB",
+            "Give what one command wrote, or a recording.",
+        )
     return data

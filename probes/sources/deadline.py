@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from probes.record import Reason, Unknown
+from probes.base.record import Reason, Unknown
 
 T = TypeVar("T")
 
@@ -35,8 +35,8 @@ _idle: list[_Helper] = []
 def within(timeout_s: float, function: Callable[[], T]) -> T | Unknown:
     """What `function` returns or raises, or `Unknown` (timeout) when it takes longer.
 
-    It runs on a daemon thread, which is left behind after the deadline: nothing stops a thread that waits inside the
-    kernel, but it does not hold up anybody else.
+    It runs on a daemon thread, which is left behind after the deadline: nothing stops a thread that waits
+    inside the kernel, but it does not hold up anybody else.
     """
     try:
         helper = _idle.pop()

@@ -10,20 +10,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from probes.record import Reason, Unknown, printable
+from probes.base.record import Reason, Unknown, printable
+from probes.base.units import MIB
 from probes.sources.base import CommandResult, Given, NvmlValue
+from probes.sources.commands import CommandRunner
 from probes.sources.deadline import within
 from probes.sources.nvml import NvmlClient
-from probes.sources.process import CommandRunner
-from probes.units import MIB
 
 T = TypeVar("T")
 
 _READ_TIMEOUT_S = 5.0
 _KERNEL_TREES = {"/proc/": "/proc/self", "/sys/": "/sys/kernel", "/dev/": "/dev/null", "/run/": "/run"}
-"""Answered by the kernel itself, or out of memory. A thread for each of a hundred such questions would cost more than the
-questions; one that blocks in a wedged driver holds its collector alone, and that has a deadline. The second path is always
-there."""
+"""Answered by the kernel itself, or out of memory. A thread for each of a hundred such questions would cost
+more than the questions; one that blocks in a wedged driver holds its collector alone, and that has a
+deadline. The second path is always there.
+"""
 _MAX_FILE_BYTES = 32 * MIB
 _REASONS = {
     errno.ENOENT: Reason.TOOL_MISSING,
@@ -34,13 +35,16 @@ _REASONS = {
     errno.EINVAL: Reason.NOT_SUPPORTED,
     errno.ETIMEDOUT: Reason.TIMEOUT,
 }
-"""What the kernel's words mean here. A driver without a value answers EINVAL or EOPNOTSUPP to a read of its sysfs file."""
+"""What the kernel's words mean here. A driver without a value answers EINVAL or EOPNOTSUPP to a read of its
+sysfs file.
+"""
 
 
 class LiveSource:
     """Asks the running machine. Every question is bounded in time and size; failures are values.
 
-    Threads may share one. Use it as a context manager, or call `close()`, so that nothing of what it started stays behind.
+    Threads may share one. Use it as a context manager, or call `close()`, so that nothing of what it started
+    stays behind.
     """
 
     title = "live"
@@ -53,7 +57,9 @@ class LiveSource:
     def __enter__(self) -> LiveSource:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -107,7 +113,9 @@ def _ask(path: str, question: Callable[[], T | Unknown]) -> T | Unknown:
 
 
 def _read(path: str) -> bytes | Unknown:
-    """The content of a regular file. Others are not even opened: opening a device can act on it, a FIFO never ends."""
+    """The content of a regular file. Others are not even opened: opening a device can act on it, a FIFO never
+    ends.
+    """
     if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - one system call per question
         return Unknown(Reason.ERROR, f"{printable(path)}: not a regular file")
     # O_NONBLOCK: /proc/kmsg and its like wait for news otherwise.

@@ -1,4 +1,6 @@
-"""Files that a person pasted: recognised by what they hold (`probes/kinds.py`), whatever they are called."""
+"""Files that a person pasted: recognised by what they hold (`probes/catalogue/kinds.py`), whatever they are
+called.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from probes.errors import InputError
-from probes.kinds import KINDS
-from probes.record import Unknown
-from probes.sources.answers import Answers
+from probes.base.errors import InputError
+from probes.base.record import Unknown
+from probes.catalogue.kinds import KINDS
 from probes.sources.base import STRANGER, Given
+from probes.sources.recording_draft import Answers
 from probes.sources.stored import FORMAT, Recording, StoredSource, follow_links, load_recording, unpack
 
 _ESCAPES = re.compile(r"(?:\x1b|\^\[)\[[0-9;]*[A-Za-z]")
@@ -27,8 +29,8 @@ _LONGEST_PATH = 4096
 def open_loose(files: Sequence[tuple[str, bytes]]) -> StoredSource:
     """One source from all `files` (name and content), in any order and mix.
 
-    A file of no known kind is named among what could not be read, as long as another one is known. InputError where none
-    is, for a damaged recording, and for two recordings that answer the same question differently.
+    A file of no known kind is named among what could not be read, as long as another one is known. InputError
+    where none is, for a damaged recording, and for two recordings that answer the same question differently.
     """
     together = Answers()
     strangers: list[str] = []
@@ -71,7 +73,9 @@ def _text_of(data: bytes) -> str:
 
 
 def _as_written(text: str) -> str:
-    """`text` without the quote marks and the indentation that all its lines have: a part of a mail, an issue or a list."""
+    """`text` without the quote marks and the indentation that all its lines have: a part of a mail, an issue
+    or a list.
+    """
     if not text[:1].isspace() and not text.startswith(">"):
         return text
     lines = [line for line in text.split("\n") if line.strip()]
@@ -108,7 +112,9 @@ def _is_tree(text: str) -> bool:
         entries = msgspec.json.decode(text, type=dict[str, str])
     except (msgspec.DecodeError, RecursionError):
         return False
-    return bool(entries) and all(path.startswith(_TREE_ROOTS) and len(path) <= _LONGEST_PATH for path in entries)
+    return bool(entries) and all(
+        path.startswith(_TREE_ROOTS) and len(path) <= _LONGEST_PATH for path in entries
+    )
 
 
 def _tree(text: str, answers: Answers) -> None:

@@ -1,7 +1,8 @@
 """NVML, asked through a child process that can be killed.
 
-A call into a wedged driver may never return and cannot be interrupted from inside, and a broken library takes its process
-down. So the library lives in `nvml_child.py`; here are the deadlines and the translation of its errors.
+A call into a wedged driver may never return and cannot be interrupted from inside, and a broken library takes
+its process down. So the library lives in `nvml_child.py`; here are the deadlines and the translation of its
+errors.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from typing import Any, cast
 
 import msgspec
 
-from probes.patterns import pattern
-from probes.record import Reason, Unknown
+from probes.base.patterns import pattern
+from probes.base.record import Reason, Unknown
 from probes.sources.base import NvmlValue
-from probes.sources.process import close_pipes, kill_group, signal_group
+from probes.sources.commands import close_pipes, kill_group, signal_group
 
 _LIBRARY = "libnvidia-ml.so.1"
 _LIBRARY_FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib")
@@ -37,7 +38,9 @@ _REASONS = {
     12: Reason.TOOL_MISSING,
     13: Reason.TOOL_MISSING,
 }
-"""nvmlReturn_t (nvml.h): NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, TIMEOUT, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND."""
+"""nvmlReturn_t (nvml.h): NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, TIMEOUT, LIBRARY_NOT_FOUND,
+FUNCTION_NOT_FOUND.
+"""
 
 
 _PAIRS = frozenset({"nvmlDeviceGetTopologyCommonAncestor", "nvmlDeviceGetP2PStatus"})
@@ -70,15 +73,17 @@ class _GoneError(Exception):
 class NvmlClient:
     """Asks NVML. Threads may share one; their calls are answered one after the other.
 
-    The child starts at the first call, and not at all where the library is missing. After a call that missed its deadline
-    every later call is `Unknown` (timeout) at once. A call that crashed the library is not tried again; others are, in a
-    new child.
+    The child starts at the first call, and not at all where the library is missing. After a call that missed
+    its deadline every later call is `Unknown` (timeout) at once. A call that crashed the library is not tried
+    again; others are, in a new child.
 
     The child answers in the order of the questions, so that many may be under way: see `expect`.
     """
 
     def __init__(self, *, timeout_s: float = 5.0, start_timeout_s: float = 20.0) -> None:
-        """`start_timeout_s` bounds the first call: without persistence mode the driver first wakes every GPU."""
+        """`start_timeout_s` bounds the first call: without persistence mode the driver first wakes every
+        GPU.
+        """
         self._timeout_s = timeout_s
         self._start_timeout_s = start_timeout_s
         self._lock = threading.Lock()
@@ -95,7 +100,9 @@ class NvmlClient:
         """Answers that nobody has wanted yet."""
 
     def call(self, call: str, *args: int) -> NvmlValue | Unknown:
-        """The result of an NVML `Get` call by its name in pynvml, devices by index. ValueError for any other call."""
+        """The result of an NVML `Get` call by its name in pynvml, devices by index. ValueError for any other
+        call.
+        """
         if not _CALL.fullmatch(call):
             raise ValueError(f"{call} is not a read-only NVML call")
         with self._lock:
@@ -110,14 +117,18 @@ class NvmlClient:
     def expect(self, device: int, like: int) -> None:
         """Ask `device` what `like` has been asked, without waiting for the answers.
 
-        Eighty round trips become one. `call` hands the answers out, each under its own deadline; those that nobody wants by
-        the next `expect` are dropped.
+        Eighty round trips become one. `call` hands the answers out, each under its own deadline; those that
+        nobody wants by the next `expect` are dropped.
         """
         with self._lock:
             if self._child is None:
                 return
             asked = self._asked.get(device, {})
-            questions = [(call, (device, *args[1:])) for call, args in self._asked.get(like, {}) if call not in self._crashed]
+            questions = [
+                (call, (device, *args[1:]))
+                for call, args in self._asked.get(like, {})
+                if call not in self._crashed
+            ]
             self._early.clear()
             self._send([question for question in questions if question not in asked])
 
@@ -140,7 +151,9 @@ class NvmlClient:
         try:
             answer = _DECODER.decode(self._line_for((call, args), time.monotonic() + timeout_s))
         except _LateError:
-            self._dead = Unknown(Reason.TIMEOUT, f"{self._under_way[0][0]} did not return within {timeout_s:g} s")
+            self._dead = Unknown(
+                Reason.TIMEOUT, f"{self._under_way[0][0]} did not return within {timeout_s:g} s"
+            )
             self._stop()
             return self._dead
         except _GoneError:
@@ -157,7 +170,9 @@ class NvmlClient:
     def _start(self) -> Unknown | None:
         """Start the child; why it cannot be started, or None."""
         if not _library_exists():
-            return Unknown(Reason.TOOL_MISSING, f"{_LIBRARY} is not installed: there is no NVIDIA driver here")
+            return Unknown(
+                Reason.TOOL_MISSING, f"{_LIBRARY} is not installed: there is no NVIDIA driver here"
+            )
         package = importlib.util.find_spec("pynvml")
         if package is None or package.origin is None:
             return Unknown(Reason.TOOL_MISSING, "the Python package nvidia-ml-py is not installed")
@@ -236,7 +251,9 @@ class NvmlClient:
 
 
 def _library_exists() -> bool:
-    """Whether the dynamic linker can find NVML, by the places of ld.so(8) and without loading anything into this process."""
+    """Whether the dynamic linker can find NVML, by the places of ld.so(8) and without loading anything into
+    this process.
+    """
     folders = (*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *_LIBRARY_FOLDERS)
     if any(folder and Path(folder, _LIBRARY).exists() for folder in folders):
         return True

@@ -1,8 +1,9 @@
-"""The process that holds NVML: one JSON request per line on standard input, one JSON answer per line on standard output.
+"""The process that holds NVML: one JSON request per line on standard input, one JSON answer per line on
+standard output.
 
-Request `{"call": "nvmlDeviceGetName", "args": [0]}`; answer `{"value": ...}` or `{"code": 3, "words": "Not Supported"}`
-with NVML's own error code, or `{"words": ...}` for what is not NVML's. It runs alone, so that a call which never returns,
-or a library that crashes, costs this process and not the program. Started as
+Request `{"call": "nvmlDeviceGetName", "args": [0]}`; answer `{"value": ...}` or `{"code": 3, "words": "Not
+Supported"}` with NVML's own error code, or `{"words": ...}` for what is not NVML's. It runs alone, so that a
+call which never returns, or a library that crashes, costs this process and not the program. Started as
 `python -I -S nvml_child.py FOLDER_OF_PYNVML`, which takes a third of the time of a normal start.
 """
 
@@ -66,8 +67,8 @@ def plain(value: Any) -> Any:
 
 
 def defer_ctypes_util() -> None:
-    """Let pynvml import ctypes.util without loading it: it brings subprocess, tempfile and three compression libraries for a
-    function that pynvml calls on Windows only. Whoever calls it gets the real one.
+    """Let pynvml import ctypes.util without loading it: it brings subprocess, tempfile and three compression
+    libraries for a function that pynvml calls on Windows only. Whoever calls it gets the real one.
     """
     late = types.ModuleType("ctypes.util")
 
@@ -82,7 +83,9 @@ def defer_ctypes_util() -> None:
 
 
 class Library:
-    """pynvml, initialised at the first call. An initialisation that failed fails again without being tried again."""
+    """pynvml, initialised at the first call. An initialisation that failed fails again without being tried
+    again.
+    """
 
     def __init__(self) -> None:
         defer_ctypes_util()
@@ -148,7 +151,9 @@ def serve(requests: queue.SimpleQueue[bytes], answers: BinaryIO) -> None:
 
 
 def main(pynvml_folder: str) -> None:
-    """Serve until standard input ends, which it does with the parent; then leave, even in the middle of a call."""
+    """Serve until standard input ends, which it does with the parent; then leave, even in the middle of a
+    call.
+    """
     gc.disable()  # what pynvml creates while it loads lives as long as this process
     sys.path.append(pynvml_folder)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,4 +1,6 @@
-"""Where the devices of a catalogue machine sit on the PCI bus, so that their sysfs paths show the distances of its row."""
+"""Where the devices of a catalogue machine sit on the PCI bus, so that their sysfs paths show the distances
+of its row.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from itertools import count
 
 import msgspec
 
-from probes.hardware import MachineModel
+from probes.catalogue.hardware import MachineModel
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -40,7 +42,9 @@ class _Bus:
         self._ports: dict[str, Iterator[int]] = {}
 
     def root_port(self, numa_node: int) -> str:
-        """A new root port: on the one host bridge of the node where it has one, else on a host bridge of its own."""
+        """A new root port: on the one host bridge of the node where it has one, else on a host bridge of its
+        own.
+        """
         bridge = self._bridges.get(numa_node) if self._bridge_per_node else None
         if bridge is None:
             bridge = f"{next(self._numbers):02x}"
@@ -75,7 +79,9 @@ def lay_out(machine: MachineModel) -> Layout:
             ports = bus.switch(bus.root_port(numa_node), len(group))
             if machine.switch_link == "PXB":
                 ports = [bus.switch(port, 1)[0] for port in ports]
-        places.update((member, Place(bus.device(port), numa_node)) for member, port in zip(group, ports, strict=True))
+        places.update(
+            (member, Place(bus.device(port), numa_node)) for member, port in zip(group, ports, strict=True)
+        )
     return Layout(
         gpus=tuple(places["gpu", index] for index in range(machine.gpu_count)),
         nics=tuple(places["nic", index] for index in range(machine.nic_count)),

@@ -5,16 +5,17 @@ from __future__ import annotations
 import datetime
 import threading
 
-from probes.record import Unknown, printable
-from probes.sources.answers import Answers
+from probes.base.record import Unknown, printable
 from probes.sources.base import CommandResult, Given, NvmlValue, Source
+from probes.sources.recording_draft import Answers
 from probes.sources.stored import Recording
 
 
 class RecordingSource:
     """Passes every question on to `inner` and remembers its answers. Threads may share one.
 
-    Where a question is asked twice, the last answer is kept. Paths that are no UTF-8 are kept as they can be printed.
+    Where a question is asked twice, the last answer is kept. Paths that are no UTF-8 are kept as they can be
+    printed.
     """
 
     def __init__(self, inner: Source) -> None:

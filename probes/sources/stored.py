@@ -1,7 +1,7 @@
 """Stored answers: the recording, its file, and the source that answers from it.
 
-A recording file is JSON, plain or gzipped. Text stays readable in it; what is no UTF-8 is kept as base64. Its checksum
-tells a damaged file, and one that somebody edited, from the one that was written.
+A recording file is JSON, plain or gzipped. Text stays readable in it; what is no UTF-8 is kept as base64. Its
+checksum tells a damaged file, and one that somebody edited, from the one that was written.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from probes.errors import InputError
-from probes.record import NOT_RECORDED, Reason, StrictRecord, Unknown, to_json, value_or
+from probes.base.errors import InputError
+from probes.base.record import NOT_RECORDED, Reason, StrictRecord, Unknown, to_json, value_or
+from probes.base.units import MIB
 from probes.sources.base import MAX_GIVEN_BYTES, CommandResult, Given, NvmlValue
-from probes.units import MIB
 
 FORMAT = "rigtune-recording"
 SCHEMA_VERSION = 1
@@ -111,7 +111,9 @@ def dump_recording(recording: Recording) -> bytes:
 
 
 def load_recording(data: bytes, name: str) -> Recording:
-    """The recording in `data`, which came from the file `name`. InputError where it is none, or damaged, or too new."""
+    """The recording in `data`, which came from the file `name`. InputError where it is none, or damaged, or
+    too new.
+    """
     text = unpack(data, name)
     try:
         header = msgspec.json.decode(text, type=_Header)
@@ -121,7 +123,9 @@ def load_recording(data: bytes, name: str) -> Recording:
             "It is damaged, cut off or something else. Copy it again, or record again with `rigtune probe --record`.",
         ) from error
     if header.format != FORMAT:
-        raise InputError(f"{name} is not a rigtune recording", "Give a file that `rigtune probe --record` wrote.")
+        raise InputError(
+            f"{name} is not a rigtune recording", "Give a file that `rigtune probe --record` wrote."
+        )
     if header.schema_version > SCHEMA_VERSION:
         raise InputError(
             f"{name} has recording version {header.schema_version}; this rigtune reads up to {SCHEMA_VERSION}",
@@ -130,7 +134,9 @@ def load_recording(data: bytes, name: str) -> Recording:
     try:
         recording = msgspec.json.decode(text, type=Recording)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InputError(f"{name} is a damaged recording: {error}", "Record again with `rigtune probe --record`.") from error
+        raise InputError(
+            f"{name} is a damaged recording: {error}", "Record again with `rigtune probe --record`."
+        ) from error
     if recording.checksum and recording.checksum != _checksum(recording):
         raise InputError(
             f"{name} was changed after it was recorded: its checksum does not match",
@@ -143,7 +149,9 @@ def _checksum(recording: Recording) -> str:
     """Order and white space do not count; the content does."""
     content = msgspec.json.encode(msgspec.structs.replace(recording, checksum=""), order="deterministic")
     if not recording.given:
-        content = content.removesuffix(_NOTHING_GIVEN + _NO_CHECKSUM) + _NO_CHECKSUM  # younger than the first recordings
+        content = (
+            content.removesuffix(_NOTHING_GIVEN + _NO_CHECKSUM) + _NO_CHECKSUM
+        )  # younger than the first recordings
     return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
@@ -154,16 +162,22 @@ def unpack(data: bytes, name: str) -> bytes:
     try:
         text = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MAX_GIVEN_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{name} is a damaged gzip file: {error}", "Copy it again, or record again.") from error
+        raise InputError(
+            f"{name} is a damaged gzip file: {error}", "Copy it again, or record again."
+        ) from error
     if len(text) > MAX_GIVEN_BYTES:
-        raise InputError(f"{name} unpacks to more than {MAX_GIVEN_BYTES // MIB} MiB", "This is no recording of one machine.")
+        raise InputError(
+            f"{name} unpacks to more than {MAX_GIVEN_BYTES // MIB} MiB",
+            "This is no recording of one machine.",
+        )
     return text
 
 
 class StoredSource:
     """Answers from a recording. What it does not hold is `Unknown` (not recorded).
 
-    A path that was not asked for in those words is also found through the recorded symbolic links, as the kernel would.
+    A path that was not asked for in those words is also found through the recorded symbolic links, as the
+    kernel would.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -192,7 +206,9 @@ class StoredSource:
         return self._commands.get(argv) or CommandResult(failure=NOT_RECORDED)
 
     def read(self, path: str) -> bytes | Unknown:
-        return self._files[path] if path in self._files else self._files.get(self._resolve(path), NOT_RECORDED)
+        return (
+            self._files[path] if path in self._files else self._files.get(self._resolve(path), NOT_RECORDED)
+        )
 
     def names(self, directory: str) -> tuple[str, ...] | Unknown:
         if directory in self._directories:
@@ -228,7 +244,9 @@ class StoredSource:
 
 
 def follow_links(path: str, links: Mapping[str, str | Unknown]) -> str:
-    """Where `path` leads when all `links`, with absolute targets, are followed; unchanged where they form a circle."""
+    """Where `path` leads when all `links`, with absolute targets, are followed; unchanged where they form a
+    circle.
+    """
     resolved, rest, hops = "/", _parts(path), 0
     while rest:
         resolved = posixpath.join(resolved, rest.pop(0))

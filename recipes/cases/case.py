@@ -1,4 +1,6 @@
-"""A row of a table of training runs: the columns that describe the run, as typed values. Measured columns are never read."""
+"""A row of a table of training runs: the columns that describe the run, as typed values. Measured columns are
+never read.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from probes.record import Record
+from probes.base.record import Record
 
 MISSING = frozenset({"", "-", "n/a", "na", "none stated", "null", "?"})
 """Cells that say nothing."""
@@ -62,20 +64,38 @@ class Case(Record, kw_only=True):
     flash_attention: bool | None = None
     memory_figure: str = ""
     gpu_peak_tflops: float | None = None
-    """Dense matrix rate of one GPU in the precision of the run, for a GPU that the catalogue does not know."""
+    """Dense matrix rate of one GPU in the precision of the run, for a GPU that the catalogue does not
+    know.
+    """
     gpu_memory_bandwidth_gb_per_s: float | None = None
     """Of such a GPU, 1e9 bytes per second."""
 
 
 COLUMNS = tuple(field.name for field in msgspec.structs.fields(Case))
-_MEASURED = ("step_time_s", "tokens_per_s_per_gpu", "samples_per_s", "tflops_per_gpu", "mfu", "hfu", "peak_mem_gib", "oom")
+_MEASURED = (
+    "step_time_s",
+    "tokens_per_s_per_gpu",
+    "samples_per_s",
+    "tflops_per_gpu",
+    "mfu",
+    "hfu",
+    "peak_mem_gib",
+    "oom",
+)
 _MEASURED_COLLECTIVES = ("time_us", "algbw_gbps", "busbw_gbps")
-NOT_INPUTS = frozenset((*_MEASURED, *_MEASURED_COLLECTIVES, "peak_mem_unit", "nccl_version", "derived", "notes"))
-"""Columns that tables of runs have beside these, for what was measured, as those whose names begin with `source_` or `raw_` tell
-where it stands: nobody expects that they are read."""
+NOT_INPUTS = frozenset(
+    (*_MEASURED, *_MEASURED_COLLECTIVES, "peak_mem_unit", "nccl_version", "derived", "notes")
+)
+"""Columns that tables of runs have beside these, for what was measured, as those whose names begin with
+`source_` or `raw_` tell where it stands: nobody expects that they are read.
+"""
 _NUMBERS = frozenset(field.name for field in msgspec.structs.fields(Case) if field.type == float | None)
-_OFF_AT_ZERO = frozenset({"dp", "fsdp", "tp", "pp", "cp", "ep", "vp", "n_experts", "moe_topk", "image_size", "vocab"})
-"""Counts where 0 means that there is none, and -1, as some frameworks write it, that it follows from the rest."""
+_OFF_AT_ZERO = frozenset(
+    {"dp", "fsdp", "tp", "pp", "cp", "ep", "vp", "n_experts", "moe_topk", "image_size", "vocab"}
+)
+"""Counts where 0 means that there is none, and -1, as some frameworks write it, that it follows from the
+rest.
+"""
 _FLAGS = frozenset({"sequence_parallel", "compile", "flash_attention"})
 _TEXTS = frozenset(field.name for field in msgspec.structs.fields(Case) if field.type is str)
 _LARGEST = 10**15

@@ -1,5 +1,5 @@
-"""What a case leaves open of its layout, in the order in which people choose it; `recipes/cases/resolved.py` takes the first that
-fits, or of several that people try the fastest.
+"""What a case leaves open of its layout, in the order in which people choose it; `recipes/cases/resolved.py`
+takes the first that fits, or of several that people try the fastest.
 """
 
 from __future__ import annotations
@@ -10,22 +10,26 @@ from collections.abc import Iterator
 
 import msgspec
 
-from probes.record import Record
+from probes.base.record import Record
 from recipes.cases.case import Case
 from recipes.cases.legality import deals_evenly
-from recipes.cases.words import sharing_of
-from recipes.plan import ActivationCheckpointing, Sharding
-from recipes.stacks import Stack
-from recipes.workload import TransformerModel
+from recipes.cases.table_words import sharing_of
+from recipes.job.workload import TransformerModel
+from recipes.planning.plan import ActivationCheckpointing, Sharding
+from recipes.predict.stacks import Stack
 
 _LONG_SEQUENCE = 8192
 """From here on people split the tokens of a sequence before they split its matrices further."""
 _SPREAD_SEQUENCE = 32768
-"""From here on people spread a sequence over GPUs that could each have one (Llama 3, arXiv 2407.21783, section 3.3.2)."""
+"""From here on people spread a sequence over GPUs that could each have one (Llama 3, arXiv 2407.21783,
+section 3.3.2).
+"""
 _WIDEST_CONTEXT = 16
 _WIDEST_TENSOR = 8
 _EXPERT_RANKS = (4, 8, 16, 32, 64)
-"""Over how many ranks people spread experts (DeepSeek-V3, arXiv 2412.19437: 64; Qwen3 and Mixtral in NeMo's recipes: 4 to 32)."""
+"""Over how many ranks people spread experts (DeepSeek-V3, arXiv 2412.19437: 64; Qwen3 and Mixtral in NeMo's
+recipes: 4 to 32).
+"""
 _DEEPEST_PIPELINE = 64
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
 """Parts of the layers that people recompute, the least that is enough."""
@@ -55,26 +59,32 @@ class Choice(Record, kw_only=True):
         return " ".join([*degrees, *([f"sharding {self.sharding}"] if self.sharding else [])])
 
 
-def choices_of(case: Case, stack: Stack, gpus: int, *, model: TransformerModel | None, domain: int) -> tuple[Choice, ...]:
+def choices_of(
+    case: Case, stack: Stack, gpus: int, *, model: TransformerModel | None, domain: int
+) -> tuple[Choice, ...]:
     """What the row leaves open, most usual first; one empty choice where it leaves nothing open.
 
-    `model` is None for image models, which nobody recomputes and of which only the batch is divided. `domain` is how many GPUs
-    fast links join.
+    `model` is None for image models, which nobody recomputes and of which only the batch is divided. `domain`
+    is how many GPUs fast links join.
 
-    Where it does not say that layers are recomputed, they are where the run would not fit otherwise, just as many as must be
-    where the stack lets people choose.
+    Where it does not say that layers are recomputed, they are where the run would not fit otherwise, just as
+    many as must be where the stack lets people choose.
     """
     layouts = _layouts(case, stack, gpus, model, domain)
     if case.activation_checkpointing or stack.checkpointing == "full" or model is None:
         return layouts
     shares = _RECOMPUTED if stack.recomputes_part else (1.0,)
     recomputed = (
-        msgspec.structs.replace(layout, checkpointing="full", recomputed=share) for share in shares for layout in layouts
+        msgspec.structs.replace(layout, checkpointing="full", recomputed=share)
+        for share in shares
+        for layout in layouts
     )
     return (*layouts, *recomputed)
 
 
-def _layouts(case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int) -> tuple[Choice, ...]:
+def _layouts(
+    case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int
+) -> tuple[Choice, ...]:
     sharing = sharing_of(case.sharding)
     if gpus == 1:
         return (Choice(),)
@@ -84,7 +94,11 @@ def _layouts(case: Case, stack: Stack, gpus: int, model: TransformerModel | None
     stated = case.sharding or case.zero_stage is not None or case.dp is not None or case.fsdp is not None
     if spare > 1:
         parts = 1 if stack.spare_ranks == "sequence" else 2
-        spread = tuple(one for one in _spread(case, stack, spare) if not one.cp or (case.seq_len or 0) % (parts * one.cp) == 0)
+        spread = tuple(
+            one
+            for one in _spread(case, stack, spare)
+            if not one.cp or (case.seq_len or 0) % (parts * one.cp) == 0
+        )
         spread = spread or (Choice(),)
         if stated or stack.shards_optimizer or stack.shards_parameters:
             return spread
@@ -93,7 +107,9 @@ def _layouts(case: Case, stack: Stack, gpus: int, model: TransformerModel | None
         return tuple(_growing(case, stack, gpus, model, domain))
     if not stated and not stack.shards_optimizer and not stack.shards_parameters:
         return (Choice(), Choice(sharding="zero2"), Choice(sharding="zero3"))
-    if not stated and case.tp is None and case.pp is None:  # tokens that are shared say nothing of how weights are
+    if (
+        not stated and case.tp is None and case.pp is None
+    ):  # tokens that are shared say nothing of how weights are
         return (Choice(), Choice(sharding="zero3"))
     return (Choice(),)
 
@@ -105,9 +121,11 @@ def _is_open(case: Case) -> bool:
 
 
 def _spare_ranks(case: Case, gpus: int) -> int:
-    """Factor by which GPUs outnumber the sequences that a micro-batch needs of them: so many must share one model.
+    """Factor by which GPUs outnumber the sequences that a micro-batch needs of them: so many must share one
+    model.
 
-    Where a row names its sharding, its accumulation may be wrong rather than its layout, and only the batch counts.
+    Where a row names its sharding, its accumulation may be wrong rather than its layout, and only the batch
+    counts.
     """
     is_open = case.dp is None and case.fsdp is None and None in (case.tp, case.cp, case.pp)
     if case.global_batch is None or not is_open:
@@ -126,7 +144,11 @@ def _spread(case: Case, stack: Stack, ranks: int) -> Iterator[Choice]:
     is_long = (case.seq_len or 0) >= _LONG_SEQUENCE
     for tensor in (1, 2, 4, 8):
         context = ranks // tensor
-        if ranks % tensor or (tensor > 1 and case.tp is not None) or (context > 1 and (case.cp is not None or not is_long)):
+        if (
+            ranks % tensor
+            or (tensor > 1 and case.tp is not None)
+            or (context > 1 and (case.cp is not None or not is_long))
+        ):
             continue
         yield Choice(tp=tensor if case.tp is None else None, cp=context if context > 1 else None)
     if case.tp is None and case.pp is None and ranks > _WIDEST_TENSOR and ranks % _WIDEST_TENSOR == 0:
@@ -135,7 +157,9 @@ def _spread(case: Case, stack: Stack, ranks: int) -> Iterator[Choice]:
         yield Choice(cp=ranks)
 
 
-def _growing(case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int) -> Iterator[Choice]:
+def _growing(
+    case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int
+) -> Iterator[Choice]:
     """Data parallelism, then more sharing, as people do until a model fits."""
     if stack.shards_optimizer and stack.spare_ranks == "tensor":
         yield from [Choice()] if model is None else _divided(case, gpus, model, domain)
@@ -146,15 +170,21 @@ def _growing(case: Case, stack: Stack, gpus: int, model: TransformerModel | None
         yield Choice(sharding="zero3")
     if model is None or stack.spare_ranks != "tensor":
         return
-    spread = ((context, experts) for context in _context_ranks(case, gpus) for experts in _expert_ranks(case, model, gpus))
+    spread = (
+        (context, experts)
+        for context in _context_ranks(case, gpus)
+        for experts in _expert_ranks(case, model, gpus)
+    )
     for context, experts in spread:
         if context * experts > 1:
             yield Choice(sharding="zero3", cp=context, ep=experts, is_tried=True)
 
 
 def _divided(case: Case, gpus: int, model: TransformerModel, domain: int) -> Iterator[Choice]:
-    """Data parallelism, which is enough for a dense model that it fits; then tensor parallelism within the domain of fast links,
-    context parallelism of long sequences, pipelines, and experts that stand whole on their ranks."""
+    """Data parallelism, which is enough for a dense model that it fits; then tensor parallelism within the
+    domain of fast links, context parallelism of long sequences, pipelines, and experts that stand whole on
+    their ranks.
+    """
     yield Choice(is_tried=model.is_moe)
     depths = range(1, min(gpus, _DEEPEST_PIPELINE, model.layers) + 1)
     sizes = itertools.product(depths, _context_ranks(case, gpus), (1, 2, 4, _WIDEST_TENSOR))
@@ -172,11 +202,17 @@ def _context_ranks(case: Case, gpus: int) -> tuple[int, ...]:
     """Over how many GPUs people spread the tokens of one sequence, which they do where it is long."""
     length = case.seq_len or 0
     most = 1 if length < _SPREAD_SEQUENCE else _WIDEST_CONTEXT
-    return tuple(ranks for ranks in (1, 2, 4, 8, 16) if ranks <= most and gpus % ranks == 0 and length % (2 * ranks) == 0) or (1,)
+    return tuple(
+        ranks
+        for ranks in (1, 2, 4, 8, 16)
+        if ranks <= most and gpus % ranks == 0 and length % (2 * ranks) == 0
+    ) or (1,)
 
 
 def _expert_ranks(case: Case, model: TransformerModel, ranks: int) -> tuple[int, ...]:
-    """Over how many of `ranks` GPUs experts may be spread: as stated, as many as people take, else the largest part of few."""
+    """Over how many of `ranks` GPUs experts may be spread: as stated, as many as people take, else the
+    largest part of few.
+    """
     if not model.is_moe or case.ep is not None:
         return (case.ep or 1,)
     shared = math.gcd(model.experts, ranks)
@@ -184,10 +220,11 @@ def _expert_ranks(case: Case, model: TransformerModel, ranks: int) -> tuple[int,
 
 
 def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[int, ...]:
-    """Micro-batches to try, in order, for a case that does not state one; more than `enough` do not speed it up.
+    """Micro-batches to try, in order, for a case that does not state one; more than `enough` do not speed it
+    up.
 
-    The framework's default; one for a pipeline, which needs many; else the largest power of two that fits, or the largest divisor
-    of a GPU's share of the batch where no power of two comes near it.
+    The framework's default; one for a pipeline, which needs many; else the largest power of two that fits, or
+    the largest divisor of a GPU's share of the batch where no power of two comes near it.
     """
     replicas = max(1, gpus // ((case.tp or 1) * (case.pp or 1) * (case.cp or 1)))
     share = None if case.global_batch is None else max(1, case.global_batch // replicas)
@@ -210,5 +247,9 @@ def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[
 def with_choice(case: Case, choice: Choice) -> Case:
     """The case with the choice filled in."""
     return msgspec.structs.replace(
-        case, tp=choice.tp or case.tp, pp=choice.pp or case.pp, cp=choice.cp or case.cp, ep=choice.ep or case.ep
+        case,
+        tp=choice.tp or case.tp,
+        pp=choice.pp or case.pp,
+        cp=choice.cp or case.cp,
+        ep=choice.ep or case.ep,
     )

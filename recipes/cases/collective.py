@@ -1,4 +1,6 @@
-"""Predicts the rows of a table of measured collectives: how long each takes, from what the row says of the machine."""
+"""Predicts the rows of a table of measured collectives: how long each takes, from what the row says of the
+machine.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,14 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from probes.hardware import load_catalogue
-from probes.record import Record, Unknown
+from probes.base.record import Record, Unknown
+from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import MISSING, Case, CaseError
-from recipes.cases.cluster import cluster_of_case
+from recipes.cases.case_cluster import cluster_of_case
 from recipes.cases.gpu_names import gpu_named
-from recipes.parameters import parameter
-from recipes.plan import Cluster
-from recipes.speed.collectives import COLLECTIVES, Collective, Group, algorithms, wire_bytes
+from recipes.planning.plan import Cluster
+from recipes.predict.parameters import parameter
+from recipes.predict.speed.collectives import COLLECTIVES, Collective, Group, algorithms, wire_bytes
 
 _MOST_GPUS = 10**6
 _MOST_BYTES = 10**18
@@ -62,7 +64,8 @@ class CollectivePrediction(Record, kw_only=True):
 
 
 def predict_collective_row(row: Mapping[str, str | None]) -> CollectivePrediction:
-    """The prediction for the columns platform, gpu, n_gpus, n_nodes, intra, inter, collective and bytes. Others are not read.
+    """The prediction for the columns platform, gpu, n_gpus, n_nodes, intra, inter, collective and bytes.
+    Others are not read.
 
     Never raises: a row that cannot be read or predicted is refused with the reason.
     """
@@ -76,7 +79,9 @@ def predict_collective_row(row: Mapping[str, str | None]) -> CollectivePredictio
         if gpus == 1:
             raise CaseError("n_gpus is 1: a collective needs two ranks or more")
         gpu, assumed = _gpu(_cell(row, "gpu"), _cell(row, "platform"))
-        cluster = _cluster(gpu, gpus, _whole(row, "n_nodes", _MOST_GPUS), _cell(row, "intra"), _cell(row, "inter"))
+        cluster = _cluster(
+            gpu, gpus, _whole(row, "n_nodes", _MOST_GPUS), _cell(row, "intra"), _cell(row, "inter")
+        )
         found = algorithms(collective, Group(ranks=gpus, nodes=cluster.nodes), cluster)
         if isinstance(found, Unknown):
             raise CaseError(f"{found.detail or found.reason.value} is not known")

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from probes.record import Unknown
-from recipes.memory import memory_of, vision_memory
-from recipes.plan import Candidate, Cluster, MemoryBreakdown, TimeBreakdown
-from recipes.predict import corrected
-from recipes.predict_images import predict_images
-from recipes.speed.loading import with_loading
-from recipes.speed.step import step_time
-from recipes.stacks import Stack
-from recipes.workload import VisionWorkload, Workload
+from probes.base.record import Unknown
+from recipes.job.workload import VisionWorkload, Workload
+from recipes.planning.plan import Candidate, Cluster, MemoryBreakdown, TimeBreakdown
+from recipes.predict.candidate_prediction import corrected
+from recipes.predict.image_prediction import predict_images
+from recipes.predict.memory import memory_of, vision_memory
+from recipes.predict.speed.loading import with_loading
+from recipes.predict.speed.step import step_time
+from recipes.predict.stacks import Stack
 
 
-def memory_for(what: Workload | VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack) -> MemoryBreakdown:
+def memory_for(
+    what: Workload | VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack
+) -> MemoryBreakdown:
     """Peak memory of the fullest rank."""
     if isinstance(what, Workload):
         return memory_of(what, candidate, cluster, stack)
     return vision_memory(what, candidate, cluster)
 
 
-def time_for(what: Workload | VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack) -> TimeBreakdown | Unknown:
+def time_for(
+    what: Workload | VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack
+) -> TimeBreakdown | Unknown:
     """One optimizer step of the slowest rank, by what was measured on the machine where something was."""
     if isinstance(what, Workload):
         time = step_time(what, candidate, cluster, stack)

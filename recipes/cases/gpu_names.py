@@ -1,7 +1,8 @@
 """GPUs by the names that people write: `A100-SXM-80GB`, `NVIDIA A100 80GB PCIe`, `RTX 3090`, `MI250X (GCD)`.
 
-A name is taken apart into a model, a form (SXM, PCIe), memory and power. Rows of `recipes/data/case_gpus.toml` with that model
-are candidates; what the name says besides, and the memory that a case states, choose among them.
+A name is taken apart into a model, a form (SXM, PCIe), memory and power. Rows of
+`recipes/data/case_gpus.toml` with that model are candidates; what the name says besides, and the memory that
+a case states, choose among them.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import math
 import re
 from typing import NamedTuple
 
-from probes.hardware import Catalogue, GpuModel
-from probes.record import StrictRecord
-from recipes.plan import Fabric, Transport
+from probes.base.record import StrictRecord
+from probes.catalogue.hardware import Catalogue, GpuModel
+from recipes.planning.plan import Fabric, Transport
 from recipes.rows import load_rows
 
 
@@ -133,7 +134,9 @@ def taken_apart(name: str) -> Named:
 
 @functools.lru_cache(maxsize=4096)
 def gpu_named(name: str, memory_gb: float | None, catalogue: Catalogue) -> Found | None:
-    """The GPU of that name; `memory_gb` counts where the name does not say it. None where no row has such a name."""
+    """The GPU of that name; `memory_gb` counts where the name does not say it. None where no row has such a
+    name.
+    """
     said = taken_apart(name)
     if said.model not in _by_name() and _BARE_MEMORY.search(name):
         said = taken_apart(_BARE_MEMORY.sub(r" \1GB", name))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from probes.units import gb_per_s
-from recipes.plan import Candidate, Cluster, Figure
+from probes.base.units import gb_per_s
+from recipes.planning.plan import Candidate, Cluster, Figure
 
 
 def grounds_of(candidate: Candidate, cluster: Cluster) -> tuple[str, ...]:
-    """A line for each rate that the time model starts from, for people; those that the run has no use for are left out."""
+    """A line for each rate that the time model starts from, for people; those that the run has no use for are
+    left out.
+    """
     found = []
     peak = cluster.peak_flops_per_s.get(candidate.precision)
     measured = cluster.flops_per_s.get(candidate.precision)
@@ -17,7 +19,10 @@ def grounds_of(candidate: Candidate, cluster: Cluster) -> tuple[str, ...]:
         found.append(_line(f"{peak.value / 1e12:.4g} TFLOP/s at most in {candidate.precision}", peak))
     if cluster.memory_bandwidth_bytes_per_s is not None:
         found.append(
-            _line(f"{gb_per_s(cluster.memory_bandwidth_bytes_per_s.value)} of memory", cluster.memory_bandwidth_bytes_per_s)
+            _line(
+                f"{gb_per_s(cluster.memory_bandwidth_bytes_per_s.value)} of memory",
+                cluster.memory_bandwidth_bytes_per_s,
+            )
         )
     ring, network = cluster.intra_bus_bandwidth_bytes_per_s, cluster.inter_bus_bandwidth_bytes_per_s
     if ring is not None and cluster.ranks_per_node > 1:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from recipes.cases.case import CaseError
-from recipes.plan import Candidate
-from recipes.workload import TransformerModel, VisionModel
+from recipes.job.workload import TransformerModel, VisionModel
+from recipes.planning.plan import Candidate
 
 _BESIDE = 2
 """Embedding and head, which stand for a layer each where layers do not divide (Megatron-LM:
@@ -16,9 +16,13 @@ def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
     degrees = candidate.degrees
     layers = model.layers + model.encoder_layers
     if degrees.pp > layers:
-        raise CaseError(f"pp is {degrees.pp}, but {model.title or model.id} has {layers} layers: give at most that")
+        raise CaseError(
+            f"pp is {degrees.pp}, but {model.title or model.id} has {layers} layers: give at most that"
+        )
     if degrees.vp > 1 and degrees.pp == 1:
-        raise CaseError(f"vp is {degrees.vp}, but pp is 1: only the stages of a pipeline have parts, leave vp blank")
+        raise CaseError(
+            f"vp is {degrees.vp}, but pp is 1: only the stages of a pipeline have parts, leave vp blank"
+        )
     most = (layers + model.prediction_layers + _BESIDE) // degrees.pp
     if degrees.vp > most:
         raise CaseError(
@@ -29,20 +33,25 @@ def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
         raise CaseError(f"tp is {degrees.tp}, which does not divide {model.heads} attention heads")
     if not model.is_moe:
         if degrees.ep > 1:
-            raise CaseError(f"ep is {degrees.ep}, but {model.title or model.id} has no experts: leave it blank")
+            raise CaseError(
+                f"ep is {degrees.ep}, but {model.title or model.id} has no experts: leave it blank"
+            )
         return
     if model.experts % degrees.ep:
         raise CaseError(f"ep is {degrees.ep}, which does not divide {model.experts} experts")
     ranks = degrees.dp * degrees.fsdp * degrees.tp * degrees.cp
     if ranks % degrees.ep:
         stage = f" of a pipeline stage (n_gpus over pp {degrees.pp})" if degrees.pp > 1 else ""
-        raise CaseError(f"ep is {degrees.ep}, which does not divide the {ranks} GPUs{stage}: give a divisor of that or more GPUs")
+        raise CaseError(
+            f"ep is {degrees.ep}, which does not divide the {ranks} GPUs{stage}: give a divisor of that or more GPUs"
+        )
     if model.experts_per_token > model.experts:
         raise CaseError(f"moe_topk is {model.experts_per_token}, but there are {model.experts} experts")
 
 
 def require_whole_parts(candidate: Candidate, sequence_length: int, *, cuts_twice: bool) -> None:
-    """Raise CaseError where context parallelism does not cut a sequence into equal parts, two for each rank with `cuts_twice`.
+    """Raise CaseError where context parallelism does not cut a sequence into equal parts, two for each rank
+    with `cuts_twice`.
 
     Megatron-LM (training/utils.py, get_batch_on_this_cp_rank) and torch's context_parallel cut it so.
     """
@@ -63,17 +72,25 @@ def deals_evenly(model: TransformerModel, parts: int) -> bool:
 
 
 def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ...]:
-    """A word on an interleaved pipeline whose parts have not equally many layers, which takes a layout of one's own."""
+    """A word on an interleaved pipeline whose parts have not equally many layers, which takes a layout of
+    one's own.
+    """
     degrees = candidate.degrees
     layers = model.layers + model.encoder_layers
     if degrees.vp == 1 or deals_evenly(model, degrees.pp * degrees.vp):
         return ()
-    return (f"pp {degrees.pp} x vp {degrees.vp} does not divide {layers} layers: parts of unlike size are taken",)
+    return (
+        f"pp {degrees.pp} x vp {degrees.vp} does not divide {layers} layers: parts of unlike size are taken",
+    )
 
 
 def require_whole(model: VisionModel, candidate: Candidate) -> None:
-    """Raise CaseError where a model that is known by its counts alone is to be divided: only its batch can be."""
+    """Raise CaseError where a model that is known by its counts alone is to be divided: only its batch can
+    be.
+    """
     for name in ("tp", "pp", "cp", "ep", "vp"):
         size = getattr(candidate.degrees, name)
         if size > 1:
-            raise CaseError(f"{name} is {size}, but only the batch of {model.title or model.id} can be divided: leave it blank")
+            raise CaseError(
+                f"{name} is {size}, but only the batch of {model.title or model.id} can be divided: leave it blank"
+            )

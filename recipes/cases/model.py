@@ -1,4 +1,6 @@
-"""The model of a case: a preset by its name, with the sizes that the row states; or what sizes and parameter count tell."""
+"""The model of a case: a preset by its name, with the sizes that the row states; or what sizes and parameter
+count tell.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ import msgspec
 
 from recipes.cases.case import Case, CaseError
 from recipes.cases.typical_models import TypicalSizes, decoder_sizes, encoder_sizes, expert_sizes, hidden_for
-from recipes.models.counted import names_own_module
-from recipes.models.counts import active_parameter_count, parameter_count
-from recipes.models.files import names_model_file
-from recipes.models.images import find_vision_model
-from recipes.models.names import is_like_gpt, model_named, size_in_name
-from recipes.workload import TransformerModel, VisionModel
+from recipes.job.models.counted import names_own_module
+from recipes.job.models.counts import active_parameter_count, parameter_count
+from recipes.job.models.files import names_model_file
+from recipes.job.models.image_models import find_vision_model
+from recipes.job.models.names import is_like_gpt, model_named, size_in_name
+from recipes.job.workload import TransformerModel, VisionModel
 
 
 class Stated(NamedTuple):
@@ -52,7 +54,9 @@ OwnModels = Mapping[str, VisionModel | TransformerModel]
 
 
 def model_of(case: Case, own_models: OwnModels | None = None) -> KnownModel:
-    """Raises CaseError that names what is missing where neither a preset nor the sizes tell, or what contradicts itself."""
+    """Raises CaseError that names what is missing where neither a preset nor the sizes tell, or what
+    contradicts itself.
+    """
     own = own_models.get(case.model) if own_models else None
     if isinstance(own, TransformerModel):
         known = _sized(own, _stated(case))
@@ -66,7 +70,9 @@ def model_of(case: Case, own_models: OwnModels | None = None) -> KnownModel:
             f"model {case.model[-60:]!r} is code, which no table runs by itself: count it with --own-module, as FILE.py:FUNCTION"
         )
     if names_model_file(case.model):
-        raise CaseError(f"model {case.model[-60:]!r} is a file, which no table reads by itself: name it with --model-file")
+        raise CaseError(
+            f"model {case.model[-60:]!r} is a file, which no table reads by itself: name it with --model-file"
+        )
     return model_of_stated(_stated(case))
 
 
@@ -91,7 +97,9 @@ def model_of_stated(stated: Stated) -> KnownModel:
     known = _from_sizes(stated)
     if preset is not None:
         count = f"{parameter_count(preset) / 1e9:.3g}"
-        words = f"params_b {stated.params_b:g} is believed, though {preset.title} has {count} billion parameters"
+        words = (
+            f"params_b {stated.params_b:g} is believed, though {preset.title} has {count} billion parameters"
+        )
         return known._replace(assumed=(words, *known.assumed))
     return known
 
@@ -106,26 +114,40 @@ def _require_consistent(stated: Stated) -> None:
 
 def _sized(model: TransformerModel, stated: Stated) -> KnownModel:
     """`model` in the sizes of the row. Raises CaseError where those contradict the rest of it."""
-    if stated.n_kv_heads and not model.key_value_latent and (stated.n_heads or model.heads) % stated.n_kv_heads:
-        raise CaseError(f"n_kv_heads is {stated.n_kv_heads}, which does not divide the {model.heads} heads of {model.title}")
+    if (
+        stated.n_kv_heads
+        and not model.key_value_latent
+        and (stated.n_heads or model.heads) % stated.n_kv_heads
+    ):
+        raise CaseError(
+            f"n_kv_heads is {stated.n_kv_heads}, which does not divide the {model.heads} heads of {model.title}"
+        )
     if stated.moe_topk and model.is_moe and stated.moe_topk > (stated.n_experts or model.experts):
-        raise CaseError(f"moe_topk is {stated.moe_topk}, more than the {model.experts} experts of {model.title}")
+        raise CaseError(
+            f"moe_topk is {stated.moe_topk}, more than the {model.experts} experts of {model.title}"
+        )
     changed = _with_sizes(model, stated)
     return KnownModel(changed, _other_count(changed, stated))
 
 
 def _other_count(model: TransformerModel, stated: Stated) -> tuple[str, ...]:
-    """That the row's number of parameters is not that of its sizes, which count, where it is neither all nor the active ones."""
+    """That the row's number of parameters is not that of its sizes, which count, where it is neither all nor
+    the active ones.
+    """
     if stated.params_b is None or stated.n_layers is None or stated.hidden is None:
         return ()
     counts = (parameter_count(model), active_parameter_count(model))
     if any(abs(math.log(stated.params_b * 1e9 / count)) < _OTHER_SIZE for count in counts):
         return ()
-    return (f"params_b {stated.params_b:g} does not follow from the sizes, which count: {counts[0] / 1e9:.3g}",)
+    return (
+        f"params_b {stated.params_b:g} does not follow from the sizes, which count: {counts[0] / 1e9:.3g}",
+    )
 
 
 def _is_of_another_size(preset: TransformerModel, stated: Stated) -> bool:
-    """Whether the row's number of parameters shows that its name means a family, of which the preset is another member."""
+    """Whether the row's number of parameters shows that its name means a family, of which the preset is
+    another member.
+    """
     if stated.params_b is None or stated.n_layers is not None or stated.hidden is not None:
         return False
     counts = (parameter_count(preset), active_parameter_count(preset))
@@ -149,13 +171,21 @@ def _with_sizes(preset: TransformerModel, stated: Stated) -> TransformerModel:
         changes["learned_positions"] = stated.seq_len  # frameworks make the table as long as the sequences
     changed = {name: value for name, value in changes.items() if getattr(preset, name) != value}
     model = msgspec.structs.replace(preset, **changed) if changed else preset
-    if stated.params_b is None or stated.params_b == round(stated.params_b):  # a whole number is a name rather than a count
+    if stated.params_b is None or stated.params_b == round(
+        stated.params_b
+    ):  # a whole number is a name rather than a count
         return model
-    return _nearest(model, stated.params_b, (model, msgspec.structs.replace(model, tied_embeddings=not model.tied_embeddings)))
+    return _nearest(
+        model,
+        stated.params_b,
+        (model, msgspec.structs.replace(model, tied_embeddings=not model.tied_embeddings)),
+    )
 
 
 def _heads_of(preset: TransformerModel, stated: Stated) -> dict[str, object]:
-    """Width and heads. Heads that make up the width together go on doing so; groups of queries keep their size."""
+    """Width and heads. Heads that make up the width together go on doing so; groups of queries keep their
+    size.
+    """
     hidden, heads = stated.hidden or preset.hidden, stated.n_heads or preset.heads
     changes: dict[str, object] = {"hidden": hidden, "heads": heads}
     if preset.head_dim * preset.heads == preset.hidden and hidden % heads == 0:
@@ -171,24 +201,37 @@ def _experts(preset: TransformerModel, stated: Stated) -> dict[str, object]:
     experts = stated.n_experts or preset.experts
     if experts <= 1:
         return {}
-    return {"experts": experts, "experts_per_token": min(stated.moe_topk or preset.experts_per_token or 1, experts)}
+    return {
+        "experts": experts,
+        "experts_per_token": min(stated.moe_topk or preset.experts_per_token or 1, experts),
+    }
 
 
 def _layers(preset: TransformerModel, layers: int | None) -> dict[str, object]:
-    """Counts of each kind of layer in their proportions. A few dense layers at the start of a mixture of experts stay."""
+    """Counts of each kind of layer in their proportions. A few dense layers at the start of a mixture of
+    experts stay.
+    """
     if layers is None or layers == preset.layers:
         return {}
     if preset.kind == "encoder-decoder" and layers == preset.layers + preset.encoder_layers:
         return {}
     share = layers / preset.layers
     changes: dict[str, object] = {"layers": layers}
-    for name in ("encoder_layers", "local_layers", "attention_layers", "feed_forward_layers", "state_space_layers"):
+    for name in (
+        "encoder_layers",
+        "local_layers",
+        "attention_layers",
+        "feed_forward_layers",
+        "state_space_layers",
+    ):
         count = getattr(preset, name)
         if count:
             changes[name] = max(1, round(count * share))
     if preset.dense_layers:
         few = preset.dense_layers * 8 <= preset.layers
-        changes["dense_layers"] = min(preset.dense_layers, layers - 1) if few else round(preset.dense_layers * share)
+        changes["dense_layers"] = (
+            min(preset.dense_layers, layers - 1) if few else round(preset.dense_layers * share)
+        )
     return changes
 
 
@@ -211,9 +254,15 @@ def _widths(preset: TransformerModel, stated: Stated) -> dict[str, object]:
 
 
 def _nearest(
-    model: TransformerModel, params_b: float | None, variants: tuple[TransformerModel, ...], *, clear: float = 3.0
+    model: TransformerModel,
+    params_b: float | None,
+    variants: tuple[TransformerModel, ...],
+    *,
+    clear: float = 3.0,
 ) -> TransformerModel:
-    """The variant whose parameter count is that of the row, where it is nearer than `model` by a clear factor."""
+    """The variant whose parameter count is that of the row, where it is nearer than `model` by a clear
+    factor.
+    """
     if params_b is None:
         return model
 
@@ -238,7 +287,9 @@ def _from_sizes(stated: Stated) -> KnownModel:
                 f"no preset is named {stated.model[:60]!r}, and the row lacks {', '.join(missing)}: "
                 "give them, or params_b for the usual sizes of such a model"
             )
-        assumed.append(f"a usual model of {params_b:g} billion parameters: {typical.layers} layers of width {typical.hidden}")
+        assumed.append(
+            f"a usual model of {params_b:g} billion parameters: {typical.layers} layers of width {typical.hidden}"
+        )
     layers = stated.n_layers or (typical.layers if typical else 1)
     hidden = stated.hidden or (typical.hidden if typical else 1)
     is_gpt = is_like_gpt(stated.model) and stated.family != "encoder"
@@ -250,7 +301,9 @@ def _from_sizes(stated: Stated) -> KnownModel:
         raise CaseError(f"hidden is {hidden}, which n_heads {heads} does not divide")
     sees = encoder and stated.image_size is not None and stated.vocab is None
     vocab = stated.vocab or (_CLASSES if sees else 30522 if encoder else 51200 if is_gpt else 32000)
-    ffn = stated.ffn_hidden or (typical.ffn_hidden if typical else 4 * hidden if plain else _gated_width(hidden))
+    ffn = stated.ffn_hidden or (
+        typical.ffn_hidden if typical else 4 * hidden if plain else _gated_width(hidden)
+    )
     for name, value in (("n_heads", heads), ("ffn_hidden", ffn), ("vocab", vocab)):
         if getattr(stated, name) is None:
             assumed.append(f"{name} {value}")
@@ -279,7 +332,11 @@ def _from_sizes(stated: Stated) -> KnownModel:
         pooler=encoder,
         head_fraction=0.15 if encoder else 1.0,
         experts=experts,
-        experts_per_token=min(stated.moe_topk or (2 if typical is None else typical.experts_per_token), experts) if is_moe else 0,
+        experts_per_token=min(
+            stated.moe_topk or (2 if typical is None else typical.experts_per_token), experts
+        )
+        if is_moe
+        else 0,
         expert_ffn_hidden=ffn if is_moe else 0,
         sequence_length=stated.seq_len or (512 if encoder else 2048),
         source="the sizes of the case",
@@ -287,7 +344,9 @@ def _from_sizes(stated: Stated) -> KnownModel:
     )
     if typical is None and not encoder:
         variants = tuple(
-            msgspec.structs.replace(model, gated_mlp=gate, tied_embeddings=tie) for gate in (True, False) for tie in (True, False)
+            msgspec.structs.replace(model, gated_mlp=gate, tied_embeddings=tie)
+            for gate in (True, False)
+            for tie in (True, False)
         )
         model = _nearest(model, stated.params_b, variants, clear=1.5)
     if sees:
@@ -315,7 +374,8 @@ def patch_in_name(name: str) -> int | None:
 def _vision_transformer(model: TransformerModel, image_size: int, patch: int) -> TransformerModel:
     """The same layers over the patches of an image and a class token, which alone meets the head.
 
-    Its table of 1000 rows stands for the projection of patches, which has about as many (588 for patches of 14 pixels).
+    Its table of 1000 rows stands for the projection of patches, which has about as many (588 for patches of
+    14 pixels).
     """
     tokens = (image_size // patch) ** 2 + 1
     return msgspec.structs.replace(
@@ -343,11 +403,15 @@ def _typical(stated: Stated, params_b: float | None) -> TypicalSizes | None:
         sizes = decoder_sizes(params_b, gated=not is_like_gpt(stated.model))
     if stated.n_layers is not None:
         hidden = hidden_for(params_b, stated.n_layers, experts=sizes.experts)
-        sizes = sizes._replace(layers=stated.n_layers, hidden=hidden, ffn_hidden=round(sizes.ffn_hidden * hidden / sizes.hidden))
+        sizes = sizes._replace(
+            layers=stated.n_layers, hidden=hidden, ffn_hidden=round(sizes.ffn_hidden * hidden / sizes.hidden)
+        )
     elif stated.hidden is not None:
         layers = max(1, round(sizes.layers * (sizes.hidden / stated.hidden) ** 2))
         sizes = sizes._replace(
-            layers=layers, hidden=stated.hidden, ffn_hidden=round(sizes.ffn_hidden * stated.hidden / sizes.hidden)
+            layers=layers,
+            hidden=stated.hidden,
+            ffn_hidden=round(sizes.ffn_hidden * stated.hidden / sizes.hidden),
         )
     return sizes
 

@@ -1,13 +1,15 @@
-"""What of a row about its machine was not understood, or is taken for something else: said beside the prediction."""
+"""What of a row about its machine was not understood, or is taken for something else: said beside the
+prediction.
+"""
 
 from __future__ import annotations
 
 from recipes.cases.case import Case
-from recipes.cases.cluster import USUAL_NETWORK
-from recipes.cases.links import fabric_of, inter_bandwidth_of, transport_of
-from recipes.plan import Cluster
-from recipes.stacks import BEFORE_FUSED
-from recipes.workload import Precision
+from recipes.cases.case_cluster import USUAL_NETWORK
+from recipes.cases.case_links import fabric_of, inter_bandwidth_of, transport_of
+from recipes.job.workload import Precision
+from recipes.planning.plan import Cluster
+from recipes.predict.stacks import BEFORE_FUSED
 
 FIGURES = ("allocated", "reserved", "device")
 """Figures of memory that a row may ask for."""
@@ -16,21 +18,35 @@ _SHOWN = 40
 
 
 def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
-    """In words, for people; empty where all was understood. Links that the layout has no use for are not looked at."""
+    """In words, for people; empty where all was understood. Links that the layout has no use for are not
+    looked at.
+    """
     found = []
-    intra, inter, figure = case.interconnect_intra, case.interconnect_inter, case.memory_figure.strip().lower()
+    intra, inter, figure = (
+        case.interconnect_intra,
+        case.interconnect_inter,
+        case.memory_figure.strip().lower(),
+    )
     if intra and cluster.ranks_per_node > 1 and fabric_of(intra) is None:
-        found.append(f"interconnect_intra {intra[:_SHOWN]!r} names no known link: such a GPU's usual one is taken")
+        found.append(
+            f"interconnect_intra {intra[:_SHOWN]!r} names no known link: such a GPU's usual one is taken"
+        )
     if inter and cluster.nodes > 1 and not _tells_network(inter, cluster.ranks_per_node):
-        found.append(f"interconnect_inter {inter[:_SHOWN]!r} names no known network: such a machine's usual one is taken")
+        found.append(
+            f"interconnect_inter {inter[:_SHOWN]!r} names no known network: such a machine's usual one is taken"
+        )
     network = cluster.inter_bus_bandwidth_bytes_per_s
     if network is not None and cluster.nodes > 1 and network.source.startswith(USUAL_NETWORK):
         found.append(network.source)
     if figure not in (*FIGURES, *_NO_FIGURE):
-        found.append(f"memory_figure {figure[:_SHOWN]!r} is not known: the one that users of the stack print is taken")
+        found.append(
+            f"memory_figure {figure[:_SHOWN]!r} is not known: the one that users of the stack print is taken"
+        )
     computed = _computed_in(precision, cluster)
     if computed != precision:
-        found.append(f"{cluster.device_name} has no unit for {precision}: it is taken to compute at its rate of {computed}")
+        found.append(
+            f"{cluster.device_name} has no unit for {precision}: it is taken to compute at its rate of {computed}"
+        )
     return found
 
 
@@ -39,7 +55,9 @@ def _tells_network(text: str, ranks_per_node: int) -> bool:
 
 
 def _computed_in(precision: Precision, cluster: Cluster) -> str:
-    """As `rates_of` and the rows of peaks have it: without a unit for a type, the next wider one that there is."""
+    """As `rates_of` and the rows of peaks have it: without a unit for a type, the next wider one that there
+    is.
+    """
     rates = cluster.peak_flops_per_s | cluster.flops_per_s
     if cluster.device != "cuda" or not rates:
         return precision

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from probes.record import Record, Unknown
-from probes.units import GIB
+from probes.base.record import Record, Unknown
+from probes.base.units import GIB
 from recipes.cases.case import Case, CaseError, case_of_row
+from recipes.cases.case_layout import recompute_words
 from recipes.cases.figures import time_for
 from recipes.cases.grounds import grounds_of
-from recipes.cases.layout import recompute_words
 from recipes.cases.model import OwnModels
 from recipes.cases.notes import FIGURES
 from recipes.cases.resolved import Here, ResolvedCase, resolve
-from recipes.intervals import Rates, kind_of, memory_interval, time_interval
-from recipes.memory import figure_bytes
-from recipes.memory.peak import fuses_attention
-from recipes.models.counts import flops_per_token
-from recipes.plan import Candidate, MemoryBreakdown, TimeBreakdown
-from recipes.workload import Workload
+from recipes.job.models.counts import flops_per_token
+from recipes.job.workload import Workload
+from recipes.planning.plan import Candidate, MemoryBreakdown, TimeBreakdown
+from recipes.predict.intervals import Rates, kind_of, memory_interval, time_interval
+from recipes.predict.memory import figure_bytes
+from recipes.predict.memory.peak import fuses_attention
 
 SCHEMA_VERSION = 1
 
@@ -53,9 +53,11 @@ class CasePrediction(Record, kw_only=True):
     peak_mem_gib: float | None = None
     """The figure that the case asks for: allocated, reserved or device."""
     mfu: float | None = None
-    """Model FLOPs (6 per matmul parameter and token, causal attention) over the datasheet peak of the precision."""
+    """Model FLOPs (6 per matmul parameter and token, causal attention) over the datasheet peak of the
+    precision.
+    """
     step_time_low_s: float | None = None
-    """8 of 10 published runs lie between the low and the high end (`recipes/intervals.py`)."""
+    """8 of 10 published runs lie between the low and the high end (`recipes/predict/intervals.py`)."""
     step_time_high_s: float | None = None
     samples_per_s_low: float | None = None
     samples_per_s_high: float | None = None
@@ -88,10 +90,14 @@ class PredictReport(Record, kw_only=True):
     cases: tuple[CasePrediction, ...] = ()
 
 
-def predict_row(row: Mapping[str, str | None], here: Here | None = None, own_models: OwnModels | None = None) -> CasePrediction:
-    """The prediction for a row of column names and cells. A row that cannot be read or predicted is refused with the reason.
+def predict_row(
+    row: Mapping[str, str | None], here: Here | None = None, own_models: OwnModels | None = None
+) -> CasePrediction:
+    """The prediction for a row of column names and cells. A row that cannot be read or predicted is refused
+    with the reason.
 
-    `here` is the machine of cases that name no other; `own_models` are the user's by what the column `model` calls them.
+    `here` is the machine of cases that name no other; `own_models` are the user's by what the column `model`
+    calls them.
     """
     try:
         return predict_case(case_of_row(row), here, own_models)
@@ -164,7 +170,9 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
         return {}
     seconds = time.total
     samples_per_s = resolved.candidate.global_batch / seconds
-    ends = time_interval("cnn" if resolved.workload is None else kind_of(resolved.workload.model), _basis(resolved))
+    ends = time_interval(
+        "cnn" if resolved.workload is None else kind_of(resolved.workload.model), _basis(resolved)
+    )
     found: dict[str, Any] = {
         "time": time,
         "samples_per_s": samples_per_s,
@@ -172,9 +180,15 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
         "samples_per_s_high": samples_per_s / ends.low,
     }
     if resolved.batch_stated:
-        found |= {"step_time_s": seconds, "step_time_low_s": seconds * ends.low, "step_time_high_s": seconds * ends.high}
+        found |= {
+            "step_time_s": seconds,
+            "step_time_low_s": seconds * ends.low,
+            "step_time_high_s": seconds * ends.high,
+        }
     if resolved.workload is not None:
-        found["tokens_per_s_per_gpu"] = samples_per_s * _counted_tokens(resolved, resolved.workload) / resolved.gpus
+        found["tokens_per_s_per_gpu"] = (
+            samples_per_s * _counted_tokens(resolved, resolved.workload) / resolved.gpus
+        )
     peak = resolved.cluster.peak_flops_per_s.get(resolved.candidate.precision)
     if peak is not None:
         found["mfu"] = samples_per_s / resolved.gpus * _sample_flops(resolved) / peak.value
@@ -182,14 +196,18 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
 
 
 def _counted_tokens(resolved: ResolvedCase, workload: Workload) -> float:
-    """Tokens of one sequence: of samples that are shorter than the length of the case, those that they have."""
+    """Tokens of one sequence: of samples that are shorter than the length of the case, those that they
+    have.
+    """
     if resolved.stack.samples_vary(workload):
         return resolved.stack.sample_tokens(workload, resolved.candidate.micro_batch)
     return workload.sequence_length
 
 
 def _sample_flops(resolved: ResolvedCase) -> float:
-    """Of one sequence, as long as it is, or image, forward and backward; frozen weights have no gradients of their own."""
+    """Of one sequence, as long as it is, or image, forward and backward; frozen weights have no gradients of
+    their own.
+    """
     if resolved.workload is not None:
         tokens = resolved.stack.sample_tokens(resolved.workload, resolved.candidate.micro_batch)
         passes = 1.0 if resolved.workload.tuning == "full" else 2 / 3
@@ -203,7 +221,9 @@ def _basis(resolved: ResolvedCase) -> Rates:
 
 
 def _layout_parts(one: Candidate, resolved: ResolvedCase) -> tuple[str, ...]:
-    degrees = [f"{name} {size}" for name in one.degrees.__struct_fields__ if (size := getattr(one.degrees, name)) > 1]
+    degrees = [
+        f"{name} {size}" for name in one.degrees.__struct_fields__ if (size := getattr(one.degrees, name)) > 1
+    ]
     sharing = one.sharding_stage if one.sharding_stage != "none" else ""
     recompute = f"checkpointing {recompute_words(one)}" if one.activation_checkpointing != "none" else ""
     if one.activation_checkpointing == "selective":

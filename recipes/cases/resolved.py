@@ -8,20 +8,19 @@ from collections.abc import Callable
 
 import msgspec
 
-from probes.hardware import Catalogue, load_catalogue
-from probes.record import Record, Unknown
+from probes.base.record import Record, Unknown
+from probes.catalogue.hardware import Catalogue, load_catalogue
 from recipes.cases.case import Case, CaseError
+from recipes.cases.case_cluster import cluster_of_case
+from recipes.cases.case_layout import gpus_of, layout_of, recompute_words
 from recipes.cases.choices import Choice, choices_of, micro_batches_of, with_choice
-from recipes.cases.cluster import cluster_of_case
 from recipes.cases.experts import with_expert_axis
 from recipes.cases.figures import memory_for, time_for
-from recipes.cases.layout import gpus_of, layout_of, recompute_words
 from recipes.cases.legality import require_divisible, require_whole, require_whole_parts, uneven_parts
 from recipes.cases.model import OwnModels, model_of
 from recipes.cases.notes import notes_of
 from recipes.cases.software import software_of
-from recipes.cases.usual import precision_of, usual_length, usual_optimizer
-from recipes.cases.words import (
+from recipes.cases.table_words import (
     Numbers,
     names_pure,
     numbers_of,
@@ -30,10 +29,11 @@ from recipes.cases.words import (
     step_of,
     task_of,
 )
+from recipes.cases.usual import precision_of, usual_length, usual_optimizer
 from recipes.constants import constant
-from recipes.plan import Candidate, Cluster, MemoryBreakdown
-from recipes.stacks import Stack
-from recipes.workload import Optimizer, TransformerModel, Tuning, VisionModel, VisionWorkload, Workload
+from recipes.job.workload import Optimizer, TransformerModel, Tuning, VisionModel, VisionWorkload, Workload
+from recipes.planning.plan import Candidate, Cluster, MemoryBreakdown
+from recipes.predict.stacks import Stack
 
 
 class ResolvedCase(Record, kw_only=True):
@@ -45,12 +45,15 @@ class ResolvedCase(Record, kw_only=True):
     candidate: Candidate
     gpus: int
     batch_stated: bool
-    """False where neither global batch, accumulation nor micro-batch is given: then nobody knows what a step is."""
+    """False where neither global batch, accumulation nor micro-batch is given: then nobody knows what a step
+    is.
+    """
     workload: Workload | None = None
     vision: VisionWorkload | None = None
     recomputed: Candidate | None = None
-    """What would fit by recomputing layers, where the candidate recomputes nothing and needs more than there is, within the
-    model's error."""
+    """What would fit by recomputing layers, where the candidate recomputes nothing and needs more than there
+    is, within the model's error.
+    """
     recomputed_memory: MemoryBreakdown | None = None
     """Of `recomputed`."""
     assumed: tuple[str, ...] = ()
@@ -75,13 +78,17 @@ class ResolvedCase(Record, kw_only=True):
         return self.recomputed is not None
 
     def fits(self, memory: MemoryBreakdown) -> bool | None:
-        """Whether a GPU has as much as the candidate needs by `memory`; None where the GPU's memory is not known."""
+        """Whether a GPU has as much as the candidate needs by `memory`; None where the GPU's memory is not
+        known.
+        """
         limit = self.cluster.memory_bytes_per_rank
         return None if limit is None else self.fits_recomputed or memory.needed <= limit.value
 
 
 Here = Callable[[int | None, int | None], Cluster]
-"""The machine at hand by the case's numbers of GPUs and of GPUs per node. Raises CaseError where it cannot have them."""
+"""The machine at hand by the case's numbers of GPUs and of GPUs per node. Raises CaseError where it cannot
+have them.
+"""
 
 _HERE = frozenset({"", "here", "this", "this machine", "local", "localhost"})
 
@@ -109,9 +116,13 @@ def resolve(
     stack, notes = software_of(case)
     known = model_of(case, own_models)
     assumed = [*notes, *known.assumed]
-    cluster = here(case.n_gpus, case.gpus_per_node) if here is not None and case.gpu.lower() in _HERE else None
+    cluster = (
+        here(case.n_gpus, case.gpus_per_node) if here is not None and case.gpu.lower() in _HERE else None
+    )
     if here is None and case.gpu and case.gpu.lower() in _HERE:
-        raise CaseError(f"gpu is {case.gpu!r}, which stands for the machine at hand: give --here, or the GPU's name")
+        raise CaseError(
+            f"gpu is {case.gpu!r}, which stands for the machine at hand: give --here, or the GPU's name"
+        )
     gpus = cluster.world_size if cluster is not None else gpus_of(case)
     if cluster is None:
         cluster = cluster_of_case(case, gpus, catalogue or _catalogue())
@@ -131,11 +142,11 @@ def resolve(
 
 
 def _most_usual(job: _Job) -> ResolvedCase:
-    """The first option that fits, of several that people try the fastest; where none does the last, or of several the one that
-    needs least. Raises CaseError where every option contradicts the case.
+    """The first option that fits, of several that people try the fastest; where none does the last, or of
+    several the one that needs least. Raises CaseError where every option contradicts the case.
 
-    People recompute because a run failed, not because a model of memory says that it will: one that needs little more than there
-    is by the model stays as it is.
+    People recompute because a run failed, not because a model of memory says that it will: one that needs
+    little more than there is by the model stays as it is.
     """
     options = job.options()
     found: ResolvedCase | None = None
@@ -152,7 +163,12 @@ def _most_usual(job: _Job) -> ResolvedCase:
             return found
         found = msgspec.structs.replace(found, memory=found.memory_of_case())
         filled = _filled(found)
-        if choice.checkpointing is None and not choice.is_tried and near is None and 1.0 < filled <= constant("recompute_margin"):
+        if (
+            choice.checkpointing is None
+            and not choice.is_tried
+            and near is None
+            and 1.0 < filled <= constant("recompute_margin")
+        ):
             near = found
         if filled <= 1.0:
             if near is None or choice.checkpointing is None:
@@ -166,8 +182,9 @@ def _most_usual(job: _Job) -> ResolvedCase:
 
 
 def _fastest(job: _Job, options: list[tuple[Choice, int]], fits: ResolvedCase) -> ResolvedCase:
-    """Of `fits` and the options after it that are tried, the one of those that fit which does most per second: recomputing may
-    pay by larger micro-batches."""
+    """Of `fits` and the options after it that are tried, the one of those that fit which does most per
+    second: recomputing may pay by larger micro-batches.
+    """
     best, rate = fits, _samples_per_s(fits)
     for choice, micro_batch in options:
         if not choice.is_tried:
@@ -191,7 +208,9 @@ def _samples_per_s(resolved: ResolvedCase) -> float:
 
 
 def _same_gpu(named: Cluster, case: Case, gpus: int, here: Here | None) -> Cluster | None:
-    """The machine at hand where it has the GPUs that the case names: what was measured on it replaces the catalogue."""
+    """The machine at hand where it has the GPUs that the case names: what was measured on it replaces the
+    catalogue.
+    """
     if here is None or not named.gpu:
         return None
     try:
@@ -226,12 +245,16 @@ class _Job:
         if not self._task.is_known:
             notes.append(f"task {case.task[:40]!r} is taken for training of all parameters")
         numbers = numbers_of(case.precision) if case.precision else Numbers(None, mixed=True, base_bits=16)
-        self._precision, taken = precision_of(case, numbers, stack, cluster, self._task, is_vision=self._is_vision)
+        self._precision, taken = precision_of(
+            case, numbers, stack, cluster, self._task, is_vision=self._is_vision
+        )
         notes += taken
         if isinstance(model, VisionModel) and model.image_size and self._precision not in ("fp32", "tf32"):
             notes.append(f"images lie in memory {_LAYOUTS[stack.layout]}")
         self._numbers = numbers
-        self._length = case.seq_len or (0 if isinstance(model, VisionModel) else usual_length(model, stack, self._task))
+        self._length = case.seq_len or (
+            0 if isinstance(model, VisionModel) else usual_length(model, stack, self._task)
+        )
         if case.seq_len is None and self._length:
             notes.append(f"seq_len {self._length}")
         recipe = stack.single_gpu_optimizer if gpus == 1 and self._task.tuning == "full" else ""
@@ -248,9 +271,13 @@ class _Job:
 
     @property
     def _cuts_twice(self) -> bool:
-        """Whether each context-parallel rank takes an early and a late part of a sequence, so that causal work is even."""
+        """Whether each context-parallel rank takes an early and a late part of a sequence, so that causal
+        work is even.
+        """
         return (
-            isinstance(self._model, TransformerModel) and self._model.kind == "decoder" and self._stack.spare_ranks != "sequence"
+            isinstance(self._model, TransformerModel)
+            and self._model.kind == "decoder"
+            and self._stack.spare_ranks != "sequence"
         )
 
     def options(self) -> list[tuple[Choice, int]]:
@@ -260,12 +287,18 @@ class _Job:
         domain = self._cluster.domain_ranks or self._cluster.ranks_per_node
         for choice in choices_of(self._case, self._stack, self._gpus, model=model, domain=domain):
             case = with_choice(self._case, choice)
-            sizes = (case.micro_batch,) if case.micro_batch else micro_batches_of(case, self._stack, self._gpus, self._enough())
+            sizes = (
+                (case.micro_batch,)
+                if case.micro_batch
+                else micro_batches_of(case, self._stack, self._gpus, self._enough())
+            )
             found += [(choice, size) for size in sizes]
         return found
 
     def _enough(self) -> int:
-        """Sequences or images of a micro-batch beyond which matrix products gain nothing; narrow models need more tokens."""
+        """Sequences or images of a micro-batch beyond which matrix products gain nothing; narrow models need
+        more tokens.
+        """
         if isinstance(self._model, VisionModel):
             return _ENOUGH_IMAGES
         tokens = constant("saturation_tokens_cuda") * _WIDE / self._model.hidden
@@ -273,7 +306,9 @@ class _Job:
 
     @property
     def _is_pure(self) -> bool:
-        """Whether 16 bits are all that weights are kept in. Who pre-trains in `bf16` mostly means mixed precision."""
+        """Whether 16 bits are all that weights are kept in. Who pre-trains in `bf16` mostly means mixed
+        precision.
+        """
         if self._precision not in ("bf16", "fp16") or self._numbers.mixed:
             return False
         keeps_masters = self._stack.memory.mixed_states == "master" and self._task.tuning == "full"
@@ -283,8 +318,15 @@ class _Job:
     @property
     def may_be_pure(self) -> bool:
         """Whether the case's word for 16 bits is also what people say who keep nothing in fp32."""
-        stated = bool(self._case.precision) and self._precision in ("bf16", "fp16") and not self._numbers.mixed
-        return stated and not self._is_pure and not self._is_vision and self._stack.memory.mixed_states != "master"
+        stated = (
+            bool(self._case.precision) and self._precision in ("bf16", "fp16") and not self._numbers.mixed
+        )
+        return (
+            stated
+            and not self._is_pure
+            and not self._is_vision
+            and self._stack.memory.mixed_states != "master"
+        )
 
     def taken_pure(self) -> _Job:
         """The same job with weights and states in 16 bits."""
@@ -302,7 +344,9 @@ class _Job:
             self._stack,
             self._gpus,
             per_node=self._cluster.ranks_per_node,
-            layers=self._model.layers + self._model.encoder_layers if isinstance(self._model, TransformerModel) else 1,
+            layers=self._model.layers + self._model.encoder_layers
+            if isinstance(self._model, TransformerModel)
+            else 1,
             precision=self._precision,
             micro_batch=micro_batch,
             choice=choice,
@@ -319,8 +363,12 @@ class _Job:
         if case.micro_batch is None:
             notes.append(f"micro_batch {candidate.micro_batch}")
         if case.global_batch is None:
-            times = ", no accumulation" if candidate.grad_accum == 1 else f", grad_accum {candidate.grad_accum}"
-            notes.append(f"global_batch {candidate.global_batch}" + (times if case.grad_accum is None else ""))
+            times = (
+                ", no accumulation" if candidate.grad_accum == 1 else f", grad_accum {candidate.grad_accum}"
+            )
+            notes.append(
+                f"global_batch {candidate.global_batch}" + (times if case.grad_accum is None else "")
+            )
         if self._is_vision and candidate.activation_checkpointing != "none":
             notes.append(
                 f"activation_checkpointing {case.activation_checkpointing[:40]} is left out: such models are not recomputed"
@@ -328,19 +376,27 @@ class _Job:
         if not case.activation_checkpointing and not self._is_vision:
             notes.append(f"activation_checkpointing {recompute_words(candidate)}")
         workload = self._workload(candidate)
-        if workload is not None and case.flash_attention is None and self._stack.writes_scores(workload.model):
+        if (
+            workload is not None
+            and case.flash_attention is None
+            and self._stack.writes_scores(workload.model)
+        ):
             notes.append("flash_attention false")
         notes += self._adapters(workload)
         if workload is not None and self._stack.samples_vary(workload):
             tokens = self._stack.sample_tokens(workload, candidate.micro_batch)
-            notes.append(f"samples of {tokens:.0f} tokens, padded to the longest of a micro-batch, of at most {self._length}")
+            notes.append(
+                f"samples of {tokens:.0f} tokens, padded to the longest of a micro-batch, of at most {self._length}"
+            )
         return ResolvedCase(
             case=self._case,
             stack=self._stack,
             cluster=self._cluster,
             candidate=candidate,
             gpus=self._gpus,
-            batch_stated=any(size is not None for size in (case.global_batch, case.grad_accum, case.micro_batch)),
+            batch_stated=any(
+                size is not None for size in (case.global_batch, case.grad_accum, case.micro_batch)
+            ),
             workload=workload,
             vision=self._vision(candidate),
             assumed=(*notes, *layout.notes),
@@ -359,7 +415,12 @@ class _Job:
         if isinstance(self._model, VisionModel):
             return None
         task, bits, model = self._task, self._numbers.base_bits, self._model
-        if self._stack.predicts_all and self._case.image_size is None and model.kind == "encoder" and task.from_scratch:
+        if (
+            self._stack.predicts_all
+            and self._case.image_size is None
+            and model.kind == "encoder"
+            and task.from_scratch
+        ):
             model = msgspec.structs.replace(model, head_fraction=1.0)
         tuning: Tuning = "qlora" if task.tuning == "lora" and bits < 16 else task.tuning
         return Workload(
@@ -391,7 +452,11 @@ class _Job:
 
 def _is_recipes(optimizer: str, recipe: str) -> bool:
     """Whether an optimizer is that of a framework's own recipe, which then steps as the recipe has it."""
-    return bool(recipe) and optimizer_of(optimizer) == optimizer_of(recipe) and step_of(optimizer).pages == step_of(recipe).pages
+    return (
+        bool(recipe)
+        and optimizer_of(optimizer) == optimizer_of(recipe)
+        and step_of(optimizer).pages == step_of(recipe).pages
+    )
 
 
 _LAYOUTS = {"first": "channels first", "last": "channels last", "either": "as often channels first as last"}

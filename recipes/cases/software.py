@@ -7,9 +7,9 @@ import re
 import msgspec
 
 from recipes.cases.case import Case
-from recipes.cases.words import adapter_targets_of, names_zero, sharing_of, task_of
+from recipes.cases.table_words import adapter_targets_of, names_zero, sharing_of, task_of
 from recipes.constants import constant
-from recipes.stacks import ADAPTERS, UNKNOWN, Stack, load_stacks, stack_named
+from recipes.predict.stacks import ADAPTERS, UNKNOWN, Stack, load_stacks, stack_named
 
 _SHOWN = 40
 _ZERO = "deepspeed"
@@ -17,20 +17,36 @@ _DIVIDED = "megatron-core"
 
 
 def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
-    """The stack, and in words what was assumed of it. Raises CaseError where words of the case are not known."""
+    """The stack, and in words what was assumed of it. Raises CaseError where words of the case are not
+    known.
+    """
     stack = stack_named(case.stack)
     notes: tuple[str, ...] = ()
     if stack is None:
         stack = load_stacks()[_like(case)]
         usual = load_stacks()[UNKNOWN].memory.logged_figure
-        stack = msgspec.structs.replace(stack, memory=msgspec.structs.replace(stack.memory, logged_figure=usual))
+        stack = msgspec.structs.replace(
+            stack, memory=msgspec.structs.replace(stack.memory, logged_figure=usual)
+        )
         shown = case.stack[:_SHOWN]
-        reason = "" if stack.id == UNKNOWN else ", which shares a model so: 16-bit weights, optimizer states in fp32"
-        notes = (f"stack {shown!r} is taken for {stack.title}{reason}" if shown else f"stack is {stack.title}{reason}",)
+        reason = (
+            ""
+            if stack.id == UNKNOWN
+            else ", which shares a model so: 16-bit weights, optimizer states in fp32"
+        )
+        notes = (
+            f"stack {shown!r} is taken for {stack.title}{reason}"
+            if shown
+            else f"stack is {stack.title}{reason}",
+        )
     if stack.id == UNKNOWN and task_of(case.task).tuning != "full":
         stack = load_stacks()[ADAPTERS]
     stack = _with_loss(stack, case.stack.lower())
-    is_zero = names_zero(case.sharding) or (case.zero_stage and not case.sharding) or "deepspeed" in case.stack.lower()
+    is_zero = (
+        names_zero(case.sharding)
+        or (case.zero_stage and not case.sharding)
+        or "deepspeed" in case.stack.lower()
+    )
     if stack.gathers_modules == "zero" and is_zero:
         stack = _over_deepspeed(stack)
     return _with_adapters(stack, case), notes
@@ -48,10 +64,14 @@ def _with_adapters(stack: Stack, case: Case) -> Stack:
 
 
 def _with_loss(stack: Stack, words: str) -> Stack:
-    """The stack with the kernels that its name adds: Liger's of a layer and of the loss, or a loss alone that keeps no logits."""
+    """The stack with the kernels that its name adds: Liger's of a layer and of the loss, or a loss alone that
+    keeps no logits.
+    """
     if "liger" in words and stack.kernels in ("eager", "upcasting"):
         memory = msgspec.structs.replace(stack.memory, loss="fused")
-        return msgspec.structs.replace(stack, implementation="hf-liger", kernels="fused", library=stack.kernels, memory=memory)
+        return msgspec.structs.replace(
+            stack, implementation="hf-liger", kernels="fused", library=stack.kernels, memory=memory
+        )
     found = re.search(r"(fused|chunked|cut).?(linear.?)?(ce\b|cross.?entropy|loss)", words)
     if found is None:
         return stack
@@ -60,7 +80,9 @@ def _with_loss(stack: Stack, words: str) -> Stack:
 
 
 def _like(case: Case) -> str:
-    """What else has the layout of the case: plain torch replicates or shards fully, keeps fp32 weights, and divides no layer."""
+    """What else has the layout of the case: plain torch replicates or shards fully, keeps fp32 weights, and
+    divides no layer.
+    """
     words, sharing = case.sharding.lower(), sharing_of(case.sharding)
     if "torch" in case.stack.lower() or sharing.hybrid or "fsdp" in words or "shard" in words:
         return UNKNOWN
@@ -70,7 +92,9 @@ def _like(case: Case) -> str:
 
 
 def _over_deepspeed(stack: Stack) -> Stack:
-    """The stack where DeepSpeed holds its states: its engine casts weights to 16 bits and keeps masters (runtime/engine.py)."""
+    """The stack where DeepSpeed holds its states: its engine casts weights to 16 bits and keeps masters
+    (runtime/engine.py).
+    """
     zero = load_stacks()[_ZERO]
     memory = msgspec.structs.replace(
         stack.memory,

@@ -29,7 +29,9 @@ _DECODERS = (
     (175.0, 96),
     (405.0, 126),
 )
-"""Billions of parameters and layers: GPT-3 (arXiv 2005.14165 table 2.1), Llama (arXiv 2302.13971 table 2, 2407.21783 table 3)."""
+"""Billions of parameters and layers: GPT-3 (arXiv 2005.14165 table 2.1), Llama (arXiv 2302.13971 table 2,
+2407.21783 table 3).
+"""
 _ENCODERS = ((0.014, 12, 256), (0.11, 12, 768), (0.335, 24, 1024), (1.3, 24, 2048), (3.9, 48, 2560))
 """Billions of parameters, layers and width: BERT (arXiv 1810.04805) and Megatron-LM (arXiv 1909.08053)."""
 _DENSE_MATRICES = 12.0
@@ -52,8 +54,11 @@ def decoder_sizes(params_b: float, *, gated: bool = True) -> TypicalSizes:
     return TypicalSizes(layers, hidden, 256 * math.ceil(8 * hidden / 3 / 256) if gated else 4 * hidden)
 
 
-def expert_sizes(params_b: float, active_b: float | None, experts: int | None, per_token: int | None) -> TypicalSizes:
-    """Of a mixture of experts: Mixtral's proportions where nothing else is known, else what makes up both numbers of parameters.
+def expert_sizes(
+    params_b: float, active_b: float | None, experts: int | None, per_token: int | None
+) -> TypicalSizes:
+    """Of a mixture of experts: Mixtral's proportions where nothing else is known, else what makes up both
+    numbers of parameters.
 
     A token meets attention and tables, and of the experts as many as the active parameters leave room for.
     """

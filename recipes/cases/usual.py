@@ -3,33 +3,49 @@
 from __future__ import annotations
 
 from recipes.cases.case import Case
-from recipes.cases.words import Numbers, Task
-from recipes.plan import Cluster
-from recipes.stacks import Stack
-from recipes.workload import Optimizer, Precision, TransformerModel, VisionModel
+from recipes.cases.table_words import Numbers, Task
+from recipes.job.workload import Optimizer, Precision, TransformerModel, VisionModel
+from recipes.planning.plan import Cluster
+from recipes.predict.stacks import Stack
 
 _SQUAD_LENGTH = 384
 """Of BERT's fine-tuning on SQuAD (google-research/bert, run_squad.py --max_seq_length)."""
-_WITHOUT_BF16: dict[str, Precision] = {"volta": "fp16", "turing": "fp16", "pascal": "fp32", "maxwell": "fp32", "kepler": "fp32"}
+_WITHOUT_BF16: dict[str, Precision] = {
+    "volta": "fp16",
+    "turing": "fp16",
+    "pascal": "fp32",
+    "maxwell": "fp32",
+    "kepler": "fp32",
+}
 
 
 def precision_of(
     case: Case, numbers: Numbers, stack: Stack, cluster: Cluster, task: Task, *, is_vision: bool
 ) -> tuple[Precision, list[str]]:
-    """What the run computes in, with words for people about what was not stated or is taken for something else."""
+    """What the run computes in, with words for people about what was not stated or is taken for something
+    else.
+    """
     precision = numbers.precision or usual_precision(stack, cluster, case, is_vision=is_vision)
-    if precision == "fp32" and numbers.precision is None and (numbers.base_bits < 16 or task.tuning == "qlora"):
+    if (
+        precision == "fp32"
+        and numbers.precision is None
+        and (numbers.base_bits < 16 or task.tuning == "qlora")
+    ):
         precision = half_precision(cluster)
     notes = [] if case.precision else [f"precision {precision}"]
     if case.precision and numbers.base_bits < 16 and task.tuning == "full":
-        notes.append(f"{case.precision[:20]} is of frozen weights, but all are trained: in {precision} (task says lora or qlora)")
+        notes.append(
+            f"{case.precision[:20]} is of frozen weights, but all are trained: in {precision} (task says lora or qlora)"
+        )
     if precision == "fp32" and stack.tf32 == "always" and _has_tf32(cluster):
         return "tf32", [*notes, f"{stack.title} multiplies fp32 as TF32"]
     return precision, notes
 
 
 def usual_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision: bool) -> Precision:
-    """What the stack's runs compute in on such a GPU; else the best 16-bit format of the GPU, for images as torch does."""
+    """What the stack's runs compute in on such a GPU; else the best 16-bit format of the GPU, for images as
+    torch does.
+    """
     architecture, family = cluster.architecture, "cnn" if is_vision else case.family
     for key in (f"{architecture}-{family}", family, architecture, ""):
         if key in stack.precision:

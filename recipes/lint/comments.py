@@ -26,8 +26,8 @@ _SETS = re.compile(r"\s*(?:export\s+)?\w+=")
 
 
 def says_why(document: Document, item: Setting) -> bool:
-    """Whether a comment tells why the variable is set: on its line, right above it, or above the block of settings that it stands
-    in, where that names what it is about.
+    """Whether a comment tells why the variable is set: on its line, right above it, or above the block of
+    settings that it stands in, where that names what it is about.
     """
     lines, at = document.lines, item.place.line - 1
     if not 0 <= at < len(lines):

@@ -60,7 +60,10 @@ class Container:
 
     @property
     def ranks(self) -> int | None:
-        told = [number(resolved(self.document, option(one, "nproc-per-node", "num-processes", "num-gpus"))) for one in self.inner]
+        told = [
+            number(resolved(self.document, option(one, "nproc-per-node", "num-processes", "num-gpus")))
+            for one in self.inner
+        ]
         return next((count for count in told if count is not None), None)
 
 
@@ -74,7 +77,9 @@ def containers_of(document: Document) -> Iterator[Container]:
             inner = tuple(itertools.takewhile(lambda one: one.inside[: len(below)] == below, after))  # noqa: B023
             yield Container(document, command.place, line, inner, command=command)
     if document.kind == "compose":
-        names = dict.fromkeys(match[1] for item in document.entries if (match := re.match(r"services\.([^.\[]+)", item.path)))
+        names = dict.fromkeys(
+            match[1] for item in document.entries if (match := re.match(r"services\.([^.\[]+)", item.path))
+        )
         for name in names:
             mine = [item for item in document.entries if item.path.startswith(f"services.{name}.")]
             if not mine:  # a service that is no mapping

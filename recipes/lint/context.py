@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+from probes.base.record import Record, known
+from probes.base.versions import at_least
 from probes.facts import Gpu, MachineFacts
-from probes.record import Record, known
-from probes.versions import at_least
 
-_WITHOUT_NVLINK = re.compile(r"RTX (?:40|50)[5-9]0|RTX \d+ Ada|RTX PRO|\b(?:L(?:2|4|20|40S?)|T4|A2|A10G?|A16)\b")
+_WITHOUT_NVLINK = re.compile(
+    r"RTX (?:40|50)[5-9]0|RTX \d+ Ada|RTX PRO|\b(?:L(?:2|4|20|40S?)|T4|A2|A10G?|A16)\b"
+)
 """Boards without a connector for it. Source: NVIDIA's data sheets of each, 2018 to 2025."""
 
 
@@ -50,9 +52,13 @@ class Context(Record, kw_only=True):
 
     @property
     def has_peer_access(self) -> bool | None:
-        """False for GeForce boards without NVLink: their driver gives none over PCIe. None where that is not known."""
+        """False for GeForce boards without NVLink: their driver gives none over PCIe. None where that is not
+        known.
+        """
         gpus = self.machine.gpus if self.machine is not None else ()
-        is_geforce = known(gpus) and bool(gpus) and all(known(gpu.name) and "GeForce" in gpu.name for gpu in gpus)
+        is_geforce = (
+            known(gpus) and bool(gpus) and all(known(gpu.name) and "GeForce" in gpu.name for gpu in gpus)
+        )
         return False if is_geforce and self.has_nvlink is False else None
 
     @property

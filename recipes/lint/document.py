@@ -1,4 +1,6 @@
-"""A launch file as rules see it: what it sets, starts, and asks the scheduler or the container for, each with its place."""
+"""A launch file as rules see it: what it sets, starts, and asks the scheduler or the container for, each with
+its place.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import functools
 import re
 from typing import Literal
 
-from probes.record import Record
+from probes.base.record import Record
 
 DocumentKind = Literal[
     "shell",
@@ -48,7 +50,9 @@ class Setting(Record, kw_only=True):
 
     name: str
     value: str | None
-    """None where it is unset, or where the value cannot be known before the run (`is_literal` is False then)."""
+    """None where it is unset, or where the value cannot be known before the run (`is_literal` is False
+    then).
+    """
     written: str
     """The value as written, with quotes and expansions."""
     is_literal: bool = True
@@ -69,19 +73,25 @@ class Argument(Record, kw_only=True):
     """A word of a command."""
 
     text: str
-    """Without quotes; variables that the file sets are filled in, others stand as written: `$SLURM_PROCID`."""
+    """Without quotes; variables that the file sets are filled in, others stand as written:
+    `$SLURM_PROCID`.
+    """
     is_literal: bool = True
     """Whether nothing is left to expand."""
     place: Place
 
 
 class Command(Record, kw_only=True):
-    """A command that the file starts, with launchers unwrapped: `srun ... torchrun ... train.py` is three nested commands."""
+    """A command that the file starts, with launchers unwrapped: `srun ... torchrun ... train.py` is three
+    nested commands.
+    """
 
     program: str
     """Base name of the program: `torchrun`, `srun`, `mpirun`, `python`, `accelerate`, `docker`."""
     arguments: tuple[Argument, ...]
-    """Its own: what it starts is a command of its own, which has it in `inside`. A script is a command too: `train.py`."""
+    """Its own: what it starts is a command of its own, which has it in `inside`. A script is a command too:
+    `train.py`.
+    """
     options: dict[str, str] = {}
     """Options by their long name without dashes, `_` as `-`; `true` for switches. Where an option that
     makes a list is repeated (`-x`, `--env`, `--volume` ...) its values are separated by line breaks."""
@@ -93,8 +103,9 @@ class Command(Record, kw_only=True):
     exported: tuple[Setting, ...] = ()
     """What the script around it has exported where it starts, each name once."""
     in_single_quotes: bool = False
-    """Part of `bash -c '...'`, where variables expand on the node that runs it. So also where double quotes escape what differs
-    between nodes (`\\$SLURM_PROCID`)."""
+    """Part of `bash -c '...'`, where variables expand on the node that runs it. So also where double quotes
+    escape what differs between nodes (`\\$SLURM_PROCID`).
+    """
     is_conditional: bool = False
     """In a branch or a loop."""
 
@@ -111,7 +122,9 @@ class Directive(Record, kw_only=True):
 
 
 class Entry(Record, kw_only=True):
-    """A key of a structured file (YAML, JSON), by its path: `spec.template.spec.containers[0].resources.limits.memory`."""
+    """A key of a structured file (YAML, JSON), by its path:
+    `spec.template.spec.containers[0].resources.limits.memory`.
+    """
 
     path: str
     value: str | int | float | bool | None
@@ -126,7 +139,9 @@ class Fault(Record, kw_only=True):
     place: Place
 
 
-_LAUNCHERS = frozenset({"torchrun", "accelerate", "accelerate-launch", "deepspeed", "horovodrun", "srun", "composer"})
+_LAUNCHERS = frozenset(
+    {"torchrun", "accelerate", "accelerate-launch", "deepspeed", "horovodrun", "srun", "composer"}
+)
 _MPI_OR_HELD = re.compile(r"mpirun|mpiexec|orterun|prterun|\$\{?[A-Za-z_]")
 """Those of MPI, which have endings, and a launcher that a variable holds: `$LAUNCHER train.py`."""
 
@@ -157,7 +172,9 @@ class Document(Record, kw_only=True, dict=True):
     @functools.cached_property
     def given(self) -> tuple[Setting, ...]:
         """All that processes get from the file: all of them, or one command."""
-        seen = {(item.name, item.place.line, item.written): item for item in self.settings if item.is_exported}
+        seen = {
+            (item.name, item.place.line, item.written): item for item in self.settings if item.is_exported
+        }
         for command in self.commands:
             for item in command.settings:
                 if item.is_exported:
@@ -180,25 +197,34 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def shared(self) -> dict[str, Setting]:
-        """What all processes get, wherever in the file it stands: in containers, which are started with it."""
+        """What all processes get, wherever in the file it stands: in containers, which are started with
+        it.
+        """
         if self.kind in ("shell", "sbatch"):
             return {}
         return {item.name: item for item in self.settings if item.is_exported and item.reaches != "command"}
 
     @functools.cached_property
     def exports(self) -> dict[int, dict[str, Setting]]:
-        """Each `Command.exported`, of which many commands have the same, by its identity: its settings by name."""
+        """Each `Command.exported`, of which many commands have the same, by its identity: its settings by
+        name.
+        """
         several = {id(command.exported): command.exported for command in self.commands}
         return {key: {item.name: item for item in exported} for key, exported in several.items()}
 
     @functools.cached_property
     def environments(self) -> tuple[dict[str, Setting], ...]:
-        """What ranks get, once for each way that the file gives it; all of the file where it shows no launch."""
+        """What ranks get, once for each way that the file gives it; all of the file where it shows no
+        launch.
+        """
         if self.kind not in ("shell", "sbatch") or not self.launches:
-            return ({item.name: item for item in self.given if item.value is not None or not item.is_literal},)
+            return (
+                {item.name: item for item in self.given if item.value is not None or not item.is_literal},
+            )
         several = {(id(launch.exported), launch.settings): launch for launch in self.launches}
         return tuple(
-            self.exports[id(launch.exported)] | {item.name: item for item in launch.settings} for launch in several.values()
+            self.exports[id(launch.exported)] | {item.name: item for item in launch.settings}
+            for launch in several.values()
         )
 
     @functools.cached_property
@@ -208,7 +234,9 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def last_given(self) -> dict[str, Setting]:
-        """What ranks get: the last of each name that a launch of the script gets, or the last in a file that shows no launch."""
+        """What ranks get: the last of each name that a launch of the script gets, or the last in a file that
+        shows no launch.
+        """
         if self.kind not in ("shell", "sbatch") or not self.launches:
             return {item.name: item for item in self.given}
         return {item.name: item for launch in self.launches for item in (*launch.exported, *launch.settings)}

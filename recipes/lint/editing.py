@@ -11,8 +11,8 @@ from recipes.lint.readers.span import Lines
 
 
 def edited(document: Document, findings: Iterable[LintFinding]) -> str:
-    """The text with all edits of these findings. Where two overlap, the first in the text wins, and a finding's edits stand or
-    fall together.
+    """The text with all edits of these findings. Where two overlap, the first in the text wins, and a
+    finding's edits stand or fall together.
     """
     lines = Lines(document.text)
     taken: list[tuple[int, int, str]] = []
@@ -36,7 +36,9 @@ def patch(document: Document, findings: Iterable[LintFinding]) -> str:
         return ""
     name = document.name.lstrip("/")
     diff = difflib.unified_diff(_lines(document.text), _lines(after), f"a/{name}", f"b/{name}")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff)
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff
+    )
 
 
 def _lines(text: str) -> list[str]:

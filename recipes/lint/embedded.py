@@ -1,5 +1,5 @@
-"""Files within files: here-documents of a script (`cat > ds_config.json <<EOF`), and whole files as values of a manifest (of a
-ConfigMap, a resource of Argo).
+"""Files within files: here-documents of a script (`cat > ds_config.json <<EOF`), and whole files as values of
+a manifest (of a ConfigMap, a resource of Argo).
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ _WHOLE_MANIFEST = re.compile(r"^apiVersion:(?s:.*)^kind:|^kind:(?s:.*)^apiVersio
 
 
 def embedded(document: Document) -> tuple[Document, ...]:
-    """The structured files among them, each as a document of the outer one's name, whose lines are those of the outer one."""
+    """The structured files among them, each as a document of the outer one's name, whose lines are those of
+    the outer one.
+    """
     if document.kind in ("shell", "sbatch") and "<<" in document.text:
         return tuple(_here_documents(document))
     if document.kind == "kubernetes":
@@ -27,18 +29,24 @@ def embedded(document: Document) -> tuple[Document, ...]:
 
 
 def _values(document: Document) -> Iterator[Document]:
-    """Blocks that begin with `|`. Their lines stay as they stand: YAML and JSON may be indented as a whole."""
+    """Blocks that begin with `|`. Their lines stay as they stand: YAML and JSON may be indented as a
+    whole.
+    """
     lines = document.text.split("\n")
     for item in document.entries:
         place, body = item.place, str(item.value)
         if "\n" in body and lines[place.line - 1][place.column - 1 : place.column] == "|":
-            found = _document(document, body, "\n" * place.line + "\n".join(lines[place.line : place.end_line]) + "\n")
+            found = _document(
+                document, body, "\n" * place.line + "\n".join(lines[place.line : place.end_line]) + "\n"
+            )
             if found is not None:
                 yield found
 
 
 def _document(document: Document, body: str, placed: str) -> Document | None:
-    """`body` where it is a whole file of a structured kind; `placed` is the same on its lines of the outer file."""
+    """`body` where it is a whole file of a structured kind; `placed` is the same on its lines of the outer
+    file.
+    """
     kind = recognise("", body)
     if kind not in _STRUCTURED or (kind == "kubernetes" and not _WHOLE_MANIFEST.search(body)):
         return None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from probes.record import Record
+from probes.base.record import Record
 from recipes.lint.document import Place
 
 SCHEMA_VERSION = 1
 Severity = Literal["error", "warning", "note"]
-"""`error`: the job fails, hangs or computes something else. `warning`: it is slow or breaks elsewhere. `note`: news."""
+"""`error`: the job fails, hangs or computes something else. `warning`: it is slow or breaks elsewhere.
+`note`: news.
+"""
 
 
 class Edit(Record, kw_only=True):

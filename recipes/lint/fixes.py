@@ -1,4 +1,6 @@
-"""Changes that are safe: the file does what it did, but for the mistake. Where that is in doubt there are none."""
+"""Changes that are safe: the file does what it did, but for the mistake. Where that is in doubt there are
+none.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def rewrite(document: Document, item: Setting, text: str) -> tuple[Edit, ...]:
     if place is None or place.end_column is None or place.end_line not in (None, place.line):
         return ()
     lines = document.lines
-    here = lines[place.line - 1][place.column - 1 : place.end_column - 1] if 0 < place.line <= len(lines) else ""
+    here = (
+        lines[place.line - 1][place.column - 1 : place.end_column - 1] if 0 < place.line <= len(lines) else ""
+    )
     if "$" in here or not here:
         return ()
     quote = here[:1] if here[:1] in ("'", '"') else ""
@@ -34,13 +38,19 @@ def rewrite(document: Document, item: Setting, text: str) -> tuple[Edit, ...]:
 
 
 def removal(document: Document, item: Setting) -> tuple[Edit, ...]:
-    """The line is dropped where it does nothing but set this variable, and nothing else in the file asks for it."""
+    """The line is dropped where it does nothing but set this variable, and nothing else in the file asks for
+    it.
+    """
     lines = document.lines
     line = item.place.line
     if not 0 < line <= len(lines) or document.kind not in _REMOVABLE or _is_used(document, item.name):
         return ()
     before = lines[line - 2] if line > 1 else ""
-    if not re.fullmatch(_alone(item.name), lines[line - 1]) or before.endswith("\\") or _is_only_body(lines, line):
+    if (
+        not re.fullmatch(_alone(item.name), lines[line - 1])
+        or before.endswith("\\")
+        or _is_only_body(lines, line)
+    ):
         return ()
     return (Edit(place=Place(line=line, column=1, end_line=line + 1, end_column=1), text=""),)
 
@@ -67,7 +77,9 @@ def _alone(name: str) -> str:
 
 
 def _is_used(document: Document, name: str) -> bool:
-    """Whether a line says the name and does more than set it: a script under `set -u` ends where it is gone."""
+    """Whether a line says the name and does more than set it: a script under `set -u` ends where it is
+    gone.
+    """
     return _is_used_in(document.text, name)
 
 

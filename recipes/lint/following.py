@@ -15,8 +15,8 @@ _RELATIVE = re.compile(r"(?:\./)?[\w.][\w./@+-]*")
 
 
 def names_in(document: Document) -> tuple[str, ...]:
-    """Relative paths that the script sources, or gives a launcher as list of hosts or of variables, and those of a compose file's
-    `env_file`; what only the run knows is left out, and so is what lies above the file.
+    """Relative paths that the script sources, or gives a launcher as list of hosts or of variables, and those
+    of a compose file's `env_file`; what only the run knows is left out, and so is what lies above the file.
     """
     if document.kind not in ("shell", "sbatch", "compose"):
         return ()

@@ -16,8 +16,8 @@ _CONTAINER = {
 
 
 def parted(document: Document) -> tuple[Document, ...]:
-    """The document itself where it has one container at most. What stands outside of containers (a ConfigMap, the values of a
-    chart) is a part of its own.
+    """The document itself where it has one container at most. What stands outside of containers (a ConfigMap,
+    the values of a chart) is a part of its own.
     """
     lines = _lines_of_containers(document)
     if len(lines) < 2:

@@ -1,7 +1,8 @@
 """Which settings reach which command: the one answer for all rules.
 
-A variable before a command is that command's, an export holds from its line on, what a subshell exports ends with it, and what a
-function exports holds from where it is called. A container, and a shell on another machine, get what they are given alone.
+A variable before a command is that command's, an export holds from its line on, what a subshell exports ends
+with it, and what a function exports holds from where it is called. A container, and a shell on another
+machine, get what they are given alone.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def getters(document: Document, item: Setting) -> Iterator[Command]:
 
 
 def is_aside(document: Document, item: Setting) -> bool:
-    """Whether the job runs without it: no launch of the script gets it, or it is set for one command alone, which is one of
-    several that compute, or a measurement.
+    """Whether the job runs without it: no launch of the script gets it, or it is set for one command alone,
+    which is one of several that compute, or a measurement.
     """
     if item.reaches != "command":
         is_script = document.kind in ("shell", "sbatch")
@@ -72,7 +73,9 @@ def is_switched(document: Document, item: Setting) -> bool:
 
 
 def _values(document: Document, name: str, *, of_launches: bool) -> frozenset[str | None]:
-    """With which values of a variable the launches of a file run, or all that computes there; None where one has none."""
+    """With which values of a variable the launches of a file run, or all that computes there; None where one
+    has none.
+    """
     key = (name, of_launches)
     if key not in document.values_told:
         several = document.launches if of_launches else (one for one in document.commands if computes(one))
@@ -83,13 +86,20 @@ def _values(document: Document, name: str, *, of_launches: bool) -> frozenset[st
 
 def computes(command: Command) -> bool:
     """Whether a program of the job runs, and no tool of the shell's."""
-    return starts(command) in ("torchrun", "accelerate", "deepspeed", "python", "srun", "mpirun") or command.program.endswith(
-        (".py", ".sh", *_BENCHMARKS)
-    )
+    return starts(command) in (
+        "torchrun",
+        "accelerate",
+        "deepspeed",
+        "python",
+        "srun",
+        "mpirun",
+    ) or command.program.endswith((".py", ".sh", *_BENCHMARKS))
 
 
 def nodes_that_get(document: Document, item: Setting) -> int | None:
-    """The most machines on which commands get this setting, where numbers tell; those of the file where no command is seen."""
+    """The most machines on which commands get this setting, where numbers tell; those of the file where no
+    command is seen.
+    """
     users = list(itertools.islice(getters(document, item), _MOST_ASKED))
     if not users:
         return nodes_of(document) if item.reaches != "command" else None
@@ -99,7 +109,9 @@ def nodes_that_get(document: Document, item: Setting) -> int | None:
 
 
 def nodes_under(document: Document, command: Command) -> int | None:
-    """Machines on which one command runs: by its own options, by those of the step around it, or by the job."""
+    """Machines on which one command runs: by its own options, by those of the step around it, or by the
+    job.
+    """
     for name in ("nnodes", "num-machines", "num-nodes"):
         told = number((resolved(document, option(command, name)) or "").partition(":")[0])
         if told is not None:

@@ -31,7 +31,9 @@ READERS: dict[DocumentKind, str] = {
 _HOSTFILE = re.compile(r"[\w.-]*(?:hostfile|machinefile|nodefile|hosts?)[\w-]*(?:\.txt)?")
 _SHEBANG = re.compile(r"#!.*\b(ba|z|k|da|tc|c)?sh\b")
 _DIRECTIVE = re.compile(r"^#(SBATCH|PBS|BSUB)\b", re.MULTILINE)
-_DOCKERFILE = re.compile(r"(\s*(#[^\n]*|ARG [^\n]*)?\n)*\s*FROM\s+(--\S+\s+)?\S+(\s+AS\s+\S+)?[ \t\r]*(\n|$)", re.IGNORECASE)
+_DOCKERFILE = re.compile(
+    r"(\s*(#[^\n]*|ARG [^\n]*)?\n)*\s*FROM\s+(--\S+\s+)?\S+(\s+AS\s+\S+)?[ \t\r]*(\n|$)", re.IGNORECASE
+)
 _KUBERNETES = re.compile(r"^(apiVersion|kind):", re.MULTILINE)
 _COMPOSE = re.compile(r"^services:", re.MULTILINE)
 _ACCELERATE = re.compile(r"^(compute_environment|distributed_type|num_machines):", re.MULTILINE)
@@ -56,7 +58,18 @@ _SCRIPT_WORDS = re.compile(
 )
 
 
-_TEMPLATE_ENDINGS = (".j2", ".jinja", ".jinja2", ".tmpl", ".tpl", ".template", ".gotmpl", ".example", ".sample", ".dist")
+_TEMPLATE_ENDINGS = (
+    ".j2",
+    ".jinja",
+    ".jinja2",
+    ".tmpl",
+    ".tpl",
+    ".template",
+    ".gotmpl",
+    ".example",
+    ".sample",
+    ".dist",
+)
 _STRUCTURED_ENDINGS = (".yml", ".yaml", ".json", ".jsonc", ".json5")
 _OTHER_ENDINGS = (
     ".md", ".rst", ".adoc", ".toml", ".cfg", ".ini", ".lock", ".ipynb", ".go", ".rs", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp",
@@ -83,11 +96,17 @@ def read_document(name: str, text: str, kind: DocumentKind | None = None) -> Doc
 def _doubted(document: Document) -> Document:
     """What only looks like YAML or JSON has no faults of it."""
     told = tuple(f"line {fault.place.line}: {fault.reason}" for fault in document.faults)
-    return msgspec.structs.replace(document, problems=(*document.problems, *told), faults=()) if told else document
+    return (
+        msgspec.structs.replace(document, problems=(*document.problems, *told), faults=())
+        if told
+        else document
+    )
 
 
 def fault_of_unknown(name: str, text: str) -> Fault | None:
-    """Why a file of no known kind could not be told: an error in its JSON or YAML, where its name says that it is such."""
+    """Why a file of no known kind could not be told: an error in its JSON or YAML, where its name says that
+    it is such.
+    """
     if not name.lower().endswith(_STRUCTURED_ENDINGS):
         return None
     from recipes.lint.readers.tree import parse  # noqa: PLC0415 - files of known kinds have their reader

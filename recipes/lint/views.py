@@ -8,7 +8,15 @@ from collections.abc import Iterator
 
 from recipes.lint.document import Command, Document, DocumentKind, Entry, Place, Setting, lines_of
 
-_SHORT_SLURM = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus", "a": "array", "w": "nodelist", "C": "constraint"}
+_SHORT_SLURM = {
+    "N": "nodes",
+    "n": "ntasks",
+    "c": "cpus-per-task",
+    "G": "gpus",
+    "a": "array",
+    "w": "nodelist",
+    "C": "constraint",
+}
 TRAINERS = ("torchrun", "accelerate", "deepspeed", "composer")
 
 
@@ -50,7 +58,9 @@ def code_lines(document: Document) -> Iterator[tuple[int, str]]:
 @functools.lru_cache(maxsize=8)
 def _code_lines(text: str) -> tuple[tuple[int, str], ...]:
     lines = enumerate(lines_of(text), 1)
-    return tuple((index, line) for index, line in lines if line.strip() and not line.lstrip().startswith(("#", "//")))
+    return tuple(
+        (index, line) for index, line in lines if line.strip() and not line.lstrip().startswith(("#", "//"))
+    )
 
 
 def says(document: Document, expression: str) -> bool:
@@ -70,11 +80,17 @@ def first_line(document: Document, expression: str) -> tuple[Place, re.Match[str
     for index, line in code_lines(document):
         match = compiled.search(line)
         if match is not None:
-            return Place(line=index, column=match.start() + 1, end_line=index, end_column=match.end() + 1), match
+            return Place(
+                line=index, column=match.start() + 1, end_line=index, end_column=match.end() + 1
+            ), match
     return None
 
 
-_BY_SLURM = {"SLURM_NNODES": "nodes", "SLURM_JOB_NUM_NODES": "nodes", "SLURM_NTASKS_PER_NODE": "ntasks-per-node"}
+_BY_SLURM = {
+    "SLURM_NNODES": "nodes",
+    "SLURM_JOB_NUM_NODES": "nodes",
+    "SLURM_NTASKS_PER_NODE": "ntasks-per-node",
+}
 """What Slurm tells of the requests in the file."""
 
 
@@ -172,7 +188,9 @@ def nodes_of(document: Document) -> int | None:
         for name in ("nnodes", "num-machines", "num-nodes", "nodes"):
             if name != "nodes" or command.program == "srun":
                 told = number(resolved(document, option(command, name)))
-                if told is not None and (name != "nodes" or told > 1):  # a step on one node says nothing of the job
+                if told is not None and (
+                    name != "nodes" or told > 1
+                ):  # a step on one node says nothing of the job
                     return told
     return None
 
@@ -192,7 +210,9 @@ def is_one_machine(document: Document) -> bool:
     """Whether all that the file starts stays on one machine, as far as it says where."""
     nodes = nodes_of(document)
     launchers = list(commands(document, *TRAINERS))
-    if nodes is None and (document.kind == "devcontainer" or _has_own_network(document) or _meets_itself(document)):
+    if nodes is None and (
+        document.kind == "devcontainer" or _has_own_network(document) or _meets_itself(document)
+    ):
         return True
     if nodes is None and (value(document, "NNODES") == "1" or _has_one_instance(document)):
         return True
@@ -220,7 +240,9 @@ def _has_own_network(document: Document) -> bool:
 
 def has_one_gpu(document: Document) -> bool:
     """Whether each container gets one GPU, so that it has no peers."""
-    counts = [str(item.value) for item in document.entries if item.path.endswith("resources.limits.nvidia.com/gpu")]
+    counts = [
+        str(item.value) for item in document.entries if item.path.endswith("resources.limits.nvidia.com/gpu")
+    ]
     return document.kind == "kubernetes" and bool(counts) and set(counts) == {"1"}
 
 
@@ -254,14 +276,19 @@ def ranks_here(document: Document, command: Command) -> int | None:
 def is_one_process(document: Document) -> bool:
     """Whether a single rank is started, so that nothing is exchanged."""
     launchers = list(commands(document, *TRAINERS))
-    counts = [resolved(document, option(one, "nproc-per-node", "num-processes", "num-gpus")) for one in launchers]
+    counts = [
+        resolved(document, option(one, "nproc-per-node", "num-processes", "num-gpus")) for one in launchers
+    ]
     return bool(launchers) and is_one_machine(document) and all(count == "1" for count in counts)
 
 
 def tasks_per_node(document: Document) -> int | None:
     """Tasks of a batch script on each node, where it says so with numbers."""
     told = number(directive(document, "ntasks-per-node", "tasks-per-node"))
-    tasks, nodes = number(directive(document, "ntasks")), number((directive(document, "nodes") or "").partition("-")[0])
+    tasks, nodes = (
+        number(directive(document, "ntasks")),
+        number((directive(document, "nodes") or "").partition("-")[0]),
+    )
     if told is not None:
         return told
     return tasks // nodes if tasks is not None and nodes else None

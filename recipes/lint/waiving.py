@@ -8,14 +8,20 @@ from recipes.lint.document import Document
 from recipes.lint.finding import LintFinding
 
 
-def without_waived(findings: Iterable[LintFinding], documents: tuple[Document, ...]) -> tuple[tuple[LintFinding, ...], int]:
+def without_waived(
+    findings: Iterable[LintFinding], documents: tuple[Document, ...]
+) -> tuple[tuple[LintFinding, ...], int]:
     """The findings that count, and how many were waived."""
     by_name = {document.name: document for document in documents}
     kept = []
     waived = 0
     for finding in findings:
         document = by_name.get(finding.document)
-        rules = () if document is None else document.waived.get(finding.place.line, ()) + document.waived.get(0, ())
+        rules = (
+            ()
+            if document is None
+            else document.waived.get(finding.place.line, ()) + document.waived.get(0, ())
+        )
         if finding.rule_id in rules or "all" in rules:
             waived += 1
         else:
@@ -33,17 +39,23 @@ def idle_waivers(findings: Iterable[LintFinding], documents: tuple[Document, ...
         for rule in sorted({rule for rules in document.waived.values() for rule in rules}):
             for first, last in _runs(document, rule):
                 if rule == "all":
-                    used = any((document.name, line) in lines for line in range(first, last + 1)) or (first == 0 and bool(lines))
+                    used = any((document.name, line) in lines for line in range(first, last + 1)) or (
+                        first == 0 and bool(lines)
+                    )
                 else:
                     used = any((document.name, line, rule) in told for line in range(first, last + 1))
                     used = used or (first == 0 and (document.name, rule) in names)
                 if not used:
-                    idle.append(f"{document.name}, line {max(first, 1)}: the waiver of {rule} silences nothing")
+                    idle.append(
+                        f"{document.name}, line {max(first, 1)}: the waiver of {rule} silences nothing"
+                    )
     return tuple(idle)
 
 
 def _runs(document: Document, rule: str) -> list[tuple[int, int]]:
-    """First and last line of each stretch that a comment waives the rule for; a comment for the whole file is line 0."""
+    """First and last line of each stretch that a comment waives the rule for; a comment for the whole file is
+    line 0.
+    """
     runs: list[tuple[int, int]] = []
     for line in sorted(line for line, rules in document.waived.items() if rule in rules):
         if runs and line == runs[-1][1] + 1 and runs[-1][0] > 0:

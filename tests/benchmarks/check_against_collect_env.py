@@ -1,5 +1,6 @@
-"""What `rigtune check` costs beside `python -m torch.utils.collect_env` and, over an NVML that acts out eight GPUs, beside
-`nvitop -1`: ratios of wall times, interleaved in one run, and the memory of the check with all it starts.
+"""What `rigtune check` costs beside `python -m torch.utils.collect_env` and, over an NVML that acts out eight
+GPUs, beside `nvitop -1`: ratios of wall times, interleaved in one run, and the memory of the check with all
+it starts.
 
 python tests/benchmarks/check_against_collect_env.py [--torch PYTHON] [--nvitop PROGRAM] [--rounds N]
 
@@ -59,8 +60,9 @@ class Contender(NamedTuple):
     def peak_bytes(self) -> int:
         """The most that the process and all below it held at one time, by looking every millisecond.
 
-        Libraries that two of them share count for both, so that the truth is rather less. A process that was just split off
-        still runs on its parent's memory, under the same command line, and counts once with it.
+        Libraries that two of them share count for both, so that the truth is rather less. A process that was
+        just split off still runs on its parent's memory, under the same command line, and counts once with
+        it.
         """
         process = self.start()
         peak = 0
@@ -101,7 +103,9 @@ def eight_gpus(folder: Path) -> dict[str, str] | None:
     if compiler is None:
         return None
     library = folder / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-o", library, STANDIN], check=True)
+    subprocess.run(
+        [compiler, "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-o", library, STANDIN], check=True
+    )
     scenario = folder / "scenario.txt"
     scenario.write_text("gpu_count = 8\n")
     return {"LD_LIBRARY_PATH": str(folder), "RIGTUNE_NVML_SCENARIO": str(scenario)}
@@ -115,7 +119,9 @@ def contenders(options: argparse.Namespace, folder: Path) -> dict[str, Contender
         shutil.copytree(ROOT / package, bare / package, ignore=shutil.ignore_patterns("__pycache__"))
     found = {
         "rigtune check": Contender(rigtune),
-        "rigtune check, uncompiled": Contender((sys.executable, "-B", "-m", "assistant", *CHECK), folder=bare),
+        "rigtune check, uncompiled": Contender(
+            (sys.executable, "-B", "-m", "assistant", *CHECK), folder=bare
+        ),
         "collect_env": Contender((options.torch, "-m", "torch.utils.collect_env")),
     }
     gpus = eight_gpus(folder)

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/explain_large_logs.py [--bytes N]
 
-Prints processor time for 1 GB and peak memory, for a log of NCCL, for lines of which no two are alike, for a storm of
-warnings, for one of Xids and for a training with progress bars.
+Prints processor time for 1 GB and peak memory, for a log of NCCL, for lines of which no two are alike, for a
+storm of warnings, for one of Xids and for a training with progress bars.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def progress() -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--bytes", type=int, default=1_000_000_000, help="size of each log")
     size = parser.parse_args().bytes
     with tempfile.TemporaryDirectory() as folder:
@@ -60,9 +62,7 @@ def main() -> None:
             used = explain(path)
             seconds = used.processor_s / gigabytes
             grep = _grep_s(path) / gigabytes
-            words_of = (
-                f"{seconds:.1f} s for 1 GB, {used.memory_bytes / 2**20:.0f} MiB; grep {grep:.2f} s, ratio {seconds / grep:.0f}"
-            )
+            words_of = f"{seconds:.1f} s for 1 GB, {used.memory_bytes / 2**20:.0f} MiB; grep {grep:.2f} s, ratio {seconds / grep:.0f}"
             print(f"{lines.__name__:12s} {words_of}")
             path.unlink()
 

@@ -1,6 +1,8 @@
-"""What rigtune measures beside what the field's own tools measure: medians of interleaved repetitions, and their ratios.
+"""What rigtune measures beside what the field's own tools measure: medians of interleaved repetitions, and
+their ratios.
 
-    python tests/benchmarks/measure_against_tools.py [--rounds 5] [--only memory,storage,tcp,gemm,all-reduce] [--folder FOLDER]
+    python tests/benchmarks/measure_against_tools.py [--rounds 5] [--only memory,storage,tcp,gemm,all-reduce]
+    [--folder FOLDER]
 
     memory      STREAM's copy and triad (compiled here by gcc with OpenMP, all cores) and mbw (one thread; it counts a copied byte
                 once, rigtune and STREAM twice, so rigtune's figure is halved for it)
@@ -37,12 +39,12 @@ from assistant.interpreter import worker_environment
 from assistant.runner import worker_variables
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.probe import probe_machine
-from probes.benching import BenchSettings
-from probes.collecting import CollectOptions
+from probes.base.units import MIB
+from probes.bench.bench_requests import BenchSettings
+from probes.collect.collecting import CollectOptions
 from probes.facts import MachineFacts
-from probes.measurements import Measurement, MeasurementSet
+from probes.facts.measurements import Measurement, MeasurementSet
 from probes.sources.live import LiveSource
-from probes.units import MIB
 from tests.benchmarks.peer_programs import ALL_REDUCE, NUMPY, SGEMM, STREAM
 
 WITHIN = 0.1
@@ -82,7 +84,11 @@ def facts_here() -> MachineFacts:
 def measured(facts: MachineFacts, *only: str, ranks: int = 1, data_path: str = "") -> list[Measurement]:
     """Raises MissingError with the failure's words where nothing was measured."""
     options = MeasureOptions(
-        only=only, force=True, ranks_per_node=ranks, settings=BenchSettings(data_path=data_path), python=facts_python(facts)
+        only=only,
+        force=True,
+        ranks_per_node=ranks,
+        settings=BenchSettings(data_path=data_path),
+        python=facts_python(facts),
     )
     result = list(measure_machine(facts, options))[-1].result  # type: ignore[union-attr]
     assert isinstance(result, MeasurementSet)
@@ -98,13 +104,18 @@ def facts_python(facts: MachineFacts) -> str:
 
 
 def rates_of(found: list[Measurement], rows: dict[str, dict[str, object]]) -> Rates:
-    """The median of each row, told by metric and parameters. A row for which a busy machine left no time is absent."""
+    """The median of each row, told by metric and parameters. A row for which a busy machine left no time is
+    absent.
+    """
     rates = {}
     for row, wanted in rows.items():
         entries = [
             m
             for m in found
-            if all({"metric": m.metric, "bench": m.bench_id, **m.parameters}.get(k) == v for k, v in wanted.items())
+            if all(
+                {"metric": m.metric, "bench": m.bench_id, **m.parameters}.get(k) == v
+                for k, v in wanted.items()
+            )
         ]
         if entries:
             rates[row] = statistics.median(entry.median for entry in entries)
@@ -119,7 +130,9 @@ def output_of(argv: list[str], *, deadline_s: float = 180.0, **variables: str) -
     if shutil.which(argv[0]) is None:
         raise MissingError(f"{argv[0]} is not installed")
     environment = {**os.environ, **variables}
-    finished = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=deadline_s, check=False)
+    finished = subprocess.run(
+        argv, env=environment, capture_output=True, text=True, timeout=deadline_s, check=False
+    )
     if finished.returncode:
         words = (finished.stderr or finished.stdout).strip().splitlines()
         raise MissingError(f"{argv[0]} failed: {words[-1] if words else finished.returncode}")
@@ -130,7 +143,17 @@ def memory(facts: MachineFacts, folder: Path) -> Contest:
     cores = max(1, len(os.sched_getaffinity(0)))
     if shutil.which("gcc") is not None:
         (folder / "stream.c").write_text(STREAM)
-        output_of(["gcc", "-O3", "-march=native", "-fopenmp", "-o", str(folder / "stream"), str(folder / "stream.c")])
+        output_of(
+            [
+                "gcc",
+                "-O3",
+                "-march=native",
+                "-fopenmp",
+                "-o",
+                str(folder / "stream"),
+                str(folder / "stream.c"),
+            ]
+        )
 
     places = {"memory-copy": "one rank", "host-memory": "NUMA node"}
     rows: dict[str, dict[str, object]] = {
@@ -145,7 +168,9 @@ def memory(facts: MachineFacts, folder: Path) -> Contest:
     def stream() -> Rates:
         if not (folder / "stream").exists():
             raise MissingError("gcc is not installed, which STREAM is compiled by")
-        copy, triad, _ = output_of([str(folder / "stream"), str(ARRAY_BYTES), str(PEER_S)], OMP_NUM_THREADS=str(cores)).split()
+        copy, triad, _ = output_of(
+            [str(folder / "stream"), str(ARRAY_BYTES), str(PEER_S)], OMP_NUM_THREADS=str(cores)
+        ).split()
         both = {"copy": float(copy), "triad": float(triad)}
         return {row: both[str(wanted["operation"])] for row, wanted in rows.items()}
 
@@ -160,12 +185,16 @@ def memory_one_thread(facts: MachineFacts, folder: Path) -> Contest:
     row = "memory copy, 1 thread, bytes once"
 
     def ours() -> Rates:
-        rates = rates_of(measured(alone, "host-memory"), {row: {"metric": BANDWIDTH, "operation": "copy", "threads": 1}})
+        rates = rates_of(
+            measured(alone, "host-memory"), {row: {"metric": BANDWIDTH, "operation": "copy", "threads": 1}}
+        )
         return {name: rate / 2 for name, rate in rates.items()}
 
     def mbw() -> Rates:
         text = output_of(["mbw", "-t0", "-n", "40", str(ARRAY_BYTES // MIB)])
-        rates = [float(rate) for line, rate in re.findall(r"^(\d+)\s.*Copy: ([\d.]+) MiB/s", text, re.MULTILINE)]
+        rates = [
+            float(rate) for line, rate in re.findall(r"^(\d+)\s.*Copy: ([\d.]+) MiB/s", text, re.MULTILINE)
+        ]
         return {row: statistics.median(rates) * MIB}
 
     return Contest(ours, {"mbw": mbw})
@@ -188,12 +217,21 @@ def storage(facts: MachineFacts, folder: Path) -> Contest:
         if any(not m.parameters["direct"] for m in found):
             raise MissingError(f"{folder} knows no direct reads: name another --folder")
         reading = "read_bandwidth_bytes_per_s"
-        return rates_of(found, {name: {"metric": reading, "order": order} for name, (order, *_) in shapes.items()})
+        return rates_of(
+            found, {name: {"metric": reading, "order": order} for name, (order, *_) in shapes.items()}
+        )
 
     def fio() -> Rates:
         rates = {}
         for name, (_, pattern, kib, depth) in shapes.items():
-            options = {"name": "peer", "filename": path, "rw": pattern, "bs": f"{kib}k", "iodepth": depth, "ioengine": "libaio"}
+            options = {
+                "name": "peer",
+                "filename": path,
+                "rw": pattern,
+                "bs": f"{kib}k",
+                "iodepth": depth,
+                "ioengine": "libaio",
+            }
             options |= {
                 "direct": 1,
                 "runtime": PEER_S,
@@ -223,7 +261,23 @@ def two_namespaces() -> Iterator[None]:
     try:
         for name in NAMESPACES:
             output_of(["ip", "netns", "add", name])
-        output_of(["ip", "link", "add", "rt-a", "netns", first, "type", "veth", "peer", "name", "rt-b", "netns", second])
+        output_of(
+            [
+                "ip",
+                "link",
+                "add",
+                "rt-a",
+                "netns",
+                first,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "rt-b",
+                "netns",
+                second,
+            ]
+        )
         for name, device, address in zip(NAMESPACES, ("rt-a", "rt-b"), ADDRESSES, strict=True):
             output_of(["ip", "-n", name, "addr", "add", f"{address}/24", "dev", device])
             output_of(["ip", "-n", name, "link", "set", device, "up"])
@@ -241,7 +295,10 @@ def in_namespace(number: int, *argv: str) -> list[str]:
 def serve(number: int, *argv: str) -> subprocess.Popen[str]:
     """Start a server and give it time to listen."""
     server = subprocess.Popen(
-        in_namespace(number, *argv), stdout=subprocess.PIPE, text=True, env={**os.environ, **worker_environment()}
+        in_namespace(number, *argv),
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **worker_environment()},
     )
     deadline = time.monotonic() + 20
     while str(PORT) not in output_of(in_namespace(number, "ss", "-Hltn")) and time.monotonic() < deadline:
@@ -267,9 +324,12 @@ def tcp(facts: MachineFacts, folder: Path) -> Contest:
         with serve(1, "iperf3", "-s", "-1", "-J", "-i", "0.2", "-p", str(PORT)) as server:
             output_of(in_namespace(0, "iperf3", "-c", ADDRESSES[1], "-p", str(PORT), "-t", str(PEER_S + 1)))
             text, _ = server.communicate(timeout=60)
-        # What arrived in each fifth of a second, without the first second: the median is what rigtune gives too.
+        # What arrived in each fifth of a second, without the first second: the median is what rigtune gives
+        # too.
         windows = [
-            window["sum"]["bits_per_second"] / 8 for window in json.loads(text)["intervals"] if window["sum"]["start"] >= 1
+            window["sum"]["bits_per_second"] / 8
+            for window in json.loads(text)["intervals"]
+            if window["sum"]["start"] >= 1
         ]
         return {row: statistics.median(windows)}
 
@@ -283,7 +343,13 @@ def gemm(facts: MachineFacts, folder: Path) -> Contest:
     row = f"CPU GEMM, fp32, {GEMM_SIZE}"
 
     def ours() -> Rates:
-        wanted = {"metric": "gemm_flops_per_s", "dtype": "fp32", "m": GEMM_SIZE, "n": GEMM_SIZE, "k": GEMM_SIZE}
+        wanted = {
+            "metric": "gemm_flops_per_s",
+            "dtype": "fp32",
+            "m": GEMM_SIZE,
+            "n": GEMM_SIZE,
+            "k": GEMM_SIZE,
+        }
         return rates_of(measured(facts, "gemm"), {row: wanted})
 
     def peer(script: str) -> Callable[[], Rates]:
@@ -305,8 +371,22 @@ def all_reduce(facts: MachineFacts, folder: Path) -> Contest:
         return rates_of(found, {name: {**wanted, "bytes": size} for size, name in names.items()})
 
     def plain() -> Rates:
-        agent = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
-        argv = [facts_python(facts), *agent, str(folder / "all_reduce.py"), json.dumps(ALL_REDUCE_BYTES), "40"]
+        agent = [
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--local-addr",
+            "127.0.0.1",
+            "--nproc-per-node",
+            "2",
+        ]
+        argv = [
+            facts_python(facts),
+            *agent,
+            str(folder / "all_reduce.py"),
+            json.dumps(ALL_REDUCE_BYTES),
+            "40",
+        ]
         rates = json.loads(output_of(argv, **worker_variables(threads)))
         return {names[int(size)]: rate for size, rate in rates.items()}
 
@@ -322,8 +402,12 @@ CONTESTS: dict[str, tuple[Callable[[MachineFacts, Path], Contest], ...]] = {
 }
 
 
-def compete(contest: Contest, rounds: int) -> tuple[dict[tuple[str, str], list[tuple[float, float]]], list[str]]:
-    """Pairs of ours and theirs by row and peer, taken in turns (the order changes each round), and what was missing."""
+def compete(
+    contest: Contest, rounds: int
+) -> tuple[dict[tuple[str, str], list[tuple[float, float]]], list[str]]:
+    """Pairs of ours and theirs by row and peer, taken in turns (the order changes each round), and what was
+    missing.
+    """
     pairs: dict[tuple[str, str], list[tuple[float, float]]] = {}
     missing: dict[str, str] = {}
     for number in range(rounds):
@@ -349,10 +433,14 @@ def spread(values: list[float]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default=",".join(CONTESTS), help="contests, separated by commas")
-    parser.add_argument("--folder", help="where the file for storage is written; default: where temporary files go")
+    parser.add_argument(
+        "--folder", help="where the file for storage is written; default: where temporary files go"
+    )
     options = parser.parse_args()
     facts = facts_here()
     print(f"{'G(B or FLOP)/s':34} {'rigtune':>24} {'peer':>24}  ratio  within {WITHIN:.0%}  peer")
@@ -360,7 +448,11 @@ def main() -> int:
     for chosen in options.only.split(","):
         for make in CONTESTS[chosen]:
             with contextlib.ExitStack() as stack:
-                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rigtune-peers-", dir=options.folder)))
+                folder = Path(
+                    stack.enter_context(
+                        tempfile.TemporaryDirectory(prefix="rigtune-peers-", dir=options.folder)
+                    )
+                )
                 try:
                     if chosen == "tcp":
                         stack.enter_context(two_namespaces())
@@ -372,7 +464,10 @@ def main() -> int:
                 ours, theirs = [pair[0] for pair in found], [pair[1] for pair in found]
                 ratio = statistics.median(ours) / statistics.median(theirs)
                 good = "yes" if abs(ratio - 1) <= WITHIN else "NO"
-                print(f"{row:34} {spread(ours):>24} {spread(theirs):>24}  {ratio:5.2f}  {good:>10}  {name}", flush=True)
+                print(
+                    f"{row:34} {spread(ours):>24} {spread(theirs):>24}  {ratio:5.2f}  {good:>10}  {name}",
+                    flush=True,
+                )
     for what in missing:
         print(f"missing: {what}")
     return 0

@@ -1,4 +1,6 @@
-"""How two predictors compare on the same measured runs: the scorer's measures, over the cases that both answer."""
+"""How two predictors compare on the same measured runs: the scorer's measures, over the cases that both
+answer.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def compared_fits(triples: Sequence[tuple[bool, bool, bool]]) -> list[Comparison
     return found
 
 
-def compare(measured: Mapping[str, Answer], ours: Mapping[str, Answer], theirs: Mapping[str, Answer]) -> list[Comparison]:
+def compare(
+    measured: Mapping[str, Answer], ours: Mapping[str, Answer], theirs: Mapping[str, Answer]
+) -> list[Comparison]:
     """All measures on the cases that were measured and that both predict."""
     memory: list[tuple[float, float]] = []
     speed: list[tuple[float, float]] = []

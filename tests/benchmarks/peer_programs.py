@@ -1,4 +1,6 @@
-"""Short programs of its own that `measure_against_tools.py` writes out and compares with; none uses anything of rigtune."""
+"""Short programs of its own that `measure_against_tools.py` writes out and compares with; none uses anything
+of rigtune.
+"""
 
 from __future__ import annotations
 

@@ -1,19 +1,23 @@
-"""Rigtune's predictions of published runs beside those of other predictors, on the cases that both of them answer.
+"""Rigtune's predictions of published runs beside those of other predictors, on the cases that both of them
+answer.
 
-    python tests/benchmarks/predict_against_peers.py [--peer NAME=INTERPRETER ...] [--timeout SECONDS] [--data FOLDER]
+    python tests/benchmarks/predict_against_peers.py [--peer NAME=INTERPRETER ...] [--timeout SECONDS] [--data
+    FOLDER]
 
-    deepspeed       estimators of ZeRO's model states                    memory, fit
-    accelerate      `accelerate estimate-memory`                         memory, fit
-    llm-analysis    analytic model of GPT training                       memory, fit, speed
-    aiconfigurator  its tables of matrix products and collectives, each point from the other points: what is reachable
+    deepspeed       estimators of ZeRO's model states                    memory, fit accelerate
+    `accelerate estimate-memory`                         memory, fit llm-analysis    analytic model of GPT
+    training                       memory, fit, speed aiconfigurator  its tables of matrix products and
+    collectives, each point from the other points: what is reachable
 
-Each peer runs in its own interpreter, by default this one; where it cannot be imported it is left out. `deepspeed` and
-`accelerate` want torch, which is best installed first; llm-analysis wants `pip install --no-deps llm-analysis fire termcolor`.
-A peer gets what rigtune made of the row (sizes, layout, precision and batch), so it never loses for a name that it does not
-know. Measures are those of the scorer of published runs: |predicted / measured - 1|, and what was said of runs that fitted and
-of runs that did not. `ratio` is the peer's error over rigtune's; below 1 the peer is ahead.
+Each peer runs in its own interpreter, by default this one; where it cannot be imported it is left out.
+`deepspeed` and `accelerate` want torch, which is best installed first; llm-analysis wants `pip install
+--no-deps llm-analysis fire termcolor`. A peer gets what rigtune made of the row (sizes, layout, precision and
+batch), so it never loses for a name that it does not know. Measures are those of the scorer of published
+runs: |predicted / measured - 1|, and what was said of runs that fitted and of runs that did not. `ratio` is
+the peer's error over rigtune's; below 1 the peer is ahead.
 
-Reads `training_open.csv`, `device_open.csv` and `collectives_open.csv` below $RIGTUNE_SHARED/data (default ../shared).
+Reads `training_open.csv`, `device_open.csv` and `collectives_open.csv` below $RIGTUNE_SHARED/data (default
+../shared).
 """
 
 from __future__ import annotations
@@ -32,17 +36,17 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from probes.hardware import load_catalogue
-from probes.record import Unknown
+from probes.base.record import Unknown
+from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import Case, CaseError, case_of_row
-from recipes.cases.cluster import cluster_of_case
+from recipes.cases.case_cluster import cluster_of_case
 from recipes.cases.collective import predict_collective_row
 from recipes.cases.prediction import predict_row
 from recipes.cases.resolved import ResolvedCase, resolve
-from recipes.models.blocks import blocks_of, head_product
-from recipes.models.counts import parameter_count
-from recipes.speed.rates import product_rates, product_time_s
-from recipes.workload import TransformerModel
+from recipes.job.models.blocks import blocks_of, head_product
+from recipes.job.models.counts import parameter_count
+from recipes.job.workload import TransformerModel
+from recipes.predict.speed.rates import product_rates, product_time_s
 from tests.benchmarks.peer_comparison import SPEEDS, Comparison, compare, compared, positive
 
 ADAPTERS = Path(__file__).resolve().parent / "peers"
@@ -116,7 +120,9 @@ def largest_weight(model: TransformerModel) -> int:
 
 
 def finished(said: dict[str, Any], resolved: ResolvedCase) -> dict[str, Any]:
-    """A peer's answer with the other two speeds that follow from its step time, and with whether its memory fits the GPU."""
+    """A peer's answer with the other two speeds that follow from its step time, and with whether its memory
+    fits the GPU.
+    """
     candidate, workload = resolved.candidate, resolved.workload
     if (seconds := positive(said, "step_time_s")) and workload is not None:
         said["samples_per_s"] = candidate.global_batch / seconds
@@ -126,7 +132,9 @@ def finished(said: dict[str, Any], resolved: ResolvedCase) -> dict[str, Any]:
     return said
 
 
-def ask(interpreter: str, adapter: str, questions: Iterable[Mapping[str, Any]], timeout_s: float) -> tuple[str, dict[str, Any]]:
+def ask(
+    interpreter: str, adapter: str, questions: Iterable[Mapping[str, Any]], timeout_s: float
+) -> tuple[str, dict[str, Any]]:
     """The peer's version and its answers by id. Raises LookupError with the reason where there is none."""
     lines = "".join(json.dumps(question) + "\n" for question in questions)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
@@ -155,7 +163,9 @@ def ask(interpreter: str, adapter: str, questions: Iterable[Mapping[str, Any]], 
 def show(peer: str, comparisons: Sequence[Comparison]) -> None:
     for row in comparisons:
         note = "  <- the peer is ahead" if row.behind else ""
-        print(f"{peer:24s} {row.measure:27s} {row.cases:6d} {row.ours:8.1%} {row.theirs:8.1%} {row.ratio:7.2f}{note}")
+        print(
+            f"{peer:24s} {row.measure:27s} {row.cases:6d} {row.ours:8.1%} {row.theirs:8.1%} {row.ratio:7.2f}{note}"
+        )
         peer = ""
 
 
@@ -165,7 +175,9 @@ def show_unsaid(peer: str, answers: Mapping[str, Any], asked: int) -> None:
     print(f"{peer}: cannot express {sum(reasons.values())} of {asked}: {words or '-'}")
 
 
-def against_training(path: Path, interpreters: Mapping[str, str], timeout_s: float) -> list[tuple[str, Comparison]]:
+def against_training(
+    path: Path, interpreters: Mapping[str, str], timeout_s: float
+) -> list[tuple[str, Comparison]]:
     with path.open(newline="") as file:
         measured = {row["case_id"]: row for row in csv.DictReader(file)}
     resolved = {}
@@ -191,7 +203,9 @@ def against_training(path: Path, interpreters: Mapping[str, str], timeout_s: flo
         except LookupError as error:
             print(f"{peer}: left out, {error}")
             continue
-        theirs = {case: finished(said, resolved[case]) for case, said in answers.items() if "cannot" not in said}
+        theirs = {
+            case: finished(said, resolved[case]) for case, said in answers.items() if "cannot" not in said
+        }
         rows = compare(measured, ours, theirs)
         show(f"{peer} {version}", rows)
         notes.append((peer, answers, theirs.keys() - ours.keys()))
@@ -222,7 +236,15 @@ def products(rows: Iterable[Mapping[str, str]]) -> Iterator[Point]:
         metric = re.fullmatch(r"gemm_(\w+)_tflops", row["metric"])
         if shape and table and rate and metric:
             m, n, k = map(int, shape.groups())
-            asked = {"id": number, "kind": "product", "table": table[1], "precision": metric[1], "m": m, "n": n, "k": k}
+            asked = {
+                "id": number,
+                "kind": "product",
+                "table": table[1],
+                "precision": metric[1],
+                "m": m,
+                "n": n,
+                "k": k,
+            }
             yield Point(asked, 2 * m * n * k / (rate * 1e12), our_product_s(row["gpu"], metric[1], m, n, k))
 
 
@@ -239,14 +261,21 @@ def collectives(rows: Iterable[Mapping[str, str]]) -> Iterator[Point]:
     for row in rows:
         table, time_us = _TABLE.search(row["source_url"]), positive(row, "time_us")
         if table and time_us:
-            asked = {"id": row["case_id"], "kind": "collective", "table": table[1], "gpus": int(row["n_gpus"])}
+            asked = {
+                "id": row["case_id"],
+                "kind": "collective",
+                "table": table[1],
+                "gpus": int(row["n_gpus"]),
+            }
             ours_us = predict_collective_row(row).time_us
             sizes = {"collective": row["collective"], "bytes": int(row["bytes"])}
             yield Point({**asked, **sizes}, time_us / 1e6, ours_us and ours_us / 1e6)
 
 
 def against_tables(folder: Path, interpreter: str, timeout_s: float) -> list[tuple[str, Comparison]]:
-    """Matrix products and collectives, beside what the peer's own tables say of a point that was left out of them."""
+    """Matrix products and collectives, beside what the peer's own tables say of a point that was left out of
+    them.
+    """
     points = {}
     for measure, points_of, name in (
         ("product, time", products, "device_open.csv"),
@@ -276,10 +305,16 @@ def against_tables(folder: Path, interpreter: str, timeout_s: float) -> list[tup
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--peer", action="append", default=[], metavar="NAME=INTERPRETER", help="run this peer with that interpreter"
+        "--peer",
+        action="append",
+        default=[],
+        metavar="NAME=INTERPRETER",
+        help="run this peer with that interpreter",
     )
     parser.add_argument("--timeout", type=float, default=300.0, metavar="SECONDS", help="for each peer (300)")
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "data")
+    parser.add_argument(
+        "--data", type=Path, default=Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "data"
+    )
     options = parser.parse_args()
     interpreters = dict.fromkeys((*TRAINING_PEERS, TABLES), sys.executable)
     for given in options.peer:
@@ -292,7 +327,10 @@ def main() -> None:
     found = against_training(options.data / "training_open.csv", interpreters, options.timeout)
     found += against_tables(options.data, interpreters[TABLES], options.timeout)
     behind = [f"{peer}: {row.measure}" for peer, row in found if row.behind]
-    print(f"rigtune is behind on {len(behind)} of {len(found)} measures" + "".join(f"\n    {line}" for line in behind))
+    print(
+        f"rigtune is behind on {len(behind)} of {len(found)} measures"
+        + "".join(f"\n    {line}" for line in behind)
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""How long `rigtune predict` takes for many cases on one core, and how much memory: it must not grow with their number.
+"""How long `rigtune predict` takes for many cases on one core, and how much memory: it must not grow with
+their number.
 
     python tests/benchmarks/predict_many_cases.py [CASES.csv] [--sizes 1000 10000 50000]
 
-The cases are those of the table (default: `training_open.csv` of RIGTUNE_SHARED), again and again under new names and with
-other batches.
+The cases are those of the table (default: `training_open.csv` of RIGTUNE_SHARED), again and again under new
+names and with other batches.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def write_cases(source: Path, target: Path, size: int) -> None:
         writer.writeheader()
         for number in range(size):
             row = known[number % len(known)]
-            batch = int(row["global_batch"] or 0) * (1 + number // len(known))  # or caches would answer all but the first
+            batch = int(row["global_batch"] or 0) * (
+                1 + number // len(known)
+            )  # or caches would answer all but the first
             writer.writerow({**row, "case_id": f"case-{number}", "global_batch": batch or ""})
 
 
@@ -54,7 +57,9 @@ def memory_mib(usage: resource.struct_rusage) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("cases", nargs="?", type=Path, default=SHARED / "data" / "training_open.csv")
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
     arguments = parser.parse_args()

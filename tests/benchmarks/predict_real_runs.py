@@ -1,22 +1,25 @@
-"""Predictions from a machine's own `rigtune bench` beside real training runs on it: step time and peak memory of tensors.
+"""Predictions from a machine's own `rigtune bench` beside real training runs on it: step time and peak memory
+of tensors.
 
     python tests/benchmarks/predict_real_runs.py [--suite quick] [--bench FILE] [--runs FILE]
         [--only NAME,...] [--configurations N[,M]] [--attempts N]
 
-Measures the machine as `rigtune bench` does, predicts each configuration as `rigtune plan` does, then trains each for real: the
-reference transformer and the residual network of the worker, alone and over all ranks. Step times are medians of the worker's own
-training benchmarks; peak memory is what torch's allocator hands out for tensors (tests/benchmarks/tensor_memory.py).
+Measures the machine as `rigtune bench` does, predicts each configuration as `rigtune plan` does, then trains
+each for real: the reference transformer and the residual network of the worker, alone and over all ranks.
+Step times are medians of the worker's own training benchmarks; peak memory is what torch's allocator hands
+out for tensors (tests/benchmarks/tensor_memory.py).
 
-No configuration is one that the bench measured: `differs` says in what it differs from the nearest measured step. `--bench` and
-`--runs` are read where they exist and written where they do not or a run in them was disturbed; `--attempts 0` only compares.
+No configuration is one that the bench measured: `differs` says in what it differs from the nearest measured
+step. `--bench` and `--runs` are read where they exist and written where they do not or a run in them was
+disturbed; `--attempts 0` only compares.
 
-Others' work disturbs both. What they took of the CPUs is watched: each benchmark and run is repeated until that is little, at
-most `--attempts` times, and the least disturbed attempt counts. Runs that stay disturbed are marked, and the median is given
-without them too.
+Others' work disturbs both. What they took of the CPUs is watched: each benchmark and run is repeated until
+that is little, at most `--attempts` times, and the least disturbed attempt counts. Runs that stay disturbed
+are marked, and the median is given without them too.
 
-A run takes about 8 to 25 s where it is not repeated. `--configurations 12,4` runs the first 12 transformers and 4 residual
-networks, whose order covers models, sizes, micro-batches, DDP and FSDP, recompute, precisions and ranks: on a quiet machine of
-two cores about 5 minutes, and 2 more where `--bench` names no file yet.
+A run takes about 8 to 25 s where it is not repeated. `--configurations 12,4` runs the first 12 transformers
+and 4 residual networks, whose order covers models, sizes, micro-batches, DDP and FSDP, recompute, precisions
+and ranks: on a quiet machine of two cores about 5 minutes, and 2 more where `--bench` names no file yet.
 """
 
 from __future__ import annotations
@@ -31,19 +34,19 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from assistant.usecases.bench_context import bench_context
-from assistant.usecases.bench_watch import Watch
+from assistant.usecases.bench.bench_context import bench_context
+from assistant.usecases.bench.bench_watch import Watch
 from assistant.usecases.events import StageFinished
 from assistant.usecases.probe import probe_machine
-from probes.collecting import CollectOptions
-from probes.errors import WorkerError
+from probes.base.errors import WorkerError
+from probes.base.record import to_json
+from probes.catalogue.hardware import load_catalogue
+from probes.collect.collecting import CollectOptions
 from probes.facts import MachineFacts
-from probes.hardware import load_catalogue
-from probes.measurements import MeasurementSet
-from probes.record import to_json
+from probes.facts.measurements import MeasurementSet
 from probes.sources.live import LiveSource
-from recipes.cluster import cluster_of
-from recipes.layout import default_ranks
+from recipes.machine.cluster import cluster_of
+from recipes.machine.layout import default_ranks
 from tests.benchmarks.real_runs_cases import Configuration, Images, chosen
 from tests.benchmarks.real_runs_measure import Measured, measure_quietly, train_quietly
 from tests.benchmarks.real_runs_predict import predict_image_run, predict_transformer
@@ -67,7 +70,9 @@ def probed_machine() -> MachineFacts:
 
 
 def counts(text: str) -> tuple[int, int]:
-    """N or N,M of --configurations: how many transformers and residual networks. Raises ArgumentTypeError for other text."""
+    """N or N,M of --configurations: how many transformers and residual networks. Raises ArgumentTypeError for
+    other text.
+    """
     transformers, _, images = text.partition(",")
     if not transformers.isdecimal() or not (images or transformers).isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not N or N,M: give how many to run, for example 12,4")
@@ -75,13 +80,20 @@ def counts(text: str) -> tuple[int, int]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--suite", choices=("quick", "full"), default="quick")
-    parser.add_argument("--python", default=sys.executable, help="the training interpreter; default: this one")
+    parser.add_argument(
+        "--python", default=sys.executable, help="the training interpreter; default: this one"
+    )
     parser.add_argument("--bench", help="a MeasurementSet to read, or to write")
     parser.add_argument("--runs", help="real runs to read, or to write; runs that the file lacks are added")
     parser.add_argument(
-        "--attempts", type=int, default=3, help="to find a quiet moment for each benchmark and run; 0: none, compare alone"
+        "--attempts",
+        type=int,
+        default=3,
+        help="to find a quiet moment for each benchmark and run; 0: none, compare alone",
     )
     parser.add_argument(
         "--configurations",
@@ -117,11 +129,16 @@ def main() -> int:
             outcome = earlier
         found[run.name] = outcome
         others = f"others took {outcome.others_cpu_share:.0%} of the CPUs"
-        print(f"{run.name}: {outcome.step_time_s * 1e3:.1f} ms, {others}; {time.monotonic() - begun:.0f} s", flush=True)
+        print(
+            f"{run.name}: {outcome.step_time_s * 1e3:.1f} ms, {others}; {time.monotonic() - begun:.0f} s",
+            flush=True,
+        )
         if options.runs:
             Path(options.runs).write_bytes(msgspec.json.encode(tuple(found.values())))
     clusters = {
-        ranks: cluster_of(facts, bench.measurements, load_catalogue(), ranks_per_node=ranks or default_ranks(facts))
+        ranks: cluster_of(
+            facts, bench.measurements, load_catalogue(), ranks_per_node=ranks or default_ranks(facts)
+        )
         for ranks in (0, 1)
     }
     rows: dict[type, list[Row]] = {Configuration: [], Images: []}
@@ -129,10 +146,22 @@ def main() -> int:
         if run.name not in found:
             continue
         cluster = clusters[run.ranks]
-        answer = predict_transformer(run, cluster) if isinstance(run, Configuration) else predict_image_run(run, cluster)
+        answer = (
+            predict_transformer(run, cluster)
+            if isinstance(run, Configuration)
+            else predict_image_run(run, cluster)
+        )
         (seconds, memory, differs), one = answer, found[run.name]
         rows[type(run)].append(
-            Row(run.name, differs, seconds, one.step_time_s, memory, one.peak_bytes, one.others_cpu_share > QUIET_SHARE)
+            Row(
+                run.name,
+                differs,
+                seconds,
+                one.step_time_s,
+                memory,
+                one.peak_bytes,
+                one.others_cpu_share > QUIET_SHARE,
+            )
         )
     titles = {Configuration: "transformer", Images: "residual network"}
     outcomes = [report(group, titles[kind]) for kind, group in rows.items() if group]

@@ -1,7 +1,8 @@
 """How fast a large kernel log is read, and what memory that takes beyond the text.
 
-Run it as `python -m tests.benchmarks.read_kernel_log [MEGABYTES]`; it prints one line per kind of log and fails below
-20 MB/s. A log in which every line is of trouble, which the kernel's own rate limit forbids, may take twice as long.
+Run it as `python -m tests.benchmarks.read_kernel_log [MEGABYTES]`; it prints one line per kind of log and
+fails below 20 MB/s. A log in which every line is of trouble, which the kernel's own rate limit forbids, may
+take twice as long.
 """
 
 from __future__ import annotations
@@ -10,17 +11,13 @@ import sys
 import time
 import tracemalloc
 
-from probes.parsers.kernel_log import parse_kernel_log, recognise
+from probes.parsers.kernel.kernel_log import parse_kernel_log, recognise
 
 MEGABYTES = 200
 WANTED_MB_PER_S = 20.0
-_NOISE = (
-    '[{0:7d}.123456] audit: type=1400 audit(1753325017.308:2): apparmor="STATUS" operation="profile_load" pid={0} comm="parser"\n'
-)
+_NOISE = '[{0:7d}.123456] audit: type=1400 audit(1753325017.308:2): apparmor="STATUS" operation="profile_load" pid={0} comm="parser"\n'
 _LINK = "[{0:7d}.123456] mlx5_core 0000:53:00.0 enp83s0f0np0: Link down\n"
-_XID = (
-    "[{0:7d}.123456] NVRM: Xid (PCI:0000:38:00): 13, pid={0}, name=python3, Graphics SM Warp Exception on (GPC 8, TPC 5, SM 0)\n"
-)
+_XID = "[{0:7d}.123456] NVRM: Xid (PCI:0000:38:00): 13, pid={0}, name=python3, Graphics SM Warp Exception on (GPC 8, TPC 5, SM 0)\n"
 
 
 def generated(size: int, *, trouble_every: int) -> str:
@@ -50,7 +47,9 @@ def main() -> int:
         parse_kernel_log(part)
         peak = tracemalloc.get_traced_memory()[1] / 1e6
         tracemalloc.stop()
-        print(f"{title:<12} {len(text) / 1e6:6.0f} MB {speed:7.1f} MB/s {peak:6.1f} MB beyond the text, {len(events)} events")
+        print(
+            f"{title:<12} {len(text) / 1e6:6.0f} MB {speed:7.1f} MB/s {peak:6.1f} MB beyond the text, {len(events)} events"
+        )
     return 0 if worst >= WANTED_MB_PER_S else 1
 
 

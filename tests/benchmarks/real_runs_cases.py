@@ -1,7 +1,8 @@
-"""Real runs that predictions are compared with: configurations of the transformer and of the residual network.
+"""Real runs that predictions are compared with: configurations of the transformer and of the residual
+network.
 
-The first of each order cover model, size, micro-batch, DDP and FSDP, recompute, precision and ranks, so that a part of them
-still says something about the whole.
+The first of each order cover model, size, micro-batch, DDP and FSDP, recompute, precision and ranks, so that
+a part of them still says something about the whole.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from probes.bench.resnet import RESNET_50, SMALL, Resnet
-from recipes.models.names import find_model
-from recipes.plan import ActivationCheckpointing
-from recipes.workload import Precision, TransformerModel
+from recipes.job.models.names import find_model
+from recipes.job.workload import Precision, TransformerModel
+from recipes.planning.plan import ActivationCheckpointing
 
 Strategy = Literal["ddp", "fsdp"]
 
@@ -43,9 +44,22 @@ class Images(NamedTuple):
 
 
 def _model(model_id: str, layers: int, hidden: int, heads: int, **sizes: Any) -> TransformerModel:
-    given = {"kv_heads": heads, "head_dim": hidden // heads, "ffn_hidden": 4 * hidden, "vocab": 8192, "sequence_length": 256}
+    given = {
+        "kv_heads": heads,
+        "head_dim": hidden // heads,
+        "ffn_hidden": 4 * hidden,
+        "vocab": 8192,
+        "sequence_length": 256,
+    }
     return TransformerModel(
-        id=model_id, title=model_id, layers=layers, hidden=hidden, heads=heads, **{**given, **sizes}, source="benchmark", date=""
+        id=model_id,
+        title=model_id,
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        **{**given, **sizes},
+        source="benchmark",
+        date="",
     )
 
 
@@ -53,7 +67,17 @@ MINI = find_model("rigtune-mini")
 NARROW = _model("narrow", 8, 192, 6, ffn_hidden=512, vocab=2048)
 WIDE = _model("wide", 3, 512, 8, ffn_hidden=1376)
 GROUPED = _model("grouped", 6, 384, 6, kv_heads=2, ffn_hidden=1024)
-PLAIN = _model("plain", 4, 384, 6, gated_mlp=False, norm="layernorm", bias=True, learned_positions=1024, tied_embeddings=True)
+PLAIN = _model(
+    "plain",
+    4,
+    384,
+    6,
+    gated_mlp=False,
+    norm="layernorm",
+    bias=True,
+    learned_positions=1024,
+    tied_embeddings=True,
+)
 
 ON_CPU = (
     Configuration("mini-ddp-large", MINI, 0, "ddp", 16),
@@ -113,7 +137,11 @@ IMAGES_ON_GPU = (
 
 
 def chosen(on_gpu: bool, only: set[str], most: tuple[int | None, int | None]) -> list[Configuration | Images]:
-    """Runs of the named, or of all, and of each kind at most so many: transformers, then residual networks."""
-    kinds: tuple[tuple[Configuration | Images, ...], ...] = (ON_GPU, IMAGES_ON_GPU) if on_gpu else (ON_CPU, IMAGES_ON_CPU)
+    """Runs of the named, or of all, and of each kind at most so many: transformers, then residual
+    networks.
+    """
+    kinds: tuple[tuple[Configuration | Images, ...], ...] = (
+        (ON_GPU, IMAGES_ON_GPU) if on_gpu else (ON_CPU, IMAGES_ON_CPU)
+    )
     named = [[run for run in kind if not only or run.name in only] for kind in kinds]
     return [run for kind, count in zip(named, most, strict=True) for run in kind[:count]]

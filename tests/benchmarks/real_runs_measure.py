@@ -12,26 +12,35 @@ import msgspec
 
 from assistant.interpreter import worker_environment
 from assistant.runner import output_of, worker_variables
-from assistant.usecases.bench_context import bench_context, shape_of
-from assistant.usecases.bench_run import RunEnded, run_request
-from assistant.usecases.bench_watch import Watch
+from assistant.usecases.bench.bench_context import bench_context, shape_of
+from assistant.usecases.bench.bench_run import RunEnded, run_request
+from assistant.usecases.bench.bench_watch import Watch
 from assistant.usecases.events import StageFinished
 from assistant.usecases.measure import MeasureOptions, measure_machine
+from probes.base.errors import WorkerError
+from probes.base.record import Record
 from probes.bench.answers import failure_of, slowest_rank
+from probes.bench.bench_requests import BenchRequest, Case, Suite
 from probes.bench.step_figures import StepWork, step_figures
-from probes.benching import BenchRequest, Case, Suite
-from probes.errors import WorkerError
+from probes.bench.worker_answers import LinesByRank
 from probes.facts import MachineFacts
-from probes.measurements import BenchFailure, Measurement, MeasurementSet
-from probes.parsers.worker_lines import LinesByRank
-from probes.record import Record
-from recipes.agent import agent_argv
-from recipes.layout import cores_per_rank, default_ranks
+from probes.facts.measurements import BenchFailure, Measurement, MeasurementSet
+from recipes.launch.agent import agent_argv
+from recipes.machine.layout import cores_per_rank, default_ranks
 from tests.benchmarks.real_runs_cases import Configuration, Images
 from tests.benchmarks.real_runs_watch import disturbance, least_disturbed
 
 CASE_BUDGET_S = 8.0
-BENCHES = ("gemm", "memory-copy", "attention", "launch-latency", "collectives", "overlap", "train-step", "train-cnn")
+BENCHES = (
+    "gemm",
+    "memory-copy",
+    "attention",
+    "launch-latency",
+    "collectives",
+    "overlap",
+    "train-step",
+    "train-cnn",
+)
 """Of the suite: those that the models use."""
 
 
@@ -79,10 +88,14 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
     return tuple(found) or failure_of(request, lines_by_rank)
 
 
-def train(run: Configuration | Images, facts: MachineFacts, python: str, folder: Path, watch: Watch) -> Measured | str:
+def train(
+    run: Configuration | Images, facts: MachineFacts, python: str, folder: Path, watch: Watch
+) -> Measured | str:
     """Train for real; words where that failed."""
     request = request_of(run, facts)
-    events = run_request(request, SimpleNamespace(interpret=interpret), python, folder, stop=lambda: False, watch=watch)  # type: ignore[arg-type]
+    events = run_request(
+        request, SimpleNamespace(interpret=interpret), python, folder, stop=lambda: False, watch=watch
+    )  # type: ignore[arg-type]
     ended = [event for event in events if isinstance(event, RunEnded)][-1]
     times = [one for one in ended.measurements if one.metric == "step_time_s"]
     if not times:
@@ -105,7 +118,9 @@ def train(run: Configuration | Images, facts: MachineFacts, python: str, folder:
     )
 
 
-def train_quietly(run: Configuration | Images, facts: MachineFacts, python: str, watch: Watch, attempts: int) -> Measured | str:
+def train_quietly(
+    run: Configuration | Images, facts: MachineFacts, python: str, watch: Watch, attempts: int
+) -> Measured | str:
     """The least disturbed of some attempts; words where the run failed."""
 
     def attempt() -> Measured | str:
@@ -120,16 +135,23 @@ def train_quietly(run: Configuration | Images, facts: MachineFacts, python: str,
 
 
 def measure_quietly(facts: MachineFacts, suite: Suite, python: str, attempts: int) -> MeasurementSet:
-    """The least disturbed answer of each benchmark. Raises WorkerError where the machine could not be measured."""
+    """The least disturbed answer of each benchmark. Raises WorkerError where the machine could not be
+    measured.
+    """
     made: list[MeasurementSet] = []
     for bench_id in BENCHES:
         options = MeasureOptions(suite=suite, only=(bench_id,), python=python, force=True)
         one = least_disturbed(partial(measure, facts, options), disturbance, attempts)
-        print(f"{bench_id}: {len(one.measurements)} figures, others took {disturbance(one):.0%} of the CPUs", flush=True)
+        print(
+            f"{bench_id}: {len(one.measurements)} figures, others took {disturbance(one):.0%} of the CPUs",
+            flush=True,
+        )
         for failure in one.failures:
             print(f"not measured: {failure.bench_id}: {failure.message}")
         made.append(one)
-    return msgspec.structs.replace(made[0], measurements=tuple(figure for one in made for figure in one.measurements))
+    return msgspec.structs.replace(
+        made[0], measurements=tuple(figure for one in made for figure in one.measurements)
+    )
 
 
 def measure(facts: MachineFacts, options: MeasureOptions) -> MeasurementSet:

@@ -1,17 +1,19 @@
-"""Predicts configurations as `rigtune plan` does, and says in what each differs from the nearest step that the bench measured."""
+"""Predicts configurations as `rigtune plan` does, and says in what each differs from the nearest step that
+the bench measured.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from probes.record import Unknown
-from recipes.memory import vision_memory
-from recipes.plan import Candidate, Cluster, Degrees
-from recipes.predict import predict
-from recipes.predict_images import predict_images
-from recipes.reference_images import reference_vision_model
-from recipes.stacks import REFERENCE, load_stacks
-from recipes.workload import VisionWorkload, Workload
+from probes.base.record import Unknown
+from recipes.job.workload import VisionWorkload, Workload
+from recipes.planning.plan import Candidate, Cluster, Degrees
+from recipes.predict.candidate_prediction import predict
+from recipes.predict.image_prediction import predict_images
+from recipes.predict.memory import vision_memory
+from recipes.predict.reference_images import reference_vision_model
+from recipes.predict.stacks import REFERENCE, load_stacks
 from tests.benchmarks.real_runs_cases import Configuration, Images
 
 
@@ -19,7 +21,9 @@ def predict_transformer(run: Configuration, cluster: Cluster) -> tuple[float | N
     """Step time, peak memory of tensors, and in what the run differs from the nearest measured step."""
     ranks = cluster.world_size
     batch = run.micro_batch * run.grad_accum * ranks
-    workload = Workload(model=run.model, sequence_length=run.sequence_length, global_batch=batch, precision=run.precision)
+    workload = Workload(
+        model=run.model, sequence_length=run.sequence_length, global_batch=batch, precision=run.precision
+    )
     candidate = Candidate(
         strategy=run.strategy,
         degrees=Degrees(dp=ranks) if run.strategy == "ddp" else Degrees(fsdp=ranks),
@@ -63,7 +67,11 @@ def predict_image_run(run: Images, cluster: Cluster) -> tuple[float | None, floa
         }
         for anchor in cluster.image_anchors
     ]
-    return (None if isinstance(total, Unknown) else total), memory.total - memory.overhead, nearest(run.name, pairs)
+    return (
+        (None if isinstance(total, Unknown) else total),
+        memory.total - memory.overhead,
+        nearest(run.name, pairs),
+    )
 
 
 def differences(run: Configuration, cluster: Cluster) -> str:
@@ -85,7 +93,9 @@ def differences(run: Configuration, cluster: Cluster) -> str:
 
 
 def nearest(name: str, pairs: Sequence[dict[str, tuple[object, object]]]) -> str:
-    """Names of what differs from the nearest measured step. Raises ValueError where the bench measured this very run."""
+    """Names of what differs from the nearest measured step. Raises ValueError where the bench measured this
+    very run.
+    """
     differing = [[what for what, (one, other) in pair.items() if one != other] for pair in pairs]
     least = min(differing, key=len, default=["all: no step was measured"])
     if not least:

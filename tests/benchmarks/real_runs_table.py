@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from probes.units import MIB
+from probes.base.units import MIB
 
 TIME_BAR, MEMORY_BAR = 0.15, 0.08
 """Median errors that the predictions have to stay below."""
@@ -63,5 +63,7 @@ def tell(name: str, errors: Sequence[float], bar: float) -> bool:
         print(f"{name}: nothing to compare")
         return False
     median = statistics.median(errors)
-    print(f"{name}: median error {median:.1%} (bar {bar:.0%}), largest {max(errors):.1%}, over {len(errors)} runs")
+    print(
+        f"{name}: median error {median:.1%} (bar {bar:.0%}), largest {max(errors):.1%}, over {len(errors)} runs"
+    )
     return median < bar

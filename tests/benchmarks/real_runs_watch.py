@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from probes.measurements import MeasurementSet
+from probes.facts.measurements import MeasurementSet
 
 QUIET_SHARE = 0.05
 """Of all CPUs, taken by others; beyond it a measurement is tried again."""

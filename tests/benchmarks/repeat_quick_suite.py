@@ -1,10 +1,12 @@
-"""How far the quick suite's medians vary from run to run: largest over smallest, and standard deviation over mean.
+"""How far the quick suite's medians vary from run to run: largest over smallest, and standard deviation over
+mean.
 
     python tests/benchmarks/repeat_quick_suite.py [--runs 5] [--only ID,...] [--limit 0.15]
 
-Prints the case with the widest spread of every benchmark, metric and subject (--all: every case), whether it stays within the
-limit, and how many runs said themselves that the number is not to be relied on: the host was busy, the durations were still
-moving, or the interval of the median is wider than the limit. A figure that one of the runs lacks is named.
+Prints the case with the widest spread of every benchmark, metric and subject (--all: every case), whether it
+stays within the limit, and how many runs said themselves that the number is not to be relied on: the host was
+busy, the durations were still moving, or the interval of the median is wider than the limit. A figure that
+one of the runs lacks is named.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from assistant.usecases.events import Progress
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.probe import probe_machine
-from probes.collecting import CollectOptions
+from probes.base.units import quantity
+from probes.collect.collecting import CollectOptions
 from probes.facts import MachineFacts
-from probes.measurements import Measurement, MeasurementSet
+from probes.facts.measurements import Measurement, MeasurementSet
 from probes.sources.live import LiveSource
-from probes.units import quantity
 
 Key = tuple[str, str, str, str]
 """Benchmark, subject, metric, and the case in words."""
@@ -59,7 +61,10 @@ def key_of(entry: Measurement) -> Key:
 def is_told(entry: Measurement, limit: float) -> bool:
     """True where the measurement itself says that another run may give another number."""
     seen = entry.conditions
-    return bool(seen.get("host_busy") or seen.get("unsettled")) or 2 * float(seen.get("interval_half_width", 0.0)) > limit
+    return (
+        bool(seen.get("host_busy") or seen.get("unsettled"))
+        or 2 * float(seen.get("interval_half_width", 0.0)) > limit
+    )
 
 
 def run_once(facts: MachineFacts, only: tuple[str, ...], python: str) -> tuple[MeasurementSet, list[str]]:
@@ -82,7 +87,12 @@ def spreads_of(runs: list[MeasurementSet], limit: float) -> tuple[list[Spread], 
             if entry.samples:
                 entries[key_of(entry)].append(entry)
     everywhere = [
-        Spread(key, found[0].unit, [entry.median for entry in found], sum(is_told(entry, limit) for entry in found))
+        Spread(
+            key,
+            found[0].unit,
+            [entry.median for entry in found],
+            sum(is_told(entry, limit) for entry in found),
+        )
         for key, found in entries.items()
         if len(found) == len(runs)
     ]
@@ -100,10 +110,14 @@ def widest(spreads: list[Spread]) -> list[Spread]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", default="", help="benchmarks, separated by commas")
-    parser.add_argument("--python", default=sys.executable, help="the training interpreter; default: this one")
+    parser.add_argument(
+        "--python", default=sys.executable, help="the training interpreter; default: this one"
+    )
     parser.add_argument("--limit", type=float, default=0.15, help="largest over smallest median, less one")
     parser.add_argument("--all", action="store_true", help="every case")
     options = parser.parse_args()
@@ -116,18 +130,27 @@ def main() -> int:
         runs.append(result)
         failed = [f"{failure.bench_id}: {failure.message}" for failure in result.failures]
         print(
-            f"run {number + 1}: {time.monotonic() - started:.0f} s, {len(result.measurements)} figures", *said, *failed, sep="; "
+            f"run {number + 1}: {time.monotonic() - started:.0f} s, {len(result.measurements)} figures",
+            *said,
+            *failed,
+            sep="; ",
         )
     spreads, partial = spreads_of(runs, options.limit)
     print(f"\n{'max/min':>7} {'variation':>9} {'limit':>6} {'told':>5}  {'median':>14}  figure")
-    for spread in sorted(spreads if options.all else widest(spreads), key=lambda one: -one.largest_over_smallest):
+    for spread in sorted(
+        spreads if options.all else widest(spreads), key=lambda one: -one.largest_over_smallest
+    ):
         good = "within" if spread.largest_over_smallest - 1 <= options.limit else "BEYOND"
         middle = quantity(statistics.median(spread.medians), spread.unit)
         ratio = f"{spread.largest_over_smallest:7.2f} {spread.variation:9.1%}"
-        print(f"{ratio} {good:>6} {spread.told_runs:>3}/{len(runs)}  {middle:>14}  {'; '.join(filter(None, spread.key))}")
+        print(
+            f"{ratio} {good:>6} {spread.told_runs:>3}/{len(runs)}  {middle:>14}  {'; '.join(filter(None, spread.key))}"
+        )
     within = [spread.largest_over_smallest - 1 <= options.limit for spread in spreads]
     told = [spread.told_runs > 0 for spread, good in zip(spreads, within, strict=True) if not good]
-    print(f"\n{sum(within)} of {len(within)} figures within {options.limit:.0%}; of the others {sum(told)} were told as unsure")
+    print(
+        f"\n{sum(within)} of {len(within)} figures within {options.limit:.0%}; of the others {sum(told)} were told as unsure"
+    )
     for key in partial:
         print("not in every run:", "; ".join(filter(None, key)))
     return 0

@@ -2,8 +2,9 @@
 
     python tests/benchmarks/score_collectives.py [--leave-one-out] [--fit] [--write] [--worst N]
 
-Reads `collectives_open.csv` below $RIGTUNE_SHARED/data (default ../shared). Prints median and p90 of |predicted/measured - 1|
-by platform, collective and size, and with each platform left out of the fit. `--write` stores the fit in recipes/data/parameters.
+Reads `collectives_open.csv` below $RIGTUNE_SHARED/data (default ../shared). Prints median and p90 of
+|predicted/measured - 1| by platform, collective and size, and with each platform left out of the fit.
+`--write` stores the fit in recipes/data/parameters.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from recipes.cases.collective import predict_collective_row
-from recipes.parameters import load_parameters
-from recipes.speed.collectives import wire_bytes
+from recipes.predict.parameters import load_parameters
+from recipes.predict.speed.collectives import wire_bytes
 from tests.calibration.fitting import Item, fit, leave_one_out, residuals, write_values
 
 SHARED = Path(os.environ.get("RIGTUNE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
@@ -36,7 +37,11 @@ def measured_us(row: dict[str, str]) -> float | None:
     if float(row["time_us"] or 0) > 0:
         return float(row["time_us"])
     if float(row["busbw_gbps"] or 0) > 0:
-        return wire_bytes(row["collective"], float(row["bytes"]), int(row["n_gpus"])) / float(row["busbw_gbps"]) / 1e3
+        return (
+            wire_bytes(row["collective"], float(row["bytes"]), int(row["n_gpus"]))
+            / float(row["busbw_gbps"])
+            / 1e3
+        )
     return None
 
 
@@ -73,7 +78,9 @@ def line(name: str, found: list[float]) -> str:
     return f"{name[:60]:60s} n {len(found):4d} median {statistics.median(errors):6.1%} p90 {p90:6.1%} bias {bias:+6.1%}"
 
 
-def show(title: str, items: list[dict[str, str]], found: list[float], key: Callable[[dict[str, str]], str]) -> None:
+def show(
+    title: str, items: list[dict[str, str]], found: list[float], key: Callable[[dict[str, str]], str]
+) -> None:
     """One table, by what `key` says of a row. Refused rows are counted, not scored."""
     groups: dict[str, list[float]] = collections.defaultdict(list)
     for row, value in zip(items, found, strict=True):
@@ -85,7 +92,9 @@ def show(title: str, items: list[dict[str, str]], found: list[float], key: Calla
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--leave-one-out", action="store_true", help="repeat with each platform left out")
     parser.add_argument("--fit", action="store_true", help="fit the figures first")
     parser.add_argument("--write", action="store_true", help="rewrite the values in recipes/data/parameters")
@@ -93,7 +102,9 @@ def main() -> int:
     args = parser.parse_args()
     table = rows()
     items = [item(row) for row in table]
-    fitted = [index for index, row in enumerate(table) if not any(name in row["platform"] for name in NOT_FITTED)]
+    fitted = [
+        index for index, row in enumerate(table) if not any(name in row["platform"] for name in NOT_FITTED)
+    ]
     values: dict[str, float] = {}
     if args.fit:
         values = fit([items[index] for index in fitted], PREFIX).values
@@ -108,18 +119,24 @@ def main() -> int:
     show("collective", table, found, lambda row: row["collective"])
     show("size", table, found, size_band)
     print(line("ALL", known) + f"  refused {len(found) - len(known)}")
-    for value, one in sorted(zip(found, items, strict=True), key=lambda pair: -abs(pair[0]) if pair[0] == pair[0] else 0)[
-        : args.worst
-    ]:
+    for value, one in sorted(
+        zip(found, items, strict=True), key=lambda pair: -abs(pair[0]) if pair[0] == pair[0] else 0
+    )[: args.worst]:
         print(f"  {math.expm1(value):+7.0%} {one.label}")
     if args.leave_one_out:
         # what only the platform that is left out could tell is then what was believed before
-        priors = {row.id: row.prior for row in load_parameters().values() if row.id.startswith(PREFIX) and row.spread > 0}
+        priors = {
+            row.id: row.prior
+            for row in load_parameters().values()
+            if row.id.startswith(PREFIX) and row.spread > 0
+        }
         left = leave_one_out([items[index] for index in fitted], PREFIX, priors, rounds=8)
         show("platform, each left out", [table[index] for index in fitted], left, platform)
         kept = sorted(value for value in left if not math.isnan(value))
         low, high = (math.exp(-kept[int(part * (len(kept) - 1))]) for part in (0.9, 0.1))
-        print(line("ALL, each platform left out", kept) + f"  measured/predicted p10 {low:.2f} p90 {high:.2f}")
+        print(
+            line("ALL, each platform left out", kept) + f"  measured/predicted p10 {low:.2f} p90 {high:.2f}"
+        )
     if args.write:
         write_values(values)
     return 0

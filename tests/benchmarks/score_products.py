@@ -1,4 +1,5 @@
-"""Scores the rates of products and attention (`recipes/speed/rates.py`) against published measurements of single kernels.
+"""Scores the rates of products and attention (`recipes/predict/speed/rates.py`) against published
+measurements of single kernels.
 
     python tests/benchmarks/score_products.py
 
@@ -20,10 +21,10 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from probes.hardware import load_catalogue
+from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import Case, CaseError
-from recipes.cases.cluster import cluster_of_case
-from recipes.speed.rates import (
+from recipes.cases.case_cluster import cluster_of_case
+from recipes.predict.speed.rates import (
     AttentionKernel,
     attention_rates,
     attention_time_s,
@@ -40,8 +41,8 @@ _STAGES = {"fwd": 0, "bwd_grad_act": 1, "bwd_grad_w": 2}
 
 _LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 _H100_ATTENTION = (
-    # FlashAttention-3 (arXiv 2407.08608), figures 5 and 6: TFLOP/s on an H100 SXM with 16384 tokens and hidden size 2048, by
-    # kernel, head size, mask, pass and sequence length
+    # FlashAttention-3 (arXiv 2407.08608), figures 5 and 6: TFLOP/s on an H100 SXM with 16384 tokens and
+    # hidden size 2048, by kernel, head size, mask, pass and sequence length
     ("flash2", 64, False, "fwd", (180, 229, 262, 284, 295, 299)),
     ("cudnn", 64, False, "fwd", (225, 288, 334, 363, 379, 388)),
     ("flash3", 64, False, "fwd", (197, 265, 371, 420, 460, 473)),
@@ -95,20 +96,43 @@ def measured_kernels() -> list[Kernel]:
                 kind = "best product" if gemm[3] else "grouped" if gemm[1] else "product"
                 found.append(Kernel(row["gpu"], gemm[2], kind, source, sizes, float(row["value"]) * 1e12))
             elif attention := _ATTENTION.fullmatch(row["metric"]):
-                found.append(Kernel(row["gpu"], "bf16", f"attention {attention[1]}", source, sizes, float(row["value"]) * 1e12))
+                found.append(
+                    Kernel(
+                        row["gpu"],
+                        "bf16",
+                        f"attention {attention[1]}",
+                        source,
+                        sizes,
+                        float(row["value"]) * 1e12,
+                    )
+                )
     for kernel, head, causal, name, speeds in _H100_ATTENTION:
         for length, speed in zip(_LENGTHS, speeds, strict=True):
             heads = str(2048 // head)
-            sizes = {"batch": str(16384 // length), "seq_len": str(length), "head_num": heads, "kv_head_num": heads}
-            sizes |= {"qk_head_dim": str(head), "v_head_dim": str(head), "causal": str(causal), "kernel": kernel}
+            sizes = {
+                "batch": str(16384 // length),
+                "seq_len": str(length),
+                "head_num": heads,
+                "kv_head_num": heads,
+            }
+            sizes |= {
+                "qk_head_dim": str(head),
+                "v_head_dim": str(head),
+                "causal": str(causal),
+                "kernel": kernel,
+            }
             # The paper counts seen scores alone, the table below all of them.
             rate = speed * 1e12 * (2.0 if causal else 1.0)
-            found.append(Kernel("H100-SXM-80GB", "bf16", f"attention {name}", f"flash3 paper, {kernel}", sizes, rate))
+            found.append(
+                Kernel("H100-SXM-80GB", "bf16", f"attention {name}", f"flash3 paper, {kernel}", sizes, rate)
+            )
     return found
 
 
 def predicted_flops_per_s(kernel: Kernel) -> float | None:
-    """The rate by the model, counted as the source counts FLOPs. None for a GPU that the catalogue does not know."""
+    """The rate by the model, counted as the source counts FLOPs. None for a GPU that the catalogue does not
+    know.
+    """
     try:
         cluster = cluster_of_case(Case(case_id="", gpu=kernel.gpu), 1, load_catalogue())
     except CaseError:
@@ -117,7 +141,12 @@ def predicted_flops_per_s(kernel: Kernel) -> float | None:
     if kernel.kind.startswith("attention"):
         usual: AttentionKernel = "cudnn" if cluster.architecture == "blackwell" else "flash2"
         rates = attention_rates(cluster, "bf16", kernel.sizes.get("kernel", usual))  # type: ignore[arg-type]
-        heads, length, wide, narrow = size["head_num"], size["seq_len"], size["qk_head_dim"], size["v_head_dim"]
+        heads, length, wide, narrow = (
+            size["head_num"],
+            size["seq_len"],
+            size["qk_head_dim"],
+            size["v_head_dim"],
+        )
         forward, backward = attention_time_s(
             rates,  # type: ignore[arg-type]
             sequences=size["batch"],
@@ -147,7 +176,9 @@ def predicted_flops_per_s(kernel: Kernel) -> float | None:
 
 def errors(kernels: Iterable[Kernel] | None = None) -> list[Error]:
     """Every measured kernel with what the model says."""
-    found = [(one, predicted_flops_per_s(one)) for one in (measured_kernels() if kernels is None else kernels)]
+    found = [
+        (one, predicted_flops_per_s(one)) for one in (measured_kernels() if kernels is None else kernels)
+    ]
     return [Error(one, rate) for one, rate in found if rate is not None]
 
 
@@ -168,7 +199,9 @@ def summary(found: Iterable[Error]) -> dict[tuple[str, str, str, str], tuple[int
 def main() -> None:
     for key, (count, median, ninety, ratio) in sorted(summary(errors()).items()):
         kind, gpu, precision, source = key
-        print(f"{kind:14s} {gpu:26s} {precision:5s} {source:15s} {count:4d}  {median:6.1%}  {ninety:6.1%}  ratio {ratio:5.2f}")
+        print(
+            f"{kind:14s} {gpu:26s} {precision:5s} {source:15s} {count:4d}  {median:6.1%}  {ninety:6.1%}  ratio {ratio:5.2f}"
+        )
 
 
 if __name__ == "__main__":

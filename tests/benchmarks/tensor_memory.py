@@ -1,10 +1,13 @@
-"""Peak memory of the tensors of training steps on this rank, from before the model is built to after the second step.
+"""Peak memory of the tensors of training steps on this rank, from before the model is built to after the
+second step.
 
-    python -m torch.distributed.run --standalone --nproc-per-node 2 tests/benchmarks/tensor_memory.py REQUEST.json OUT
+    python -m torch.distributed.run --standalone --nproc-per-node 2 tests/benchmarks/tensor_memory.py
+    REQUEST.json OUT
 
-The request is a benchmark's, of train-step or train-cnn (`probes.benching.BenchRequest`). Rank N writes the peaks of its cases
-in bytes, in their order, to OUT/peaksN.json. On a CPU they are what torch's allocator reports to the profiler, whose memory
-events are every allocation and release; on a GPU the CUDA allocator's own figure. Needs `rigtune_worker` on the path.
+The request is a benchmark's, of train-step or train-cnn (`probes.bench.bench_requests.BenchRequest`). Rank N
+writes the peaks of its cases in bytes, in their order, to OUT/peaksN.json. On a CPU they are what torch's
+allocator reports to the profiler, whose memory events are every allocation and release; on a GPU the CUDA
+allocator's own figure. Needs `rigtune_worker` on the path.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ from typing import Any
 
 import torch
 from rigtune_worker.parallel import choose_device, process_group
-from rigtune_worker.process import die_with_parent, run_and_leave
 from rigtune_worker.steps import cnn_step, reference_step
+from rigtune_worker.worker_process import die_with_parent, run_and_leave
 
 STEPS = 2
 """The first makes the optimizer's states, the second runs beside them."""
@@ -46,7 +49,9 @@ def peak_bytes(make: Callable[[], Callable[[], object]], device: torch.device) -
         run_steps(make)
         torch.cuda.synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as profiler:
         run_steps(make)
     events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
     held = peak = 0
@@ -62,7 +67,10 @@ def main() -> int:
     device = choose_device(request["device"])
     make = MAKERS[request["bench_id"]]
     with process_group(request["backend"], device):
-        peaks = [peak_bytes(lambda case=case: make(case, request["model"], device), device) for case in request["cases"]]
+        peaks = [
+            peak_bytes(lambda case=case: make(case, request["model"], device), device)
+            for case in request["cases"]
+        ]
     rank = os.environ.get("RANK", "0")
     (Path(sys.argv[2]) / f"peaks{rank}.json").write_text(json.dumps(peaks), encoding="utf-8")
     return 0

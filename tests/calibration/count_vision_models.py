@@ -1,11 +1,12 @@
 """Counts image models on the meta device and writes `recipes/data/vision_models.toml`.
 
-Needs timm and torchvision beside torch (`pip install --no-deps timm torchvision pillow` in an environment of its own); no
-weights are loaded and no numbers are computed. Run again when an architecture is to be added:
+Needs timm and torchvision beside torch (`pip install --no-deps timm torchvision pillow` in an environment of
+its own); no weights are loaded and no numbers are computed. Run again when an architecture is to be added:
 
     python tests/calibration/count_vision_models.py [--only NAME ...] [--output FILE]
 
-A training step is traced twice, with two batch sizes: what grows with the batch belongs to an image, the rest to the step.
+A training step is traced twice, with two batch sizes: what grows with the batch belongs to an image, the rest
+to the step.
 """
 
 # ruff: noqa: PLC0415 - torchvision can only be imported after `_without_compiled_operators`
@@ -89,7 +90,8 @@ def timm_names() -> list[str]:
 
     wanted = re.compile("|".join(_FAMILIES))
     names = [name for name in timm.list_models() if wanted.match(name) and not _LEFT_OUT.search(name)]
-    # Names with and without `tf_` are one architecture with another padding; the plain name says the size of the paper.
+    # Names with and without `tf_` are one architecture with another padding; the plain name says the size of
+    # the paper.
     return [name for name in names if f"tf_{name}" not in names]
 
 
@@ -130,8 +132,12 @@ COLUMNS = (
 def row(name: str, model: nn.Module, shape: tuple[int, ...]) -> list[object]:
     """One row of the data file."""
     counts, parameters = count(model, _image_step(model, shape))
-    mega = [counts[f"{kind}_flops"] for kind in ("forward", "dense", "grouped", "product", "spatial", "depthwise")]
-    kilo = [counts[f"{kind}_elements"] for kind in ("convolution", "matrix", "depthwise", "pointwise", "saved")]
+    mega = [
+        counts[f"{kind}_flops"] for kind in ("forward", "dense", "grouped", "product", "spatial", "depthwise")
+    ]
+    kilo = [
+        counts[f"{kind}_elements"] for kind in ("convolution", "matrix", "depthwise", "pointwise", "saved")
+    ]
     # The side of a square or cube with as many samples.
     size = round(torch.Size(shape[1:]).numel() ** (1 / (len(shape) - 1)))
     return [
@@ -141,17 +147,23 @@ def row(name: str, model: nn.Module, shape: tuple[int, ...]) -> list[object]:
 
 
 def _without_compiled_operators() -> None:
-    """The wheel of torchvision may not match the build of torch; its compiled operators are not needed here."""
+    """The wheel of torchvision may not match the build of torch; its compiled operators are not needed
+    here.
+    """
     register = torch.library.register_fake
 
     def other(name: object, *args: Any, **kwargs: Any) -> Any:
-        return (lambda body: body) if str(name).startswith("torchvision::") else register(name, *args, **kwargs)
+        return (
+            (lambda body: body) if str(name).startswith("torchvision::") else register(name, *args, **kwargs)
+        )
 
     torch.library.register_fake = other
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", nargs="*", help="count these alone and print them")
     parser.add_argument("--output", type=Path, default=DATA)
     arguments = parser.parse_args()

@@ -1,8 +1,10 @@
-"""Fits the memory model's figures to published peaks, and counts what it says of runs that fitted and of runs that did not.
+"""Fits the memory model's figures to published peaks, and counts what it says of runs that fitted and of runs
+that did not.
 
     python tests/calibration/fit_memory.py [--write] [--leave-one-out] [--as-is] [--worst N]
 
-Reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared), where it is there, and `published_runs.csv` beside this.
+Reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared), where it is there, and
+`published_runs.csv` beside this.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from probes.units import GIB
+from probes.base.units import GIB
 from recipes.cases.resolved import ResolvedCase
-from recipes.memory import figure_bytes, memory_of
-from recipes.stacks import UNKNOWN
+from recipes.predict.memory import figure_bytes, memory_of
+from recipes.predict.stacks import UNKNOWN
 from tests.calibration.fitting import Item, interval, write_values
 from tests.calibration.runs import arguments, fitted, resolved_rows
 
@@ -33,7 +35,11 @@ def measured_peaks(rows: list[tuple[dict[str, str], ResolvedCase]]) -> list[Item
     found = []
     for row, resolved in rows:
         if row["peak_mem_gib"] and row["oom"] != "true":
-            figure = row["memory_figure"] if row["memory_figure"] in FIGURES else resolved.stack.memory.logged_figure
+            figure = (
+                row["memory_figure"]
+                if row["memory_figure"] in FIGURES
+                else resolved.stack.memory.logged_figure
+            )
             label = f"{row['case_id']} {row['model'][:24]} {row['task']} {row['precision']} {row['sharding']} x{row['n_gpus']}"
             shape = f"s{row['seq_len']} b{row['micro_batch']} {row['activation_checkpointing']} {figure}"
             peak, told = float(row["peak_mem_gib"]), "" if resolved.stack.id == UNKNOWN else figure
@@ -42,7 +48,9 @@ def measured_peaks(rows: list[tuple[dict[str, str], ResolvedCase]]) -> list[Item
 
 
 def intervals(peaks: list[Item], left_out: list[float]) -> dict[str, float]:
-    """Rows `interval.peak_memory_*` by the figure, of software that has a row of its own: nobody knows what others keep."""
+    """Rows `interval.peak_memory_*` by the figure, of software that has a row of its own: nobody knows what
+    others keep.
+    """
     found = {}
     for figure in FIGURES:
         mine = [value for item, value in zip(peaks, left_out, strict=True) if item.interval == figure]
@@ -80,7 +88,9 @@ def main() -> None:
     peaks = measured_peaks(rows)
     values, left_out = fitted(peaks, "memory.", options)
     for ran, right in right_about_fitting(rows).items():
-        print(f"{'ran and said to fit' if ran else 'out of memory and said so'}: {sum(right)} of {len(right)}")
+        print(
+            f"{'ran and said to fit' if ran else 'out of memory and said so'}: {sum(right)} of {len(right)}"
+        )
     if left_out:
         values |= intervals(peaks, left_out)
     if options.write:

@@ -1,8 +1,10 @@
-"""Fits the rates of products and attention (`recipes/speed/rates.py`) to published measurements of single kernels.
+"""Fits the rates of products and attention (`recipes/predict/speed/rates.py`) to published measurements of
+single kernels.
 
     python tests/calibration/fit_products.py [--write] [--leave-one-out]
 
-Reads `device_open.csv` below $RIGTUNE_SHARED/data (default ../shared). A group that is left out is one GPU with one precision.
+Reads `device_open.csv` below $RIGTUNE_SHARED/data (default ../shared). A group that is left out is one GPU
+with one precision.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from tests.benchmarks.score_products import Kernel, measured_kernels, predicted_
 from tests.calibration.fitting import Item, fit, leave_one_out, report, residuals, write_values
 
 SLOWER = {("B200-SXM", "simumax"): 0.72}
-"""SimuMax's products of a B200 run at this part of aiconfigurator's of the same GPU and shapes: another clock or library. Dense
-ones are left out of the fit, grouped ones count as if they had run at the other's rate."""
+"""SimuMax's products of a B200 run at this part of aiconfigurator's of the same GPU and shapes: another clock
+or library. Dense ones are left out of the fit, grouped ones count as if they had run at the other's rate.
+"""
 
 
 def items(prefix: str) -> list[Item]:
@@ -27,7 +30,11 @@ def items(prefix: str) -> list[Item]:
     for kernel in measured_kernels():
         slower = SLOWER.get((kernel.gpu, kernel.source), 1.0)
         attention = kernel.kind.startswith("attention")
-        if kernel.kind == "best product" or attention != (prefix == "attention.") or (slower < 1.0 and kernel.kind == "product"):
+        if (
+            kernel.kind == "best product"
+            or attention != (prefix == "attention.")
+            or (slower < 1.0 and kernel.kind == "product")
+        ):
             continue
         measured = kernel.flops_per_s if attention else kernel.flops_per_s / slower
         source = f"{kernel.gpu} {kernel.precision} {kernel.kind} {kernel.source}"

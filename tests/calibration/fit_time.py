@@ -2,7 +2,8 @@
 
     python tests/calibration/fit_time.py [--write] [--leave-one-out] [--worst N]
 
-Reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared), where it is there, and `published_runs.csv` beside this.
+Reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared), where it is there, and
+`published_runs.csv` beside this.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from probes.record import Unknown
+from probes.base.record import Unknown
 from recipes.cases.resolved import ResolvedCase
-from recipes.intervals import kind_of
-from recipes.speed.step import step_time
+from recipes.predict.intervals import kind_of
+from recipes.predict.speed.step import step_time
 from tests.calibration.fitting import Item, interval, write_values
 from tests.calibration.runs import arguments, fitted, resolved_rows
 
@@ -25,7 +26,9 @@ LABEL = ("n_gpus", "seq_len", "precision", "tp", "pp", "cp", "ep", "vp", "micro_
 
 
 def measured_step_s(row: dict[str, str], resolved: ResolvedCase) -> float | None:
-    """Seconds of one optimizer step of the batch that the case resolved to, from whichever speed the row states."""
+    """Seconds of one optimizer step of the batch that the case resolved to, from whichever speed the row
+    states.
+    """
     batch = resolved.candidate.global_batch
     if row["step_time_s"] and resolved.batch_stated:
         return float(row["step_time_s"])
@@ -37,7 +40,9 @@ def measured_step_s(row: dict[str, str], resolved: ResolvedCase) -> float | None
 
 
 def items(*paths: Path) -> list[Item]:
-    """Every run of a transformer whose case resolves and whose speed was measured; of all tables where none is named."""
+    """Every run of a transformer whose case resolves and whose speed was measured; of all tables where none
+    is named.
+    """
     found = []
     for row, resolved in resolved_rows(*paths):
         if resolved.workload is None:
@@ -47,7 +52,14 @@ def items(*paths: Path) -> list[Item]:
             continue
         shown = (f"{column} {row[column]}" for column in LABEL if row[column])
         label = " ".join((row["case_id"], row["model"][:24], row["gpu"], *shown))
-        found.append(Item(f"{row['source_id']}/{kind_of(resolved.workload.model)}", _prediction(resolved), measured, label))
+        found.append(
+            Item(
+                f"{row['source_id']}/{kind_of(resolved.workload.model)}",
+                _prediction(resolved),
+                measured,
+                label,
+            )
+        )
     return found
 
 
@@ -66,7 +78,9 @@ def main() -> None:
     values, left_out = fitted(runs, "time.", options)
     if left_out:
         for kind in ("dense", "moe", "encoder"):
-            ends = interval(value for run, value in zip(runs, left_out, strict=True) if run.source.endswith(f"/{kind}"))
+            ends = interval(
+                value for run, value in zip(runs, left_out, strict=True) if run.source.endswith(f"/{kind}")
+            )
             for end, value in zip(("low", "high"), ends, strict=True):
                 values[f"interval.step_time_{end}.{kind}-catalogue"] = value
     if options.write:

@@ -2,7 +2,8 @@
 
     python tests/calibration/fit_vision.py [--write] [--as-is] [--leave-one-out] [--worst N]
 
-Reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared), where it is there, and `published_runs.csv` beside this.
+Reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared), where it is there, and
+`published_runs.csv` beside this.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import msgspec
 
-from probes.record import Unknown
+from probes.base.record import Unknown
 from recipes.cases.resolved import ResolvedCase
-from recipes.speed.images import vision_time
+from recipes.predict.speed.image_speed import vision_time
 from tests.calibration.fitting import Item, write_values
 from tests.calibration.runs import arguments, fitted, resolved_rows
 
@@ -33,7 +34,9 @@ def items(*paths: Path) -> list[Item]:
         label = f"{row['case_id']} {row['model'][:24]} {row['gpu']} x{row['n_gpus']} {row['precision']} mb{row['micro_batch']}"
         # Rounds of MLPerf are of the same submitters with the same code.
         source = row["source_id"].replace("mlperf-v2.1", "mlperf").replace("mlperf-v4.0", "mlperf")
-        found.append(Item(source, _prediction(_as_told(resolved, row)), measured, f"{label} {row['samples_per_s']}/s"))
+        found.append(
+            Item(source, _prediction(_as_told(resolved, row)), measured, f"{label} {row['samples_per_s']}/s")
+        )
     return found
 
 
@@ -45,7 +48,9 @@ _TOLD: dict[str, dict[str, object]] = {
     "mxnet/classification": {"layout": "last", "fuses_half_images": True},
     "paddlepaddle/classification": {"layout": "last", "fuses_half_images": True},
 }
-"""What a table's title or address tells of its software, as the commands and configurations beside it have it."""
+"""What a table's title or address tells of its software, as the commands and configurations beside it have
+it.
+"""
 
 
 def _as_told(resolved: ResolvedCase, row: dict[str, str]) -> ResolvedCase:

@@ -1,9 +1,9 @@
 """A robust fit of parameter rows to measurements, with priors, repeated with each source left out.
 
-The residual of a measurement is ln(predicted / measured). Its weight falls with the number of measurements of the same source,
-so that a large table does not decide for all others. A residual far beyond what a good model misses by hardly counts (Cauchy's
-loss): such runs have a cause that their row does not state. Each parameter is held near its prior, so that what the measurements
-do not tell stays what the literature says.
+The residual of a measurement is ln(predicted / measured). Its weight falls with the number of measurements of
+the same source, so that a large table does not decide for all others. A residual far beyond what a good model
+misses by hardly counts (Cauchy's loss): such runs have a cause that their row does not state. Each parameter
+is held near its prior, so that what the measurements do not tell stays what the literature says.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from recipes.parameters import FILES, Parameter, load_parameters, recording_reads, trying
+from recipes.predict.parameters import FILES, Parameter, load_parameters, recording_reads, trying
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,8 +71,12 @@ def residuals(items: Sequence[Item], values: dict[str, float]) -> list[float]:
         return [residual(item) for item in items]
 
 
-def fit(items: Sequence[Item], prefix: str, *, start: Mapping[str, float] | None = None, rounds: int = ROUNDS) -> Fit:
-    """Fit all rows whose id starts with `prefix` and whose spread is positive, from `start` or their present values."""
+def fit(
+    items: Sequence[Item], prefix: str, *, start: Mapping[str, float] | None = None, rounds: int = ROUNDS
+) -> Fit:
+    """Fit all rows whose id starts with `prefix` and whose spread is positive, from `start` or their present
+    values.
+    """
     import numpy as np  # noqa: PLC0415 - the fit alone needs it
 
     rows = [row for row in load_parameters().values() if row.id.startswith(prefix) and row.spread > 0]
@@ -116,7 +120,9 @@ def fit(items: Sequence[Item], prefix: str, *, start: Mapping[str, float] | None
     return Fit(values=_values(rows, position), residuals=list(current))
 
 
-def leave_one_out(items: Sequence[Item], prefix: str, start: dict[str, float], *, rounds: int = 4) -> list[float]:
+def leave_one_out(
+    items: Sequence[Item], prefix: str, start: dict[str, float], *, rounds: int = 4
+) -> list[float]:
     """Residuals of every item by a fit that never saw its source.
 
     Fits set out from `start`, the fit to all; a row that no other source reads is at its prior.
@@ -155,7 +161,11 @@ def report(items: Sequence[Item], found: Iterable[float], *, worst: int = 0) -> 
 
 def _line(name: str, values: list[float]) -> str:
     errors = sorted(abs(math.expm1(value)) for value in values)
-    bias, middle, most = math.expm1(statistics.median(values)), statistics.median(errors), errors[int(0.9 * (len(errors) - 1))]
+    bias, middle, most = (
+        math.expm1(statistics.median(values)),
+        statistics.median(errors),
+        errors[int(0.9 * (len(errors) - 1))],
+    )
     return f"{name:32s} n {len(values):4d} bias {bias:+6.1%} median {middle:6.1%} p90 {most:6.1%}"
 
 
@@ -194,7 +204,9 @@ def _all(items: Sequence[Item], rows: Sequence[Parameter], position: np.ndarray)
     return np.array(residuals(items, _values(rows, position)))
 
 
-def _cost(found: np.ndarray, weights: np.ndarray, position: np.ndarray, prior: np.ndarray, spread: np.ndarray) -> float:
+def _cost(
+    found: np.ndarray, weights: np.ndarray, position: np.ndarray, prior: np.ndarray, spread: np.ndarray
+) -> float:
     import numpy as np  # noqa: PLC0415 - the fit alone needs it
 
     known = np.where(np.isnan(found), 0.0, found) / SOFTNESS

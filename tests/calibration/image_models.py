@@ -1,4 +1,6 @@
-"""Image models that timm does not have: detection, segmentation, and classifiers that only torchvision has."""
+"""Image models that timm does not have: detection, segmentation, and classifiers that only torchvision
+has.
+"""
 
 # ruff: noqa: PLC0415 - torchvision can only be imported once its compiled operators are out of the way
 from __future__ import annotations
@@ -18,14 +20,20 @@ def _convs(dims: int, *widths: int) -> nn.Sequential:
     conv, norm = (nn.Conv2d, nn.InstanceNorm2d) if dims == 2 else (nn.Conv3d, nn.InstanceNorm3d)
     layers: list[nn.Module] = []
     for source, target in itertools.pairwise(widths):
-        layers += [conv(source, target, 3, padding=1), norm(target, affine=True), nn.LeakyReLU(0.01, inplace=True)]
+        layers += [
+            conv(source, target, 3, padding=1),
+            norm(target, affine=True),
+            nn.LeakyReLU(0.01, inplace=True),
+        ]
     return nn.Sequential(*layers)
 
 
 class _UNet(nn.Module):
     """U-Net with two convolutions a level, strided or pooled descent and transposed ascent."""
 
-    def __init__(self, dims: int, channels: int, classes: int, widths: tuple[int, ...], *, heads: int = 1) -> None:
+    def __init__(
+        self, dims: int, channels: int, classes: int, widths: tuple[int, ...], *, heads: int = 1
+    ) -> None:
         super().__init__()
         up = nn.ConvTranspose2d if dims == 2 else nn.ConvTranspose3d
         head = nn.Conv2d if dims == 2 else nn.Conv3d
@@ -49,7 +57,9 @@ class _UNet(nn.Module):
 
 
 class _Ssd300(nn.Module):
-    """SSD300 on ResNet-50 up to conv4 without its stride: NVIDIA/DeepLearningExamples, PyTorch/Detection/SSD."""
+    """SSD300 on ResNet-50 up to conv4 without its stride: NVIDIA/DeepLearningExamples,
+    PyTorch/Detection/SSD.
+    """
 
     def __init__(self, backbone: str, width: int) -> None:
         super().__init__()
@@ -63,7 +73,9 @@ class _Ssd300(nn.Module):
         sizes, middle = [width, 512, 512, 256, 256, 256], (256, 256, 128, 128, 128)
         self.more = nn.ModuleList()
         for index, (source, inner, target) in enumerate(zip(sizes, middle, sizes[1:], strict=False)):
-            last = nn.Conv2d(inner, target, 3, bias=False, **({"padding": 1, "stride": 2} if index < 3 else {}))
+            last = nn.Conv2d(
+                inner, target, 3, bias=False, **({"padding": 1, "stride": 2} if index < 3 else {})
+            )
             norms = (nn.BatchNorm2d(inner), nn.BatchNorm2d(target))
             self.more.append(
                 nn.Sequential(
@@ -76,7 +88,9 @@ class _Ssd300(nn.Module):
                 )
             )
         boxes = (4, 6, 6, 6, 4, 4)
-        self.heads = nn.ModuleList(nn.Conv2d(size, count * 85, 3, padding=1) for size, count in zip(sizes, boxes, strict=True))
+        self.heads = nn.ModuleList(
+            nn.Conv2d(size, count * 85, 3, padding=1) for size, count in zip(sizes, boxes, strict=True)
+        )
 
     def forward(self, value: Tensor) -> list[Tensor]:
         value = self.features(value)
@@ -88,8 +102,9 @@ class _Ssd300(nn.Module):
 
 
 class _MaskRcnn(nn.Module):
-    """torchvision's Mask R-CNN with the data-dependent parts at their configured sizes: 512 regions an image, 64 of them with
-    a mask."""
+    """torchvision's Mask R-CNN with the data-dependent parts at their configured sizes: 512 regions an image,
+    64 of them with a mask.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +149,9 @@ class _RetinaNet(nn.Module):
 
 
 class _Tiramisu(nn.Module):
-    """The dense U-Net of the climate segmentation at Summit: growth 32, 5 levels of 2, 2, 2, 4, 5 layers, 5-wide convolutions."""
+    """The dense U-Net of the climate segmentation at Summit: growth 32, 5 levels of 2, 2, 2, 4, 5 layers,
+    5-wide convolutions.
+    """
 
     def __init__(self, channels: int, classes: int) -> None:
         super().__init__()
@@ -157,7 +174,11 @@ class _Tiramisu(nn.Module):
     @staticmethod
     def _block(width: int, layers: int) -> nn.ModuleList:
         return nn.ModuleList(
-            nn.Sequential(nn.BatchNorm2d(width + 32 * one), nn.ReLU(inplace=True), nn.Conv2d(width + 32 * one, 32, 5, padding=2))
+            nn.Sequential(
+                nn.BatchNorm2d(width + 32 * one),
+                nn.ReLU(inplace=True),
+                nn.Conv2d(width + 32 * one, 32, 5, padding=2),
+            )
             for one in range(layers)
         )
 
@@ -222,12 +243,27 @@ def entries() -> list[Entry]:
     return [
         Entry("ssd300_resnet50", lambda: _Ssd300("resnet50", 1024), (3, 300, 300), dle),
         Entry("ssd300_resnet34", lambda: _Ssd300("resnet34", 256), (3, 300, 300), "MLPerf Training v0.7 SSD"),
-        Entry("maskrcnn_resnet50_fpn", _MaskRcnn, (3, 800, 1216), "torchvision, a padded COCO image of the usual size"),
+        Entry(
+            "maskrcnn_resnet50_fpn",
+            _MaskRcnn,
+            (3, 800, 1216),
+            "torchvision, a padded COCO image of the usual size",
+        ),
         Entry("retinanet_resnet50_fpn", lambda: _RetinaNet(resnext=False), (3, 800, 1216)),
-        Entry("retinanet_resnext50_fpn", lambda: _RetinaNet(resnext=True), (3, 800, 800), "MLPerf Training v2.0 RetinaNet"),
+        Entry(
+            "retinanet_resnext50_fpn",
+            lambda: _RetinaNet(resnext=True),
+            (3, 800, 800),
+            "MLPerf Training v2.0 RetinaNet",
+        ),
         Entry("nnunet_2d", lambda: _UNet(2, 4, 4, width_2d, heads=3), (4, 192, 160), dle),
         Entry("nnunet_3d", lambda: _UNet(3, 4, 4, width_3d, heads=3), (4, 128, 128, 128), dle),
-        Entry("unet3d", lambda: _UNet(3, 1, 3, (32, 64, 128, 256, 320)), (1, 128, 128, 128), "MLPerf Training U-Net 3D, KiTS19"),
+        Entry(
+            "unet3d",
+            lambda: _UNet(3, 1, 3, (32, 64, 128, 256, 320)),
+            (1, 128, 128, 128),
+            "MLPerf Training U-Net 3D, KiTS19",
+        ),
         Entry("unet_medical", lambda: _UNet(2, 1, 2, (64, 128, 256, 512, 1024)), (1, 576, 576), dle),
         Entry(
             "deeplabv3plus_climate",
@@ -235,11 +271,16 @@ def entries() -> list[Entry]:
             (16, 768, 1152),
             "DeepLabv3 of torchvision on 16 channels (Kurth et al. 2018)",
         ),
-        Entry("tiramisu_climate", lambda: _Tiramisu(16, 3), (16, 768, 1152), "Kurth et al. 2018, section V-B"),
+        Entry(
+            "tiramisu_climate", lambda: _Tiramisu(16, 3), (16, 768, 1152), "Kurth et al. 2018, section V-B"
+        ),
         _torchvision("fcn_resnet50", (3, 520, 520), weights=None, weights_backbone=None),
         _torchvision("deeplabv3_resnet50", (3, 520, 520), weights=None, weights_backbone=None),
         _torchvision("deeplabv3_resnet101", (3, 520, 520), weights=None, weights_backbone=None),
-        *(_torchvision(name) for name in ("alexnet", "googlenet", "squeezenet1_0", "squeezenet1_1", "mobilenet_v3_small")),
+        *(
+            _torchvision(name)
+            for name in ("alexnet", "googlenet", "squeezenet1_0", "squeezenet1_1", "mobilenet_v3_small")
+        ),
         *(_torchvision(name) for name in ("maxvit_t", "vit_h_14")),
         *(_torchvision(f"shufflenet_v2_x{scale}") for scale in ("0_5", "1_0", "1_5", "2_0")),
     ]

@@ -18,7 +18,9 @@ SHARED = Path(os.environ.get("RIGTUNE_SHARED", Path(__file__).resolve().parents[
 
 OPEN = SHARED / "data" / "training_open.csv"
 OWN = Path(__file__).resolve().parent / "published_runs.csv"
-"""Runs collected from other sources, each with its address: figures as they were printed, inputs as they were worded."""
+"""Runs collected from other sources, each with its address: figures as they were printed, inputs as they were
+worded.
+"""
 
 
 def published_rows(*paths: Path) -> Iterator[dict[str, str]]:
@@ -41,17 +43,24 @@ def resolved_rows(*paths: Path) -> Iterator[tuple[dict[str, str], ResolvedCase]]
 
 def arguments(description: str | None) -> argparse.Namespace:
     """The options of a fitting script."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--write", action="store_true", help="rewrite the values in recipes/data/parameters")
-    parser.add_argument("--leave-one-out", action="store_true", help="repeat with each source left out, for the intervals")
+    parser.add_argument(
+        "--leave-one-out", action="store_true", help="repeat with each source left out, for the intervals"
+    )
     parser.add_argument("--as-is", action="store_true", help="report the present values without a fit")
     parser.add_argument("--worst", type=int, default=0, help="list that many of the largest errors")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     return parser.parse_args()
 
 
-def fitted(runs: Sequence[Item], prefix: str, options: argparse.Namespace) -> tuple[dict[str, float], list[float]]:
-    """The values of the rows with this prefix, and the residuals with each source left out where that was asked for.
+def fitted(
+    runs: Sequence[Item], prefix: str, options: argparse.Namespace
+) -> tuple[dict[str, float], list[float]]:
+    """The values of the rows with this prefix, and the residuals with each source left out where that was
+    asked for.
 
     Both are printed.
     """

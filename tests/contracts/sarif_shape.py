@@ -1,7 +1,8 @@
-"""What the schema of SARIF 2.1.0 asks of the objects that rigtune writes, as a JSON schema of those objects alone.
+"""What the schema of SARIF 2.1.0 asks of the objects that rigtune writes, as a JSON schema of those objects
+alone.
 
-Source: oasis-tcs/sarif-spec, Schemata/sarif-schema-2.1.0.json (errata 01). `!` marks what is required; no object has others than
-the named properties.
+Source: oasis-tcs/sarif-spec, Schemata/sarif-schema-2.1.0.json (errata 01). `!` marks what is required; no
+object has others than the named properties.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ def _many(kind: str, *, unique: bool = True, least: int = 0) -> dict[str, Any]:
 
 
 _OBJECTS: dict[str, dict[str, Any]] = {
-    "log": {"$schema": {"type": "string", "format": "uri"}, "version!": {"const": "2.1.0"}, "runs!": _many("run", unique=False)},
+    "log": {
+        "$schema": {"type": "string", "format": "uri"},
+        "version!": {"const": "2.1.0"},
+        "runs!": _many("run", unique=False),
+    },
     "run": {
         "tool!": _of("tool"),
         "invocations": _many("invocation", unique=False),
@@ -57,7 +62,10 @@ _OBJECTS: dict[str, dict[str, Any]] = {
     },
     "notification": {"message!": _of("message"), "level": _LEVEL, "locations": _many("location")},
     "artifact": {"location": _of("file")},
-    "file": {"uri": {"type": "string", "format": "uri-reference"}, "index": {"type": "integer", "minimum": -1}},
+    "file": {
+        "uri": {"type": "string", "format": "uri-reference"},
+        "index": {"type": "integer", "minimum": -1},
+    },
     "result": {
         "ruleId": _TEXT,
         "ruleIndex": {"type": "integer", "minimum": -1},
@@ -71,7 +79,10 @@ _OBJECTS: dict[str, dict[str, Any]] = {
     "place": {"artifactLocation!": _of("file"), "region": _of("region")},
     "region": {"startLine!": _COUNT, "startColumn": _COUNT, "endLine": _COUNT, "endColumn": _COUNT},
     "fix": {"description": _of("message"), "artifactChanges!": _many("change", least=1)},
-    "change": {"artifactLocation!": _of("file"), "replacements!": _many("replacement", unique=False, least=1)},
+    "change": {
+        "artifactLocation!": _of("file"),
+        "replacements!": _many("replacement", unique=False, least=1),
+    },
     "replacement": {"deletedRegion!": _of("region"), "insertedContent": _of("content")},
     "content": {"text": _TEXT},
 }

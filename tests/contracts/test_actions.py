@@ -14,7 +14,9 @@ SCREEN_IDS = {row.id for row in SCREENS}
 
 
 def test_ids_are_unique():
-    assert not [name for name, number in Counter(row.id for row in (*ACTIONS, *SCREENS)).items() if number > 1]
+    assert not [
+        name for name, number in Counter(row.id for row in (*ACTIONS, *SCREENS)).items() if number > 1
+    ]
 
 
 def test_global_keys_are_never_reused():

@@ -1,5 +1,6 @@
-"""What `rigtune check` tells its caller: the exit code depends on verdict and profile alone, never on the format or the place
-where the output goes."""
+"""What `rigtune check` tells its caller: the exit code depends on verdict and profile alone, never on the
+format or the place where the output goes.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assistant.cli.check import Answer, tell
+from assistant.cli.check_command import Answer, tell
 from assistant.render.formats import FORMATS
 from assistant.usecases.learn import UnfitError, learn_policy, read_policy
-from probes.errors import ExitCode, OutputError
+from probes.base.errors import ExitCode, OutputError
+from probes.base.record import to_json
 from probes.facts import MachineFacts
-from probes.findings import Status
-from probes.policies.exit_profiles import PROFILES, exit_status
-from probes.record import to_json
+from probes.judging.findings import Status
+from probes.judging.policies.exit_profiles import PROFILES, exit_status
 from probes.registry import CHECKS
 from tests.contracts.test_wrong_input import assert_one_line, rigtune
 from tests.support.machines import h100_node
@@ -33,12 +34,18 @@ ONE_LINE = ("npd", "slurm", "nhc")
 
 
 @pytest.mark.parametrize("name", VERDICTS)
-def test_no_format_and_no_file_changes_the_exit_code(name: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture) -> None:
+def test_no_format_and_no_file_changes_the_exit_code(
+    name: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture
+) -> None:
     verdict = VERDICTS[name]
     for profile, fail_on in itertools.product(PROFILES, ("fail", "warn")):
         code = exit_status(verdict, profile, fail_on)
-        for output_format, file, quiet in itertools.product((None, *FORMATS), (None, str(tmp_path / "out")), (False, True)):
-            answer = Answer(output_format=output_format, profile=profile, fail_on=fail_on, file=file, quiet=quiet)
+        for output_format, file, quiet in itertools.product(
+            (None, *FORMATS), (None, str(tmp_path / "out")), (False, True)
+        ):
+            answer = Answer(
+                output_format=output_format, profile=profile, fail_on=fail_on, file=file, quiet=quiet
+            )
             assert tell(verdict, answer) == code
             said = capsysbinary.readouterr().out
             assert not (quiet and said)
@@ -62,7 +69,9 @@ _findings = st.lists(
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_findings, st.sampled_from(PROFILES), st.sampled_from((None, *FORMATS)))
-def test_any_verdict(capsysbinary: pytest.CaptureFixture, findings: list, profile: str, output_format: str | None) -> None:
+def test_any_verdict(
+    capsysbinary: pytest.CaptureFixture, findings: list, profile: str, output_format: str | None
+) -> None:
     verdict = verdict_of(*findings)
     answer = Answer(profile=profile, output_format=output_format)  # type: ignore[arg-type]
     assert tell(verdict, answer) == exit_status(verdict, profile)  # type: ignore[arg-type]
@@ -71,7 +80,9 @@ def test_any_verdict(capsysbinary: pytest.CaptureFixture, findings: list, profil
     assert said or output_format is None
 
 
-def test_the_reader_of_the_profile_keeps_its_line_beside_a_file(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_the_reader_of_the_profile_keeps_its_line_beside_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
     file = tmp_path / "junit.xml"
     assert tell(VERDICTS["bad"], Answer(profile="slurm", output_format="junit", file=str(file))) == 1
     said = capsys.readouterr()
@@ -102,7 +113,9 @@ def test_a_full_disk_leaves_the_file_of_before(tmp_path: Path) -> None:
         "from assistant.cli import command_line; sys.exit(command_line(sys.argv[1:]))"
     )
     arguments = ("check", "--machine", "dgx-h100", "--format", "prometheus", "-o", str(file))
-    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
     assert_one_line(done, "rigtune.prom", "file too large")
     assert file.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["rigtune.prom"]
@@ -113,9 +126,15 @@ def test_a_full_device_is_an_error() -> None:
         tell(VERDICTS["good"], Answer(output_format="json", file="/dev/full"))
 
 
-@pytest.mark.parametrize(("profile", "code"), [("gate", 2), ("nagios", 3), ("npd", 2), ("slurm", 2), ("nhc", 2)])
-@pytest.mark.parametrize("wrong", [("--no-such-option",), ("--from", "nowhere"), ("--only", "nothing-like-it")])
-def test_failures_of_the_call_by_profile(profile: str, code: int, wrong: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("profile", "code"), [("gate", 2), ("nagios", 3), ("npd", 2), ("slurm", 2), ("nhc", 2)]
+)
+@pytest.mark.parametrize(
+    "wrong", [("--no-such-option",), ("--from", "nowhere"), ("--only", "nothing-like-it")]
+)
+def test_failures_of_the_call_by_profile(
+    profile: str, code: int, wrong: tuple[str, ...], tmp_path: Path
+) -> None:
     done = rigtune("check", f"--exit-profile={profile}", *wrong, cwd=tmp_path)
     assert done.returncode == code
     assert done.stderr.startswith("rigtune: ")
@@ -125,7 +144,7 @@ def test_failures_of_the_call_by_profile(profile: str, code: int, wrong: tuple[s
 @pytest.mark.parametrize(("profile", "code"), [("gate", 2), ("nagios", 3), ("npd", 2), ("slurm", 2)])
 def test_a_bug_never_reads_as_a_bad_machine(profile: str, code: int, tmp_path: Path) -> None:
     program = (
-        "import sys, assistant.cli.check as check; check.select = None;"
+        "import sys, assistant.cli.check_command as check; check.select = None;"
         "from assistant.cli import command_line; sys.exit(command_line(sys.argv[1:]))"
     )
     argv = [sys.executable, "-c", program, "check", "--machine", "dgx-h100", "--exit-profile", profile]
@@ -200,17 +219,27 @@ def test_nothing_is_learned_from_a_machine_that_fails(tmp_path: Path) -> None:
     *_, finished = learn_policy(h100_node(), VERDICTS["bad"], path, force=True, today=STARTED.date())
     assert read_policy(path) == finished.result  # type: ignore[attr-defined]
     with pytest.raises(OutputError, match="nothing was read"):
-        list(learn_policy(MachineFacts(), VERDICTS["empty"], tmp_path / "other.toml", force=True, today=STARTED.date()))
+        list(
+            learn_policy(
+                MachineFacts(), VERDICTS["empty"], tmp_path / "other.toml", force=True, today=STARTED.date()
+            )
+        )
 
 
 def test_measurements_are_judged_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "slow.json").write_bytes(to_json(run_of(gemm(720.0, 430.0, 720.0, 720.0))))
-    done = rigtune("check", "--machine", "dgx-h100", "--only", "measured", "--measurements", "slow.json", cwd=tmp_path)
+    done = rigtune(
+        "check", "--machine", "dgx-h100", "--only", "measured", "--measurements", "slow.json", cwd=tmp_path
+    )
     assert done.returncode == ExitCode.FINDINGS
     assert "measured-gemm" in done.stdout
     (tmp_path / "fine.json").write_bytes(to_json(run_of(gemm(720.0))))
-    done = rigtune("check", "--machine", "dgx-h100", "--only", "measured", "--measurements", "fine.json", cwd=tmp_path)
+    done = rigtune(
+        "check", "--machine", "dgx-h100", "--only", "measured", "--measurements", "fine.json", cwd=tmp_path
+    )
     assert (done.returncode, done.stdout.split()[1]) == (0, "PASS")
     (tmp_path / "odd.json").write_text("[]")
-    assert_one_line(rigtune("check", "--machine", "dgx-h100", "--measurements", "odd.json", cwd=tmp_path), "odd.json")
+    assert_one_line(
+        rigtune("check", "--machine", "dgx-h100", "--measurements", "odd.json", cwd=tmp_path), "odd.json"
+    )

@@ -6,9 +6,9 @@ import inspect
 from pathlib import Path
 
 import probes.checks
-from probes.findings import Judge
+from probes.catalogue.thresholds import Cited, Thresholds, load_thresholds
+from probes.judging.findings import Judge
 from probes.registry import CHECKS
-from probes.thresholds import Cited, Thresholds, load_thresholds
 
 FOLDER = Path(probes.checks.__file__ or "").parent
 

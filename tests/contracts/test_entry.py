@@ -14,7 +14,11 @@ def test_modules_of_a_training_job_do_not_reach_rigtune(tmp_path: Path) -> None:
     for name in ("json", "random", "click", "msgspec", "recipes"):
         (tmp_path / f"{name}.py").write_text(f"raise ImportError('the {name} of the job was imported')\n")
     done = subprocess.run(
-        [sys.executable, "-c", "import sys; sys.argv = ['rigtune', 'list', 'models']; from assistant._entry import main; main()"],
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.argv = ['rigtune', 'list', 'models']; from assistant._entry import main; main()",
+        ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
         capture_output=True,

@@ -33,7 +33,9 @@ def _modules_loaded_by(*arguments: str) -> set[str]:
     return set(json.loads(done.stderr.strip().splitlines()[-1]))
 
 
-@pytest.mark.parametrize("arguments", [("check",), ("check", "--format", "json"), ("--help",), ("list", "checks")])
+@pytest.mark.parametrize(
+    "arguments", [("check",), ("check", "--format", "json"), ("--help",), ("list", "checks")]
+)
 def test_quick_commands_load_neither_torch_nor_textual(arguments: tuple[str, ...]) -> None:
     loaded = _modules_loaded_by(*arguments)
     assert {"click", "assistant"} <= loaded
@@ -41,19 +43,55 @@ def test_quick_commands_load_neither_torch_nor_textual(arguments: tuple[str, ...
 
 
 HEAVY = {
-    *("asyncio", "concurrent", "multiprocessing", "socket", "ssl", "http", "email", "logging", "xml", "yaml", "sqlite3"),
-    *("argparse", "csv", "difflib", "hashlib", "random", "shutil", "tempfile", "traceback", "unittest", "zipfile"),
-    *("bz2", "gzip", "lzma", "zlib", "dataclasses", "pprint", "platformdirs", "tomli_w", "importlib.metadata"),
+    *(
+        "asyncio",
+        "concurrent",
+        "multiprocessing",
+        "socket",
+        "ssl",
+        "http",
+        "email",
+        "logging",
+        "xml",
+        "yaml",
+        "sqlite3",
+    ),
+    *(
+        "argparse",
+        "csv",
+        "difflib",
+        "hashlib",
+        "random",
+        "shutil",
+        "tempfile",
+        "traceback",
+        "unittest",
+        "zipfile",
+    ),
+    *(
+        "bz2",
+        "gzip",
+        "lzma",
+        "zlib",
+        "dataclasses",
+        "pprint",
+        "platformdirs",
+        "tomli_w",
+        "importlib.metadata",
+    ),
 }
 """What a check of the live machine has no use for; each takes a millisecond or more to load."""
 
 OWN_MODULES_AT_MOST = 260
-"""A module takes a fifth of a millisecond. A machine without GPUs and NICs needs 171, one with eight GPUs 204; the rest is for
-machines that have everything. Checks that do not apply are not loaded (`probes/needs.py`)."""
+"""A module takes a fifth of a millisecond. A machine without GPUs and NICs needs 171, one with eight GPUs
+204; the rest is for machines that have everything. Checks that do not apply are not loaded
+(`probes/judging/applicability.py`).
+"""
 
 PATTERNS_AT_MOST = 20
-"""A pattern takes a tenth of a millisecond to compile, and most of them are for what few machines say: those are compiled when
-they are used (`probes/patterns.py`)."""
+"""A pattern takes a tenth of a millisecond to compile, and most of them are for what few machines say: those
+are compiled when they are used (`probes/base/patterns.py`).
+"""
 
 _CHECKING = """
 import json, sys

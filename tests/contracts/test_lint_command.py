@@ -1,4 +1,6 @@
-"""`rigtune lint`: what it prints in each form, its exit codes, waivers, the patch, and what it does with bad input."""
+"""`rigtune lint`: what it prints in each form, its exit codes, waivers, the patch, and what it does with bad
+input.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,14 @@ srun torchrun --nnodes=2 --nproc-per-node=8 --standalone train.py
 CLEAN = "#!/bin/bash\nexport NCCL_DEBUG=WARN\n"
 
 
-def lint(*arguments: str | Path, cwd: Path, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+def lint(
+    *arguments: str | Path, cwd: Path, stdin: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "assistant", "lint", *(str(argument) for argument in arguments)]
     variables = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], "HOME": str(cwd), **environment}
-    return subprocess.run(argv, cwd=cwd, env=variables, input=stdin, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        argv, cwd=cwd, env=variables, input=stdin, capture_output=True, text=True, check=False, timeout=120
+    )
 
 
 @pytest.fixture
@@ -100,7 +106,9 @@ def test_sarif(folder: Path) -> None:
     for result in run["results"]:
         rule = rules[result["ruleIndex"]]
         assert rule["id"] == result["ruleId"]
-        assert all(rule[part]["text"] for part in ("shortDescription", "fullDescription", "help"))  # GitHub asks for these
+        assert all(
+            rule[part]["text"] for part in ("shortDescription", "fullDescription", "help")
+        )  # GitHub asks for these
         (location,) = result["locations"]
         region = location["physicalLocation"]["region"]
         last = (region.get("endLine", region["startLine"]), region.get("endColumn", 10**6))
@@ -120,8 +128,12 @@ def test_sarif_names_files_by_references(folder: Path, name: str) -> None:
 
 
 def test_sarif_doubles_braces_which_are_placeholders_there() -> None:
-    finding = LintFinding(rule_id="x", severity="note", document="a.sh", place=Place(line=1), message="${A} is {0}")
-    (result,) = json.loads(sarif_text(LintReport(findings=(finding,), documents=("a.sh", "./a.sh"))))["runs"][0]["results"]
+    finding = LintFinding(
+        rule_id="x", severity="note", document="a.sh", place=Place(line=1), message="${A} is {0}"
+    )
+    (result,) = json.loads(sarif_text(LintReport(findings=(finding,), documents=("a.sh", "./a.sh"))))["runs"][
+        0
+    ]["results"]
     assert result["message"]["text"] == "${{A}} is {{0}}"
 
 
@@ -135,7 +147,12 @@ def test_github_annotations(folder: Path) -> None:
 def test_github_annotations_escape_what_the_runner_parses() -> None:
     place = Place(line=3, column=2, end_line=3, end_column=9)
     finding = LintFinding(
-        rule_id="x", severity="note", document="a,b:c%.sh", place=place, message="50% of a:b,\n::error::c", fix="Do\rit."
+        rule_id="x",
+        severity="note",
+        document="a,b:c%.sh",
+        place=place,
+        message="50% of a:b,\n::error::c",
+        fix="Do\rit.",
     )
     told = github_text(LintReport(findings=(finding,)))
     assert told.count("\n") == 1
@@ -144,25 +161,37 @@ def test_github_annotations_escape_what_the_runner_parses() -> None:
     assert words == "50%25 of a:b,%0A::error::c%0ADo%0Dit."
 
 
-@pytest.mark.parametrize("form", ["env_file: job.env", "env_file:\n      - job.env", "env_file:\n      - path: job.env"])
+@pytest.mark.parametrize(
+    "form", ["env_file: job.env", "env_file:\n      - job.env", "env_file:\n      - path: job.env"]
+)
 def test_files_of_variables_that_a_compose_file_names_are_judged(folder: Path, form: str) -> None:
     (folder / "job.env").write_text("NCCL_SOKET_IFNAME=eth0\n")
     (folder / "compose.yaml").write_text(f"services:\n  train:\n    image: a:1\n    {form}\n")
     told = json.loads(lint("compose.yaml", "--format", "json", cwd=folder).stdout)
     assert told["documents"] == ["compose.yaml", "job.env"]
-    assert [(one["document"], one["rule_id"]) for one in told["findings"]] == [("job.env", "variable-misspelt")]
+    assert [(one["document"], one["rule_id"]) for one in told["findings"]] == [
+        ("job.env", "variable-misspelt")
+    ]
 
 
-CASES = [path for path in sorted((ROOT / "tests" / "lint").glob("c*/**/*")) if path.is_file() and path.name != "rule"]
+CASES = [
+    path
+    for path in sorted((ROOT / "tests" / "lint").glob("c*/**/*"))
+    if path.is_file() and path.name != "rule"
+]
 
 
 @pytest.mark.parametrize("line_break", ["\n", "\r\n"])
 @pytest.mark.parametrize("end", ["\n", ""])
-def test_patches_of_all_cases_apply_and_take_their_findings_away(tmp_path: Path, line_break: str, end: str) -> None:
+def test_patches_of_all_cases_apply_and_take_their_findings_away(
+    tmp_path: Path, line_break: str, end: str
+) -> None:
     """Of what the cases hold, by `git apply` and by `patch -p1`."""
     patches: dict[str, str] = {}
     for number, case in enumerate(CASES):
-        document = read_document(f"{number}/{case.name}", case.read_text("utf-8").rstrip("\n").replace("\n", line_break) + end)
+        document = read_document(
+            f"{number}/{case.name}", case.read_text("utf-8").rstrip("\n").replace("\n", line_break) + end
+        )
         if document is None:
             continue
         findings = judge_documents((document,), Context()).findings
@@ -177,7 +206,9 @@ def test_patches_of_all_cases_apply_and_take_their_findings_away(tmp_path: Path,
             file.write_bytes(document.text.encode())
         (tmp_path / f"{number}.diff").write_bytes(patch(document, findings).encode())
         again = read_document(document.name, after)
-        left = set() if again is None else {one.rule_id for one in judge_documents((again,), Context()).findings}
+        left = (
+            set() if again is None else {one.rule_id for one in judge_documents((again,), Context()).findings}
+        )
         assert not fixed & left, case
     assert patches
     together = b"".join(path.read_bytes() for path in sorted(tmp_path.glob("*.diff")))
@@ -193,7 +224,9 @@ def test_the_patch_applies_and_heals(folder: Path) -> None:
     done = lint("train.sbatch", "--diff", cwd=folder)
     assert "-export NCCL_SOKET_IFNAME=eth0\n+export NCCL_SOCKET_IFNAME=eth0\n" in done.stdout
     if shutil.which("patch"):
-        subprocess.run(["patch", "-p1"], cwd=folder, input=done.stdout, text=True, check=True, capture_output=True)
+        subprocess.run(
+            ["patch", "-p1"], cwd=folder, input=done.stdout, text=True, check=True, capture_output=True
+        )
         assert "variable-misspelt" not in lint("train.sbatch", cwd=folder).stdout
 
 
@@ -298,13 +331,30 @@ def test_no_file_breaks_a_rule(data: st.DataObject) -> None:
             "2",
             " ",
         ),
-        *("#SBATCH -N 2\n", "$SLURM_PROCID", "mpirun -x ", "'", '"', "accelerate launch ", "--", ":", "0x", "-1", "{", "}"),
+        *(
+            "#SBATCH -N 2\n",
+            "$SLURM_PROCID",
+            "mpirun -x ",
+            "'",
+            '"',
+            "accelerate launch ",
+            "--",
+            ":",
+            "0x",
+            "-1",
+            "{",
+            "}",
+        ),
     ]
     text = "".join(data.draw(st.lists(st.sampled_from(words) | st.text(max_size=3), max_size=40)))
-    kind = data.draw(st.sampled_from(("shell", "dotenv", "nccl-conf", "kubernetes", "deepspeed", "dockerfile")))
+    kind = data.draw(
+        st.sampled_from(("shell", "dotenv", "nccl-conf", "kubernetes", "deepspeed", "dockerfile"))
+    )
     document = read_document("file", text, kind)
     assert document is not None
-    report = judge_documents((document,), Context(nccl_version=data.draw(st.sampled_from((None, "2.20.5", "2.27.5")))))
+    report = judge_documents(
+        (document,), Context(nccl_version=data.draw(st.sampled_from((None, "2.20.5", "2.27.5"))))
+    )
     assert report.notes == ()
     edited(document, report.findings)
 
@@ -314,9 +364,7 @@ def test_files_that_a_script_reads_are_judged_too(tmp_path: Path) -> None:
     (tmp_path / "jobs" / "env.sh").write_text("export NCCL_SHM_DISABLE=1\n")
     (tmp_path / "hosts.txt").write_text("n1 slots=4\n")
     (tmp_path / "secret.sh").write_text("export NCCL_P2P_DISABLE=1\n")
-    script = (
-        "source env.sh\nsource $WHERE/secret.sh\nsource ../secret.sh\nsource gone.sh\nmpirun -np 8 --hostfile hosts.txt a.out\n"
-    )
+    script = "source env.sh\nsource $WHERE/secret.sh\nsource ../secret.sh\nsource gone.sh\nmpirun -np 8 --hostfile hosts.txt a.out\n"
     (tmp_path / "jobs" / "train.sh").write_text(script)
     done = lint("jobs/train.sh", "--format", "json", cwd=tmp_path)
     report = json.loads(done.stdout)

@@ -1,4 +1,6 @@
-"""The wheel owns only the name `rigtune`, works beside a package that owns `recipes`, and leaves it alone when removed."""
+"""The wheel owns only the name `rigtune`, works beside a package that owns `recipes`, and leaves it alone
+when removed.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,15 @@ FOREIGN = {
 
 
 def _run(*argv: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(part) for part in argv], cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        [str(part) for part in argv], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def _wheel(project: Path, out: Path) -> Path:
-    done = _run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, project, cwd=project)
+    done = _run(
+        sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, project, cwd=project
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return next(out.glob("*.whl"))
 
@@ -59,17 +65,26 @@ def test_it_lives_beside_a_package_that_owns_recipes(wheel: Path, tmp_path: Path
         (foreign / name).write_text(text)
     foreign_wheel = _wheel(foreign, tmp_path / "dist")
     site = tmp_path / "venv"
-    assert _run(sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", site, cwd=tmp_path).returncode == 0
+    assert (
+        _run(
+            sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", site, cwd=tmp_path
+        ).returncode
+        == 0
+    )
     python = site / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
     done = _run(*pip, "install", "--no-deps", "--no-index", foreign_wheel, wheel, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     # The rest of the dependencies come from the interpreter that runs the tests.
     dependencies = next(Path(entry) for entry in sys.path if entry.endswith("site-packages"))
-    (next((site / "lib").glob("python3*")) / "site-packages" / "dependencies.pth").write_text(f"{dependencies}\n")
+    (next((site / "lib").glob("python3*")) / "site-packages" / "dependencies.pth").write_text(
+        f"{dependencies}\n"
+    )
 
     (tmp_path / "elsewhere" / "recipes").mkdir(parents=True)
-    (tmp_path / "elsewhere" / "recipes" / "__init__.py").write_text('raise ImportError("the folder of the user was imported")\n')
+    (tmp_path / "elsewhere" / "recipes" / "__init__.py").write_text(
+        'raise ImportError("the folder of the user was imported")\n'
+    )
     listed = _run(site / "bin" / "rigtune", "list", "launchers", cwd=tmp_path / "elsewhere")
     assert listed.returncode == 0, listed.stderr
     assert "torchrun" in listed.stdout

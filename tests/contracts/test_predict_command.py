@@ -1,4 +1,6 @@
-"""`rigtune predict`: as many answers as cases, in their order, predicted or refused with a reason; files whole or not at all."""
+"""`rigtune predict`: as many answers as cases, in their order, predicted or refused with a reason; files
+whole or not at all.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ import pytest
 
 from assistant.render.predict_csv import COLUMNS
 from assistant.render.schemas import schema_for
-from probes.errors import ExitCode
-from recipes.plan import COMPUTE_TERMS, TIME_TERMS
+from probes.base.errors import ExitCode
+from recipes.planning.plan import COMPUTE_TERMS, TIME_TERMS
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = {
@@ -37,13 +39,31 @@ SIZES = {
     "precision": "bf16-mixed",
     "activation_checkpointing": "full",
 }
-SCORED = ("case_id", "status", "reason", "fits", "step_time_s", "tokens_per_s_per_gpu", "samples_per_s", "peak_mem_gib")
+SCORED = (
+    "case_id",
+    "status",
+    "reason",
+    "fits",
+    "step_time_s",
+    "tokens_per_s_per_gpu",
+    "samples_per_s",
+    "peak_mem_gib",
+)
 
 
-def rigtune(*arguments: str | Path, cwd: Path, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(cwd / "state"), "COLUMNS": "100"}
+def rigtune(
+    *arguments: str | Path, cwd: Path, stdin: bytes | None = None
+) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "XDG_STATE_HOME": str(cwd / "state"),
+        "COLUMNS": "100",
+    }
     argv = [sys.executable, "-m", "assistant", "predict", *(str(argument) for argument in arguments)]
-    done = subprocess.run(argv, cwd=cwd, env=environment, capture_output=True, input=stdin, check=False, timeout=120)
+    done = subprocess.run(
+        argv, cwd=cwd, env=environment, capture_output=True, input=stdin, check=False, timeout=120
+    )
     return subprocess.CompletedProcess(argv, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -64,7 +84,9 @@ def answers(text: str) -> list[dict[str, str]]:
 
 
 def test_every_case_is_answered_in_its_order(tmp_path: Path) -> None:
-    (tmp_path / "cases.csv").write_bytes(table(case("b"), case("a", gpu="Abacus"), case("c", n_gpus="many"), case("b")))
+    (tmp_path / "cases.csv").write_bytes(
+        table(case("b"), case("a", gpu="Abacus"), case("c", n_gpus="many"), case("b"))
+    )
     done = rigtune("cases.csv", cwd=tmp_path)
     rows = answers(done.stdout)
     assert done.returncode == ExitCode.OK
@@ -87,12 +109,20 @@ def test_the_columns(tmp_path: Path) -> None:
     assert row["fits"] in ("true", "false")
     low, middle, high = (float(row[name]) for name in ("step_time_low_s", "step_time_s", "step_time_high_s"))
     assert 0 < low < middle < high
-    low, middle, high = (float(row[name]) for name in ("peak_mem_low_gib", "peak_mem_gib", "peak_mem_high_gib"))
+    low, middle, high = (
+        float(row[name]) for name in ("peak_mem_low_gib", "peak_mem_gib", "peak_mem_high_gib")
+    )
     assert 0 < low < middle < high
-    assert float(row["samples_per_s"]) * float(row["step_time_s"]) == pytest.approx(float(row["global_batch"]), rel=1e-4)
-    assert float(row["tokens_per_s_per_gpu"]) * 8 == pytest.approx(8192 * float(row["samples_per_s"]), rel=1e-4)
+    assert float(row["samples_per_s"]) * float(row["step_time_s"]) == pytest.approx(
+        float(row["global_batch"]), rel=1e-4
+    )
+    assert float(row["tokens_per_s_per_gpu"]) * 8 == pytest.approx(
+        8192 * float(row["samples_per_s"]), rel=1e-4
+    )
     parts = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
-    assert sum(float(row[f"memory_{part}_gib"]) for part in parts) == pytest.approx(float(row["memory_total_gib"]), rel=1e-3)
+    assert sum(float(row[f"memory_{part}_gib"]) for part in parts) == pytest.approx(
+        float(row["memory_total_gib"]), rel=1e-3
+    )
     assert not row["time_data_s"], "nobody measured the storage of a published run"
     spent = [float(row[f"time_{name}_s"]) for name in TIME_TERMS if name != "data"]
     assert sum(spent) == pytest.approx(float(row["step_time_s"]), rel=1e-3)
@@ -101,7 +131,14 @@ def test_the_columns(tmp_path: Path) -> None:
 
 
 def test_measured_columns_change_nothing(tmp_path: Path) -> None:
-    measured = {"step_time_s": "1", "mfu": "0.9", "peak_mem_gib": "7", "oom": "true", "notes": "x", "raw_precision": "fp8"}
+    measured = {
+        "step_time_s": "1",
+        "mfu": "0.9",
+        "peak_mem_gib": "7",
+        "oom": "true",
+        "notes": "x",
+        "raw_precision": "fp8",
+    }
     plain = rigtune("-", cwd=tmp_path, stdin=table(case("a")))
     told = rigtune("-", cwd=tmp_path, stdin=table(case("a", **measured)))
     assert told.stdout == plain.stdout
@@ -173,7 +210,16 @@ CONFIG = {
 def test_a_model_is_read_from_the_file_that_is_named_or_from_its_folder(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "config.json").write_text(json.dumps(CONFIG))
-    settings = ("--set", "gpu=H100-SXM-80GB", "--set", "n_gpus=8", "--set", "sharding=fsdp", "--set", "seq_len=4096")
+    settings = (
+        "--set",
+        "gpu=H100-SXM-80GB",
+        "--set",
+        "n_gpus=8",
+        "--set",
+        "sharding=fsdp",
+        "--set",
+        "seq_len=4096",
+    )
     models = ("mine/config.json", "mine", "llama-3-8b")
     told = [rigtune("--set", f"model={name}", *settings, "--format", "csv", cwd=tmp_path) for name in models]
     read, folder, preset = (answers(one.stdout)[0] for one in told)
@@ -186,7 +232,8 @@ def test_a_table_reads_a_model_only_where_the_user_says_so(tmp_path: Path) -> No
     (tmp_path / "mine.json").write_text(json.dumps(CONFIG))
     (tmp_path / "cases.csv").write_bytes(table(case("1", model="mine.json")))
     refused, read = (
-        answers(rigtune("cases.csv", "-q", *flags, cwd=tmp_path).stdout)[0] for flags in ((), ("--model-file", "mine.json"))
+        answers(rigtune("cases.csv", "-q", *flags, cwd=tmp_path).stdout)[0]
+        for flags in ((), ("--model-file", "mine.json"))
     )
     assert refused["status"] == "refused"
     assert "--model-file" in refused["reason"]
@@ -268,7 +315,9 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     (tmp_path / "cases.csv").write_bytes(table(*(case(str(number)) for number in range(300))))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     argv = ["sh", "-c", '"$0" -m assistant predict cases.csv | head -1', sys.executable]
-    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.stdout.startswith("case_id,status")
     assert "Traceback" not in done.stderr
 

@@ -1,4 +1,6 @@
-"""How the program ends and writes, whatever it was started with: streams that are closed or full, other encodings, signals."""
+"""How the program ends and writes, whatever it was started with: streams that are closed or full, other
+encodings, signals.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.errors import ExitCode
+from probes.base.errors import ExitCode
 
 ROOT = Path(__file__).resolve().parents[2]
 RIGTUNE = (sys.executable, "-m", "assistant")
@@ -56,7 +58,10 @@ def test_words_do_not_move_to_stdout_where_stderr_is_closed(tmp_path: Path) -> N
 def test_a_full_disk_behind_stdout_is_one_line(tmp_path: Path) -> None:
     done = by_shell(f'"$@" check {MACHINE} >/dev/full', cwd=tmp_path)
     assert done.returncode == ExitCode.USAGE
-    assert done.stderr == "rigtune: cannot write the output: no space left on device (hint: check where stdout leads)\n"
+    assert (
+        done.stderr
+        == "rigtune: cannot write the output: no space left on device (hint: check where stdout leads)\n"
+    )
 
 
 def test_a_full_disk_behind_stderr_is_borne(tmp_path: Path) -> None:
@@ -86,7 +91,12 @@ def test_a_terminal_that_knows_ascii_only(changes: dict[str, str], tmp_path: Pat
 def test_a_bare_environment(variables: str, tmp_path: Path) -> None:
     bare = {name: value for name, value in environment().items() if name not in variables.split()}
     done = subprocess.run(
-        [*RIGTUNE, "check", "--format", "json"], cwd=tmp_path, env=bare, capture_output=True, check=False, timeout=60
+        [*RIGTUNE, "check", "--format", "json"],
+        cwd=tmp_path,
+        env=bare,
+        capture_output=True,
+        check=False,
+        timeout=60,
     )
     assert json.loads(done.stdout)["findings"]
     assert done.stderr == b""
@@ -106,7 +116,9 @@ def test_tools_that_write_noise(tmp_path: Path) -> None:
 @pytest.mark.root
 @pytest.mark.parametrize("hidden", ["/sys", "/proc"])
 def test_a_hidden_kernel_tree_is_no_machine_without_devices(hidden: str, tmp_path: Path) -> None:
-    done = by_shell(f'unshare --mount sh -c "mount -t tmpfs none {hidden} && $* probe --format json"', cwd=tmp_path)
+    done = by_shell(
+        f'unshare --mount sh -c "mount -t tmpfs none {hidden} && $* probe --format json"', cwd=tmp_path
+    )
     facts = json.loads(done.stdout)
     unknown = facts["nics"] if hidden == "/sys" else facts["limits"]["nofile"]
     assert f"{hidden}/ is not mounted here" in unknown["detail"]
@@ -122,7 +134,14 @@ def test_names_that_are_no_utf8(tmp_path: Path) -> None:
         ("probe", "--format", "json", "--from", os.fsdecode(b"node\xff.json")),
         ("probe", "--format", "json", "--python", "./none"),
     ):
-        done = subprocess.run([*RIGTUNE, *arguments], cwd=folder, env=environment(), capture_output=True, check=False, timeout=60)
+        done = subprocess.run(
+            [*RIGTUNE, *arguments],
+            cwd=folder,
+            env=environment(),
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
         assert (done.returncode, done.stderr) == (ExitCode.OK, b"")
         assert json.loads(done.stdout)["schema_version"] == 1
 
@@ -131,10 +150,14 @@ EVIL = "NVIDIA \x1b]0;pwned\x07\x1b[2J\x9b31m\u202eH100\r"
 """Sets the title of the terminal, clears it, colours it, and turns the reading direction."""
 
 
-@pytest.mark.parametrize("command", [("probe",), ("check", "-v"), ("plan", "gpt2"), ("auto", "gpt2", "--out", "out")])
+@pytest.mark.parametrize(
+    "command", [("probe",), ("check", "-v"), ("plan", "gpt2"), ("auto", "gpt2", "--out", "out")]
+)
 def test_names_in_a_recording_do_not_steer_the_terminal(command: tuple[str, ...], tmp_path: Path) -> None:
     recording = tmp_path / "node\x1b[31m.json"
-    done = subprocess.run([*RIGTUNE, "probe", "-q", "--machine", "rtx4090-2", "--record", recording], cwd=tmp_path, check=False)
+    done = subprocess.run(
+        [*RIGTUNE, "probe", "-q", "--machine", "rtx4090-2", "--record", recording], cwd=tmp_path, check=False
+    )
     assert done.returncode == ExitCode.OK
     answers = json.loads(recording.read_text()) | {"checksum": "", "title": EVIL}
     answers["files"]["/proc/sys/kernel/hostname"] = EVIL
@@ -143,7 +166,12 @@ def test_names_in_a_recording_do_not_steer_the_terminal(command: tuple[str, ...]
             answer["value"] = EVIL
     recording.write_text(json.dumps(answers))
     told = subprocess.run(
-        [*RIGTUNE, *command, "--from", recording], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+        [*RIGTUNE, *command, "--from", recording],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "Traceback" not in told.stderr
     for character in "\x1b\x07\x9b\u202e\r":
@@ -184,9 +212,7 @@ def test_an_interrupted_check_leaves_no_command_behind(number: signal.Signals, t
 
 @pytest.mark.parametrize(("trap", "handler"), [("true", "<function"), ("trap '' HUP", "Handlers.SIG_IGN")])
 def test_nohup_is_respected(trap: str, handler: str, tmp_path: Path) -> None:
-    program = (
-        "import signal; from assistant.cli import command_line as run; run(['list', 'gpus']); print(repr(signal.getsignal(1)))"
-    )
+    program = "import signal; from assistant.cli import command_line as run; run(['list', 'gpus']); print(repr(signal.getsignal(1)))"
     done = by_shell(f'{trap}; exec "$1" -c "{program}"', cwd=tmp_path)
     assert handler in done.stdout.splitlines()[-1]
 
@@ -201,6 +227,8 @@ def test_a_hanging_driver_does_not_hold_up_an_interrupt(nvml_standin: NvmlStandi
 
 def test_two_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     argv = [*RIGTUNE, "check", "--format", "json"]
-    running = [subprocess.Popen(argv, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE) for _ in range(2)]
+    running = [
+        subprocess.Popen(argv, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE) for _ in range(2)
+    ]
     answers = [json.loads(process.communicate(timeout=60)[0]) for process in running]
     assert answers[0]["counts"] == answers[1]["counts"]

@@ -1,4 +1,6 @@
-"""The published JSON Schemas are current, and what the commands print conforms to them and to the names others rely on."""
+"""The published JSON Schemas are current, and what the commands print conforms to them and to the names
+others rely on.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ import pytest
 
 from assistant.render.schemas import FOLDER, RECORDS, schema_for
 from assistant.usecases.check import check_machine
-from probes.affinity import report_of
-from probes.errors import UsageError
+from probes.base.errors import UsageError
+from probes.base.record import to_json
 from probes.facts import MachineFacts
-from probes.record import to_json
+from probes.judging.affinity import report_of
 from tests.support.machines import cpu_box, evidence_of, h100_node
 
 MACHINES = {"h100": h100_node(), "cpu": cpu_box(), "unknown": MachineFacts()}
@@ -26,7 +28,9 @@ def verdict_json(facts: MachineFacts) -> Any:
 
 @pytest.mark.parametrize("command", RECORDS)
 def test_published_schema_is_current(command: str) -> None:
-    assert (FOLDER / f"{command}.json").read_bytes() == schema_for(command), "run python -m assistant.render.schemas"
+    assert (FOLDER / f"{command}.json").read_bytes() == schema_for(command), (
+        "run python -m assistant.render.schemas"
+    )
 
 
 def test_nothing_else_is_published() -> None:
@@ -63,13 +67,30 @@ def test_a_missing_field_does_not_conform() -> None:
 def test_names_that_others_rely_on() -> None:
     probe = json.loads(to_json(report_of(h100_node())))
     assert (probe["schema_version"], probe["hostname"]) == (1, "node17")
-    assert probe["gpus"][0].items() >= {"index": 0, "name": "NVIDIA H100 80GB HBM3", "driver_version": "550.54.15"}.items()
+    assert (
+        probe["gpus"][0].items()
+        >= {"index": 0, "name": "NVIDIA H100 80GB HBM3", "driver_version": "550.54.15"}.items()
+    )
     assert probe["gpus"][0].items() >= {"memory_bytes": 81559 * 2**20, "pci_bus_id": "0000:19:00.0"}.items()
     assert (
-        probe["nics"][0].items() >= {"name": "mlx5_0", "link_layer": "InfiniBand", "state": "ACTIVE", "rate_gbps": 400.0}.items()
+        probe["nics"][0].items()
+        >= {"name": "mlx5_0", "link_layer": "InfiniBand", "state": "ACTIVE", "rate_gbps": 400.0}.items()
     )
-    assert probe["links"][0].items() >= {"a": "GPU0", "b": "GPU1", "kind": "NVLINK", "nvlink_count": 18}.items()
+    assert (
+        probe["links"][0].items() >= {"a": "GPU0", "b": "GPU1", "kind": "NVLINK", "nvlink_count": 18}.items()
+    )
     check = verdict_json(h100_node())
     assert (check["schema_version"], check["verdict"]) == (1, "PASS")
-    wanted = {"check_id", "subject", "status", "summary", "expected", "observed", "why", "remedy", "evidence", "waived"}
+    wanted = {
+        "check_id",
+        "subject",
+        "status",
+        "summary",
+        "expected",
+        "observed",
+        "why",
+        "remedy",
+        "evidence",
+        "waived",
+    }
     assert all(set(finding) == wanted for finding in check["findings"])

@@ -1,4 +1,6 @@
-"""Wrong input gets one line that names it, says what to do, and the frozen exit code; nothing is half-written."""
+"""Wrong input gets one line that names it, says what to do, and the frozen exit code; nothing is
+half-written.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.errors import ExitCode
+from probes.base.errors import ExitCode
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -17,10 +19,14 @@ ROOT = Path(__file__).resolve().parents[2]
 def rigtune(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(cwd / "state")}
     argv = [sys.executable, "-m", "assistant", *(str(argument) for argument in arguments)]
-    return subprocess.run(argv, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        argv, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
 
 
-def assert_one_line(done: subprocess.CompletedProcess[str], *words: str, code: ExitCode = ExitCode.USAGE) -> None:
+def assert_one_line(
+    done: subprocess.CompletedProcess[str], *words: str, code: ExitCode = ExitCode.USAGE
+) -> None:
     assert done.returncode == code, done.stderr
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1, done.stderr
@@ -68,7 +74,9 @@ def test_wrong_names_and_paths(arguments: tuple[str, ...], words: tuple[str, ...
 def test_a_working_folder_that_is_gone(tmp_path: Path) -> None:
     argv = ["sh", "-c", 'rmdir "$PWD" && exec "$0" -m assistant bench --list', sys.executable]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
     assert_one_line(done, "folder is gone")
 
 
@@ -103,7 +111,9 @@ def test_an_unknown_launcher(tmp_path: Path) -> None:
 
 def test_a_damaged_recording(tmp_path: Path) -> None:
     recording = tmp_path / "node.json"
-    assert rigtune("probe", "--machine", "dgx-h100", "--record", recording, "-q", cwd=tmp_path).returncode == 0
+    assert (
+        rigtune("probe", "--machine", "dgx-h100", "--record", recording, "-q", cwd=tmp_path).returncode == 0
+    )
     assert rigtune("probe", "--from", recording, cwd=tmp_path).returncode == 0
     data = recording.read_bytes()
     for damaged in (data[: len(data) // 2], b"", data.replace(b"NVIDIA H100", b"NVIDIA H999", 1)):
@@ -123,7 +133,9 @@ def test_a_folder_without_permission(tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
     assert_one_line(
-        rigtune("auto", "--machine", "dgx-h100", "--out", locked / "run", "-q", cwd=tmp_path), "locked", "permission denied"
+        rigtune("auto", "--machine", "dgx-h100", "--out", locked / "run", "-q", cwd=tmp_path),
+        "locked",
+        "permission denied",
     )
 
 

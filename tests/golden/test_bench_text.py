@@ -12,20 +12,24 @@ import pytest
 from assistant.render.bench_csv import csv_text
 from assistant.render.bench_list_text import render_entries
 from assistant.render.bench_text import render_measurements
-from assistant.usecases.bench_list import BenchEntry
-from probes.bench_report import report_of
+from assistant.usecases.bench.bench_list import BenchEntry
+from probes.bench.bench_report import report_of
 from tests.support.tui_measured import judged_on_gpus, measured_on_cpu, measured_on_gpus
 
 FOLDER = Path(__file__).parent / "text"
 GPUS, JUDGED = measured_on_gpus(), judged_on_gpus()
-FEW = msgspec.structs.replace(GPUS, measurements=tuple(row for row in GPUS.measurements if row.subject in ("GPU5", "8 ranks")))
+FEW = msgspec.structs.replace(
+    GPUS, measurements=tuple(row for row in GPUS.measurements if row.subject in ("GPU5", "8 ranks"))
+)
 ENTRY = BenchEntry(
     id="gemm", title="Matrix multiplication rate", suites=("quick", "full"), cost_s=15, full_cost_s=60, occupies="all GPUs",
     applies=True,
 )  # fmt: skip
 ENTRIES = (
     ENTRY,
-    msgspec.structs.replace(ENTRY, id="isolation", suites=("full",), applies=False, why_not="needs several GPUs"),
+    msgspec.structs.replace(
+        ENTRY, id="isolation", suites=("full",), applies=False, why_not="needs several GPUs"
+    ),
     msgspec.structs.replace(ENTRY, id="own-step", suites=(), applies=False, why_not="needs --step"),
 )
 
@@ -59,4 +63,6 @@ def test_colour_is_escape_codes_alone() -> None:
     assert "\x1b[" in coloured
     plain = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
     assert "\x1b" not in render_measurements(GPUS, JUDGED, width=100)
-    assert [line.rstrip() for line in plain.splitlines()] == render_measurements(GPUS, JUDGED, width=100).splitlines()
+    assert [line.rstrip() for line in plain.splitlines()] == render_measurements(
+        GPUS, JUDGED, width=100
+    ).splitlines()

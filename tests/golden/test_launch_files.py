@@ -1,4 +1,6 @@
-"""Launch scripts byte for byte. After a wanted change: RIGTUNE_UPDATE_GOLDEN=1 pytest tests/golden, and read the diff."""
+"""Launch scripts byte for byte. After a wanted change: RIGTUNE_UPDATE_GOLDEN=1 pytest tests/golden, and read
+the diff.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.recipe import Command, Environment, Prediction, Recipe
+from recipes.launch.recipe import Command, Environment, Prediction, Recipe
 
 FOLDER = Path(__file__).parent / "launch"
 
@@ -24,8 +26,13 @@ CPU = {
             source="torch.distributed.run, which sets 1 where nothing is set",
         ),
     ),
-    "predicted": Prediction(step_time_s=0.05, step_time_low_s=0.04, step_time_high_s=0.06, peak_memory_bytes=4e8),
-    "notes": ("strategy = ddp (modelled): every rank holds the whole model.", "micro_batch = 2 (user): pinned."),
+    "predicted": Prediction(
+        step_time_s=0.05, step_time_low_s=0.04, step_time_high_s=0.06, peak_memory_bytes=4e8
+    ),
+    "notes": (
+        "strategy = ddp (modelled): every rank holds the whole model.",
+        "micro_batch = 2 (user): pinned.",
+    ),
 }
 H100 = {
     "title": "Llama 3 8B on 4 x 8 NVIDIA H100",
@@ -39,7 +46,12 @@ H100 = {
             why="Two of the ports belong to storage. The equals sign asks for exact names: mlx5_1 alone would match mlx5_10 too.",
             source="NCCL user guide, environment variables",
         ),
-        Environment(name="HYDRA_FULL_ERROR", value="$HOME it's", why="A value that a shell\nwould read.", source="user"),
+        Environment(
+            name="HYDRA_FULL_ERROR",
+            value="$HOME it's",
+            why="A value that a shell\nwould read.",
+            source="user",
+        ),
     ),
     "command": Command(
         kind="script",
@@ -74,8 +86,12 @@ CASES = {
 
 
 def scripts(launcher: str, recipe: Recipe) -> dict[str, str]:
-    artifacts = importlib.import_module(f"recipes.launchers.{launcher}").render(recipe)
-    return {artifact.path: artifact.text for artifact in artifacts if artifact.path.endswith((".sh", ".sbatch", ".toml"))}
+    artifacts = importlib.import_module(f"recipes.launch.launchers.{launcher}").render(recipe)
+    return {
+        artifact.path: artifact.text
+        for artifact in artifacts
+        if artifact.path.endswith((".sh", ".sbatch", ".toml"))
+    }
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -99,5 +115,7 @@ def test_scripts_are_valid_bash_without_shellcheck_findings(case):
         subprocess.run(("bash", "-n", file), check=True)
     if shutil.which("shellcheck") is None:
         pytest.skip("shellcheck is not installed; bash -n passed")
-    checked = subprocess.run(("shellcheck", "--shell=bash", *files), capture_output=True, text=True, check=False)
+    checked = subprocess.run(
+        ("shellcheck", "--shell=bash", *files), capture_output=True, text=True, check=False
+    )
     assert checked.stdout == ""

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from assistant.render.predict_text import render_case
-from probes.units import GIB
+from probes.base.units import GIB
 from recipes.cases.collective import CollectivePrediction
 from recipes.cases.prediction import CasePrediction, Recomputing
-from recipes.plan import MemoryBreakdown, TimeBreakdown
+from recipes.planning.plan import MemoryBreakdown, TimeBreakdown
 
 FOLDER = Path(__file__).parent / "predict"
 
@@ -33,7 +33,14 @@ MEMORY = MemoryBreakdown(
     logged_figure="reserved",
 )
 TIME = TimeBreakdown(
-    total=1.25, compute=1.0, exposed_communication=0.1, optimizer=0.0125, bubble=0.125, overhead=0.0125, low=1.25, high=1.25
+    total=1.25,
+    compute=1.0,
+    exposed_communication=0.1,
+    optimizer=0.0125,
+    bubble=0.125,
+    overhead=0.0125,
+    low=1.25,
+    high=1.25,
 )
 RUN = CasePrediction(
     case_id="run-17",
@@ -95,7 +102,9 @@ CASES: dict[str, CasePrediction | CollectivePrediction] = {
         case_id="x", status="predicted", fits=False, memory=MEMORY, peak_mem_gib=48.7, memory_figure="device"
     ),
     "speed-alone": CasePrediction(case_id="x", status="predicted", time=TIME, samples_per_s=2541.0),
-    "refused": CasePrediction(case_id="x", status="refused", reason="gpu 'Abacus' is not in the catalogue: give its peaks"),
+    "refused": CasePrediction(
+        case_id="x", status="refused", reason="gpu 'Abacus' is not in the catalogue: give its peaks"
+    ),
     "hostile": CasePrediction(case_id="\x1b[2Jx", status="refused", reason="model '\x07' is none"),
     "collective": CollectivePrediction(
         case_id="c",

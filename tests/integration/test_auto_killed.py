@@ -35,7 +35,11 @@ def assert_whole(directory: Path) -> None:
         if not path.is_file():
             continue
         text = path.read_text()
-        suffix = path.suffix if path.suffix != ".tmp" else Path(path.name.removeprefix(".").rsplit(".", 2)[0]).suffix
+        suffix = (
+            path.suffix
+            if path.suffix != ".tmp"
+            else Path(path.name.removeprefix(".").rsplit(".", 2)[0]).suffix
+        )
         if suffix == ".json":
             json.loads(text)
         elif suffix == ".toml":
@@ -63,4 +67,6 @@ def test_killed_after_some_words(lines_before: int, tmp_path: Path) -> None:
     assert again.returncode == 0, words
     assert_whole(directory)
     assert not list(directory.rglob(".*.tmp"))
-    assert {"facts.json", "findings.json", "plan.json", "recipe.toml", "launch"} <= {path.name for path in directory.iterdir()}
+    assert {"facts.json", "findings.json", "plan.json", "recipe.toml", "launch"} <= {
+        path.name for path in directory.iterdir()
+    }

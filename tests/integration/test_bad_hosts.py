@@ -28,13 +28,27 @@ ROOT = Path(__file__).resolve().parents[2]
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     with ssh_lab(tmp_path_factory.mktemp("ssh"), HOSTS) as hosts:
         throttle = ("tbf", "rate", "200mbit", "burst", "64kb", "latency", "50ms")
-        run("ip", "netns", "exec", hosts.namespaces[SLOW], "tc", "qdisc", "add", "dev", "eth0", "root", *throttle)
+        run(
+            "ip",
+            "netns",
+            "exec",
+            hosts.namespaces[SLOW],
+            "tc",
+            "qdisc",
+            "add",
+            "dev",
+            "eth0",
+            "root",
+            *throttle,
+        )
         yield hosts
 
 
 @pytest.fixture
 def bench(lab: Lab, torch_python: str, tmp_path: Path):
-    """`bench("--only", "network")` starts `rigtune bench --hosts ...` on the head node; `report` has what it found."""
+    """`bench("--only", "network")` starts `rigtune bench --hosts ...` on the head node; `report` has what it
+    found.
+    """
 
     class Bench:
         report = tmp_path / "report.json"
@@ -57,11 +71,15 @@ def bench(lab: Lab, torch_python: str, tmp_path: Path):
 
 
 def ranks_of(folder: Path) -> list[int]:
-    """The processes of the ranks and of what started them, on whichever host: they all know the work folder by its path."""
+    """The processes of the ranks and of what started them, on whichever host: they all know the work folder
+    by its path.
+    """
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if any(str(folder) in word for word in process.cmdline()) and "pytest" not in " ".join(process.cmdline()):
+            if any(str(folder) in word for word in process.cmdline()) and "pytest" not in " ".join(
+                process.cmdline()
+            ):
                 found.append(process.pid)
     return found
 
@@ -90,7 +108,9 @@ def test_links_are_measured_by_their_direction(bench):
     assert not found["failures"], words
     of = {}
     for one in found["measurements"]:
-        of.setdefault(one["metric"], {}).setdefault(one["subject"], []).append(sorted(one["samples"])[len(one["samples"]) // 2])
+        of.setdefault(one["metric"], {}).setdefault(one["subject"], []).append(
+            sorted(one["samples"])[len(one["samples"]) // 2]
+        )
     links = {f"{first}->{second}" for first in HOSTS for second in HOSTS if first != second}
     for metric in ("tcp_bandwidth_bytes_per_s", "pair_bandwidth_bytes_per_s"):
         assert set(of[metric]) == links
@@ -121,8 +141,10 @@ def test_no_host_keeps_a_rank_when_rigtune_is_ended(bench, tmp_path, number):
 def test_a_rank_whose_launcher_is_lost_ends_by_itself(lab, torch_python, tmp_path):
     """As on a host whose network has gone: nobody can tell it anything any more."""
     request = tmp_path / "request.json"
-    request.write_text(json.dumps({"needs_torch": False, "settings": {"token": "x", "seconds": 1}, "cases": []}))
-    program = ("-m", "rigtune_worker.spread", "--limit-s", "1", "--hosts", "a,b", "--", "network")
+    request.write_text(
+        json.dumps({"needs_torch": False, "settings": {"token": "x", "seconds": 1}, "cases": []})
+    )
+    program = ("-m", "rigtune_worker.multi_host", "--limit-s", "1", "--hosts", "a,b", "--", "network")
     variables = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.79.0.1", "MASTER_PORT": "20000"}
     path = str(ROOT / "probes" / "workers")
     words = [f"{name}={value}" for name, value in {**variables, "PYTHONPATH": path}.items()]

@@ -1,4 +1,6 @@
-"""`rigtune bench` as a process on eight H100 that are acted out: NVML by a library, the training interpreter by a script."""
+"""`rigtune bench` as a process on eight H100 that are acted out: NVML by a library, the training interpreter
+by a script.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "tests" / "support" / "gpu_python.py"
 LIMIT_S = 60
-QUICK = ("gemm", "attention", "memory-copy", "launch-latency", "host-device", "peer-copy", "collectives", "train-step")
+QUICK = (
+    "gemm",
+    "attention",
+    "memory-copy",
+    "launch-latency",
+    "host-device",
+    "peer-copy",
+    "collectives",
+    "train-step",
+)
 
 
 class Said(NamedTuple):
@@ -25,11 +36,14 @@ class Said(NamedTuple):
     told: str
 
     def bad(self, status: str) -> list[tuple[str, str]]:
-        """Subject and check of the findings, but for those about who else uses the CPUs of the machine that runs this test."""
+        """Subject and check of the findings, but for those about who else uses the CPUs of the machine that
+        runs this test.
+        """
         return [
             (one["subject"], one["check_id"])
             for one in self.report["findings"]
-            if one["status"] == status and (one["subject"], one["check_id"]) != ("host", "measured-conditions")
+            if one["status"] == status
+            and (one["subject"], one["check_id"]) != ("host", "measured-conditions")
         ]
 
     def finding(self, subject: str, check_id: str) -> dict[str, Any]:
@@ -47,7 +61,9 @@ Bench = Callable[..., Said]
 
 @pytest.fixture
 def bench(nvml_standin: Callable[[str], dict[str, str]], tmp_path: Path) -> Bench:
-    """`bench("power cap", "--only", "gemm", nvml="gpu3.power_limit_mw = 400000")`; afterwards nothing of it is left."""
+    """`bench("power cap", "--only", "gemm", nvml="gpu3.power_limit_mw = 400000")`; afterwards nothing of it
+    is left.
+    """
 
     def run(sick_part: str = "", *options: str, nvml: str = "") -> Said:
         python = tmp_path / "python3"
@@ -61,7 +77,17 @@ def bench(nvml_standin: Callable[[str], dict[str, str]], tmp_path: Path) -> Benc
             "TMPDIR": str(tmp_path),
         }
         done = subprocess.run(
-            (sys.executable, "-m", "assistant", "bench", "--python", str(python), "--format", "json", *options),
+            (
+                sys.executable,
+                "-m",
+                "assistant",
+                "bench",
+                "--python",
+                str(python),
+                "--format",
+                "json",
+                *options,
+            ),
             cwd=ROOT,
             env={**os.environ, **variables},
             capture_output=True,
@@ -102,7 +128,9 @@ def test_half_the_lanes_are_named_as_the_cause_of_slow_host_copies(bench: Bench)
 
 
 def test_a_capped_gpu_is_named_with_its_limit(bench: Bench) -> None:
-    said = bench("power cap", "--suite", "full", "--only", "gemm,sustained", nvml="gpu3.power_limit_mw = 400000")
+    said = bench(
+        "power cap", "--suite", "full", "--only", "gemm,sustained", nvml="gpu3.power_limit_mw = 400000"
+    )
     assert said.exit_code == 1
     assert said.bad("FAIL")[0] == ("GPU3", "measured-gemm")
     found = said.finding("GPU3", "measured-gemm")

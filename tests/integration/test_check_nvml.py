@@ -1,4 +1,6 @@
-"""`rigtune check` as a process over the real pynvml and a driver library that acts out a machine: the right word, in time."""
+"""`rigtune check` as a process over the real pynvml and a driver library that acts out a machine: the right
+word, in time.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,11 @@ class Said(NamedTuple):
 
     def of(self, check_id: str) -> set[tuple[str, str]]:
         """Status and subject of each finding."""
-        return {(finding["status"], finding["subject"]) for finding in self.findings if finding["check_id"] == check_id}
+        return {
+            (finding["status"], finding["subject"])
+            for finding in self.findings
+            if finding["check_id"] == check_id
+        }
 
     def failed(self) -> set[str]:
         return {finding["check_id"] for finding in self.findings if finding["status"] == "FAIL"}
@@ -62,7 +68,14 @@ def check(variables: dict[str, str], *options: str) -> Said:
 def test_eight_healthy_gpus(nvml_standin: NvmlStandin) -> None:
     said = check(nvml_standin("gpu_count = 8\n"), "--skip", "torch-cuda")
     assert said.failed() == set()
-    for check_id in ("gpu-driver", "gpu-lost", "gpu-recovery-action", "ecc-uncorrected", "row-remap", "nvlink-active"):
+    for check_id in (
+        "gpu-driver",
+        "gpu-lost",
+        "gpu-recovery-action",
+        "ecc-uncorrected",
+        "row-remap",
+        "nvlink-active",
+    ):
         assert said.of(check_id) == {("PASS", "GPU0-7")}, check_id
 
 
@@ -85,7 +98,9 @@ def test_a_partitioned_gpu_is_a_warning(nvml_standin: NvmlStandin) -> None:
     assert "mig-mode" not in said.failed()
 
 
-def test_a_library_without_newer_functions_is_read_as_far_as_it_goes(nvml_standin: NvmlStandin, tmp_path: Path) -> None:
+def test_a_library_without_newer_functions_is_read_as_far_as_it_goes(
+    nvml_standin: NvmlStandin, tmp_path: Path
+) -> None:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
@@ -110,7 +125,8 @@ def test_without_permission_nothing_passes(nvml_standin: NvmlStandin) -> None:
 
 
 @pytest.mark.parametrize(
-    "function", ["nvmlInit_v2", "nvmlDeviceGetCount_v2", "nvmlDeviceGetTemperature", "nvmlDeviceGetNvLinkState"]
+    "function",
+    ["nvmlInit_v2", "nvmlDeviceGetCount_v2", "nvmlDeviceGetTemperature", "nvmlDeviceGetNvLinkState"],
 )
 def test_a_call_that_never_returns_costs_seconds(function: str, nvml_standin: NvmlStandin) -> None:
     said = check(nvml_standin(f"gpu_count = 8\nhang = {function}\n"))

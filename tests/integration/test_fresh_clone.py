@@ -1,4 +1,6 @@
-"""A bare clone becomes a launch script that trains: `make run` without a terminal, then the script it names."""
+"""A bare clone becomes a launch script that trains: `make run` without a terminal, then the script it
+names.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ def test_make_run_ends_in_a_script_that_trains(tmp_path: Path, torch_python: str
         pytest.skip("needs make and a git checkout")
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
-    environment = {**os.environ, "VIRTUAL_ENV": str(Path(torch_python).parents[1]), "XDG_STATE_HOME": str(tmp_path / "state")}
+    environment = {
+        **os.environ,
+        "VIRTUAL_ENV": str(Path(torch_python).parents[1]),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
 
     done = subprocess.run(
         ["make", "run"],

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from assistant.storage import write_bytes
-from probes.errors import OutputError
+from probes.base.errors import OutputError
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], check=False, capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], check=False, capture_output=True
+    )
     if mounted.returncode != 0:
         pytest.skip("cannot mount a tmpfs here")
     yield tmp_path

@@ -1,4 +1,6 @@
-"""Over a made /sys in a mount namespace of their own, rigtune and the real `ibstat` read the same of every port."""
+"""Over a made /sys in a mount namespace of their own, rigtune and the real `ibstat` read the same of every
+port.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,17 @@ LAYOUTS = {
         FakeHca("mlx5_1", (DOWN,)),
         FakeHca("mlx5_2", (NDR._replace(state="3: ARMED"),)),
         FakeHca("mlx5_3", (DOWN._replace(physical_state="1: Sleep"),)),
-        FakeHca("mlx5_4", (DOWN._replace(physical_state="6: LinkErrorRecovery", rate="2.5 Gb/sec (1X SDR)"),)),
+        FakeHca(
+            "mlx5_4", (DOWN._replace(physical_state="6: LinkErrorRecovery", rate="2.5 Gb/sec (1X SDR)"),)
+        ),
     ),
     "EDR among HDR": (
         *(FakeHca(f"mlx5_{n}", (HDR,), "MT4123", "20.36.1010") for n in range(3)),
         FakeHca("mlx5_3", (EDR,), "MT4123"),
     ),
-    "two ports on a card": (FakeHca("mlx4_0", (FakePort(rate="56 Gb/sec (4X FDR)"), DOWN), "MT4099", "2.42.5000"),),
+    "two ports on a card": (
+        FakeHca("mlx4_0", (FakePort(rate="56 Gb/sec (4X FDR)"), DOWN), "MT4099", "2.42.5000"),
+    ),
 }
 
 

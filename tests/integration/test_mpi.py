@@ -10,7 +10,7 @@ import subprocess
 import psutil
 import pytest
 
-from recipes.recipe import Command
+from recipes.launch.recipe import Command
 from tests.support.across_hosts import measured_across, tiny_request
 
 pytestmark = pytest.mark.slow
@@ -40,14 +40,18 @@ def run(script, *arguments, environment, cwd):
 
 @pytest.fixture
 def own_recipe(make_recipe, torch_python, tmp_path):
-    """`own_recipe(text)`: a recipe with two ranks that runs this program; without text, the reference program."""
+    """`own_recipe(text)`: a recipe with two ranks that runs this program; without text, the reference
+    program.
+    """
 
     def make(text=""):
         if not text:
             return make_recipe(resources={"python": torch_python})
         program = tmp_path / "program.py"
         program.write_text(f"import os, signal, sys\nrank = os.environ['RANK']\n{text}\n")
-        return make_recipe(command=Command(kind="script", target=str(program)), resources={"python": torch_python})
+        return make_recipe(
+            command=Command(kind="script", target=str(program)), resources={"python": torch_python}
+        )
 
     return make
 
@@ -62,13 +66,19 @@ def test_two_ranks_train_together(own_recipe, mpi_environment, export, read_repo
 
 
 def test_a_failing_rank_ends_the_others(own_recipe, mpi_environment, export, tmp_path):
-    script = export("mpi", own_recipe("if rank == '1': raise ValueError('bad shape')\nsignal.pause()"), tmp_path / "launch")
+    script = export(
+        "mpi",
+        own_recipe("if rank == '1': raise ValueError('bad shape')\nsignal.pause()"),
+        tmp_path / "launch",
+    )
     job = run(script, environment=mpi_environment, cwd=tmp_path)
     assert job.returncode != 0
     assert "ValueError: bad shape" in job.stdout
 
 
-def test_arguments_arrive_whole_and_ranks_are_free_to_use_all_cpus(own_recipe, mpi_environment, export, tmp_path):
+def test_arguments_arrive_whole_and_ranks_are_free_to_use_all_cpus(
+    own_recipe, mpi_environment, export, tmp_path
+):
     program = "os.write(1, f'rank {rank} {sys.argv[1:]} {len(os.sched_getaffinity(0))}\\n'.encode())"
     script = export("mpi", own_recipe(program), tmp_path / "launch")
     job = run(script, "--", "it's", "$HOME `id`", environment=mpi_environment, cwd=tmp_path)
@@ -87,7 +97,11 @@ def test_no_rank_is_left_when_mpirun_is_killed(own_recipe, mpi_environment, expo
     recipe = own_recipe(f"alive = os.open({str(fifo)!r}, os.O_WRONLY)\nos.write(alive, b'x')\nsignal.pause()")
     script = export("mpi", recipe, tmp_path / "launch")
     job = subprocess.Popen(
-        (str(script),), cwd=tmp_path, env=mpi_environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        (str(script),),
+        cwd=tmp_path,
+        env=mpi_environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     with fifo.open("rb", buffering=0) as alive:
         assert alive.read(1) == b"x"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from probes.base.record import Reason, Unknown
 from probes.collect import gpu, topology
-from probes.collecting import CollectOptions, assemble, gather
+from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
-from probes.record import Reason, Unknown
 from probes.registry import PROBES
 from probes.sources.live import LiveSource
 
@@ -32,7 +32,9 @@ def test_eight_gpus_on_switches(nvml_standin: NvmlStandin) -> None:
 
 
 def test_one_gpu_is_lost(nvml_standin: NvmlStandin) -> None:
-    nvml_standin("gpu_count = 2\nerror = nvmlDeviceGetMemoryInfo 15 1\nerror = nvmlDeviceGetNvLinkState 15 1\n")
+    nvml_standin(
+        "gpu_count = 2\nerror = nvmlDeviceGetMemoryInfo 15 1\nerror = nvmlDeviceGetNvLinkState 15 1\n"
+    )
     facts = probed()
     assert isinstance(facts.gpus, tuple)
     good, lost = facts.gpus
@@ -45,7 +47,9 @@ def test_one_gpu_is_lost(nvml_standin: NvmlStandin) -> None:
 
 
 def test_health_by_field_values(nvml_standin: NvmlStandin) -> None:
-    nvml_standin("gpu_count = 2\ngpu1.field230 = 2\ngpu1.field270 = 5000000000\ngpu1.sram_uncorrected = 5\ngpu1.field162 = 3\n")
+    nvml_standin(
+        "gpu_count = 2\ngpu1.field230 = 2\ngpu1.field270 = 5000000000\ngpu1.sram_uncorrected = 5\ngpu1.field162 = 3\n"
+    )
     facts = probed()
     assert isinstance(facts.gpus, tuple)
     good, bad = facts.gpus
@@ -53,14 +57,21 @@ def test_health_by_field_values(nvml_standin: NvmlStandin) -> None:
     assert (good.limits.temperature_margin_c, good.limits.temperature_slowdown_c) == (53, -2)
     assert isinstance(bad.limits.violations_us, tuple)
     assert {count.name: count.value for count in bad.limits.violations_us}["hw_thermal_slowdown"] == 5_000_000
-    assert (good.memory_health.sram_uncorrected_aggregate, bad.memory_health.sram_uncorrected_aggregate) == (0, 5)
+    assert (good.memory_health.sram_uncorrected_aggregate, bad.memory_health.sram_uncorrected_aggregate) == (
+        0,
+        5,
+    )
     assert isinstance(bad.nvlinks, tuple)
     assert {(link.replay_errors, link.recovery_errors) for link in bad.nvlinks} == {(0, 3)}
     assert (good.inforom_valid, good.confidential_compute, good.pci_device_id) == (True, False, "10de:2330")
 
 
 def test_a_driver_without_the_newer_calls(nvml_standin: NvmlStandin) -> None:
-    missing = ("nvmlDeviceGetFieldValues", "nvmlDeviceGetMarginTemperature", "nvmlDeviceGetSramEccErrorStatus")
+    missing = (
+        "nvmlDeviceGetFieldValues",
+        "nvmlDeviceGetMarginTemperature",
+        "nvmlDeviceGetSramEccErrorStatus",
+    )
     nvml_standin("gpu_count = 1\n" + "".join(f"error = {call} 13\n" for call in missing))
     facts = probed()
     assert isinstance(facts.gpus, tuple)

@@ -1,4 +1,6 @@
-"""The Slurm script on a real Slurm: two nodes that are virtual, on this machine. Needs root, slurmctld, slurmd and munged."""
+"""The Slurm script on a real Slurm: two nodes that are virtual, on this machine. Needs root, slurmctld,
+slurmd and munged.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import msgspec
 import pytest
 
 from assistant.usecases.run import run_recipe
-from recipes.recipe import Command
+from recipes.launch.recipe import Command
 from tests.support.across_hosts import measured_across, tiny_request
 from tests.support.slurm import GPUS, slurm_cluster
 
@@ -36,10 +38,14 @@ class Job(msgspec.Struct):
     output: str
 
 
-def submit(environment: dict[str, str], script: Path, *arguments: object, cwd: Path, name: str = "mini") -> Job:
+def submit(
+    environment: dict[str, str], script: Path, *arguments: object, cwd: Path, name: str = "mini"
+) -> Job:
     """Run a job to its end."""
     command = ("sbatch", "--wait", "--parsable", str(script), *map(str, arguments))
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
     job_id = done.stdout.strip()
     assert job_id, done.stderr
     output = (cwd / f"{name}-{job_id}.out").read_text()
@@ -105,7 +111,9 @@ def own_program(make_recipe, torch_python, tmp_path):
 
     def make(text):
         program = tmp_path / "program.py"
-        program.write_text(f"import os, signal, sys\nrank, node = os.environ['RANK'], os.environ['SLURMD_NODENAME']\n{text}\n")
+        program.write_text(
+            f"import os, signal, sys\nrank, node = os.environ['RANK'], os.environ['SLURMD_NODENAME']\n{text}\n"
+        )
         command = Command(kind="script", target=str(program), arguments=("{micro_batch}",))
         return make_recipe(nodes=2, ranks_per_node=1, command=command, resources={"python": torch_python})
 
@@ -113,7 +121,11 @@ def own_program(make_recipe, torch_python, tmp_path):
 
 
 def test_ranks_follow_the_order_of_the_nodes(slurm, own_program, export, tmp_path):
-    script = export("slurm", own_program("os.write(1, f'rank {rank} on {node} {sys.argv[1:]}\\n'.encode())"), tmp_path / "launch")
+    script = export(
+        "slurm",
+        own_program("os.write(1, f'rank {rank} on {node} {sys.argv[1:]}\\n'.encode())"),
+        tmp_path / "launch",
+    )
     job = submit(slurm, script, "--", "it's", "$HOME", cwd=tmp_path)
     assert job.exit_code == 0, job.output
     arguments = ["2", "it's", "$HOME"]
@@ -122,7 +134,11 @@ def test_ranks_follow_the_order_of_the_nodes(slurm, own_program, export, tmp_pat
 
 
 def test_a_failing_rank_ends_the_whole_job(slurm, own_program, export, tmp_path):
-    script = export("slurm", own_program("if rank == '1': raise ValueError('bad shape')\nsignal.pause()"), tmp_path / "launch")
+    script = export(
+        "slurm",
+        own_program("if rank == '1': raise ValueError('bad shape')\nsignal.pause()"),
+        tmp_path / "launch",
+    )
     job = submit(slurm, script, cwd=tmp_path)
     assert job.exit_code != 0
     assert "ValueError: bad shape" in job.output
@@ -141,10 +157,18 @@ def test_a_missing_interpreter_is_told_by_the_node(slurm, make_recipe, export, t
 
 
 def test_slurm_accepts_a_gpu_job_that_fits_and_no_other(slurm, make_recipe, export, tmp_path):
-    resources = {"device": "cuda", "backend": "nccl", "partition": "main", "time_limit": "00:30:00", "cpus_per_node": 16}
+    resources = {
+        "device": "cuda",
+        "backend": "nccl",
+        "partition": "main",
+        "time_limit": "00:30:00",
+        "cpus_per_node": 16,
+    }
     for gpus, fits in ((GPUS, True), (GPUS + 1, False)):
         script = export("slurm", make_recipe(nodes=2, ranks_per_node=gpus, resources=resources), tmp_path)
-        tested = subprocess.run(("sbatch", "--test-only", script), env=slurm, capture_output=True, timeout=60, check=False)
+        tested = subprocess.run(
+            ("sbatch", "--test-only", script), env=slurm, capture_output=True, timeout=60, check=False
+        )
         assert (tested.returncode == 0) == fits, tested.stderr
 
 
@@ -152,7 +176,11 @@ def test_run_submits_and_tells_the_job(slurm, make_recipe, tmp_path, monkeypatch
     monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
     monkeypatch.chdir(tmp_path)
     events = list(
-        run_recipe(make_recipe(resources={"python": "/no/such/python"}), launcher="slurm", directory=tmp_path / "launch")
+        run_recipe(
+            make_recipe(resources={"python": "/no/such/python"}),
+            launcher="slurm",
+            directory=tmp_path / "launch",
+        )
     )
     assert events[-1].result == 0
     assert "Submitted batch job" in capfd.readouterr().out
@@ -160,7 +188,9 @@ def test_run_submits_and_tells_the_job(slurm, make_recipe, tmp_path, monkeypatch
 
 def test_collectives_and_pairs_are_measured_across_nodes(slurm, torch_python, monkeypatch, tmp_path):
     monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
-    ended = measured_across(tiny_request(("n1", "n2"), "slurm", ranks=4), torch_python, tmp_path / "it's a $folder")
+    ended = measured_across(
+        tiny_request(("n1", "n2"), "slurm", ranks=4), torch_python, tmp_path / "it's a $folder"
+    )
     assert ended.failures == ()
     assert {m.subject for m in ended.measurements} == {"4 ranks", "n1->n2", "n2->n1", "n1", "n2"}
 
@@ -200,7 +230,9 @@ def test_no_job_is_left_when_measuring_is_stopped(slurm, torch_python, monkeypat
 
 def queue(environment: dict[str, str]) -> list[str]:
     command = ("squeue", "--noheader", "--format=%i %T")
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, check=True
+    ).stdout.splitlines()
 
 
 def test_inside_an_allocation_its_own_nodes_are_used(slurm, torch_python, tmp_path):
@@ -214,5 +246,9 @@ def test_inside_an_allocation_its_own_nodes_are_used(slurm, torch_python, tmp_pa
     )
     argv = ("salloc", "--nodes=2", "--exclusive", sys.executable, "-c", program, torch_python, str(tmp_path))
     environment = {**slurm, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    assert done.stdout.splitlines() == ["[] ['2 ranks']", "[] ['2 ranks', 'n1', 'n1->n2', 'n2', 'n2->n1']"], done.stderr
+    done = subprocess.run(
+        argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert done.stdout.splitlines() == ["[] ['2 ranks']", "[] ['2 ranks', 'n1', 'n1->n2', 'n2', 'n2->n1']"], (
+        done.stderr
+    )

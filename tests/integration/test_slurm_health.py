@@ -1,4 +1,6 @@
-"""The exported Slurm hooks on a real Slurm: a bad node is drained with its reason, and only our own drains are lifted."""
+"""The exported Slurm hooks on a real Slurm: a bad node is drained with its reason, and only our own drains
+are lifted.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from recipes.provision import ProvisionOptions, find_provision, render_provision
+from recipes.launch.provision import ProvisionOptions, find_provision, render_provision
 from tests.support.slurm import slurm_cluster
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -38,7 +40,9 @@ class Cluster(NamedTuple):
         (self.folder / f"source-{node}").write_text(f"{source}\n")
 
     def run(self, *argv: str) -> str:
-        done = subprocess.run(argv, env=self.environment, capture_output=True, text=True, timeout=WAIT_S, check=False)
+        done = subprocess.run(
+            argv, env=self.environment, capture_output=True, text=True, timeout=WAIT_S, check=False
+        )
         return done.stdout + done.stderr
 
     def node(self, name: str) -> tuple[str, str]:
@@ -51,7 +55,9 @@ class Cluster(NamedTuple):
         """Run the HealthCheckProgram as slurmd does."""
         argv = (str(self.folder / "rigtune-health"),)
         variables = {**self.environment, "SLURMD_NODENAME": node, **environment}
-        return subprocess.run(argv, env=variables, capture_output=True, text=True, timeout=WAIT_S, check=False).returncode
+        return subprocess.run(
+            argv, env=variables, capture_output=True, text=True, timeout=WAIT_S, check=False
+        ).returncode
 
     def wait(self, condition: Callable[[], bool]) -> None:
         """Slurm acts when it likes; give it a minute."""
@@ -135,7 +141,9 @@ def test_the_prolog_refuses_a_job_and_the_drain_is_lifted_after_the_repair(clust
     assert cluster.run("srun", "--nodelist=n2", "hostname").strip()
     cluster.becomes("n2", BAD)
     argv = ("sbatch", "--nodelist=n2", "--wrap=true")
-    subprocess.run(argv, env=cluster.environment, cwd=cluster.folder, check=True, timeout=WAIT_S, capture_output=True)
+    subprocess.run(
+        argv, env=cluster.environment, cwd=cluster.folder, check=True, timeout=WAIT_S, capture_output=True
+    )
     cluster.wait(lambda: cluster.node("n2")[1].startswith("rigtune: nvlink-active"))
     assert "DRAIN" in cluster.node("n2")[0]
     cluster.becomes("n2", FIT)

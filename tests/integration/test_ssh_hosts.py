@@ -1,4 +1,6 @@
-"""launch-all.sh over real ssh: two hosts, each with its own address, name and sshd, in network namespaces. Needs root."""
+"""launch-all.sh over real ssh: two hosts, each with its own address, name and sshd, in network namespaces.
+Needs root.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recipes.recipe import Command
+from recipes.launch.recipe import Command
 from tests.support.ssh_hosts import Lab, ssh_lab
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -32,7 +34,9 @@ def own_program(make_recipe, torch_python, tmp_path):
         program = tmp_path / "program.py"
         program.write_text(f"import os, signal, socket, sys\nrank = os.environ['RANK']\n{text}\n")
         command = Command(kind="script", target=str(program))
-        return make_recipe(nodes=2, ranks_per_node=1, command=command, resources={"python": torch_python, "hosts": HOSTS})
+        return make_recipe(
+            nodes=2, ranks_per_node=1, command=command, resources={"python": torch_python, "hosts": HOSTS}
+        )
 
     return make
 
@@ -44,7 +48,9 @@ def test_two_hosts_train_together(lab, make_recipe, torch_python, export, tmp_pa
     recipe = make_recipe(nodes=2, ranks_per_node=1, resources={"python": torch_python, "hosts": HOSTS})
     folder = tmp_path / "it's a $folder"
     export("torchrun", recipe, folder)
-    job = lab.start(folder / "launch-all.sh", "--", "--steps", 6, "--report", tmp_path / "report.jsonl", cwd=tmp_path)
+    job = lab.start(
+        folder / "launch-all.sh", "--", "--steps", 6, "--report", tmp_path / "report.jsonl", cwd=tmp_path
+    )
     output, _ = job.communicate(timeout=LIMIT_S)
     assert job.returncode == 0, output
     assert "world size 2, backend gloo" in output
@@ -58,7 +64,9 @@ def test_the_first_host_has_rank_0_and_arguments_arrive_whole(lab, own_program, 
     output, _ = job.communicate(timeout=LIMIT_S)
     assert job.returncode == 0, output
     lines = {line for line in output.splitlines() if line.startswith("rank ")}
-    assert lines == {f"rank {rank} on {host} {['it' + chr(39) + 's', '$HOME `id`']}" for rank, host in enumerate(HOSTS)}
+    assert lines == {
+        f"rank {rank} on {host} {['it' + chr(39) + 's', '$HOME `id`']}" for rank, host in enumerate(HOSTS)
+    }
 
 
 def test_one_failing_host_ends_the_others(lab, own_program, export, tmp_path):
@@ -99,7 +107,9 @@ def test_a_host_that_does_not_answer_is_told(lab, make_recipe, torch_python, exp
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs mpirun")
 @pytest.mark.parametrize("place", ["", HOSTS[1]])
 def test_mpirun_keeps_the_order_of_the_hosts_wherever_it_runs(lab, own_program, export, tmp_path, place):
-    """By itself Open MPI begins with the host that it runs on, and rank 0 would listen where nobody looks for it."""
+    """By itself Open MPI begins with the host that it runs on, and rank 0 would listen where nobody looks for
+    it.
+    """
     script = export("mpi", own_program(SAY), tmp_path / "launch")
     allowed = ("env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
     job = lab.start(*allowed, script, "--", "it's", cwd=tmp_path, on=place)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assistant.usecases.verify import verify_recipe
-from recipes.recipe import Command
+from recipes.launch.recipe import Command
 
 pytestmark = pytest.mark.slow
 
@@ -35,12 +35,19 @@ def stubborn(make_recipe, torch_python, tmp_path):
         "os.write(1, f'rank {rank} node {node} id {run_id}\\n'.encode())\n"
         "while True: signal.pause()\n"
     )
-    return make_recipe(command=Command(kind="script", target=str(program)), resources={"python": torch_python})
+    return make_recipe(
+        command=Command(kind="script", target=str(program)), resources={"python": torch_python}
+    )
 
 
 def start(*command: object, **options: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        tuple(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, **options
+        tuple(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        **options,
     )
 
 
@@ -63,7 +70,9 @@ def test_it_trains_the_reference_workload_on_two_ranks(recipe, export, read_repo
     elsewhere.mkdir()
     (elsewhere / "json.py").write_text("raise SystemExit('a file of the current folder was imported')")
     report = tmp_path / "report.jsonl"
-    subprocess.run((script, "--", "--steps", "10", "--report", report), cwd=elsewhere, check=True, timeout=LIMIT_S)
+    subprocess.run(
+        (script, "--", "--steps", "10", "--report", report), cwd=elsewhere, check=True, timeout=LIMIT_S
+    )
     trained = read_report(report)
     assert trained.start["world_size"] == 2
     assert trained.start["backend"] == "gloo"
@@ -110,8 +119,12 @@ def test_the_reference_program_ends_with_a_killed_script(recipe, export, tmp_pat
 
 def test_a_failing_rank_ends_the_job_with_its_name(make_recipe, torch_python, export, tmp_path):
     program = tmp_path / "fails.py"
-    program.write_text("import os, signal\nif os.environ['RANK'] == '1': raise ValueError('bad shape')\nsignal.pause()\n")
-    recipe = make_recipe(command=Command(kind="script", target=str(program)), resources={"python": torch_python})
+    program.write_text(
+        "import os, signal\nif os.environ['RANK'] == '1': raise ValueError('bad shape')\nsignal.pause()\n"
+    )
+    recipe = make_recipe(
+        command=Command(kind="script", target=str(program)), resources={"python": torch_python}
+    )
     job = start(export("torchrun", recipe, tmp_path / "launch"))
     output, _ = job.communicate(timeout=LIMIT_S)
     assert job.returncode == 1
@@ -120,14 +133,20 @@ def test_a_failing_rank_ends_the_job_with_its_name(make_recipe, torch_python, ex
 
 @pytest.fixture
 def two_nodes(stubborn, make_recipe, torch_python):
-    return make_recipe(nodes=2, ranks_per_node=1, command=stubborn.command, resources={"python": torch_python})
+    return make_recipe(
+        nodes=2, ranks_per_node=1, command=stubborn.command, resources={"python": torch_python}
+    )
 
 
 def test_ranks_follow_the_node_order_and_attempts_do_not_meet(two_nodes, export, tmp_path):
     """Two attempts of a job on two 'nodes' of this machine, each with the second node started first."""
     script = export("torchrun", two_nodes, tmp_path / "launch")
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1"}
-    jobs = {(node, attempt): start(script, node, attempt, env=environment) for node in (1, 0) for attempt in (3, 4)}
+    jobs = {
+        (node, attempt): start(script, node, attempt, env=environment)
+        for node in (1, 0)
+        for attempt in (3, 4)
+    }
     try:
         for (node, attempt), job in jobs.items():
             ((_, rank, _, group_rank, _, run_id),) = wait_for_ranks(job, 1)

@@ -14,13 +14,16 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.reading import read_document
-from recipes.lint.registry import lint, load_rules
+from recipes.lint.rule_table import lint, load_rules
 from recipes.lint.waiving import without_waived
 
 _CASES = sorted(path for path in (Path(__file__).parent / "cases").iterdir() if (path / "rule").exists())
 _MACHINES = {
     "05-names-differ": MachineFacts(
-        interfaces=(Interface(name="lo"), Interface(name="enp5s0f0", addresses=("10.1.0.4/24",), is_default_route=True))
+        interfaces=(
+            Interface(name="lo"),
+            Interface(name="enp5s0f0", addresses=("10.1.0.4/24",), is_default_route=True),
+        )
     ),
     "06-other-route": MachineFacts(
         interfaces=(
@@ -29,7 +32,10 @@ _MACHINES = {
         )
     ),
     "25-old-driver": MachineFacts(
-        gpus=tuple(Gpu(index=index, name="NVIDIA GeForce RTX 4090", driver_version="535.104.05") for index in range(2))
+        gpus=tuple(
+            Gpu(index=index, name="NVIDIA GeForce RTX 4090", driver_version="535.104.05")
+            for index in range(2)
+        )
     ),
     "27-mixed-hcas": MachineFacts(
         nics=(
@@ -80,7 +86,9 @@ def test_sound_files_of_many_styles_are_clean(path: Path):
 
 
 _EXPORTS = sorted(
-    path for path in (Path(__file__).parents[1] / "golden" / "launch").rglob("*") if path.suffix in (".sh", ".sbatch")
+    path
+    for path in (Path(__file__).parents[1] / "golden" / "launch").rglob("*")
+    if path.suffix in (".sh", ".sbatch")
 )
 
 

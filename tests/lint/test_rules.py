@@ -1,4 +1,6 @@
-"""Rules that the forty mistakes do not show, in the fewest lines; what edits do; and that no text breaks a rule."""
+"""Rules that the forty mistakes do not show, in the fewest lines; what edits do; and that no text breaks a
+rule.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document
 from recipes.lint.finding import Edit
 from recipes.lint.reading import read_document
-from recipes.lint.registry import lint, load_rules
+from recipes.lint.rule_table import lint, load_rules
 
 _RUN = "torchrun --standalone --nproc-per-node 8 train.py\n"
 _TWO = "torchrun --nnodes 2 --node-rank $1 --nproc-per-node 8 --master-addr 10.0.0.1 --master-port 29500 train.py\n"
@@ -24,8 +26,16 @@ _POD = "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      im
 
 _DEEPSPEED = "distributed_type: DEEPSPEED\nnum_machines: 1\ndeepspeed_config:\n"
 _SHOWN = [
-    ("container-gpus-fewer", "a.sh", "docker run --gpus 4 --ipc=host img composer -n 8 train/train.py a.yaml\n"),
-    ("container-gpus-fewer", "a.sh", "docker run --gpus 4 --ipc=host img python -m composer.cli.launcher --nproc=8 -m a.train\n"),
+    (
+        "container-gpus-fewer",
+        "a.sh",
+        "docker run --gpus 4 --ipc=host img composer -n 8 train/train.py a.yaml\n",
+    ),
+    (
+        "container-gpus-fewer",
+        "a.sh",
+        "docker run --gpus 4 --ipc=host img python -m composer.cli.launcher --nproc=8 -m a.train\n",
+    ),
     ("skypilot-gpus-fewer", "task.yaml", "resources:\n  accelerators: L40S:2\nrun: |\n  cd a\n  " + _RUN),
     (
         "skypilot-nodes-differ",
@@ -65,8 +75,16 @@ _SHOWN = [
     ),
     ("mpi-slots", "a.sh", "mpirun -np 16 -H a:4,b:4 python t.py\n"),
     ("mpi-not-forwarded", "a.sh", "export NCCL_DEBUG=INFO\nmpirun -np 8 -H a:4,b:4 python t.py\n"),
-    ("compose-quotes", "compose.yaml", "services:\n  a:\n    environment:\n      - NCCL_SOCKET_IFNAME='ens3'\n"),
-    ("container-devices-void", "Dockerfile", "FROM a\nENV NVIDIA_VISIBLE_DEVICES=none\nCMD torchrun --nproc-per-node 4 t.py\n"),
+    (
+        "compose-quotes",
+        "compose.yaml",
+        "services:\n  a:\n    environment:\n      - NCCL_SOCKET_IFNAME='ens3'\n",
+    ),
+    (
+        "container-devices-void",
+        "Dockerfile",
+        "FROM a\nENV NVIDIA_VISIBLE_DEVICES=none\nCMD torchrun --nproc-per-node 4 t.py\n",
+    ),
     ("dockerfile-assignment-blank", "Dockerfile", "FROM a\nENV OMP_NUM_THREADS = 8\n"),
     ("slurm-option-misspelt", "a.sbatch", "#!/bin/bash\n#SBATCH --cpu-per-task=8\n"),
     ("slurm-option-misspelt", "a.sbatch", "#!/bin/bash\n#SBATCH --gpus_per_node=8\n"),
@@ -79,8 +97,16 @@ _SHOWN = [
     ),
     ("accelerate-type", "a.yaml", "distributed_type: MULTI_GPU\nmixed_precision: bfloat16\n"),
     ("deepspeed-value", "ds.json", '{"zero_optimization": {"stage": 2}, "fp16": true}\n'),
-    ("deepspeed-value", "ds.json", '{"zero_optimization": {"stage": 3, "offload_param": {"device": "cuda"}}}\n'),
-    ("deepspeed-value", "ds.json", '{"zero_optimization": {"stage": 1}, "optimizer": {"params": {"lr": "3e-4"}}}\n'),
+    (
+        "deepspeed-value",
+        "ds.json",
+        '{"zero_optimization": {"stage": 3, "offload_param": {"device": "cuda"}}}\n',
+    ),
+    (
+        "deepspeed-value",
+        "ds.json",
+        '{"zero_optimization": {"stage": 1}, "optimizer": {"params": {"lr": "3e-4"}}}\n',
+    ),
     ("shell-continuation-blank", "a.sh", "torchrun --standalone \\ \n  --nproc-per-node 8 t.py\n"),
     ("shell-assignment-blank", "a.sh", "export NCCL_DEBUG = INFO\n"),
     ("shell-assignment-blank", "a.sh", "export NCCL_SOCKET_IFNAME= eth0\n"),
@@ -90,10 +116,18 @@ _SHOWN = [
     ("launcher-options-late", "a.sh", "torchrun t.py --nproc_per_node 4\n"),
     ("launcher-options-late", "a.sh", "accelerate launch t.py --multi_gpu --num_processes 4\n"),
     ("port-shared", "a.sh", "torchrun --nproc-per-node 2 a.py &\ndeepspeed --num_gpus 2 b.py &\nwait\n"),
-    ("port-shared", "a.sh", "torchrun --master-port=2050 --nproc-per-node 2 a.py > log &\ntorchrun --master_port 2050 b.py\n"),
+    (
+        "port-shared",
+        "a.sh",
+        "torchrun --master-port=2050 --nproc-per-node 2 a.py > log &\ntorchrun --master_port 2050 b.py\n",
+    ),
     ("container-gpus-list", "a.sh", "docker run --gpus device=2,3 --ipc=host img python t.py\n"),
     ("container-gpus-fewer", "a.sh", "docker run --gpus '\"device=2,3\"' --ipc=host img " + _RUN),
-    ("container-gpus-fewer", "a.sh", "docker run --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=0 --ipc=host img " + _RUN),
+    (
+        "container-gpus-fewer",
+        "a.sh",
+        "docker run --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=0 --ipc=host img " + _RUN,
+    ),
     (
         "container-gpus-fewer",
         "compose.yaml",
@@ -104,7 +138,8 @@ _SHOWN = [
     (
         "kubernetes-gpus-fewer",
         "pod.yaml",
-        _POD + "      command: [torchrun, --nproc-per-node=4, t.py]\n      resources: {limits: {nvidia.com/gpu: 2}}\n",
+        _POD
+        + "      command: [torchrun, --nproc-per-node=4, t.py]\n      resources: {limits: {nvidia.com/gpu: 2}}\n",
     ),
     (
         "kubernetes-nodes-differ",
@@ -116,7 +151,11 @@ _SHOWN = [
     ("syntax", "compose.yaml", "services:\n  a:\n\tb: 1\n"),
     ("syntax", "ds_config.json", '{"train_batch_size": 32,, }\n'),
     ("slurm-directive-misspelt", "a.sbatch", "#!/bin/bash\n#SBATCH --nodes=1\n!#SBATCH --signal=USR1@90\n"),
-    ("frontend-node-rank", "a.sh", "FORCE_TORCHRUN=1 NNODES=2 RANK=1 MASTER_ADDR=10.0.0.1 llamafactory-cli train a.yaml\n"),
+    (
+        "frontend-node-rank",
+        "a.sh",
+        "FORCE_TORCHRUN=1 NNODES=2 RANK=1 MASTER_ADDR=10.0.0.1 llamafactory-cli train a.yaml\n",
+    ),
     ("mpi-not-exported", "a.sh", ': "${NCCL_IB_HCA:=mlx5}"\nmpirun -np 8 -x NCCL_IB_HCA -x PATH a.out\n'),
     ("mpi-not-exported", "a.sh", "MASTER_ADDR=$1\nmpirun -np 8 -x MASTER_ADDR a.out\n"),
     ("variable-not-exported", "a.sh", "NCCL_ASYNC_ERROR_HANDLING=1\n" + _RUN),
@@ -139,11 +178,27 @@ _SHOWN = [
     ("typography", "a.sh", "torchrun \u2014nproc_per_node=4 t.py\n"),
     ("typography", "a.sh", "export NCCL_SOCKET_IFNAME=\u201ceth0\u201d\n"),
     ("typography", "a.sh", "srun\u00a0-c 8 python t.py\n"),
-    ("ray-without-block", "a.sbatch", _BATCH + "srun --nodes=1 --ntasks=1 -w $h ray start --head --port=6379 &\n"),
+    (
+        "ray-without-block",
+        "a.sbatch",
+        _BATCH + "srun --nodes=1 --ntasks=1 -w $h ray start --head --port=6379 &\n",
+    ),
     ("ray-many-heads", "a.sbatch", _BATCH + "srun ray start --head --port=6379 --block &\n"),
-    ("ray-loopback", "a.sbatch", _BATCH + "srun -n 1 -N 1 -w $w ray start --address=localhost:6379 --block &\n"),
-    ("slurm-variable-misspelt", "a.sh", "for h in $(scontrol show hostnames $SLURM_JOB_NODELIS); do :; done\n"),
-    ("threads-too-many", "a.sbatch", "#!/bin/bash\n#SBATCH --cpus-per-task=8\nexport OMP_NUM_THREADS=32\npython t.py\n"),
+    (
+        "ray-loopback",
+        "a.sbatch",
+        _BATCH + "srun -n 1 -N 1 -w $w ray start --address=localhost:6379 --block &\n",
+    ),
+    (
+        "slurm-variable-misspelt",
+        "a.sh",
+        "for h in $(scontrol show hostnames $SLURM_JOB_NODELIS); do :; done\n",
+    ),
+    (
+        "threads-too-many",
+        "a.sbatch",
+        "#!/bin/bash\n#SBATCH --cpus-per-task=8\nexport OMP_NUM_THREADS=32\npython t.py\n",
+    ),
     ("waiver-unknown", "a.sh", "export NCCL_IB_TC=1 # rigtune: ignore=trafic-class\n"),
     (
         "megatron-world",
@@ -155,7 +210,11 @@ _SHOWN = [
         "a.sh",
         "torchrun --nproc-per-node 8 pre.py --tensor-model-parallel-size 2 --micro-batch-size 4 --global-batch-size 24\n",
     ),
-    ("megatron-shape", "a.sh", "torchrun --nproc-per-node 8 pre.py --pipeline-model-parallel-size 8 --num-layers 30\n"),
+    (
+        "megatron-shape",
+        "a.sh",
+        "torchrun --nproc-per-node 8 pre.py --pipeline-model-parallel-size 8 --num-layers 30\n",
+    ),
     ("port-random", "a.sh", "export MASTER_PORT=$RANDOM\n"),
     ("launcher-runs-program", "a.sh", "torchrun --nproc-per-node 4 python train.py\n"),
     ("hca-twice", "a.sh", "export NCCL_IB_HCA==mlx5_2:1,mlx5_2:1\n"),
@@ -165,8 +224,16 @@ _SHOWN = [
     ("slurm-no-shebang", "a.sbatch", "# a job\n#!/bin/bash\n#SBATCH --nodes=1\n"),
     ("slurm-time", "a.sbatch", "#!/bin/bash\n#SBATCH --time=7:00:00:00\n"),
     ("slurm-gpus-differ", "a.sbatch", "#!/bin/bash\n#SBATCH --nodes=2 --gpus=4 --gpus-per-node=4\n"),
-    ("slurm-gpus-differ", "a.sbatch", "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus=4 --gpus-per-task=4\n"),
-    ("slurm-nodes-differ", "a.sh", "srun -N 4 -c 8 torchrun --rdzv-backend c10d --rdzv-endpoint $h:29400 train.py\n"),
+    (
+        "slurm-gpus-differ",
+        "a.sbatch",
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus=4 --gpus-per-task=4\n",
+    ),
+    (
+        "slurm-nodes-differ",
+        "a.sh",
+        "srun -N 4 -c 8 torchrun --rdzv-backend c10d --rdzv-endpoint $h:29400 train.py\n",
+    ),
     ("variable-unknown", "a.sh", "export NCCL_MAKE_IT_FAST=1\n"),
     ("variable-misspelt", "a.sh", "export NCCL_SOKET_IFNAME=eth0\n"),
     ("variable-misspelt", "a.sh", "export NCCL_IB_QPS_PER_CONN=4\n"),
@@ -212,7 +279,11 @@ _SHOWN = [
     ("plugin-missing", "a.sh", "export NCCL_TUNER_CONFIG_FILE=/etc/tuner.csv\n"),
     ("tuner-overruled", "a.sh", "export NCCL_TUNER_PLUGIN=ofi\nexport NCCL_ALGO=Ring\n"),
     ("channels-twice", "a.sh", "export NCCL_MIN_NCHANNELS=8\nexport NCCL_MIN_CTAS=8\n"),
-    ("nccl-replaced", "Dockerfile", "FROM a:1\nRUN pip install torch\nRUN pip install nvidia-nccl-cu12==2.20.5\n"),
+    (
+        "nccl-replaced",
+        "Dockerfile",
+        "FROM a:1\nRUN pip install torch\nRUN pip install nvidia-nccl-cu12==2.20.5\n",
+    ),
     (
         "slurm-cpus-missing",
         "a.sbatch",
@@ -228,25 +299,61 @@ _SHOWN = [
         "a.sbatch",
         _BATCH + "srun -c 8 torchrun --nnodes 4 --rdzv-backend c10d --rdzv-endpoint $h:1 train.py\n",
     ),
-    ("slurm-nodes-differ", "a.sbatch", _BATCH + "srun -c 8 torchrun --rdzv-backend c10d --rdzv-endpoint $h:29400 train.py\n"),
-    ("slurm-srun-missing", "a.sbatch", _BATCH + "torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint $h:29400 train.py\n"),
-    ("slurm-rank-literal", "a.sbatch", _BATCH + "srun -c 8 torchrun --nnodes 2 --node-rank \\$SLURM_NODEID train.py\n"),
-    ("slurm-rank-literal", "a.sbatch", _BATCH + "srun -c 8 accelerate launch --machine_rank='${SLURM_PROCID}' train.py\n"),
-    ("slurm-directive-late", "a.sbatch", "#!/bin/bash\n#SBATCH --nodes=1\nmodule load cuda\n#SBATCH --gpus-per-node=8\n"),
+    (
+        "slurm-nodes-differ",
+        "a.sbatch",
+        _BATCH + "srun -c 8 torchrun --rdzv-backend c10d --rdzv-endpoint $h:29400 train.py\n",
+    ),
+    (
+        "slurm-srun-missing",
+        "a.sbatch",
+        _BATCH + "torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint $h:29400 train.py\n",
+    ),
+    (
+        "slurm-rank-literal",
+        "a.sbatch",
+        _BATCH + "srun -c 8 torchrun --nnodes 2 --node-rank \\$SLURM_NODEID train.py\n",
+    ),
+    (
+        "slurm-rank-literal",
+        "a.sbatch",
+        _BATCH + "srun -c 8 accelerate launch --machine_rank='${SLURM_PROCID}' train.py\n",
+    ),
+    (
+        "slurm-directive-late",
+        "a.sbatch",
+        "#!/bin/bash\n#SBATCH --nodes=1\nmodule load cuda\n#SBATCH --gpus-per-node=8\n",
+    ),
     ("slurm-directive-variable", "a.sbatch", "#!/bin/bash\n#SBATCH --output=$HOME/logs/%j.out\n"),
     ("slurm-directive-blanks", "a.sbatch", "#!/bin/bash\n#SBATCH --nodes = 2\n"),
-    ("slurm-export-none", "a.sbatch", _BATCH + "#SBATCH --export=NONE\nexport NCCL_DEBUG=WARN\nsrun -c 8 python train.py\n"),
+    (
+        "slurm-export-none",
+        "a.sbatch",
+        _BATCH + "#SBATCH --export=NONE\nexport NCCL_DEBUG=WARN\nsrun -c 8 python train.py\n",
+    ),
     ("slurm-export-list", "a.sbatch", _BATCH + "srun -c 8 --export=NCCL_DEBUG=WARN python train.py\n"),
     ("torchrun-standalone", "a.sh", "torchrun --standalone --nnodes 2 train.py\n"),
-    ("torchrun-loopback", "a.sh", "torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint localhost:29400 train.py\n"),
+    (
+        "torchrun-loopback",
+        "a.sh",
+        "torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint localhost:29400 train.py\n",
+    ),
     ("torchrun-nowhere", "a.sh", "torchrun --nnodes 2 --nproc-per-node 8 train.py\n"),
     ("port-out-of-range", "a.sh", "export MASTER_PORT=80\n"),
-    ("port-overflow", "a.sbatch", "#!/bin/bash\n#SBATCH --nodes=1\nexport MASTER_PORT=$((10000 + SLURM_JOB_ID))\n"),
+    (
+        "port-overflow",
+        "a.sbatch",
+        "#!/bin/bash\n#SBATCH --nodes=1\nexport MASTER_PORT=$((10000 + SLURM_JOB_ID))\n",
+    ),
     ("torchrun-option-unknown", "a.sh", "torchrun --nproc_per_nodes 8 train.py\n"),
     ("launcher-in-launcher", "a.sh", "torchrun --nproc-per-node 8 --no-python accelerate launch train.py\n"),
     ("torch-launch-deprecated", "a.sh", "python -m torch.distributed.launch --nproc_per_node 8 train.py\n"),
     ("local-rank-from-world", "a.sh", "export LOCAL_RANK=$SLURM_PROCID\npython train.py\n"),
-    ("visible-devices-fewer", "a.sh", "export CUDA_VISIBLE_DEVICES=0,1\ntorchrun --nproc-per-node 4 train.py\n"),
+    (
+        "visible-devices-fewer",
+        "a.sh",
+        "export CUDA_VISIBLE_DEVICES=0,1\ntorchrun --nproc-per-node 4 train.py\n",
+    ),
     (
         "accelerate-no-master",
         "a.yaml",
@@ -261,10 +368,18 @@ _SHOWN = [
         '{"train_batch_size": 30, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2}\n',
     ),
     ("deepspeed-two-precisions", "ds.json", '{"fp16": {"enabled": true}, "bf16": {"enabled": true}}\n'),
-    ("deepspeed-stage", "ds.json", '{"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}}\n'),
+    (
+        "deepspeed-stage",
+        "ds.json",
+        '{"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}}\n',
+    ),
     ("deepspeed-unknown-key", "ds.json", '{"bf16": {"enabled": true}, "gradient_acumulation_steps": 2}\n'),
     ("deepspeed-debugging-left", "ds.json", '{"bf16": {"enabled": true}, "wall_clock_breakdown": true}\n'),
-    ("deepspeed-visible-devices", "a.sh", "export CUDA_VISIBLE_DEVICES=0,1\ndeepspeed --hostfile hosts train.py\n"),
+    (
+        "deepspeed-visible-devices",
+        "a.sh",
+        "export CUDA_VISIBLE_DEVICES=0,1\ndeepspeed --hostfile hosts train.py\n",
+    ),
     ("mpi-slots", "a.sh", "mpirun -np 16 -H a,b --bind-to none python train.py\n"),
     ("mpi-bound-to-core", "a.sh", "mpirun -np 8 --bind-to core python train.py\n"),
     (
@@ -273,10 +388,26 @@ _SHOWN = [
         "mpirun -np 8 --mca btl_tcp_if_include ens5 --mca btl_tcp_if_exclude lo python train.py\n",
     ),
     ("mpi-rank-too-early", "a.sh", "export RANK=$OMPI_COMM_WORLD_RANK\nmpirun -np 8 python train.py\n"),
-    ("tf-config-json", "tf.json", '{"cluster": {"worker": ["a:1", "b:1"],}, "task": {"type": "worker", "index": 0}}\n'),
-    ("tf-config-index", "tf.json", '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 2}}\n'),
-    ("tf-config-address", "tf.json", '{"cluster": {"worker": ["a:1", "a:1"]}, "task": {"type": "worker", "index": 0}}\n'),
-    ("tf-config-mixed", "tf.json", '{"cluster": {"worker": ["a:1", "10.0.0.2:1"]}, "task": {"type": "worker", "index": 0}}\n'),
+    (
+        "tf-config-json",
+        "tf.json",
+        '{"cluster": {"worker": ["a:1", "b:1"],}, "task": {"type": "worker", "index": 0}}\n',
+    ),
+    (
+        "tf-config-index",
+        "tf.json",
+        '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 2}}\n',
+    ),
+    (
+        "tf-config-address",
+        "tf.json",
+        '{"cluster": {"worker": ["a:1", "a:1"]}, "task": {"type": "worker", "index": 0}}\n',
+    ),
+    (
+        "tf-config-mixed",
+        "tf.json",
+        '{"cluster": {"worker": ["a:1", "10.0.0.2:1"]}, "task": {"type": "worker", "index": 0}}\n',
+    ),
     (
         "tf-config-evaluator",
         "tf.json",
@@ -289,7 +420,11 @@ _SHOWN = [
     ("conf-variable", "nccl.conf", "NCCL_TOPO_FILE=$HOME/topo.xml\n"),
     ("conf-tilde", "a.env", "NCCL_CONF_FILE=~/nccl.conf\n"),
     ("container-bridge-network", "a.sh", "docker run --gpus all --ipc=host img:1 " + _TWO),
-    ("dockerfile-escaped-variable", "Dockerfile", "FROM a:1\nENV LD_LIBRARY_PATH=/opt/lib:\\$LD_LIBRARY_PATH\n"),
+    (
+        "dockerfile-escaped-variable",
+        "Dockerfile",
+        "FROM a:1\nENV LD_LIBRARY_PATH=/opt/lib:\\$LD_LIBRARY_PATH\n",
+    ),
     ("dockerfile-run-export", "Dockerfile", "FROM a:1\nRUN export NCCL_DEBUG=WARN\n"),
     ("image-latest", "a.sbatch", _BATCH + "srun -c 8 --container-image=lab/train:latest python train.py\n"),
     ("kubernetes-ipc-lock", "p.yaml", _POD + "      resources:\n        limits:\n          rdma/ib: 1\n"),
@@ -313,13 +448,26 @@ _SHOWN = [
     (
         "kubernetes-list-variable",
         "p.yaml",
-        _POD + "      env:\n        - {name: N, value: '2'}\n      command: [torchrun, --nproc-per-node=$N, train.py]\n",
+        _POD
+        + "      env:\n        - {name: N, value: '2'}\n      command: [torchrun, --nproc-per-node=$N, train.py]\n",
     ),
-    ("accelerate-deepspeed-twice", "a.yaml", _DEEPSPEED + "  deepspeed_config_file: ds.json\n  zero_stage: 3\n"),
+    (
+        "accelerate-deepspeed-twice",
+        "a.yaml",
+        _DEEPSPEED + "  deepspeed_config_file: ds.json\n  zero_stage: 3\n",
+    ),
     ("accelerate-deepspeed-own", "a.yaml", _DEEPSPEED + "  zero_stage: 3\n  fp16:\n    enabled: true\n"),
-    ("deepspeed-misplaced", "ds.json", '{"zero_optimization": {"stage": 3}, "offload_param": {"device": "cpu"}}\n'),
+    (
+        "deepspeed-misplaced",
+        "ds.json",
+        '{"zero_optimization": {"stage": 3}, "offload_param": {"device": "cpu"}}\n',
+    ),
     ("deepspeed-precision-key", "ds.json", '{"zero_optimization": {"stage": 2}, "fp16": {"enable": true}}\n'),
-    ("accelerate-fsdp-word", "a.yaml", "distributed_type: FSDP\nnum_machines: 1\nfsdp_config:\n  fsdp_sharding_strategy: FULL\n"),
+    (
+        "accelerate-fsdp-word",
+        "a.yaml",
+        "distributed_type: FSDP\nnum_machines: 1\nfsdp_config:\n  fsdp_sharding_strategy: FULL\n",
+    ),
     ("deepspeed-zero-key", "ds.json", '{"zero_optimization": {"stage": 3, "overlap_com": true}}\n'),
     (
         "kubernetes-host-dns",
@@ -327,7 +475,11 @@ _SHOWN = [
         _POD.replace("spec:\n", "spec:\n  hostNetwork: true\n")
         + "      resources:\n        limits:\n          nvidia.com/gpu: 1\n",
     ),
-    ("kubernetes-env-number", "p.yaml", _POD + "      env:\n        - name: NCCL_CROSS_NIC\n          value: 0\n"),
+    (
+        "kubernetes-env-number",
+        "p.yaml",
+        _POD + "      env:\n        - name: NCCL_CROSS_NIC\n          value: 0\n",
+    ),
     (
         "kubernetes-container-name",
         "p.yaml",
@@ -337,7 +489,11 @@ _SHOWN = [
     ("limit-memlock", "a.sh", "ulimit -l 64\n" + _RUN),
     ("service-stopped", "a.sh", "systemctl disable --now nvidia-fabricmanager\n"),
     ("mig-slices", "a.sbatch", "#!/bin/bash\n#SBATCH --gres=gpu:a100_1g.5gb:4\n" + _RUN.replace("8", "4")),
-    ("connections-missing", "a.sh", "torchrun --standalone p.py --tensor-model-parallel-size 8 --sequence-parallel\n"),
+    (
+        "connections-missing",
+        "a.sh",
+        "torchrun --standalone p.py --tensor-model-parallel-size 8 --sequence-parallel\n",
+    ),
     ("allocator-syntax", "a.sh", "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments=True\n"),
     (
         "allocator-two-names",
@@ -362,8 +518,18 @@ _MACHINE = MachineFacts(
 )
 _SHARPER = [
     ("variable-too-new", "a.sh", "export NCCL_RAS_ENABLE=1\n", Context(nccl_version="2.20.5")),
-    ("nccl-version-faulty", "a.sh", "export TORCH_NCCL_USE_COMM_NONBLOCKING=1\n" + _RUN, Context(nccl_version="2.26.2")),
-    ("allocator-name-too-new", "a.sh", "export PYTORCH_ALLOC_CONF=backend:native\n", Context(torch_version="2.6.0")),
+    (
+        "nccl-version-faulty",
+        "a.sh",
+        "export TORCH_NCCL_USE_COMM_NONBLOCKING=1\n" + _RUN,
+        Context(nccl_version="2.26.2"),
+    ),
+    (
+        "allocator-name-too-new",
+        "a.sh",
+        "export PYTORCH_ALLOC_CONF=backend:native\n",
+        Context(torch_version="2.6.0"),
+    ),
     ("interface-prefix", "a.sh", "export NCCL_SOCKET_IFNAME=eth1\n", Context(machine=_MACHINE)),
     ("hca-missing", "a.sh", "export NCCL_IB_HCA==mlx5_7\n", Context(machine=_MACHINE)),
     ("hca-down", "a.sh", "export NCCL_IB_HCA==mlx5_0,mlx5_1\n", Context(machine=_MACHINE)),
@@ -385,7 +551,9 @@ def _ids(name: str, text: str, context: Context) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("rule", "name", "text"), _SHOWN, ids=lambda value: value if isinstance(value, str) and "\n" not in value else ""
+    ("rule", "name", "text"),
+    _SHOWN,
+    ids=lambda value: value if isinstance(value, str) and "\n" not in value else "",
 )
 def test_rule_finds_its_mistake(rule: str, name: str, text: str):
     assert rule in _ids(name, text, Context())
@@ -405,7 +573,11 @@ def test_nccl_conf_that_the_script_overrules():
 
 def test_every_rule_is_shown_by_a_test():
     cases = Path(__file__).parent / "cases"
-    shown = {row[0] for row in _SHOWN} | {row[0] for row in _SHARPER} | {"conf-overruled", "hostfile-refused", "hostfile-few"}
+    shown = (
+        {row[0] for row in _SHOWN}
+        | {row[0] for row in _SHARPER}
+        | {"conf-overruled", "hostfile-refused", "hostfile-few"}
+    )
     shown |= {(case / "rule").read_text("utf-8").strip() for case in cases.iterdir()}
     assert set(load_rules()) == shown
 
@@ -430,7 +602,9 @@ def _applied(text: str, edits: tuple[Edit, ...]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("rule", "name", "text"), _SHOWN, ids=lambda value: value if isinstance(value, str) and "\n" not in value else ""
+    ("rule", "name", "text"),
+    _SHOWN,
+    ids=lambda value: value if isinstance(value, str) and "\n" not in value else "",
 )
 def test_an_edit_removes_what_it_is_for(rule: str, name: str, text: str):
     for finding in lint((_read(name, text),), Context()):
@@ -450,7 +624,18 @@ _WORDS = st.sampled_from(
     )
 )
 _NAMES = st.sampled_from(
-    ["a.sh", "a.sbatch", "Dockerfile", "p.yaml", "ds.json", "tf.json", "nccl.conf", "a.env", "hostfile", "compose.yaml"]
+    [
+        "a.sh",
+        "a.sbatch",
+        "Dockerfile",
+        "p.yaml",
+        "ds.json",
+        "tf.json",
+        "nccl.conf",
+        "a.env",
+        "hostfile",
+        "compose.yaml",
+    ]
 )
 _KINDS = {
     "p.yaml": "kubernetes",
@@ -462,7 +647,11 @@ _KINDS = {
 
 
 @settings(max_examples=300, deadline=None)
-@given(name=_NAMES, words=st.lists(st.one_of(_WORDS, st.text(max_size=4)), max_size=40), glue=st.sampled_from([" ", "\n", ""]))
+@given(
+    name=_NAMES,
+    words=st.lists(st.one_of(_WORDS, st.text(max_size=4)), max_size=40),
+    glue=st.sampled_from([" ", "\n", ""]),
+)
 def test_no_text_breaks_a_rule(name: str, words: list[str], glue: str):
     document = read_document(name, glue.join(words), _KINDS.get(name))  # type: ignore[arg-type]
     if document is not None:

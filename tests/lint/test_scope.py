@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from probes.facts import Gpu, MachineFacts
-from probes.facts.gpu import NvLink
+from probes.facts.gpu_facts import NvLink
 from recipes.lint.context import Context
 from recipes.lint.editing import edited
 from recipes.lint.finding import LintFinding
 from recipes.lint.reading import read_document
-from recipes.lint.registry import lint
+from recipes.lint.rule_table import lint
 
 
 def _found(text: str, context: Context | None = None, name: str = "a.sh") -> tuple[LintFinding, ...]:
@@ -33,7 +33,8 @@ _SOUND = {
     "GPUs of what follows": _RUN + "export CUDA_VISIBLE_DEVICES=0\npython eval.py\n",
     "GPUs of a subshell": "(export CUDA_VISIBLE_DEVICES=0; python prep.py)\n" + _RUN,
     "GPUs of a function": "f() { export CUDA_VISIBLE_DEVICES=0; python eval.py; }\n" + _RUN,
-    "GPUs outside of a container": "export CUDA_VISIBLE_DEVICES=0\npython p.py\ndocker run --gpus all --ipc=host i " + _RUN,
+    "GPUs outside of a container": "export CUDA_VISIBLE_DEVICES=0\npython p.py\ndocker run --gpus all --ipc=host i "
+    + _RUN,
     "master of a test": "MASTER_ADDR=localhost MASTER_PORT=29501 python test.py\n" + _TWO,
     "loopback of a test": "NCCL_SOCKET_IFNAME=lo python test.py\n" + _TWO,
     "blocking launches of a test": "CUDA_LAUNCH_BLOCKING=1 python smoke.py && " + _RUN,
@@ -66,13 +67,18 @@ _MISTAKES = {
     ),
     "master of the job": ("master-loopback", "export MASTER_ADDR=localhost\n" + _TWO),
     "blocking launches of the job": ("cuda-debugging-left", "python prep.py\nCUDA_LAUNCH_BLOCKING=1 " + _RUN),
-    "no peers in any job": ("p2p-disabled", f"NCCL_P2P_DISABLE=1 torchrun a.py\nenv NCCL_P2P_DISABLE=1 {_RUN}"),
+    "no peers in any job": (
+        "p2p-disabled",
+        f"NCCL_P2P_DISABLE=1 torchrun a.py\nenv NCCL_P2P_DISABLE=1 {_RUN}",
+    ),
     "no peers beside a helper": ("p2p-disabled", 'run() { "$@"; }\nNCCL_P2P_DISABLE=1 ' + _RUN),
     "no peers in the job": ("p2p-disabled", "NCCL_P2P_DISABLE=1 " + _RUN),
     "a pair before one command": ("variable-conflict", "NCCL_NET=Socket NCCL_IB_HCA==mlx5_0 " + _RUN),
     "cores that come too late": (
         "slurm-cpus-not-passed",
-        _JOB.replace("exclusive", "cpus-per-task=8") + _STEP.replace("-c 8 ", "") + "export SRUN_CPUS_PER_TASK=8\n",
+        _JOB.replace("exclusive", "cpus-per-task=8")
+        + _STEP.replace("-c 8 ", "")
+        + "export SRUN_CPUS_PER_TASK=8\n",
     ),
 }
 
@@ -84,7 +90,9 @@ def test_what_reaches_a_command_is_judged_with_it(rule: str, text: str):
 
 def _gpus(name: str, *, links: bool) -> Context:
     ports = (NvLink(index=0, active=True),) if links else ()
-    return Context(machine=MachineFacts(gpus=tuple(Gpu(index=index, name=name, nvlinks=ports) for index in range(2))))
+    return Context(
+        machine=MachineFacts(gpus=tuple(Gpu(index=index, name=name, nvlinks=ports) for index in range(2)))
+    )
 
 
 _OFF = "export NCCL_P2P_DISABLE=1\n" + _RUN
@@ -106,7 +114,9 @@ _OFF = "export NCCL_P2P_DISABLE=1\n" + _RUN
         (_OFF, _gpus("NVIDIA GeForce RTX 4090", links=False), None),
     ],
 )
-def test_peers_that_are_turned_off_weigh_as_what_is_known_of_the_reason(text: str, context: Context, severity: str | None):
+def test_peers_that_are_turned_off_weigh_as_what_is_known_of_the_reason(
+    text: str, context: Context, severity: str | None
+):
     told = [finding for finding in _found(text, context) if finding.rule_id == "p2p-disabled"]
     assert [finding.severity for finding in told] == ([severity] if severity else [])
     assert not any(finding.edits for finding in told)
@@ -143,7 +153,9 @@ def test_line_is_kept_while_others_ask_for_its_variable():
         assert _fixed(text) == text
 
 
-@pytest.mark.parametrize("line", ["NCCL_P2P_DISABLE=1", "NCCL_IB_DISABLE=1", "NCCL_ALGO=Ring", "NCCL_NET_GDR_LEVEL=LOC"])
+@pytest.mark.parametrize(
+    "line", ["NCCL_P2P_DISABLE=1", "NCCL_IB_DISABLE=1", "NCCL_ALGO=Ring", "NCCL_NET_GDR_LEVEL=LOC"]
+)
 def test_what_may_hide_a_fault_is_not_taken_out(line: str):
     text = f"export {line}\n{_TWO}"
     assert _found(text)
@@ -152,7 +164,11 @@ def test_what_may_hide_a_fault_is_not_taken_out(line: str):
 
 @pytest.mark.parametrize(
     ("value", "fixed"),
-    [("mlx5_1,mlx5_2", "=mlx5_1,mlx5_2"), ("mlx5_1,mlx5_bond", "mlx5_1,mlx5_bond"), ("mlx5_1,rocep", "mlx5_1,rocep")],
+    [
+        ("mlx5_1,mlx5_2", "=mlx5_1,mlx5_2"),
+        ("mlx5_1,mlx5_bond", "mlx5_1,mlx5_bond"),
+        ("mlx5_1,rocep", "mlx5_1,rocep"),
+    ],
 )
 def test_names_are_made_exact_where_all_are_whole(value: str, fixed: str):
     assert _fixed(f"export NCCL_IB_HCA={value}\n{_TWO}") == f"export NCCL_IB_HCA={fixed}\n{_TWO}"

@@ -6,7 +6,7 @@ import pytest
 
 from recipes.lint.context import Context
 from recipes.lint.reading import read_document
-from recipes.lint.registry import lint
+from recipes.lint.rule_table import lint
 from recipes.lint.waiving import idle_waivers
 
 _JOB = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=8\n#SBATCH --exclusive\n"
@@ -23,20 +23,29 @@ _SHOWN = [
         "megatron-world",
         "D=(--nproc_per_node 8 --nnodes 1)\nM=(--tensor-model-parallel-size 16)\ntorchrun ${D[@]} pre.py ${M[@]}\n",
     ),
-    ("megatron-world", _JOB.replace("node=1", "node=8") + "srun -c 8 python pre.py --tensor-model-parallel-size 3\n"),
+    (
+        "megatron-world",
+        _JOB.replace("node=1", "node=8") + "srun -c 8 python pre.py --tensor-model-parallel-size 3\n",
+    ),
     (
         "megatron-batch",
         "python pre.py trainer.devices=8 trainer.num_nodes=2 model.tensor_model_parallel_size=4 "
         "model.pipeline_model_parallel_size=1 model.micro_batch_size=4 model.global_batch_size=24\n",
     ),
-    ("megatron-shape", "torchrun --nproc-per-node 8 pre.py --tensor-model-parallel-size 8 --num-attention-heads 12\n"),
+    (
+        "megatron-shape",
+        "torchrun --nproc-per-node 8 pre.py --tensor-model-parallel-size 8 --num-attention-heads 12\n",
+    ),
     (
         "torchrun-nowhere",
         "torchrun --nnodes 2 --nproc-per-node 4 --rdzv-backend c10d --master-addr $m --master-port 29511 t.py\n",
     ),
     ("ib-disabled", "export NCCL_IB_DISABLE=1\ndeepspeed --hostfile hosts --num_nodes 2 t.py\n"),
     ("log-one-file", "export NCCL_DEBUG=INFO\nexport NCCL_DEBUG_FILE=/tmp/nccl_%r.log\n"),
-    ("slurm-nodes-differ", "#PBS -l select=4:ngpus=4\n#PBS -l place=scatter\nmpiexec -ppn 1 torchrun --nnodes 8 t.py\n"),
+    (
+        "slurm-nodes-differ",
+        "#PBS -l select=4:ngpus=4\n#PBS -l place=scatter\nmpiexec -ppn 1 torchrun --nnodes 8 t.py\n",
+    ),
     ("timeout-of-hours", "export DEEPSPEED_TIMEOUT=7200\n"),
     ("variable-misspelt", "export TORCH_NCCL_ASYNC_HANDLING=1\n"),
     ("variable-conflict", "export NCCL_IB_DISABLE=1\nexport NCCL_IB_HCA==mlx5_0\nsrun t.sh\n"),
@@ -81,9 +90,11 @@ _SOUND = {
     "request of another scheduler": "#!/bin/bash\n#YBATCH -r a100_4\n#SBATCH --nodes=1\n",
     "variables of Slurm and of its own": "SLURM_NODELISTS=a\necho $SLURM_JOB_NODELIST ${SLURM_NTASKS:-1} $SLURM_NODELISTS\n",
     "threads that fit": "#!/bin/bash\n#SBATCH --cpus-per-task=8\nexport OMP_NUM_THREADS=8\npython t.py\n",
-    "cluster of Ray": _JOB + "srun --nodes=1 --ntasks=1 -w $h ray start --head --node-ip-address=$ip --port=6379 --block &\n"
+    "cluster of Ray": _JOB
+    + "srun --nodes=1 --ntasks=1 -w $h ray start --head --node-ip-address=$ip --port=6379 --block &\n"
     "srun --nodes=1 --ntasks=1 -w $w ray start --address=$ip:6379 --block &\n",
-    "cluster of Ray in a shell": _JOB + "srun -N1 -n1 -w $h bash -c 'ray start --head --port=6379; sleep infinity' &\n",
+    "cluster of Ray in a shell": _JOB
+    + "srun -N1 -n1 -w $h bash -c 'ray start --head --port=6379; sleep infinity' &\n",
     "words of other languages": "#!/bin/bash\n#SBATCH --nodes=1  # \u2013 ein Knoten \u201ehier\u201c\n# caf\u00e9\u00a0noir\n"
     "export GREETING='caf\u00e9 \u2013 noir'\necho \u201chi\u201d\n",
     "GPUs that deepspeed takes anyway": "CUDA_VISIBLE_DEVICES=0,1 deepspeed --num_gpus 2 t.py\n",
@@ -93,7 +104,8 @@ _SOUND = {
     "a script that finds its nodes": _JOB + "export DLTS_HOSTFILE=/tmp/hostfile\npython deepy.py train.py\n",
     "stages that DeepSpeed cuts": "torchrun --nproc-per-node 8 pre.py --pipeline-model-parallel-size 8 --num-layers 30 "
     "--pp-partition-method 'type:transformer|embedding' --deepspeed\n",
-    "rank in the container of a step": _JOB + "srun -c 16 apptainer exec --nv a.sif bash -c '\n  export RANK=$SLURM_PROCID\n"
+    "rank in the container of a step": _JOB
+    + "srun -c 16 apptainer exec --nv a.sif bash -c '\n  export RANK=$SLURM_PROCID\n"
     "  export LOCAL_RANK=$SLURM_LOCALID\n  python t.py\n'\n",
     "TCP where one machine trains by $PYTHON": "PYTHON=${PYTHON:-python}\nexport NCCL_IB_DISABLE=1\n"
     "$PYTHON -m torch.distributed.run --nproc_per_node=$1 t.py\n${TORCHRUN_BIN:-torchrun} --nproc_per_node 4 t.py\n",
@@ -113,7 +125,9 @@ def test_sound_line_is_not_told(text: str):
 
 
 def test_step_on_one_node_says_nothing_of_the_job():
-    text = "ip=$(srun --nodes=1 --ntasks=1 -w $first hostname -I)\nexport NCCL_IB_DISABLE=1\nsrun bash run.sh\n"
+    text = (
+        "ip=$(srun --nodes=1 --ntasks=1 -w $first hostname -I)\nexport NCCL_IB_DISABLE=1\nsrun bash run.sh\n"
+    )
     assert "ib-disabled" in _rules(text)
 
 
@@ -154,5 +168,7 @@ _MPIRUN = ("a.sh", "mpirun -np 16 --hostfile hosts.txt -x PATH all_reduce_perf -
         (_MPIRUN, "hostfile", "10.0.0.1 slots=4\n", []),
     ],
 )
-def test_list_of_hosts_is_held_against_its_command(script: tuple[str, str], name: str, text: str, rules: list[str]):
+def test_list_of_hosts_is_held_against_its_command(
+    script: tuple[str, str], name: str, text: str, rules: list[str]
+):
     assert _together(script, (name, text)) == rules

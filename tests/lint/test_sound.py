@@ -6,7 +6,7 @@ import pytest
 
 from recipes.lint.context import Context
 from recipes.lint.reading import read_document
-from recipes.lint.registry import lint
+from recipes.lint.rule_table import lint
 
 _JOB = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec:\n{policy}  pytorchReplicaSpecs:\n    Worker:\n      replicas: 4\n"
 _TEMPLATE = (
@@ -18,8 +18,14 @@ _TEMPLATE = (
 _SOUND = {
     "one device needs no quotes": ("a.sh", "docker run --gpus device=1 --ipc=host img python t.py\n"),
     "podman reads no list": ("a.sh", "podman run --gpus device=0,1 --ipc=host img python t.py\n"),
-    "all GPUs": ("a.sh", "docker run --gpus all --ipc=host img torchrun --standalone --nproc-per-node 8 t.py\n"),
-    "options that only the run knows": ("a.sh", "docker run $OPTS --ipc=host img torchrun --nproc-per-node 8 t.py\n"),
+    "all GPUs": (
+        "a.sh",
+        "docker run --gpus all --ipc=host img torchrun --standalone --nproc-per-node 8 t.py\n",
+    ),
+    "options that only the run knows": (
+        "a.sh",
+        "docker run $OPTS --ipc=host img torchrun --nproc-per-node 8 t.py\n",
+    ),
     "ranks of a CPU": ("a.sh", "docker run --ipc=host img-cpu torchrun --nproc-per-node 8 t.py\n"),
     "ranks of the next container": (
         "a.sh",
@@ -27,11 +33,18 @@ _SOUND = {
     ),
     "elastic pods": (
         "job.yaml",
-        _JOB.format(policy="  elasticPolicy: {minReplicas: 2, maxReplicas: 4}\n") + _TEMPLATE.format(nodes="--nnodes=3"),
+        _JOB.format(policy="  elasticPolicy: {minReplicas: 2, maxReplicas: 4}\n")
+        + _TEMPLATE.format(nodes="--nnodes=3"),
     ),
     "pods that come out": ("job.yaml", _JOB.format(policy="") + _TEMPLATE.format(nodes="--nnodes=4")),
-    "pods that the operator counts": ("job.yaml", _JOB.format(policy="") + _TEMPLATE.format(nodes="--rdzv-backend=c10d")),
-    "blank behind a backslash in words": ("a.sh", "sed 's/a\\ /b/' \\ \n  file\n# torchrun \\ \n#   --nproc 8\n"),
+    "pods that the operator counts": (
+        "job.yaml",
+        _JOB.format(policy="") + _TEMPLATE.format(nodes="--rdzv-backend=c10d"),
+    ),
+    "blank behind a backslash in words": (
+        "a.sh",
+        "sed 's/a\\ /b/' \\ \n  file\n# torchrun \\ \n#   --nproc 8\n",
+    ),
     "two names to export": ("a.sh", "HTTP=a\nexport NCCL_COMM_ID= HTTP\nexport http_proxy= no_proxy\n"),
     "sign in another language": ("a.sh", "python - <<EOF\nNCCL_DEBUG = 'INFO'\nMASTER_PORT = 2\nEOF\n"),
     "list without a blank": ("a.sh", "export A=one,two three=3\nexport B='one, two'\n"),
@@ -39,12 +52,18 @@ _SOUND = {
     "module for a script": ("a.sh", "torchrun --nproc-per-node 8 -m pkg.train --lr 1\n"),
     "help": ("a.sh", "torchrun --help\ntorchrun\n"),
     "option that a script shares": ("a.sh", "torchrun --nproc-per-node 4 t.py --nnodes 1 --master_port 3\n"),
-    "jobs one after the other": ("a.sh", "torchrun --nproc-per-node 2 a.py &\nwait\ntorchrun --nproc-per-node 2 b.py &\n"),
+    "jobs one after the other": (
+        "a.sh",
+        "torchrun --nproc-per-node 2 a.py &\nwait\ntorchrun --nproc-per-node 2 b.py &\n",
+    ),
     "jobs on ports of their own": (
         "a.sh",
         "torchrun --master-port 2050 a.py &\ntorchrun --master-port 2051 b.py &\ntorchrun --standalone c.py &\nwait\n",
     ),
-    "jobs of other machines": ("a.sh", "ssh a torchrun --nproc-per-node 2 a.py &\nssh b torchrun --nproc-per-node 2 a.py &\n"),
+    "jobs of other machines": (
+        "a.sh",
+        "ssh a torchrun --nproc-per-node 2 a.py &\nssh b torchrun --nproc-per-node 2 a.py &\n",
+    ),
     "two nodes on one machine": (
         "a.sh",
         "torchrun --nnodes 2 --node-rank 0 --master-addr $h --master-port 2050 a.py &\n"
@@ -59,7 +78,10 @@ _SOUND = {
         "a.sbatch",
         "#!/bin/bash\n#SBATCH --part=a --const=b --container-name=c --container-env=A --exclusive=user --nv-x\n",
     ),
-    "memory in whole nodes": ("a.sbatch", "#!/bin/bash\n#SBATCH --gpus-per-node=8 --mem=0 --time=UNLIMITED\n"),
+    "memory in whole nodes": (
+        "a.sbatch",
+        "#!/bin/bash\n#SBATCH --gpus-per-node=8 --mem=0 --time=UNLIMITED\n",
+    ),
     "little memory without GPUs": ("a.sbatch", "#!/bin/bash\n#SBATCH --mem=500\n"),
     "weights that each rank loads": (
         "fsdp.yaml",
@@ -110,10 +132,15 @@ _SOUND = {
     ),
     "rank that the pod takes from its labels": (
         "job.yaml",
-        _JOB.format(policy="") + _TEMPLATE.format(nodes="--nnodes=4") + "              env:\n                - name: RANK\n"
+        _JOB.format(policy="")
+        + _TEMPLATE.format(nodes="--nnodes=4")
+        + "              env:\n                - name: RANK\n"
         "                  valueFrom:\n                    fieldRef: {fieldPath: metadata.name}\n",
     ),
-    "TCP where one machine trains by composer": ("a.sh", "export NCCL_IB_DISABLE=1\ncomposer -n 8 train/train.py a.yaml\n"),
+    "TCP where one machine trains by composer": (
+        "a.sh",
+        "export NCCL_IB_DISABLE=1\ncomposer -n 8 train/train.py a.yaml\n",
+    ),
     "another composer": ("Dockerfile", "FROM php\nRUN composer install --no-dev --prefer-dist\n"),
 }
 
@@ -126,8 +153,12 @@ def test_nothing_is_told(name: str, text: str):
 
 
 def test_the_command_line_tells_the_processes_of_a_configuration() -> None:
-    config = read_document("two.yaml", "distributed_type: MULTI_GPU\nnum_machines: 2\nmain_process_ip: a\nnum_processes: 8\n")
-    other = read_document("run.sh", "accelerate launch --config_file conf/two.yaml --num_processes 16 --machine_rank $R t.py\n")
+    config = read_document(
+        "two.yaml", "distributed_type: MULTI_GPU\nnum_machines: 2\nmain_process_ip: a\nnum_processes: 8\n"
+    )
+    other = read_document(
+        "run.sh", "accelerate launch --config_file conf/two.yaml --num_processes 16 --machine_rank $R t.py\n"
+    )
     assert config is not None
     assert other is not None
     assert {finding.rule_id for finding in lint((config,), Context())} == {"accelerate-processes"}
@@ -142,9 +173,14 @@ _WORKFLOW = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nspec:\n  template
     ("text", "rule", "line"),
     [
         (_MAP + '    {\n      "zero_optimization": {"stage": 7}\n    }\n', "deepspeed-stage", 6),
-        (_MAP.replace("json", "yaml") + "    distributed_type: MULTI_GPU\n    mixed_precision: f16\n", "accelerate-type", 6),
         (
-            _WORKFLOW + "          apiVersion: v1\n          kind: Pod\n          spec:\n            containers:\n"
+            _MAP.replace("json", "yaml") + "    distributed_type: MULTI_GPU\n    mixed_precision: f16\n",
+            "accelerate-type",
+            6,
+        ),
+        (
+            _WORKFLOW
+            + "          apiVersion: v1\n          kind: Pod\n          spec:\n            containers:\n"
             "              - image: '{{inputs.parameters.i}}'\n                command: [torchrun, --nproc-per-node=4, t.py]\n"
             "                resources: {limits: {nvidia.com/gpu: 1}}\n",
             "kubernetes-gpus-fewer",
@@ -156,4 +192,6 @@ _WORKFLOW = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nspec:\n  template
 def test_whole_files_in_a_manifest_are_judged_on_their_lines(text: str, rule: str, line: int):
     document = read_document("map.yaml", text)
     assert document is not None
-    assert [(finding.rule_id, finding.place.line) for finding in lint((document,), Context())] == [(rule, line)]
+    assert [(finding.rule_id, finding.place.line) for finding in lint((document,), Context())] == [
+        (rule, line)
+    ]

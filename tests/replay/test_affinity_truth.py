@@ -1,15 +1,16 @@
 """The map of GPUs to NICs and CPUs, on recorded servers whose wiring INDEX.csv states.
 
-They lie outside the project, in the folder that RIGTUNE_SHARED names. `-s` prints how many GPUs were mapped as stated.
+They lie outside the project, in the folder that RIGTUNE_SHARED names. `-s` prints how many GPUs were mapped
+as stated.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from probes.affinity import affinity_of
-from probes.collecting import CollectOptions, assemble, gather
-from probes.record import Unknown
+from probes.base.record import Unknown
+from probes.collect.collecting import CollectOptions, assemble, gather
+from probes.judging.affinity import affinity_of
 from probes.sources.loose import open_loose
 from tests.support.recordings import MACHINES, needs_recordings
 
@@ -48,12 +49,17 @@ def mapped(name: str) -> list[tuple[str, int | Unknown]]:
     source = open_loose(((name, (MACHINES / "topo_m" / name).read_bytes()),))
     entries = affinity_of(assemble(source.title, list(gather(source, CollectOptions()))))
     assert isinstance(entries, tuple)
-    return [("?" if isinstance(entry.nics, Unknown) else "+".join(entry.nics), entry.numa_node) for entry in entries]
+    return [
+        ("?" if isinstance(entry.nics, Unknown) else "+".join(entry.nics), entry.numa_node)
+        for entry in entries
+    ]
 
 
 def test_every_gpu_has_the_port_that_the_index_states() -> None:
     found = {name: " ".join(nics for nics, _ in mapped(name)) for name in PAIRS}
-    right = sum(a == b for name in PAIRS for a, b in zip(found[name].split(), PAIRS[name].split(), strict=True))
+    right = sum(
+        a == b for name in PAIRS for a, b in zip(found[name].split(), PAIRS[name].split(), strict=True)
+    )
     count = sum(len(pairs.split()) for pairs in PAIRS.values())
     print(f"{right} of {count} GPUs in {len(PAIRS)} matrices have their port")  # noqa: T201 - the score
     assert found == PAIRS

@@ -1,4 +1,5 @@
-"""Checks on catalogue machines, and on recorded outputs of real servers against what INDEX.csv states about them.
+"""Checks on catalogue machines, and on recorded outputs of real servers against what INDEX.csv states about
+them.
 
 The recordings lie outside the project, in the folder that RIGTUNE_SHARED names.
 """
@@ -9,11 +10,11 @@ import msgspec
 import pytest
 
 from assistant.usecases.check import check_machine
-from probes.collecting import CollectOptions, assemble, gather
+from probes.catalogue.hardware import load_catalogue
+from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
-from probes.findings import Evidence, Finding, Status
-from probes.hardware import load_catalogue
-from probes.parsers.infiniband import parse_ibstat
+from probes.judging.findings import Evidence, Finding, Status
+from probes.parsers.fabric.infiniband_files import parse_ibstat
 from probes.sources.base import Source
 from probes.sources.choose import open_source
 from tests.support.machines import h100_node
@@ -28,7 +29,9 @@ def problems(facts: MachineFacts) -> list[str]:
     """`FAIL row-remap GPU0` for each problem; a check that crashed counts as one."""
     *_, finished = check_machine(Evidence(facts=facts, catalogue=load_catalogue()))
     findings: tuple[Finding, ...] = finished.result.findings  # type: ignore[attr-defined]
-    assert not [finding.observed for finding in findings if finding.summary.startswith("the result of the check")]
+    assert not [
+        finding.observed for finding in findings if finding.summary.startswith("the result of the check")
+    ]
     return [
         f"{finding.status.value} {finding.check_id} {finding.subject}"
         for finding in findings
@@ -37,7 +40,11 @@ def problems(facts: MachineFacts) -> list[str]:
 
 
 def healthy(folder: str, name: str = "") -> list[str]:
-    return sorted(path for path, row in index().items() if row["state"] == "healthy" and path.startswith(f"{folder}/{name}"))
+    return sorted(
+        path
+        for path, row in index().items()
+        if row["state"] == "healthy" and path.startswith(f"{folder}/{name}")
+    )
 
 
 @pytest.mark.parametrize("machine", [row.id for row in load_catalogue().machines])
@@ -48,7 +55,11 @@ def test_catalogue_machine_has_no_problem(machine: str) -> None:
 @needs_recordings
 @pytest.mark.parametrize("path", healthy("nvsmi_xml"))
 def test_healthy_server_does_not_fail(path: str) -> None:
-    assert [problem for problem in problems(facts_of(open_source((MACHINES / path,), None))) if problem.startswith("FAIL")] == []
+    assert [
+        problem
+        for problem in problems(facts_of(open_source((MACHINES / path,), None)))
+        if problem.startswith("FAIL")
+    ] == []
 
 
 @needs_recordings
@@ -56,7 +67,10 @@ def test_healthy_server_does_not_fail(path: str) -> None:
     ("path", "expected"),
     [
         ("nvsmi_xml/mock-gb200-ecc-injected.xml", ["FAIL ecc-uncorrected GPU0", "FAIL row-remap GPU0"]),
-        ("nvsmi_xml/mock-gb200-lost.xml", ["FAIL gpu-lost GPU1", "FAIL ecc-uncorrected GPU0", "FAIL row-remap GPU0"]),
+        (
+            "nvsmi_xml/mock-gb200-lost.xml",
+            ["FAIL gpu-lost GPU1", "FAIL ecc-uncorrected GPU0", "FAIL row-remap GPU0"],
+        ),
         ("nvsmi_xml/hw-t4.xml", ["WARN pcie-link GPU0"]),
         ("nvsmi_xml/hw-b200.xml", [f"WARN persistence-mode GPU{index}" for index in range(8)]),
     ],
@@ -83,4 +97,6 @@ def test_ports_have_the_problems_that_the_index_states(name: str, expected: list
     nics = parse_ibstat((MACHINES / "ib" / f"ibstat-{name}.txt").read_text("utf-8"))
     assert isinstance(nics, tuple)
     facts = msgspec.structs.replace(h100_node(), nics=nics, links=())
-    assert sorted(problem for problem in problems(facts) if "nic-" in problem and "affinity" not in problem) == sorted(expected)
+    assert sorted(
+        problem for problem in problems(facts) if "nic-" in problem and "affinity" not in problem
+    ) == sorted(expected)

@@ -1,7 +1,7 @@
 """What the recorded outputs of nvidia-smi say of GPUs, against what INDEX.csv states of each file.
 
-They lie outside the project, in the folder that RIGTUNE_SHARED names. The table at the end shows, by kind, how many of the
-stated truths were found.
+They lie outside the project, in the folder that RIGTUNE_SHARED names. The table at the end shows, by kind,
+how many of the stated truths were found.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from probes.collecting import CollectOptions, assemble, gather
+from probes.base.record import Unknown
+from probes.catalogue.hardware import load_catalogue
+from probes.catalogue.kinds import KINDS
+from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
-from probes.findings import Evidence, Finding, Status
-from probes.hardware import load_catalogue
-from probes.kinds import KINDS
-from probes.needs import missing
-from probes.record import Unknown
+from probes.judging.applicability import missing
+from probes.judging.findings import Evidence, Finding, Status
 from probes.registry import CHECKS
 from probes.sources.loose import open_loose
 from tests.support.recordings import MACHINES, index, needs_recordings
@@ -105,7 +105,9 @@ def truths(path: str) -> Iterator[tuple[str, bool]]:
     """Each thing that the index states of a file, and whether it was found."""
     row, facts = recorded()[path], facts_of(path)
     gpus = () if isinstance(facts.gpus, Unknown) else facts.gpus
-    kinds = tuple(kind.id for kind in KINDS if kind.load().recognise((MACHINES / path).read_text("utf-8", "replace")))
+    kinds = tuple(
+        kind.id for kind in KINDS if kind.load().recognise((MACHINES / path).read_text("utf-8", "replace"))
+    )
     expected = next(kinds for pattern, kinds in KIND_BY_NAME if re.search(pattern, path))
     yield f"kinds {expected}", kinds == expected
     count = stated_count(path)
@@ -121,9 +123,13 @@ def truths(path: str) -> Iterator[tuple[str, bool]]:
             or row["gpu"] in ("see source", "8 models")
             or (stem.startswith("RTX 4000 SFF Ada") or "GeForce" in name),
         )
-    for version in re.findall(r"(?:[Dd]river|DTD v1\d, driver) (\d{3}\.\d+(?:\.\d+)?)", row["what_the_truth_is"]):
+    for version in re.findall(
+        r"(?:[Dd]river|DTD v1\d, driver) (\d{3}\.\d+(?:\.\d+)?)", row["what_the_truth_is"]
+    ):
         yield f"driver {version}", version in {gpu.driver_version for gpu in gpus}
-    spoken = {finding.check_id for finding in findings_of(path) if finding.status in (Status.WARN, Status.FAIL)}
+    spoken = {
+        finding.check_id for finding in findings_of(path) if finding.status in (Status.WARN, Status.FAIL)
+    }
     if row["state"] == "fault":
         check_id = next(check for part, check in FAULT_CHECKS.items() if part in path)
         yield f"{check_id} speaks", check_id in spoken
@@ -153,7 +159,12 @@ def test_the_score(capsys: pytest.CaptureFixture[str]) -> None:
 def test_domains_tell_gpus_apart() -> None:
     gpus = facts_of("nvsmi_text/gb200-4x-table-580.126.09.txt").gpus
     assert isinstance(gpus, tuple)
-    assert [gpu.pci_bus_id for gpu in gpus] == ["0008:01:00.0", "0009:01:00.0", "0018:01:00.0", "0019:01:00.0"]
+    assert [gpu.pci_bus_id for gpu in gpus] == [
+        "0008:01:00.0",
+        "0009:01:00.0",
+        "0018:01:00.0",
+        "0019:01:00.0",
+    ]
 
 
 def test_a_lost_gpu_keeps_its_index() -> None:

@@ -10,16 +10,16 @@ from collections import Counter
 
 import pytest
 
+from probes.base.record import Reason, Unknown
 from probes.collect import gpu as gpu_collector
 from probes.collect import infiniband as infiniband_collector
 from probes.collect import topology as topology_collector
-from probes.collecting import CollectOptions, assemble, gather
+from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import Gpu, Link, Nic
-from probes.parsers.infiniband import parse_ibstat
-from probes.parsers.nvlink_status import NvlinkStatus, parse_nvlink_status
-from probes.parsers.nvsmi_xml import SmiLog, parse_smi_xml
-from probes.parsers.topo_matrix import TopoMatrix, parse_topo_matrix
-from probes.record import Reason, Unknown
+from probes.parsers.fabric.infiniband_files import parse_ibstat
+from probes.parsers.nvidia_smi.nvlink_status import NvlinkStatus, parse_nvlink_status
+from probes.parsers.nvidia_smi.nvsmi_xml import SmiLog, parse_smi_xml
+from probes.parsers.topology.topo_matrix import TopoMatrix, parse_topo_matrix
 from probes.sources.base import Source
 from probes.sources.loose import open_loose
 from tests.support.fake_source import FakeSource
@@ -77,7 +77,9 @@ def test_the_nic_next_to_each_gpu(name: str) -> None:
     assert isinstance(matrix, TopoMatrix)
     kind, nics = RAILS[name]
     near = {
-        link.a: link.b for link in matrix.links if link.kind == kind and link.a.startswith("GPU") and link.b.startswith("NIC")
+        link.a: link.b
+        for link in matrix.links
+        if link.kind == kind and link.a.startswith("GPU") and link.b.startswith("NIC")
     }
     assert near == {f"GPU{gpu}": f"NIC{nic}" for gpu, nic in enumerate(nics)}
 
@@ -232,7 +234,11 @@ IBSTAT = {
     "ibstat-a100-vm-8x-hdr100.txt": {("ACTIVE", 100.0): 8},
     "ibstat-h100-3eth-disabled.txt": {("ACTIVE", 400.0): 8, ("DOWN", 40.0): 3, ("ACTIVE", 100.0): 1},
     "ibstat-h100-8xndr400-plus-bond0.txt": {("ACTIVE", 400.0): 8, ("ACTIVE", 200.0): 1},
-    "ibstat-h100-roce-1polling-1disabled.txt": {("ACTIVE", 400.0): 6, ("ACTIVE", 100.0): 4, ("DOWN", 40.0): 2},
+    "ibstat-h100-roce-1polling-1disabled.txt": {
+        ("ACTIVE", 400.0): 6,
+        ("ACTIVE", 100.0): 4,
+        ("DOWN", 40.0): 2,
+    },
     "ibstat-h100-roce-2x400-disabled.txt": {("ACTIVE", 400.0): 6, ("ACTIVE", 100.0): 4, ("DOWN", 40.0): 2},
     "ibstat-h100-roce-8x400-4x100-active.txt": {("ACTIVE", 400.0): 8, ("ACTIVE", 100.0): 4},
 }
@@ -250,7 +256,9 @@ def test_a_whole_paste_becomes_facts() -> None:
         "nvidia-smi topo -m": text_of("topo_m/h100-8x-vm-9nic-reversed-rails.txt"),
         "ibstat": text_of("ib/ibstat-h100-8xndr400-plus-bond0.txt"),
     }
-    facts = assemble("paste", gather(FakeSource(commands=commands, missing=Reason.NOT_RECORDED), CollectOptions()))
+    facts = assemble(
+        "paste", gather(FakeSource(commands=commands, missing=Reason.NOT_RECORDED), CollectOptions())
+    )
     assert isinstance(facts.gpus, tuple)
     assert isinstance(facts.links, tuple)
     assert isinstance(facts.nics, tuple)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from probes.collecting import CollectOptions, assemble, gather
+from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
-from probes.findings import Status
+from probes.judging.findings import Status
 from probes.registry import CHECKS
 from probes.sources.loose import open_loose
 from tests.support.machines import evidence_of
@@ -31,7 +31,10 @@ def said(check_id: str, facts: MachineFacts) -> set[Status]:
 
 
 def test_module_and_library_of_the_driver_differ() -> None:
-    facts = facts_of("nvsmi_text/err-driver-library-mismatch-580.txt", "kernel_log/proc-driver-nvidia-version-580.173.02.txt")
+    facts = facts_of(
+        "nvsmi_text/err-driver-library-mismatch-580.txt",
+        "kernel_log/proc-driver-nvidia-version-580.173.02.txt",
+    )
     assert (facts.software.driver_version, facts.software.driver_library_version) == ("580.173.02", "580.178")
 
 
@@ -51,7 +54,9 @@ def test_variables_that_a_log_names(path: str, name: str, value: str) -> None:
 
 def test_leftovers_in_a_job_are_found() -> None:
     assert said("nccl-forced", facts_of("nccl_log/p2p-could-not-enable-a100-2gpu.log")) == {Status.WARN}
-    assert said("nccl-debug-settings", facts_of("nccl_log/p2p-disabled-azure-a100-pcie-vm.log")) == {Status.WARN}
+    assert said("nccl-debug-settings", facts_of("nccl_log/p2p-disabled-azure-a100-pcie-vm.log")) == {
+        Status.WARN
+    }
 
 
 def test_what_a_plugin_sets_is_no_leftover() -> None:

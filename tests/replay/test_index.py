@@ -1,4 +1,5 @@
-"""The whole index of recorded servers in one table: every file is told, healthy ones do not fail, faults are seen.
+"""The whole index of recorded servers in one table: every file is told, healthy ones do not fail, faults are
+seen.
 
 What each file says in detail is held by the tests of its area (`test_*_truth.py`).
 """
@@ -9,10 +10,10 @@ from collections import Counter
 
 from assistant.usecases.check import check_machine
 from assistant.usecases.events import FindingMade
-from probes.collecting import CollectOptions, assemble, gather
-from probes.errors import InputError
-from probes.findings import Evidence, Status
-from probes.hardware import load_catalogue
+from probes.base.errors import InputError
+from probes.catalogue.hardware import load_catalogue
+from probes.collect.collecting import CollectOptions, assemble, gather
+from probes.judging.findings import Evidence, Status
 from probes.sources.loose import open_loose
 from tests.support.recordings import MACHINES, index, needs_recordings
 
@@ -49,7 +50,11 @@ def test_every_file_is_told_and_judged_as_the_index_says() -> None:
             continue
         count["recognised"] += 1
         count[row["state"]] += 1
-        is_right = Status.FAIL not in words if row["state"] == "healthy" else bool(words & {Status.FAIL, Status.WARN})
+        is_right = (
+            Status.FAIL not in words
+            if row["state"] == "healthy"
+            else bool(words & {Status.FAIL, Status.WARN})
+        )
         count[f"{row['state']} right"] += is_right
         if not is_right and row["path"] not in SILENT:
             wrong.append(f"{row['path']}: {row['state']}, said {sorted(words)}")

@@ -1,7 +1,7 @@
 """Links, switches and other tools' results of recorded servers, against what INDEX.csv states of them.
 
-They lie outside the project, in the folder that RIGTUNE_SHARED names. A truth is one fact or one fault that the index states;
-`-s` prints how many were found.
+They lie outside the project, in the folder that RIGTUNE_SHARED names. A truth is one fact or one fault that
+the index states; `-s` prints how many were found.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from probes.collecting import CollectOptions, assemble, gather
+from probes.base.record import known
+from probes.catalogue.hardware import load_catalogue
+from probes.catalogue.kinds import KINDS
+from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
-from probes.findings import Evidence, Finding, Status
-from probes.hardware import load_catalogue
-from probes.kinds import KINDS
-from probes.needs import missing
-from probes.record import known
+from probes.judging.applicability import missing
+from probes.judging.findings import Evidence, Finding, Status
 from probes.registry import CHECKS
 from probes.sources.loose import open_loose
 from tests.support.recordings import MACHINES, index, needs_recordings
@@ -78,7 +78,9 @@ def bandwidth(test: str, subject: str, gb_per_s: float) -> Truth:
 
     def holds(facts: MachineFacts) -> bool:
         results = facts.tool_results if known(facts.tool_results) else ()
-        values = [r.value for r in results if r.test == test and r.subject == subject and isinstance(r.value, float)]
+        values = [
+            r.value for r in results if r.test == test and r.subject == subject and isinstance(r.value, float)
+        ]
         return any(abs(value / 1e9 - gb_per_s) <= 0.005 * gb_per_s for value in values)
 
     return holds
@@ -144,7 +146,11 @@ def no_link_errors(count: int) -> Truth:
     """Every counter that was read is 0, on so many links in all."""
 
     def holds(facts: MachineFacts) -> bool:
-        links = [link for gpu in facts.gpus if known(gpu.nvlinks) for link in gpu.nvlinks] if known(facts.gpus) else []
+        links = (
+            [link for gpu in facts.gpus if known(gpu.nvlinks) for link in gpu.nvlinks]
+            if known(facts.gpus)
+            else []
+        )
         return len(links) == count and all(
             (link.replay_errors, link.recovery_errors, link.crc_errors) == (0, 0, 0) for link in links
         )
@@ -166,7 +172,9 @@ def average(gb_per_s: float) -> Truth:
 
 
 def peer_status(status: str, count: int) -> Truth:
-    return lambda facts: known(facts.peer_access) and [pair.status for pair in facts.peer_access] == [status] * count
+    return lambda facts: (
+        known(facts.peer_access) and [pair.status for pair in facts.peer_access] == [status] * count
+    )
 
 
 def switch_errors(code: int, *devices: str) -> Truth:
@@ -181,7 +189,9 @@ A100, H100, RTX2080 = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA 
 
 TRUTHS: dict[str, tuple[Truth, ...]] = {
     "dcgm/dcgmi-diag-r2-p4de-nvlinks-expected.txt": (passed("pcie", "gpu memory"), gpus(8)),
-    "dcgm/dcgmi-diag-r4-a100-all-pass.txt": (passed("blacklist", "targeted stress", "memory bandwidth", "pulse test"),),
+    "dcgm/dcgmi-diag-r4-a100-all-pass.txt": (
+        passed("blacklist", "targeted stress", "memory bandwidth", "pulse test"),
+    ),
     "dcgm/dcgmi-diag-thermal-violation-fragment.txt": (gpus(8),),
     "nvlink/dcgmi-nvlink-e-gpu0-link0.txt": (no_link_errors(1),),
     "nvlink/dcgmi-nvlink-s-a100-8x-all-up.txt": (gpus(8), ports(12)),
@@ -205,17 +215,27 @@ TRUTHS: dict[str, tuple[Truth, ...]] = {
     "nvlink/status-p4de-gpu0.txt": (ports(12, rate=25), named(A100)),
     "nvlink/status-rtx2080super-linux-595.71.05.txt": (ports(1, up=0), named(RTX2080)),
     "nvlink/status-rtx4080super-linux-595.71.05.txt": (ports(0),),
-    "nvbandwidth/a100-8x-d2d-write-ce.txt": (bandwidth("device_to_device_memcpy_write_ce", "GPU0-GPU1", 276), gpus(8)),
-    "nvbandwidth/a100-8x-h2d-bidir-ce.txt": (bandwidth("host_to_device_bidirectional_memcpy_ce", "GPU1", 18.4),),
+    "nvbandwidth/a100-8x-d2d-write-ce.txt": (
+        bandwidth("device_to_device_memcpy_write_ce", "GPU0-GPU1", 276),
+        gpus(8),
+    ),
+    "nvbandwidth/a100-8x-h2d-bidir-ce.txt": (
+        bandwidth("host_to_device_bidirectional_memcpy_ce", "GPU1", 18.4),
+    ),
     "nvbandwidth/a100-8x-h2d-ce.txt": (bandwidth("host_to_device_memcpy_ce", "GPU0", 26),),
-    "nvbandwidth/cuda-memory-h2d-bw.txt": (bandwidth("H2D-Pinned", "GPU0", 12.4), named("Tesla V100-PCIE-32GB")),
+    "nvbandwidth/cuda-memory-h2d-bw.txt": (
+        bandwidth("H2D-Pinned", "GPU0", 12.4),
+        named("Tesla V100-PCIE-32GB"),
+    ),
     "nvbandwidth/cuda-memory-d2h-bw.txt": (bandwidth("D2H-Pinned", "GPU0", 13.2),),
     "nvbandwidth/gh200-1gpu-v0.6.txt": (
         bandwidth("host_to_device_memcpy_ce", "GPU0", 370),
         bandwidth("device_to_host_memcpy_ce", "GPU0", 295),
         named("NVIDIA GH200 480GB"),
     ),
-    "nvbandwidth/nvbandwidth-json-mixed-with-warnings.txt": (bandwidth("host_to_device_memcpy_ce", "GPU0", 12.4),),
+    "nvbandwidth/nvbandwidth-json-mixed-with-warnings.txt": (
+        bandwidth("host_to_device_memcpy_ce", "GPU0", 12.4),
+    ),
     "nvbandwidth/superbench-gpu-copy-a100.txt": (
         bandwidth("cpu_to_gpu_by_dma", "GPU0", 26.2),
         bandwidth("gpu_to_gpu_write_by_dma", "GPU0-GPU1", 279),
@@ -232,7 +252,10 @@ TRUTHS: dict[str, tuple[Truth, ...]] = {
         lambda facts: known(facts.tool_results) and {r.ranks for r in facts.tool_results if r.ranks} == {16},
     ),
     "nccl_tests/gcp-a3-high-2node-allgather-tcpx.txt": (bandwidth("all_gather or alltoall", "host", 71),),
-    "nccl_tests/gcp-a3-mega-2node-allgather.txt": (bandwidth("all_gather or alltoall", "host", 188), average(53.9)),
+    "nccl_tests/gcp-a3-mega-2node-allgather.txt": (
+        bandwidth("all_gather or alltoall", "host", 188),
+        average(53.9),
+    ),
     "nccl_tests/h100-4x-2node-ring-after-acs-disabled.txt": (
         bandwidth("all_reduce", "host", 95),
         lambda facts: known(facts.tool_results) and {r.ranks for r in facts.tool_results if r.ranks} == {8},
@@ -247,7 +270,9 @@ TRUTHS: dict[str, tuple[Truth, ...]] = {
     "topo_m/4gpu-phb-all-48core.txt": (pairs("PHB", 6),),
     "topo_m/a100-8x-nv12-24core.txt": (pairs("NVLINK", 28, 12), gpus(8)),
     "topo_m/amd-rocm-smi-showtopotype-8x-xgmi.txt": (pairs("NVLINK", 28),),
-    "topo_m/b300-8x-8bond-cx8-complete.txt": (near(("GPU0", "mlx5_bond_0", "PXB"), ("GPU7", "mlx5_bond_7", "PXB")),),
+    "topo_m/b300-8x-8bond-cx8-complete.txt": (
+        near(("GPU0", "mlx5_bond_0", "PXB"), ("GPU7", "mlx5_bond_7", "PXB")),
+    ),
     "topo_m/dgx-a100-8x-12mlx5.txt": (
         pairs("NVLINK", 28, 12),
         near(("GPU0", "mlx5_0", "PXB"), ("GPU5", "mlx5_7", "PXB"), ("GPU3", "mlx5_10", "SYS")),
@@ -270,7 +295,9 @@ TRUTHS: dict[str, tuple[Truth, ...]] = {
     "topo_m/rtx5090-2x-phb.txt": (pairs("PHB", 1),),
     "topo_m/v100-pcie-2x-sys-odd-even.txt": (pairs("SYS", 1),),
     "perftest/fi_rma_bw-aws-p5-efa-cuda-write.txt": (bandwidth("fabtests", "host", 11.8439),),
-    "perftest/gpcnet-network-test.txt": (lambda facts: known(facts.tool_results) and len(facts.tool_results) == 8,),
+    "perftest/gpcnet-network-test.txt": (
+        lambda facts: known(facts.tool_results) and len(facts.tool_results) == 8,
+    ),
     "perftest/ib_write_bw-loopback-8M.txt": (bandwidth("ib_write_bw", "ib0", 25.225),),
     "perftest/ib_write_bw-loopback-all-sizes.txt": (bandwidth("ib_write_bw", "ib0", 24.37),),
     "perftest/ib_write_lat-hdr200-2node-all-sizes.txt": (latency("ib_write_lat", "mlx5_0", 1.87),),
@@ -285,7 +312,11 @@ FAULTS = {
     "nvbandwidth/nvbandwidth-json-mixed-with-warnings.txt": {"tool-complaints host"},
     "nvlink/dcgmi-nvlink-s-a100-8x-one-down-two-disabled.txt": {"nvlink-active GPU5"},
     "nvlink/errors-v100-2gpu-crc-saturated.txt": {"nvlink-errors GPU0", "nvlink-errors GPU2"},
-    "nvlink/fabricmanager-error-lines.txt": {"nvswitch-faults host", "nvswitch-faults 0000:47:00", "nvswitch-faults 0000:86:00"},
+    "nvlink/fabricmanager-error-lines.txt": {
+        "nvswitch-faults host",
+        "nvswitch-faults 0000:47:00",
+        "nvswitch-faults 0000:86:00",
+    },
     "nvlink/fabricmanager-h100-multicast-then-12028.log": {"nvswitch-faults 0000:86:00"},
     "nvlink/fabricmanager-h100-nvswitch-nonfatal-12028.log": {
         "nvswitch-faults 0000:83:00, 0000:84:00, 0000:85:00, 0000:86:00",
@@ -304,7 +335,9 @@ FAULTS = {
 def test_each_file_is_of_its_kind(path: str) -> None:
     folder, _, name = path.partition("/")
     text = (MACHINES / path).read_bytes().decode("utf-8", "replace").replace("\r\n", "\n")
-    wanted = next((kinds for prefix, kinds in KINDS_BY_NAME.items() if name.startswith(prefix)), EXPECTED_KINDS[folder])
+    wanted = next(
+        (kinds for prefix, kinds in KINDS_BY_NAME.items() if name.startswith(prefix)), EXPECTED_KINDS[folder]
+    )
     found = {row.id for row in KINDS if row.load().recognise(text)}
     assert wanted <= found
     assert found - wanted <= ({"nccl-log"} if folder == "nccl_tests" else set())
@@ -312,7 +345,9 @@ def test_each_file_is_of_its_kind(path: str) -> None:
 
 @pytest.mark.parametrize("path", [path for path, row in recorded().items() if row["state"] == "healthy"])
 def test_healthy_ones_do_not_fail(path: str) -> None:
-    assert [f"{finding.check_id} {finding.subject}" for finding in problems(path) if finding.status is Status.FAIL] == []
+    assert [
+        f"{finding.check_id} {finding.subject}" for finding in problems(path) if finding.status is Status.FAIL
+    ] == []
 
 
 @pytest.mark.parametrize("path", [path for path, row in recorded().items() if row["state"] == "fault"])
@@ -332,7 +367,9 @@ def test_score() -> None:
         folder = row["kind"]
         files[folder] += 1
         said = {f"{finding.check_id} {finding.subject}" for finding in problems(path)}
-        truths = [truth(facts_of(path)) for truth in TRUTHS.get(path, ())] + [fault in said for fault in FAULTS.get(path, ())]
+        truths = [truth(facts_of(path)) for truth in TRUTHS.get(path, ())] + [
+            fault in said for fault in FAULTS.get(path, ())
+        ]
         if row["state"] == "healthy":
             truths.append(not any(finding.status is Status.FAIL for finding in problems(path)))
         stated[folder] += len(truths)

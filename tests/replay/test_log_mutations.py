@@ -1,4 +1,6 @@
-"""Logs that were cut, mixed, broken and soiled: explaining them never fails, and every line of evidence is theirs."""
+"""Logs that were cut, mixed, broken and soiled: explaining them never fails, and every line of evidence is
+theirs.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,14 @@ def joined(data: bytes, rng: random.Random) -> bytes:
 
 def prefixed(data: bytes, rng: random.Random) -> bytes:
     prefix = rng.choice(
-        (b"3: ", b"[rank5]:", b"[1,2]<stdout>:", b"2024-05-03T10:00:00Z stdout F ", b"\x1b[31m", b"(a pid=7, ip=1.2.3.4) ")
+        (
+            b"3: ",
+            b"[rank5]:",
+            b"[1,2]<stdout>:",
+            b"2024-05-03T10:00:00Z stdout F ",
+            b"\x1b[31m",
+            b"(a pid=7, ip=1.2.3.4) ",
+        )
     )
     return b"\n".join(prefix + line for line in data.split(b"\n"))
 

@@ -1,7 +1,8 @@
-"""Logs of real servers against the truths that INDEX.csv states: kinds, events with numbers, devices and counts, findings.
+"""Logs of real servers against the truths that INDEX.csv states: kinds, events with numbers, devices and
+counts, findings.
 
-They lie outside the project, in the folder that RIGTUNE_SHARED names. A truth that lies outside the text of a file (what
-the log does not say) is listed below with its reason.
+They lie outside the project, in the folder that RIGTUNE_SHARED names. A truth that lies outside the text of a
+file (what the log does not say) is listed below with its reason.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from collections.abc import Callable
 
 import pytest
 
+from probes.catalogue.hardware import load_catalogue
+from probes.catalogue.kinds import KINDS
 from probes.checks import kernel_events, nccl_warnings, xid
 from probes.collect import events as collector
-from probes.collecting import CollectOptions
+from probes.collect.collecting import CollectOptions
 from probes.facts import LogEvent, MachineFacts
-from probes.findings import Evidence, Finding, Status
-from probes.hardware import load_catalogue
-from probes.kinds import KINDS
+from probes.judging.findings import Evidence, Finding, Status
 from probes.sources.loose import open_loose
 from probes.sources.stored import StoredSource
 from tests.support.recordings import MACHINES, index, needs_recordings
@@ -71,15 +72,28 @@ EVENTS: dict[str, set[Expected]] = {
         ("link-down", None, "mlx5_3", 2),
         ("link-up", None, "mlx5_3", 2),
     },
-    "boot-full-dmesg-h100-8x-mlx5.log": {("slot-power", None, "0000:1a:00", 1), ("link-down", None, "enp157s0f0np0", 1)},
+    "boot-full-dmesg-h100-8x-mlx5.log": {
+        ("slot-power", None, "0000:1a:00", 1),
+        ("link-down", None, "enp157s0f0np0", 1),
+    },
     "gsp-rpc-timeout-a100-sxm4.log": {("gsp-timeout", None, None, 1)},
-    "h100-xid119-gsp-rpc-timeout-xe9680.log": {("xid", 119, "0000:9b:00", 5), ("gsp-timeout", None, "0000:9b:00", 1)},
+    "h100-xid119-gsp-rpc-timeout-xe9680.log": {
+        ("xid", 119, "0000:9b:00", 5),
+        ("gsp-timeout", None, "0000:9b:00", 1),
+    },
     "kmsg-raw-nvswitch-open.log": set(),
     "nccl-segfault-libnccl.log": {("nccl-crash", None, None, 2)},
     "nvidia-peermem-invalid-context.log": {("peermem", None, None, 7)},
     "nvrm-h100-vm-root-gen-speed-noise.log": {("nvrm", None, None, 1)},
-    "oom-and-xid13-mixed.log": {("xid", 13, "0000:38:00", 16), ("xid", 43, "0000:38:00", 1), ("out-of-memory", None, None, 3)},
-    "pcie-bandwidth-limited-gen4-switch.log": {("pcie-limited", None, "0000:04:00", 1), ("pcie-limited", None, "0000:8b:00", 1)},
+    "oom-and-xid13-mixed.log": {
+        ("xid", 13, "0000:38:00", 16),
+        ("xid", 43, "0000:38:00", 1),
+        ("out-of-memory", None, None, 3),
+    },
+    "pcie-bandwidth-limited-gen4-switch.log": {
+        ("pcie-limited", None, "0000:04:00", 1),
+        ("pcie-limited", None, "0000:8b:00", 1),
+    },
     "pstore-panic-mlx5-host.txt": {("cable", None, "0000:41:00", 1), ("panic", None, None, 1)},
     "sxid-lines-corpus.txt": {
         ("sxid", 12028, "0000:05:00", 7),
@@ -145,7 +159,12 @@ def events_of(path: str) -> tuple[LogEvent, ...]:
 def problems(path: str) -> list[Finding]:
     facts = MachineFacts(events=collected(path)["events"], logs=collected(path)["logs"])  # type: ignore[arg-type]
     evidence = Evidence(facts=facts, catalogue=load_catalogue())
-    return [finding for check in CHECKS for finding in check(evidence) if finding.status in {Status.WARN, Status.FAIL}]
+    return [
+        finding
+        for check in CHECKS
+        for finding in check(evidence)
+        if finding.status in {Status.WARN, Status.FAIL}
+    ]
 
 
 def has_right_kind(path: str) -> bool:
@@ -194,9 +213,16 @@ def test_every_line_of_the_corpus_of_xids_is_counted() -> None:
     events = events_of("kernel_log/xid-lines-corpus.txt")
     assert sum(event.count for event in events) == sum("Xid" in line for line in text.splitlines()) == 89
     assert all(event.kind == "xid" for event in events)
-    said = {f"{finding.status.value} {finding.check_id}" for finding in problems("kernel_log/xid-lines-corpus.txt")}
+    said = {
+        f"{finding.status.value} {finding.check_id}"
+        for finding in problems("kernel_log/xid-lines-corpus.txt")
+    }
     assert {"FAIL xid-hardware", "FAIL xid-reset", "WARN xid-application"} <= said
-    wanted = [finding for finding in problems("kernel_log/xid-lines-corpus.txt") if "asks for a recovery" in finding.summary]
+    wanted = [
+        finding
+        for finding in problems("kernel_log/xid-lines-corpus.txt")
+        if "asks for a recovery" in finding.summary
+    ]
     assert {finding.subject for finding in wanted} == {"0008:01:00", "0009:01:00", "0018:01:00", "0019:01:00"}
 
 
@@ -226,7 +252,11 @@ def test_the_score(record_property: Callable[[str, object], None]) -> None:
     for folder in FOLDERS:
         files = paths(folder)
         truths = [has_right_kind(path) for path in files]
-        truths += [has_its_events(path) for path in files if folder == "kernel_log" and path.rpartition("/")[2] in EVENTS]
+        truths += [
+            has_its_events(path)
+            for path in files
+            if folder == "kernel_log" and path.rpartition("/")[2] in EVENTS
+        ]
         truths += [is_judged_rightly(path) and path not in ELSEWHERE for path in files]
         rows.append((folder, len(files), len(truths), sum(truths)))
     print(f"\n{'kind':<12}{'files':>6}{'truths':>8}{'found':>7}")  # noqa: T201 - the score is what this test is for

@@ -1,4 +1,6 @@
-"""Descriptions of machines, models and clusters: each recognised as what it is, with the facts that the index states."""
+"""Descriptions of machines, models and clusters: each recognised as what it is, with the facts that the index
+states.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ import functools
 import pytest
 
 from assistant.usecases.check import check_machine
-from probes.collecting import CollectOptions, assemble, gather
+from probes.catalogue.hardware import load_catalogue
+from probes.catalogue.kinds import KINDS
+from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
-from probes.findings import Evidence, Status
-from probes.hardware import load_catalogue
-from probes.kinds import KINDS
+from probes.judging.findings import Evidence, Status
 from probes.sources.loose import open_loose
 from tests.support.recordings import MACHINES, index, needs_recordings
 
@@ -63,9 +65,15 @@ def test_machine_descriptions(path: str) -> None:
     assert len(facts.gpus) == (int(row["n_gpus"]) if row["n_gpus"].isdigit() else {"T4": 4}.get(model, 8))
     assert facts.attached_gpus == len(facts.gpus)
     assert all(model in str(gpu.name) for gpu in facts.gpus)
-    assert len({gpu.uuid for gpu in facts.gpus}) == len({gpu.pci_bus_id for gpu in facts.gpus}) == len(facts.gpus)
+    assert (
+        len({gpu.uuid for gpu in facts.gpus})
+        == len({gpu.pci_bus_id for gpu in facts.gpus})
+        == len(facts.gpus)
+    )
     assert all(isinstance(gpu.numa_node, int) for gpu in facts.gpus)
-    assert all(isinstance(gpu.memory_bytes, int) and isinstance(gpu.power_limit_w, float) for gpu in facts.gpus)
+    assert all(
+        isinstance(gpu.memory_bytes, int) and isinstance(gpu.power_limit_w, float) for gpu in facts.gpus
+    )
     assert facts.software.driver_version == facts.gpus[0].driver_version
     assert isinstance(facts.software.cuda_driver_version, str)
     rate = RDMA.get(path.removesuffix(".yaml").rpartition("-")[2])
@@ -73,14 +81,18 @@ def test_machine_descriptions(path: str) -> None:
     assert [nic.rate_gbps for nic in nics] == ([rate] * len(facts.gpus) if rate else [])
     assert all(nic.state == "ACTIVE" and nic.link_layer == "InfiniBand" for nic in nics)
     links = {"A100": 12, "L40S": 0, "T4": 0}.get(model, 18)
-    assert [len(gpu.nvlinks) for gpu in facts.gpus if isinstance(gpu.nvlinks, tuple)] == [links] * len(facts.gpus)
+    assert [len(gpu.nvlinks) for gpu in facts.gpus if isinstance(gpu.nvlinks, tuple)] == [links] * len(
+        facts.gpus
+    )
 
 
 @pytest.mark.parametrize("path", paths("go-nvml"))
 def test_model_descriptions(path: str) -> None:
     facts, row = facts_of(path), index()[path]
     assert isinstance(facts.gpus, tuple)
-    assert len(facts.gpus) == (1 if row["gpu"] == "A30" else int(row["n_gpus"]))  # that file tells of no server
+    assert len(facts.gpus) == (
+        1 if row["gpu"] == "A30" else int(row["n_gpus"])
+    )  # that file tells of no server
     assert facts.gpus[0].compute_capability == {"A": "8.0", "H": "9.0", "B": "10.0"}[row["gpu"][0]]
     if row["gpu"] != "A100":  # of which there are four
         assert row["gpu"] in str(facts.gpus[0].name)
@@ -100,7 +112,9 @@ def test_expected_profiles(path: str) -> None:
     assert isinstance(ports, tuple)
     assert len([device for device in devices if device.kind == "gpu"]) == int(row["n_gpus"])
     if "8 IB" in row["n_nics"]:
-        assert len([port for port in ports if port.link_layer == "InfiniBand" and port.rate_gbps == 200.0]) == 8
+        assert (
+            len([port for port in ports if port.link_layer == "InfiniBand" and port.rate_gbps == 200.0]) == 8
+        )
     assert all(device.generations and device.width for device in devices)
 
 

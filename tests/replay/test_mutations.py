@@ -1,4 +1,6 @@
-"""Damaged files: nothing is raised, and no device is made up. The number of mutations is RIGTUNE_MUTATIONS."""
+"""Damaged files: nothing is raised, and no device is made up. The number of mutations is
+RIGTUNE_MUTATIONS.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ import os
 import random
 from pathlib import Path
 
-from probes.collecting import CollectOptions, assemble
-from probes.errors import InputError
+from probes.base.errors import InputError
+from probes.collect.collecting import CollectOptions, assemble
 from probes.facts import MachineFacts
 from probes.registry import PROBES
 from probes.sources.base import Source
@@ -57,5 +59,7 @@ def test_damaged_files_raise_nothing_and_make_up_no_device() -> None:
             continue
         except Exception as error:
             raise AssertionError(case) from error
-        assert invented(facts, "".join(content.decode("utf-8", "replace") for _, content in pasted)) == [], case
+        assert invented(facts, "".join(content.decode("utf-8", "replace") for _, content in pasted)) == [], (
+            case
+        )
     assert refused < count / 2

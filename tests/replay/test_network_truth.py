@@ -1,4 +1,5 @@
-"""Every recorded output of network tools: recognised as what it is, read for what the index states, and judged rightly.
+"""Every recorded output of network tools: recognised as what it is, read for what the index states, and
+judged rightly.
 
 They lie outside the project, in the folder that RIGTUNE_SHARED names.
 """
@@ -12,14 +13,14 @@ from typing import NamedTuple
 
 import pytest
 
-from probes.collecting import CollectOptions, assemble, gather
+from probes.base.record import Unknown
+from probes.catalogue.hardware import load_catalogue
+from probes.catalogue.kinds import KINDS
+from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import FabricPort, FabricSwitch, Interface, MachineFacts, Nic
 from probes.facts.named import count_of, state_of
-from probes.findings import Evidence, Finding, Status
-from probes.hardware import load_catalogue
-from probes.kinds import KINDS
-from probes.needs import missing
-from probes.record import Unknown
+from probes.judging.applicability import missing
+from probes.judging.findings import Evidence, Finding, Status
 from probes.registry import CHECKS, PROBES
 from probes.sources.loose import open_loose
 from tests.support.recordings import MACHINES, index, needs_recordings
@@ -62,7 +63,12 @@ def rates(expected: dict[tuple[object, object], int]) -> dict[str, Callable[[Mac
     """Ports by state and rate; a vanished device has neither."""
     return {
         "states and rates": lambda facts: (
-            Counter((nic.state, nic.rate_gbps) for nic in nics(facts).values() if not isinstance(nic.state, Unknown)) == expected
+            Counter(
+                (nic.state, nic.rate_gbps)
+                for nic in nics(facts).values()
+                if not isinstance(nic.state, Unknown)
+            )
+            == expected
         )
     }
 
@@ -73,14 +79,18 @@ def counted(nic: Nic, name: str) -> int | None:
 
 
 def speeds(expected: dict[object, int]) -> Callable[[MachineFacts], bool]:
-    return lambda facts: Counter(port.speed for port in ports(facts) if isinstance(port.speed, str)) == expected
+    return lambda facts: (
+        Counter(port.speed for port in ports(facts) if isinstance(port.speed, str)) == expected
+    )
 
 
 def fw(version: str) -> Callable[[MachineFacts], bool]:
     return lambda facts: {nic.firmware_version for nic in nics(facts).values()} == {version}
 
 
-FRONT = {"members of front0": lambda facts: interfaces(facts)["front0"].bond_members == ("enp97s0f0", "enp225s0f0")}
+FRONT = {
+    "members of front0": lambda facts: interfaces(facts)["front0"].bond_members == ("enp97s0f0", "enp225s0f0")
+}
 HDR8 = rates({("ACTIVE", 200.0): 8})
 
 TRUTHS: dict[str, Truth] = {
@@ -95,7 +105,9 @@ TRUTHS: dict[str, Truth] = {
     ),
     "eth-learn-degraded-intf.json": Truth(("interfaces",), FRONT, frozenset({"interface-speed"})),
     "eth-learn-down-intf.json": Truth(
-        ("interfaces",), {"down": lambda facts: interfaces(facts)["enp225s0f0"].up is False}, frozenset({"interface-state"})
+        ("interfaces",),
+        {"down": lambda facts: interfaces(facts)["enp225s0f0"].up is False},
+        frozenset({"interface-state"}),
     ),
     "eth-learn-missing-intf.json": Truth(
         ("interfaces",),
@@ -103,7 +115,9 @@ TRUTHS: dict[str, Truth] = {
         frozenset({"interface-state"}),
     ),
     "eth-learn-mtu-bad.json": Truth(
-        ("interfaces",), {"mtu": lambda facts: interfaces(facts)["enp97s0f0"].mtu == 1500}, frozenset({"interface-mtu"})
+        ("interfaces",),
+        {"mtu": lambda facts: interfaces(facts)["enp97s0f0"].mtu == 1500},
+        frozenset({"interface-mtu"}),
     ),
     "eth-learn-nic-swap.json": Truth(
         ("interfaces",),
@@ -124,11 +138,17 @@ TRUTHS: dict[str, Truth] = {
         ("ibdev2netdev",),
         {
             "12 devices": lambda facts: len(nics(facts)) == 12,
-            "bond": lambda facts: [nics(facts)[name].netdev for name in ("mlx5_3", "mlx5_9")] == ["bond0", "bond0"],
-            "down": lambda facts: {name for name, nic in nics(facts).items() if nic.netdev_up is False} == {"mlx5_4", "mlx5_10"},
+            "bond": lambda facts: (
+                [nics(facts)[name].netdev for name in ("mlx5_3", "mlx5_9")] == ["bond0", "bond0"]
+            ),
+            "down": lambda facts: (
+                {name for name, nic in nics(facts).items() if nic.netdev_up is False} == {"mlx5_4", "mlx5_10"}
+            ),
         },
     ),
-    "iblinkinfo-4x-v100-edr-on-hdr-switch.txt": Truth(("iblinkinfo",), {"speeds": speeds({"EDR": 7, "HDR": 1})}),
+    "iblinkinfo-4x-v100-edr-on-hdr-switch.txt": Truth(
+        ("iblinkinfo",), {"speeds": speeds({"EDR": 7, "HDR": 1})}
+    ),
     "ibnetdiscover-azure-ndv4-fattree.txt": Truth(
         ("ibnetdiscover",), {"all HDR": lambda facts: {port.speed for port in ports(facts)} == {"HDR"}}
     ),
@@ -141,7 +161,9 @@ TRUTHS: dict[str, Truth] = {
         ("ibnetdiscover",),
         {
             "all NDR": lambda facts: {port.speed for port in ports(facts)} == {"NDR"},
-            "hundreds of hosts' ports": lambda facts: sum(port.node_kind == "host" for port in ports(facts)) > 100,
+            "hundreds of hosts' ports": lambda facts: (
+                sum(port.node_kind == "host" for port in ports(facts)) > 100
+            ),
         },
     ),
     "ibnetdiscover-p-2ca-edr.txt": Truth(
@@ -154,8 +176,12 @@ TRUTHS: dict[str, Truth] = {
         },
         frozenset({"fabric-links"}),
     ),
-    "ibnetdiscover-p-variant2.txt": Truth(("ibnetdiscover",), {"ports": lambda facts: len(ports(facts)) == 6}),
-    "ibnetdiscover-p-variant3.txt": Truth(("ibnetdiscover",), {"ports": lambda facts: len(ports(facts)) == 1}),
+    "ibnetdiscover-p-variant2.txt": Truth(
+        ("ibnetdiscover",), {"ports": lambda facts: len(ports(facts)) == 6}
+    ),
+    "ibnetdiscover-p-variant3.txt": Truth(
+        ("ibnetdiscover",), {"ports": lambda facts: len(ports(facts)) == 1}
+    ),
     "ibstat-a100-1eth200-8xhdr200.txt": Truth(
         ("ibstat",),
         rates({("ACTIVE", 200.0): 9})
@@ -176,33 +202,48 @@ TRUTHS: dict[str, Truth] = {
     ),
     "ibstat-a100-vm-8x-hdr100.txt": Truth(("ibstat",), rates({("ACTIVE", 100.0): 8})),
     "ibstat-h100-3eth-disabled.txt": Truth(
-        ("ibstat",), rates({("ACTIVE", 400.0): 8, ("DOWN", 40.0): 3, ("ACTIVE", 100.0): 1}), frozenset({"nic-state"})
+        ("ibstat",),
+        rates({("ACTIVE", 400.0): 8, ("DOWN", 40.0): 3, ("ACTIVE", 100.0): 1}),
+        frozenset({"nic-state"}),
     ),
-    "ibstat-h100-8xndr400-plus-bond0.txt": Truth(("ibstat",), rates({("ACTIVE", 400.0): 8, ("ACTIVE", 200.0): 1})),
+    "ibstat-h100-8xndr400-plus-bond0.txt": Truth(
+        ("ibstat",), rates({("ACTIVE", 400.0): 8, ("ACTIVE", 200.0): 1})
+    ),
     "ibstat-h100-roce-1polling-1disabled.txt": Truth(
         ("ibstat",),
         {
             "polling": lambda facts: (
-                [nics(facts)[name].physical_state for name in ("mlx5_11", "mlx5_5")] == ["Polling", "Disabled"]
+                [nics(facts)[name].physical_state for name in ("mlx5_11", "mlx5_5")]
+                == ["Polling", "Disabled"]
             )
         },
         frozenset({"nic-state"}),
     ),
     "ibstat-h100-roce-2x400-disabled.txt": Truth(
-        ("ibstat",), rates({("ACTIVE", 400.0): 6, ("ACTIVE", 100.0): 4, ("DOWN", 40.0): 2}), frozenset({"nic-state"})
+        ("ibstat",),
+        rates({("ACTIVE", 400.0): 6, ("ACTIVE", 100.0): 4, ("DOWN", 40.0): 2}),
+        frozenset({"nic-state"}),
     ),
-    "ibstat-h100-roce-8x400-4x100-active.txt": Truth(("ibstat",), rates({("ACTIVE", 400.0): 8, ("ACTIVE", 100.0): 4})),
+    "ibstat-h100-roce-8x400-4x100-active.txt": Truth(
+        ("ibstat",), rates({("ACTIVE", 400.0): 8, ("ACTIVE", 100.0): 4})
+    ),
     "ibstat-mlx4-ddr-one-port.txt": Truth(
         ("ibstat",),
         {
             "rate": lambda facts: nics(facts)["mlx4_0"].rate_gbps == 20.0,
-            "its own subnet manager": lambda facts: nics(facts)["mlx4_0"].lid == nics(facts)["mlx4_0"].sm_lid == 3,
+            "its own subnet manager": lambda facts: (
+                nics(facts)["mlx4_0"].lid == nics(facts)["mlx4_0"].sm_lid == 3
+            ),
             "no cable": lambda facts: nics(facts)["mlx4_0:2"].physical_state == "Polling",
         },
     ),
     "ibstat-mlx4-ib-polling-eth-disabled.txt": Truth(
         ("ibstat",),
-        {"mixed": lambda facts: [nic.link_layer for nic in nics(facts).values()] == ["InfiniBand", "Ethernet"]},
+        {
+            "mixed": lambda facts: (
+                [nic.link_layer for nic in nics(facts).values()] == ["InfiniBand", "Ethernet"]
+            )
+        },
         frozenset({"nic-state"}),
     ),
     "ibstatus-a100-8xhdr200-plus-40g.txt": Truth(
@@ -213,7 +254,9 @@ TRUTHS: dict[str, Truth] = {
             "HDR": lambda facts: nics(facts)["mlx5_0"].speed == "HDR",
         },
     ),
-    "ibswinfo-missing-fields.txt": Truth(("ibswinfo",), {"part": lambda facts: switch(facts).part_number == "MSB7790-ES2F"}),
+    "ibswinfo-missing-fields.txt": Truth(
+        ("ibswinfo",), {"part": lambda facts: switch(facts).part_number == "MSB7790-ES2F"}
+    ),
     "ibswinfo-msb7790-fan-error.txt": Truth(
         ("ibswinfo",),
         {
@@ -222,9 +265,15 @@ TRUTHS: dict[str, Truth] = {
         },
         frozenset({"switch-health"}),
     ),
-    "ibswinfo-switch-2.txt": Truth(("ibswinfo",), {"firmware": lambda facts: switch(facts).firmware_version == "27.2010.3118"}),
-    "ibswinfo-switch-3.txt": Truth(("ibswinfo",), {"firmware": lambda facts: switch(facts).firmware_version == "27.2010.4102"}),
-    "mlxlink-25g-text-excerpt.txt": Truth(("mlxlink",), {"rate": lambda facts: nics(facts)["unnamed"].rate_gbps == 25.0}),
+    "ibswinfo-switch-2.txt": Truth(
+        ("ibswinfo",), {"firmware": lambda facts: switch(facts).firmware_version == "27.2010.3118"}
+    ),
+    "ibswinfo-switch-3.txt": Truth(
+        ("ibswinfo",), {"firmware": lambda facts: switch(facts).firmware_version == "27.2010.4102"}
+    ),
+    "mlxlink-25g-text-excerpt.txt": Truth(
+        ("mlxlink",), {"rate": lambda facts: nics(facts)["unnamed"].rate_gbps == 25.0}
+    ),
     "mlxlink-a100-vm-8x-hdr100.txt": Truth(
         ("mlxlink",),
         rates({("ACTIVE", 100.0): 8})
@@ -237,7 +286,9 @@ TRUTHS: dict[str, Truth] = {
         ("mlxlink",),
         {
             "worst": lambda facts: nics(facts)["mlx5_3"].pre_fec_bit_error_rate == 1e-7,
-            "none after correction": lambda facts: {nic.bit_error_rate for nic in nics(facts).values()} == {0.0},
+            "none after correction": lambda facts: (
+                {nic.bit_error_rate for nic in nics(facts).values()} == {0.0}
+            ),
         },
     ),
     "perfquery-rcv-error-details.txt": Truth(
@@ -254,14 +305,20 @@ TRUTHS: dict[str, Truth] = {
         ("perfquery",),
         {
             "discards": lambda facts: counted(nics(facts)["lid2052"], "port_xmit_discards") == 20046,
-            "relay errors": lambda facts: counted(nics(facts)["lid2052"], "port_rcv_switch_relay_errors") == 7,
+            "relay errors": lambda facts: (
+                counted(nics(facts)["lid2052"], "port_rcv_switch_relay_errors") == 7
+            ),
             "downed": lambda facts: counted(nics(facts)["lid2052"], "link_downed") == 1,
         },
         frozenset({"nic-discards"}),
     ),
     "rdma-link-samples.txt": Truth(
         ("rdma-link",),
-        {"down": lambda facts: (nics(facts)["rocep9s0"].state, nics(facts)["rocep9s0"].physical_state) == ("DOWN", "Polling")},
+        {
+            "down": lambda facts: (
+                (nics(facts)["rocep9s0"].state, nics(facts)["rocep9s0"].physical_state) == ("DOWN", "Polling")
+            )
+        },
         frozenset({"nic-state"}),
     ),
     "show_gids-roce-net1.txt": Truth(
@@ -281,13 +338,19 @@ TRUTHS: dict[str, Truth] = {
     "sysfs-a100-2ports-stuck-init.json": Truth(
         (),
         rates({("ACTIVE", 200.0): 6, ("INIT", 200.0): 2})
-        | {"their interfaces": lambda facts: [nics(facts)[name].netdev_up for name in ("mlx5_6", "mlx5_8")] == [False, False]},
+        | {
+            "their interfaces": lambda facts: (
+                [nics(facts)[name].netdev_up for name in ("mlx5_6", "mlx5_8")] == [False, False]
+            )
+        },
         frozenset({"nic-state", "nic-subnet-manager"}),
     ),
     "sysfs-a100-8xhdr200-good.json": Truth((), HDR8 | {"firmware": fw("20.31.2354")}),
     "sysfs-a100-misbound-interface.json": Truth((), HDR8, frozenset({"nic-naming"})),
     "sysfs-a100-one-ipoib-down.json": Truth((), HDR8, frozenset({"nic-netdev"})),
-    "sysfs-a100-rate-edr100-instead-of-hdr200.json": Truth((), rates({("ACTIVE", 100.0): 8}), frozenset({"nic-speed"})),
+    "sysfs-a100-rate-edr100-instead-of-hdr200.json": Truth(
+        (), rates({("ACTIVE", 100.0): 8}), frozenset({"nic-speed"})
+    ),
     "sysfs-h100-8xndr400-bond0.json": Truth(
         (),
         rates({("ACTIVE", 400.0): 8, ("ACTIVE", 200.0): 1})
@@ -307,7 +370,9 @@ TRUTHS: dict[str, Truth] = {
         | {"no counters": lambda facts: isinstance(nics(facts)["i40iw0"].counters, Unknown)},
     ),
     "sysfs-net-bonding.json": Truth(
-        (), {"member": lambda facts: interfaces(facts)["eth1"].link_seen_by_bond is False}, frozenset({"interface-state"})
+        (),
+        {"member": lambda facts: interfaces(facts)["eth1"].link_seen_by_bond is False},
+        frozenset({"interface-state"}),
     ),
     "vm-hostname-node-guid-list.txt": Truth(("guid-list",)),
 }
@@ -347,7 +412,9 @@ def test_kinds(name: str) -> None:
     assert tuple(kind.id for kind in KINDS if kind.load().recognise(text)) == TRUTHS[name].kinds
 
 
-@pytest.mark.parametrize(("name", "fact"), [(name, fact) for name, truth in TRUTHS.items() for fact in truth.facts])
+@pytest.mark.parametrize(
+    ("name", "fact"), [(name, fact) for name, truth in TRUTHS.items() for fact in truth.facts]
+)
 def test_facts(name: str, fact: str) -> None:
     assert TRUTHS[name].facts[fact](facts_of(name))
 

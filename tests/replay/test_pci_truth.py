@@ -13,12 +13,12 @@ from collections.abc import Iterator
 import pytest
 
 from assistant.usecases.check import check_machine
-from probes.collecting import CollectOptions, assemble, gather
+from probes.base.record import known
+from probes.catalogue.hardware import load_catalogue
+from probes.catalogue.kinds import KINDS
+from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
-from probes.findings import Evidence, Finding, Status
-from probes.hardware import load_catalogue
-from probes.kinds import KINDS
-from probes.record import known
+from probes.judging.findings import Evidence, Finding, Status
 from probes.sources.loose import open_loose
 from tests.support.recordings import MACHINES, index, needs_recordings
 
@@ -81,7 +81,17 @@ WITHOUT_GPUS = (
     "rtx5090",
 )
 """Files whose own text names no GPUs, or (POWER9) six where the index states four."""
-WITHOUT_NICS = ("dgx2", "minsky", "spark", "aws-g5", "azure-nc", "lscpu", "numactl", "flattened", "sysfs-pcie")
+WITHOUT_NICS = (
+    "dgx2",
+    "minsky",
+    "spark",
+    "aws-g5",
+    "azure-nc",
+    "lscpu",
+    "numactl",
+    "flattened",
+    "sysfs-pcie",
+)
 """Files whose own text names no RDMA devices, or (flattened) cards of two ports."""
 SOCKETS = ("amd-rccl-topo_4p3l.xml", "8p1h_2", "8p_90a", "rome_vm1", "vm-4x")
 """Topologies whose network is TCP."""
@@ -124,7 +134,9 @@ def test_the_stated_facts_are_found(path: str) -> None:
 
 @pytest.mark.parametrize("path", [path for path, row in recorded().items() if row["state"] == "healthy"])
 def test_healthy_machine_does_not_fail(path: str) -> None:
-    assert [(finding.check_id, finding.subject) for finding in findings_of(path) if finding.status is Status.FAIL] == []
+    assert [
+        (finding.check_id, finding.subject) for finding in findings_of(path) if finding.status is Status.FAIL
+    ] == []
 
 
 FAULTS = {
@@ -136,7 +148,9 @@ FAULTS = {
 
 @pytest.mark.parametrize("path", [path for path, row in recorded().items() if row["state"] == "fault"])
 def test_stated_fault_is_found_by_the_right_check(path: str) -> None:
-    found = {finding.check_id for finding in findings_of(path) if finding.status in (Status.WARN, Status.FAIL)}
+    found = {
+        finding.check_id for finding in findings_of(path) if finding.status in (Status.WARN, Status.FAIL)
+    }
     assert FAULTS[path] in found
 
 

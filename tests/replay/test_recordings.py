@@ -1,7 +1,7 @@
 """Whole recordings of machines through every collector and check, against what is known of each.
 
-A machine is a folder in `tests/machines` with a recording and `expected.toml`: facts by their path in the JSON (`#` is a
-length), reasons of what is unknown, and findings by status.
+A machine is a folder in `tests/machines` with a recording and `expected.toml`: facts by their path in the
+JSON (`#` is a length), reasons of what is unknown, and findings by status.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import pytest
 
 from assistant.render.as_text import render_facts, render_verdict
 from assistant.usecases.check import check_machine
-from probes.collecting import CollectOptions, assemble, gather
+from probes.base.rows import tomllib
+from probes.catalogue.hardware import load_catalogue
+from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
-from probes.findings import Evidence
-from probes.hardware import load_catalogue
-from probes.rows import tomllib
+from probes.judging.findings import Evidence
+from probes.judging.verdict import Verdict
 from probes.sources.base import Source
 from probes.sources.choose import open_source
 from probes.sources.live import LiveSource
 from probes.sources.recording import RecordingSource
 from probes.sources.stored import StoredSource, dump_recording, load_recording
-from probes.verdict import Verdict
 
 FOLDER = Path(__file__).parents[1] / "machines"
 MACHINES = ["cpu-vm", "h100-dead-link"]
@@ -45,7 +45,9 @@ def verdict_of(facts: MachineFacts) -> Verdict:
 def at(document: Any, path: str) -> Any:
     """The value at `gpus.0.name`."""
     for step in path.split("."):
-        document = len(document) if step == "#" else document[int(step) if isinstance(document, list) else step]
+        document = (
+            len(document) if step == "#" else document[int(step) if isinstance(document, list) else step]
+        )
     return document
 
 
@@ -59,7 +61,9 @@ def test_a_recorded_machine_is_known_again(machine: str) -> None:
     verdict = verdict_of(facts)
     assert verdict.verdict == expected["verdict"]
     said = {f"{finding.status.value} {finding.check_id} {finding.subject}" for finding in verdict.findings}
-    wanted = {f"{status} {finding}" for status, findings in expected["findings"].items() for finding in findings}
+    wanted = {
+        f"{status} {finding}" for status, findings in expected["findings"].items() for finding in findings
+    }
     assert wanted <= said
     problems = {line for line in said if line.split()[0] in ("FAIL", "WARN")}
     assert problems <= wanted
@@ -77,4 +81,6 @@ def test_this_machine_recorded_and_replayed_is_the_same() -> None:
         facts = facts_of(recorder)
         recording = load_recording(dump_recording(recorder.recording("here")), "here.json")
     replayed = facts_of(StoredSource(recording))
-    assert msgspec.json.format(msgspec.json.encode(replayed)) == msgspec.json.format(msgspec.json.encode(facts))
+    assert msgspec.json.format(msgspec.json.encode(replayed)) == msgspec.json.format(
+        msgspec.json.encode(facts)
+    )

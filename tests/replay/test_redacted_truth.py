@@ -1,4 +1,6 @@
-"""A redacted recording says what the original says: the same facts under other names, and the same verdict."""
+"""A redacted recording says what the original says: the same facts under other names, and the same
+verdict.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ import msgspec
 import pytest
 
 from assistant.usecases.check import check_machine
-from probes.collecting import CollectOptions, assemble, gather
+from probes.catalogue.hardware import load_catalogue
+from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
-from probes.findings import Evidence
-from probes.hardware import load_catalogue
+from probes.judging.findings import Evidence
 from probes.redaction import Redactor
 from probes.sources.base import Source
 from probes.sources.choose import open_source
@@ -46,7 +48,10 @@ def under_other_names(value: Any, redactor: Redactor, key: str = "") -> Any:
         case str():
             # Commands are redacted word by word.
             words = shlex.split(value) if value.startswith("getent ") else [value]
-            titles = [*[""] * (len(words) - 1), "hostname" if len(words) > 1 else key if key in {"hostname", "serial"} else ""]
+            titles = [
+                *[""] * (len(words) - 1),
+                "hostname" if len(words) > 1 else key if key in {"hostname", "serial"} else "",
+            ]
             return " ".join(redactor.text(word, title) for word, title in zip(words, titles, strict=True))
         case dict():
             return {name: under_other_names(item, redactor, name) for name, item in value.items()}

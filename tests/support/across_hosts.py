@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from assistant.usecases.bench_run import RunEnded, run_request
-from assistant.usecases.bench_watch import Watch
+from assistant.usecases.bench.bench_run import RunEnded, run_request
+from assistant.usecases.bench.bench_watch import Watch
 from probes.bench.across_nodes import pairs_request
-from probes.benching import BenchRequest, Case, SpreadBy
+from probes.bench.bench_requests import BenchRequest, Case, SpreadBy
 from tests.support.bench_answers import BENCHES, bench_context, requests
 from tests.support.machines import cpu_box
 
@@ -20,18 +20,26 @@ COLLECTIVES: tuple[Case, ...] = tuple(
 )
 
 
-def tiny_request(hosts: tuple[str, ...], spread_by: SpreadBy, *, ranks: int, bench_id: str = "across-nodes") -> BenchRequest:
+def tiny_request(
+    hosts: tuple[str, ...], spread_by: SpreadBy, *, ranks: int, bench_id: str = "across-nodes"
+) -> BenchRequest:
     """Collectives of 64 KiB and all pairs, or TCP by one stream."""
     context = bench_context(ranks=ranks // len(hosts), hosts=hosts, spread_by=spread_by)
     if bench_id == "network":
         (request,) = requests("network", hosts=hosts, spread_by=spread_by)
-        return msgspec.structs.replace(request, cases=tuple(case for case in request.cases if case["streams"] == 1))
+        return msgspec.structs.replace(
+            request, cases=tuple(case for case in request.cases if case["streams"] == 1)
+        )
     request = pairs_request(context, hosts)
     cases = (*COLLECTIVES, *({**case, "bytes": 64 * KIB} for case in request.cases))
     return msgspec.structs.replace(request, cases=cases, budget_s=2.0)
 
 
-def measured_across(request: BenchRequest, python: str, directory: Path, stop: Callable[[], bool] = lambda: False) -> RunEnded:
-    *_, ended = run_request(request, BENCHES[request.bench_id], python, directory, stop=stop, watch=Watch(cpu_box()))
+def measured_across(
+    request: BenchRequest, python: str, directory: Path, stop: Callable[[], bool] = lambda: False
+) -> RunEnded:
+    *_, ended = run_request(
+        request, BENCHES[request.bench_id], python, directory, stop=stop, watch=Watch(cpu_box())
+    )
     assert isinstance(ended, RunEnded)
     return ended

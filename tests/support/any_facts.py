@@ -9,13 +9,27 @@ from typing import Any, Literal
 import msgspec
 from hypothesis import strategies as st
 
-from probes.record import Reason, Unknown
+from probes.base.record import Reason, Unknown
 
 unknowns = st.builds(Unknown, st.sampled_from(Reason), st.sampled_from(("", "why")))
 
-_STATES = ("ACTIVE", "INIT", "DOWN", "LinkUp", "InfiniBand", "Ethernet", "switch", "default", "completed", "active", "gpu_idle")
+_STATES = (
+    "ACTIVE",
+    "INIT",
+    "DOWN",
+    "LinkUp",
+    "InfiniBand",
+    "Ethernet",
+    "switch",
+    "default",
+    "completed",
+    "active",
+    "gpu_idle",
+)
 _TELLING = (*_STATES, "hw_slowdown", "12.4", "550.54.15", "9.0", "GPU0", "mlx5_0", "\x1b[2J", "²")
-_WORDS = st.one_of(st.sampled_from((*_TELLING, "NVIDIA H100 80GB HBM3", "not supported")), st.text(min_size=1, max_size=8))
+_WORDS = st.one_of(
+    st.sampled_from((*_TELLING, "NVIDIA H100 80GB HBM3", "not supported")), st.text(min_size=1, max_size=8)
+)
 _NUMBERS = st.one_of(st.sampled_from((0, 1, -1, 16, 2**40)), st.integers(-(2**62), 2**62))
 
 
@@ -32,9 +46,9 @@ def any_of(kind: Any) -> st.SearchStrategy[Any]:
         return st.lists(any_of(arguments[0]), max_size=3).map(tuple)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         fields = typing.get_type_hints(kind)
-        return st.fixed_dictionaries({}, optional={name: any_of(field) for name, field in fields.items()}).map(
-            lambda values: kind(**(_required(kind) | values))
-        )
+        return st.fixed_dictionaries(
+            {}, optional={name: any_of(field) for name, field in fields.items()}
+        ).map(lambda values: kind(**(_required(kind) | values)))
     basic: dict[Any, st.SearchStrategy[Any]] = {
         str: _WORDS,
         int: _NUMBERS,

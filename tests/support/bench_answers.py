@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from probes.benching import BenchContext, BenchRequest, Case, ReferenceModel
-from probes.measurements import Measurement
-from probes.parsers.worker_lines import DoneLine, SampleLine, StartLine, WorkerLine
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, ReferenceModel
+from probes.bench.worker_answers import DoneLine, SampleLine, StartLine, WorkerLine
+from probes.facts.measurements import Measurement
 from probes.registry import BENCHMARKS
 
 SHAPE = {
@@ -36,19 +36,30 @@ def sample(case: Case, durations_s=(0.5, 0.25), *, series=None, **figures: float
     return SampleLine(case=case, durations_s=durations_s, figures=figures, series=series or {})
 
 
-def lines_of(request: BenchRequest, *samples: SampleLine, rank=0, uuid="", done=None) -> tuple[WorkerLine, ...]:
+def lines_of(
+    request: BenchRequest, *samples: SampleLine, rank=0, uuid="", done=None
+) -> tuple[WorkerLine, ...]:
     """One rank's complete answer."""
     start = StartLine(rank=rank, world_size=request.ranks, uuid=uuid, conditions={"torch_version": "2.13"})
     return (start, *samples, DoneLine(conditions=done or {}))
 
 
 def answer(
-    request: BenchRequest, rank: int, durations_s=(0.5, 0.25), *, cases=None, uuid="", done=None, **figures: float
+    request: BenchRequest,
+    rank: int,
+    durations_s=(0.5, 0.25),
+    *,
+    cases=None,
+    uuid="",
+    done=None,
+    **figures: float,
 ) -> tuple[WorkerLine, ...]:
     """One rank's lines: the same durations for every case, or by case from a function of the case."""
     times = durations_s if callable(durations_s) else lambda case: durations_s
     asked = request.cases if cases is None else cases
-    return lines_of(request, *(sample(case, times(case), **figures) for case in asked), rank=rank, uuid=uuid, done=done)
+    return lines_of(
+        request, *(sample(case, times(case), **figures) for case in asked), rank=rank, uuid=uuid, done=done
+    )
 
 
 def the_one(measurements: tuple[Measurement, ...], metric: str, **parameters) -> Measurement:

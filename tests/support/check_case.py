@@ -1,15 +1,17 @@
-"""What the tables of check cases are written in: a case, values that could not be read, and devices with faults."""
+"""What the tables of check cases are written in: a case, values that could not be read, and devices with
+faults.
+"""
 
 from __future__ import annotations
 
 import datetime
 from typing import NamedTuple
 
+from probes.base.record import Reason, Unknown
+from probes.base.units import GIB, MIB
 from probes.facts import Filesystem, GpuProcess, Link, MachineFacts, NvLink, PcieLink
-from probes.measurements import Baseline, MeasurementSet
-from probes.policies.policy import Policy
-from probes.record import Reason, Unknown
-from probes.units import GIB, MIB
+from probes.facts.measurements import Baseline, MeasurementSet
+from probes.judging.policies.policy import Policy
 from tests.support.machines import cpu_box, h100, h100_node, with_gpus, with_part
 
 
@@ -39,7 +41,9 @@ ALL = "GPU0-7"
 
 
 def nvlinks(*, up: int, of: int = 18, rate: float = 26.562e9) -> tuple[NvLink, ...]:
-    return tuple(NvLink(index=n, active=n < up, bandwidth_bytes_per_s=rate, remote="switch") for n in range(of))
+    return tuple(
+        NvLink(index=n, active=n < up, bandwidth_bytes_per_s=rate, remote="switch") for n in range(of)
+    )
 
 
 def pcie(width: int, generation: int = 5) -> PcieLink:
@@ -51,7 +55,13 @@ def links(kind: str, gpus: range = range(8)) -> tuple[Link, ...]:
 
 
 def disk(used: float, **changes: object) -> MachineFacts:
-    values = {"mount": "/", "kind": "ext4", "total_bytes": 1000 * GIB, "free_bytes": int(1000 * GIB * (1 - used)), **changes}
+    values = {
+        "mount": "/",
+        "kind": "ext4",
+        "total_bytes": 1000 * GIB,
+        "free_bytes": int(1000 * GIB * (1 - used)),
+        **changes,
+    }
     return h100_node(storage=(Filesystem(**values),))
 
 

@@ -33,7 +33,9 @@ def present(**changes: Any) -> tuple[PciDevice, ...]:
 
 
 def node(devices: Any, **profile: Any) -> MachineFacts:
-    return msgspec.structs.replace(NODE, pci_devices=devices, profile=Profile(devices=DEVICES, ports=PORTS, **profile))
+    return msgspec.structs.replace(
+        NODE, pci_devices=devices, profile=Profile(devices=DEVICES, ports=PORTS, **profile)
+    )
 
 
 def ports(profile: Profile) -> MachineFacts:
@@ -58,7 +60,9 @@ DESCRIPTION_CASES = (
         node(present(rdma=PcieLink(generation=5, generation_max=5, width=8, width_max=16))),
         ("WARN PCIE_0",),
     ),
-    Case("profile-match", "slow slot", node(present(gpu=PcieLink(generation_max=4, width=16))), ("WARN GPU_0",)),
+    Case(
+        "profile-match", "slow slot", node(present(gpu=PcieLink(generation_max=4, width=16))), ("WARN GPU_0",)
+    ),
     Case("profile-match", "slow port", ports(SLOW_PORT), ("WARN mlx5_0",)),
     Case(
         "profile-match",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from probes.base.record import Reason, Unknown
+from probes.base.units import GIB
 from probes.facts import GpuProcess, MachineFacts, NvLink, PcieLink
-from probes.record import Reason, Unknown
-from probes.units import GIB
 from tests.support.check_case import (
     ALL,
     BOX,
@@ -41,16 +41,25 @@ GPU_CASES = (
         ("FAIL host",),
     ),
     Case("gpu-driver", "loaded and silent", h100_node(gpus=TIMEOUT), ("FAIL host",)),
-    Case("gpu-driver", "loaded, tools missing", h100_node(gpus=Unknown(Reason.TOOL_MISSING)), ("UNKNOWN host",)),
+    Case(
+        "gpu-driver", "loaded, tools missing", h100_node(gpus=Unknown(Reason.TOOL_MISSING)), ("UNKNOWN host",)
+    ),
     Case("gpu-driver", "no tool, and none on the bus", h100_node(gpus=NO_TOOL, pci_gpus=()), ("SKIP host",)),
     Case("gpu-driver", "it hangs, and none on the bus", h100_node(gpus=TIMEOUT, pci_gpus=()), ("FAIL host",)),
     Case(
         "gpu-driver",
         "all GPUs lost",
-        with_gpus(NODE, name=Unknown(Reason.ERROR, "GPU is lost"), memory_bytes=Unknown(Reason.ERROR, "GPU is lost")),
+        with_gpus(
+            NODE, name=Unknown(Reason.ERROR, "GPU is lost"), memory_bytes=Unknown(Reason.ERROR, "GPU is lost")
+        ),
         ("FAIL host",),
     ),
-    Case("gpu-driver", "one GPU lost", with_gpus(NODE, 2, name=Unknown(Reason.ERROR, "GPU is lost")), (f"PASS {ALL}",)),
+    Case(
+        "gpu-driver",
+        "one GPU lost",
+        with_gpus(NODE, 2, name=Unknown(Reason.ERROR, "GPU is lost")),
+        (f"PASS {ALL}",),
+    ),
     Case(
         "gpu-driver",
         "nvidia-smi has no answer",
@@ -69,30 +78,66 @@ GPU_CASES = (
     ),
     Case("gpu-count", "all there", NODE, ("PASS host",)),
     Case("gpu-count", "one missing", h100_node(gpus=tuple(h100(n) for n in range(7))), ("FAIL host",)),
-    Case("gpu-count", "some given to the container", with_part(ONE, "container", runtime="docker"), ("PASS host",)),
-    Case("gpu-count", "fewer in the container", h100_node(gpus=(h100(0),), container=IN_CONTAINER.container), ("WARN host",)),
+    Case(
+        "gpu-count",
+        "some given to the container",
+        with_part(ONE, "container", runtime="docker"),
+        ("PASS host",),
+    ),
+    Case(
+        "gpu-count",
+        "fewer in the container",
+        h100_node(gpus=(h100(0),), container=IN_CONTAINER.container),
+        ("WARN host",),
+    ),
     Case("gpu-count", "bus unread", h100_node(pci_gpus=TIMEOUT), ("UNKNOWN host",)),
-    Case("gpu-count", "fewer than the driver counts", h100_node(gpus=(h100(0),), attached_gpus=8), ("WARN host",)),
+    Case(
+        "gpu-count",
+        "fewer than the driver counts",
+        h100_node(gpus=(h100(0),), attached_gpus=8),
+        ("WARN host",),
+    ),
     Case("gpu-count", "as many as it counts", h100_node(pci_gpus=TIMEOUT, attached_gpus=8), ("PASS host",)),
     Case("gpu-count", "no GPU", BOX, ("SKIP host",)),
     Case("gpu-count", "GPUs unread", UNREAD, ("UNKNOWN host",)),
     Case("gpu-model", "alike", NODE, (f"PASS {ALL}",)),
-    Case("gpu-model", "another model", with_gpus(NODE, 6, name="NVIDIA A100-SXM4-80GB"), ("WARN GPU6", "PASS GPU0-5, GPU7")),
+    Case(
+        "gpu-model",
+        "another model",
+        with_gpus(NODE, 6, name="NVIDIA A100-SXM4-80GB"),
+        ("WARN GPU6", "PASS GPU0-5, GPU7"),
+    ),
     Case("gpu-model", "one GPU", ONE, ("SKIP host",)),
     Case("gpu-model", "names unread", with_gpus(NODE, name=TIMEOUT), (f"UNKNOWN {ALL}",)),
     Case("ecc-uncorrected", "none", NODE, (f"PASS {ALL}",)),
-    Case("ecc-uncorrected", "three", with_gpus(NODE, 3, ecc_uncorrected_volatile=3), ("FAIL GPU3", "PASS GPU0-2, GPU4-7")),
-    Case("ecc-uncorrected", "no ECC", with_gpus(NODE, ecc_uncorrected_volatile=NOT_SUPPORTED), (f"SKIP {ALL}",)),
+    Case(
+        "ecc-uncorrected",
+        "three",
+        with_gpus(NODE, 3, ecc_uncorrected_volatile=3),
+        ("FAIL GPU3", "PASS GPU0-2, GPU4-7"),
+    ),
+    Case(
+        "ecc-uncorrected", "no ECC", with_gpus(NODE, ecc_uncorrected_volatile=NOT_SUPPORTED), (f"SKIP {ALL}",)
+    ),
     Case("ecc-uncorrected", "unread", with_gpus(NODE, ecc_uncorrected_volatile=TIMEOUT), (f"UNKNOWN {ALL}",)),
     Case(
         "ecc-uncorrected",
         "two reasons",
-        with_gpus(with_gpus(NODE, ecc_uncorrected_volatile=TIMEOUT), 0, ecc_uncorrected_volatile=NOT_RECORDED),
+        with_gpus(
+            with_gpus(NODE, ecc_uncorrected_volatile=TIMEOUT), 0, ecc_uncorrected_volatile=NOT_RECORDED
+        ),
         ("UNKNOWN GPU0", "UNKNOWN GPU1-7"),
     ),
     Case("row-remap", "none", NODE, (f"PASS {ALL}",)),
-    Case("row-remap", "pending", with_gpus(NODE, 1, row_remap_pending=True), ("WARN GPU1", "PASS GPU0, GPU2-7")),
-    Case("row-remap", "failed, rest unread", with_gpus(ONE, row_remap_failed=True, row_remap_pending=TIMEOUT), ("FAIL GPU0",)),
+    Case(
+        "row-remap", "pending", with_gpus(NODE, 1, row_remap_pending=True), ("WARN GPU1", "PASS GPU0, GPU2-7")
+    ),
+    Case(
+        "row-remap",
+        "failed, rest unread",
+        with_gpus(ONE, row_remap_failed=True, row_remap_pending=TIMEOUT),
+        ("FAIL GPU0",),
+    ),
     Case("row-remap", "half read", with_gpus(ONE, row_remap_failed=TIMEOUT), ("UNKNOWN GPU0",)),
     Case("row-remap", "before Ampere", with_gpus(ONE, row_remap_failed=NOT_SUPPORTED), ("SKIP GPU0",)),
     Case(
@@ -129,7 +174,10 @@ GPU_CASES = (
         ),
     ),
     Case(
-        "pcie-link", "half, others full", with_gpus(NODE, 2, pcie=pcie(8)), ("PASS mlx5_0-8", "FAIL GPU2", "PASS GPU0-1, GPU3-7")
+        "pcie-link",
+        "half, others full",
+        with_gpus(NODE, 2, pcie=pcie(8)),
+        ("PASS mlx5_0-8", "FAIL GPU2", "PASS GPU0-1, GPU3-7"),
     ),
     Case(
         "pcie-link",
@@ -160,9 +208,24 @@ GPU_CASES = (
     ),
     Case("pcie-link", "no GPU", BOX, ("SKIP host",)),
     Case("gpu-throttle", "idle", NODE, (f"PASS {ALL}",)),
-    Case("gpu-throttle", "at the power limit", with_gpus(NODE, throttle_reasons=("sw_power_cap",)), (f"PASS {ALL}",)),
-    Case("gpu-throttle", "hot", with_gpus(ONE, throttle_reasons=("hw_slowdown", "hw_thermal_slowdown")), ("FAIL GPU0",)),
-    Case("gpu-throttle", "power brake", with_gpus(ONE, throttle_reasons=("hw_power_brake_slowdown",)), ("FAIL GPU0",)),
+    Case(
+        "gpu-throttle",
+        "at the power limit",
+        with_gpus(NODE, throttle_reasons=("sw_power_cap",)),
+        (f"PASS {ALL}",),
+    ),
+    Case(
+        "gpu-throttle",
+        "hot",
+        with_gpus(ONE, throttle_reasons=("hw_slowdown", "hw_thermal_slowdown")),
+        ("FAIL GPU0",),
+    ),
+    Case(
+        "gpu-throttle",
+        "power brake",
+        with_gpus(ONE, throttle_reasons=("hw_power_brake_slowdown",)),
+        ("FAIL GPU0",),
+    ),
     Case(
         "gpu-throttle",
         "a cause alone, at the highest clock",
@@ -176,7 +239,9 @@ GPU_CASES = (
     Case("gpu-power-limit", "rounded", with_gpus(ONE, power_limit_w=699.98), ("PASS GPU0",)),
     Case("gpu-power-limit", "raised", with_gpus(ONE, power_limit_w=750.0), ("PASS GPU0",)),
     Case("gpu-power-limit", "lowered", with_gpus(NODE, 7, power_limit_w=500.0), ("WARN GPU7", "PASS GPU0-6")),
-    Case("gpu-power-limit", "default unread", with_gpus(ONE, power_limit_default_w=TIMEOUT), ("UNKNOWN GPU0",)),
+    Case(
+        "gpu-power-limit", "default unread", with_gpus(ONE, power_limit_default_w=TIMEOUT), ("UNKNOWN GPU0",)
+    ),
     Case("gpu-power-limit", "none", with_gpus(ONE, power_limit_w=NOT_SUPPORTED), ("SKIP GPU0",)),
     Case("gpu-busy", "free", NODE, (f"PASS {ALL}",)),
     Case(
@@ -185,10 +250,17 @@ GPU_CASES = (
         running(GpuProcess(pid=7, name="/usr/bin/python3", memory_bytes=60 * GIB)),
         ("WARN GPU5", "PASS GPU0-4, GPU6-7"),
     ),
-    Case("gpu-busy", "nameless", running(GpuProcess(pid=7, name=TIMEOUT)), ("WARN GPU5", "PASS GPU0-4, GPU6-7")),
+    Case(
+        "gpu-busy", "nameless", running(GpuProcess(pid=7, name=TIMEOUT)), ("WARN GPU5", "PASS GPU0-4, GPU6-7")
+    ),
     Case("gpu-busy", "memory without a process is another check's", running(used=30 * GIB), (f"PASS {ALL}",)),
     Case("gpu-busy", "memory alone says little", with_gpus(ONE, processes=NOT_RECORDED), ("UNKNOWN GPU0",)),
-    Case("gpu-busy", "memory alone says much", with_gpus(ONE, processes=NOT_RECORDED, memory_used_bytes=9 * GIB), ("WARN GPU0",)),
+    Case(
+        "gpu-busy",
+        "memory alone says much",
+        with_gpus(ONE, processes=NOT_RECORDED, memory_used_bytes=9 * GIB),
+        ("WARN GPU0",),
+    ),
     Case("gpu-busy", "not supported", with_gpus(ONE, processes=NOT_SUPPORTED), ("SKIP GPU0",)),
     Case("mig-mode", "off", NODE, (f"PASS {ALL}",)),
     Case("mig-mode", "on", with_gpus(ONE, mig_enabled=True), ("WARN GPU0",)),
@@ -218,7 +290,12 @@ def manager(state: object, facts: MachineFacts = NODE) -> MachineFacts:
 
 FABRIC_CASES = (
     Case("nvlink-fabric", "joined", NODE, (f"PASS {ALL}",)),
-    Case("nvlink-fabric", "not started", with_gpus(NODE, fabric_state="not started"), tuple(f"FAIL GPU{n}" for n in range(8))),
+    Case(
+        "nvlink-fabric",
+        "not started",
+        with_gpus(NODE, fabric_state="not started"),
+        tuple(f"FAIL GPU{n}" for n in range(8)),
+    ),
     Case("nvlink-fabric", "in progress", with_gpus(ONE, fabric_state="in progress"), ("FAIL GPU0",)),
     Case("nvlink-fabric", "no fabric", NO_FABRIC, (f"SKIP {ALL}",)),
     Case("nvlink-fabric", "unread", with_gpus(ONE, fabric_state=TIMEOUT), ("UNKNOWN GPU0",)),
@@ -238,14 +315,24 @@ FABRIC_CASES = (
     Case("fabric-manager", "unread", manager(TIMEOUT), ("UNKNOWN host",)),
     Case("fabric-manager", "no switch", with_gpus(NO_FABRIC, nvlinks=()), ("SKIP host",)),
     Case("nvlink-active", "all up", NODE, (f"PASS {ALL}",)),
-    Case("nvlink-active", "one down", with_gpus(NODE, 3, nvlinks=nvlinks(up=17)), ("FAIL GPU3", "PASS GPU0-2, GPU4-7")),
+    Case(
+        "nvlink-active",
+        "one down",
+        with_gpus(NODE, 3, nvlinks=nvlinks(up=17)),
+        ("FAIL GPU3", "PASS GPU0-2, GPU4-7"),
+    ),
     Case(
         "nvlink-active",
         "the dead link is not even listed",
         with_gpus(NODE, 3, nvlinks=nvlinks(up=17, of=17)),
         ("FAIL GPU3", "PASS GPU0-2, GPU4-7"),
     ),
-    Case("nvlink-active", "all down", with_gpus(NODE, 3, nvlinks=nvlinks(up=0)), ("FAIL GPU3", "PASS GPU0-2, GPU4-7")),
+    Case(
+        "nvlink-active",
+        "all down",
+        with_gpus(NODE, 3, nvlinks=nvlinks(up=0)),
+        ("FAIL GPU3", "PASS GPU0-2, GPU4-7"),
+    ),
     Case(
         "nvlink-active",
         "all GPUs lost the same link",
@@ -272,8 +359,15 @@ FABRIC_CASES = (
         with_gpus(STRANGER, 2, nvlinks=nvlinks(up=9)),
         ("FAIL GPU2", "PASS GPU0-1, GPU3-7"),
     ),
-    Case("nvlink-active", "not in the catalogue, alone", with_gpus(ONE, name="NVIDIA H999"), ("UNKNOWN GPU0",)),
-    Case("nvlink-active", "not in the catalogue, none up", with_gpus(STRANGER, nvlinks=nvlinks(up=0)), (f"SKIP {ALL}",)),
+    Case(
+        "nvlink-active", "not in the catalogue, alone", with_gpus(ONE, name="NVIDIA H999"), ("UNKNOWN GPU0",)
+    ),
+    Case(
+        "nvlink-active",
+        "not in the catalogue, none up",
+        with_gpus(STRANGER, nvlinks=nvlinks(up=0)),
+        (f"SKIP {ALL}",),
+    ),
     Case("nvlink-active", "one of a board, alone", with_gpus(ONE, nvlinks=nvlinks(up=0)), ("SKIP GPU0",)),
     Case(
         "nvlink-active",
@@ -286,8 +380,18 @@ FABRIC_CASES = (
     Case("nvlink-active", "MIG", with_gpus(NODE, nvlinks=NOT_SUPPORTED), (f"SKIP {ALL}",)),
     Case("nvlink-speed", "unread, and by the catalogue there is none", PCIE_ONLY, (f"SKIP {ALL}",)),
     Case("nvlink-speed", "full", NODE, (f"PASS {ALL}",)),
-    Case("nvlink-speed", "one slow", with_gpus(NODE, 1, nvlinks=nvlinks(up=18, rate=12.5e9)), ("FAIL GPU1", "PASS GPU0, GPU2-7")),
-    Case("nvlink-speed", "rate unread", with_gpus(ONE, nvlinks=(NvLink(index=0, active=True),)), ("UNKNOWN GPU0",)),
+    Case(
+        "nvlink-speed",
+        "one slow",
+        with_gpus(NODE, 1, nvlinks=nvlinks(up=18, rate=12.5e9)),
+        ("FAIL GPU1", "PASS GPU0, GPU2-7"),
+    ),
+    Case(
+        "nvlink-speed",
+        "rate unread",
+        with_gpus(ONE, nvlinks=(NvLink(index=0, active=True),)),
+        ("UNKNOWN GPU0",),
+    ),
     Case("nvlink-speed", "not in the catalogue", STRANGER, (f"SKIP {ALL}",)),
     Case("nvlink-speed", "none up", with_gpus(ONE, nvlinks=nvlinks(up=0)), ("SKIP GPU0",)),
 )

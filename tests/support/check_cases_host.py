@@ -1,11 +1,25 @@
-"""What the checks of network, host and software say about machines that differ from a healthy one in one thing."""
+"""What the checks of network, host and software say about machines that differ from a healthy one in one
+thing.
+"""
 
 from __future__ import annotations
 
+from probes.base.record import Reason, Unknown
+from probes.base.units import GIB, KIB, MIB
 from probes.facts import MachineFacts
-from probes.record import Reason, Unknown
-from probes.units import GIB, KIB, MIB
-from tests.support.check_case import ALL, BOX, IN_CONTAINER, NODE, NOT_RECORDED, ONE, TIMEOUT, UNREAD, Case, disk, links
+from tests.support.check_case import (
+    ALL,
+    BOX,
+    IN_CONTAINER,
+    NODE,
+    NOT_RECORDED,
+    ONE,
+    TIMEOUT,
+    UNREAD,
+    Case,
+    disk,
+    links,
+)
 from tests.support.machines import cpu_box, h100_node, ndr_port, storage_port, with_gpus, with_nics, with_part
 
 ROCE = h100_node(
@@ -22,9 +36,19 @@ def without_gdr(facts: MachineFacts = NODE) -> MachineFacts:
 
 NETWORK_CASES = (
     Case("nic-state", "up", NODE, ("PASS mlx5_0-8",)),
-    Case("nic-state", "a rail down", with_nics(NODE, "mlx5_5", **DOWN), ("FAIL mlx5_5", "PASS mlx5_0-4, mlx5_6-8")),
+    Case(
+        "nic-state",
+        "a rail down",
+        with_nics(NODE, "mlx5_5", **DOWN),
+        ("FAIL mlx5_5", "PASS mlx5_0-4, mlx5_6-8"),
+    ),
     Case("nic-state", "storage down", with_nics(NODE, "mlx5_8", **DOWN), ("WARN mlx5_8", "PASS mlx5_0-7")),
-    Case("nic-state", "no subnet manager", with_nics(NODE, state="INIT"), tuple(f"FAIL mlx5_{n}" for n in range(9))),
+    Case(
+        "nic-state",
+        "no subnet manager",
+        with_nics(NODE, state="INIT"),
+        tuple(f"FAIL mlx5_{n}" for n in range(9)),
+    ),
     Case(
         "nic-state",
         "a rail switched off, distances unread",
@@ -46,11 +70,21 @@ NETWORK_CASES = (
         cpu_box(nics=(ndr_port(0), ndr_port(0, port=2, **DOWN))),
         ("PASS mlx5_0, mlx5_0:2",),
     ),
-    Case("nic-state", "one unread", with_nics(NODE, "mlx5_0", state=TIMEOUT), ("UNKNOWN mlx5_0", "PASS mlx5_1-8")),
+    Case(
+        "nic-state",
+        "one unread",
+        with_nics(NODE, "mlx5_0", state=TIMEOUT),
+        ("UNKNOWN mlx5_0", "PASS mlx5_1-8"),
+    ),
     Case("nic-state", "unread", UNREAD, ("UNKNOWN host",)),
     Case("nic-state", "no port", BOX, ("SKIP host",)),
     Case("nic-rate", "equal", NODE, ("PASS mlx5_0-7",)),
-    Case("nic-rate", "one rail slower", with_nics(NODE, "mlx5_3", rate_gbps=200.0), ("FAIL mlx5_3", "PASS mlx5_0-2, mlx5_4-7")),
+    Case(
+        "nic-rate",
+        "one rail slower",
+        with_nics(NODE, "mlx5_3", rate_gbps=200.0),
+        ("FAIL mlx5_3", "PASS mlx5_0-2, mlx5_4-7"),
+    ),
     Case(
         "nic-rate",
         "one slower, distances unread",
@@ -74,7 +108,10 @@ NETWORK_CASES = (
         ("SKIP host",),
     ),
     Case(
-        "gpu-nic-affinity", "a rail for each, none near", h100_node(links=links("NODE")), tuple(f"WARN GPU{n}" for n in range(8))
+        "gpu-nic-affinity",
+        "a rail for each, none near",
+        h100_node(links=links("NODE")),
+        tuple(f"WARN GPU{n}" for n in range(8)),
     ),
     Case(
         "gpu-nic-affinity",
@@ -85,18 +122,37 @@ NETWORK_CASES = (
     Case(
         "gpu-nic-affinity",
         "all far on Grace, of which only a paste is there",
-        with_part(with_gpus(h100_node(links=links("SYS")), name="NVIDIA GB200"), "cpu", architecture=NOT_RECORDED),
+        with_part(
+            with_gpus(h100_node(links=links("SYS")), name="NVIDIA GB200"), "cpu", architecture=NOT_RECORDED
+        ),
         ("SKIP host",),
     ),
-    Case("gpu-nic-affinity", "one rail for all", h100_node(links=links("NODE"), nics=(ndr_port(0),)), (f"PASS {ALL}",)),
+    Case(
+        "gpu-nic-affinity",
+        "one rail for all",
+        h100_node(links=links("NODE"), nics=(ndr_port(0),)),
+        (f"PASS {ALL}",),
+    ),
     Case("gpu-nic-affinity", "unread", h100_node(links=TIMEOUT), ("UNKNOWN host",)),
-    Case("gpu-nic-affinity", "half read", h100_node(links=links("PIX", range(7))), ("UNKNOWN GPU7", "PASS GPU0-6")),
+    Case(
+        "gpu-nic-affinity",
+        "half read",
+        h100_node(links=links("PIX", range(7))),
+        ("UNKNOWN GPU7", "PASS GPU0-6"),
+    ),
     Case("gpu-nic-affinity", "no port", h100_node(nics=()), ("SKIP host",)),
     Case("peermem", "dma-buf", NODE, ("PASS host",)),
-    Case("peermem", "nvidia_peermem", with_part(without_gdr(), "software", peermem_loaded=True), ("PASS host",)),
+    Case(
+        "peermem", "nvidia_peermem", with_part(without_gdr(), "software", peermem_loaded=True), ("PASS host",)
+    ),
     Case("peermem", "neither", without_gdr(), ("WARN host",)),
     Case("peermem", "old kernel", with_part(NODE, "software", kernel="5.4.0-150-generic"), ("WARN host",)),
-    Case("peermem", "half read", with_part(NODE, "software", driver_open_module=NOT_RECORDED), ("UNKNOWN host",)),
+    Case(
+        "peermem",
+        "half read",
+        with_part(NODE, "software", driver_open_module=NOT_RECORDED),
+        ("UNKNOWN host",),
+    ),
     Case("peermem", "kernel unreadable", with_part(NODE, "software", kernel="tiny"), ("UNKNOWN host",)),
     Case("peermem", "EFA", with_nics(without_gdr(), device_type="EFA"), ("SKIP host",)),
     Case("peermem", "GeForce", with_gpus(without_gdr(), name="NVIDIA GeForce RTX 4090"), ("SKIP host",)),
@@ -112,9 +168,16 @@ HOST_CASES = (
     Case("memlock", "64 KiB without RDMA", with_part(BOX, "limits", memlock_bytes=64 * KIB), ("SKIP host",)),
     Case("memlock", "unread", with_part(NODE, "limits", memlock_bytes=NOT_RECORDED), ("UNKNOWN host",)),
     Case("shm-size", "large", NODE, ("PASS host",)),
-    Case("shm-size", "docker's default", with_part(IN_CONTAINER, "limits", shm_bytes=64 * MIB), ("FAIL host",)),
+    Case(
+        "shm-size", "docker's default", with_part(IN_CONTAINER, "limits", shm_bytes=64 * MIB), ("FAIL host",)
+    ),
     Case("shm-size", "4 GiB", with_part(NODE, "limits", shm_bytes=4 * GIB), ("WARN host",)),
-    Case("shm-size", "4 GiB without GPU", with_part(BOX, "limits", shm_bytes=4 * GIB, shm_free_bytes=4 * GIB), ("PASS host",)),
+    Case(
+        "shm-size",
+        "4 GiB without GPU",
+        with_part(BOX, "limits", shm_bytes=4 * GIB, shm_free_bytes=4 * GIB),
+        ("PASS host",),
+    ),
     Case("shm-size", "64 MiB without GPU", with_part(BOX, "limits", shm_bytes=64 * MIB), ("WARN host",)),
     Case("shm-size", "full", with_part(NODE, "limits", shm_free_bytes=3 * MIB), ("WARN host",)),
     Case("shm-size", "unread", with_part(NODE, "limits", shm_bytes=TIMEOUT), ("UNKNOWN host",)),
@@ -124,23 +187,45 @@ HOST_CASES = (
     Case("nofile", "unread", with_part(BOX, "limits", nofile=TIMEOUT), ("UNKNOWN host",)),
     Case("stack-limit", "limited", NODE, ("PASS host",)),
     Case("stack-limit", "unlimited, old NCCL", UNLIMITED_STACK, ("WARN host",)),
-    Case("stack-limit", "unlimited, new NCCL", with_part(UNLIMITED_STACK, "training", nccl_version="2.28.3"), ("PASS host",)),
-    Case("stack-limit", "unlimited, no NCCL", with_part(UNLIMITED_STACK, "training", nccl_version=None), ("SKIP host",)),
     Case(
-        "stack-limit", "unlimited, NCCL unread", with_part(UNLIMITED_STACK, "training", nccl_version=TIMEOUT), ("UNKNOWN host",)
+        "stack-limit",
+        "unlimited, new NCCL",
+        with_part(UNLIMITED_STACK, "training", nccl_version="2.28.3"),
+        ("PASS host",),
+    ),
+    Case(
+        "stack-limit",
+        "unlimited, no NCCL",
+        with_part(UNLIMITED_STACK, "training", nccl_version=None),
+        ("SKIP host",),
+    ),
+    Case(
+        "stack-limit",
+        "unlimited, NCCL unread",
+        with_part(UNLIMITED_STACK, "training", nccl_version=TIMEOUT),
+        ("UNKNOWN host",),
     ),
     Case("stack-limit", "unread", with_part(NODE, "limits", stack_bytes=TIMEOUT), ("UNKNOWN host",)),
     Case("stack-limit", "no GPU", BOX, ("SKIP host",)),
     Case("cpu-affinity", "all", NODE, ("PASS host",)),
     Case("cpu-affinity", "four", with_part(NODE, "cpu", allowed_cpus=4), ("WARN host",)),
     Case("cpu-affinity", "mask unread", with_part(NODE, "cpu", allowed_cpus=NOT_RECORDED), ("UNKNOWN host",)),
-    Case("cpu-affinity", "count unread", with_part(NODE, "cpu", logical_cpus=NOT_RECORDED), ("UNKNOWN host",)),
+    Case(
+        "cpu-affinity", "count unread", with_part(NODE, "cpu", logical_cpus=NOT_RECORDED), ("UNKNOWN host",)
+    ),
     Case("cpu-governor", "performance", NODE, ("PASS host",)),
     Case("cpu-governor", "powersave", with_part(NODE, "cpu", governor="powersave"), ("WARN host",)),
-    Case("cpu-governor", "none", with_part(NODE, "cpu", governor=Unknown(Reason.TOOL_MISSING)), ("SKIP host",)),
+    Case(
+        "cpu-governor", "none", with_part(NODE, "cpu", governor=Unknown(Reason.TOOL_MISSING)), ("SKIP host",)
+    ),
     Case("cpu-governor", "unread", with_part(NODE, "cpu", governor=TIMEOUT), ("UNKNOWN host",)),
     Case("numa", "stated", NODE, (f"PASS {ALL}", "PASS mlx5_0-7")),
-    Case("numa", "GPU without", with_gpus(NODE, 3, numa_node=None), ("WARN GPU3", "PASS GPU0-2, GPU4-7", "PASS mlx5_0-7")),
+    Case(
+        "numa",
+        "GPU without",
+        with_gpus(NODE, 3, numa_node=None),
+        ("WARN GPU3", "PASS GPU0-2, GPU4-7", "PASS mlx5_0-7"),
+    ),
     Case(
         "numa",
         "rail without",
@@ -149,7 +234,12 @@ HOST_CASES = (
     ),
     Case("numa", "one node", with_gpus(h100_node(numa_nodes=BOX.numa_nodes), numa_node=None), ("SKIP host",)),
     Case("numa", "unread", with_gpus(NODE, numa_node=TIMEOUT), (f"UNKNOWN {ALL}", "PASS mlx5_0-7")),
-    Case("numa", "nodes unread", with_part(h100_node(numa_nodes=TIMEOUT), "cpu", sockets=TIMEOUT), ("UNKNOWN host",)),
+    Case(
+        "numa",
+        "nodes unread",
+        with_part(h100_node(numa_nodes=TIMEOUT), "cpu", sockets=TIMEOUT),
+        ("UNKNOWN host",),
+    ),
     Case("disk-space", "room", NODE, ("PASS /, /raid",)),
     Case("disk-space", "nearly full", disk(0.92), ("WARN /",)),
     Case("disk-space", "full", disk(0.97), ("FAIL /",)),
@@ -164,7 +254,9 @@ def torch(**changes: object) -> MachineFacts:
     return with_part(NODE, "training", **changes)
 
 
-OLD_DRIVER = with_part(torch(torch_cuda_version="12.8"), "software", driver_version="470.82.01", cuda_driver_version="11.4")
+OLD_DRIVER = with_part(
+    torch(torch_cuda_version="12.8"), "software", driver_version="470.82.01", cuda_driver_version="11.4"
+)
 
 SOFTWARE_CASES = (
     Case("torch-cuda", "suits", NODE, ("PASS host",)),
@@ -173,15 +265,29 @@ SOFTWARE_CASES = (
     Case("torch-cuda", "no interpreter", torch(path=None, torch_version=NOT_RECORDED), ("WARN host",)),
     Case("torch-cuda", "no torch", torch(torch_version=None), ("WARN host",)),
     Case("torch-cuda", "driver too old", OLD_DRIVER, ("FAIL host",)),
-    Case("torch-cuda", "compatibility package", with_part(OLD_DRIVER, "software", cuda_driver_version="12.8"), ("PASS host",)),
+    Case(
+        "torch-cuda",
+        "compatibility package",
+        with_part(OLD_DRIVER, "software", cuda_driver_version="12.8"),
+        ("PASS host",),
+    ),
     Case("torch-cuda", "CUDA from the future", torch(torch_cuda_version="19.0"), ("UNKNOWN host",)),
     Case("torch-cuda", "CUDA unread", torch(torch_cuda_version=TIMEOUT), ("UNKNOWN host",)),
-    Case("torch-cuda", "driver unread", with_part(NODE, "software", driver_version=TIMEOUT), ("UNKNOWN host",)),
-    Case("torch-cuda", "driver unreadable", with_part(NODE, "software", driver_version="?"), ("UNKNOWN host",)),
+    Case(
+        "torch-cuda", "driver unread", with_part(NODE, "software", driver_version=TIMEOUT), ("UNKNOWN host",)
+    ),
+    Case(
+        "torch-cuda", "driver unreadable", with_part(NODE, "software", driver_version="?"), ("UNKNOWN host",)
+    ),
     Case("torch-cuda", "torch unread", torch(torch_version=TIMEOUT), ("UNKNOWN host",)),
     Case("torch-cuda", "GPUs unread", UNREAD, ("UNKNOWN host",)),
     Case("torch-architecture", "knows Hopper", NODE, (f"PASS {ALL}",)),
-    Case("torch-architecture", "Blackwell, CUDA 12.4", with_gpus(ONE, compute_capability="10.0"), ("FAIL GPU0",)),
+    Case(
+        "torch-architecture",
+        "Blackwell, CUDA 12.4",
+        with_gpus(ONE, compute_capability="10.0"),
+        ("FAIL GPU0",),
+    ),
     Case("torch-architecture", "Volta, CUDA 12.4", with_gpus(ONE, compute_capability="7.0"), ("PASS GPU0",)),
     Case(
         "torch-architecture",
@@ -196,7 +302,12 @@ SOFTWARE_CASES = (
         (f"PASS {ALL}",),
     ),
     Case("torch-architecture", "no such row", with_gpus(ONE, compute_capability="42.0"), ("UNKNOWN GPU0",)),
-    Case("torch-architecture", "capability unread", with_gpus(ONE, compute_capability=TIMEOUT), ("UNKNOWN GPU0",)),
+    Case(
+        "torch-architecture",
+        "capability unread",
+        with_gpus(ONE, compute_capability=TIMEOUT),
+        ("UNKNOWN GPU0",),
+    ),
     Case("torch-architecture", "CUDA unread", torch(torch_cuda_version=TIMEOUT), ("UNKNOWN host",)),
     Case("torch-architecture", "CUDA unreadable", torch(torch_cuda_version="none"), (f"UNKNOWN {ALL}",)),
     Case("torch-architecture", "no torch", torch(path=None, torch_cuda_version=NOT_RECORDED), ("SKIP host",)),

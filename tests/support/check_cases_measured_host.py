@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.measurements import Measurement
+from probes.facts.measurements import Measurement
 from tests.support.check_case import BOX
 from tests.support.check_cases_measured import CAPPED, DEAD_LINKS, EIGHT, ONE_SLOW, UNKNOWN_GPUS, case
 from tests.support.measured import earlier, failed, gemm, measured
@@ -12,20 +12,33 @@ ONE_LATE = (1.0e-3, 1.01e-3, 0.99e-3, 1.9e-3)
 
 def rank_work(*times_s: float, kind: str = "CPU rank ") -> list[Measurement]:
     return [
-        measured("collectives", "rank_compute_s", f"{kind}{rank}", time_s, work="gemm") for rank, time_s in enumerate(times_s)
+        measured("collectives", "rank_compute_s", f"{kind}{rank}", time_s, work="gemm")
+        for rank, time_s in enumerate(times_s)
     ]
 
 
 def images(rate: float, ranks: int = 8) -> Measurement:
-    return measured("train-cnn", "images_per_s", f"{ranks} ranks", rate, model="resnet-50", micro_batch=64, world_size=ranks)
+    return measured(
+        "train-cnn",
+        "images_per_s",
+        f"{ranks} ranks",
+        rate,
+        model="resnet-50",
+        micro_batch=64,
+        world_size=ranks,
+    )
 
 
 def reads(rate: float) -> Measurement:
-    return measured("storage", "read_rate_per_s", "storage", rate, order="random", block_bytes=131072, data_path="/data")
+    return measured(
+        "storage", "read_rate_per_s", "storage", rate, order="random", block_bytes=131072, data_path="/data"
+    )
 
 
 def loads(rate: float, workers: int = 8) -> Measurement:
-    return measured("data-loader", "batch_rate_per_s", "8 ranks", rate, num_workers=workers, batch_size=32, world_size=8)
+    return measured(
+        "data-loader", "batch_rate_per_s", "8 ranks", rate, num_workers=workers, batch_size=32, world_size=8
+    )
 
 
 def step(flops: float, ranks: int, bench: str = "train-step") -> Measurement:
@@ -38,13 +51,27 @@ EQUAL_CASES = (
     case("equal-devices", "one a tenth slower", ("WARN GPU2",), gemm(700.0, 705.0, 630.0, 702.0)),
     case("equal-devices", "two that differ", ("WARN GPU0, GPU1",), gemm(700.0, 400.0), UNKNOWN_GPUS),
     case("equal-devices", "one GPU", ("SKIP host",), gemm(700.0)),
-    case("equal-devices", "two ranks on one CPU", ("PASS CPU rank 0-1",), gemm(0.1, 0.08, kind="CPU rank "), BOX),
-    case("equal-devices", "one of four ranks", ("WARN CPU rank 2",), gemm(0.1, 0.1, 0.05, 0.1, kind="CPU rank "), BOX),
+    case(
+        "equal-devices",
+        "two ranks on one CPU",
+        ("PASS CPU rank 0-1",),
+        gemm(0.1, 0.08, kind="CPU rank "),
+        BOX,
+    ),
+    case(
+        "equal-devices",
+        "one of four ranks",
+        ("WARN CPU rank 2",),
+        gemm(0.1, 0.1, 0.05, 0.1, kind="CPU rank "),
+        BOX,
+    ),
     case("equal-devices", "crashed", ("UNKNOWN 8 ranks", "SKIP host"), failed("gemm")),
     case("equal-ranks", "alike", ("PASS CPU rank 0-3",), rank_work(1e-3, 1.01e-3, 0.99e-3, 1.02e-3), BOX),
     case("equal-ranks", "one late", ("WARN CPU rank 3",), rank_work(*ONE_LATE), BOX),
     case("equal-ranks", "one late of two", ("WARN CPU rank 1",), rank_work(1e-3, 1.9e-3), BOX),
-    case("equal-ranks", "a GPU that is power-capped", ("WARN GPU3",), rank_work(*ONE_LATE, kind="GPU"), CAPPED),
+    case(
+        "equal-ranks", "a GPU that is power-capped", ("WARN GPU3",), rank_work(*ONE_LATE, kind="GPU"), CAPPED
+    ),
     case("equal-ranks", "one rank", ("SKIP host",), rank_work(1e-3), BOX),
     case("equal-ranks", "crashed", ("UNKNOWN 8 ranks", "SKIP host"), failed("collectives")),
 )
@@ -54,9 +81,14 @@ HOST_CASES = (
     case("measured-storage", "too slow for the step", ("WARN /data",), [reads(2_000.0), images(8_000.0)]),
     case("measured-storage", "nobody knows the need", ("SKIP /data",), [reads(2_000.0)]),
     case(
-        "measured-storage", "disk full", ("UNKNOWN 1 rank", "SKIP host"), failed("storage", "crashed", "1 rank", "no space left")
+        "measured-storage",
+        "disk full",
+        ("UNKNOWN 1 rank", "SKIP host"),
+        failed("storage", "crashed", "1 rank", "no space left"),
     ),
-    case("measured-data-loader", "fast enough", ("PASS host",), [loads(40.0), loads(10.0, 1), images(8_000.0)]),
+    case(
+        "measured-data-loader", "fast enough", ("PASS host",), [loads(40.0), loads(10.0, 1), images(8_000.0)]
+    ),
     case("measured-data-loader", "too slow", ("WARN host",), [loads(8.0), images(8_000.0)]),
     case(
         "measured-data-loader",
@@ -69,22 +101,55 @@ HOST_CASES = (
     case("measured-train-step", "scales", ("PASS host",), [step(4e14, 1), step(3.8e14, 8)]),
     case("measured-train-step", "does not", ("WARN 8 ranks",), [step(4e14, 1), step(2e14, 8)], DEAD_LINKS),
     case("measured-train-step", "one rank", ("SKIP host",), [step(4e14, 1)]),
-    case("measured-train-step", "out of memory", ("UNKNOWN 8 ranks", "SKIP host"), failed("train-step", "out_of_memory")),
-    case("measured-baseline", "as before", ("PASS host",), gemm(720.0), baselines=earlier("previous", gemm(722.0))),
-    case("measured-baseline", "a tenth slower", ("WARN GPU0",), gemm(640.0), baselines=earlier("previous", gemm(720.0))),
-    case("measured-baseline", "half as fast", ("FAIL GPU0",), gemm(350.0), baselines=earlier("pinned", gemm(720.0))),
+    case(
+        "measured-train-step",
+        "out of memory",
+        ("UNKNOWN 8 ranks", "SKIP host"),
+        failed("train-step", "out_of_memory"),
+    ),
+    case(
+        "measured-baseline",
+        "as before",
+        ("PASS host",),
+        gemm(720.0),
+        baselines=earlier("previous", gemm(722.0)),
+    ),
+    case(
+        "measured-baseline",
+        "a tenth slower",
+        ("WARN GPU0",),
+        gemm(640.0),
+        baselines=earlier("previous", gemm(720.0)),
+    ),
+    case(
+        "measured-baseline",
+        "half as fast",
+        ("FAIL GPU0",),
+        gemm(350.0),
+        baselines=earlier("pinned", gemm(720.0)),
+    ),
     case(
         "measured-baseline",
         "half as fast on a busy host",
         ("WARN GPU0",),
         [
             measured(
-                "gemm", "gemm_flops_per_s", "GPU0", 3.5e14, conditions={"host_busy": True}, dtype="bf16", m=8192, n=8192, k=8192
+                "gemm",
+                "gemm_flops_per_s",
+                "GPU0",
+                3.5e14,
+                conditions={"host_busy": True},
+                dtype="bf16",
+                m=8192,
+                n=8192,
+                k=8192,
             )
         ],
         baselines=earlier("pinned", gemm(720.0)),
     ),
-    case("measured-baseline", "faster", ("PASS host",), gemm(800.0), baselines=earlier("previous", gemm(720.0))),
+    case(
+        "measured-baseline", "faster", ("PASS host",), gemm(800.0), baselines=earlier("previous", gemm(720.0))
+    ),
     case(
         "measured-baseline",
         "a longer step",
@@ -104,7 +169,10 @@ HOST_CASES = (
         "of both runs",
         ("FAIL GPU0", "PASS host"),
         gemm(350.0),
-        baselines=(*earlier("previous", gemm(351.0)), *earlier("pinned", gemm(720.0), started="2026-11-01T08:00:00Z")),
+        baselines=(
+            *earlier("previous", gemm(351.0)),
+            *earlier("pinned", gemm(720.0), started="2026-11-01T08:00:00Z"),
+        ),
     ),
     case(
         "measured-baseline",
@@ -125,7 +193,15 @@ HOST_CASES = (
         "measured-conditions",
         "busy",
         ("WARN host",),
-        [measured("gemm", "gemm_flops_per_s", "GPU0", 7e14, conditions={"host_busy": True, "others_cpu_share": 0.4})],
+        [
+            measured(
+                "gemm",
+                "gemm_flops_per_s",
+                "GPU0",
+                7e14,
+                conditions={"host_busy": True, "others_cpu_share": 0.4},
+            )
+        ],
     ),
     case(
         "measured-conditions",
@@ -133,7 +209,11 @@ HOST_CASES = (
         ("WARN GPU0",),
         [
             measured(
-                "gemm", "gemm_flops_per_s", "GPU0", 7e14, conditions={"throttle_reasons": "hw_thermal_slowdown, sw_power_cap"}
+                "gemm",
+                "gemm_flops_per_s",
+                "GPU0",
+                7e14,
+                conditions={"throttle_reasons": "hw_thermal_slowdown, sw_power_cap"},
             )
         ],
     ),
@@ -141,7 +221,12 @@ HOST_CASES = (
         "measured-conditions",
         "two versions",
         ("WARN host",),
-        [*gemm(720.0), measured("across-nodes", "collective_time_s", "2 hosts", 1.0, conditions={"torch_version": "2.4.0"})],
+        [
+            *gemm(720.0),
+            measured(
+                "across-nodes", "collective_time_s", "2 hosts", 1.0, conditions={"torch_version": "2.4.0"}
+            ),
+        ],
     ),
     case(
         "measured-conditions",

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from probes.base.record import Reason, Unknown
 from probes.facts import (
     EnvironmentVariable,
     Gid,
@@ -14,7 +15,6 @@ from probes.facts import (
     Nic,
     counts,
 )
-from probes.record import Reason, Unknown
 from tests.support.check_case import BOX, NODE, NOT_RECORDED, TIMEOUT, UNREAD, Case
 from tests.support.machines import cpu_box, h100_node, ndr_port, with_nics, with_part
 
@@ -36,7 +36,9 @@ def roce_port(index: int, **changes: Any) -> Nic:
 
 def roce(index: int = 0, **changes: Any) -> MachineFacts:
     """A node of four RoCE rails with `changes` on one."""
-    return h100_node(nics=tuple(roce_port(n, **(changes if n == index else {})) for n in range(4)), links=NOT_RECORDED)
+    return h100_node(
+        nics=tuple(roce_port(n, **(changes if n == index else {})) for n in range(4)), links=NOT_RECORDED
+    )
 
 
 def two_ports(state: str) -> MachineFacts:
@@ -51,7 +53,9 @@ def counted(**values: int) -> MachineFacts:
 
 
 def variables(facts: MachineFacts, **values: str) -> MachineFacts:
-    rows = tuple(EnvironmentVariable(name=name, value=value, origin="environment") for name, value in values.items())
+    rows = tuple(
+        EnvironmentVariable(name=name, value=value, origin="environment") for name, value in values.items()
+    )
     return msgspec.structs.replace(facts, environment=rows)
 
 
@@ -74,11 +78,31 @@ DGX_A100 = h100_node(nics=A100_PORTS, links=NOT_RECORDED)
 
 LINK_CASES = (
     Case("nic-state", "an unused second port", two_ports("DOWN"), ("PASS mlx4_0, mlx4_0:2",)),
-    Case("nic-state", "a second port without its subnet manager", two_ports("INIT"), ("WARN mlx4_0:2", "PASS mlx4_0")),
-    Case("nic-state", "vanished while it was read", with_nics(NODE, "mlx5_8", state=GONE), ("FAIL mlx5_8", f"PASS {RAILS}")),
+    Case(
+        "nic-state",
+        "a second port without its subnet manager",
+        two_ports("INIT"),
+        ("WARN mlx4_0:2", "PASS mlx4_0"),
+    ),
+    Case(
+        "nic-state",
+        "vanished while it was read",
+        with_nics(NODE, "mlx5_8", state=GONE),
+        ("FAIL mlx5_8", f"PASS {RAILS}"),
+    ),
     Case("nic-subnet-manager", "served", NODE, (f"PASS {RAILS}",)),
-    Case("nic-subnet-manager", "none", with_nics(NODE, "mlx5_1", sm_lid=0), ("FAIL mlx5_1", "PASS mlx5_0, mlx5_2-7")),
-    Case("nic-subnet-manager", "waiting", with_nics(NODE, "mlx5_1", state="INIT"), ("FAIL mlx5_1", "PASS mlx5_0, mlx5_2-7")),
+    Case(
+        "nic-subnet-manager",
+        "none",
+        with_nics(NODE, "mlx5_1", sm_lid=0),
+        ("FAIL mlx5_1", "PASS mlx5_0, mlx5_2-7"),
+    ),
+    Case(
+        "nic-subnet-manager",
+        "waiting",
+        with_nics(NODE, "mlx5_1", state="INIT"),
+        ("FAIL mlx5_1", "PASS mlx5_0, mlx5_2-7"),
+    ),
     Case("nic-subnet-manager", "unread", with_nics(NODE, sm_lid=TIMEOUT), (f"UNKNOWN {RAILS}",)),
     Case("nic-subnet-manager", "RoCE", roce(), ("SKIP host",)),
     Case("nic-subnet-manager", "no port", BOX, ("SKIP host",)),
@@ -94,7 +118,12 @@ LINK_CASES = (
     Case("nic-speed", "card unread", with_nics(NODE, device_type=TIMEOUT), (f"UNKNOWN {RAILS}",)),
     Case("nic-speed", "none up", with_nics(NODE, state="DOWN"), ("SKIP host",)),
     Case("nic-width", "full", NODE, (f"PASS {RAILS}",)),
-    Case("nic-width", "one lane", with_nics(NODE, "mlx5_2", lanes=1), ("WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-7")),
+    Case(
+        "nic-width",
+        "one lane",
+        with_nics(NODE, "mlx5_2", lanes=1),
+        ("WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-7"),
+    ),
     Case("nic-width", "split cable", with_nics(NODE, lanes=2), (f"PASS {RAILS}",)),
     Case("nic-width", "unread", with_nics(NODE, lanes=TIMEOUT), (f"UNKNOWN {RAILS}",)),
     Case("nic-width", "RoCE", roce(), ("SKIP host",)),
@@ -105,7 +134,12 @@ LINK_CASES = (
         with_nics(NODE, "mlx5_3", pre_fec_bit_error_rate=3e-6),
         ("WARN mlx5_3", "PASS mlx5_0-2, mlx5_4-8"),
     ),
-    Case("nic-bit-errors", "after correction", with_nics(NODE, "mlx5_0", bit_error_rate=1e-9), ("WARN mlx5_0", "PASS mlx5_1-8")),
+    Case(
+        "nic-bit-errors",
+        "after correction",
+        with_nics(NODE, "mlx5_0", bit_error_rate=1e-9),
+        ("WARN mlx5_0", "PASS mlx5_1-8"),
+    ),
     Case(
         "nic-bit-errors",
         "nobody asked",
@@ -114,7 +148,12 @@ LINK_CASES = (
     ),
     Case("nic-bit-errors", "unread", UNREAD, ("UNKNOWN host",)),
     Case("nic-advice", "none", NODE, (f"PASS {ALL_PORTS}",)),
-    Case("nic-advice", "bad cable", with_nics(NODE, "mlx5_0", advice="Bad signal integrity"), ("WARN mlx5_0", "PASS mlx5_1-8")),
+    Case(
+        "nic-advice",
+        "bad cable",
+        with_nics(NODE, "mlx5_0", advice="Bad signal integrity"),
+        ("WARN mlx5_0", "PASS mlx5_1-8"),
+    ),
     Case("nic-advice", "nobody asked", with_nics(NODE, advice=NOT_RECORDED), ("SKIP host",)),
     Case("nic-advice", "unread", UNREAD, ("UNKNOWN host",)),
     Case("nic-mtu", "large", NODE, (f"PASS {RAILS}",)),
@@ -123,7 +162,9 @@ LINK_CASES = (
     Case(
         "nic-mtu",
         "RoCE by its interfaces",
-        msgspec.structs.replace(roce(mtu=NOT_RECORDED), interfaces=tuple(Interface(name=f"eth{n}", mtu=1500) for n in range(4))),
+        msgspec.structs.replace(
+            roce(mtu=NOT_RECORDED), interfaces=tuple(Interface(name=f"eth{n}", mtu=1500) for n in range(4))
+        ),
         ("WARN mlx5_0", "PASS mlx5_1-3"),
     ),
     Case("nic-mtu", "none up", with_nics(NODE, state="DOWN"), ("SKIP host",)),
@@ -147,8 +188,18 @@ FABRIC_PORT_CASES = (
         ("WARN mlx5_5", "PASS mlx5_0, mlx5_2-3, mlx5_6-9"),
     ),
     Case("nic-pkey", "one", NODE, (f"PASS {RAILS}",)),
-    Case("nic-pkey", "another", with_nics(NODE, "mlx5_5", pkeys=("0x8001",)), ("FAIL mlx5_5", "PASS mlx5_0-4, mlx5_6-7")),
-    Case("nic-pkey", "limited member of the same", with_nics(NODE, "mlx5_5", pkeys=("0x7fff",)), (f"PASS {RAILS}",)),
+    Case(
+        "nic-pkey",
+        "another",
+        with_nics(NODE, "mlx5_5", pkeys=("0x8001",)),
+        ("FAIL mlx5_5", "PASS mlx5_0-4, mlx5_6-7"),
+    ),
+    Case(
+        "nic-pkey",
+        "limited member of the same",
+        with_nics(NODE, "mlx5_5", pkeys=("0x7fff",)),
+        (f"PASS {RAILS}",),
+    ),
     Case("nic-pkey", "unread", with_nics(NODE, pkeys=TIMEOUT), (f"UNKNOWN {RAILS}",)),
     Case("nic-pkey", "RoCE", roce(), ("SKIP host",)),
     Case("nic-mixture", "one kind", NODE, ("PASS host",)),
@@ -184,7 +235,12 @@ FABRIC_PORT_CASES = (
     Case("nic-naming", "unread", UNREAD, ("UNKNOWN host",)),
     Case("nic-virtual", "whole", NODE, (f"PASS {RAILS}",)),
     Case("nic-virtual", "all virtual", with_nics(NODE, is_virtual_function=True), (f"PASS {RAILS}",)),
-    Case("nic-virtual", "one", with_nics(NODE, "mlx5_0", is_virtual_function=True), ("WARN mlx5_0", "PASS mlx5_1-7")),
+    Case(
+        "nic-virtual",
+        "one",
+        with_nics(NODE, "mlx5_0", is_virtual_function=True),
+        ("WARN mlx5_0", "PASS mlx5_1-7"),
+    ),
     Case("nic-virtual", "unread", with_nics(NODE, is_virtual_function=TIMEOUT), (f"UNKNOWN {RAILS}",)),
     Case("nic-gid", "routable", roce(), ("PASS mlx5_0-3",)),
     Case(
@@ -194,7 +250,10 @@ FABRIC_PORT_CASES = (
         ("FAIL mlx5_0", "PASS mlx5_1-3"),
     ),
     Case(
-        "nic-gid", "link-local only", roce(gids=(Gid(index=1, gid="fe80::1", kind="RoCE v2"),)), ("WARN mlx5_0", "PASS mlx5_1-3")
+        "nic-gid",
+        "link-local only",
+        roce(gids=(Gid(index=1, gid="fe80::1", kind="RoCE v2"),)),
+        ("WARN mlx5_0", "PASS mlx5_1-3"),
     ),
     Case("nic-gid", "unread", roce(gids=TIMEOUT), ("UNKNOWN mlx5_0", "PASS mlx5_1-3")),
     Case(
@@ -206,7 +265,12 @@ FABRIC_PORT_CASES = (
     Case("nic-gid", "InfiniBand", NODE, ("SKIP host",)),
     Case("nic-gid-index", "not forced", roce(), ("PASS mlx5_0-3",)),
     Case("nic-gid-index", "forced rightly", variables(roce(), NCCL_IB_GID_INDEX="3"), ("PASS mlx5_0-3",)),
-    Case("nic-gid-index", "forced wrongly", variables(roce(), NCCL_IB_GID_INDEX="2"), tuple(f"FAIL mlx5_{n}" for n in range(4))),
+    Case(
+        "nic-gid-index",
+        "forced wrongly",
+        variables(roce(), NCCL_IB_GID_INDEX="2"),
+        tuple(f"FAIL mlx5_{n}" for n in range(4)),
+    ),
     Case(
         "nic-gid-index",
         "at an unusual place",
@@ -216,7 +280,12 @@ FABRIC_PORT_CASES = (
     Case("nic-gid-index", "unread", roce(gids=TIMEOUT), ("UNKNOWN mlx5_0", "PASS mlx5_1-3")),
     Case("nic-netdev", "up", NODE, (f"PASS {RAILS}",)),
     Case("nic-netdev", "no IP over InfiniBand at all", with_nics(NODE, netdev_up=False), (f"PASS {RAILS}",)),
-    Case("nic-netdev", "IPoIB down", with_nics(NODE, "mlx5_2", netdev_up=False), ("WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-7")),
+    Case(
+        "nic-netdev",
+        "IPoIB down",
+        with_nics(NODE, "mlx5_2", netdev_up=False),
+        ("WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-7"),
+    ),
     Case("nic-netdev", "RoCE down", roce(netdev_up=False), ("FAIL mlx5_0", "PASS mlx5_1-3")),
     Case("nic-netdev", "without one", with_nics(NODE, netdev=None, netdev_up=None), (f"PASS {RAILS}",)),
     Case("nic-netdev", "unread", with_nics(NODE, netdev_up=TIMEOUT), (f"UNKNOWN {RAILS}",)),
@@ -224,10 +293,20 @@ FABRIC_PORT_CASES = (
     Case("roce-address", "none", roce(gids=(), netdev="eth9"), ("WARN mlx5_0", "PASS mlx5_1-3")),
     Case("roce-address", "unread", roce(gids=TIMEOUT, netdev=TIMEOUT), ("UNKNOWN mlx5_0", "PASS mlx5_1-3")),
     Case("verbs-devices", "there", NODE, (f"PASS {RAILS}",)),
-    Case("verbs-devices", "missing", with_nics(NODE, "mlx5_0", has_verbs_device=False), ("FAIL mlx5_0", "PASS mlx5_1-7")),
+    Case(
+        "verbs-devices",
+        "missing",
+        with_nics(NODE, "mlx5_0", has_verbs_device=False),
+        ("FAIL mlx5_0", "PASS mlx5_1-7"),
+    ),
     Case("verbs-devices", "unread", with_nics(NODE, has_verbs_device=TIMEOUT), (f"UNKNOWN {RAILS}",)),
     Case("rdma-modules", "loaded", NODE, ("PASS host",)),
-    Case("rdma-modules", "missing", with_part(with_nics(NODE, state="DOWN"), "software", modules=("ib_core",)), ("WARN host",)),
+    Case(
+        "rdma-modules",
+        "missing",
+        with_part(with_nics(NODE, state="DOWN"), "software", modules=("ib_core",)),
+        ("WARN host",),
+    ),
     Case("rdma-modules", "built in", with_part(NODE, "software", modules=()), ("PASS host",)),
     Case("rdma-modules", "unread", with_part(NODE, "software", modules=TIMEOUT), ("UNKNOWN host",)),
     Case(
@@ -257,7 +336,12 @@ COUNTER_CASES = tuple(
 )
 CONGESTION_CASES = (
     Case("roce-congestion", "none", NODE, ("PASS mlx5_8",)),
-    Case("roce-congestion", "many", with_nics(NODE, "mlx5_8", counters=counts({"roce_slow_restart": 90_000})), ("WARN mlx5_8",)),
+    Case(
+        "roce-congestion",
+        "many",
+        with_nics(NODE, "mlx5_8", counters=counts({"roce_slow_restart": 90_000})),
+        ("WARN mlx5_8",),
+    ),
     Case("roce-congestion", "unread", with_nics(NODE, counters=TIMEOUT), ("UNKNOWN mlx5_8",)),
     Case("roce-congestion", "no RoCE", cpu_box(nics=(ndr_port(0),)), ("SKIP host",)),
 )

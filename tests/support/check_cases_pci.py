@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.facts import Link, LogEvent, MachineFacts, PciDevice, PcieLink
-from probes.record import NOT_RECORDED, Reason, Unknown
 from tests.support.check_case import ALL, BOX, NODE, NOT_SUPPORTED, ONE, TIMEOUT, UNREAD, Case
 from tests.support.machines import h100_node, with_gpus, with_nics, with_part
 from tests.support.machines_pci import bridge_address
@@ -23,7 +23,8 @@ def with_device(address: str, **changes: Any) -> MachineFacts:
     """The healthy node with `changes` on one PCI device, or on all for an empty address."""
     assert isinstance(NODE.pci_devices, tuple)
     devices = tuple(
-        msgspec.structs.replace(device, **changes) if address in ("", device.bus_id) else device for device in NODE.pci_devices
+        msgspec.structs.replace(device, **changes) if address in ("", device.bus_id) else device
+        for device in NODE.pci_devices
     )
     assert devices != NODE.pci_devices
     return h100_node(pci_devices=devices)
@@ -41,8 +42,14 @@ def acs_lines(*controls: tuple[str, ...]) -> MachineFacts:
 
 QUIET = h100_node(events=())
 UNLOGGED = h100_node(events=TIMEOUT)
-LINE = PciDevice(bus_id="", kind="other", pcie=PcieLink(generation=1, width=16, width_max=16), downgraded=("speed",))
-ODD = PciDevice(bus_id="0000:c3:00.0", kind="other", pcie=PcieLink(generation=Unknown(Reason.UNPARSABLE, "link speed 4 GT/s")))
+LINE = PciDevice(
+    bus_id="", kind="other", pcie=PcieLink(generation=1, width=16, width_max=16), downgraded=("speed",)
+)
+ODD = PciDevice(
+    bus_id="0000:c3:00.0",
+    kind="other",
+    pcie=PcieLink(generation=Unknown(Reason.UNPARSABLE, "link speed 4 GT/s")),
+)
 NICS = "mlx5_0-8"
 SLOW = PcieLink(generation=4, generation_max=5, width=16, width_max=16)
 NARROW = PcieLink(generation=5, generation_max=5, width=8, width_max=16)
@@ -61,7 +68,12 @@ SLOW_COPIES = run_of(HOST_COPIES, peer_copies({(2, 3): 22.0}))
 FAST_COPIES = run_of(HOST_COPIES, peer_copies({(2, 3): 50.0}))
 
 PCI_CASES = (
-    Case("pcie-link", "a NIC at half", with_device(NIC2, pcie=NARROW), ("WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-8", f"PASS {ALL}")),
+    Case(
+        "pcie-link",
+        "a NIC at half",
+        with_device(NIC2, pcie=NARROW),
+        ("WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-8", f"PASS {ALL}"),
+    ),
     Case("pcie-speed", "full", NODE, (f"PASS {ALL}", f"PASS {NICS}")),
     Case(
         "pcie-speed",
@@ -75,11 +87,21 @@ PCI_CASES = (
         with_gpus(NODE, pcie=PcieLink(generation=4, generation_max=4, width=16, width_max=16)),
         (f"WARN {ALL}", f"PASS {NICS}"),
     ),
-    Case("pcie-speed", "slow NIC", with_device(NIC2, pcie=SLOW), (f"PASS {ALL}", "WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-8")),
+    Case(
+        "pcie-speed",
+        "slow NIC",
+        with_device(NIC2, pcie=SLOW),
+        (f"PASS {ALL}", "WARN mlx5_2", "PASS mlx5_0-1, mlx5_3-8"),
+    ),
     Case("pcie-speed", "idle GPU", with_device(GPU2, pcie=SLOW), (f"PASS {ALL}", f"PASS {NICS}")),
     Case("pcie-speed", "a line alone", UNTOLD, ("WARN PCI device",)),
     Case("pcie-speed", "no such rate", h100_node(gpus=(), pci_devices=(ODD,)), ("WARN 0000:c3:00.0",)),
-    Case("pcie-speed", "maximum unread", h100_node(gpus=with_gpus(ONE, pcie=PcieLink()).gpus, pci_devices=()), ("UNKNOWN GPU0",)),
+    Case(
+        "pcie-speed",
+        "maximum unread",
+        h100_node(gpus=with_gpus(ONE, pcie=PcieLink()).gpus, pci_devices=()),
+        ("UNKNOWN GPU0",),
+    ),
     Case("pcie-speed", "nothing known", BLIND, ("UNKNOWN host",)),
     Case("pcie-speed", "no device", BOX, ("SKIP host",)),
     Case("pcie-bandwidth", "quiet", QUIET, ("PASS host",)),
@@ -89,11 +111,23 @@ PCI_CASES = (
     Case("slot-power", "a NIC", logged("slot-power", "0000:3a:00"), ("WARN mlx5_2",)),
     Case("slot-power", "log unread", UNLOGGED, ("UNKNOWN host",)),
     Case("pcie-replays", "few", NODE, (f"PASS {ALL}",)),
-    Case("pcie-replays", "many", with_gpus(NODE, 3, pcie_replays=100_000), ("WARN GPU3", "PASS GPU0-2, GPU4-7")),
+    Case(
+        "pcie-replays", "many", with_gpus(NODE, 3, pcie_replays=100_000), ("WARN GPU3", "PASS GPU0-2, GPU4-7")
+    ),
     Case("pcie-replays", "unread", with_gpus(ONE, pcie_replays=TIMEOUT), ("UNKNOWN GPU0",)),
     Case("pcie-errors", "none", NODE, ("PASS host",)),
-    Case("pcie-errors", "in the log", logged("pcie-error", "0000:4c:00.0", fatal=True), ("FAIL GPU2", "PASS host")),
-    Case("pcie-errors", "corrected, in the log", logged("pcie-error", None, count=3), ("WARN host", "PASS host")),
+    Case(
+        "pcie-errors",
+        "in the log",
+        logged("pcie-error", "0000:4c:00.0", fatal=True),
+        ("FAIL GPU2", "PASS host"),
+    ),
+    Case(
+        "pcie-errors",
+        "corrected, in the log",
+        logged("pcie-error", None, count=3),
+        ("WARN host", "PASS host"),
+    ),
     Case("pcie-errors", "off the bus", with_device(GPU2, responds=False), ("FAIL GPU2", "PASS host")),
     Case("pcie-errors", "lost", with_device(GPU2, aer_nonfatal=2), ("WARN GPU2", "PASS host")),
     Case("pcie-errors", "nobody knows", h100_node(pci_devices=TIMEOUT, events=TIMEOUT), ("UNKNOWN host",)),
@@ -105,11 +139,21 @@ PCI_CASES = (
         with_device(GPU2, max_payload_bytes=512),
         ("WARN GPU2", f"PASS GPU0-1, GPU3-7, {NICS}"),
     ),
-    Case("pcie-payload", "too small", with_device(GPU2, max_payload_bytes=128), ("WARN GPU2", f"PASS GPU0-1, GPU3-7, {NICS}")),
+    Case(
+        "pcie-payload",
+        "too small",
+        with_device(GPU2, max_payload_bytes=128),
+        ("WARN GPU2", f"PASS GPU0-1, GPU3-7, {NICS}"),
+    ),
     Case("pcie-payload", "denied", with_device("", max_payload_bytes=DENIED), ("UNKNOWN host",)),
     Case("pcie-payload", "unread", NO_TREE, ("UNKNOWN host",)),
     Case("pcie-payload", "no device", BOX, ("SKIP host",)),
-    Case("pcie-read-request", "large", with_nics(NODE, "mlx5_8", pci_bus_id="0000:10:00.0"), ("UNKNOWN mlx5_8", "PASS mlx5_0-7")),
+    Case(
+        "pcie-read-request",
+        "large",
+        with_nics(NODE, "mlx5_8", pci_bus_id="0000:10:00.0"),
+        ("UNKNOWN mlx5_8", "PASS mlx5_0-7"),
+    ),
     Case(
         "pcie-read-request",
         "small",
@@ -120,7 +164,9 @@ PCI_CASES = (
     Case("acs", "redirects", REDIRECTS, (f"WARN {BRIDGE2}",)),
     Case("acs", "copies slow for it", PCIE_REDIRECTS, (f"FAIL {BRIDGE2}",), measured=SLOW_COPIES),
     Case("acs", "copies slow for it over NVLink", REDIRECTS, (f"WARN {BRIDGE2}",), measured=SLOW_COPIES),
-    Case("acs", "copies as fast as with the host", PCIE_REDIRECTS, (f"WARN {BRIDGE2}",), measured=FAST_COPIES),
+    Case(
+        "acs", "copies as fast as with the host", PCIE_REDIRECTS, (f"WARN {BRIDGE2}",), measured=FAST_COPIES
+    ),
     Case("acs", "copies slow without redirects", over_pcie(NODE), ("PASS host",), measured=SLOW_COPIES),
     Case("acs", "validation only", with_device(BRIDGE2, acs=("source_validation",)), ("PASS host",)),
     Case("acs", "denied", with_device("", acs=DENIED), ("UNKNOWN host",)),
@@ -132,7 +178,12 @@ PCI_CASES = (
     Case("iommu", "passthrough", NODE, ("PASS host",)),
     Case("iommu", "translates", with_part(NODE, "kernel", iommu="translated"), ("WARN host",)),
     Case("iommu", "unread", with_part(NO_TREE, "kernel", iommu=TIMEOUT), ("UNKNOWN host",)),
-    Case("iommu", "by groups", with_part(with_device("", iommu_group_type="DMA-FQ"), "kernel", iommu=TIMEOUT), ("WARN host",)),
+    Case(
+        "iommu",
+        "by groups",
+        with_part(with_device("", iommu_group_type="DMA-FQ"), "kernel", iommu=TIMEOUT),
+        ("WARN host",),
+    ),
     Case(
         "iommu",
         "old kernel on Arm",
@@ -160,6 +211,8 @@ PCI_CASES = (
         with_gpus(NODE, numa_node=None, pcie=PcieLink(width=NOT_SUPPORTED, width_max=NOT_SUPPORTED)),
         ("WARN host",),
     ),
-    Case("topology-visible", "unread", with_gpus(NODE, numa_node=TIMEOUT, pcie=PcieLink()), ("UNKNOWN host",)),
+    Case(
+        "topology-visible", "unread", with_gpus(NODE, numa_node=TIMEOUT, pcie=PcieLink()), ("UNKNOWN host",)
+    ),
     Case("topology-visible", "one GPU", ONE, ("SKIP host",)),
 )

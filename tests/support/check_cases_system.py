@@ -1,9 +1,13 @@
-"""What the checks of kernel, power, software, batch system and environment say about machines that differ in one thing."""
+"""What the checks of kernel, power, software, batch system and environment say about machines that differ in
+one thing.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
+from probes.base.record import EvidenceRef, Reason, Unknown
+from probes.base.units import GIB
 from probes.facts import (
     Contradiction,
     EnvironmentVariable,
@@ -15,12 +19,25 @@ from probes.facts import (
     State,
     Unread,
 )
-from probes.record import EvidenceRef, Reason, Unknown
-from probes.units import GIB
-from tests.support.check_case import ALL, BOX, IN_CONTAINER, NODE, NOT_RECORDED, NOT_SUPPORTED, ONE, TIMEOUT, Case
+from tests.support.check_case import (
+    ALL,
+    BOX,
+    IN_CONTAINER,
+    NODE,
+    NOT_RECORDED,
+    NOT_SUPPORTED,
+    ONE,
+    TIMEOUT,
+    Case,
+)
 from tests.support.machines import h100_node, with_gpus, with_nics, with_part
 
-HOST_PASSES, HOST_WARNS, HOST_FAILS, HOST_SKIPS = ("PASS host",), ("WARN host",), ("FAIL host",), ("SKIP host",)
+HOST_PASSES, HOST_WARNS, HOST_FAILS, HOST_SKIPS = (
+    ("PASS host",),
+    ("WARN host",),
+    ("FAIL host",),
+    ("SKIP host",),
+)
 HOST_UNKNOWN = ("UNKNOWN host",)
 NO_TOOL = Unknown(Reason.TOOL_MISSING, "ipmitool is not installed")
 NO_ENVIRONMENT = h100_node(environment=NOT_RECORDED)
@@ -54,7 +71,9 @@ def batch(facts: MachineFacts = NODE, **changes: object) -> MachineFacts:
 
 
 def nodes(*sizes: int | Unknown) -> MachineFacts:
-    return h100_node(numa_nodes=tuple(NumaNode(index=n, cpus=f"{n}", memory_bytes=size) for n, size in enumerate(sizes)))
+    return h100_node(
+        numa_nodes=tuple(NumaNode(index=n, cpus=f"{n}", memory_bytes=size) for n, size in enumerate(sizes))
+    )
 
 
 def mount(**changes: object) -> MachineFacts:
@@ -66,7 +85,10 @@ PASTED = h100_node(source="topo.txt")
 CONFLICT = Contradiction(
     subject="GPU0",
     field="memory_bytes",
-    readings=tuple(Reading(value=value, evidence=EvidenceRef(source="paste", key=f"{value}.txt")) for value in ("80", "40")),
+    readings=tuple(
+        Reading(value=value, evidence=EvidenceRef(source="paste", key=f"{value}.txt"))
+        for value in ("80", "40")
+    ),
 )
 
 INPUT_CASES = (
@@ -87,7 +109,9 @@ INPUT_CASES = (
     Case("input-agreement", "they do", PASTED, HOST_PASSES),
     Case("input-agreement", "live", NODE, HOST_SKIPS),
     Case("input-agreement", "from nowhere", h100_node(source=""), HOST_UNKNOWN),
-    Case("input-agreement", "two sizes", h100_node(source="a + b", contradictions=(CONFLICT,)), ("WARN GPU0",)),
+    Case(
+        "input-agreement", "two sizes", h100_node(source="a + b", contradictions=(CONFLICT,)), ("WARN GPU0",)
+    ),
     Case(
         "input-agreement",
         "two machines",
@@ -109,7 +133,12 @@ KERNEL_CASES = (
     Case("time-sync", "a daemon, no more known", with_part(NODE, "clock", synchronized=TIMEOUT), HOST_PASSES),
     Case("time-sync", "not synchronised", with_part(NODE, "clock", synchronized=False), HOST_WARNS),
     Case("time-sync", "no daemon", with_part(NODE, "clock", daemon=None, synchronized=TIMEOUT), HOST_WARNS),
-    Case("time-sync", "in a container", with_part(IN_CONTAINER, "clock", daemon=None, synchronized=TIMEOUT), HOST_SKIPS),
+    Case(
+        "time-sync",
+        "in a container",
+        with_part(IN_CONTAINER, "clock", daemon=None, synchronized=TIMEOUT),
+        HOST_SKIPS,
+    ),
     Case("time-sync", "unread", with_part(NODE, "clock", daemon=TIMEOUT, synchronized=TIMEOUT), HOST_UNKNOWN),
     Case("zombies", "none", NODE, HOST_PASSES),
     Case("zombies", "many", kernel(zombie_processes=1001), HOST_WARNS),
@@ -219,7 +248,12 @@ SYSTEM_SOFTWARE_CASES = (
     Case("container-devices", "no container", NODE, HOST_SKIPS),
     Case("container-locking", "unlimited", container(capabilities=FEW), HOST_PASSES),
     Case("container-locking", "may not", LOCKED, HOST_WARNS),
-    Case("container-locking", "by capability", with_part(LOCKED, "container", capabilities=("ipc_lock",)), HOST_PASSES),
+    Case(
+        "container-locking",
+        "by capability",
+        with_part(LOCKED, "container", capabilities=("ipc_lock",)),
+        HOST_PASSES,
+    ),
     Case("container-locking", "unread", with_part(LOCKED, "container", capabilities=TIMEOUT), HOST_UNKNOWN),
     Case("container-numa", "may", container(capabilities=("sys_nice",), seccomp=True), HOST_PASSES),
     Case("container-numa", "may not", container(capabilities=FEW, seccomp=True), HOST_WARNS),
@@ -228,7 +262,12 @@ SYSTEM_SOFTWARE_CASES = (
     Case("container-numa", "runtime unread", container(runtime=TIMEOUT), HOST_UNKNOWN),
     Case("proxy", "none", NODE, HOST_PASSES),
     Case("proxy", "without exceptions", variables(https_proxy="http://proxy:3128"), HOST_WARNS),
-    Case("proxy", "with exceptions", variables(https_proxy="http://proxy:3128", no_proxy=".cluster"), HOST_PASSES),
+    Case(
+        "proxy",
+        "with exceptions",
+        variables(https_proxy="http://proxy:3128", no_proxy=".cluster"),
+        HOST_PASSES,
+    ),
     Case("proxy", "a sidecar", container(annotations=(State(name="istio", value="listens"),)), HOST_WARNS),
     Case("proxy", "unread", NO_ENVIRONMENT, HOST_UNKNOWN),
     Case("scheduler-limits", "kept", batch(settings=NOT_MEMLOCK), HOST_PASSES),
@@ -252,14 +291,28 @@ SYSTEM_SOFTWARE_CASES = (
     Case("scheduler-gpus", "no batch system", NODE, HOST_SKIPS),
     Case("scheduler-gpus", "unread", batch(settings=FROM_SHELL, gpus_of_node=TIMEOUT), HOST_UNKNOWN),
     Case("nccl-version", "knows Hopper", NODE, (f"PASS {ALL}",)),
-    Case("nccl-version", "does not know Blackwell", with_gpus(ONE, compute_capability="10.0"), ("WARN GPU0",)),
+    Case(
+        "nccl-version", "does not know Blackwell", with_gpus(ONE, compute_capability="10.0"), ("WARN GPU0",)
+    ),
     Case("nccl-version", "a bad one", with_part(NODE, "training", nccl_version="2.29.2"), HOST_WARNS),
     Case("nccl-version", "none", with_part(NODE, "training", nccl_version=None), HOST_SKIPS),
-    Case("nccl-version", "unread", with_part(NODE, "training", nccl_version=TIMEOUT, path=None), HOST_UNKNOWN),
+    Case(
+        "nccl-version", "unread", with_part(NODE, "training", nccl_version=TIMEOUT, path=None), HOST_UNKNOWN
+    ),
     Case("nccl-duplicates", "only torch's", NODE, HOST_PASSES),
     Case("nccl-duplicates", "another first", libraries(ON_PATH), HOST_WARNS),
-    Case("nccl-duplicates", "the same first", libraries(msgspec.structs.replace(ON_PATH, version="2.21.5")), HOST_PASSES),
-    Case("nccl-duplicates", "one unread", libraries(msgspec.structs.replace(ON_PATH, version=TIMEOUT)), HOST_UNKNOWN),
+    Case(
+        "nccl-duplicates",
+        "the same first",
+        libraries(msgspec.structs.replace(ON_PATH, version="2.21.5")),
+        HOST_PASSES,
+    ),
+    Case(
+        "nccl-duplicates",
+        "one unread",
+        libraries(msgspec.structs.replace(ON_PATH, version=TIMEOUT)),
+        HOST_UNKNOWN,
+    ),
     Case("nccl-duplicates", "unread", with_part(NODE, "software", nccl_libraries=TIMEOUT), HOST_UNKNOWN),
     Case("nccl-plugin", "needs none", NODE, HOST_PASSES),
     Case("nccl-plugin", "EFA without", with_nics(NODE, device_type="EFA"), HOST_WARNS),
@@ -269,11 +322,19 @@ SYSTEM_SOFTWARE_CASES = (
         with_part(with_nics(NODE, device_type="EFA"), "software", nccl_plugins=("/opt/x/libnccl-net.so",)),
         HOST_PASSES,
     ),
-    Case("nccl-plugin", "unread", with_part(with_nics(NODE, device_type="EFA"), "software", nccl_plugins=TIMEOUT), HOST_UNKNOWN),
+    Case(
+        "nccl-plugin",
+        "unread",
+        with_part(with_nics(NODE, device_type="EFA"), "software", nccl_plugins=TIMEOUT),
+        HOST_UNKNOWN,
+    ),
 )
 
 PREFIXED = h100_node(
-    nics=tuple(msgspec.structs.replace(nic, name=name) for nic, name in zip(NODE.nics[:2], ("mlx5_1", "mlx5_10"), strict=True))
+    nics=tuple(
+        msgspec.structs.replace(nic, name=name)
+        for nic, name in zip(NODE.nics[:2], ("mlx5_1", "mlx5_10"), strict=True)
+    )
 )
 BROKEN_FILE = h100_node(unread=(Unread(source="/etc/nccl.conf", line=2, text="NCCL_DEBUG WARN", why="no ="),))
 FILE = "/etc/nccl.conf"
@@ -282,25 +343,64 @@ ENVIRONMENT_CASES = (
     Case("nccl-debug-settings", "nothing set", NODE, HOST_PASSES),
     Case("nccl-debug-settings", "no peer-to-peer", variables(NCCL_P2P_DISABLE="1"), HOST_WARNS),
     Case("nccl-debug-settings", "its default", variables(NCCL_P2P_DISABLE="0"), HOST_PASSES),
-    Case("nccl-debug-settings", "two that cost", variables(NCCL_P2P_DISABLE="1", NCCL_IB_DISABLE="1"), ("WARN host",) * 2),
-    Case("nccl-debug-settings", "two others", variables(NCCL_NVLS_ENABLE="0", NCCL_GRAPH_REGISTER="0"), HOST_WARNS),
+    Case(
+        "nccl-debug-settings",
+        "two that cost",
+        variables(NCCL_P2P_DISABLE="1", NCCL_IB_DISABLE="1"),
+        ("WARN host",) * 2,
+    ),
+    Case(
+        "nccl-debug-settings",
+        "two others",
+        variables(NCCL_NVLS_ENABLE="0", NCCL_GRAPH_REGISTER="0"),
+        HOST_WARNS,
+    ),
     Case("nccl-debug-settings", "long dead", variables(NCCL_LL_THRESHOLD="0"), HOST_WARNS),
-    Case("nccl-debug-settings", "a line for every call", variables(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,COLL"), HOST_WARNS),
-    Case("nccl-debug-settings", "a trial", variables(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET"), HOST_PASSES),
+    Case(
+        "nccl-debug-settings",
+        "a line for every call",
+        variables(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,COLL"),
+        HOST_WARNS,
+    ),
+    Case(
+        "nccl-debug-settings",
+        "a trial",
+        variables(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET"),
+        HOST_PASSES,
+    ),
     Case(
         "nccl-debug-settings",
         "Azure's own file",
-        variables(h100_node(cloud=msgspec.structs.replace(NODE.cloud, provider="azure")), FILE, NCCL_IB_PCI_RELAXED_ORDERING="1"),
+        variables(
+            h100_node(cloud=msgspec.structs.replace(NODE.cloud, provider="azure")),
+            FILE,
+            NCCL_IB_PCI_RELAXED_ORDERING="1",
+        ),
         HOST_PASSES,
     ),
     Case("nccl-debug-settings", "unread", NO_ENVIRONMENT, HOST_UNKNOWN),
     Case("nccl-values", "nothing set", NODE, HOST_PASSES),
-    Case("nccl-values", "understood", variables(NCCL_IB_TIMEOUT="22", NCCL_SOCKET_FAMILY="AF_INET"), HOST_PASSES),
+    Case(
+        "nccl-values",
+        "understood",
+        variables(NCCL_IB_TIMEOUT="22", NCCL_SOCKET_FAMILY="AF_INET"),
+        HOST_PASSES,
+    ),
     Case("nccl-values", "a word for a switch", variables(NCCL_P2P_DISABLE="true"), HOST_WARNS),
-    Case("nccl-values", "out of range", variables(NCCL_IB_TIMEOUT="300", NCCL_IB_RETRY_CNT="20"), ("WARN host",) * 2),
+    Case(
+        "nccl-values",
+        "out of range",
+        variables(NCCL_IB_TIMEOUT="300", NCCL_IB_RETRY_CNT="20"),
+        ("WARN host",) * 2,
+    ),
     Case("nccl-values", "a level in small letters", variables(NCCL_P2P_LEVEL="sys"), HOST_WARNS),
     Case("nccl-values", "not yet read", variables(NCCL_RAS_ENABLE="1"), HOST_WARNS),
-    Case("nccl-values", "too many sockets", variables(NCCL_SOCKET_NTHREADS="16", NCCL_NSOCKS_PERTHREAD="8"), HOST_WARNS),
+    Case(
+        "nccl-values",
+        "too many sockets",
+        variables(NCCL_SOCKET_NTHREADS="16", NCCL_NSOCKS_PERTHREAD="8"),
+        HOST_WARNS,
+    ),
     Case("nccl-values", "unknown in a file", variables(origin=FILE, NCCL_P2P_DISABEL="1"), HOST_WARNS),
     Case("nccl-values", "unread", NO_ENVIRONMENT, HOST_UNKNOWN),
     Case("nccl-forced", "nothing set", NODE, HOST_PASSES),
@@ -312,12 +412,25 @@ ENVIRONMENT_CASES = (
     Case("nccl-interfaces", "docker", variables(NCCL_SOCKET_IFNAME="docker0"), HOST_WARNS),
     Case("nccl-interfaces", "not virbr", variables(NCCL_SOCKET_IFNAME="^virbr"), HOST_WARNS),
     Case(
-        "nccl-interfaces", "interfaces unread", variables(h100_node(interfaces=TIMEOUT), NCCL_SOCKET_IFNAME="eno1"), HOST_UNKNOWN
+        "nccl-interfaces",
+        "interfaces unread",
+        variables(h100_node(interfaces=TIMEOUT), NCCL_SOCKET_IFNAME="eno1"),
+        HOST_UNKNOWN,
     ),
     Case("nccl-interfaces", "unread", NO_ENVIRONMENT, HOST_UNKNOWN),
     Case("nccl-hcas", "not set", NODE, HOST_SKIPS),
-    Case("nccl-hcas", "exact", variables(NCCL_IB_HCA="=" + ",".join(f"mlx5_{n}" for n in range(8))), HOST_PASSES),
-    Case("nccl-hcas", "with ports", variables(NCCL_IB_HCA="=" + ",".join(f"mlx5_{n}:1" for n in range(8))), HOST_PASSES),
+    Case(
+        "nccl-hcas",
+        "exact",
+        variables(NCCL_IB_HCA="=" + ",".join(f"mlx5_{n}" for n in range(8))),
+        HOST_PASSES,
+    ),
+    Case(
+        "nccl-hcas",
+        "with ports",
+        variables(NCCL_IB_HCA="=" + ",".join(f"mlx5_{n}:1" for n in range(8))),
+        HOST_PASSES,
+    ),
     Case("nccl-hcas", "storage too", variables(NCCL_IB_HCA="mlx5"), HOST_WARNS),
     Case("nccl-hcas", "storage left out", variables(NCCL_IB_HCA="^=mlx5_8"), HOST_PASSES),
     Case("nccl-hcas", "one left out", variables(NCCL_IB_HCA="=mlx5_0,mlx5_1"), HOST_WARNS),
@@ -329,7 +442,12 @@ ENVIRONMENT_CASES = (
     Case("gloo-interface", "here", variables(GLOO_SOCKET_IFNAME="eno1"), HOST_PASSES),
     Case("gloo-interface", "an exclusion", variables(GLOO_SOCKET_IFNAME="^docker0"), HOST_WARNS),
     Case("gloo-interface", "not here", variables(GLOO_SOCKET_IFNAME="eth0"), HOST_WARNS),
-    Case("gloo-interface", "unread", variables(h100_node(interfaces=TIMEOUT), GLOO_SOCKET_IFNAME="eno1"), HOST_UNKNOWN),
+    Case(
+        "gloo-interface",
+        "unread",
+        variables(h100_node(interfaces=TIMEOUT), GLOO_SOCKET_IFNAME="eno1"),
+        HOST_UNKNOWN,
+    ),
     Case("nccl-configuration", "no file", NODE, HOST_SKIPS),
     Case("nccl-configuration", "well written", variables(origin=FILE, NCCL_DEBUG="WARN"), HOST_PASSES),
     Case("nccl-configuration", "quotes", variables(origin=FILE, NCCL_DEBUG='"WARN"'), HOST_WARNS),
@@ -339,12 +457,22 @@ ENVIRONMENT_CASES = (
     Case("nccl-configuration", "unread", NO_ENVIRONMENT, HOST_UNKNOWN),
     Case("cuda-connections", "not set", NODE, HOST_PASSES),
     Case("cuda-connections", "one on Hopper", variables(CUDA_DEVICE_MAX_CONNECTIONS="1"), HOST_PASSES),
-    Case("cuda-connections", "one on Blackwell", variables(BLACKWELL, CUDA_DEVICE_MAX_CONNECTIONS="1"), HOST_WARNS),
+    Case(
+        "cuda-connections",
+        "one on Blackwell",
+        variables(BLACKWELL, CUDA_DEVICE_MAX_CONNECTIONS="1"),
+        HOST_WARNS,
+    ),
     Case("cuda-connections", "out of range", variables(CUDA_DEVICE_MAX_CONNECTIONS="64"), HOST_WARNS),
     Case("cuda-connections", "unread", NO_ENVIRONMENT, HOST_UNKNOWN),
     Case("cuda-visible-devices", "not set", NODE, HOST_PASSES),
     Case("cuda-visible-devices", "four of eight", variables(CUDA_VISIBLE_DEVICES="0,1,2,3"), HOST_WARNS),
-    Case("cuda-visible-devices", "four in a job", variables(IN_JOB, CUDA_VISIBLE_DEVICES="0,1,2,3"), HOST_PASSES),
+    Case(
+        "cuda-visible-devices",
+        "four in a job",
+        variables(IN_JOB, CUDA_VISIBLE_DEVICES="0,1,2,3"),
+        HOST_PASSES,
+    ),
     Case("cuda-visible-devices", "not there", variables(IN_JOB, CUDA_VISIBLE_DEVICES="0,8"), HOST_WARNS),
     Case("cuda-visible-devices", "unread", NO_ENVIRONMENT, HOST_UNKNOWN),
     Case("cuda-injection", "none", NODE, HOST_PASSES),
@@ -356,7 +484,10 @@ ENVIRONMENT_CASES = (
     Case("omp-threads", "too many", variables(OMP_NUM_THREADS="224"), HOST_WARNS),
     Case("omp-threads", "no number", variables(BOX, OMP_NUM_THREADS="auto"), HOST_WARNS),
     Case(
-        "omp-threads", "CPUs unread", variables(with_part(NODE, "cpu", allowed_cpus=TIMEOUT), OMP_NUM_THREADS="8"), HOST_UNKNOWN
+        "omp-threads",
+        "CPUs unread",
+        variables(with_part(NODE, "cpu", allowed_cpus=TIMEOUT), OMP_NUM_THREADS="8"),
+        HOST_UNKNOWN,
     ),
     Case("omp-threads", "unread", NO_ENVIRONMENT, HOST_UNKNOWN),
 )

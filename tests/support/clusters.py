@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from probes.units import GIB
-from recipes.plan import Candidate, Cluster, Degrees, Figure
-from recipes.workload import TransformerModel, Workload
+from probes.base.units import GIB
+from recipes.job.workload import TransformerModel, Workload
+from recipes.planning.plan import Candidate, Cluster, Degrees, Figure
 
 
 def figure(value: float) -> Figure:

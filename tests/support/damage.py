@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-_FOREIGN = st.sampled_from(("\x00", "\ud800", "\n", "<", ">", '"', "-1", "9" * 30, "nan", "²", "\t", "&x;", "[", ":"))
+_FOREIGN = st.sampled_from(
+    ("\x00", "\ud800", "\n", "<", ">", '"', "-1", "9" * 30, "nan", "²", "\t", "&x;", "[", ":")
+)
 
 
 @st.composite

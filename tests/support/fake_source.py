@@ -5,14 +5,16 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping
 
-from probes.record import Reason, Unknown
+from probes.base.record import Reason, Unknown
 from probes.sources.base import CommandResult, Given, NvmlValue
 
 Answer = str | bytes | CommandResult | Unknown
 
 
 class FakeSource:
-    """Answers from what it is given. What it does not hold has `missing` as its reason, or is a variable that is not set."""
+    """Answers from what it is given. What it does not hold has `missing` as its reason, or is a variable that
+    is not set.
+    """
 
     title = "fake"
     is_live = False
@@ -55,7 +57,11 @@ class FakeSource:
 
     def names(self, directory: str) -> tuple[str, ...] | Unknown:
         below = f"{directory.rstrip('/')}/"
-        found = {path[len(below) :].split("/", 1)[0] for path in (*self.files, *self.links) if path.startswith(below)}
+        found = {
+            path[len(below) :].split("/", 1)[0]
+            for path in (*self.files, *self.links)
+            if path.startswith(below)
+        }
         return tuple(sorted(found)) or self._absent(directory)
 
     def link(self, path: str) -> str | Unknown:

@@ -73,7 +73,11 @@ def _write_device(sys: Path, index: int, device: FakeHca) -> None:
         path.write_text(f"{text}\n")
     (rdma / "device").symlink_to("../..")
     for folder, name, target in (
-        (sys / "class" / "infiniband", device.name, f"../../devices/pci0000:17/{address}/infiniband/{device.name}"),
+        (
+            sys / "class" / "infiniband",
+            device.name,
+            f"../../devices/pci0000:17/{address}/infiniband/{device.name}",
+        ),
         (sys / "bus" / "pci" / "devices", address, f"../../../devices/pci0000:17/{address}"),
     ):
         folder.mkdir(parents=True, exist_ok=True)

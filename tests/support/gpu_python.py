@@ -1,8 +1,9 @@
-"""A stand-in for the interpreter of a machine with eight H100 SXM: it answers as `rigtune_worker` would, and measures nothing.
+"""A stand-in for the interpreter of a machine with eight H100 SXM: it answers as `rigtune_worker` would, and
+measures nothing.
 
-Tests give it to `rigtune bench --python`. It plays torch's agent with all ranks of a start in one process. RIGTUNE_SICK_PART
-names what is wrong with the machine; what NVML shows under load it writes into the scenario of the NVML stand-in. Healthy rates
-are published ones (`probes/data/bench_references.toml` has the sources).
+Tests give it to `rigtune bench --python`. It plays torch's agent with all ranks of a start in one process.
+RIGTUNE_SICK_PART names what is wrong with the machine; what NVML shows under load it writes into the scenario
+of the NVML stand-in. Healthy rates are published ones (`probes/data/bench_references.toml` has the sources).
 """
 
 from __future__ import annotations
@@ -25,7 +26,13 @@ START_S = 0.3
 """Of ranks that work for a single request: the watch looks at the GPUs every quarter of a second."""
 
 _GEMM = {"fp32": 50e12, "tf32": 400e12, "bf16": 750e12, "fp16": 760e12, "fp8": 1250e12}
-_BUS = {"all_reduce": 480e9, "all_gather": 361e9, "reduce_scatter": 363e9, "all_to_all": 340e9, "broadcast": 350e9}
+_BUS = {
+    "all_reduce": 480e9,
+    "all_gather": 361e9,
+    "reduce_scatter": 363e9,
+    "all_to_all": 340e9,
+    "broadcast": 350e9,
+}
 _RING = 367e9
 _LINK = 378e9
 _HOST_COPY = {"host_to_device": 55.3e9, "device_to_host": 54.8e9, "both": 95e9}
@@ -49,11 +56,19 @@ def main(arguments: list[str]) -> int:
         if worker[0] == "--orders":
             return orders(Path(worker[1]), ranks)
         time.sleep(START_S)
-        return order(worker[0], worker[worker.index("--request") + 1], Path(worker[worker.index("--out") + 1]), ranks)
+        return order(
+            worker[0], worker[worker.index("--request") + 1], Path(worker[worker.index("--out") + 1]), ranks
+        )
 
 
 def described() -> dict[str, Any]:
-    found = {"executable": sys.executable, "python": "3.12.3", "torch": "2.8.0+cu128", "cuda": "12.8", "nccl_version": "2.27.3"}
+    found = {
+        "executable": sys.executable,
+        "python": "3.12.3",
+        "torch": "2.8.0+cu128",
+        "cuda": "12.8",
+        "nccl_version": "2.27.3",
+    }
     found |= {"gloo": True, "nccl": True, "devices": ["NVIDIA H100 80GB HBM3"] * GPUS}  # type: ignore[dict-item]
     if SICK_PART == "torch":
         words = "Error 802: system not yet initialized"
@@ -101,13 +116,23 @@ def order(bench: str, request_path: str, out: Path, ranks: int) -> int:
     request = json.loads(Path(request_path).read_text())
     is_killed = SICK_PART == "killed rank" and bench == "collectives"
     for rank in range(ranks):
-        lines = [{"event": "start", "rank": rank, "world_size": ranks, "uuid": uuid(rank), "conditions": conditions()}]
+        lines = [
+            {
+                "event": "start",
+                "rank": rank,
+                "world_size": ranks,
+                "uuid": uuid(rank),
+                "conditions": conditions(),
+            }
+        ]
         cases = request["cases"]
         for case in cases[: len(cases) // 2] if is_killed else cases:
             lines += [{"case": case, **line} for line in answered(bench, request, case, rank)]
         done = {"nccl_log": "GPU0:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"}
         lines += (
-            [] if is_killed else [{"event": "done", "conditions": {**conditions(), **(done if bench == "isolation" else {})}}]
+            []
+            if is_killed
+            else [{"event": "done", "conditions": {**conditions(), **(done if bench == "isolation" else {})}}]
         )
         (out / f"rank{rank}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     if is_killed:
@@ -159,13 +184,27 @@ def answered(bench: str, request: dict[str, Any], case: dict[str, Any], rank: in
         and case["dtype"] == "bf16"
         and case["m"] == 8192 == case["k"]
     ):
-        words = "a bf16 product is off by 3.1 standard deviations of its elements, where rounding explains 0.05"
+        words = (
+            "a bf16 product is off by 3.1 standard deviations of its elements, where rounding explains 0.05"
+        )
         return [{"event": "failure", "kind": "wrong_result", "message": f"{words}: silent data corruption"}]
     duration_s, figures = DURATIONS[bench](case, rank, request)
-    many = JITTER if bench != "sustained" else [JITTER[second % len(JITTER)] for second in range(case["seconds"])]
+    many = (
+        JITTER
+        if bench != "sustained"
+        else [JITTER[second % len(JITTER)] for second in range(case["seconds"])]
+    )
     # Each rank its own noise, as clocks have it.
-    durations_s = [duration_s * factor * (1 + 0.0005 * ((rank * 7 + place) % 5)) for place, factor in enumerate(many)]
-    line = {"event": "sample", "case": case, "durations_s": durations_s, "figures": {"warmup_calls": 3, **figures}, "series": {}}
+    durations_s = [
+        duration_s * factor * (1 + 0.0005 * ((rank * 7 + place) % 5)) for place, factor in enumerate(many)
+    ]
+    line = {
+        "event": "sample",
+        "case": case,
+        "durations_s": durations_s,
+        "figures": {"warmup_calls": 3, **figures},
+        "series": {},
+    }
     if bench == "sustained":
         clock_mhz, power_w = (1215, 399) if SICK_PART == "power cap" and rank == 3 else (1755, 688)
         values = {"sm_clock_hz": clock_mhz * 1e6, "power_w": float(power_w), "temperature_c": 62.0}
@@ -233,7 +272,9 @@ def collectives(case: dict[str, Any], rank: int, request: dict[str, Any]) -> Tim
         rate = _RING
     if SICK_PART == "pair" and name != "all_reduce":
         rate *= 0.6
-    factor = {"all_reduce": 2 * (ranks - 1) / ranks, "broadcast": 1.0, "send_recv": 1.0}.get(name, (ranks - 1) / ranks)
+    factor = {"all_reduce": 2 * (ranks - 1) / ranks, "broadcast": 1.0, "send_recv": 1.0}.get(
+        name, (ranks - 1) / ranks
+    )
     return _LATENCY_S + case["bytes"] * factor / rate, {}
 
 
@@ -251,7 +292,10 @@ def train_step(case: dict[str, Any], rank: int, request: dict[str, Any]) -> Time
     flops = request["flops_per_token"] * case["micro_batch"] * case["sequence_length"]
     together = 1.0 if request["ranks"] == 1 else 0.94
     memory = 16e9 + case["micro_batch"] * 4e9
-    return flops / (390e12 * together * speed(rank)), {"peak_memory_bytes": memory, "peak_reserved_bytes": memory * 1.1}
+    return flops / (390e12 * together * speed(rank)), {
+        "peak_memory_bytes": memory,
+        "peak_reserved_bytes": memory * 1.1,
+    }
 
 
 def memory_test(case: dict[str, Any], rank: int, _: object) -> Timed:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from probes.base.record import EvidenceRef
 from probes.facts import Clock, Kernel, Power
-from probes.record import EvidenceRef
 
 KERNEL = Kernel(
     command_line="BOOT_IMAGE=/vmlinuz root=UUID=1 ro iommu=pt",

@@ -1,4 +1,6 @@
-"""Small machines as facts: a healthy 8 x H100 node, and a machine without GPUs. Tests take one and change what they need."""
+"""Small machines as facts: a healthy 8 x H100 node, and a machine without GPUs. Tests take one and change
+what they need.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,9 @@ from typing import Any
 
 import msgspec
 
+from probes.base.record import EvidenceRef, Reason, Unknown
+from probes.base.units import GIB
+from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import (
     Cloud,
     Container,
@@ -34,10 +39,7 @@ from probes.facts import (
     counts,
     states,
 )
-from probes.findings import Evidence
-from probes.hardware import Catalogue, GpuModel
-from probes.record import EvidenceRef, Reason, Unknown
-from probes.units import GIB
+from probes.judging.findings import Evidence
 from tests.support.healthy_host import CLOCK, KERNEL, POWER
 from tests.support.machines_pci import healthy_tree
 
@@ -57,10 +59,17 @@ H100 = GpuModel(
     date="2026-01",
 )
 A100_PCIE = msgspec.structs.replace(
-    H100, id="a100-pcie", title="A100 PCIe", driver_name="NVIDIA A100 80GB PCIe", nvlink_count=12, nvlink_bridge=True
+    H100,
+    id="a100-pcie",
+    title="A100 PCIe",
+    driver_name="NVIDIA A100 80GB PCIe",
+    nvlink_count=12,
+    nvlink_bridge=True,
 )
 L40S = msgspec.structs.replace(H100, id="l40s", title="L40S", driver_name="NVIDIA L40S", nvlink_count=0)
-A800 = msgspec.structs.replace(H100, id="a800-sxm", title="A800 SXM", driver_name="NVIDIA A800-SXM4-80GB", nvlink_count=8)
+A800 = msgspec.structs.replace(
+    H100, id="a800-sxm", title="A800 SXM", driver_name="NVIDIA A800-SXM4-80GB", nvlink_count=8
+)
 CATALOGUE = Catalogue(gpus=(H100, A100_PCIE, A800, L40S))
 
 
@@ -104,7 +113,9 @@ def h100(index: int, **changes: Any) -> Gpu:
         cpu_affinity="0-55,112-167" if index < 4 else "56-111,168-223",
         nvlinks=tuple(healthy_link(n) for n in range(18)),
         fabric_state="completed",
-        fabric=Fabric(status="success", clique_id=0, cluster_uuid="00000000-0000-0000-0000-000000000000", health=()),
+        fabric=Fabric(
+            status="success", clique_id=0, cluster_uuid="00000000-0000-0000-0000-000000000000", health=()
+        ),
         recovery_action="none",
         virtualization="none",
         persistence_mode=True,
@@ -148,7 +159,9 @@ def h100(index: int, **changes: Any) -> Gpu:
             application_sm_clock_default_mhz=1980,
             performance_state="P0",
             fan_percent=Unknown(Reason.NOT_SUPPORTED, "[N/A]"),
-            violations_us=counts({"sw_power_cap": 4_000_000, "sw_thermal_slowdown": 0, "hw_thermal_slowdown": 0}),
+            violations_us=counts(
+                {"sw_power_cap": 4_000_000, "sw_thermal_slowdown": 0, "hw_thermal_slowdown": 0}
+            ),
         ),
         utilization_percent=0,
         processes=(),
@@ -225,13 +238,16 @@ def h100_node(**changes: Any) -> MachineFacts:
         pci_gpus=tuple(str(gpu.pci_bus_id) for gpu in gpus),
         pci_devices=(
             *healthy_tree(
-                tuple(str(gpu.pci_bus_id) for gpu in gpus), tuple(str(ndr_port(index).pci_bus_id) for index in range(9))
+                tuple(str(gpu.pci_bus_id) for gpu in gpus),
+                tuple(str(ndr_port(index).pci_bus_id) for index in range(9)),
             ),
             *(PciDevice(bus_id=f"0000:{0x83 + index:02x}:00.0", kind="nvswitch") for index in range(4)),
         ),
         nics=(*(ndr_port(index) for index in range(8)), storage_port(8)),
         links=(*between, *rails, *storage),
-        peer_access=tuple(PeerAccess(a=f"GPU{a}", b=f"GPU{b}", capability="read", status="OK") for a, b in pairs),
+        peer_access=tuple(
+            PeerAccess(a=f"GPU{a}", b=f"GPU{b}", capability="read", status="OK") for a, b in pairs
+        ),
         diagnoses=(),
         tool_results=(),
         interfaces=(
@@ -275,7 +291,9 @@ def h100_node(**changes: Any) -> MachineFacts:
             NumaNode(index=0, cpus="0-55,112-167", memory_bytes=1007 * GIB),
             NumaNode(index=1, cpus="56-111,168-223", memory_bytes=1008 * GIB),
         ),
-        memory=Memory(total_bytes=2015 * GIB, available_bytes=1990 * GIB, limit_bytes=None, swap_total_bytes=0),
+        memory=Memory(
+            total_bytes=2015 * GIB, available_bytes=1990 * GIB, limit_bytes=None, swap_total_bytes=0
+        ),
         kernel=KERNEL,
         clock=CLOCK,
         power=POWER,
@@ -320,10 +338,20 @@ def h100_node(**changes: Any) -> MachineFacts:
         ),
         storage=(
             Filesystem(
-                mount="/", device="/dev/nvme0n1p2", kind="ext4", total_bytes=1800 * GIB, free_bytes=1200 * GIB, read_only=False
+                mount="/",
+                device="/dev/nvme0n1p2",
+                kind="ext4",
+                total_bytes=1800 * GIB,
+                free_bytes=1200 * GIB,
+                read_only=False,
             ),
             Filesystem(
-                mount="/raid", device="/dev/md0", kind="xfs", total_bytes=28000 * GIB, free_bytes=20000 * GIB, read_only=False
+                mount="/raid",
+                device="/dev/md0",
+                kind="xfs",
+                total_bytes=28000 * GIB,
+                free_bytes=20000 * GIB,
+                read_only=False,
             ),
         ),
         container=Container(
@@ -333,7 +361,9 @@ def h100_node(**changes: Any) -> MachineFacts:
             nvidia_devices=("nvidia-uvm", "nvidiactl", *(f"nvidia{index}" for index in range(8))),
         ),
         cloud=Cloud(provider=None, machine_type=None),
-        scheduler=Scheduler(kind=None, job_id=None, node_count=None, version=None, settings=(), gpus_of_node=None),
+        scheduler=Scheduler(
+            kind=None, job_id=None, node_count=None, version=None, settings=(), gpus_of_node=None
+        ),
         events=(),
         logs=("kernel-log", "nccl-log", "fabric-manager-log"),
     )
@@ -362,7 +392,9 @@ def cpu_box(**changes: Any) -> MachineFacts:
         ),
         numa_nodes=(NumaNode(index=0, cpus="0-3"),),
         memory=Memory(total_bytes=15 * GIB, available_bytes=12 * GIB, limit_bytes=None, swap_total_bytes=0),
-        software=Software(operating_system="Debian GNU/Linux 12", kernel="6.1.0", driver_version=None, nccl_version=None),
+        software=Software(
+            operating_system="Debian GNU/Linux 12", kernel="6.1.0", driver_version=None, nccl_version=None
+        ),
         training=TrainingPython(
             path="/opt/train/bin/python",
             found_by="--python",
@@ -384,7 +416,9 @@ def with_gpus(facts: MachineFacts, *indexes: int, **changes: Any) -> MachineFact
     """`facts` with `changes` on the GPUs at `indexes`, or on all of them."""
     assert isinstance(facts.gpus, tuple)
     chosen = indexes or tuple(gpu.index for gpu in facts.gpus)
-    gpus = tuple(msgspec.structs.replace(gpu, **changes) if gpu.index in chosen else gpu for gpu in facts.gpus)
+    gpus = tuple(
+        msgspec.structs.replace(gpu, **changes) if gpu.index in chosen else gpu for gpu in facts.gpus
+    )
     return msgspec.structs.replace(facts, gpus=gpus)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from probes.base.record import EvidenceRef
 from probes.facts import PciDevice, PcieLink, PciKind
-from probes.record import EvidenceRef
 
 FULL = PcieLink(generation=5, generation_max=5, width=16, width_max=16)
 

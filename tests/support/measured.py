@@ -6,11 +6,16 @@ from collections.abc import Iterable
 
 import msgspec
 
-from probes.measurements import Baseline, BenchFailure, Measurement, MeasurementSet, Parameter
+from probes.facts.measurements import Baseline, BenchFailure, Measurement, MeasurementSet, Parameter
 
 JITTER = (0.99, 1.0, 1.01, 0.995, 1.005, 1.0)
 """Samples of a quiet machine, as multiples of the median."""
-QUIET: dict[str, Parameter] = {"host_busy": False, "others_cpu_share": 0.01, "torch_version": "2.5.1", "nccl_version": "2.27.3"}
+QUIET: dict[str, Parameter] = {
+    "host_busy": False,
+    "others_cpu_share": 0.01,
+    "torch_version": "2.5.1",
+    "nccl_version": "2.27.3",
+}
 
 
 def measured(
@@ -24,7 +29,15 @@ def measured(
     **parameters: Parameter,
 ) -> Measurement:
     """A measurement with some samples around `median`; the unit follows from the metric."""
-    unit = "flop/s" if "flops" in metric else "byte/s" if "bytes_per_s" in metric else "1/s" if metric.endswith("per_s") else ""
+    unit = (
+        "flop/s"
+        if "flops" in metric
+        else "byte/s"
+        if "bytes_per_s" in metric
+        else "1/s"
+        if metric.endswith("per_s")
+        else ""
+    )
     unit = unit or ("s" if metric.endswith("_s") else "byte" if metric.endswith("_bytes") else "1")
     return Measurement(
         bench_id=bench_id,
@@ -38,10 +51,14 @@ def measured(
     )
 
 
-def run_of(*measurements: Measurement | Iterable[Measurement], failures: tuple[BenchFailure, ...] = ()) -> MeasurementSet:
+def run_of(
+    *measurements: Measurement | Iterable[Measurement], failures: tuple[BenchFailure, ...] = ()
+) -> MeasurementSet:
     """One run of the benchmarks."""
     flat = [one for part in measurements for one in ((part,) if isinstance(part, Measurement) else part)]
-    return MeasurementSet(started="2026-11-20T21:14:03Z", machine="node17", measurements=tuple(flat), failures=failures)
+    return MeasurementSet(
+        started="2026-11-20T21:14:03Z", machine="node17", measurements=tuple(flat), failures=failures
+    )
 
 
 def earlier(
@@ -52,16 +69,23 @@ def earlier(
 
 
 def failed(
-    bench_id: str, kind: str = "crashed", subject: str = "8 ranks", message: str = "the worker ended by signal 9"
+    bench_id: str,
+    kind: str = "crashed",
+    subject: str = "8 ranks",
+    message: str = "the worker ended by signal 9",
 ) -> MeasurementSet:
     """A run in which one benchmark gave no result."""
     return run_of(failures=(BenchFailure(bench_id=bench_id, subject=subject, kind=kind, message=message),))
 
 
-def gemm(*tflops: float, dtype: str = "bf16", size: int = 8192, kind: str = "GPU", bench: str = "gemm") -> list[Measurement]:
+def gemm(
+    *tflops: float, dtype: str = "bf16", size: int = 8192, kind: str = "GPU", bench: str = "gemm"
+) -> list[Measurement]:
     """Matrix products, one rate per device."""
     return [
-        measured(bench, "gemm_flops_per_s", f"{kind}{index}", rate * 1e12, dtype=dtype, m=size, n=size, k=size)
+        measured(
+            bench, "gemm_flops_per_s", f"{kind}{index}", rate * 1e12, dtype=dtype, m=size, n=size, k=size
+        )
         for index, rate in enumerate(tflops)
     ]
 
@@ -70,12 +94,19 @@ def copies(*rates: float, bench: str = "memory-copy", **parameters: Parameter) -
     """Copies in GB/s, one per GPU."""
     case: dict[str, Parameter] = {"direction": "device_to_device", "bytes": 2**29, **parameters}
     return [
-        measured(bench, "memory_bandwidth_bytes_per_s", f"GPU{index}", rate * 1e9, **case) for index, rate in enumerate(rates)
+        measured(bench, "memory_bandwidth_bytes_per_s", f"GPU{index}", rate * 1e9, **case)
+        for index, rate in enumerate(rates)
     ]
 
 
 def host_copies(*rates: float, **parameters: Parameter) -> list[Measurement]:
-    case: dict[str, Parameter] = {"direction": "host_to_device", "pinned": True, "near": True, "concurrent": False, **parameters}
+    case: dict[str, Parameter] = {
+        "direction": "host_to_device",
+        "pinned": True,
+        "near": True,
+        "concurrent": False,
+        **parameters,
+    }
     return copies(*rates, bench="host-device", **case)
 
 
@@ -122,9 +153,14 @@ def collective(
     ]
 
 
-def pairs(rates: dict[str, float], bench: str = "pairs", metric: str = "pair_bandwidth_bytes_per_s") -> list[Measurement]:
+def pairs(
+    rates: dict[str, float], bench: str = "pairs", metric: str = "pair_bandwidth_bytes_per_s"
+) -> list[Measurement]:
     """Bandwidths in GB/s by subject."""
-    return [measured(bench, metric, subject, rate * 1e9, bytes=2**28, pairs="alone") for subject, rate in rates.items()]
+    return [
+        measured(bench, metric, subject, rate * 1e9, bytes=2**28, pairs="alone")
+        for subject, rate in rates.items()
+    ]
 
 
 def sustained(*fractions: float, **conditions: Parameter) -> list[Measurement]:
@@ -133,6 +169,17 @@ def sustained(*fractions: float, **conditions: Parameter) -> list[Measurement]:
     for index, fraction in enumerate(fractions):
         clocks = tuple(1980e6 * (1 - (1 - fraction) * second / 19) for second in range(20))
         seen = {"sm_clock_hz": clocks, "temperature_c": (60.0,) * 10 + (88.0,) * 10}
-        rates = measured("sustained", "gemm_flops_per_s", f"GPU{index}", 7e14, conditions=conditions, series=seen, dtype="bf16")
-        found += [rates, measured("sustained", "sustained_fraction", f"GPU{index}", fraction, conditions=conditions)]
+        rates = measured(
+            "sustained",
+            "gemm_flops_per_s",
+            f"GPU{index}",
+            7e14,
+            conditions=conditions,
+            series=seen,
+            dtype="bf16",
+        )
+        found += [
+            rates,
+            measured("sustained", "sustained_fraction", f"GPU{index}", fraction, conditions=conditions),
+        ]
     return found

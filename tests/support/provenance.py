@@ -1,14 +1,24 @@
-"""Does what the facts say stand in the text? Names and identities must; a parser that makes one up is caught here."""
+"""Does what the facts say stand in the text? Names and identities must; a parser that makes one up is caught
+here.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from probes.base.record import known
 from probes.facts import Gpu, MachineFacts, Nic
-from probes.record import known
 
-_GPU = ("name", "uuid", "serial", "vbios_version", "driver_version", "gsp_firmware_version", "inforom_version")
+_GPU = (
+    "name",
+    "uuid",
+    "serial",
+    "vbios_version",
+    "driver_version",
+    "gsp_firmware_version",
+    "inforom_version",
+)
 _NIC = ("name", "node_guid", "port_guid", "firmware_version", "board_id")
 UNNAMED = "unnamed"
 """What a port is called in a text that does not name it."""
@@ -21,9 +31,15 @@ def plain(text: str) -> str:
 
 
 def invented(facts: MachineFacts, text: str) -> list[tuple[str, str]]:
-    """Field and value of the identities that are not in `text`, nor follow from a PCI id or AMD's number of a GPU that is."""
+    """Field and value of the identities that are not in `text`, nor follow from a PCI id or AMD's number of a
+    GPU that is.
+    """
     there = plain(text)
-    return [(name, value) for name, value, token in _identities(facts) if plain(value) not in there and plain(token) not in there]
+    return [
+        (name, value)
+        for name, value, token in _identities(facts)
+        if plain(value) not in there and plain(token) not in there
+    ]
 
 
 def _identities(facts: MachineFacts) -> Iterator[tuple[str, str, str]]:
@@ -34,13 +50,20 @@ def _identities(facts: MachineFacts) -> Iterator[tuple[str, str, str]]:
         device = gpu.pci_device_id if known(gpu.pci_device_id) else ":no device"
         name = gpu.name if known(gpu.name) else ""
         other = plain(name).removeprefix("amdgfx") if name.startswith("AMD gfx") else device.partition(":")[2]
-        yield from ((field, value, other if field == "name" else value) for field, value in _strings(gpu, _GPU))
+        yield from (
+            (field, value, other if field == "name" else value) for field, value in _strings(gpu, _GPU)
+        )
     for nic in nics:
         for field, value in _strings(nic, _NIC):
-            # Machines described in numbers name their ports by rule; short addresses and GUIDs lose their zeros.
-            is_numbered = value.startswith("mlx5_") and not any(ref.detail.startswith("line") for ref in nic.evidence)
+            # Machines described in numbers name their ports by rule; short addresses and GUIDs lose their
+            # zeros.
+            is_numbered = value.startswith("mlx5_") and not any(
+                ref.detail.startswith("line") for ref in nic.evidence
+            )
             yield field, value, "hca_type" if is_numbered else value.removeprefix("0000:").lstrip("0")
-    yield from ((field, value, value) for field, value in _strings(facts.software, ("driver_version", "kernel")))
+    yield from (
+        (field, value, value) for field, value in _strings(facts.software, ("driver_version", "kernel"))
+    )
 
 
 def _strings(record: object, fields: tuple[str, ...]) -> Iterator[tuple[str, str]]:

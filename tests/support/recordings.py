@@ -1,4 +1,6 @@
-"""The recorded servers outside the project, in the folder that RIGTUNE_SHARED names, and what their index states."""
+"""The recorded servers outside the project, in the folder that RIGTUNE_SHARED names, and what their index
+states.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A real Slurm cluster of two virtual nodes with eight pretend GPUs each, on this machine. Needs root and Slurm."""
+"""A real Slurm cluster of two virtual nodes with eight pretend GPUs each, on this machine. Needs root and
+Slurm.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ PartitionName=main Nodes=n[1-{NODES}] Default=YES MaxTime=01:00:00 State=UP
 
 
 @contextlib.contextmanager
-def slurm_cluster(settings: str = "", prepare: Callable[[Path], None] = lambda conf: None) -> Iterator[dict[str, str]]:
+def slurm_cluster(
+    settings: str = "", prepare: Callable[[Path], None] = lambda conf: None
+) -> Iterator[dict[str, str]]:
     """A running cluster; the value is the environment in which its commands work.
 
     `settings` are more lines of slurm.conf; `prepare` gets the path of that file before anything starts.
@@ -87,7 +91,11 @@ def slurm_cluster(settings: str = "", prepare: Callable[[Path], None] = lambda c
     environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
     munged = (
         *("munged", "--force", f"--socket={folder}/munge.socket", f"--key-file={folder}/munge.key"),
-        *(f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log", f"--seed-file={folder}/munged.seed"),
+        *(
+            f"--pid-file={folder}/munged.pid",
+            f"--log-file={folder}/munged.log",
+            f"--seed-file={folder}/munged.seed",
+        ),
     )
     daemons = [munged, ("slurmctld", "-c"), *(("slurmd", "-N", f"n{index}") for index in range(1, NODES + 1))]
     try:

@@ -1,4 +1,6 @@
-"""Hosts in network namespaces, each with its own address, name and sshd, and a head node that reaches them. Needs root."""
+"""Hosts in network namespaces, each with its own address, name and sshd, and a head node that reaches them.
+Needs root.
+"""
 
 from __future__ import annotations
 
@@ -83,13 +85,17 @@ def write_ssh_files(folder: Path) -> None:
 
 @contextlib.contextmanager
 def ssh_lab(folder: Path, names: tuple[str, ...]) -> Iterator[Lab]:
-    """The hosts `names` on a bridge of the head node; `folder` gets the keys. Their addresses are 10.79.0.2 and up."""
+    """The hosts `names` on a bridge of the head node; `folder` gets the keys. Their addresses are 10.79.0.2
+    and up.
+    """
     programs = ("ip", "ssh", "sshd", "ssh-keygen", "unshare")
     missing = [name for name in programs if not shutil.which(name, path="/usr/sbin:/usr/bin:/bin")]
     if missing or os.geteuid() != 0:
         pytest.skip(f"needs root, iproute2 and openssh-server; missing here: {', '.join(missing) or 'root'}")
     addresses = {HEAD: "10.79.0.1", **{name: f"10.79.0.{number}" for number, name in enumerate(names, 2)}}
-    hosts = "".join(f"{address} {name}\n" for name, address in (("localhost", "127.0.0.1"), *addresses.items()))
+    hosts = "".join(
+        f"{address} {name}\n" for name, address in (("localhost", "127.0.0.1"), *addresses.items())
+    )
     # Namespaces are the machine's, and another run of the tests may have some.
     namespaces = {name: f"rigtune-{os.getpid()}-{name}" for name in addresses}
     head = namespaces[HEAD]
@@ -105,7 +111,11 @@ def ssh_lab(folder: Path, names: tuple[str, ...]) -> Iterator[Lab]:
                 connect(namespaces[name], name, address, head)
         for name in names:
             server = f"hostname {name} && exec /usr/sbin/sshd -D -f '{folder}/sshd_config'"
-            servers.append(subprocess.Popen(("ip", "netns", "exec", namespaces[name], "unshare", "--uts", "sh", "-c", server)))
+            servers.append(
+                subprocess.Popen(
+                    ("ip", "netns", "exec", namespaces[name], "unshare", "--uts", "sh", "-c", server)
+                )
+            )
         for name in names:
             until_up = f"for i in $(seq 200); do '{folder}/ssh' {name} true && exit 0; done; exit 1"
             run("ip", "netns", "exec", head, "sh", "-c", until_up)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from probes.base.record import EvidenceRef, Reason, Unknown
+from probes.base.units import GIB
 from probes.facts import (
     Container,
     Cpu,
@@ -20,10 +22,8 @@ from probes.facts import (
     Software,
     TrainingPython,
 )
-from probes.findings import Finding, Remedy, Status
-from probes.record import EvidenceRef, Reason, Unknown
-from probes.units import GIB
-from probes.verdict import Verdict, judge
+from probes.judging.findings import Finding, Remedy, Status
+from probes.judging.verdict import Verdict, judge
 
 H100 = "NVIDIA H100 80GB HBM3"
 
@@ -47,7 +47,9 @@ def faulty_server(gpu_count: int = 8) -> MachineFacts:
             power_w=71.0 + index,
             power_limit_w=700.0,
             utilization_percent=97 if index == 6 else 0,
-            processes=(GpuProcess(pid=4242, name="/opt/venv/bin/python3", memory_bytes=21 * GIB),) if index == 6 else (),
+            processes=(GpuProcess(pid=4242, name="/opt/venv/bin/python3", memory_bytes=21 * GIB),)
+            if index == 6
+            else (),
         )
         for index in range(gpu_count)
     )
@@ -73,7 +75,13 @@ def faulty_server(gpu_count: int = 8) -> MachineFacts:
             Interface(name="eth0", up=True, speed_gbps=100.0, mtu=9000, is_virtual=False),
             Interface(name="docker0", up=True, is_virtual=True),
         ),
-        cpu=Cpu(model="Intel(R) Xeon(R) Platinum 8480C", sockets=2, physical_cores=112, logical_cpus=224, allowed_cpus=224),
+        cpu=Cpu(
+            model="Intel(R) Xeon(R) Platinum 8480C",
+            sockets=2,
+            physical_cores=112,
+            logical_cpus=224,
+            allowed_cpus=224,
+        ),
         numa_nodes=(NumaNode(index=0), NumaNode(index=1)),
         memory=Memory(total_bytes=2048 * GIB, available_bytes=1900 * GIB, limit_bytes=None),
         limits=Limits(memlock_bytes=65536, nofile=1024, stack_bytes=8 * 1024**2, shm_bytes=1024 * GIB),
@@ -115,7 +123,9 @@ def cpu_box(*, torch_version: str | None = "2.9.0") -> MachineFacts:
         cpu=Cpu(model="AMD EPYC 7B13", sockets=1, physical_cores=1, logical_cpus=2, allowed_cpus=2),
         numa_nodes=(NumaNode(index=0),),
         memory=Memory(total_bytes=8 * GIB, available_bytes=6 * GIB, limit_bytes=4 * GIB),
-        limits=Limits(memlock_bytes="unlimited", nofile=1048576, stack_bytes=8 * 1024**2, shm_bytes=64 * 1024**2),
+        limits=Limits(
+            memlock_bytes="unlimited", nofile=1048576, stack_bytes=8 * 1024**2, shm_bytes=64 * 1024**2
+        ),
         software=Software(
             operating_system="Debian GNU/Linux 12 (bookworm)",
             kernel="6.1.0",
@@ -158,7 +168,10 @@ def faulty_verdict() -> Verdict:
             expected="Gen5 x16",
             observed="Gen5 x8",
             why="Half the lanes halve the copies between host and GPU: data loading, offload and checkpoints suffer.",
-            remedy=Remedy(text="Reseat the GPU or its riser, then look at the link again.", command="nvidia-smi -q -d PCIE -i 5"),
+            remedy=Remedy(
+                text="Reseat the GPU or its riser, then look at the link again.",
+                command="nvidia-smi -q -d PCIE -i 5",
+            ),
             evidence=(EvidenceRef(source="nvml", key="nvmlDeviceGetCurrPcieLinkWidth(5)", detail="8"),),
         ),
         Finding(
@@ -169,7 +182,11 @@ def faulty_verdict() -> Verdict:
             expected="ACTIVE",
             observed="DOWN, physical state Polling",
             why="A rail without link makes every all-reduce across nodes wait for the remaining ones.",
-            remedy=Remedy(text="Check cable and switch port, then the subnet manager.", command="ibstat mlx5_3", needs_root=True),
+            remedy=Remedy(
+                text="Check cable and switch port, then the subnet manager.",
+                command="ibstat mlx5_3",
+                needs_root=True,
+            ),
             evidence=SEE,
         ),
         Finding(
@@ -209,10 +226,17 @@ def faulty_verdict() -> Verdict:
         ),
     ]
     findings += [
-        Finding(check_id="ecc-uncorrected", subject=f"GPU{index}", status=Status.PASS, summary="no uncorrected errors")
+        Finding(
+            check_id="ecc-uncorrected",
+            subject=f"GPU{index}",
+            status=Status.PASS,
+            summary="no uncorrected errors",
+        )
         for index in range(8)
     ]
-    findings.append(Finding(check_id="mig-mode", subject="host", status=Status.SKIP, summary="MIG is not in use"))
+    findings.append(
+        Finding(check_id="mig-mode", subject="host", status=Status.SKIP, summary="MIG is not in use")
+    )
     return judge(findings, (), hostname="node-17", source="live")
 
 
@@ -221,7 +245,9 @@ def clean_verdict() -> Verdict:
     findings = [
         Finding(check_id="nofile", subject="host", status=Status.PASS, summary="1048576 open files"),
         Finding(check_id="memlock", subject="host", status=Status.PASS, summary="locked memory is unlimited"),
-        Finding(check_id="shm-size", subject="host", status=Status.PASS, summary="shared memory holds 64 MiB"),
+        Finding(
+            check_id="shm-size", subject="host", status=Status.PASS, summary="shared memory holds 64 MiB"
+        ),
         Finding(check_id="pcie-link", subject="host", status=Status.SKIP, summary="there is no GPU"),
     ]
     return judge(findings, (), hostname="devbox", source="live")
@@ -234,7 +260,8 @@ def many_findings(number: int) -> Verdict:
             check_id=f"check-{index}",
             subject=f"GPU{index}" if index % 3 else "a subject with a very long name indeed",
             status=(Status.FAIL, Status.WARN, Status.PASS)[index % 3],
-            summary=f"finding number {index} [bold]not markup[/] \x1b[31mnot red\x1b[0m " + "and very many words " * 5,
+            summary=f"finding number {index} [bold]not markup[/] \x1b[31mnot red\x1b[0m "
+            + "and very many words " * 5,
             remedy=Remedy(text="one", command=f"echo {index}"),
         )
         for index in range(number)

@@ -1,10 +1,12 @@
-"""Measurements as records: a quick suite on eight H100s of which one is slow, one on a CPU, and what is said about the first."""
+"""Measurements as records: a quick suite on eight H100s of which one is slow, one on a CPU, and what is said
+about the first.
+"""
 
 from __future__ import annotations
 
-from probes.findings import Finding, Status
-from probes.judgement import Comparison, Judgement
-from probes.measurements import BenchFailure, Measurement, MeasurementSet, Parameter
+from probes.compare.measurement_judgement import Comparison, Judgement
+from probes.facts.measurements import BenchFailure, Measurement, MeasurementSet, Parameter
+from probes.judging.findings import Finding, Status
 
 
 def _gemm() -> list[Measurement]:
@@ -33,7 +35,12 @@ def _copies() -> list[Measurement]:
 def _copy(direction: str, rate: float, index: int) -> Measurement:
     is_local = direction == "device_to_device"
     reached = rate * (0.5 if index == 5 and not is_local else 1.0)
-    to_host: dict[str, Parameter] = {"pinned": True, "concurrent": False, "near": True, "numa_node": index // 4}
+    to_host: dict[str, Parameter] = {
+        "pinned": True,
+        "concurrent": False,
+        "near": True,
+        "numa_node": index // 4,
+    }
     return Measurement(
         bench_id="memory-copy" if is_local else "host-device",
         subject=f"GPU{index}",
@@ -62,7 +69,12 @@ def _all_reduce() -> list[Measurement]:
             samples = tuple(value * factor for factor in (0.98, 1.0, 1.01))
             found.append(
                 Measurement(
-                    bench_id="collectives", subject="8 ranks", metric=metric, unit=unit, samples=samples, parameters=parameters
+                    bench_id="collectives",
+                    subject="8 ranks",
+                    metric=metric,
+                    unit=unit,
+                    samples=samples,
+                    parameters=parameters,
                 )
             )
     return found
@@ -87,7 +99,12 @@ def _pairs() -> list[Measurement]:
 def _steps() -> list[Measurement]:
     found = []
     for micro_batch, rate in ((1, 2.6e5), (4, 3.3e5)):
-        parameters = {"model": "tinyllama-1.1b", "strategy": "ddp", "micro_batch": micro_batch, "sequence_length": 2048}
+        parameters = {
+            "model": "tinyllama-1.1b",
+            "strategy": "ddp",
+            "micro_batch": micro_batch,
+            "sequence_length": 2048,
+        }
         for metric, unit, value in (
             ("step_time_s", "s", 8 * micro_batch * 2048 / rate),
             ("tokens_per_s", "token/s", rate),
@@ -121,7 +138,9 @@ def _sustained() -> list[Measurement]:
         )
         for index in range(8)
         for rate in (7.0e14,)
-        for clocks in (tuple(1.98e9 - (3.2e7 * min(step, 12) if index == 5 else 1e6 * (step % 3)) for step in range(20)),)
+        for clocks in (
+            tuple(1.98e9 - (3.2e7 * min(step, 12) if index == 5 else 1e6 * (step % 3)) for step in range(20)),
+        )
     ]
 
 
@@ -146,7 +165,9 @@ def measured_on_gpus() -> MeasurementSet:
     )
 
 
-_REFERENCES = {"gemm": (7.945e14, "H100 SXM, best bf16 GEMM of a search over shapes (ml-engineering, 2025-06)")}
+_REFERENCES = {
+    "gemm": (7.945e14, "H100 SXM, best bf16 GEMM of a search over shapes (ml-engineering, 2025-06)")
+}
 
 
 def judged_on_gpus() -> Judgement:
@@ -154,20 +175,35 @@ def judged_on_gpus() -> Judgement:
     found = []
     for entry in measured_on_gpus().measurements:
         is_slow = entry.subject == "GPU5" and entry.bench_id in ("gemm", "host-device")
-        beside = {"bench_id": entry.bench_id, "subject": entry.subject, "metric": entry.metric, "parameters": entry.parameters}
+        beside = {
+            "bench_id": entry.bench_id,
+            "subject": entry.subject,
+            "metric": entry.metric,
+            "parameters": entry.parameters,
+        }
         if entry.bench_id == "gemm" and entry.parameters["dtype"] == "bf16" and entry.parameters["m"] == 8192:
             value, source = _REFERENCES["gemm"]
             share = entry.median / value
             status = Status.FAIL if share < 0.75 else Status.WARN if share < 0.9 else Status.PASS
-            found.append(Comparison(**beside, to="reference", value=value, share=share, status=status, source=source))
+            found.append(
+                Comparison(**beside, to="reference", value=value, share=share, status=status, source=source)
+            )
         if entry.bench_id in ("gemm", "host-device"):
             usual = entry.median / (0.82 if is_slow and entry.bench_id == "gemm" else 0.5 if is_slow else 1.0)
             share = entry.median / usual
             status = Status.WARN if is_slow else Status.PASS
-            found.append(Comparison(**beside, to="peers", value=usual, share=share, status=status, source="7 other GPUs"))
+            found.append(
+                Comparison(
+                    **beside, to="peers", value=usual, share=share, status=status, source="7 other GPUs"
+                )
+            )
         if entry.bench_id in ("gemm", "collectives"):
             source = "run of 2026-11-20T21:14:03Z"
-            found.append(Comparison(**beside, to="previous", value=entry.median, share=1.0, status=Status.PASS, source=source))
+            found.append(
+                Comparison(
+                    **beside, to="previous", value=entry.median, share=1.0, status=Status.PASS, source=source
+                )
+            )
     slow_link = Finding(
         check_id="measured-host-device",
         subject="GPU5",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from assistant.present.recipe import LauncherFiles, Prepared
-from probes.record import Reason, Unknown
-from probes.units import GIB
-from recipes.plan import (
+from probes.base.record import Reason, Unknown
+from probes.base.units import GIB
+from recipes.job.workload import TransformerModel, Workload
+from recipes.launch.recipe import Artifact, Command, Convergence, ModelShape, Parallelism, Recipe, Resources
+from recipes.planning.plan import (
     Candidate,
     Choice,
     Cluster,
@@ -18,8 +20,6 @@ from recipes.plan import (
     Rejected,
     TimeBreakdown,
 )
-from recipes.recipe import Artifact, Command, Convergence, ModelShape, Parallelism, Recipe, Resources
-from recipes.workload import TransformerModel, Workload
 
 MODEL = TransformerModel(
     id="llama-3-8b",
@@ -58,14 +58,23 @@ def memory(total_gib: float) -> MemoryBreakdown:
     )
 
 
-def gpu_plan(*, device_name: str = "NVIDIA H100 80GB HBM3", speed_known: bool = True, rejected: int = 14) -> Plan:
+def gpu_plan(
+    *, device_name: str = "NVIDIA H100 80GB HBM3", speed_known: bool = True, rejected: int = 14
+) -> Plan:
     """Llama 3 8B on one node of 8 x H100."""
     unknown = Unknown(Reason.NOT_RECORDED, "no GEMM rate is known for this GPU")
     parts = {"products": 3.3, "attention": 0.7, "elementwise": 0.35, "launches": 0.05, "head": 0.2}
-    step = TimeBreakdown(total=5.21, compute=4.6, exposed_communication=0.4, optimizer=0.21, low=4.7, high=5.9, **parts)
+    step = TimeBreakdown(
+        total=5.21, compute=4.6, exposed_communication=0.4, optimizer=0.21, low=4.7, high=5.9, **parts
+    )
     if not speed_known:
         step = TimeBreakdown(
-            total=unknown, compute=unknown, exposed_communication=unknown, optimizer=unknown, low=unknown, high=unknown
+            total=unknown,
+            compute=unknown,
+            exposed_communication=unknown,
+            optimizer=unknown,
+            low=unknown,
+            high=unknown,
         )
     predicted = Predicted(
         memory_bytes_per_gpu=memory(62.3),
@@ -113,8 +122,19 @@ def gpu_plan(*, device_name: str = "NVIDIA H100 80GB HBM3", speed_known: bool = 
                 because="DDP needs 141 GiB of 79.1 GiB; sharding over 8 ranks leaves room for activations",
                 alternatives=("FSDP with full recompute",),
             ),
-            Decision(name="micro_batch", value="1", basis="measured", because="2 sequences need 91.2 GiB", alternatives=("2 x",)),
-            Decision(name="grad_accum", value="8", basis="rule", because="global batch 64 over 8 ranks of 1 sequence"),
+            Decision(
+                name="micro_batch",
+                value="1",
+                basis="measured",
+                because="2 sequences need 91.2 GiB",
+                alternatives=("2 x",),
+            ),
+            Decision(
+                name="grad_accum",
+                value="8",
+                basis="rule",
+                because="global batch 64 over 8 ranks of 1 sequence",
+            ),
             Decision(
                 name="learning_rate",
                 value="1.06e-4",
@@ -122,9 +142,17 @@ def gpu_plan(*, device_name: str = "NVIDIA H100 80GB HBM3", speed_known: bool = 
                 because="square-root scaling from 3e-4 at 4 M tokens per step",
                 alternatives=("3.75e-5 linear",),
             ),
-            Decision(name="NCCL_IB_HCA", value="=mlx5_0,mlx5_1,mlx5_2,mlx5_4", basis="rule", because="port mlx5_3 is down"),
+            Decision(
+                name="NCCL_IB_HCA",
+                value="=mlx5_0,mlx5_1,mlx5_2,mlx5_4",
+                basis="rule",
+                because="port mlx5_3 is down",
+            ),
         ),
-        rejected=tuple(Rejected(candidate=other, reason=f"needs {141 + index} GiB of 79.1 GiB") for index in range(rejected)),
+        rejected=tuple(
+            Rejected(candidate=other, reason=f"needs {141 + index} GiB of 79.1 GiB")
+            for index in range(rejected)
+        ),
         warnings=("GPU5 copies at half speed (pcie-link)",),
     )
 
@@ -150,7 +178,9 @@ def recipe() -> Recipe:
             qkv_bias=False,
             sequence_length=8192,
         ),
-        parallelism=Parallelism(strategy="fsdp", nodes=1, ranks_per_node=8, micro_batch=1, grad_accum=8, global_batch=64),
+        parallelism=Parallelism(
+            strategy="fsdp", nodes=1, ranks_per_node=8, micro_batch=1, grad_accum=8, global_batch=64
+        ),
         convergence=Convergence(learning_rate=1.06e-4, warmup_steps=100, steps=1000),
         resources=Resources(device="cuda", backend="nccl"),
         command=Command(kind="reference"),
@@ -187,7 +217,11 @@ def prepared() -> Prepared:
                 launcher="slurm",
                 title="Slurm, one torchrun per node",
                 artifacts=(
-                    Artifact(path="launch.sbatch", text=SCRIPT.replace("bash\n", "bash\n#SBATCH --nodes=1\n", 1), mode=0o755),
+                    Artifact(
+                        path="launch.sbatch",
+                        text=SCRIPT.replace("bash\n", "bash\n#SBATCH --nodes=1\n", 1),
+                        mode=0o755,
+                    ),
                 ),
             ),
         ),

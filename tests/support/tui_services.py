@@ -1,4 +1,6 @@
-"""Services that answer from records, so that every state of the terminal UI can be reached without a machine."""
+"""Services that answer from records, so that every state of the terminal UI can be reached without a
+machine.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,15 @@ from assistant.usecases.events import (
     Written,
 )
 from assistant.usecases.plan import PlanRequest
-from probes.benching import Suite
+from probes.bench.bench_requests import Suite
+from probes.catalogue.hardware import load_catalogue
+from probes.compare.measurement_judgement import Judgement
 from probes.facts import MachineFacts
-from probes.hardware import load_catalogue
-from probes.judgement import Judgement
+from probes.facts.measurements import Measurement, MeasurementSet
+from probes.judging.verdict import Verdict
 from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation
-from probes.measurements import Measurement, MeasurementSet
-from probes.verdict import Verdict
-from recipes.plan import Plan
-from recipes.recipe import Recipe
+from recipes.launch.recipe import Recipe
+from recipes.planning.plan import Plan
 from tests.support.tui_machines import faulty_server, faulty_verdict
 from tests.support.tui_measured import judged_on_gpus, measured_on_gpus
 from tests.support.tui_plans import gpu_plan, prepared
@@ -40,7 +42,9 @@ EXPLANATION = Explanation(
             confidence=0.95,
             summary="Two ranks use one GPU.",
             remedy="Choose the GPU by the local rank.",
-            evidence=(EvidenceLine(source="job.log", line=7, text="trn-1:1:2 [0] NCCL WARN Duplicate GPU detected"),),
+            evidence=(
+                EvidenceLine(source="job.log", line=7, text="trn-1:1:2 [0] NCCL WARN Duplicate GPU detected"),
+            ),
         ),
     ),
     sources=("job.log",),
@@ -48,7 +52,9 @@ EXPLANATION = Explanation(
 
 
 class ScriptedServices:
-    """Each use-case yields its record; `raising` names stages that fail, `holds` stages that wait until they are stopped."""
+    """Each use-case yields its record; `raising` names stages that fail, `holds` stages that wait until they
+    are stopped.
+    """
 
     is_live = True
     models = ("gpt2", "llama-3-8b", "rigtune-mini")
@@ -130,7 +136,9 @@ class ScriptedServices:
         self.pinned.append(measured)
         return "pinned.json"
 
-    def plan(self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest) -> Iterator[Event]:
+    def plan(
+        self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
+    ) -> Iterator[Event]:
         self.requests.append(request)
         yield from self._begin("plan")
         yield StageFinished(stage="plan", result=self.made_plan)

@@ -24,8 +24,8 @@ from assistant.tui.dialogs.logs import ExplanationDialog
 from assistant.tui.dialogs.quit import QuitDialog
 from assistant.tui.dialogs.workload import WorkloadDialog
 from assistant.usecases.export import ChangedFileError
-from probes.errors import InputError, NoFeasiblePlanError, OutputError, UsageError
-from probes.measurements import MeasurementSet
+from probes.base.errors import InputError, NoFeasiblePlanError, OutputError, UsageError
+from probes.facts.measurements import MeasurementSet
 from tests.support.tui_machines import (
     clean_verdict,
     cpu_box,
@@ -51,7 +51,9 @@ async def until(pilot: Pilot[int], condition: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def opened(services: ScriptedServices, size: tuple[int, int] = (100, 40)) -> AsyncIterator[tuple[RigtuneApp, Pilot[int]]]:
+async def opened(
+    services: ScriptedServices, size: tuple[int, int] = (100, 40)
+) -> AsyncIterator[tuple[RigtuneApp, Pilot[int]]]:
     """The application with the first probe and checks done, unless they are held."""
     app = RigtuneApp(services)
     try:
@@ -97,7 +99,10 @@ async def test_five_keys_give_a_launch_script(tmp_path, facts):
     async with opened(services) as (app, pilot):
         for key in keys:
             await pilot.press(key)
-            await until(pilot, lambda: not app.state.running and (mode(app) == "plan" or app.state.prepared is not None))
+            await until(
+                pilot,
+                lambda: not app.state.running and (mode(app) == "plan" or app.state.prepared is not None),
+            )
         await until(pilot, lambda: len(app.state.written) == 2)
         script = Path(app.state.written[0])
         assert script.name == "launch.sh"
@@ -146,7 +151,9 @@ async def test_a_benchmark_can_be_stopped_and_keeps_what_was_measured(tmp_path):
     services = ScriptedServices(tmp_path, holds=frozenset({"bench"}))
     async with opened(services) as (app, pilot):
         await pilot.press("4", "s")
-        await until(pilot, lambda: len(app.state.measured.measurements) == len(services.measured.measurements))
+        await until(
+            pilot, lambda: len(app.state.measured.measurements) == len(services.measured.measurements)
+        )
         await pilot.press("full_stop")
         await until(pilot, lambda: app.state.running_stage("bench") is None)
         assert services.closed == ["bench"]
@@ -161,7 +168,9 @@ async def test_start_right_after_stop_starts_again(tmp_path):
     services = ScriptedServices(tmp_path, holds=frozenset({"bench"}))
     async with opened(services) as (app, pilot):
         await pilot.press("4", "s")
-        await until(pilot, lambda: len(app.state.measured.measurements) == len(services.measured.measurements))
+        await until(
+            pilot, lambda: len(app.state.measured.measurements) == len(services.measured.measurements)
+        )
         services.holds = frozenset()
         await pilot.press("full_stop", "s")
         await until(pilot, lambda: services.calls.count("bench") == 2)
@@ -292,7 +301,9 @@ async def test_quitting_does_not_wait_for_a_probe_that_hangs(tmp_path):
 
 @pytest.mark.parametrize("stage", ["probe", "check", "bench", "plan", "recipe", "export"])
 @pytest.mark.parametrize(
-    "error", [UsageError("the input is wrong", "put it right"), ZeroDivisionError("a bug")], ids=["user", "bug"]
+    "error",
+    [UsageError("the input is wrong", "put it right"), ZeroDivisionError("a bug")],
+    ids=["user", "bug"],
 )
 async def test_a_stage_that_raises_leaves_the_application_alive(tmp_path, stage, error):
     services = ScriptedServices(tmp_path, raising={stage: error})
@@ -407,7 +418,9 @@ async def test_a_file_changed_by_hand_is_kept_and_the_key_that_replaces_it_is_na
     async with opened(services) as (app, pilot):
         await pilot.press("6")
         await until(pilot, lambda: app.state.prepared is not None)
-        services.raising["export"] = ChangedFileError("launch.sh exists", "replace it with `rigtune export --overwrite`")
+        services.raising["export"] = ChangedFileError(
+            "launch.sh exists", "replace it with `rigtune export --overwrite`"
+        )
         await pilot.press("e")
         await until(pilot, lambda: shows(app, ExportDialog))
         await pilot.press("enter")
@@ -466,7 +479,9 @@ async def test_a_log_that_cannot_be_read_is_told(tmp_path):
     services = ScriptedServices(tmp_path, raising={"explain": InputError("cannot read job", "name a log")})
     async with opened(services) as (app, pilot):
         await pilot.press("l", *"job", "enter")
-        await until(pilot, lambda: "cannot read job" in str(app.screen.query("#complaint").first(Static).render()))
+        await until(
+            pilot, lambda: "cannot read job" in str(app.screen.query("#complaint").first(Static).render())
+        )
         assert app.screen.query_one("#log", Input).value == "job"
 
 
@@ -580,7 +595,9 @@ async def test_a_terminal_too_small_says_so(tmp_path, size):
 
 def assert_ascii(app: RigtuneApp) -> None:
     """Every cell; a picture writes spaces as no-break spaces."""
-    drawn = html.unescape("".join(re.findall(r"<text[^>]*>(.*?)</text>", app.export_screenshot()))).replace("\xa0", " ")
+    drawn = html.unescape("".join(re.findall(r"<text[^>]*>(.*?)</text>", app.export_screenshot()))).replace(
+        "\xa0", " "
+    )
     assert "rigtune" in drawn
     assert drawn.isascii(), {character for character in drawn if not character.isascii()}
 
@@ -604,7 +621,9 @@ async def test_no_color_is_respected(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     async with opened(ScriptedServices(tmp_path)) as (app, _):
         fills = set(re.findall(r"-r\d+ \{ fill: #(......)", app.export_screenshot()))
-        fills.discard(SVG_EXPORT_THEME.foreground_color.hex[1:])  # the picture's own, for cells without a colour
+        fills.discard(
+            SVG_EXPORT_THEME.foreground_color.hex[1:]
+        )  # the picture's own, for cells without a colour
         assert len(fills) > 1
         assert all(fill[:2] == fill[2:4] == fill[4:] for fill in fills)
 

@@ -47,6 +47,8 @@ async def test_a_bug_report_is_kept_for_the_user_alone(tmp_path, monkeypatch):
 def test_a_home_that_cannot_be_written_costs_the_later_comparison_alone(tmp_path, monkeypatch):
     (tmp_path / "state").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    *_, note, finished = real_services(open_source((), "dgx-h100")).judge(MachineFacts(), run_of(gemm(700.0, 300.0)))
+    *_, note, finished = real_services(open_source((), "dgx-h100")).judge(
+        MachineFacts(), run_of(gemm(700.0, 300.0))
+    )
     assert "not kept for later comparisons" in note.message
     assert finished.result.findings

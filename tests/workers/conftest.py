@@ -1,4 +1,6 @@
-"""An interpreter with torch, for tests that train for real. The application and these tests never import torch themselves."""
+"""An interpreter with torch, for tests that train for real. The application and these tests never import
+torch themselves.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import pytest
 
 from assistant.interpreter import worker_environment
 from assistant.runner import worker_variables
-from recipes.agent import agent_argv
+from recipes.launch.agent import agent_argv
 
 Train = Callable[..., subprocess.CompletedProcess[str]]
 DEADLINE_S = 180
@@ -43,12 +45,14 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def in_torch(torch_python: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+def in_torch(
+    torch_python: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Any]:
     """Run code there; what it assigns to `answer` comes back through JSON."""
 
     def run(code: str) -> Any:
         end = "print(json.dumps(answer)) or 0"
-        program = f"import json\n{code}\nfrom rigtune_worker.process import run_and_leave\nrun_and_leave(lambda: {end})"
+        program = f"import json\n{code}\nfrom rigtune_worker.worker_process import run_and_leave\nrun_and_leave(lambda: {end})"
         finished = subprocess.run(
             (torch_python, "-c", program),
             env=environment,
@@ -65,11 +69,22 @@ def in_torch(torch_python: str, environment: dict[str, str], tmp_path_factory: p
 
 @pytest.fixture(scope="session")
 def train(torch_python: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Train:
-    """Train the tiny model: `train(ranks=2, strategy="fsdp", micro_batch=2)`. The report's lines are in `.report`."""
+    """Train the tiny model: `train(ranks=2, strategy="fsdp", micro_batch=2)`. The report's lines are in
+    `.report`.
+    """
 
-    def run(ranks: int = 1, model: dict[str, Any] | None = None, steps: int = 6, **more: Any) -> subprocess.CompletedProcess[str]:
+    def run(
+        ranks: int = 1, model: dict[str, Any] | None = None, steps: int = 6, **more: Any
+    ) -> subprocess.CompletedProcess[str]:
         folder: Path = tmp_path_factory.mktemp("train")
-        parallelism = {"strategy": "ddp", "nodes": 1, "micro_batch": 4, "grad_accum": 1, "global_batch": 8, "precision": "fp32"}
+        parallelism = {
+            "strategy": "ddp",
+            "nodes": 1,
+            "micro_batch": 4,
+            "grad_accum": 1,
+            "global_batch": 8,
+            "precision": "fp32",
+        }
         config = {
             "model": model or TINY,
             "parallelism": {**parallelism, **more},

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from probes.base.record import to_json
 from probes.bench.across_nodes import pairs_request
-from probes.parsers.worker_lines import parse_worker_lines
-from probes.record import to_json
+from probes.bench.worker_answers import parse_worker_lines
 from tests.support.bench_answers import BENCHES, bench_context, requests
 
 LIMIT_S = 180
@@ -33,9 +33,22 @@ def ranks(torch_python, environment, free_port, tmp_path):
 
     def run(request):
         (tmp_path / "request.json").write_bytes(to_json(request))
-        program = ("-m", "rigtune_worker.spread", "--limit-s", str(LIMIT_S), "--hosts", ",".join(request.hosts), "--")
+        program = (
+            "-m",
+            "rigtune_worker.multi_host",
+            "--limit-s",
+            str(LIMIT_S),
+            "--hosts",
+            ",".join(request.hosts),
+            "--",
+        )
         bench = (request.bench_id, "--request", str(tmp_path / "request.json"), "--out", str(tmp_path))
-        place = {"WORLD_SIZE": str(request.ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port), "LOCAL_RANK": "0"}
+        place = {
+            "WORLD_SIZE": str(request.ranks),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port),
+            "LOCAL_RANK": "0",
+        }
         inherited = {name: value for name, value in environment.items() if not name.endswith("SOCKET_IFNAME")}
         processes = [
             subprocess.Popen((torch_python, *program, *bench), env={**inherited, **place, "RANK": str(rank)})
@@ -47,7 +60,10 @@ def ranks(torch_python, environment, free_port, tmp_path):
             for process in processes:
                 process.kill()
                 process.wait()
-        lines = {rank: parse_worker_lines((tmp_path / f"rank{rank}.jsonl").read_bytes()) for rank in range(request.ranks)}
+        lines = {
+            rank: parse_worker_lines((tmp_path / f"rank{rank}.jsonl").read_bytes())
+            for rank in range(request.ranks)
+        }
         assert codes == [0] * request.ranks, lines
         return BENCHES[request.bench_id].interpret(request, lines)
 
@@ -71,9 +87,13 @@ def test_pairs_and_hosts(ranks):
 
 def test_tcp_by_hand(torch_python, environment, free_port):
     program = (torch_python, "-m", "rigtune_worker.bench.network")
-    with subprocess.Popen((*program, "--serve", str(free_port)), env=environment, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        (*program, "--serve", str(free_port)), env=environment, stdout=subprocess.PIPE, text=True
+    ) as server:
         connect = (*program, "--connect", f"127.0.0.1:{free_port}", "--seconds", "1.5")
-        while subprocess.run(connect, env=environment, timeout=LIMIT_S, capture_output=True, check=False).returncode:
+        while subprocess.run(
+            connect, env=environment, timeout=LIMIT_S, capture_output=True, check=False
+        ).returncode:
             assert server.poll() is None
         told = json.loads(server.communicate(timeout=LIMIT_S)[0])
     assert told["median_bytes_per_s"] > 1e6
@@ -84,9 +104,11 @@ def test_a_rank_that_nobody_meets_ends_by_itself(torch_python, environment, free
     (request,) = requests("network", hosts=HOSTS)
     (tmp_path / "request.json").write_bytes(to_json(request))
     place = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port)}
-    program = ("-m", "rigtune_worker.spread", "--limit-s", "1", "--hosts", "first,second", "--")
+    program = ("-m", "rigtune_worker.multi_host", "--limit-s", "1", "--hosts", "first,second", "--")
     bench = ("network", "--request", str(tmp_path / "request.json"), "--out", str(tmp_path))
-    done = subprocess.run((torch_python, *program, *bench), env={**environment, **place}, timeout=LIMIT_S, check=False)
+    done = subprocess.run(
+        (torch_python, *program, *bench), env={**environment, **place}, timeout=LIMIT_S, check=False
+    )
     assert done.returncode == -signal.SIGALRM
 
 
@@ -124,5 +146,7 @@ slow0\t0000140A\t00000000\t0001\t0\t0\t50\t0000FFFF\t0\t0\t0
     ],
 )
 def test_the_interface_is_the_one_that_leads_to_the_others(route, hosts, interface):
-    """Longest prefix, then metric; routes that are down lead nowhere, and a name of this host is often on the loopback."""
+    """Longest prefix, then metric; routes that are down lead nowhere, and a name of this host is often on the
+    loopback.
+    """
     assert route.interface_to(hosts) == interface

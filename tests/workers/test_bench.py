@@ -14,7 +14,9 @@ from probes.facts import Cpu, MachineFacts, NumaNode
 from probes.registry import BENCHMARKS
 from tests.workers.conftest import DEADLINE_S
 
-FACTS = MachineFacts(gpus=(), numa_nodes=(NumaNode(index=0),), cpu=Cpu(physical_cores=2, logical_cpus=2, allowed_cpus=2))
+FACTS = MachineFacts(
+    gpus=(), numa_nodes=(NumaNode(index=0),), cpu=Cpu(physical_cores=2, logical_cpus=2, allowed_cpus=2)
+)
 
 
 def measured(python: str, *only: str, ranks: int = 2):
@@ -29,7 +31,11 @@ def test_all_reduce_over_two_ranks(torch_python, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     found = measured(torch_python, "collectives")
     assert list(tmp_path.iterdir()) == []
-    rates = [m for m in found if m.metric == "bus_bandwidth_bytes_per_s" and m.parameters["collective"] == "all_reduce"]
+    rates = [
+        m
+        for m in found
+        if m.metric == "bus_bandwidth_bytes_per_s" and m.parameters["collective"] == "all_reduce"
+    ]
     sizes = [m.parameters["bytes"] for m in rates]
     assert len(sizes) >= 5  # a machine that others use leaves no time for the largest
     assert sizes == [1024 * 4**power for power in range(9)][: len(sizes)]
@@ -40,7 +46,9 @@ def test_all_reduce_over_two_ranks(torch_python, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_quick_suite(torch_python):
     found = measured(torch_python)
-    assert {m.bench_id for m in found} == {row.id for row in BENCHMARKS if "quick" in row.suites and "GPUs" not in row.applies}
+    assert {m.bench_id for m in found} == {
+        row.id for row in BENCHMARKS if "quick" in row.suites and "GPUs" not in row.applies
+    }
     assert {m.subject for m in found if m.bench_id == "gemm"} == {"CPU rank 0", "CPU rank 1"}
     assert {m.subject for m in found if m.bench_id == "train-step"} == {"1 rank", "2 ranks"}
 

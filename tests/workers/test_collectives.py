@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from assistant.runner import busy_host
-from recipes.agent import agent_argv
+from recipes.launch.agent import agent_argv
 from tests.workers.conftest import DEADLINE_S, TINY
 
 Lines = list[list[dict[str, Any]]]
@@ -39,10 +39,18 @@ worker.run_and_leave(worker.main)
 
 @pytest.fixture
 def answers(torch_python: str, environment: dict[str, str], tmp_path: Path) -> Callable[..., Lines]:
-    """Run a benchmark's worker on gloo ranks; `before` is code that each of them runs first. The lines of each rank."""
+    """Run a benchmark's worker on gloo ranks; `before` is code that each of them runs first. The lines of
+    each rank.
+    """
 
     def run(
-        bench: str, ranks: int, cases: list[dict[str, Any]], *, before: str = "", budget_s: float = 1.0, **more: Any
+        bench: str,
+        ranks: int,
+        cases: list[dict[str, Any]],
+        *,
+        before: str = "",
+        budget_s: float = 1.0,
+        **more: Any,
     ) -> Lines:
         request = {"device": "cpu", "backend": "gloo", "budget_s": budget_s, "cases": cases, **more}
         (tmp_path / "request.json").write_text(json.dumps(request))
@@ -50,7 +58,13 @@ def answers(torch_python: str, environment: dict[str, str], tmp_path: Path) -> C
         program = ("program.py", bench, "--request", "request.json", "--out", ".")
         argv = agent_argv(torch_python, ranks, program)
         finished = subprocess.run(
-            argv, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+            argv,
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
         )
         assert finished.returncode == 0, finished.stderr[-2000:]
         found = [(tmp_path / f"rank{rank}.jsonl").read_text().splitlines() for rank in range(ranks)]
@@ -82,19 +96,25 @@ Answer.done = lambda self, conditions: done(self, {{**conditions, **calls, "cpus
 
 
 def test_every_collective_is_verified_and_each_rank_makes_the_same_calls(answers):
-    """Three ranks, so that parts, neighbours and sums differ; durations are told for exactly the calls that were made."""
+    """Three ranks, so that parts, neighbours and sums differ; durations are told for exactly the calls that
+    were made.
+    """
     cases = [{"collective": name, "bytes": size} for size in (1020, 24576) for name in COLLECTIVES]
     lines = answers("collectives", 3, [OWN_WORK, *cases], before=COUNT, budget_s=6.0)
     for rank in lines:
         assert [line["case"] for line in of(rank, "sample")] == [OWN_WORK, *cases]
         assert not of(rank, "failure")
     ends = [of(rank, "done")[0]["conditions"] for rank in lines]
-    assert {end["cpus"] for end in ends} == {len(os.sched_getaffinity(0))}  # a rank is pinned for its own work alone
+    assert {end["cpus"] for end in ends} == {
+        len(os.sched_getaffinity(0))
+    }  # a rank is pinned for its own work alone
     for name in COLLECTIVES:
         samples = [line for line in of(lines[0], "sample") if line["case"].get("collective") == name]
         figures = [line["figures"] for line in samples]
         timed = sum(len(line["durations_s"]) * line["figures"]["calls_per_sample"] for line in samples)
-        assert {end[CALLS[name]] for end in ends} == {len(cases) // 6 + timed + sum(one["warmup_calls"] for one in figures)}
+        assert {end[CALLS[name]] for end in ends} == {
+            len(cases) // 6 + timed + sum(one["warmup_calls"] for one in figures)
+        }
 
 
 DAMAGE = """
@@ -112,7 +132,10 @@ dist.all_reduce, dist.reduce_scatter_tensor = all_reduce, reduce_scatter_tensor
 
 def test_a_wrong_value_is_named_and_what_the_backend_or_the_memory_lacks_is_left_out(answers):
     small, damaged, large = ({"collective": "all_reduce", "bytes": size} for size in (1024, 4096, 16384))
-    lacking, fine = {"collective": "reduce_scatter", "bytes": 1024}, {"collective": "broadcast", "bytes": 4096}
+    lacking, fine = (
+        {"collective": "reduce_scatter", "bytes": 1024},
+        {"collective": "broadcast", "bytes": 4096},
+    )
     huge = {"collective": "all_to_all", "bytes": 2**50}
     lines = answers("collectives", 2, [small, lacking, damaged, fine, large, huge], before=DAMAGE)
     assert not of(lines[0], "failure")
@@ -121,7 +144,9 @@ def test_a_wrong_value_is_named_and_what_the_backend_or_the_memory_lacks_is_left
     assert failure["message"] == "all_reduce of 4096 bytes gave rank 1 1 wrong values of 1024"
     for rank in lines:
         assert [line["case"] for line in of(rank, "sample")] == [small, fine]
-        skipped = {line["case"]["bytes"]: line["message"] for line in of(rank, "skipped") if line["case"] != damaged}
+        skipped = {
+            line["case"]["bytes"]: line["message"] for line in of(rank, "skipped") if line["case"] != damaged
+        }
         assert "gloo" in skipped[1024]
         assert "wrong" in skipped[16384]
         assert "GiB on each rank" in skipped[2**50]
@@ -138,7 +163,11 @@ def batch_isend_irecv(operations):
 dist.batch_isend_irecv = batch_isend_irecv
 """
     lines = answers("pairs", 3, pairs, before=damage)
-    assert [[line["case"] for line in of(rank, "sample")] for rank in lines] == [pairs[:1], [pairs[0], pairs[2]], pairs[1:]]
+    assert [[line["case"] for line in of(rank, "sample")] for rank in lines] == [
+        pairs[:1],
+        [pairs[0], pairs[2]],
+        pairs[1:],
+    ]
     assert [(line["kind"], line["message"]) for line in of(lines[0], "failure")] == [
         ("wrong_result", "rank 0 got 1 wrong values of 16384 from rank 2")
     ]
@@ -157,7 +186,9 @@ def test_the_parts_of_a_pass_take_turns(answers):
 
 @contextlib.contextmanager
 def busy(cpu: int) -> Iterator[None]:
-    """Two processes that need all of a CPU, each with a session of its own: the kernel may share time out by session."""
+    """Two processes that need all of a CPU, each with a session of its own: the kernel may share time out by
+    session.
+    """
     code = f"import os; os.sched_setaffinity(0, {{{cpu}}}); print(flush=True)\nwhile True: pass"
     argv = (sys.executable, "-c", code)
     loops = [subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) for _ in range(2)]
@@ -176,7 +207,9 @@ def busy(cpu: int) -> Iterator[None]:
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 @pytest.mark.parametrize("behind", [0, 1])
 def test_the_rank_on_a_busy_core_is_the_slow_one(answers, behind):
-    """The others take two thirds of its core, so that the same work takes that rank about three times as long."""
+    """The others take two thirds of its core, so that the same work takes that rank about three times as
+    long.
+    """
     if others := busy_host():
         pytest.skip(f"{others}, so that no core is less busy than the other")
     cpus = sorted(os.sched_getaffinity(0))

@@ -1,4 +1,6 @@
-"""Copies between GPUs, on streams that keep time as CUDA's do: what a stream is given begins when the stream is free."""
+"""Copies between GPUs, on streams that keep time as CUDA's do: what a stream is given begins when the stream
+is free.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class End:
         ([("cpu", "cuda:0"), ("cuda:0", "cpu")], 1),
     ],
 )
-def test_copies_run_at_the_same_time_and_the_asking_stream_waits_for_all(in_torch: InTorch, ways: object, took: int) -> None:
+def test_copies_run_at_the_same_time_and_the_asking_stream_waits_for_all(
+    in_torch: InTorch, ways: object, took: int
+) -> None:
     found = in_torch(
         STREAMS
         + f"""

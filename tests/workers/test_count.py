@@ -1,4 +1,6 @@
-"""A user's module counted on the meta device: the figures are those of its arithmetic, and what fails says where."""
+"""A user's module counted on the meta device: the figures are those of its arithmetic, and what fails says
+where.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from probes.errors import InputError
-from recipes.models.counted import counted_model
+from probes.base.errors import InputError
+from recipes.job.models.counted import counted_model
 from tests.workers.conftest import DEADLINE_S
 
 MODULES = """
@@ -100,7 +102,9 @@ def losing(device, micro_batch=1):
 
 
 @pytest.fixture(scope="module")
-def counted(torch_python: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+def counted(
+    torch_python: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Any]:
     folder: Path = tmp_path_factory.mktemp("own_modules")
     (folder / "modules.py").write_text(MODULES)
 

@@ -1,4 +1,6 @@
-"""The device benchmarks for real, on a CPU and with tiny sizes. What differs on a GPU is in `test_device_gpu.py`."""
+"""The device benchmarks for real, on a CPU and with tiny sizes. What differs on a GPU is in
+`test_device_gpu.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from recipes.agent import agent_argv
+from recipes.launch.agent import agent_argv
 from tests.workers.conftest import DEADLINE_S
 
 SETUP = """
@@ -37,7 +39,11 @@ InTorch = Callable[[str], Any]
 
 def in_group(body: str) -> str:
     """The program with `body` as the only rank of a group."""
-    return SETUP + 'with process_group("gloo", cpu):\n' + "\n".join("    " + line for line in body.strip().splitlines())
+    return (
+        SETUP
+        + 'with process_group("gloo", cpu):\n'
+        + "\n".join("    " + line for line in body.strip().splitlines())
+    )
 
 
 def test_every_case_of_every_device_benchmark_is_answered(in_torch: InTorch) -> None:
@@ -69,7 +75,11 @@ assert os.sched_getaffinity(0) == before
     for bench, (cases, lines) in told.items():
         assert [line["event"] for line in lines] == ["sample"] * len(cases), (bench, lines)
         assert [line["case"] for line in lines] == cases
-        assert all(math.isfinite(duration_s) and duration_s > 0 for line in lines for duration_s in line["durations_s"])
+        assert all(
+            math.isfinite(duration_s) and duration_s > 0
+            for line in lines
+            for duration_s in line["durations_s"]
+        )
     assert {line["figures"]["kernel"] for line in told["attention"][1]} <= {-1, 0, 1, 2, 3, 4}
     assert [line["figures"].get("numa_node") for line in told["host_device"][1]] == [None, None, 0, 0]
     assert all(line["figures"]["memory_errors"] == 0 for line in told["memory_test"][1])
@@ -153,7 +163,9 @@ answer.append(device_uuid(torch.device("cuda", 0)))
 
 
 def test_wrong_results_are_told_as_such(in_torch: InTorch) -> None:
-    """A product with one tile of zeros, attention that is off by a fifth, a copy of which one word arrived wrong."""
+    """A product with one tile of zeros, attention that is off by a fifth, a copy of which one word arrived
+    wrong.
+    """
     found = in_torch(
         SETUP
         + """
@@ -333,14 +345,32 @@ answer = [durations_s, series, read_sensors(cpu)]
     assert series == {} == sensors
 
 
-def test_ranks_copy_in_turn_and_at_once(torch_python: str, environment: dict[str, str], tmp_path: Path) -> None:
-    """And a case that one of them cannot prepare is left out by the other, which would wait for it forever."""
+def test_ranks_copy_in_turn_and_at_once(
+    torch_python: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """And a case that one of them cannot prepare is left out by the other, which would wait for it
+    forever.
+    """
     copy = {"direction": "host_to_device", "pinned": False, "bytes": 65536}
-    cases = [{**copy, "concurrent": False}, {**copy, "concurrent": True}, {**copy, "concurrent": True, "near": True}]
+    cases = [
+        {**copy, "concurrent": False},
+        {**copy, "concurrent": True},
+        {**copy, "concurrent": True, "near": True},
+    ]
     cpus = sorted(os.sched_getaffinity(0))
     request = {"device": "cpu", "backend": "gloo", "budget_s": 0.5, "cases": cases, "subjects": {}}
-    (tmp_path / "request.json").write_text(json.dumps({**request, "settings": {"near GPU1": 0}, "numa_cpus": {"0": cpus}}))
-    program = ("-m", "rigtune_worker", "host-device", "--request", str(tmp_path / "request.json"), "--out", str(tmp_path))
+    (tmp_path / "request.json").write_text(
+        json.dumps({**request, "settings": {"near GPU1": 0}, "numa_cpus": {"0": cpus}})
+    )
+    program = (
+        "-m",
+        "rigtune_worker",
+        "host-device",
+        "--request",
+        str(tmp_path / "request.json"),
+        "--out",
+        str(tmp_path),
+    )
     argv = agent_argv(torch_python, 2, program)
     subprocess.run(argv, env=environment, cwd=tmp_path, timeout=DEADLINE_S, check=True, capture_output=True)
     ends = []

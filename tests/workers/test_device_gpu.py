@@ -1,6 +1,8 @@
-"""The device benchmarks on this machine's GPUs: the lines that no CPU runs, and numbers that such hardware can give.
+"""The device benchmarks on this machine's GPUs: the lines that no CPU runs, and numbers that such hardware
+can give.
 
-The bounds are wide: a healthy GPU lies within them whatever its cooling, and what lies without was measured wrong.
+The bounds are wide: a healthy GPU lies within them whatever its cooling, and what lies without was measured
+wrong.
 """
 
 from __future__ import annotations
@@ -9,12 +11,12 @@ import pytest
 
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.probe import probe_machine
-from probes.collecting import CollectOptions
-from probes.expected_rates import host_copy_rate
+from probes.base.record import known
+from probes.catalogue.hardware import GpuModel, load_catalogue
+from probes.collect.collecting import CollectOptions
+from probes.compare.expected_rates import host_copy_rate
 from probes.facts import Gpu, MachineFacts
-from probes.hardware import GpuModel, load_catalogue
-from probes.measurements import Measurement
-from probes.record import known
+from probes.facts.measurements import Measurement
 from probes.sources.live import LiveSource
 
 pytestmark = pytest.mark.gpu
@@ -76,7 +78,9 @@ def test_every_gpu_has_its_name(found: list[Measurement], facts: MachineFacts) -
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "tf32", "bf16", "fp16", "fp8"])
-def test_products_reach_a_good_part_of_the_peak_and_never_more(found: list[Measurement], model: GpuModel, dtype: str) -> None:
+def test_products_reach_a_good_part_of_the_peak_and_never_more(
+    found: list[Measurement], model: GpuModel, dtype: str
+) -> None:
     peak = model.peak_flops_per_s.get(dtype)
     if peak is None:
         assert not [m for m in found if m.bench_id == "gemm" and m.parameters["dtype"] == dtype]
@@ -102,12 +106,16 @@ def test_memory_is_as_fast_as_memory_of_its_kind(found: list[Measurement], model
 
 
 def test_a_launch_takes_microseconds_and_waiting_for_it_longer(found: list[Measurement]) -> None:
-    launched, waited = (best_by_gpu(found, "launch-latency", kind=kind) for kind in ("asynchronous", "synchronous"))
+    launched, waited = (
+        best_by_gpu(found, "launch-latency", kind=kind) for kind in ("asynchronous", "synchronous")
+    )
     assert all(1e-7 < launched[gpu] < waited[gpu] < 1e-3 for gpu in launched)
 
 
 @pytest.mark.parametrize("direction", ["host_to_device", "device_to_host"])
-def test_pinned_copies_fill_the_bus(found: list[Measurement], facts: MachineFacts, model: GpuModel, direction: str) -> None:
+def test_pinned_copies_fill_the_bus(
+    found: list[Measurement], facts: MachineFacts, model: GpuModel, direction: str
+) -> None:
     rates = best_by_gpu(found, "host-device", direction=direction, pinned=True, concurrent=False)
     for gpu in gpus(facts):
         expected = host_copy_rate(gpu, model)
@@ -127,7 +135,9 @@ def test_both_ways_carry_more_than_one_way(found: list[Measurement]) -> None:
     assert all(1.05 * one_way[gpu] < both[gpu] < 2.2 * one_way[gpu] for gpu in one_way)
 
 
-def test_peers_reach_their_links_and_both_ways_more(found: list[Measurement], facts: MachineFacts, model: GpuModel) -> None:
+def test_peers_reach_their_links_and_both_ways_more(
+    found: list[Measurement], facts: MachineFacts, model: GpuModel
+) -> None:
     if len(gpus(facts)) < 2:
         pytest.skip("needs two GPUs")
     one_way = best_by_gpu(found, "peer-copy", direction="one_way")

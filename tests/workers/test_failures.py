@@ -1,4 +1,6 @@
-"""Real workers that are killed, hang, lie or run out of something: one line says why, the rest stays, nothing is left running."""
+"""Real workers that are killed, hang, lie or run out of something: one line says why, the rest stays, nothing
+is left running.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from assistant.usecases import bench_run
 from assistant.usecases import measure as measuring
-from assistant.usecases.bench_suite import jobs_of
+from assistant.usecases.bench import bench_run
+from assistant.usecases.bench.bench_suite import jobs_of
 from assistant.usecases.events import BenchFailed, Event
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from probes.facts import Cpu, MachineFacts
-from probes.measurements import BenchFailure, MeasurementSet
+from probes.facts.measurements import BenchFailure, MeasurementSet
 
 FACTS = MachineFacts(gpus=(), cpu=Cpu(physical_cores=2, logical_cpus=2, allowed_cpus=2))
 MEMORY_GROUPS = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
@@ -68,7 +70,9 @@ def short(monkeypatch):
 
 @pytest.fixture
 def trouble(monkeypatch) -> Callable[[str], None]:
-    """Something that happens to a rank right after its second sample: `kill:1`, `hang:1`, `garbage:0`, `fill:0`."""
+    """Something that happens to a rank right after its second sample: `kill:1`, `hang:1`, `garbage:0`,
+    `fill:0`.
+    """
 
     def cause(kind_and_rank: str) -> None:
         monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support" / "trouble"))
@@ -102,7 +106,9 @@ def test_a_killed_rank_is_named_and_the_next_benchmark_runs(torch_python, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_rank_that_hangs_is_ended_with_the_one_that_waits_for_it(torch_python, tmp_path, trouble, monkeypatch):
+def test_a_rank_that_hangs_is_ended_with_the_one_that_waits_for_it(
+    torch_python, tmp_path, trouble, monkeypatch
+):
     trouble("hang:1")
     monkeypatch.setattr(bench_run, "_PREPARE_S", 3.0)
     monkeypatch.setattr(bench_run, "_OVERRUN", 1.0)
@@ -150,7 +156,9 @@ def test_a_torch_that_is_too_old_is_one_line(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_memory_that_is_refused_is_told_as_such(torch_python, tmp_path):
     """By a limit on the address space: torch itself starts within it, its large buffers do not fit."""
-    python = interpreter(tmp_path, "small", f'[ "$2" = rigtune_worker.vet ] || ulimit -v 1500000\nexec {torch_python} "$@"')
+    python = interpreter(
+        tmp_path, "small", f'[ "$2" = rigtune_worker.vet ] || ulimit -v 1500000\nexec {torch_python} "$@"'
+    )
     result, _ = measure(python, "memory-copy", ranks=1, work_directory=str(tmp_path / "work"))
     assert {failure.kind for failure in result.failures} <= {"out_of_memory", "crashed"}
     assert "out_of_memory" in {failure.kind for failure in result.failures}
@@ -162,7 +170,9 @@ def test_a_worker_that_the_kernel_kills_for_memory_is_told_as_such(torch_python,
     group = parent / f"rigtune-test-{os.getpid()}"
     group.mkdir()
     try:
-        limit = next(group / name for name in ("memory.limit_in_bytes", "memory.max") if (group / name).exists())
+        limit = next(
+            group / name for name in ("memory.limit_in_bytes", "memory.max") if (group / name).exists()
+        )
         limit.write_text(str(100 * 2**20))
         enter = f'[ "$2" = rigtune_worker.vet ] || echo $$ > {group}/cgroup.procs'
         python = interpreter(tmp_path, "tight", f'{enter}\nexec {torch_python} "$@"')

@@ -32,11 +32,24 @@ COPY = {"operation": "copy", "numa_node": 0, "memory_node": 0}
 def start(environment: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
     """Start a benchmark's worker on one rank in `python`; its answer lies in `tmp_path`."""
 
-    def begin(python: str, bench: str, cases: list[dict[str, Any]], budget_s: float = 0.6, **more: Any) -> subprocess.Popen[str]:
+    def begin(
+        python: str, bench: str, cases: list[dict[str, Any]], budget_s: float = 0.6, **more: Any
+    ) -> subprocess.Popen[str]:
         request = {"device": "cpu", "backend": "gloo", "budget_s": budget_s, "cases": cases, **more}
         (tmp_path / "request.json").write_text(json.dumps(request))
-        argv = (python, "-m", "rigtune_worker", bench, "--request", str(tmp_path / "request.json"), "--out", str(tmp_path))
-        return subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        argv = (
+            python,
+            "-m",
+            "rigtune_worker",
+            bench,
+            "--request",
+            str(tmp_path / "request.json"),
+            "--out",
+            str(tmp_path),
+        )
+        return subprocess.Popen(
+            argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
 
     return begin
 
@@ -141,7 +154,9 @@ def test_a_pipe_is_no_file_and_is_not_waited_for(stored, tmp_path):
 
 def left_over(folder: Path) -> list[str]:
     """Open files of any process below the folder, and names in it."""
-    held = [file.path for process in psutil.process_iter() if process.is_running() for file in open_files(process)]
+    held = [
+        file.path for process in psutil.process_iter() if process.is_running() for file in open_files(process)
+    ]
     return [path for path in held if path.startswith(str(folder))] + [path.name for path in folder.iterdir()]
 
 
@@ -156,7 +171,9 @@ def open_files(process: psutil.Process) -> list[Any]:
 def test_a_killed_worker_leaves_neither_its_file_nor_its_readers(start, roomy, tmp_path, number):
     settings = {"data_path": str(roomy), "file_bytes": 64 * MIB}
     cases = [IN_ORDER, AT_RANDOM]
-    with start(sys.executable, "storage", cases, budget_s=DEADLINE_S, settings=settings, needs_torch=False) as worker:
+    with start(
+        sys.executable, "storage", cases, budget_s=DEADLINE_S, settings=settings, needs_torch=False
+    ) as worker:
         watched = psutil.Process(worker.pid)
         deadline = time.monotonic() + DEADLINE_S
         while not (below := watched.children()):
@@ -189,14 +206,23 @@ def test_a_disk_without_room_is_one_clear_line_and_nothing_is_left(stored, tiny,
 
 
 def test_memory_counts_for_the_node_on_which_it_lies(answer, torch_python):
-    """A node 40 that is said to have this host's CPUs gets memory of a real node; of node 41 this process may use no CPU."""
+    """A node 40 that is said to have this host's CPUs gets memory of a real node; of node 41 this process may
+    use no CPU.
+    """
     if not Path("/proc/self/numa_maps").exists():
         pytest.skip("needs a kernel with NUMA")
     cpus = sorted(os.sched_getaffinity(0))
     own = [COPY, {**COPY, "operation": "triad"}]
     elsewhere, barred = ({**COPY, "numa_node": node, "memory_node": node} for node in (40, 41))
     nodes = {"0": cpus, "40": cpus, "41": [100_000]}
-    lines = answer(torch_python, "host-memory", [*own, elsewhere, barred], threads_per_rank=2, numa_cpus=nodes, budget_s=10.0)
+    lines = answer(
+        torch_python,
+        "host-memory",
+        [*own, elsewhere, barred],
+        threads_per_rank=2,
+        numa_cpus=nodes,
+        budget_s=10.0,
+    )
     assert [line["case"] for line in of(lines, "sample")] == own
     assert all(line["figures"]["array_bytes"] >= 64 * MIB for line in of(lines, "sample"))
     assert [line["case"] for line in of(lines, "skipped")] == [barred]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 CHILD = """
 import torch
-from rigtune_worker.memory import PeakMemory
+from rigtune_worker.peak_memory import PeakMemory
 memory = PeakMemory(torch.device("cpu"))
 block = bytearray(64 * 2**20)
 for place in range(0, len(block), 4096):

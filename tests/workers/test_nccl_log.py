@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from probes.parsers.nccl_transports import transports
-from probes.workers.rigtune_worker.nccl_log import transport_lines
+from probes.parsers.tools.nccl_transports import transports
+from probes.workers.rigtune_worker.transport_log import transport_lines
 
 LOG = """\
 gpu-7:41:41 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read

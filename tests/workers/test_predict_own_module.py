@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import assistant
-from probes.errors import ExitCode
-from probes.units import GIB
+from probes.base.errors import ExitCode
+from probes.base.units import GIB
 from tests.workers.conftest import DEADLINE_S
 
 ROOT = Path(assistant.__file__).parents[1]
@@ -57,7 +57,9 @@ def predict(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def settings(model: str) -> list[str]:
-    return [word for name, value in {"model": model, **MACHINE}.items() for word in ("--set", f"{name}={value}")]
+    return [
+        word for name, value in {"model": model, **MACHINE}.items() for word in ("--set", f"{name}={value}")
+    ]
 
 
 def test_one_case_and_a_table_say_the_same_of_it(torch_python: str, tmp_path: Path) -> None:
@@ -69,7 +71,10 @@ def test_one_case_and_a_table_say_the_same_of_it(torch_python: str, tmp_path: Pa
     assert alone["samples_per_s"] * alone["step_time_s"] == pytest.approx(512)
     assert any("counted on the meta device" in words for words in alone["assumed"])
 
-    rows = [{"case_id": name, "model": model, **MACHINE} for name, model in (("a", "nets.py:build"), ("b", "nets.py:dies"))]
+    rows = [
+        {"case_id": name, "model": model, **MACHINE}
+        for name, model in (("a", "nets.py:build"), ("b", "nets.py:dies"))
+    ]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]))
     writer.writeheader()

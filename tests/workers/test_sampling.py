@@ -1,4 +1,6 @@
-"""When the worker stops warming up and sampling, with calls of known durations on a clock of their own. No torch is needed."""
+"""When the worker stops warming up and sampling, with calls of known durations on a clock of their own. No
+torch is needed.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,12 @@ class Calls:
         self.made, self.now_s = self.made + repeats, self.now_s + took_s
         return took_s / repeats
 
-    def timed(self, budget_s: float, sample_s: float = 0.02, agree: Callable[[float], float] = float) -> Timing:
-        return take_samples(self.sample, budget_s=budget_s, sample_s=sample_s, agree=agree, clock=lambda: self.now_s)
+    def timed(
+        self, budget_s: float, sample_s: float = 0.02, agree: Callable[[float], float] = float
+    ) -> Timing:
+        return take_samples(
+            self.sample, budget_s=budget_s, sample_s=sample_s, agree=agree, clock=lambda: self.now_s
+        )
 
 
 def test_warm_up_lasts_as_long_as_the_calls_become_faster():
@@ -97,7 +103,9 @@ def test_noisy_calls_are_sampled_until_the_time_is_over():
 
 @given(st.floats(1e-7, 100), st.floats(0, 20), st.sampled_from((0.0, 0.02)), st.floats(1, 50))
 def test_the_budget_holds(call_s, budget_s, sample_s, cold):
-    """One call that is longer than everything else is made and counts; nothing is longer than the fewest samples."""
+    """One call that is longer than everything else is made and counts; nothing is longer than the fewest
+    samples.
+    """
     calls = Calls(lambda n: call_s * (cold if n == 0 else 1))
     timing = calls.timed(budget_s, sample_s)
     spent_s = calls.now_s - 100
@@ -123,7 +131,9 @@ def test_ranks_that_agree_make_the_same_calls():
     assert next(answers, None) is None
 
 
-@pytest.mark.parametrize(("count", "rank"), [(5, 0), (6, 1), (8, 1), (9, 2), (12, 3), (15, 4), (20, 6), (50, 18), (100, 40)])
+@pytest.mark.parametrize(
+    ("count", "rank"), [(5, 0), (6, 1), (8, 1), (9, 2), (12, 3), (15, 4), (20, 6), (50, 18), (100, 40)]
+)
 def test_the_interval_of_the_median_is_that_of_the_tables(count, rank):
     """Table of the sign test's confidence interval at 95 % (Conover, Practical Nonparametric Statistics)."""
     assert interval_rank(count) == rank

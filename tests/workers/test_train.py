@@ -1,4 +1,6 @@
-"""The reference training program, for real: the same losses however the ranks share the work, and clean ends."""
+"""The reference training program, for real: the same losses however the ranks share the work, and clean
+ends.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ import subprocess
 
 import pytest
 
-from recipes.models.counts import load_models, parameter_count
-from recipes.recipe import ModelShape
-from recipes.reference import not_in_reference
+from recipes.job.models.counts import load_models, parameter_count
+from recipes.launch.recipe import ModelShape
+from recipes.launch.reference_files import not_in_reference
 from tests.workers.conftest import DEADLINE_S, TINY
 
 
@@ -42,7 +44,9 @@ def test_the_parameter_count_is_the_planners(in_torch):
 
 
 def test_attention_is_causal_and_positions_matter(in_torch):
-    """Changing a later token changes no earlier logits; swapping two earlier tokens changes the later ones."""
+    """Changing a later token changes no earlier logits; swapping two earlier tokens changes the later
+    ones.
+    """
     code = f"""
 import torch
 from rigtune_worker.model import ModelShape, Transformer, initialise
@@ -89,7 +93,12 @@ def test_mixed_precision_stays_near(train, ddp):
 
 def test_the_report_tells_the_world_the_steps_and_the_result(ddp):
     start, *steps, done = ddp.report
-    assert (start["event"], start["world_size"], start["backend"], start["strategy"]) == ("start", 2, "gloo", "ddp")
+    assert (start["event"], start["world_size"], start["backend"], start["strategy"]) == (
+        "start",
+        2,
+        "gloo",
+        "ddp",
+    )
     assert start["tokens_per_step"] == 8 * 32
     assert [step["step"] for step in steps] == [1, 2, 3, 4, 5, 6]
     assert done["event"] == "done"
@@ -143,8 +152,14 @@ def test_another_global_batch_than_asked_for_is_refused_in_one_line(train):
 def test_impossible_settings_are_refused_with_their_name(in_torch):
     cases = [
         ({"model": TINY, "parallelism": {"strategy": "magic"}}, "strategy must be ddp or fsdp, not 'magic'"),
-        ({"model": TINY, "parallelism": {"micro_batch": 0}}, "micro_batch must be a whole number of at least 1, not 0"),
-        ({"model": TINY, "convergence": {"learning_rate": -1}}, "learning_rate must be a positive number, not -1"),
+        (
+            {"model": TINY, "parallelism": {"micro_batch": 0}},
+            "micro_batch must be a whole number of at least 1, not 0",
+        ),
+        (
+            {"model": TINY, "convergence": {"learning_rate": -1}},
+            "learning_rate must be a positive number, not -1",
+        ),
         ({"model": TINY, "resources": []}, "resources must be an object"),
         ({"model": {**TINY, "kv_heads": 3}}, "model: 4 heads cannot share 3 kv_heads evenly"),
         ({"model": {**TINY, "hidden": "wide"}}, "model: hidden must be a positive whole number, not 'wide'"),
@@ -184,9 +199,21 @@ def test_running_out_of_memory_names_the_micro_batch(torch_python, environment, 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_the_step_finish(torch_python, environment, tmp_path, number):
-    config = {"model": TINY, "parallelism": {"micro_batch": 1}, "convergence": {"learning_rate": 1e-3, "steps": 1000000}}
+    config = {
+        "model": TINY,
+        "parallelism": {"micro_batch": 1},
+        "convergence": {"learning_rate": 1e-3, "steps": 1000000},
+    }
     (tmp_path / "workload.json").write_text(json.dumps(config))
-    argv = (torch_python, "-m", "rigtune_worker.train", "--config", "workload.json", "--report", "report.jsonl")
+    argv = (
+        torch_python,
+        "-m",
+        "rigtune_worker.train",
+        "--config",
+        "workload.json",
+        "--report",
+        "report.jsonl",
+    )
     with subprocess.Popen(argv, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         while not running.stdout.readline().startswith("step 1/"):

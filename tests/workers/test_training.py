@@ -1,4 +1,6 @@
-"""The training benchmarks for real: the reference model and the CNN, the sweep of micro-batches, and steps of the user's own."""
+"""The training benchmarks for real: the reference model and the CNN, the sweep of micro-batches, and steps of
+the user's own.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,23 @@ import pytest
 
 import assistant
 from assistant.usecases.measure import MeasureOptions, measure_machine
+from probes.base.record import to_json
 from probes.bench import micro_batch, noise_scale, own_step, train_cnn, train_step
+from probes.bench.bench_requests import BenchSettings
 from probes.bench.resnet import RESNET_50, SMALL, forward_flops, parameter_count, training_flops
-from probes.benching import BenchSettings
-from probes.parsers.worker_lines import FailureLine, SkippedLine, parse_worker_lines
-from probes.record import to_json
-from recipes.agent import agent_argv
+from probes.bench.worker_answers import FailureLine, SkippedLine, parse_worker_lines
+from recipes.launch.agent import agent_argv
 from tests.support.bench_answers import bench_context, the_one
 from tests.workers.conftest import DEADLINE_S, TINY
 from tests.workers.test_bench import FACTS
 
 MIB = 2**20
-EXAMPLE = (Path(assistant.__file__).parent / "docs" / "own_step.md").read_text().split("```python\n")[1].split("```")[0]
+EXAMPLE = (
+    (Path(assistant.__file__).parent / "docs" / "own_step.md")
+    .read_text()
+    .split("```python\n")[1]
+    .split("```")[0]
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +40,15 @@ def answer_of(torch_python, environment, tmp_path_factory):
     def run(request):
         folder = tmp_path_factory.mktemp(request.bench_id)
         (folder / "request.json").write_bytes(to_json(request))
-        program = ("-m", "rigtune_worker", request.bench_id, "--request", "request.json", "--out", str(folder))
+        program = (
+            "-m",
+            "rigtune_worker",
+            request.bench_id,
+            "--request",
+            "request.json",
+            "--out",
+            str(folder),
+        )
         subprocess.run(
             agent_argv(torch_python, request.ranks, program),
             env=environment,
@@ -42,7 +57,10 @@ def answer_of(torch_python, environment, tmp_path_factory):
             timeout=DEADLINE_S,
             check=False,
         )
-        return {rank: parse_worker_lines((folder / f"rank{rank}.jsonl").read_bytes()) for rank in range(request.ranks)}
+        return {
+            rank: parse_worker_lines((folder / f"rank{rank}.jsonl").read_bytes())
+            for rank in range(request.ranks)
+        }
 
     return run
 
@@ -51,10 +69,14 @@ def tiny(module, ranks=1, budget_s=1.0, step="", folder=Path(), **context):
     """The module's last request, on the tiny model."""
     settings = BenchSettings(step=step, folder=str(folder.absolute()))
     request = module.requests(bench_context(ranks=ranks, settings=settings, **context))[-1]
-    cases = tuple({**case, "sequence_length": 32} if "sequence_length" in case else case for case in request.cases)
+    cases = tuple(
+        {**case, "sequence_length": 32} if "sequence_length" in case else case for case in request.cases
+    )
     model = request.model if module is train_cnn else TINY
     more = {"trial_s": 0.1} if module is micro_batch else {}
-    return msgspec.structs.replace(request, cases=cases, model=model, budget_s=budget_s, settings={**request.settings, **more})
+    return msgspec.structs.replace(
+        request, cases=cases, model=model, budget_s=budget_s, settings={**request.settings, **more}
+    )
 
 
 def failures(lines_by_rank):
@@ -63,7 +85,10 @@ def failures(lines_by_rank):
 
 def test_the_networks_parameters_and_operations_are_those_of_the_formulas(in_torch):
     """torch counts the operations that a step really calls."""
-    networks = [(network.shape, size) for network, size in ((RESNET_50, 224), (RESNET_50, 113), (SMALL, 64), (SMALL, 112))]
+    networks = [
+        (network.shape, size)
+        for network, size in ((RESNET_50, 224), (RESNET_50, 113), (SMALL, 64), (SMALL, 112))
+    ]
     code = f"""
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -103,14 +128,18 @@ def test_a_step_of_the_cnn_is_timed(answer_of):
     request = tiny(train_cnn)
     measured = train_cnn.interpret(request, answer_of(request))
     assert the_one(measured, "images_per_s").median > 0
-    assert the_one(measured, "peak_memory_bytes").median > 4 * 4 * parameter_count(SMALL)  # weights, gradients, momentum
+    assert the_one(measured, "peak_memory_bytes").median > 4 * 4 * parameter_count(
+        SMALL
+    )  # weights, gradients, momentum
 
 
 def test_recomputation_is_a_case_of_its_own(answer_of):
     request = tiny(train_step, suite="full", budget_s=10.0)
     measured = train_step.interpret(request, answer_of(request))
     steps = {
-        (m.parameters["activation_checkpointing"], m.parameters["micro_batch"]) for m in measured if m.metric == "step_time_s"
+        (m.parameters["activation_checkpointing"], m.parameters["micro_batch"])
+        for m in measured
+        if m.metric == "step_time_s"
     }
     assert steps == {(mode, size) for mode in ("none", "full") for size in (2, 4)}
 
@@ -252,7 +281,17 @@ with Trials({request!r}) as trials:
         answer.append(trials.attempt(case, budget_s=0.1, deadline_s=2 if name == "hangs" else 60))
 """
     told = in_torch(code)
-    outcomes = ["fits", "crashed", "crashed", "crashed", "too_slow", "out_of_memory", "crashed", "out_of_memory", "fits"]
+    outcomes = [
+        "fits",
+        "crashed",
+        "crashed",
+        "crashed",
+        "too_slow",
+        "out_of_memory",
+        "crashed",
+        "out_of_memory",
+        "fits",
+    ]
     assert [one["outcome"] for one in told] == outcomes
     assert told[0]["figures"]["images"] == 4
     line = USERS.splitlines().index('        raise KeyError("no such layer")') + 1
@@ -270,7 +309,11 @@ with Trials({request!r}) as trials:
         ("no.such.module:make", "unsupported", "there is no module 'no.such.module' in {folder}"),
         ("users", "unsupported", "there is no step 'users': name it module:function"),
         ("broken.py:make", "crashed", "SyntaxError: '(' was never closed ({folder}/broken.py:2)"),
-        ("lacking:make", "crashed", "No module named 'surely_not_installed_anywhere' ({folder}/lacking.py:1)"),
+        (
+            "lacking:make",
+            "crashed",
+            "No module named 'surely_not_installed_anywhere' ({folder}/lacking.py:1)",
+        ),
         ("users:os", "unsupported", "users has no function 'os'"),
     ],
 )
@@ -283,7 +326,15 @@ def test_a_step_that_cannot_be_loaded_is_told_in_one_line(users_steps, users_fol
 @pytest.fixture(scope="module")
 def users_steps(in_torch, users_folder):
     """Kind and message of what loading each of these says."""
-    targets = ["users:nowhere", "nobody.py:make", "no.such.module:make", "users", "broken.py:make", "lacking:make", "users:os"]
+    targets = [
+        "users:nowhere",
+        "nobody.py:make",
+        "no.such.module:make",
+        "users",
+        "broken.py:make",
+        "lacking:make",
+        "users:os",
+    ]
     code = f"""
 from rigtune_worker.own import OwnStep
 from rigtune_worker.protocol import CaseError, SetupError
@@ -335,7 +386,10 @@ def test_a_step_without_micro_batch_leaves_the_sweep_to_the_reference_model(answ
     request = tiny(micro_batch, step="users:alone", folder=users_folder, budget_s=0.5)
     lines = answer_of(request)
     assert failures(lines) == []
-    assert the_one(micro_batch.interpret(request, lines), "largest_micro_batch").parameters["model"] == TINY["id"]
+    assert (
+        the_one(micro_batch.interpret(request, lines), "largest_micro_batch").parameters["model"]
+        == TINY["id"]
+    )
 
 
 def test_a_step_that_takes_all_memory_is_told_so(answer_of, users_folder):
@@ -349,7 +403,16 @@ def test_a_step_that_takes_all_memory_is_told_so(answer_of, users_folder):
 def test_a_step_that_hangs_leaves_in_the_log_where(torch_python, environment, users_folder, tmp_path):
     request = tiny(own_step, step="users:waits", folder=users_folder)
     (tmp_path / "request.json").write_bytes(to_json(request))
-    argv = (torch_python, "-m", "rigtune_worker", "own-step", "--request", "request.json", "--out", str(tmp_path))
+    argv = (
+        torch_python,
+        "-m",
+        "rigtune_worker",
+        "own-step",
+        "--request",
+        "request.json",
+        "--out",
+        str(tmp_path),
+    )
     with subprocess.Popen(
         argv, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
@@ -366,10 +429,14 @@ def test_a_step_that_hangs_leaves_in_the_log_where(torch_python, environment, us
 @pytest.mark.slow
 def test_the_rank_that_failed_first_is_the_cause_and_not_those_that_lost_it(torch_python, users_folder):
     settings = BenchSettings(step="users:one_rank_fails", folder=str(users_folder))
-    options = MeasureOptions(python=torch_python, only=("own-step",), force=True, ranks_per_node=2, settings=settings)
+    options = MeasureOptions(
+        python=torch_python, only=("own-step",), force=True, ranks_per_node=2, settings=settings
+    )
     result = list(measure_machine(FACTS, options))[-1].result
     line = USERS.splitlines().index('            raise ValueError("only here")') + 1
-    assert [failure.message for failure in result.failures] == [f"ValueError: only here ({users_folder}/users.py:{line})"]
+    assert [failure.message for failure in result.failures] == [
+        f"ValueError: only here ({users_folder}/users.py:{line})"
+    ]
     assert {m.subject for m in result.measurements} == {"1 rank"}
 
 
@@ -399,7 +466,9 @@ def test_the_mean_gradient_is_never_longer_than_the_small_ones(answer_of, ranks)
 
 
 def test_what_control_groups_leave_bounds_the_memory(in_torch, tmp_path):
-    """Version 2 with a limit above this process's own group, files in the page cache not counted; and version 1."""
+    """Version 2 with a limit above this process's own group, files in the page cache not counted; and version
+    1.
+    """
     v2, v1 = tmp_path / "v2", tmp_path / "v1"
     for folder, limit, used in ((v2 / "job", "1000", "700"), (v2 / "job" / "step", "max", "600")):
         folder.mkdir(parents=True)

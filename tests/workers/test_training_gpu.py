@@ -6,10 +6,10 @@ import pytest
 
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.probe import probe_machine
+from probes.base.record import known
+from probes.bench.bench_requests import BenchSettings
 from probes.bench.resnet import RESNET_50
-from probes.benching import BenchSettings
-from probes.collecting import CollectOptions
-from probes.record import known
+from probes.collect.collecting import CollectOptions
 from probes.sources.live import LiveSource
 from tests.support.bench_answers import the_one
 from tests.workers.test_training import EXAMPLE
@@ -26,7 +26,10 @@ def found(torch_python, tmp_path_factory):
     if not known(facts.gpus) or not facts.gpus:
         pytest.skip("needs an NVIDIA GPU")
     measurements = []
-    for only, step in ((("train-step", "train-cnn", "micro-batch", "noise-scale"), ""), (("own-step",), "example.py:make")):
+    for only, step in (
+        (("train-step", "train-cnn", "micro-batch", "noise-scale"), ""),
+        (("own-step",), "example.py:make"),
+    ):
         settings = BenchSettings(step=step, folder=str(folder))
         options = MeasureOptions(python=torch_python, suite="full", only=only, force=True, settings=settings)
         result = list(measure_machine(facts, options))[-1].result
@@ -44,7 +47,11 @@ def test_reserved_memory_is_no_less_than_allocated(found):
 
 
 def test_recomputation_saves_memory_and_costs_time(found):
-    alone = [m for m in found if m.bench_id == "train-step" and m.matches(strategy="ddp", world_size=1, micro_batch=4)]
+    alone = [
+        m
+        for m in found
+        if m.bench_id == "train-step" and m.matches(strategy="ddp", world_size=1, micro_batch=4)
+    ]
     for metric, more in (("peak_memory_bytes", "none"), ("step_time_s", "full")):
         by_mode = {m.parameters["activation_checkpointing"]: m.median for m in alone if m.metric == metric}
         assert max(by_mode, key=by_mode.__getitem__) == more
@@ -56,7 +63,9 @@ def test_resnet_50_is_what_a_gpu_trains(found):
 
 
 def test_the_sweep_fills_the_memory(found):
-    """The peaks lie near the line, which the largest micro-batch and its successor put on either side of what the GPU has."""
+    """The peaks lie near the line, which the largest micro-batch and its successor put on either side of what
+    the GPU has.
+    """
     sweep = tuple(m for m in found if m.bench_id == "micro-batch")
     largest = the_one(sweep, "largest_micro_batch")
     assert the_one(sweep, "memory_fit_residual").median < 0.25

@@ -15,7 +15,9 @@ Answer = TypeVar("Answer")
 
 
 class Dialog(ModalScreen[Answer]):
-    """A modal box. Subclasses compose its content and dismiss it with their answer; `esc` dismisses it with None."""
+    """A modal box. Subclasses compose its content and dismiss it with their answer; `esc` dismisses it with
+    None.
+    """
 
     TITLE_WORDS: ClassVar[str] = ""
     HINT: ClassVar[str] = "esc closes"

@@ -9,7 +9,9 @@ from assistant.present.text import key_table
 from assistant.tui.actions import ACTIONS, SCREENS, shown_key
 from assistant.tui.dialogs.base import Dialog
 
-MOVING = (("arrows", "Move", "Move in a list, or scroll; page up and down, home and end do it in larger steps"),)
+MOVING = (
+    ("arrows", "Move", "Move in a list, or scroll; page up and down, home and end do it in larger steps"),
+)
 
 
 class KeysDialog(Dialog[None]):
@@ -28,4 +30,6 @@ class KeysDialog(Dialog[None]):
         own = [(shown_key(row), row.title, row.help) for row in ACTIONS if here.id in row.screens]
         everywhere = [(shown_key(row), row.title, row.help) for row in ACTIONS if not row.screens and row.key]
         screens = [(row.key, row.title, row.purpose) for row in SCREENS]
-        yield Static(key_table(((here.title, own), ("Everywhere", (*everywhere, *MOVING)), ("Screens", screens))))
+        yield Static(
+            key_table(((here.title, own), ("Everywhere", (*everywhere, *MOVING)), ("Screens", screens)))
+        )

@@ -13,7 +13,7 @@ from assistant.present.plan import FIELDS, form_hints, form_values, request_of
 from assistant.tui.dialogs.base import Dialog
 from assistant.tui.session import State
 from assistant.usecases.plan import PlanRequest
-from probes.errors import UsageError
+from probes.base.errors import UsageError
 
 
 class WorkloadDialog(Dialog[PlanRequest]):
@@ -34,7 +34,9 @@ class WorkloadDialog(Dialog[PlanRequest]):
         for field in FIELDS:
             with Horizontal(classes="field"):
                 yield Label(field.label)
-                suggester = SuggestFromList(self._models, case_sensitive=False) if field.name == "model" else None
+                suggester = (
+                    SuggestFromList(self._models, case_sensitive=False) if field.name == "model" else None
+                )
                 yield Input(
                     self._values[field.name],
                     placeholder=self._hints[field.name],
@@ -53,4 +55,6 @@ class WorkloadDialog(Dialog[PlanRequest]):
         except UsageError as error:
             self.query_one("#complaint", Static).update(f"{error.message}; {error.hint}")
             return
-        self.dismiss(msgspec.structs.replace(request, pins=self._request.pins, precision=self._request.precision))
+        self.dismiss(
+            msgspec.structs.replace(request, pins=self._request.pins, precision=self._request.precision)
+        )

@@ -12,7 +12,7 @@ from assistant.tui.actions import screen_bindings
 from assistant.tui.frame import Frame
 from assistant.tui.session import State
 from assistant.tui.widgets.panel import PanelBox
-from assistant.usecases.bench_list import BenchEntry, list_benchmarks
+from assistant.usecases.bench.bench_list import BenchEntry, list_benchmarks
 from assistant.usecases.measure import MeasureOptions
 from probes.facts import MachineFacts
 
@@ -46,7 +46,9 @@ class BenchmarksScreen(Frame):
         running, measured, suite = state.running_stage("bench"), state.measured, state.suite
         progress = ""
         if running:
-            progress = header.progress(running.title, running.message, running.done, running.total, running.remaining_s)
+            progress = header.progress(
+                running.title, running.message, running.done, running.total, running.remaining_s
+            )
         entries = self._entries(state.facts)
         intro = benchmarks.intro(
             state.facts,
@@ -71,12 +73,23 @@ class BenchmarksScreen(Frame):
         results = self.query_one("#results", PanelBox)
         results.display = state.is_live
         if not is_running and not measured.measurements:
-            results.show(Panel(benchmarks.title(state.suite, measured), benchmarks.before(entries, state.suite, width=width)))
+            results.show(
+                Panel(
+                    benchmarks.title(state.suite, measured),
+                    benchmarks.before(entries, state.suite, width=width),
+                )
+            )
         elif self._show_plots and measured.measurements:
             results.show(Panel("Curves", benchmarks.drawings(measured, state.judgement, width=width)))
         else:
-            told = {one.bench_id for one in measured.measurements} | {one.bench_id for one in measured.failures}
-            left = [entry.id for entry in benchmarks.planned(entries, state.suite) if entry.id not in told] if is_running else []
+            told = {one.bench_id for one in measured.measurements} | {
+                one.bench_id for one in measured.failures
+            }
+            left = (
+                [entry.id for entry in benchmarks.planned(entries, state.suite) if entry.id not in told]
+                if is_running
+                else []
+            )
             page = benchmarks.page(
                 measured,
                 state.judgement,
@@ -85,7 +98,9 @@ class BenchmarksScreen(Frame):
                 show_all=self._show_all,
                 width=width,
             )
-            results.show(Panel(benchmarks.title(measured.suite if measured.started else state.suite, measured), page))
+            results.show(
+                Panel(benchmarks.title(measured.suite if measured.started else state.suite, measured), page)
+            )
 
     def _entries(self, facts: MachineFacts | None) -> tuple[BenchEntry, ...]:
         """What can be measured here; asked once for each state of the facts."""

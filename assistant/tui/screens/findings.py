@@ -17,7 +17,7 @@ from assistant.tui.actions import screen_bindings
 from assistant.tui.frame import Frame
 from assistant.tui.session import State
 from assistant.tui.widgets.panel import ScrollBox
-from probes.findings import Finding
+from probes.judging.findings import Finding
 
 
 class FindingList(OptionList, inherit_bindings=False):
@@ -53,7 +53,9 @@ class FindingsScreen(Frame):
             with Vertical(id="left"):
                 yield FindingList(id="finding-list", markup=False)
                 yield Static(id="empty")
-                yield Input(id="query", placeholder="words to look for; enter keeps, esc clears", compact=True)
+                yield Input(
+                    id="query", placeholder="words to look for; enter keeps, esc clears", compact=True
+                )
             yield ScrollBox(id="finding-detail")
 
     def show(self, state: State) -> None:
@@ -69,7 +71,11 @@ class FindingsScreen(Frame):
         listing.display = self.query_one("#finding-detail").display = bool(rows)
         empty = self.query_one("#empty", Static)
         empty.display = not rows
-        empty.update(findings.nothing(state.findings, query=self._query, is_checking=state.running_stage("check") is not None))
+        empty.update(
+            findings.nothing(
+                state.findings, query=self._query, is_checking=state.running_stage("check") is not None
+            )
+        )
         self._show_detail()
 
     def _fill(self, listing: FindingList) -> None:
@@ -85,7 +91,9 @@ class FindingsScreen(Frame):
 
     def _show_detail(self) -> None:
         current = self._current()
-        self.query_one("#finding-detail", ScrollBox).show(findings.detail(current) if current else Text(""), "Detail")
+        self.query_one("#finding-detail", ScrollBox).show(
+            findings.detail(current) if current else Text(""), "Detail"
+        )
 
     @on(OptionList.OptionHighlighted)
     def _choose(self, event: OptionList.OptionHighlighted) -> None:

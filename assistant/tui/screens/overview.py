@@ -57,8 +57,12 @@ class OverviewScreen(Frame):
         complete, is_tall = state.facts_complete, self.size.height >= _TALL
         width = self.size.width // (2 if self.is_wide else 1) - _FRAME_WIDTH
         panels = {
-            "accelerators": overview.accelerators(facts, state.findings, complete=complete, fold=not is_tall, width=width),
-            "finding-counts": overview.finding_counts(state.findings, _MOST_FINDINGS if is_tall else _FEW_FINDINGS),
+            "accelerators": overview.accelerators(
+                facts, state.findings, complete=complete, fold=not is_tall, width=width
+            ),
+            "finding-counts": overview.finding_counts(
+                state.findings, _MOST_FINDINGS if is_tall else _FEW_FINDINGS
+            ),
             "way": overview.way(self._milestones(state)),
             "fabric": fabric(facts, complete=complete),
             "software": software(facts, complete=complete),
@@ -78,14 +82,18 @@ class OverviewScreen(Frame):
             self.query_one(f"#{name}", PanelBox).show(panel)
 
     def _milestones(self, state: State) -> tuple[overview.Milestone, ...]:
-        return overview.milestones(state.facts, state.findings, state.measured, state.plan, state.written, is_live=state.is_live)
+        return overview.milestones(
+            state.facts, state.findings, state.measured, state.plan, state.written, is_live=state.is_live
+        )
 
     def _verdict(self, state: State) -> Text:
         status = state.verdict.verdict if state.verdict is not None else None
         step = self._step(state)
         row = next(row for row in SCREENS if row.id == step.screen)
         running = state.running_stage("probe") or state.running_stage("check")
-        progress = header.progress(running.title, running.message, running.done, running.total) if running else ""
+        progress = (
+            header.progress(running.title, running.message, running.done, running.total) if running else ""
+        )
         head = overview.headline(status, state.findings, has_gpus=overview.has_gpus(state.facts))
         return overview.verdict(head, step, row.key, row.title, progress)
 

@@ -45,14 +45,18 @@ class PlanScreen(Frame):
         plan = state.plan if problem is None else None
         self.query_one("#plan-panels").display = plan is not None
         self.query_one("#headline", Static).update(
-            page.headline(plan) if plan is not None else page.waiting(state.facts, has_failed=problem is not None)
+            page.headline(plan)
+            if plan is not None
+            else page.waiting(state.facts, has_failed=problem is not None)
         )
         if plan is None:
             return
         notices = self.query_one("#notices", Static)
         notices.display = bool(plan.warnings)
         notices.update(page.notices(plan))
-        self.query_one("#decisions", PanelBox).show(Panel("Decisions", page.decisions(plan, is_wide=self.is_roomy)))
+        self.query_one("#decisions", PanelBox).show(
+            Panel("Decisions", page.decisions(plan, is_wide=self.is_roomy))
+        )
         memory, time = page.prediction(plan)
         self.query_one("#memory", PanelBox).show(memory)
         self.query_one("#time", PanelBox).show(time)

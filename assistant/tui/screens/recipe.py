@@ -41,7 +41,9 @@ class RecipeScreen(Frame):
         self.query_one("#destination").display = prepared is not None
         if prepared is None:
             self._shown = ()
-            self.query_one("#launchers", Static).update(page.waiting(state.facts, has_failed=problem is not None))
+            self.query_one("#launchers", Static).update(
+                page.waiting(state.facts, has_failed=problem is not None)
+            )
             return
         self._launcher %= len(prepared.launchers)
         files = prepared.launchers[self._launcher]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from probes.bench_references import load_bench_references
+from probes.base.units import GB
+from probes.compare.bench_references import load_bench_references
 from probes.logs.deducing.common import found, nodes_of, whole
-from probes.logs.deducing.hardware import gpu_id, nic_rate
+from probes.logs.deducing.run_hardware import gpu_id, nic_rate
 from probes.logs.event import Event
 from probes.logs.seen import Seen, number
-from probes.units import GB
 
 _LARGE = 64 << 20
 """From which size on the bandwidth of a healthy network no longer falls."""
@@ -29,7 +29,12 @@ _ENOUGH = 0.8
 def failed_tests(seen: Seen) -> Iterator[Event]:
     """Tests that judged themselves."""
     for event in seen.of("nccl_tests.wrong")[:1]:
-        yield found("wrong-results", event, wrong=event.fields.get("count", 1), why="the results of a collective are wrong")
+        yield found(
+            "wrong-results",
+            event,
+            wrong=event.fields.get("count", 1),
+            why="the results of a collective are wrong",
+        )
     for event in seen.of("nccl_tests.below-minimum")[:1]:
         value = f"{event.fields.get('average', 0)} GB/s"
         yield found(
@@ -67,7 +72,11 @@ def cliff(seen: Seen) -> Iterator[Event]:
 
 def _is_one(rows: list[Event]) -> bool:
     """Whether sizes grow from the smallest on, so that no other table was written into this one."""
-    sizes = [size for event in rows if not whole(event.fields.get("in_place")) and (size := whole(event.fields.get("bytes")))]
+    sizes = [
+        size
+        for event in rows
+        if not whole(event.fields.get("in_place")) and (size := whole(event.fields.get("bytes")))
+    ]
     falls = sum(after <= before for before, after in itertools.pairwise(sizes))
     return falls < max(sizes.count(min(sizes, default=0)), 1)
 
@@ -107,15 +116,27 @@ def slow_peer(seen: Seen) -> Iterator[Event]:
         ):
             continue
         what = f"{event.fields.get('test', 'a copy')} of {event.fields.get('slowest', 'one GPU')}"
-        yield found("slow-peer", event, what=what, value=f"{slowest:g} GB/s", expected=f"the {median:g} GB/s of the others")
+        yield found(
+            "slow-peer",
+            event,
+            what=what,
+            value=f"{slowest:g} GB/s",
+            expected=f"the {median:g} GB/s of the others",
+        )
         return
 
 
 def line_rate(seen: Seen) -> Iterator[Event]:
     """A test of RDMA far below the rate of its port, where the same log tells it."""
-    rates = {(event.source, event.fields.get("device")): event.fields.get("gbit_per_s") for event in seen.of("host.port-rate")}
+    rates = {
+        (event.source, event.fields.get("device")): event.fields.get("gbit_per_s")
+        for event in seen.of("host.port-rate")
+    }
     for event in seen.of("perftest.result"):
-        rate, value = number(rates.get((event.source, event.fields.get("device")))), number(event.fields.get("gbit_per_s"))
+        rate, value = (
+            number(rates.get((event.source, event.fields.get("device")))),
+            number(event.fields.get("gbit_per_s")),
+        )
         if not rate or value is None or (whole(event.fields.get("bytes")) or 0) < _FULL_RATE:
             continue
         test = str(event.fields.get("test"))
@@ -132,7 +153,9 @@ def line_rate(seen: Seen) -> Iterator[Event]:
 
 
 def reference(seen: Seen, collective: str, size: int) -> float | None:
-    """Bus bandwidth in bytes per second that this hardware reached elsewhere; None where that is not known."""
+    """Bus bandwidth in bytes per second that this hardware reached elsewhere; None where that is not
+    known.
+    """
     references = load_bench_references()
     nodes = nodes_of(seen)
     if nodes > 1:
@@ -140,7 +163,12 @@ def reference(seen: Seen, collective: str, size: int) -> float | None:
         rate = nic_rate(seen)
         return None if across is None or rate is None else rate * across.fraction
     gpu = gpu_id(seen)
-    ranks = len({(event.host, event.fields.get("bus"), event.fields.get("gpu")) for event in seen.of("nccl_tests.rank")})
+    ranks = len(
+        {
+            (event.host, event.fields.get("bus"), event.fields.get("gpu"))
+            for event in seen.of("nccl_tests.rank")
+        }
+    )
     version = next((str(event.fields.get("version", "")) for event in seen.of("nccl.version")), "")
     rows = {} if gpu is None else references.collective_rates(gpu, collective, ranks, size, version)
     rates = [row.rates[collective] for row in rows.values()]

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from probes.base.versions import at_least
 from probes.logs.event import Event, Value
 from probes.logs.seen import Seen
-from probes.versions import at_least
 
 _BEGINS_FIRST = "2.23"
 
@@ -39,7 +39,8 @@ def who_calls(calls: Mapping[int, str]) -> str:
     for rank, call in sorted(calls.items()):
         ranks[call].append(rank)
     return ", ".join(
-        f"rank {some[0]} calls {call}" if len(some) == 1 else f"ranks {named(some)} call {call}" for call, some in ranks.items()
+        f"rank {some[0]} calls {call}" if len(some) == 1 else f"ranks {named(some)} call {call}"
+        for call, some in ranks.items()
     )
 
 
@@ -49,7 +50,9 @@ def nodes_of(seen: Seen) -> int:
     told = [nodes for event in shapes if (nodes := whole(event.fields.get("nodes"))) is not None]
     hosts = {
         event.host
-        for event in seen.of("nccl.bootstrap", "nccl.init-start", "nccl.init-complete", "nccl.network", "nccl_tests.rank")
+        for event in seen.of(
+            "nccl.bootstrap", "nccl.init-start", "nccl.init-complete", "nccl.network", "nccl_tests.rank"
+        )
         if event.host
     }
     across = 2 if any(event.fields.get("transport") == "NET" for event in seen.of("nccl.channel")) else 0
@@ -71,9 +74,11 @@ def value_of(seen: Seen, name: str) -> str | None:
 
 
 def begins_before_meeting(seen: Seen) -> bool:
-    """Whether a rank says `Init START` before it has met the others, as NCCL does since 2.23; older ones say it afterwards.
+    """Whether a rank says `Init START` before it has met the others, as NCCL does since 2.23; older ones say
+    it afterwards.
 
-    True where the version is not known. Source: NVIDIA/nccl, src/init.cc, ncclCommInitRankFunc of 2.18 to 2.30.
+    True where the version is not known. Source: NVIDIA/nccl, src/init.cc, ncclCommInitRankFunc of 2.18 to
+    2.30.
     """
     versions = [str(event.fields.get("version", "")) for event in seen.of("nccl.version")]
     return all(at_least(version, _BEGINS_FIRST) is not False for version in versions)

@@ -21,8 +21,14 @@ _BEFORE = ("nccl.init-start", "nccl.bootstrap", "nccl.version", "nccl.driver", "
 
 
 def ranks_not_told(seen: Seen) -> Iterator[Event]:
-    """Ranks of the largest communicator of which no line speaks: their logs are not here, or they never began."""
-    shapes = [(size, event) for event in seen.of(*_TELLING) if (size := whole(event.fields.get("ranks"))) is not None]
+    """Ranks of the largest communicator of which no line speaks: their logs are not here, or they never
+    began.
+    """
+    shapes = [
+        (size, event)
+        for event in seen.of(*_TELLING)
+        if (size := whole(event.fields.get("ranks"))) is not None
+    ]
     if not shapes:
         return
     ranks, first = max(shapes, key=lambda shape: shape[0])
@@ -62,7 +68,9 @@ def waits_at_start(seen: Seen) -> Iterator[Event]:
     absent = next(ranks_not_told(seen), None)
     if absent is None:
         yield found("waits-at-start", starts[0], ranks=ranks)
-    elif begins_before_meeting(seen) and 2 * (whole(absent.fields["have"]) or 0) > ranks:  # else logs of others are missing
+    elif (
+        begins_before_meeting(seen) and 2 * (whole(absent.fields["have"]) or 0) > ranks
+    ):  # else logs of others are missing
         yield found("waits-for-ranks", starts[0], names=absent.fields["names"], ranks=ranks)
 
 

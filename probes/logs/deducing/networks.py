@@ -21,7 +21,14 @@ _SOCKET = "Socket"
 _WITHOUT_GDR = re.compile(r"via NET/[^/]+/\d+(?:\(\d+\))?(?:/Shared)?(?: comm .{1,60})?\s*$")
 _FLAPS = 3
 """A link goes down and up twice while a host starts."""
-_OF_SOCKETS = ("nccl.network", "nccl.socket-interfaces", "nccl.bootstrap", "nccl.version", "nccl.driver", "nccl.plugin-missing")
+_OF_SOCKETS = (
+    "nccl.network",
+    "nccl.socket-interfaces",
+    "nccl.bootstrap",
+    "nccl.version",
+    "nccl.driver",
+    "nccl.plugin-missing",
+)
 """What an excerpt says that holds nothing but the choice of sockets."""
 _RANK_ON_GPU = re.compile(r"\b(\d{1,7})\[(\d{1,2})\]")
 
@@ -46,7 +53,9 @@ def sockets(seen: Seen) -> Iterator[Event]:
 
 
 def _uses_rdma(seen: Seen) -> bool:
-    """Whether HCAs are told of: up to 2.4 sockets are listed for the bootstrap, and no line names the network that is used."""
+    """Whether HCAs are told of: up to 2.4 sockets are listed for the bootstrap, and no line names the network
+    that is used.
+    """
     return seen.has("nccl.hcas", "nccl.queue-pair") or any(
         event.fields.get("network") not in (None, _SOCKET) for event in seen.of("nccl.channel")
     )
@@ -70,7 +79,13 @@ def no_rdma_despite(seen: Seen) -> Iterator[Event]:
     """No verbs device, although something tells that there should be one."""
     missing = seen.of("nccl.no-ib")
     names = {str(event.fields.get("name")) for event in seen.of("nccl.network")}
-    if not missing or names - {_SOCKET} or _wants_sockets(seen) or _within_a_node(seen) or seen.has("nccl.hcas"):
+    if (
+        not missing
+        or names - {_SOCKET}
+        or _wants_sockets(seen)
+        or _within_a_node(seen)
+        or seen.has("nccl.hcas")
+    ):
         return
     why = _signs_of_rdma(seen, hcas_only=True)
     if why:
@@ -97,7 +112,9 @@ def _signs_of_rdma(seen: Seen, *, hcas_only: bool) -> str:
 
 
 def _of_image_only(seen: Seen, why: str) -> bool:
-    """Whether RDMA is expected for nothing but a plugin that images hold, in a run that may need no network."""
+    """Whether RDMA is expected for nothing but a plugin that images hold, in a run that may need no
+    network.
+    """
     return why == _plugin_of(seen, _OF_IMAGES) and not _between_nodes(seen)
 
 
@@ -122,12 +139,19 @@ def mixed_hcas(seen: Seen) -> Iterator[Event]:
     """InfiniBand and Ethernet, or single ports and bonds, in one list of HCAs."""
     for event in seen.of("nccl.hcas"):
         names = str(event.fields.get("names", "")).split(",")
-        links = {link.partition("/")[0].upper() for link in str(event.fields.get("links", "")).split(",") if link}
+        links = {
+            link.partition("/")[0].upper() for link in str(event.fields.get("links", "")).split(",") if link
+        }
         bonds = [name for name in names if "bond" in name]
         if {"IB", "ROCE"} <= links:
             yield found("mixed-hcas", event, names=named(names), why="InfiniBand and Ethernet HCAs are mixed")
         elif bonds and len(bonds) < len(names):
-            yield found("mixed-hcas", event, names=named(names), why=f"the bond {bonds[0]} is mostly for storage or management")
+            yield found(
+                "mixed-hcas",
+                event,
+                names=named(names),
+                why=f"the bond {bonds[0]} is mostly for storage or management",
+            )
 
 
 def hca_prefix(seen: Seen) -> Iterator[Event]:
@@ -141,11 +165,15 @@ def hca_prefix(seen: Seen) -> Iterator[Event]:
         extra = [
             name
             for name in names
-            if name not in asked and any(item in names and re.fullmatch(re.escape(item) + r"\d+", name) for item in asked)
+            if name not in asked
+            and any(item in names and re.fullmatch(re.escape(item) + r"\d+", name) for item in asked)
         ]
         if extra:
             yield found(
-                "hca-prefix", event, names=named(names), why=f"NCCL_IB_HCA={wanted} takes {named(extra)} too, as a prefix"
+                "hca-prefix",
+                event,
+                names=named(names),
+                why=f"NCCL_IB_HCA={wanted} takes {named(extra)} too, as a prefix",
             )
             return
 
@@ -159,7 +187,9 @@ def hcas_differ(seen: Seen) -> Iterator[Event]:
         counts.setdefault(len(str(event.fields.get("names", "")).split(",")), event)
     if len(counts) > 1 and len({event.host for event in counts.values()}) > 1 and nodes_of(seen) > 1:
         fewest = counts[min(counts)]
-        yield found("hcas-differ", fewest, names=str(fewest.fields.get("names")), why=f"others use {max(counts)} HCAs")
+        yield found(
+            "hcas-differ", fewest, names=str(fewest.fields.get("names")), why=f"others use {max(counts)} HCAs"
+        )
 
 
 def mixed_network(seen: Seen) -> Iterator[Event]:
@@ -175,7 +205,9 @@ def mixed_network(seen: Seen) -> Iterator[Event]:
         del names[name]  # The beginning of another one is a line that was cut.
     hosts = [{event.host for event in events} for events in names.values()]
     if len(names) > 1 and (seen.has("nccl.socket-wrong-type") or not set.intersection(*hosts) - {None}):
-        words = "; ".join(f"{name} on {named(_place(event) for event in events)}" for name, events in names.items())
+        words = "; ".join(
+            f"{name} on {named(_place(event) for event in events)}" for name, events in names.items()
+        )
         yield found("mixed-network", min(names.values(), key=len)[0], networks=words)
 
 
@@ -189,7 +221,9 @@ def gdr_missing(seen: Seen) -> Iterator[Event]:
     channels = [
         event
         for event in seen.of("nccl.channel")
-        if event.fields.get("transport") == "NET" and event.fields.get("network") != _SOCKET and not _cut(event)
+        if event.fields.get("transport") == "NET"
+        and event.fields.get("network") != _SOCKET
+        and not _cut(event)
     ]
     with_gdr = {event.host for event in channels if whole(event.fields.get("gdr"))}
     without = [event for event in channels if event.host not in with_gdr]
@@ -222,7 +256,11 @@ def gdr_too_far(seen: Seen) -> Iterator[Event]:
         yield found(
             "gdr-too-far",
             event,
-            **{name: value for name, value in event.fields.items() if name in ("gpu", "hca", "distance", "limit")},
+            **{
+                name: value
+                for name, value in event.fields.items()
+                if name in ("gpu", "hca", "distance", "limit")
+            },
         )
 
 
@@ -237,16 +275,26 @@ def _too_far(seen: Seen) -> list[Event]:
 
 
 def _local_ranks(seen: Seen, channels: list[Event]) -> int:
-    """Ranks of one node, as far as told: by the shape, or by the first rank of another node, whose GPU's number is smaller."""
-    told = [local for event in seen.of("nccl.comm-shape") if (local := whole(event.fields.get("local_ranks"))) is not None]
+    """Ranks of one node, as far as told: by the shape, or by the first rank of another node, whose GPU's
+    number is smaller.
+    """
+    told = [
+        local
+        for event in seen.of("nccl.comm-shape")
+        if (local := whole(event.fields.get("local_ranks"))) is not None
+    ]
     pairs = [(int(rank), int(gpu)) for event in channels for rank, gpu in _RANK_ON_GPU.findall(event.text)]
     offsets = [rank - gpu for rank, gpu in pairs if rank > gpu]
     return max(told) if told else min(offsets, default=0)
 
 
 def gid_suspected(seen: Seen) -> Iterator[Event]:
-    """No answer from the peer where addresses of Ethernet decide: before any data passed, or with an index that was set."""
-    errors = [event for event in seen.of("nccl.ib.completion-error") if whole(event.fields.get("status")) == 12]
+    """No answer from the peer where addresses of Ethernet decide: before any data passed, or with an index
+    that was set.
+    """
+    errors = [
+        event for event in seen.of("nccl.ib.completion-error") if whole(event.fields.get("status")) == 12
+    ]
     links = {str(event.fields.get("links", "")) for event in seen.of("nccl.hcas")}
     if not errors or (links and not any("RoCE" in text for text in links)):
         return
@@ -254,10 +302,17 @@ def gid_suspected(seen: Seen) -> Iterator[Event]:
     why = ": on RoCE no answer often means a GID of another kind or network"
     if index is not None:
         why = f" (NCCL_IB_GID_INDEX={index})"
-    link_local = next((event for event in errors if str(event.fields.get("local_gid", "")).startswith("fe80")), None)
+    link_local = next(
+        (event for event in errors if str(event.fields.get("local_gid", "")).startswith("fe80")), None
+    )
     if link_local is not None:
         # NCCL names GIDs on Ethernet alone, where one of fe80:: reaches no other network.
-        yield found("gid-suspected", link_local, firm=1, why=f": {link_local.fields['local_gid']} is a link-local address")
+        yield found(
+            "gid-suspected",
+            link_local,
+            firm=1,
+            why=f": {link_local.fields['local_gid']} is a link-local address",
+        )
         return
     at_start = bool(links) and index is not None and not seen.has("nccl.connected", "nccl_tests.result")
     yield found("gid-suspected", errors[0], firm=int(at_start), why=why)
@@ -281,7 +336,9 @@ def pcie_errors(seen: Seen) -> Iterator[Event]:
     for event in seen.of("kernel.aer"):
         if event.fields.get("severity") in ("fatal", "uncorrected"):
             yield found(
-                "pcie-error", event, message=f"a PCIe error ({event.fields['severity']}) at {event.fields.get('bus', 'a device')}"
+                "pcie-error",
+                event,
+                message=f"a PCIe error ({event.fields['severity']}) at {event.fields.get('bus', 'a device')}",
             )
             return
 

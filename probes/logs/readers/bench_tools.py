@@ -1,8 +1,9 @@
 """Other benchmarks' whole outputs: CUDA's bandwidthTest, SuperBench's gpu_copy, fabtests, GPCNeT.
 
-Kinds: bench.result{tool, test, slowest, slowest_gbps, median_gbps, fastest_gbps, peak_gbps, count}: of one test, at its largest
-size; peak is of another size that is faster; GB/s are 1e9 bytes per second. bench.latency{tool, test, usec}: the lowest of a
-test. bench.failure{tool, test, reason}: also of fabtests' lines alone.
+Kinds: bench.result{tool, test, slowest, slowest_gbps, median_gbps, fastest_gbps, peak_gbps, count}: of one
+test, at its largest size; peak is of another size that is faster; GB/s are 1e9 bytes per second.
+bench.latency{tool, test, usec}: the lowest of a test. bench.failure{tool, test, reason}: also of fabtests'
+lines alone.
 
 Source: the parsers of these tools in `probes/parsers` and what they name.
 """
@@ -12,13 +13,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
+from probes.base.units import GB
 from probes.facts import ToolResult
 from probes.logs.event import Event, Value
 from probes.logs.line import LogLine
-from probes.logs.readers.documents import Document
-from probes.logs.readers.rows import read_rows, row, signs
-from probes.parsers import cuda_bandwidth, fabtests, gpcnet
-from probes.units import GB
+from probes.logs.readers.row_readers import read_rows, row, signs
+from probes.logs.readers.whole_files import Document
+from probes.parsers.tools import cuda_bandwidth, fabtests, gpcnet
 
 DOCUMENT_SIGNS: tuple[bytes, ...] = (
     b"CUDA Bandwidth Test",
@@ -76,7 +77,11 @@ def _told(document: Document, tool: str, results: tuple[ToolResult, ...]) -> Ite
         first = ordered[0]
         if metric == "latency":
             lowest = min(found, key=_value)
-            about: dict[str, Value] = {"tool": tool, "test": test, "usec": round(_value(lowest) * _MICROSECONDS, 3)}
+            about: dict[str, Value] = {
+                "tool": tool,
+                "test": test,
+                "usec": round(_value(lowest) * _MICROSECONDS, 3),
+            }
             yield document.event("bench.latency", lowest.evidence, about)
         elif metric in {"bandwidth", "bus_bandwidth"}:
             rates = [_value(result) / GB for result in ordered]

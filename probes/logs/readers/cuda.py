@@ -1,40 +1,51 @@
 """CUDA and its memory, as torch, nccl-tests and other programs report errors of the runtime and the driver.
 
-Kinds: torch.oom{gpu, wanted, total, free, used, reserved, unallocated, others}: sizes in bytes where they are said; others:
-which other processes hold memory of the GPU.
-cuda.error{name, text, code}: a named error of the runtime (`cudaErrorDevicesUnavailable`), the driver
-(`CUDA_ERROR_SYSTEM_NOT_READY`) or by its sentence. cuda.init-failed{code, text}: no device could be used at all.
-cuda.driver-old{found}: the driver is older than the runtime needs. cuda.fork{}: CUDA in a forked child.
-cuda.no-kernel{}: the build has no code for this GPU. cuda.invalid-device{}: an ordinal that does not exist.
-cuda.assert{file, line}: an assertion in device code. nvml.mismatch{library, kernel}: user space and kernel driver differ.
-nvml.failed{text, bus}: NVML or nvidia-smi cannot be used, or a GPU not be reached.
+Kinds: torch.oom{gpu, wanted, total, free, used, reserved, unallocated, others}: sizes in bytes where they are
+said; others: which other processes hold memory of the GPU. cuda.error{name, text, code}: a named error of the
+runtime (`cudaErrorDevicesUnavailable`), the driver (`CUDA_ERROR_SYSTEM_NOT_READY`) or by its sentence.
+cuda.init-failed{code, text}: no device could be used at all. cuda.driver-old{found}: the driver is older than
+the runtime needs. cuda.fork{}: CUDA in a forked child. cuda.no-kernel{}: the build has no code for this GPU.
+cuda.invalid-device{}: an ordinal that does not exist. cuda.assert{file, line}: an assertion in device code.
+nvml.mismatch{library, kernel}: user space and kernel driver differ. nvml.failed{text, bus}: NVML or
+nvidia-smi cannot be used, or a GPU not be reached.
 
-Source: CUDA runtime and driver API error names; pytorch c10/cuda/CUDACachingAllocator.cpp and CUDAException.cpp, 1.9 to 2.13.
+Source: CUDA runtime and driver API error names; pytorch c10/cuda/CUDACachingAllocator.cpp and
+CUDAException.cpp, 1.9 to 2.13.
 """
 
 from __future__ import annotations
 
 import re
 
+from probes.base.patterns import pattern
 from probes.logs.event import Event, Value
 from probes.logs.line import LogLine
 from probes.logs.readers.cuda_texts import CODES_OF_TEXTS
-from probes.logs.readers.rows import read_rows, row, signs
-from probes.patterns import pattern
+from probes.logs.readers.row_readers import read_rows, row, signs
 
 _WORDS = "|".join(sorted((re.escape(sentence) for sentence in CODES_OF_TEXTS), key=len, reverse=True))
 
 _ROWS = (
     row(
-        "torch.oom", "CUDA out of memory", r"(?:CUDA|HIP) out of memory\.?(?: Tried to allocate (?P<wanted>[\d.]{1,20} \w{1,5}))?"
+        "torch.oom",
+        "CUDA out of memory",
+        r"(?:CUDA|HIP) out of memory\.?(?: Tried to allocate (?P<wanted>[\d.]{1,20} \w{1,5}))?",
     ),
     row("torch.oom", "HIP out of memory"),
     row("torch.oom", "OutOfMemoryError", r"torch\.(?:cuda\.)?OutOfMemoryError"),
     row("torch.oom", "CUBLAS_STATUS_ALLOC_FAILED"),
-    row("torch.oom", "RESOURCE_EXHAUSTED", r"RESOURCE_EXHAUSTED: (?:Out of memory|OOM when|Failed to allocate).{0,200}"),
+    row(
+        "torch.oom",
+        "RESOURCE_EXHAUSTED",
+        r"RESOURCE_EXHAUSTED: (?:Out of memory|OOM when|Failed to allocate).{0,200}",
+    ),
     row("torch.oom", "OOM when allocating tensor"),
     row("cuda.fork", "Cannot re-initialize CUDA in forked subprocess"),
-    row("cuda.driver-old", "NVIDIA driver on your system is too old", r"too old(?: \(found version (?P<found>\d{3,6})\))?"),
+    row(
+        "cuda.driver-old",
+        "NVIDIA driver on your system is too old",
+        r"too old(?: \(found version (?P<found>\d{3,6})\))?",
+    ),
     row("cuda.driver-old", "driver version is insufficient for CUDA runtime version"),
     row("cuda.driver-old", "forward compatibility was attempted on non supported HW"),
     row("nvml.mismatch", "river/library version mismatch"),
@@ -65,15 +76,31 @@ _ROWS = (
     row("cuda.init-failed", "CUDA unknown error - this may be due to an incorrectly set up environment"),
     row("cuda.init-failed", "No CUDA GPUs are available"),
     row("cuda.init-failed", "Found no NVIDIA driver on your system", r"(?P<text>Found no NVIDIA driver)"),
-    row("nvml.failed", "couldn't communicate with the NVIDIA driver", r"(?P<text>couldn't communicate with the NVIDIA driver)"),
+    row(
+        "nvml.failed",
+        "couldn't communicate with the NVIDIA driver",
+        r"(?P<text>couldn't communicate with the NVIDIA driver)",
+    ),
     row("cuda.init-failed", "CUDA driver initialization failed"),
     row("cuda.init-failed", "Torch not compiled with CUDA enabled"),
     row("cuda.invalid-device", "invalid device ordinal"),
-    row("cuda.assert", "Assertion `", r"(?P<file>[^\s:]{1,160}\.(?:cuh?|h)):(?P<line>\d{1,6}):.{0,200}Assertion `"),
-    row("cuda.error", "cuda runtime error (", r"cuda runtime error \((?P<code>\d{1,4})\) : (?P<text>[^\n]{3,80}?)(?: at /|$)"),
+    row(
+        "cuda.assert",
+        "Assertion `",
+        r"(?P<file>[^\s:]{1,160}\.(?:cuh?|h)):(?P<line>\d{1,6}):.{0,200}Assertion `",
+    ),
+    row(
+        "cuda.error",
+        "cuda runtime error (",
+        r"cuda runtime error \((?P<code>\d{1,4})\) : (?P<text>[^\n]{3,80}?)(?: at /|$)",
+    ),
     row("cuda.error", "CUDA_ERROR_", r"(?P<name>CUDA_ERROR_[A-Z_]{3,60})"),
     row("cuda.error", "cudaError", r"(?:error code: ?)?(?P<name>cudaError[A-Z]\w{2,60})"),
-    row("cuda.error", "CUDA error", rf"CUDA error:? ?(?:\S{{1,120}}:\d{{1,6}} ['\"]?)?['\"]?(?P<text>{_WORDS})"),
+    row(
+        "cuda.error",
+        "CUDA error",
+        rf"CUDA error:? ?(?:\S{{1,120}}:\d{{1,6}} ['\"]?)?['\"]?(?P<text>{_WORDS})",
+    ),
     row(
         "cuda.error",
         "Cuda failure",
@@ -134,7 +161,9 @@ def _add_sizes(fields: dict[str, Value], text: str) -> None:
 
 
 def _other_processes(text: str) -> str:
-    """Who else holds memory of the GPU; torch tells its own process from them unless a container has given it another number."""
+    """Who else holds memory of the GPU; torch tells its own process from them unless a container has given it
+    another number.
+    """
     told = [f"process {pid} with {size}" for pid, size in _HOLDERS.findall(text)]
     if _OWN in text:
         return ", ".join(told)

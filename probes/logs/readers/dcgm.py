@@ -1,11 +1,11 @@
 """`dcgmi diag` (tables of all versions, JSON of DCGM 3 and 4) and `dcgmi health`, of whole files.
 
-Kinds: dcgm.failure{test, gpu, reason, error}: a test that failed; gpu is the number, absent where the host was tested; error is
-DCGM's own number. dcgm.warning{test, gpu, reason}. dcgm.summary{passed, failed, warned, skipped}: of all tests of the file.
-dcgm.machine{version, driver, gpus}: what the report says of the machine, gpus being how many.
-dcgm.unreadable{reason}: a report without a result that could be found.
+Kinds: dcgm.failure{test, gpu, reason, error}: a test that failed; gpu is the number, absent where the host
+was tested; error is DCGM's own number. dcgm.warning{test, gpu, reason}. dcgm.summary{passed, failed, warned,
+skipped}: of all tests of the file. dcgm.machine{version, driver, gpus}: what the report says of the machine,
+gpus being how many. dcgm.unreadable{reason}: a report without a result that could be found.
 
-Source: NVIDIA/DCGM (read 2026-11); `probes/parsers/dcgm_diagnostic.py`, `dcgm_health.py`.
+Source: NVIDIA/DCGM (read 2026-11); `probes/parsers/tools/dcgm_diagnostic.py`, `dcgm_health.py`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterator
 
+from probes.base.patterns import pattern
 from probes.facts import Diagnosis
 from probes.logs.event import Event, Value
-from probes.logs.readers.documents import Document
-from probes.parsers import dcgm_diagnostic, dcgm_health
-from probes.patterns import pattern
+from probes.logs.readers.whole_files import Document
+from probes.parsers.tools import dcgm_diagnostic, dcgm_health
 
 DOCUMENT_SIGNS: tuple[bytes, ...] = (
     b'"DCGM GPU Diagnostic"',
@@ -92,4 +92,9 @@ def _told(document: Document, found: tuple[Diagnosis, ...]) -> Iterator[Event]:
 
 
 def _numbers(counts: collections.Counter[str]) -> dict[str, Value]:
-    return {"passed": counts["PASS"], "failed": counts["FAIL"], "warned": counts["WARN"], "skipped": counts["SKIP"]}
+    return {
+        "passed": counts["PASS"],
+        "failed": counts["FAIL"],
+        "warned": counts["WARN"],
+        "skipped": counts["SKIP"],
+    }

@@ -1,19 +1,29 @@
-"""Checks and burn-in tests that judge a node by themselves: Node Health Check with its checks for GPUs, and gpu-burn.
+"""Checks and burn-in tests that judge a node by themselves: Node Health Check with its checks for GPUs, and
+gpu-burn.
 
-Kinds: health_check.failed{check, reason, code}: code is the fault code that Azure's checks add. health_check.passed{check}.
-gpu_burn.tested{gpus}: how many. gpu_burn.faulty{gpu, state}: state is `FAULTY` or `NO RESULTS`.
+Kinds: health_check.failed{check, reason, code}: code is the fault code that Azure's checks add.
+health_check.passed{check}. gpu_burn.tested{gpus}: how many. gpu_burn.faulty{gpu, state}: state is `FAULTY` or
+`NO RESULTS`.
 
 Source: mej/nhc, nhc; Azure/azurehpc-health-checks, README; wilicc/gpu-burn, gpu_burn-drv.cpp (read 2026-11).
 """
 
 from __future__ import annotations
 
+from probes.base.patterns import pattern
 from probes.logs.event import Event, Value, event_of
 from probes.logs.line import LogLine
-from probes.patterns import pattern
 
-SIGNS: tuple[bytes, ...] = (b"Health check failed:", b"Health check passed:", b": FAULTY", b": NO RESULTS", b"Tested ")
-_CHECK = pattern(r"\bHealth check (?P<state>failed|passed): {1,4}(?P<check>[\w.-]{1,80}): {1,4}(?P<reason>.{1,600})")
+SIGNS: tuple[bytes, ...] = (
+    b"Health check failed:",
+    b"Health check passed:",
+    b": FAULTY",
+    b": NO RESULTS",
+    b"Tested ",
+)
+_CHECK = pattern(
+    r"\bHealth check (?P<state>failed|passed): {1,4}(?P<check>[\w.-]{1,80}): {1,4}(?P<reason>.{1,600})"
+)
 _CODE = pattern(r"\.? ?FaultCode: ?(\w{1,12})")
 _TESTED = pattern(r"^Tested (\d{1,4}) GPUs:\s{0,4}$")
 _FAULTY = pattern(r"^\s{0,8}GPU (\d{1,4}): (FAULTY|NO RESULTS)\s{0,4}$")

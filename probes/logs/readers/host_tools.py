@@ -1,19 +1,26 @@
-"""What people print of the host into the same log: `lspci -vvv`, `ulimit -a`, `df /dev/shm`; what systemd says of memory.
+"""What people print of the host into the same log: `lspci -vvv`, `ulimit -a`, `df /dev/shm`; what systemd
+says of memory.
 
-Kinds: pci.acs{redirect}: redirect is 1 where a port sends peer-to-peer traffic through the root complex. host.memlock{kib,
-unlimited}: the limit of locked memory. host.shm{bytes, used_percent}: the size of /dev/shm. host.oom-kill{process}: a service or
-scope of which a process was killed for memory.
+Kinds: pci.acs{redirect}: redirect is 1 where a port sends peer-to-peer traffic through the root complex.
+host.memlock{kib, unlimited}: the limit of locked memory. host.shm{bytes, used_percent}: the size of /dev/shm.
+host.oom-kill{process}: a service or scope of which a process was killed for memory.
 
 Source: pciutils, ls-caps.c; bash `ulimit`; coreutils `df` (read 2026-11).
 """
 
 from __future__ import annotations
 
+from probes.base.patterns import pattern
 from probes.logs.event import Event, event_of
 from probes.logs.line import LogLine
-from probes.patterns import pattern
 
-SIGNS: tuple[bytes, ...] = (b"ACSCtl:", b"max locked memory", b"% /dev/shm", b"killed by the OOM killer", b"systemd-oomd")
+SIGNS: tuple[bytes, ...] = (
+    b"ACSCtl:",
+    b"max locked memory",
+    b"% /dev/shm",
+    b"killed by the OOM killer",
+    b"systemd-oomd",
+)
 _REDIRECT = pattern(r"ACSCtl:.{0,120}?(?:ReqRedir|CmpltRedir)\+")
 _MEMLOCK = pattern(r"max locked memory\s{1,20}\((kbytes|bytes), -l\) (\d{1,18}|unlimited)")
 _SHM = pattern(
@@ -36,7 +43,11 @@ def read(line: LogLine) -> tuple[Event, ...]:
         return (event_of("pci.acs", line, {"redirect": 1}),)
     if (match := _OOM.match(text)) is not None:
         # Shown as it stands: taking the envelope off joins the program's name to its words anew.
-        return (event_of("host.oom-kill", line._replace(text=line.raw), {"process": match["unit"] or match["scope"]}),)
+        return (
+            event_of(
+                "host.oom-kill", line._replace(text=line.raw), {"process": match["unit"] or match["scope"]}
+            ),
+        )
     if (match := _MEMLOCK.search(text)) is not None:
         if match[2] == "unlimited":
             return (event_of("host.memlock", line, {"unlimited": 1}),)

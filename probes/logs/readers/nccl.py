@@ -1,30 +1,29 @@
 """What a run of NCCL or RCCL tells of itself with NCCL_DEBUG=INFO, versions 2.2 to 2.30: never of a fault.
 
-Kinds and fields (a field is absent where the line does not name it):
-nccl.version{version, cuda}; nccl.driver{api}: the CUDA version of the driver, 12080 for 12.8.
-nccl.environment{name, value, by}: in force; `by` is `environment`, or `plugin` where a plugin sets it.
-nccl.environment-invalid{name, value, used}; nccl.matrix-forced: NCCL_ALGO or NCCL_PROTO leave combinations out.
-nccl.bootstrap{interface, address}; nccl.bootstrap-timings{total_s, receive_s}.
-nccl.network{name}: what carries data between nodes, per process: IB, Socket, AWS Libfabric, gIB, FasTrak, IBext_v8.
-nccl.hcas{names, links, count, relaxed_ordering, interface}: `mlx5_0:1,mlx5_1:1`, `IB,RoCE` (each link layer once).
-nccl.hca{index, name, port, link, provider, speed_mbps, pci}; nccl.hca-merged{name, ports, speed_mbps}.
-nccl.queue-pair{hca, port, mtu, gid_index, lid}.
-nccl.no-ib{reason}: `no device`, `no libibverbs`, `not initialized`.
-nccl.socket-interfaces{names, addresses, count}; nccl.socket-threads{threads, sockets}.
-nccl.gdr{enabled, hca, gpu, distance, limit, module, reason}, for adapters of RDMA alone; nccl.dma-buf{gpu}.
-nccl.channels{coll, collnet, nvls, p2p, p2p_per_peer}; nccl.trees{channels}; nccl.connected{what, pxn, gdr}.
-nccl.nvls{available, gpu}; nccl.nvls-buffers{heads}; nccl.sharp{what}.
-nccl.mnnvl{enabled, clique, clique_size, uuid, state, health}.
-nccl.init-start, nccl.init-complete{rank, ranks, comm, gpu, bus, parent}; nccl.destroyed, nccl.aborted{rank, ranks, comm}.
-nccl.comm-shape{rank, ranks, nodes, local_ranks, mnnvl}; nccl.init-timings{rank, ranks, total_s, kernels_s, alloc_s, bootstrap_s,
-allgathers_s, topo_s, graphs_s, connections_s, rest_s}: what there is of them.
-nccl.system{max_gbps, total_gbps}, nccl.topology{link, gbps, to}: gigabytes per second;
-nccl.graph{pattern, channels, intra, inter}; nccl.topology-loaded{path}; nccl.link-speed-unknown{path}; nccl.virtual-nic{path}.
+Kinds and fields (a field is absent where the line does not name it): nccl.version{version, cuda};
+nccl.driver{api}: the CUDA version of the driver, 12080 for 12.8. nccl.environment{name, value, by}: in force;
+`by` is `environment`, or `plugin` where a plugin sets it. nccl.environment-invalid{name, value, used};
+nccl.matrix-forced: NCCL_ALGO or NCCL_PROTO leave combinations out. nccl.bootstrap{interface, address};
+nccl.bootstrap-timings{total_s, receive_s}. nccl.network{name}: what carries data between nodes, per process:
+IB, Socket, AWS Libfabric, gIB, FasTrak, IBext_v8. nccl.hcas{names, links, count, relaxed_ordering,
+interface}: `mlx5_0:1,mlx5_1:1`, `IB,RoCE` (each link layer once). nccl.hca{index, name, port, link, provider,
+speed_mbps, pci}; nccl.hca-merged{name, ports, speed_mbps}. nccl.queue-pair{hca, port, mtu, gid_index, lid}.
+nccl.no-ib{reason}: `no device`, `no libibverbs`, `not initialized`. nccl.socket-interfaces{names, addresses,
+count}; nccl.socket-threads{threads, sockets}. nccl.gdr{enabled, hca, gpu, distance, limit, module, reason},
+for adapters of RDMA alone; nccl.dma-buf{gpu}. nccl.channels{coll, collnet, nvls, p2p, p2p_per_peer};
+nccl.trees{channels}; nccl.connected{what, pxn, gdr}. nccl.nvls{available, gpu}; nccl.nvls-buffers{heads};
+nccl.sharp{what}. nccl.mnnvl{enabled, clique, clique_size, uuid, state, health}. nccl.init-start,
+nccl.init-complete{rank, ranks, comm, gpu, bus, parent}; nccl.destroyed, nccl.aborted{rank, ranks, comm}.
+nccl.comm-shape{rank, ranks, nodes, local_ranks, mnnvl}; nccl.init-timings{rank, ranks, total_s, kernels_s,
+alloc_s, bootstrap_s, allgathers_s, topo_s, graphs_s, connections_s, rest_s}: what there is of them.
+nccl.system{max_gbps, total_gbps}, nccl.topology{link, gbps, to}: gigabytes per second; nccl.graph{pattern,
+channels, intra, inter}; nccl.topology-loaded{path}; nccl.link-speed-unknown{path}; nccl.virtual-nic{path}.
 nccl.tuned{coll, algorithm, protocol}; nccl.ras{address}; nccl.p2p-unavailable{a, b, bus_a, bus_b};
 nccl.p2p-disabled{a, b, nvlink}; nccl.net-count-mismatch{least, most}; nccl.cumem-host{};
 nccl.shared-memory-exceeded{needed, found}: bytes; the library does not know this GPU, kernels will not start.
 
-Source: NVIDIA/nccl, src/init.cc, bootstrap.cc, transport/net_ib*, net_socket.cc, graph/*.cc, misc/param.cc of tags 2.4 to 2.30.
+Source: NVIDIA/nccl, src/init.cc, bootstrap.cc, transport/net_ib*, net_socket.cc, graph/*.cc, misc/param.cc of
+tags 2.4 to 2.30.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ import re
 
 import msgspec
 
+from probes.base.patterns import pattern
 from probes.logs.event import Event, Value, event_of
 from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import located, read_located
-from probes.logs.readers.once import Once
-from probes.logs.readers.rows import row, signs
-from probes.patterns import pattern
+from probes.logs.readers.row_readers import row, signs
+from probes.logs.readers.whole_text import Once
 
 _HEX = r"(?:0x)?[0-9a-fA-F]{1,18}"
 _COMM = (
@@ -84,7 +83,12 @@ _ROWS = (
         r"\b(?P<name>(?:R?NCCL|NCCLX|OFI)_\w{1,60}) set by environment to (?P<value>.{0,300}?)\.?\s*$",
         by="environment",
     ),
-    row("nccl.environment", " set to ", r" INFO (?P<name>NCCL_\w{1,60}) set to (?P<value>.{1,300}?)\s*$", by="environment"),
+    row(
+        "nccl.environment",
+        " set to ",
+        r" INFO (?P<name>NCCL_\w{1,60}) set to (?P<value>.{1,300}?)\s*$",
+        by="environment",
+    ),
     row(
         "nccl.environment",
         "Setting ",
@@ -93,7 +97,10 @@ _ROWS = (
         by="plugin",
     ),
     row(
-        "nccl.environment", " to environment", r"Adding (?P<name>[A-Z]\w{1,60})=(?P<value>.{0,300}?) to environment", by="plugin"
+        "nccl.environment",
+        " to environment",
+        r"Adding (?P<name>[A-Z]\w{1,60})=(?P<value>.{0,300}?) to environment",
+        by="plugin",
     ),
     row(
         "nccl.environment-invalid",
@@ -101,7 +108,9 @@ _ROWS = (
         r"Invalid value (?P<value>.{0,100}?) for (?P<name>\w{1,60}), using default (?P<used>-?\d{1,18})",
     ),
     row("nccl.matrix-forced", "Func/Proto/Algo Matrix"),
-    row("nccl.network", "Using network ", r"Using network (?P<name>[A-Za-z][\w .-]{0,60}?)\s*(?:[^\w\s.-]|$)"),
+    row(
+        "nccl.network", "Using network ", r"Using network (?P<name>[A-Za-z][\w .-]{0,60}?)\s*(?:[^\w\s.-]|$)"
+    ),
     row("nccl.network", " network plugin result", r"Using network plugin result (?P<name>\S{1,60})"),
     row("nccl.network", "Using internal Network ", r"Using internal Network (?P<name>\w{1,40})"),
     row("nccl.network", "Using internal network ", r"Using internal network (?P<name>IB|Socket)\b"),
@@ -132,7 +141,12 @@ _ROWS = (
         r"(?:Failed|Could not|Count not|Couldn't) (?:to )?open libibverbs\.so",
         reason="no libibverbs",
     ),
-    row("nccl.no-ib", "Failed to initialize NET plugin IB", r"NET plugin IB\b(?!ext)", reason="not initialized"),
+    row(
+        "nccl.no-ib",
+        "Failed to initialize NET plugin IB",
+        r"NET plugin IB\b(?!ext)",
+        reason="not initialized",
+    ),
     row(
         "nccl.socket-threads",
         "sockets per thread",
@@ -144,15 +158,28 @@ _ROWS = (
         r"(?P<coll>\d{1,4}) coll channels,(?: (?P<collnet>\d{1,4}) collnet channels,)?(?: (?P<nvls>\d{1,4}) nvls channels,)?"
         r" (?P<p2p>\d{1,4}) p2p channels(?:, (?P<p2p_per_peer>\d{1,4}) p2p channels per peer)?",
     ),
-    row("nccl.connected", "Connected all rings", r"(?P<what>rings)(?:, use ring PXN (?P<pxn>\d) GDR (?P<gdr>\d))?"),
+    row(
+        "nccl.connected",
+        "Connected all rings",
+        r"(?P<what>rings)(?:, use ring PXN (?P<pxn>\d) GDR (?P<gdr>\d))?",
+    ),
     row("nccl.connected", "Connected all trees", what="trees"),
     row("nccl.connected", "Connected binomial trees", what="binomial trees"),
     row("nccl.connected", "Connected NVLS tree", what="NVLS"),
     row("nccl.sharp", "Connected Collnet", r"Connected (?P<what>Collnet \w{1,20})"),
     row("nccl.sharp", "SHARP coll initialized", what="initialized"),
-    row("nccl.nvls", "NVLS multicast support is not available", r"not available on dev (?P<gpu>\d{1,4})", available=0),
-    row("nccl.nvls", "NVLS multicast support is available", r"available on dev (?P<gpu>\d{1,4})", available=1),
-    row("nccl.nvls-buffers", "NVLS comm ", r"NVLS comm \S{1,20} headRank -?\d{1,4} nHeads (?P<heads>\d{1,4})"),
+    row(
+        "nccl.nvls",
+        "NVLS multicast support is not available",
+        r"not available on dev (?P<gpu>\d{1,4})",
+        available=0,
+    ),
+    row(
+        "nccl.nvls", "NVLS multicast support is available", r"available on dev (?P<gpu>\d{1,4})", available=1
+    ),
+    row(
+        "nccl.nvls-buffers", "NVLS comm ", r"NVLS comm \S{1,20} headRank -?\d{1,4} nHeads (?P<heads>\d{1,4})"
+    ),
     row(
         "nccl.mnnvl",
         "MNNVL busId",
@@ -202,7 +229,11 @@ _ROWS = (
         r"(?: nvlink \d,)? type (?P<intra>\w{2,4})(?:/(?P<inter>\w{2,4}))?",
     ),
     row("nccl.topology-loaded", "Loading topology file ", r"topology file (?P<path>\S{1,300})"),
-    row("nccl.link-speed-unknown", "Topology detection", r"detection ?: could not read (?P<path>\S{1,300}link_\w{5}),"),
+    row(
+        "nccl.link-speed-unknown",
+        "Topology detection",
+        r"detection ?: could not read (?P<path>\S{1,300}link_\w{5}),",
+    ),
     row("nccl.virtual-nic", "Topology detection", r"network path (?P<path>\S{1,300}) is not a PCI device"),
     row(
         "nccl.tuned",
@@ -220,7 +251,11 @@ _ROWS = (
         "P2P is disabled between",
         r"between (?P<nvlink>NVLINK )?connected GPUs (?P<a>\d{1,4}) and (?P<b>\d{1,4})",
     ),
-    row("nccl.net-count-mismatch", "mixed local Net device counts", r"min (?P<least>\d{1,4}), max (?P<most>\d{1,4})"),
+    row(
+        "nccl.net-count-mismatch",
+        "mixed local Net device counts",
+        r"min (?P<least>\d{1,4}), max (?P<most>\d{1,4})",
+    ),
     row(
         "nccl.shared-memory-exceeded",
         "ncclMaxSharedMem",
@@ -229,7 +264,9 @@ _ROWS = (
     row("nccl.cumem-host", "cuMem host allocations do not appear"),
 )
 
-_ADAPTERS = pattern(r"NET/(?!Socket|FastSocket)\w[\w -]{0,24}? ?: Using (?P<list>\[\d{1,4}\][^;]{1,6000})(?P<rest>;.{0,200})?")
+_ADAPTERS = pattern(
+    r"NET/(?!Socket|FastSocket)\w[\w -]{0,24}? ?: Using (?P<list>\[\d{1,4}\][^;]{1,6000})(?P<rest>;.{0,200})?"
+)
 _ADAPTER = pattern(r"\[\d{1,4}\] ?([\w.-]{1,64}:\d{1,3})/(\w{1,12})((?:/\w{1,12}){0,3})")
 _OUT_OF_BAND = pattern(r"OOB ([\w.-]{1,32}):")
 _SOCKETS = pattern(r"NET/(?:Socket|FastSocket) ?: Using (?P<list>\[\d{1,4}\].{1,4000})")
@@ -254,7 +291,14 @@ _FOLDED = pattern(r"\s\[repeated (\d{1,7})x across cluster\]$")
 """How Ray shows one line for many that are alike."""
 _STEP = pattern(r"([a-z]\w{1,20}) (\d{1,8}\.\d{1,8})")
 _EACH = frozenset(
-    ("nccl.connected", "nccl.init-start", "nccl.init-complete", "nccl.init-timings", "nccl.destroyed", "nccl.aborted")
+    (
+        "nccl.connected",
+        "nccl.init-start",
+        "nccl.init-complete",
+        "nccl.init-timings",
+        "nccl.destroyed",
+        "nccl.aborted",
+    )
 )
 
 
@@ -273,7 +317,8 @@ def read(line: LogLine) -> tuple[Event, ...]:
 class Reader:
     """Leaves out what a host has said before: 10 000 ranks tell the same of the same environment.
 
-    NCCL says of a variable that a plugin set that the environment did; the plugin's own word comes first and counts.
+    NCCL says of a variable that a plugin set that the environment did; the plugin's own word comes first and
+    counts.
     """
 
     def __init__(self) -> None:
@@ -300,7 +345,11 @@ class Reader:
             return True
         varying = ("rank", "gpu") if event.kind in ("nccl.comm-shape", "nccl.nvls", "nccl.dma-buf") else ()
         return self._once.is_new(
-            (event.kind, event.host, *((name, value) for name, value in event.fields.items() if name not in varying))
+            (
+                event.kind,
+                event.host,
+                *((name, value) for name, value in event.fields.items() if name not in varying),
+            )
         )
 
 
@@ -330,7 +379,9 @@ def _completed(event: Event) -> Event:
 
 
 def _communicator(fields: dict[str, Value]) -> str:
-    """One name for all ranks of a communicator where the line has one; its address is another in each process."""
+    """One name for all ranks of a communicator where the line has one; its address is another in each
+    process.
+    """
     if "comm_id" in fields:
         return str(fields["comm_id"])
     if "parent" in fields:
@@ -359,7 +410,11 @@ def _sockets(words: str, line: LogLine) -> tuple[Event, ...]:
         return ()
     names = ",".join(name for name, _ in found)
     addresses = ",".join(address for _, address in found)
-    return (event_of("nccl.socket-interfaces", line, {"names": names, "addresses": addresses, "count": len(found)}),)
+    return (
+        event_of(
+            "nccl.socket-interfaces", line, {"names": names, "addresses": addresses, "count": len(found)}
+        ),
+    )
 
 
 def _adapters(match: re.Match[str], line: LogLine) -> tuple[Event, ...]:

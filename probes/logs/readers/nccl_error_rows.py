@@ -1,11 +1,13 @@
-"""Messages of NCCL and RCCL that tell of a failure, as rows for `nccl_errors`, which says what their kinds are.
+"""Messages of NCCL and RCCL that tell of a failure, as rows for `nccl_errors`, which says what their kinds
+are.
 
-Source: NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc of tags 2.4 to 2.30.
+Source: NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc of
+tags 2.4 to 2.30.
 """
 
 from __future__ import annotations
 
-from probes.logs.readers.rows import row
+from probes.logs.readers.row_readers import row
 
 _REASON = r"(?P<reason>[^\n,]{2,160}?)"
 _PEER = r"(?P<peer>[0-9A-Fa-f.:%\w-]{1,100}<\d{1,5}>|[\w.:%-]{2,100})"
@@ -67,7 +69,11 @@ FAILURES = (
         r"(?P<reason>read failed in ncclIbRoceGetVersionNum.{0,80}?)\s*$",
         call="query_gid_type",
     ),
-    row("nccl.ib.communicator-failed", "communicator encountered a fatal error", r"\(detected in (?P<function>\w{1,40})\)"),
+    row(
+        "nccl.ib.communicator-failed",
+        "communicator encountered a fatal error",
+        r"\(detected in (?P<function>\w{1,40})\)",
+    ),
     row("nccl.ib.mixed-links", "incompatible devices"),
     row("nccl.ib.mixed-links", "device is incompatible with the local"),
     row(
@@ -75,14 +81,24 @@ FAILURES = (
         "NET/IB : Unable to ",
         r"Unable to \w{1,12} (?:port_num|(?:device|port)?.{0,40}?(?P<hca>[a-z]\w{2,40})\s*$)",
     ),
-    row("nccl.address-family", "neither AF_INET", r"(?P<reason>(?:\w{1,30} ?: )?[Cc]onnect.{0,120}?neither AF_INET)"),
-    row("nccl.interface-missing", "ocket interface found", r"(?P<reason>[\w/]{1,30} ?: [Nn]o socket interface found)"),
+    row(
+        "nccl.address-family",
+        "neither AF_INET",
+        r"(?P<reason>(?:\w{1,30} ?: )?[Cc]onnect.{0,120}?neither AF_INET)",
+    ),
+    row(
+        "nccl.interface-missing",
+        "ocket interface found",
+        r"(?P<reason>[\w/]{1,30} ?: [Nn]o socket interface found)",
+    ),
     row(
         "nccl.interface-missing",
         "interface",
         r"(?P<reason>No usable listening interface found|NET/Socket ?: [Nn]o interfaces? found|No IP interface found)",
     ),
-    row("nccl.interface-missing", "interface", r"(?P<reason>[Nn]o interface found in the same subnet.{0,100})"),
+    row(
+        "nccl.interface-missing", "interface", r"(?P<reason>[Nn]o interface found in the same subnet.{0,100})"
+    ),
     row(
         "nccl.connect-failed",
         "onnect to ",
@@ -97,11 +113,23 @@ FAILURES = (
         r"(?P<reason>[A-Z]?[\w ./-]{2,80}?)(?=,|\s*$)",
     ),
     row("nccl.connect-failed", "ocketPollConnect", r"ocketPollConnect:? (?P<reason>poll\(\).{2,100}?)\s*$"),
-    row("nccl.connect-failed", "Connect: exceeded ", r"socket\w{1,20}: (?P<reason>exceeded (?:retries|timeouts).{0,60}?)\s*$"),
+    row(
+        "nccl.connect-failed",
+        "Connect: exceeded ",
+        r"socket\w{1,20}: (?P<reason>exceeded (?:retries|timeouts).{0,60}?)\s*$",
+    ),
     row("nccl.name-unresolved", "getting address info", r"address info ?: (?P<reason>.{2,100}?)\s*$"),
-    row("nccl.socket-wrong-type", "wrong type ", r"(?P<reason>wrong type (?P<found>\d{1,10}) != (?P<expected>\d{1,10}))"),
+    row(
+        "nccl.socket-wrong-type",
+        "wrong type ",
+        r"(?P<reason>wrong type (?P<found>\d{1,10}) != (?P<expected>\d{1,10}))",
+    ),
     row("nccl.socket-wrong-magic", "wrong magic", r"(?P<reason>wrong magic .{0,60})"),
-    row("nccl.ras-port-in-use", "Call to bind failed", r"ras/\S{1,40} .{0,40}Call to bind failed.{0,10}Address already in use"),
+    row(
+        "nccl.ras-port-in-use",
+        "Call to bind failed",
+        r"ras/\S{1,40} .{0,40}Call to bind failed.{0,10}Address already in use",
+    ),
     row("nccl.address-in-use", "Call to bind", r"Call to bind.{0,60}Address already in use"),
     row("nccl.remote-closed", "losed by remote peer", rf"[Cc]losed by remote peer(?: {_PEER})?"),
     row(
@@ -119,7 +147,9 @@ FAILURES = (
     ),
     row("nccl.root-mismatch", "Bootstrap Root", r"(?P<reason>mismatch in .{2,200})"),
     row(
-        "nccl.rank-twice", "already checked in", r"rank (?P<rank>\d{1,7}) of (?P<ranks>\d{1,7}) (?:ranks )?has already checked in"
+        "nccl.rank-twice",
+        "already checked in",
+        r"rank (?P<rank>\d{1,7}) of (?P<ranks>\d{1,7}) (?:ranks )?has already checked in",
     ),
     row(
         "nccl.version-mismatch",
@@ -165,7 +195,9 @@ FAILURES = (
         r"while (?P<step>creating|attaching)(?: to)? shared memory segment (?P<path>\S{1,120}) \(size (?P<bytes>\d{1,18})\)"
         r"(?:, error: (?P<reason>.{2,80}?)\s*$)?",
     ),
-    row("nccl.shm", "posix_fallocate", r"Call to (?P<step>posix_fallocate) failed ?: (?P<reason>.{2,80}?)\s*$"),
+    row(
+        "nccl.shm", "posix_fallocate", r"Call to (?P<step>posix_fallocate) failed ?: (?P<reason>.{2,80}?)\s*$"
+    ),
     row(
         "nccl.shm",
         "shmutils.cc:",
@@ -178,7 +210,11 @@ FAILURES = (
         "Failed to bind NVLink SHARP",
         r"Multicast memory(?: of size (?P<bytes>\d{1,18}))?(?: ?:? CUDA error (?P<error>\d{1,5}) '(?P<text>[^'\n]{1,160}))?",
     ),
-    row("nccl.nvls-bind", "nvls.cc:", r"nvls\.cc:\d{1,6} .{0,60}?WARN Cuda failure (?P<error>\d{1,5}) '(?P<text>[^'\n]{1,160})"),
+    row(
+        "nccl.nvls-bind",
+        "nvls.cc:",
+        r"nvls\.cc:\d{1,6} .{0,60}?WARN Cuda failure (?P<error>\d{1,5}) '(?P<text>[^'\n]{1,160})",
+    ),
     row("nccl.imex", "is available but not working", r"MNNVL \(cliqueSize (?P<clique_size>\d{1,6})\)"),
     row(
         "nccl.sharp-failed",
@@ -198,7 +234,9 @@ FAILURES = (
         r"(?P<text>CUDA driver version is insufficient for CUDA runtime version)",
     ),
     row(
-        "nccl.allocation-failed", "Failed to CUDA", r"Failed to CUDA (?:host )?\w{0,8}alloc(?: async)? (?P<bytes>\d{1,18}) bytes"
+        "nccl.allocation-failed",
+        "Failed to CUDA",
+        r"Failed to CUDA (?:host )?\w{0,8}alloc(?: async)? (?P<bytes>\d{1,18}) bytes",
     ),
     row("nccl.allocation-failed", "Allocation failed (segment", r"Allocation failed"),
     row(
@@ -231,7 +269,9 @@ FAILURES = (
     row("nccl.topology-invalid", " of node ", r"(?P<reason>Attribute \w{1,30} of node \w{1,30} not found)"),
     row("nccl.topology-invalid", "Could not open XML", r"(?P<reason>Could not open XML.{2,200})"),
 )
-"""Failures where the line is not of level INFO, at which NCCL tells of attempts that it repeats or does without."""
+"""Failures where the line is not of level INFO, at which NCCL tells of attempts that it repeats or does
+without.
+"""
 
 ALSO_INFORMATIVE = (
     row(
@@ -256,7 +296,11 @@ ALSO_INFORMATIVE = (
         "CUDA Driver version found",
         r"version found is (?P<found>\d{1,6})\. Minimum requirement is (?P<needed>\d{1,6})",
     ),
-    row("nccl.ras-port-in-use", "RAS failed to establish a client", r"RAS failed to establish a client listening socket"),
+    row(
+        "nccl.ras-port-in-use",
+        "RAS failed to establish a client",
+        r"RAS failed to establish a client listening socket",
+    ),
 )
 """Told at level INFO too."""
 RESULTS = (

@@ -1,42 +1,40 @@
 """What NCCL and RCCL warn of and fail with, versions 2.2 to 2.30.
 
-Kinds and fields (a field is absent where the line does not name it):
-nccl.ib.completion-error{status, vendor, opcode, hca, peer, side, local_gid, remote_gid}; `status` as a number of ibv_wc_status.
-nccl.ib.modify-qp{reason, errno, hca, state, gid_index, local_gid, remote_gid}; nccl.ib.registration{call, reason};
-nccl.ib.call-failed{call, reason}; nccl.ib.async{event, fatal, hca, port}; nccl.ib.mixed-links{}; nccl.ib.device-unusable{hca}.
-nccl.ib.communicator-failed{function}: after one of those.
+Kinds and fields (a field is absent where the line does not name it): nccl.ib.completion-error{status, vendor,
+opcode, hca, peer, side, local_gid, remote_gid}; `status` as a number of ibv_wc_status.
+nccl.ib.modify-qp{reason, errno, hca, state, gid_index, local_gid, remote_gid}; nccl.ib.registration{call,
+reason}; nccl.ib.call-failed{call, reason}; nccl.ib.async{event, fatal, hca, port}; nccl.ib.mixed-links{};
+nccl.ib.device-unusable{hca}. nccl.ib.communicator-failed{function}: after one of those.
 nccl.connect-failed{peer, reason, errno, tries}; nccl.connect-retry{peer, reason, tries}: usual at the start;
-nccl.interface-missing{reason}; nccl.address-family{reason};
-nccl.name-unresolved{reason}; nccl.address-in-use{};
-nccl.socket-wrong-type{reason, found, expected}; nccl.socket-wrong-magic{reason};
-nccl.remote-closed{peer, reason}; nccl.nranks-mismatch{expected, found};
-nccl.root-mismatch{reason}: of other things than their number; nccl.rank-twice{rank, ranks}; nccl.ras-port-in-use{}.
-nccl.duplicate-gpu{rank_a, rank_b, bus}; nccl.version-mismatch{rank_a, version_a, rank_b, version_b};
-nccl.message-truncated{received, expected}; nccl.collective-mismatch{rank}; nccl.ipc-failed{call, reason};
-nccl.algo-unavailable{function, algorithm, protocol}; nccl.network-not-found{name}.
-nccl.shm{step, path, bytes, reason}; nccl.allocation-failed{bytes}.
-nccl.cuda-error{code, text, file}; nccl.driver-old{found, needed, text}; nccl.nvls-bind{error, text, bytes};
-nccl.imex{clique_size};
-nccl.sharp-failed{reason}; nccl.proxy-failed{operation, from_rank, code}; nccl.topology-invalid{reason};
-nccl.error{code, name, file}: a function returned 1 CUDA, 2 system, 3 internal, 4 argument, 5 usage, 6 remote.
-nccl.warning{message, file}: a warning after which runs end and that none of these knows; nccl.notice{message, file}:
-another one.
-Source: NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc of tags 2.4 to 2.30.
+nccl.interface-missing{reason}; nccl.address-family{reason}; nccl.name-unresolved{reason};
+nccl.address-in-use{}; nccl.socket-wrong-type{reason, found, expected}; nccl.socket-wrong-magic{reason};
+nccl.remote-closed{peer, reason}; nccl.nranks-mismatch{expected, found}; nccl.root-mismatch{reason}: of other
+things than their number; nccl.rank-twice{rank, ranks}; nccl.ras-port-in-use{}. nccl.duplicate-gpu{rank_a,
+rank_b, bus}; nccl.version-mismatch{rank_a, version_a, rank_b, version_b}; nccl.message-truncated{received,
+expected}; nccl.collective-mismatch{rank}; nccl.ipc-failed{call, reason}; nccl.algo-unavailable{function,
+algorithm, protocol}; nccl.network-not-found{name}. nccl.shm{step, path, bytes, reason};
+nccl.allocation-failed{bytes}. nccl.cuda-error{code, text, file}; nccl.driver-old{found, needed, text};
+nccl.nvls-bind{error, text, bytes}; nccl.imex{clique_size}; nccl.sharp-failed{reason};
+nccl.proxy-failed{operation, from_rank, code}; nccl.topology-invalid{reason}; nccl.error{code, name, file}: a
+function returned 1 CUDA, 2 system, 3 internal, 4 argument, 5 usage, 6 remote. nccl.warning{message, file}: a
+warning after which runs end and that none of these knows; nccl.notice{message, file}: another one. Source:
+NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc of tags 2.4
+to 2.30.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from probes.base.patterns import pattern
 from probes.logs.event import Event, event_of
 from probes.logs.line import LogLine
 from probes.logs.readers.cuda_texts import CODES_OF_TEXTS
 from probes.logs.readers.nccl_error_rows import ALSO_INFORMATIVE, DUPLICATE_GPU, FAILURES, RESULTS
 from probes.logs.readers.nccl_prefix import is_informative, located, place, read_located, warning
-from probes.logs.readers.once import Once
-from probes.logs.readers.rows import signs
-from probes.parsers.nccl_words import read_nccl_line
-from probes.patterns import pattern
+from probes.logs.readers.row_readers import signs
+from probes.logs.readers.whole_text import Once
+from probes.parsers.tools.nccl_words import read_nccl_line
 
 _CODES = {
     "ncclUnhandledCudaError": 1,
@@ -60,12 +58,35 @@ _NEGLIGIBLE = pattern(
     r"Missing \"iommu=pt\"|NUMA auto balancing|HINT|ibv_query_port_speed|cuMem host allocations"
 )
 
-_VAGUE = (b"Call to ", b" event", b" -> ", b"interface", b"SHARP", b"XML ", b"nccl", b"failure ", b"onnect to ")
+_VAGUE = (
+    b"Call to ",
+    b" event",
+    b" -> ",
+    b"interface",
+    b"SHARP",
+    b"XML ",
+    b"nccl",
+    b"failure ",
+    b"onnect to ",
+)
 SIGNS = (
     *(sign for sign in signs((*FAILURES, *ALSO_INFORMATIVE, *DUPLICATE_GPU)) if sign not in _VAGUE),
     *(b"WARN", b"nterface found", b".cc:", b".cpp:", b".cu:", b"include/", b"Connect to ", b"connect to "),
-    *(b"Call to recv from ", b"Call to send to ", b"async event", b"async error event", b"unknown event type"),
-    *(b"ncclUnhandledCudaError", b"ncclSystemError", b"ncclInternalError", b"ncclInvalid", b"ncclRemoteError", b"NCCL failure "),
+    *(
+        b"Call to recv from ",
+        b"Call to send to ",
+        b"async event",
+        b"async error event",
+        b"unknown event type",
+    ),
+    *(
+        b"ncclUnhandledCudaError",
+        b"ncclSystemError",
+        b"ncclInternalError",
+        b"ncclInvalid",
+        b"ncclRemoteError",
+        b"NCCL failure ",
+    ),
 )
 
 
@@ -101,7 +122,11 @@ class Reader:
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
         """What went wrong by the line, each result of a process once."""
-        return tuple(event for event in read(line) if event.kind not in ("nccl.error", "nccl.notice") or self._is_new(event))
+        return tuple(
+            event
+            for event in read(line)
+            if event.kind not in ("nccl.error", "nccl.notice") or self._is_new(event)
+        )
 
     def end(self) -> tuple[Event, ...]:
         return ()
@@ -113,7 +138,9 @@ class Reader:
 
 
 def is_network_layer(event: Event) -> bool:
-    """Whether it is NCCL's layer over network plugins, which tries one after the other: its callers may do without."""
+    """Whether it is NCCL's layer over network plugins, which tries one after the other: its callers may do
+    without.
+    """
     return _NETWORK_LAYER.search(str(event.fields.get("file", ""))) is not None
 
 
@@ -128,7 +155,10 @@ def _completed(event: Event, text: str) -> tuple[Event, ...]:
         return (event, msgspec.structs.replace(event, kind="nccl.nvls-bind"))
     if event.kind == "nccl.nvls-bind":
         named = {"code": event.fields["error"]} if "error" in event.fields else {}
-        return (event, msgspec.structs.replace(event, kind="nccl.cuda-error", fields={**event.fields, **named}))
+        return (
+            event,
+            msgspec.structs.replace(event, kind="nccl.cuda-error", fields={**event.fields, **named}),
+        )
     return (event,)
 
 

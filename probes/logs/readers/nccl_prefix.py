@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
+from probes.base.patterns import pattern
 from probes.logs.event import Event
 from probes.logs.line import LogLine
-from probes.logs.readers.rows import Row, read_rows
-from probes.patterns import pattern
+from probes.logs.readers.row_readers import Row, read_rows
 
 _PLACE = pattern(
     r"(?:^|\s|>:?)(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d{1,10}):\d{1,10} (?:\[-?\d{1,4}\] |(?=NCCL CALL))"
     r"(?P<where>[^\s:]{1,200}:\d{1,6} (?:\(\w{1,80}\) )?|\S.{0,120}?:\d{1,6} (?=NCCL WARN))?"
 )
 _INFORMATIVE = ("NCCL INFO ", "] INFO ", "NCCL TRACE ", "NCCL CALL ")
-_WARNING = pattern(r"(?:NCCL |\] (?:\S{1,200}:\d{1,6} )?|^\s{0,16}\S{1,100}\.(?:cu|cc|h):\d{1,6} )WARN (?P<message>\S.{0,2000})")
+_WARNING = pattern(
+    r"(?:NCCL |\] (?:\S{1,200}:\d{1,6} )?|^\s{0,16}\S{1,100}\.(?:cu|cc|h):\d{1,6} )WARN (?P<message>\S.{0,2000})"
+)
 
 
 def located(line: LogLine) -> LogLine:

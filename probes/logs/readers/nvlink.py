@@ -1,26 +1,30 @@
-"""State and error counters of NVLinks: `nvidia-smi nvlink -s` and `-e`, `dcgmi nvlink -s` and `-e`, of whole files.
+"""State and error counters of NVLinks: `nvidia-smi nvlink -s` and `-e`, `dcgmi nvlink -s` and `-e`, of whole
+files.
 
-Kinds: nvlink.gpu{gpu, name, up, down, disabled, gbps}: of each GPU with links; gbps is the sum of one direction in 1e9 bytes.
-nvlink.link-down{gpu, link, name}: a link that is down beside others that are up. nvlink.all-down{gpu, name}: no link of a GPU is
-up, which is a fault behind NVSwitches and normal for a card without a bridge. nvlink.errors{gpu, link, counter, count}: counters
-above 0 (`crc`, `replay`, `recovery`) since the driver was loaded. nvlink.no-errors{gpu, name}: all that were printed are 0.
-nvlink.none{gpu, name, reason}: a GPU without links, or that does not tell of them, and why (MIG).
+Kinds: nvlink.gpu{gpu, name, up, down, disabled, gbps}: of each GPU with links; gbps is the sum of one
+direction in 1e9 bytes. nvlink.link-down{gpu, link, name}: a link that is down beside others that are up.
+nvlink.all-down{gpu, name}: no link of a GPU is up, which is a fault behind NVSwitches and normal for a card
+without a bridge. nvlink.errors{gpu, link, counter, count}: counters above 0 (`crc`, `replay`, `recovery`)
+since the driver was loaded. nvlink.no-errors{gpu, name}: all that were printed are 0. nvlink.none{gpu, name,
+reason}: a GPU without links, or that does not tell of them, and why (MIG).
 
-Source: `probes/parsers/nvlink_status.py`, `nvlink_errors.py`, `dcgm_nvlink.py` and what they name.
+Source: `probes/parsers/nvidia_smi/nvlink_status.py`, `nvlink_errors.py`, `dcgm_nvlink.py` and what they name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.patterns import pattern
+from probes.base.record import Unknown
+from probes.base.units import GB
 from probes.facts import Gpu, NvLink
-from probes.facts.gpu import UNNUMBERED
+from probes.facts.gpu_facts import UNNUMBERED
 from probes.logs.event import Event, Value
-from probes.logs.readers.documents import Document
-from probes.parsers import dcgm_nvlink, nvlink_errors, nvlink_status
-from probes.patterns import pattern
-from probes.record import Unknown
-from probes.units import GB
+from probes.logs.readers.whole_files import Document
+from probes.parsers.nvidia_smi import nvlink_error_counts as nvlink_errors
+from probes.parsers.nvidia_smi import nvlink_status
+from probes.parsers.tools import dcgm_nvlink
 
 DOCUMENT_SIGNS: tuple[bytes, ...] = (
     b"NvLink Link Status",
@@ -58,7 +62,9 @@ def read_document(name: str, data: bytes) -> tuple[Event, ...]:
 
 
 def _is_mixed(text: str) -> bool:
-    """Whether a GPU has several names: the outputs of several machines in one, whose lines cannot be told apart."""
+    """Whether a GPU has several names: the outputs of several machines in one, whose lines cannot be told
+    apart.
+    """
     names: dict[str, str] = {}
     return any(names.setdefault(number, name) != name for number, name in _NAMED.findall(text))
 
@@ -91,7 +97,11 @@ def _told(document: Document, gpu: Gpu) -> Iterator[Event]:
         for counter, field in _COUNTERS:
             count = getattr(link, field)
             if isinstance(count, int) and count > 0:
-                yield document.event("nvlink.errors", gpu.evidence, about | _number(link) | {"counter": counter, "count": count})
+                yield document.event(
+                    "nvlink.errors",
+                    gpu.evidence,
+                    about | _number(link) | {"counter": counter, "count": count},
+                )
 
 
 def _number(link: NvLink) -> dict[str, Value]:

@@ -1,15 +1,14 @@
 """aws-ofi-nccl, the plugin for libfabric, and libfabric itself (EFA, CXI, TCP).
 
-Kinds and fields (a field is absent where the line does not name it):
-ofi.version{version}; ofi.libfabric{version}; ofi.provider{name, fabric, nics}; ofi.protocol{name}; ofi.platform{name, topology}.
-ofi.no-provider{}: libfabric offers nothing that the plugin can use;
-ofi.failure{code, reason}: the plugin does not start;
-ofi.completion-error{code, reason, direction, device}: a request failed; ofi.registration{reason, code}: memory is not registered;
-the same with `provider` in libfabric's own words; ofi.no-gdr{reason}; ofi.warning{message}: any other.
-What the plugin sets is `nccl.environment`, told by the reader of NCCL. Its old versions begin their lines with
-`WARN: Function: f Line: n: `.
-Source: aws/aws-ofi-nccl, src/nccl_ofi_net.c, nccl_ofi_rdma.c, nccl_ofi_sendrecv.c, platform-aws.*, of tags 1.1 to 1.17;
-ofiwg/libfabric, prov/efa.
+Kinds and fields (a field is absent where the line does not name it): ofi.version{version};
+ofi.libfabric{version}; ofi.provider{name, fabric, nics}; ofi.protocol{name}; ofi.platform{name, topology}.
+ofi.no-provider{}: libfabric offers nothing that the plugin can use; ofi.failure{code, reason}: the plugin
+does not start; ofi.completion-error{code, reason, direction, device}: a request failed;
+ofi.registration{reason, code}: memory is not registered; the same with `provider` in libfabric's own words;
+ofi.no-gdr{reason}; ofi.warning{message}: any other. What the plugin sets is `nccl.environment`, told by the
+reader of NCCL. Its old versions begin their lines with `WARN: Function: f Line: n: `. Source:
+aws/aws-ofi-nccl, src/nccl_ofi_net.c, nccl_ofi_rdma.c, nccl_ofi_sendrecv.c, platform-aws.*, of tags 1.1 to
+1.17; ofiwg/libfabric, prov/efa.
 """
 
 from __future__ import annotations
@@ -17,11 +16,15 @@ from __future__ import annotations
 from probes.logs.event import Event
 from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import is_informative, read_located
-from probes.logs.readers.once import Once
-from probes.logs.readers.rows import row, signs
+from probes.logs.readers.row_readers import row, signs
+from probes.logs.readers.whole_text import Once
 
 _FACTS = (
-    row("ofi.version", "NET/OFI", r"NET/OFI (?:Using|Initializing) aws-ofi-nccl v?(?P<version>\d{1,3}\.[\w.+-]{1,30})"),
+    row(
+        "ofi.version",
+        "NET/OFI",
+        r"NET/OFI (?:Using|Initializing) aws-ofi-nccl v?(?P<version>\d{1,3}\.[\w.+-]{1,30})",
+    ),
     row("ofi.libfabric", "NET/OFI", r"NET/OFI Using [Ll]ibfabric version (?P<version>\d{1,3}\.[\w.]{1,20})"),
     row(
         "ofi.provider",
@@ -71,9 +74,15 @@ _FAILURES = (
         r"(?:EFA )?[Pp]rovider requires at least libfabric.{0,60}|(?:Creating|Could not create).{0,100}fail.{0,60})",
     ),
     row(
-        "ofi.failure", "NET/OFI", rf"NET/OFI (?P<reason>Couldn't (?:open|create|enable|bind|get|initialize).{{0,80}}?)\. {_CODE}"
+        "ofi.failure",
+        "NET/OFI",
+        rf"NET/OFI (?P<reason>Couldn't (?:open|create|enable|bind|get|initialize).{{0,80}}?)\. {_CODE}",
     ),
-    row("ofi.no-gdr", "NET/OFI", r"NET/OFI (?P<reason>.{0,60}GPUDirect RDMA.{0,40}(?:not|disabled|unavailable).{0,80})"),
+    row(
+        "ofi.no-gdr",
+        "NET/OFI",
+        r"NET/OFI (?P<reason>.{0,60}GPUDirect RDMA.{0,40}(?:not|disabled|unavailable).{0,80})",
+    ),
     row("ofi.warning", "NET/OFI", r"WARN:?.{0,80}? NET/OFI (?P<message>\S.{0,300})"),
 )
 _LIBFABRIC = (

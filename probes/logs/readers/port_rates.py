@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from probes.base.patterns import pattern
 from probes.logs.event import Event, Value, event_of
-from probes.logs.readers.documents import Document
-from probes.patterns import pattern
+from probes.logs.readers.whole_files import Document
 
 DOCUMENT_SIGNS: tuple[bytes, ...] = (b"CA type: ", b"Infiniband device '")
 _CARD = pattern(
@@ -20,7 +20,9 @@ _CARD = pattern(
 )
 _PORT = pattern(r"^\s{0,16}Port (\d{1,3}):\s{0,4}$")
 _STATE = pattern(r"^\s{0,24}(?:State: |state:\s{1,8}(?:\d: )?)([A-Za-z]{2,16})\s{0,4}$")
-_RATE = pattern(r"^\s{0,24}(?:Rate: (\d{1,5}(?:\.\d)?)|rate:\s{1,8}(\d{1,5}(?:\.\d)?) Gb/sec \(.{1,20}\))\s{0,4}$")
+_RATE = pattern(
+    r"^\s{0,24}(?:Rate: (\d{1,5}(?:\.\d)?)|rate:\s{1,8}(\d{1,5}(?:\.\d)?) Gb/sec \(.{1,20}\))\s{0,4}$"
+)
 _MOST = 1024
 
 
@@ -39,5 +41,9 @@ def _rates(document: Document) -> Iterator[Event]:
         elif (state := _STATE.match(text)) is not None:
             is_active = state[1].lower() == "active"
         elif device and is_active and (rate := _RATE.match(text)) is not None:
-            fields: dict[str, Value] = {"device": device, "port": port, "gbit_per_s": float(rate[1] or rate[2])}
+            fields: dict[str, Value] = {
+                "device": device,
+                "port": port,
+                "gbit_per_s": float(rate[1] or rate[2]),
+            }
             yield event_of("host.port-rate", document.line(number), fields)

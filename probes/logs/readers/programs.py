@@ -1,9 +1,10 @@
 """What programs say of their own course: that they go on, and that they came to their end.
 
-Kinds: program.progress{after, who}: lines that count steps follow a failure that line `after` told. who is `process` where the
-same rank goes on, `log` where no line names a rank and three follow, `many` at the hundredth line of whatever ranks, `told` at
-the first line where the program says that it tries again or does without.
-program.finished{after}: a program says that it ended well; after is the line of the last failure before it, or 0.
+Kinds: program.progress{after, who}: lines that count steps follow a failure that line `after` told. who is
+`process` where the same rank goes on, `log` where no line names a rank and three follow, `many` at the
+hundredth line of whatever ranks, `told` at the first line where the program says that it tries again or does
+without. program.finished{after}: a program says that it ended well; after is the line of the last failure
+before it, or 0.
 
 A counter that stands still is no progress: progress bars are drawn once more when a program dies.
 """
@@ -13,9 +14,9 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 
+from probes.base.patterns import pattern
 from probes.logs.event import Event, event_of
 from probes.logs.line import LogLine
-from probes.patterns import pattern
 
 _COUNTED = (
     r"(?:global[ _]?step|steps?|iter(?:ation)?s?|epochs?|updates?|batch(?:es)?|it|(?:train|val|eval|lm)?[ _]?loss|train|"
@@ -61,7 +62,9 @@ _MOST_PENDING = 64
 _MOST_PLACES = 4096
 
 SIGNS: tuple[bytes, ...] = (*_FAILURES, b"Abort COMPLETE")
-"""NCCL tells of failed calls where a communicator is taken down; what the program says then is of interest too."""
+"""NCCL tells of failed calls where a communicator is taken down; what the program says then is of interest
+too.
+"""
 LINES_AFTER = 500
 _FAILURE_WORDS = tuple(sign.decode() for sign in _FAILURES)
 _FRAME = pattern(r'^\s{0,12}(?:File "|\^|~)|^\s{4}')
@@ -121,7 +124,9 @@ class Reader:
     def _is_overcome(self, place: Place, number: int) -> bool:
         """Marks the failures shortly before `number`; whether there are some."""
         near = [
-            pending for at, pending in self._pending.items() if number - at <= _NEAR_LINES and pending.place in (place, _NOBODY)
+            pending
+            for at, pending in self._pending.items()
+            if number - at <= _NEAR_LINES and pending.place in (place, _NOBODY)
         ]
         for pending in near:
             pending.is_overcome = True

@@ -1,10 +1,10 @@
 """RCCL, AMD's NCCL: what it prints beyond what NCCL does.
 
-Kinds and fields:
-rccl.version{version, hip, rocm, library}: spread over several lines, each with what it names; nccl.version{version, hip} for
-the line that stands in NCCL's place. rccl.kernel-setting{setting, text}: `iommu=pt`, `numa_balancing`, `HSA_NO_SCRATCH_RECLAIM`.
-rccl.hip-error{code, text, file}, and nccl.cuda-error{text} with it. rccl.msccl{state}: the scheduler of MSCCL is on or off.
-Source: ROCm/rccl, src/init.cc, src/misc/*, of the releases for ROCm 5.4 to 7.1.
+Kinds and fields: rccl.version{version, hip, rocm, library}: spread over several lines, each with what it
+names; nccl.version{version, hip} for the line that stands in NCCL's place. rccl.kernel-setting{setting,
+text}: `iommu=pt`, `numa_balancing`, `HSA_NO_SCRATCH_RECLAIM`. rccl.hip-error{code, text, file}, and
+nccl.cuda-error{text} with it. rccl.msccl{state}: the scheduler of MSCCL is on or off. Source: ROCm/rccl,
+src/init.cc, src/misc/*, of the releases for ROCm 5.4 to 7.1.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from probes.logs.event import Event
 from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import read_located
-from probes.logs.readers.rows import row, signs
+from probes.logs.readers.row_readers import row, signs
 
 _ROWS = (
     row(
@@ -32,7 +32,12 @@ _ROWS = (
         r"(?P<text>Missing \"(?P<setting>[^\"\n]{2,60})\""
         r" from kernel.{0,160})",
     ),
-    row("rccl.kernel-setting", "NUMA auto balancing", r"(?P<text>NUMA auto balancing enabled.{0,160})", setting="numa_balancing"),
+    row(
+        "rccl.kernel-setting",
+        "NUMA auto balancing",
+        r"(?P<text>NUMA auto balancing enabled.{0,160})",
+        setting="numa_balancing",
+    ),
     row(
         "rccl.kernel-setting",
         "HSA_NO_SCRATCH_RECLAIM",
@@ -40,7 +45,11 @@ _ROWS = (
         setting="HSA_NO_SCRATCH_RECLAIM",
     ),
     row("rccl.hip-error", "HIP failure", r"HIP failure(?: (?P<code>\d{1,5}))?:? ?'(?P<text>[^'\n]{1,200})"),
-    row("rccl.hip-error", "Test HIP failure", r"Test HIP failure (?P<file>\S{1,120}:\d{1,6}) '(?P<text>[^'\n]{1,200})"),
+    row(
+        "rccl.hip-error",
+        "Test HIP failure",
+        r"Test HIP failure (?P<file>\S{1,120}:\d{1,6}) '(?P<text>[^'\n]{1,200})",
+    ),
     row("rccl.msccl", "MSCCL", r"MSCCL:? (?P<state>.{2,100})"),
 )
 
@@ -53,5 +62,10 @@ def read(line: LogLine) -> tuple[Event, ...]:
         return ()
     found = read_located(_ROWS, line)
     if found and found[0].kind == "rccl.hip-error":  # HIP's codes are not CUDA's, its words are
-        return (*found, msgspec.structs.replace(found[0], kind="nccl.cuda-error", fields={"text": found[0].fields["text"]}))
+        return (
+            *found,
+            msgspec.structs.replace(
+                found[0], kind="nccl.cuda-error", fields={"text": found[0].fields["text"]}
+            ),
+        )
     return found

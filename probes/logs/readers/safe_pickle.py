@@ -1,8 +1,10 @@
-"""Pickles read without running anything: of plain data alone, as a small machine of the opcodes that build it.
+"""Pickles read without running anything: of plain data alone, as a small machine of the opcodes that build
+it.
 
-Python's own `pickle` calls whatever a pickle names. Here only dicts, lists, tuples, strings, numbers, booleans and None are
-built; an opcode that names, imports or calls something, a persistent id, or bytes end the reading with `RefusedError`.
-Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5); pytorch, torch/csrc/jit/serialization/pickler.h.
+Python's own `pickle` calls whatever a pickle names. Here only dicts, lists, tuples, strings, numbers,
+booleans and None are built; an opcode that names, imports or calls something, a persistent id, or bytes end
+the reading with `RefusedError`. Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5); pytorch,
+torch/csrc/jit/serialization/pickler.h.
 """
 
 from __future__ import annotations
@@ -11,10 +13,14 @@ import struct
 from collections.abc import Callable
 from typing import TypeAlias
 
-Plain: TypeAlias = "bool | int | float | str | list[Plain] | tuple[Plain, ...] | dict[str | int, Plain] | None"
+Plain: TypeAlias = (
+    "bool | int | float | str | list[Plain] | tuple[Plain, ...] | dict[str | int, Plain] | None"
+)
 
 _MOST_STEPS = 4_000_000
-"""A dump of some thousand collectives with their stacks; what is built of so many opcodes fits into memory."""
+"""A dump of some thousand collectives with their stacks; what is built of so many opcodes fits into
+memory.
+"""
 _LONGEST_NUMBER = 64
 """Bytes, or digits of a number that is written as text."""
 
@@ -61,7 +67,9 @@ class _Machine:
                 return self._value(self._stack.pop())
             step = _STEPS.get(code)
             if step is None:
-                raise RefusedError(f"the pickle asks for more than plain data (opcode {code:#04x}) and was not read")
+                raise RefusedError(
+                    f"the pickle asks for more than plain data (opcode {code:#04x}) and was not read"
+                )
             step(self)
         raise NotPlainError("the pickle has too many steps")
 

@@ -1,14 +1,15 @@
-"""Slurm: why it ended a job, a step or a task, as srun and slurmstepd tell it in the job's own output. Also PBS and LSF.
+"""Slurm: why it ended a job, a step or a task, as srun and slurmstepd tell it in the job's own output. Also
+PBS and LSF.
 
-Kinds: slurm.killed{reason, scope, step, node, at}: reason is `time limit`, `preemption`, `node failure`, `task failure`, `signal`
-(cancelled by a person or by an earlier failure), `memory`, `not ending`, or Slurm's own words.
-slurm.oom{step, count}: the cgroup's memory limit. slurm.node-failure{node}. slurm.unreachable{node}.
-slurm.task-exit{node, tasks, exit_code}, slurm.task-killed{node, tasks, reason, signal}: the first of them in time is the one to
-look at. slurm.step-aborted, slurm.step-terminating{step}: effects. slurm.launch-failed{step, node, reason}.
-slurm.submit-refused{reason}: a job was not taken;
+Kinds: slurm.killed{reason, scope, step, node, at}: reason is `time limit`, `preemption`, `node failure`,
+`task failure`, `signal` (cancelled by a person or by an earlier failure), `memory`, `not ending`, or Slurm's
+own words. slurm.oom{step, count}: the cgroup's memory limit. slurm.node-failure{node}.
+slurm.unreachable{node}. slurm.task-exit{node, tasks, exit_code}, slurm.task-killed{node, tasks, reason,
+signal}: the first of them in time is the one to look at. slurm.step-aborted, slurm.step-terminating{step}:
+effects. slurm.launch-failed{step, node, reason}. slurm.submit-refused{reason}: a job was not taken;
 slurm.step-refused{reason}: no step of it could be made. slurm.mpi-failed{reason}: PMI or PMIx did not start.
-slurm.bind-failed{reason}: masks of CPUs or GPUs that do not fit. slurm.tmpdir-replaced{folder}: the one asked for could not be
-made, and the task starts with another.
+slurm.bind-failed{reason}: masks of CPUs or GPUs that do not fit. slurm.tmpdir-replaced{folder}: the one asked
+for could not be made, and the task starts with another.
 
 Source: SchedMD/slurm, src/slurmd/slurmstepd, src/srun/libsrun/launch.c, task_state.c, src/plugins/cgroup;
 openpbs/openpbs, src/resmom; IBM documentation, LSF termination reasons (read 2026-11).
@@ -18,11 +19,9 @@ from __future__ import annotations
 
 from probes.logs.event import Event
 from probes.logs.line import LogLine
-from probes.logs.readers.rows import read_rows, row, signs
+from probes.logs.readers.row_readers import read_rows, row, signs
 
-_STEP = (
-    r"(?:StepId=|step ?= ?|step |job )?(?P<step>\d{1,12}(?:_\d{1,9})?(?:\.(?:\d{1,9}|batch|extern|interactive))?(?:\+\d{1,5})?)"
-)
+_STEP = r"(?:StepId=|step ?= ?|step |job )?(?P<step>\d{1,12}(?:_\d{1,9})?(?:\.(?:\d{1,9}|batch|extern|interactive))?(?:\+\d{1,5})?)"
 _TASKS = r"srun: error: (?P<node>[\w.\[\],-]{1,200}): tasks? (?P<tasks>[\d,-]{1,200}): "
 _SIGNALS = {
     "Killed": 9,
@@ -49,7 +48,11 @@ _ROWS = (
         r"(?: DUE TO (?P<words>[A-Z][A-Z ]{2,60}))?",
     ),
     row("slurm.oom", "oom_kill event", rf"Detected (?P<count>\d{{1,12}}) oom_kill events? in {_STEP}"),
-    row("slurm.oom", "oom-kill event", rf"Detected (?P<count>\d{{1,12}}) oom-kill event(?:\(s\))?(?: in {_STEP})?"),
+    row(
+        "slurm.oom",
+        "oom-kill event",
+        rf"Detected (?P<count>\d{{1,12}}) oom-kill event(?:\(s\))?(?: in {_STEP})?",
+    ),
     row(
         "slurm.oom",
         "memory limit",
@@ -57,7 +60,11 @@ _ROWS = (
     ),
     row("slurm.oom", "Out Of Memory", rf"{_TASKS}Out Of Memory"),
     row("slurm.node-failure", "srun: error: Node failure on ", r"Node failure on (?P<node>\S{1,200})"),
-    row("slurm.task-exit", ": Exited with exit code ", rf"{_TASKS}Exited with exit code (?P<exit_code>\d{{1,3}})"),
+    row(
+        "slurm.task-exit",
+        ": Exited with exit code ",
+        rf"{_TASKS}Exited with exit code (?P<exit_code>\d{{1,3}})",
+    ),
     row(
         "slurm.task-killed",
         "srun: error: ",
@@ -66,16 +73,36 @@ _ROWS = (
     ),
     row("slurm.step-aborted", "srun: Job step aborted"),
     row("slurm.step-aborted", "Timed out waiting for job step to complete"),
-    row("slurm.step-terminating", "srun: ", rf"(?:Terminating|forcing job termination|Force Terminated) (?:job step )?{_STEP}"),
+    row(
+        "slurm.step-terminating",
+        "srun: ",
+        rf"(?:Terminating|forcing job termination|Force Terminated) (?:job step )?{_STEP}",
+    ),
     row(
         "slurm.launch-failed",
         "ask launch for ",
         rf"[Tt]ask launch for {_STEP} failed on node (?P<node>[\w.-]{{1,120}}): (?P<reason>.{{1,120}})",
     ),
-    row("slurm.launch-failed", "srun: error: Application launch failed", r"Application launch failed: (?P<reason>.{1,120})"),
-    row("slurm.unreachable", "nable to contact slurm", r"(?P<reason>[Uu]nable to contact slurm\w{1,12}.{0,80})"),
-    row("slurm.unreachable", "error: Unable to confirm allocation", r"(?P<reason>Unable to confirm allocation.{0,120})"),
-    row("slurm.step-refused", "srun: error: Unable to create step", r"create step for job \d{1,12}: (?P<reason>.{1,160})"),
+    row(
+        "slurm.launch-failed",
+        "srun: error: Application launch failed",
+        r"Application launch failed: (?P<reason>.{1,120})",
+    ),
+    row(
+        "slurm.unreachable",
+        "nable to contact slurm",
+        r"(?P<reason>[Uu]nable to contact slurm\w{1,12}.{0,80})",
+    ),
+    row(
+        "slurm.unreachable",
+        "error: Unable to confirm allocation",
+        r"(?P<reason>Unable to confirm allocation.{0,120})",
+    ),
+    row(
+        "slurm.step-refused",
+        "srun: error: Unable to create step",
+        r"create step for job \d{1,12}: (?P<reason>.{1,160})",
+    ),
     row(
         "slurm.submit-refused",
         ": error: ",
@@ -114,7 +141,8 @@ SIGNS: tuple[bytes, ...] = (
     *(
         sign
         for sign in signs(_ROWS)
-        if not sign.startswith((b"srun: ", b"slurmstepd: ")) and sign not in {b"memory limit", b"srun: ", b": error: "}
+        if not sign.startswith((b"srun: ", b"slurmstepd: "))
+        and sign not in {b"memory limit", b"srun: ", b": error: "}
     ),
 )
 _REASONS = {
@@ -142,6 +170,9 @@ def read(line: LogLine) -> tuple[Event, ...]:
                 (reason for start, reason in _REASONS.items() if words.startswith(start)), words.lower()
             )
             event.fields["reason"] = event.fields["reason"] or "signal"
-        elif event.kind == "slurm.task-killed" and (signal := _SIGNALS.get(str(event.fields.get("reason")))) is not None:
+        elif (
+            event.kind == "slurm.task-killed"
+            and (signal := _SIGNALS.get(str(event.fields.get("reason")))) is not None
+        ):
             event.fields["signal"] = signal
     return events

@@ -1,4 +1,5 @@
-"""torch.distributed: the watchdog of ProcessGroupNCCL, exceptions, stores and rendezvous, of torch 1.9 to 2.13.
+"""torch.distributed: the watchdog of ProcessGroupNCCL, exceptions, stores and rendezvous, of torch 1.9 to
+2.13.
 
 Kinds and fields:
 torch.watchdog-timeout{seq, op, numel_in, numel_out, timeout_ms, ran_ms, rank}; torch 1.9 to 1.12 name no `seq`, none before 2.1
@@ -24,18 +25,18 @@ torchrun.rendezvous-{connection,timeout,closed,state}{message}: elastic agents d
 torch.collective-mismatch{rank_a, rank_b}: TORCH_DISTRIBUTED_DEBUG=DETAIL. torch.monitored-barrier{ranks, timeout_ms}.
 torch.device-guess{rank, gpu}; torch.no-gpu; torch.reduction-unfinished; torch.not-destroyed.
 
-Source: pytorch/pytorch, torch/csrc/distributed/c10d (ProcessGroupNCCL.cpp, TCPStore.cpp, socket.cpp, NCCLUtils.hpp) and
-torch/distributed/elastic/rendezvous, tools/flight_recorder (read 2026-11).
+Source: pytorch/pytorch, torch/csrc/distributed/c10d (ProcessGroupNCCL.cpp, TCPStore.cpp, socket.cpp,
+NCCLUtils.hpp) and torch/distributed/elastic/rendezvous, tools/flight_recorder (read 2026-11).
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from probes.base.patterns import pattern
 from probes.logs.event import Event
 from probes.logs.line import LogLine
-from probes.logs.readers.rows import read_rows, row, signs
-from probes.patterns import pattern
+from probes.logs.readers.row_readers import read_rows, row, signs
 
 _WORK = (
     r"Work[A-Z]{2,6}\((?:SeqNum=(?P<seq>\d{1,12}), )?OpType=(?P<op>\w{1,60})"
@@ -51,7 +52,9 @@ _EARLY = pattern(
     r"[Cc]onnection refused|[Aa]ddress family not supported|[Cc]annot assign requested address|[Nn]etwork is unreachable"
 )
 _ROWS = (
-    row("torch.watchdog-timeout", "ollective operation timeout", rf"[Cc]ollective operation timeout: {_WORK}"),
+    row(
+        "torch.watchdog-timeout", "ollective operation timeout", rf"[Cc]ollective operation timeout: {_WORK}"
+    ),
     row(
         "torch.monitored-barrier",
         "reached monitoredBarrier, but received errors",
@@ -85,11 +88,23 @@ _ROWS = (
         r"watchdog got stuck for (?P<seconds>\d{1,9}) ?seconds",
     ),
     row("torch.heartbeat-timeout", "Heartbeat monitor timed out"),
-    row("torch.watchdog-exception", "watchdog thread terminated with exception", r"with exception: (?P<error>.{0,200})"),
-    row("torch.watchdog-exception", "watchdog thread is terminating", r"terminating due to (?P<error>.{0,200})"),
+    row(
+        "torch.watchdog-exception",
+        "watchdog thread terminated with exception",
+        r"with exception: (?P<error>.{0,200})",
+    ),
+    row(
+        "torch.watchdog-exception",
+        "watchdog thread is terminating",
+        r"terminating due to (?P<error>.{0,200})",
+    ),
     row("torch.process-down", "taking the entire process down"),
     row("torch.process-down", "we are taking down the"),
-    row("torch.watchdog-exception", "NCCL communicator was aborted on rank", r"reason for failure was: (?P<error>.{0,200})"),
+    row(
+        "torch.watchdog-exception",
+        "NCCL communicator was aborted on rank",
+        r"reason for failure was: (?P<error>.{0,200})",
+    ),
     row("torch.peer-aborted", "Found key in store: NCCLABORTEDCOMM", r"from rank: (?P<from_rank>\d{1,7})"),
     row(
         "torch.id-exchange-failed",
@@ -132,7 +147,11 @@ _ROWS = (
         r"connect\(\) timed out\.?(?: Original timeout was (?P<after>\d{1,12} ?ms))?",
     ),
     row("torch.address-in-use", "EADDRINUSE", r"(?:port: (?P<port>\d{1,5})\b.{0,80})?EADDRINUSE"),
-    row("torch.address-in-use", "ddress already in use", r"(?::(?P<port>\d{1,5})(?!\d)[^\n]{0,40})?[Aa]ddress already in use"),
+    row(
+        "torch.address-in-use",
+        "ddress already in use",
+        r"(?::(?P<port>\d{1,5})(?!\d)[^\n]{0,40})?[Aa]ddress already in use",
+    ),
     row(
         "torch.name-unresolved",
         "network addresses of (",
@@ -162,7 +181,11 @@ _ROWS = (
         r"Timed out initializing process group in store based barrier on rank:? (?P<rank>\d{1,7}).{0,120}?"
         r"\(world_size=(?P<expected>\d{1,7}), (?:worker_count|num_workers_joined)=(?P<joined>\d{1,7})",
     ),
-    row("torch.store-wait", "wait timeout after", r"wait timeout after (?P<timeout_ms>\d{1,12}) ?ms, keys: (?P<keys>.{1,200})"),
+    row(
+        "torch.store-wait",
+        "wait timeout after",
+        r"wait timeout after (?P<timeout_ms>\d{1,12}) ?ms, keys: (?P<keys>.{1,200})",
+    ),
     row(
         "torch.store-closed",
         "on SocketImpl(",
@@ -174,10 +197,26 @@ _ROWS = (
         "RendezvousConnectionError",
         r"^(?!.*send a keep-alive).{0,200}?RendezvousConnectionError\b(?:: ?(?P<message>[A-Z].{0,200}))?",
     ),
-    row("torch.heartbeat-lost", "failed to send a keep-alive heartbeat", r"The node '(?P<node>[^']{1,120})' has failed to send"),
-    row("torchrun.rendezvous-timeout", "RendezvousTimeoutError", r"RendezvousTimeoutError(?:: ?(?P<message>[A-Z].{0,200}))?"),
-    row("torchrun.rendezvous-closed", "RendezvousClosedError", r"RendezvousClosedError(?:: ?(?P<message>[A-Z].{0,200}))?"),
-    row("torchrun.rendezvous-state", "RendezvousStateError", r"RendezvousStateError(?:: ?(?P<message>[A-Z].{0,200}))?"),
+    row(
+        "torch.heartbeat-lost",
+        "failed to send a keep-alive heartbeat",
+        r"The node '(?P<node>[^']{1,120})' has failed to send",
+    ),
+    row(
+        "torchrun.rendezvous-timeout",
+        "RendezvousTimeoutError",
+        r"RendezvousTimeoutError(?:: ?(?P<message>[A-Z].{0,200}))?",
+    ),
+    row(
+        "torchrun.rendezvous-closed",
+        "RendezvousClosedError",
+        r"RendezvousClosedError(?:: ?(?P<message>[A-Z].{0,200}))?",
+    ),
+    row(
+        "torchrun.rendezvous-state",
+        "RendezvousStateError",
+        r"RendezvousStateError(?:: ?(?P<message>[A-Z].{0,200}))?",
+    ),
     row(
         "torch.collective-mismatch",
         "Detected mismatch between collectives on ranks",
@@ -222,7 +261,11 @@ _ROWS = (
         r"(?:\[Rank (?P<rank>\d{1,7})\] +)?[Uu]sing GPU (?P<gpu>\d{1,3}) (?:to perform barrier )?"
         r"as (?:the )?devices? used by this process",
     ),
-    row("torch.device-guess", "device used by this process is currently unknown", r"[Uu]sing GPU (?P<gpu>\d{1,3})"),
+    row(
+        "torch.device-guess",
+        "device used by this process is currently unknown",
+        r"[Uu]sing GPU (?P<gpu>\d{1,3})",
+    ),
     row("torch.no-gpu", "ProcessGroupNCCL is only supported with GPUs"),
     row("torch.reduction-unfinished", "Expected to have finished reduction in the prior iteration"),
     row("torch.not-destroyed", "destroy_process_group() was not called before"),
@@ -250,9 +293,15 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 def _is_harmless(event: Event) -> bool:
-    """Attempts that healthy jobs make too: a store that does not listen yet, a host without IPv6, NCCL's port for tools."""
+    """Attempts that healthy jobs make too: a store that does not listen yet, a host without IPv6, NCCL's port
+    for tools.
+    """
     if event.kind == "torch.connect-failed":
         return _EARLY.search(str(event.fields.get("reason", ""))) is not None
     if event.kind == "torch.address-in-use":
         return " ras/" in event.text
-    return event.kind == "torch.name-unresolved" and event.fields.get("family") == "IPv6" and _ERROR.search(event.text) is None
+    return (
+        event.kind == "torch.name-unresolved"
+        and event.fields.get("family") == "IPv6"
+        and _ERROR.search(event.text) is None
+    )

@@ -1,27 +1,29 @@
-"""torchrun and its elastic agent: which worker failed first, how, and where its own report lies. Of torch 1.9 to 2.13.
+"""torchrun and its elastic agent: which worker failed first, how, and where its own report lies. Of torch 1.9
+to 2.13.
 
-The report at the end of a run is a block of lines: a title, a list of failures, and the root cause, each with `key: value` lines.
+The report at the end of a run is a block of lines: a title, a list of failures, and the root cause, each with
+`key: value` lines.
 
-Kinds: torch.child-failed{rank, local_rank, host, exit_code, signal, pid, error_file, text, at, root}: one worker; root is 1 for
-the first that failed. signal is the number behind a negative exit code, or behind 128 + n.
-torch.worker-failed{exit_code, local_rank, pid, signal}: the agent's own line,
-before the report; also DeepSpeed's, Accelerate's and Lightning's launchers.
-torch.agent-signal{signal}: the agent was told to stop (a scheduler, a person). torch.agent-stopping{pid, signal}: it stops the
-workers that are left. torch.agent-restart{left}: it starts the workers again. torch.no-record: no worker wrote an error file.
+Kinds: torch.child-failed{rank, local_rank, host, exit_code, signal, pid, error_file, text, at, root}: one
+worker; root is 1 for the first that failed. signal is the number behind a negative exit code, or behind 128 +
+n. torch.worker-failed{exit_code, local_rank, pid, signal}: the agent's own line, before the report; also
+DeepSpeed's, Accelerate's and Lightning's launchers. torch.agent-signal{signal}: the agent was told to stop (a
+scheduler, a person). torch.agent-stopping{pid, signal}: it stops the workers that are left.
+torch.agent-restart{left}: it starts the workers again. torch.no-record: no worker wrote an error file.
 torch.worker-finished{pid}: one that DeepSpeed's launcher saw end well.
 
-Source: pytorch/pytorch, torch/distributed/elastic/multiprocessing/{api,errors/__init__,errors/handlers}.py and
-elastic/agent/server/api.py (read 2026-11).
+Source: pytorch/pytorch, torch/distributed/elastic/multiprocessing/{api,errors/__init__,errors/handlers}.py
+and elastic/agent/server/api.py (read 2026-11).
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from probes.base.patterns import pattern
 from probes.logs.event import Event, Value, event_of
 from probes.logs.line import LogLine
-from probes.logs.readers.rows import read_rows, row, signs, value_of
-from probes.patterns import pattern
+from probes.logs.readers.row_readers import read_rows, row, signs, value_of
 
 _ROWS = (
     row(
@@ -29,8 +31,16 @@ _ROWS = (
         "failed (exitcode: ",
         r"failed \(exitcode: (?P<exit_code>-?\d{1,4})\) local_rank: (?P<local_rank>\d{1,5}) \(pid: (?P<pid>\d{1,10})\)",
     ),
-    row("torch.worker-failed", "exits with return code = ", r"exits with return code = (?P<exit_code>-?\d{1,4})"),
-    row("torch.worker-failed", "died with <Signals.", r"died with <Signals\.(?P<name>SIG\w{2,8}): (?P<signal>\d{1,2})>"),
+    row(
+        "torch.worker-failed",
+        "exits with return code = ",
+        r"exits with return code = (?P<exit_code>-?\d{1,4})",
+    ),
+    row(
+        "torch.worker-failed",
+        "died with <Signals.",
+        r"died with <Signals\.(?P<name>SIG\w{2,8}): (?P<signal>\d{1,2})>",
+    ),
     row(
         "torch.worker-failed",
         "returned non-zero exit status ",
@@ -42,16 +52,26 @@ _ROWS = (
         r"\[rank: (?P<rank>\d{1,7})\] Child process with PID (?P<pid>\d{1,10}) terminated with code (?P<exit_code>-?\d{1,4})",
     ),
     row(
-        "torch.agent-signal", "got signal: ", r"(?:Process (?P<process>\d{1,10}) )?got signal: (?:Signals\.)?(?P<signal>\w{1,12})"
+        "torch.agent-signal",
+        "got signal: ",
+        r"(?:Process (?P<process>\d{1,10}) )?got signal: (?:Signals\.)?(?P<signal>\w{1,12})",
     ),
-    row("torch.agent-signal", "death signal, shutting down", r"[Rr]eceived (?:Signals\.)?(?P<signal>\w{1,12}) death signal"),
+    row(
+        "torch.agent-signal",
+        "death signal, shutting down",
+        r"[Rr]eceived (?:Signals\.)?(?P<signal>\w{1,12}) death signal",
+    ),
     row(
         "torch.agent-stopping",
         "closing signal ",
         r"Sending process (?P<process>\d{1,10}) closing signal (?:Signals\.)?(?P<signal>\w{1,12})",
     ),
     row("torch.agent-stopping", "forcefully exiting via", r"shutdown process (?P<process>\d{1,10}) via"),
-    row("torch.agent-restart", "attempts left; will restart worker group", r"(?P<left>\d{1,6})/\d{1,6} attempts left"),
+    row(
+        "torch.agent-restart",
+        "attempts left; will restart worker group",
+        r"(?P<left>\d{1,6})/\d{1,6} attempts left",
+    ),
     row("torch.agent-restart", "will restart worker group"),
     row("torch.worker-finished", " exits successfully", r"Process (?P<pid>\d{1,10}) exits successfully"),
     row("torch.no-record", "CHILD PROCESS FAILED WITH NO ERROR_FILE"),
@@ -146,7 +166,9 @@ def _fields(key: str, value: str) -> dict[str, Value]:
         return {} if "N/A" in value else {"error_file": value_of(value)}
     if key in ("traceback", "msg"):
         signal = _SIGNAL.search(value)
-        text: dict[str, Value] = {} if value.startswith("To enable traceback") else {"text": value_of(value.strip('"'))}
+        text: dict[str, Value] = (
+            {} if value.startswith("To enable traceback") else {"text": value_of(value.strip('"'))}
+        )
         return text | ({"signal": int(signal[1])} if signal else {})
     if key in ("time", "host"):
         return {"at" if key == "time" else "host": value}

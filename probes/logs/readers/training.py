@@ -1,16 +1,17 @@
 """What training loops say of their numbers: losses and gradients that are none any more.
 
-Kinds: training.no-number{value}: `nan` as the loss, or a loss of 0.0 with gradients of nan, as transformers logs it where
-loss scaling hides the first.
+Kinds: training.no-number{value}: `nan` as the loss, or a loss of 0.0 with gradients of nan, as transformers
+logs it where loss scaling hides the first.
 
-Source: huggingface/transformers, trainer.py; NVIDIA/Megatron-LM, training.py; karpathy/nanoGPT, train.py (read 2026-11).
+Source: huggingface/transformers, trainer.py; NVIDIA/Megatron-LM, training.py; karpathy/nanoGPT, train.py
+(read 2026-11).
 """
 
 from __future__ import annotations
 
 from probes.logs.event import Event
 from probes.logs.line import LogLine
-from probes.logs.readers.rows import read_rows, row, signs
+from probes.logs.readers.row_readers import read_rows, row, signs
 
 _LOSS = (
     r"(?i)(?<![\w./])(?<!val )(?<!eval )(?<!test )(?<!best )(?<!validation )"

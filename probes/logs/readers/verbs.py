@@ -1,20 +1,20 @@
-"""libibverbs, whose providers drive HCAs, UCX, which MPI and some plugins of NCCL reach them by, and UCC above it.
+"""libibverbs, whose providers drive HCAs, UCX, which MPI and some plugins of NCCL reach them by, and UCC
+above it.
 
-Kinds and fields (a field is absent where the line does not name it):
-verbs.driver-missing{driver}: there is none, or none for this kernel; usual where an image holds providers of other cards;
-verbs.memlock{bytes}: the limit is small.
-ucx.completion-error{status, vendor, hca}: `status` as a number of ibv_wc_status, `vendor` as NCCL prints it;
-ucx.error{message}: any other, of UCC too, whose layers give their names (`TL_UCP`).
-Source: linux-rdma/rdma-core, libibverbs/init.c; openucx/ucx, src/uct/ib/mlx5/ib_mlx5_log.c; openucx/ucc, src/utils/ucc_log.h
-(read 2026-11).
+Kinds and fields (a field is absent where the line does not name it): verbs.driver-missing{driver}: there is
+none, or none for this kernel; usual where an image holds providers of other cards; verbs.memlock{bytes}: the
+limit is small. ucx.completion-error{status, vendor, hca}: `status` as a number of ibv_wc_status, `vendor` as
+NCCL prints it; ucx.error{message}: any other, of UCC too, whose layers give their names (`TL_UCP`). Source:
+linux-rdma/rdma-core, libibverbs/init.c; openucx/ucx, src/uct/ib/mlx5/ib_mlx5_log.c; openucx/ucc,
+src/utils/ucc_log.h (read 2026-11).
 """
 
 from __future__ import annotations
 
+from probes.base.patterns import pattern
 from probes.logs.event import Event, event_of
 from probes.logs.line import LogLine
-from probes.logs.readers.rows import read_rows, row, signs
-from probes.patterns import pattern
+from probes.logs.readers.row_readers import read_rows, row, signs
 
 _STATUS = {
     "Local length": 1,
@@ -34,19 +34,42 @@ _COMPLETION = pattern(
     r"UCX {1,2}ERROR (?P<what>[A-Z][\w ]{3,40}?) on (?P<hca>[\w.-]{1,40}:\d{1,3})(?:/\w{1,12})? "
     r"\(synd 0x[0-9a-f]{1,4} vend 0x(?P<vendor>[0-9a-f]{1,4})"
 )
-_LAYERS = ("UCC ", "CL_BASIC", "CL_HIER", "TL_UCP", "TL_SHM", "TL_CUDA", "TL_NCCL", "TL_RCCL", "TL_SHARP", "TL_MLX5", "TL_SELF")
+_LAYERS = (
+    "UCC ",
+    "CL_BASIC",
+    "CL_HIER",
+    "TL_UCP",
+    "TL_SHM",
+    "TL_CUDA",
+    "TL_NCCL",
+    "TL_RCCL",
+    "TL_SHARP",
+    "TL_MLX5",
+    "TL_SELF",
+)
 """Of UCC: collective and transport layers."""
 _ROWS = (
-    *(row("ucx.error", f"{layer} ERROR ", rf"\.c:\d{{1,6}} {{1,4}}{layer} ERROR (?P<message>\S.{{0,300}})") for layer in _LAYERS),
+    *(
+        row("ucx.error", f"{layer} ERROR ", rf"\.c:\d{{1,6}} {{1,4}}{layer} ERROR (?P<message>\S.{{0,300}})")
+        for layer in _LAYERS
+    ),
     row("ucx.error", "UCX  ERROR", r"UCX {1,2}ERROR (?P<message>\S.{0,300})"),
-    row("verbs.driver-missing", "libibverbs: Warning: couldn't load driver", r"load driver '(?P<driver>[^']{1,80})'"),
+    row(
+        "verbs.driver-missing",
+        "libibverbs: Warning: couldn't load driver",
+        r"load driver '(?P<driver>[^']{1,80})'",
+    ),
     row("verbs.driver-missing", "libibverbs: Warning: no userspace device-specific driver"),
     row(
         "verbs.driver-missing",
         "does not support the kernel ABI",
         r"libibverbs: Warning: Driver (?P<driver>\w{1,40}) does not support the kernel ABI",
     ),
-    row("verbs.memlock", "libibverbs: Warning: RLIMIT_MEMLOCK is", r"RLIMIT_MEMLOCK is (?P<bytes>\d{1,15}) bytes"),
+    row(
+        "verbs.memlock",
+        "libibverbs: Warning: RLIMIT_MEMLOCK is",
+        r"RLIMIT_MEMLOCK is (?P<bytes>\d{1,15}) bytes",
+    ),
 )
 
 SIGNS = signs(_ROWS)
@@ -58,4 +81,10 @@ def read(line: LogLine) -> tuple[Event, ...]:
     status = _STATUS.get(match["what"]) if match is not None else None
     if match is None or status is None:
         return read_rows(_ROWS, line)
-    return (event_of("ucx.completion-error", line, {"status": status, "vendor": int(match["vendor"], 16), "hca": match["hca"]}),)
+    return (
+        event_of(
+            "ucx.completion-error",
+            line,
+            {"status": status, "vendor": int(match["vendor"], 16), "hca": match["hca"]},
+        ),
+    )

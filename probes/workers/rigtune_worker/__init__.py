@@ -1,1 +1,3 @@
-"""Benchmarks and the reference training program. Needs Python 3.9 and torch 2.4, and nothing of the application."""
+"""Benchmarks and the reference training program. Needs Python 3.9 and torch 2.4, and nothing of the
+application.
+"""

@@ -1,4 +1,6 @@
-"""Run one benchmark on this rank: `python -m rigtune_worker BENCH --request FILE --out DIR`, alone or under torchrun."""
+"""Run one benchmark on this rank: `python -m rigtune_worker BENCH --request FILE --out DIR`, alone or under
+torchrun.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ import os
 import time
 from typing import Any
 
-from .process import die_with_parent, run_and_leave, tell_exception
 from .protocol import Answer, CaseError, SetupError, is_out_of_memory, is_peer_lost
+from .worker_process import die_with_parent, run_and_leave, tell_exception
 
 BENCHES = (
     "gemm",
@@ -47,11 +49,15 @@ LOST_PEER_S = 5.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m rigtune_worker", description="Run one benchmark on this rank.")
+    parser = argparse.ArgumentParser(
+        prog="python -m rigtune_worker", description="Run one benchmark on this rank."
+    )
     parser.add_argument("bench", nargs="?", choices=BENCHES)
     parser.add_argument("--request", help="JSON with device, backend, budget_s, cases and model")
     parser.add_argument("--out", help="existing folder for rank<N>.jsonl")
-    parser.add_argument("--orders", help="a folder of orders, to be run one after the other by the same ranks")
+    parser.add_argument(
+        "--orders", help="a folder of orders, to be run one after the other by the same ranks"
+    )
     options = parser.parse_args()
     if options.orders is None and not (options.bench and options.request and options.out):
         parser.error("BENCH, --request and --out are needed, or --orders")
@@ -67,7 +73,9 @@ def main() -> int:
 
 
 def run_orders(folder: str, group: contextlib.ExitStack) -> int:
-    """Run what the folder orders (1.json, 2.json ...) until an empty order comes, or one fails: its exit code."""
+    """Run what the folder orders (1.json, 2.json ...) until an empty order comes, or one fails: its exit
+    code.
+    """
     for number in itertools.count(1):
         order = wait_for_order(os.path.join(folder, "%d.json" % number))
         if not order:
@@ -122,7 +130,9 @@ def run_order(bench: str, request_path: str, out: str, group: contextlib.ExitSta
 
 
 def let_the_first_fail(error: Exception) -> None:
-    """Where another rank's end is the reason, wait for the launcher to end this one too: it takes the first for the cause."""
+    """Where another rank's end is the reason, wait for the launcher to end this one too: it takes the first
+    for the cause.
+    """
     if is_peer_lost(error):
         time.sleep(LOST_PEER_S)
 
@@ -139,7 +149,9 @@ def measure(bench: str, request: dict[str, Any], answer: Answer, group: contextl
     measure_with_torch(run, request, answer, group)
 
 
-def measure_with_torch(run: Any, request: dict[str, Any], answer: Answer, group: contextlib.ExitStack) -> None:
+def measure_with_torch(
+    run: Any, request: dict[str, Any], answer: Answer, group: contextlib.ExitStack
+) -> None:
     import torch.distributed as dist  # noqa: PLC0415 - some benchmarks run where no torch is
 
     from .parallel import choose_device, process_group  # noqa: PLC0415

@@ -1,6 +1,8 @@
-"""A residual network of bottleneck blocks (He 2016, arXiv 1512.03385) in plain torch; at full size it is ResNet-50.
+"""A residual network of bottleneck blocks (He 2016, arXiv 1512.03385) in plain torch; at full size it is
+ResNet-50.
 
-    images -> 7 x 7 convolution and pooling (a quarter of the size) -> four stages of blocks -> mean over positions -> classes
+    images -> 7 x 7 convolution and pooling (a quarter of the size) -> four stages of blocks -> mean over
+    positions -> classes
 
 The stride of a stage stands in its first 3 x 3 convolution, as in the variant known as ResNet v1.5.
 """
@@ -45,11 +47,15 @@ class Bottleneck(nn.Module):
         super().__init__()
         outputs = EXPANSION * width
         self.narrow = nn.Sequential(nn.Conv2d(inputs, width, 1, bias=False), nn.BatchNorm2d(width))
-        self.middle = nn.Sequential(nn.Conv2d(width, width, 3, stride=stride, padding=1, bias=False), nn.BatchNorm2d(width))
+        self.middle = nn.Sequential(
+            nn.Conv2d(width, width, 3, stride=stride, padding=1, bias=False), nn.BatchNorm2d(width)
+        )
         self.widen = nn.Sequential(nn.Conv2d(width, outputs, 1, bias=False), nn.BatchNorm2d(outputs))
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inputs != outputs:
-            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs))
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs)
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.narrow(x), inplace=True)
@@ -62,7 +68,9 @@ class ResidualNetwork(nn.Module):
 
     def __init__(self, shape: CnnShape) -> None:
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, shape.width, 7, stride=2, padding=3, bias=False), nn.BatchNorm2d(shape.width))
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, shape.width, 7, stride=2, padding=3, bias=False), nn.BatchNorm2d(shape.width)
+        )
         blocks: list[nn.Module] = []
         inputs = shape.width
         for stage, depth in enumerate(shape.depths):
@@ -79,13 +87,21 @@ class ResidualNetwork(nn.Module):
 
 
 class CnnTrainer:
-    """Network, optimizer and one batch of synthetic images on one rank. Needs the process group where ranks are several.
+    """Network, optimizer and one batch of synthetic images on one rank. Needs the process group where ranks
+    are several.
 
     The images are noise that stays in the device's memory: what is timed is the training, not the reading.
     """
 
     def __init__(
-        self, shape: CnnShape, *, micro_batch: int, image_size: int, precision: str, device: torch.device, world_size: int
+        self,
+        shape: CnnShape,
+        *,
+        micro_batch: int,
+        image_size: int,
+        precision: str,
+        device: torch.device,
+        world_size: int,
     ) -> None:
         self.device, self.precision = device, precision
         torch.manual_seed(0)
@@ -94,13 +110,20 @@ class CnnTrainer:
         self.model.to(memory_format=torch.channels_last)
         self.model.train()
         if device.type == "cuda":
-            torch.backends.cudnn.benchmark = True  # the shapes never change, so the search for the best kernel pays
+            torch.backends.cudnn.benchmark = (
+                True  # the shapes never change, so the search for the best kernel pays
+            )
         if world_size > 1:
             self.model = nn.parallel.DistributedDataParallel(
-                self.model, device_ids=[device.index] if device.type == "cuda" else None, gradient_as_bucket_view=True
+                self.model,
+                device_ids=[device.index] if device.type == "cuda" else None,
+                gradient_as_bucket_view=True,
             )
         self.optimizer = torch.optim.SGD(
-            self.model.parameters(), lr=LEARNING_RATE * micro_batch / 256, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY
+            self.model.parameters(),
+            lr=LEARNING_RATE * micro_batch / 256,
+            momentum=MOMENTUM,
+            weight_decay=WEIGHT_DECAY,
         )
         images = torch.randn(micro_batch, 3, image_size, image_size, device=device)
         self.images = images.contiguous(memory_format=torch.channels_last)

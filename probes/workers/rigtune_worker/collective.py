@@ -1,4 +1,6 @@
-"""One collective on known data: its buffers, the call, and whether this rank got what it should. fp32 throughout."""
+"""One collective on known data: its buffers, the call, and whether this rank got what it should. fp32
+throughout.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from .protocol import CaseError
 ELEMENT_BYTES = 4
 POSITIONS = 97
 OWNERS = 61
-"""Primes: a shifted or swapped chunk shows, and every sum stays below 2**24 and so exact in fp32 up to 2834 ranks."""
+"""Primes: a shifted or swapped chunk shows, and every sum stays below 2**24 and so exact in fp32 up to 2834
+ranks.
+"""
 CHUNK = 4 * 1024**2
 """Elements that are made or compared at once, so that checking needs little memory beside the buffers."""
 NOT_SUPPORTED = ("not support", "no support", "not implemented", "unsupported")
@@ -39,7 +43,8 @@ class Collective:
     all_to_all               what each rank sends, its own part included
     send_recv                what each rank sends to the next one, in a ring
 
-    Source: nccl-tests, `*GetCollByteCount` in src/*.cu. Raises CaseError for a name that is none of `COLLECTIVES`.
+    Source: nccl-tests, `*GetCollByteCount` in src/*.cu. Raises CaseError for a name that is none of
+    `COLLECTIVES`.
     """
 
     def __init__(self, name: str, size_bytes: int, device: torch.device) -> None:
@@ -61,7 +66,9 @@ class Collective:
         try:
             self._call()
         except RuntimeError as error:
-            if isinstance(error, NotImplementedError) or any(sign in str(error).lower() for sign in NOT_SUPPORTED):
+            if isinstance(error, NotImplementedError) or any(
+                sign in str(error).lower() for sign in NOT_SUPPORTED
+            ):
                 why = f"{dist.get_backend()} of torch {torch.__version__} has no {self.name}"
                 raise CaseError("unsupported", why) from error
             raise
@@ -78,7 +85,9 @@ class Collective:
         elif self.name == "all_to_all":
             dist.all_to_all_single(self.received, self.sent)
         else:
-            exchange(self.sent, (self.rank + 1) % self.world_size, self.received, (self.rank - 1) % self.world_size)
+            exchange(
+                self.sent, (self.rank + 1) % self.world_size, self.received, (self.rank - 1) % self.world_size
+            )
 
     def wrong_values(self) -> int:
         """Fill the buffers, call, and count the values on this rank that are not what they should be."""
@@ -89,13 +98,19 @@ class Collective:
         self()
         wrong = 0
         for owner, first, part in pieces(self.received, list(self._wanted())):
-            wanted = self._sums(first, part.numel()) if owner < 0 else values(owner, first, part.numel(), self.device)
+            wanted = (
+                self._sums(first, part.numel())
+                if owner < 0
+                else values(owner, first, part.numel(), self.device)
+            )
             wrong += int((part != wanted).sum())
         self.sent.zero_()  # so that repeated sums stay finite
         return wrong
 
     def _wanted(self) -> Iterator[tuple[int, int, int]]:
-        """What `received` holds in order: whose values (-1 for the sum over ranks), from which on, how many."""
+        """What `received` holds in order: whose values (-1 for the sum over ranks), from which on, how
+        many.
+        """
         if self.name == "all_reduce":
             yield -1, 0, self.received.numel()
         elif self.name == "reduce_scatter":
@@ -123,8 +138,12 @@ def values(owner: int, first: int, count: int, device: torch.device) -> torch.Te
     return positions(first, count, device) + owner % OWNERS * POSITIONS
 
 
-def pieces(buffer: torch.Tensor, wanted: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, torch.Tensor]]:
-    """The parts of `buffer` that follow each other, cut into chunks: whose values, from which on, the part."""
+def pieces(
+    buffer: torch.Tensor, wanted: list[tuple[int, int, int]]
+) -> Iterator[tuple[int, int, torch.Tensor]]:
+    """The parts of `buffer` that follow each other, cut into chunks: whose values, from which on, the
+    part.
+    """
     at = 0
     for owner, first, count in wanted:
         for begin in range(0, count, CHUNK):
@@ -141,7 +160,9 @@ def exchange(sent: torch.Tensor, to: int, received: torch.Tensor, source: int) -
 
 
 def free_bytes(device: torch.device) -> float:
-    """Device memory that a rank may take: what CUDA says is free, or this rank's share of what Linux says is available."""
+    """Device memory that a rank may take: what CUDA says is free, or this rank's share of what Linux says is
+    available.
+    """
     if device.type == "cuda":
         torch.cuda.empty_cache()
         return float(torch.cuda.mem_get_info(device)[0])

@@ -11,16 +11,20 @@ Pair = tuple  # of source and target, both torch.Tensor
 
 
 class Copies:
-    """Copies that the current stream starts and waits for; several run at the same time, each on streams of its own.
+    """Copies that the current stream starts and waits for; several run at the same time, each on streams of
+    its own.
 
-    torch makes a copy between two GPUs wait for the current streams of both (aten/src/ATen/native/cuda/Copy.cu), so each copy
-    has a stream on either.
+    torch makes a copy between two GPUs wait for the current streams of both
+    (aten/src/ATen/native/cuda/Copy.cu), so each copy has a stream on either.
     """
 
     def __init__(self, *pairs: Pair) -> None:
         self.pairs = pairs
         self.streams = [
-            [torch.cuda.Stream(name) for name in sorted({str(end.device) for end in pair if end.device.type == "cuda"})]
+            [
+                torch.cuda.Stream(name)
+                for name in sorted({str(end.device) for end in pair if end.device.type == "cuda"})
+            ]
             for pair in (pairs if len(pairs) > 1 else ())
         ]
 

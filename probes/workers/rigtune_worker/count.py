@@ -1,4 +1,5 @@
-"""Count the user's own module without a GPU: parameters, FLOPs, traffic, what the backward pass needs, kernels.
+"""Count the user's own module without a GPU: parameters, FLOPs, traffic, what the backward pass needs,
+kernels.
 
     python -m rigtune_worker.count path/to/file.py:function --out counts.json [--folder DIR]
 
@@ -22,8 +23,8 @@ from torch.utils._pytree import tree_flatten
 
 from .counting import count_step
 from .own import DEFAULT_MICRO_BATCH, load, parameters_of, users_errors
-from .process import die_with_parent, run_and_leave
 from .protocol import CaseError, SetupError
+from .worker_process import die_with_parent, run_and_leave
 
 _RETURN = "return the module and its inputs: module, inputs"
 
@@ -46,14 +47,23 @@ class OwnModule:
         device = torch.device("meta")
         with users_errors(self.target), device:
             built = self.make(device, **arguments)
-        if not (isinstance(built, (tuple, list)) and len(built) == 2 and isinstance(built[0], torch.nn.Module)):
-            raise CaseError("unsupported", "%s returned %s: %s" % (self.target, type(built).__name__, _RETURN))
+        if not (
+            isinstance(built, (tuple, list)) and len(built) == 2 and isinstance(built[0], torch.nn.Module)
+        ):
+            raise CaseError(
+                "unsupported", "%s returned %s: %s" % (self.target, type(built).__name__, _RETURN)
+            )
         module, inputs = built
-        tensors = [*module.parameters(), *module.buffers(), *(one for one in tree_flatten(inputs)[0] if isinstance(one, Tensor))]
+        tensors = [
+            *module.parameters(),
+            *module.buffers(),
+            *(one for one in tree_flatten(inputs)[0] if isinstance(one, Tensor)),
+        ]
         elsewhere = next((one for one in tensors if one.device.type != "meta"), None)
         if elsewhere is not None:
             raise CaseError(
-                "unsupported", "%s built on %s: build on the device that it is given" % (self.target, elsewhere.device)
+                "unsupported",
+                "%s built on %s: build on the device that it is given" % (self.target, elsewhere.device),
             )
         return module, inputs
 
@@ -75,18 +85,23 @@ class OwnModule:
 
 
 def scalar(out: Any, target: str) -> Tensor:
-    """What to derive: the module's `loss` where it has one, else the sum of its outputs. Raises CaseError where there is none."""
+    """What to derive: the module's `loss` where it has one, else the sum of its outputs. Raises CaseError
+    where there is none.
+    """
     loss = out.get("loss") if isinstance(out, dict) else getattr(out, "loss", None)
     if isinstance(loss, Tensor) and loss.requires_grad:
         return loss
     tensors = [one for one in tree_flatten(out)[0] if isinstance(one, Tensor) and one.requires_grad]
     if not tensors:
-        raise CaseError("unsupported", "the module of %s returned nothing that depends on its parameters" % target)
+        raise CaseError(
+            "unsupported", "the module of %s returned nothing that depends on its parameters" % target
+        )
     return tensors[0] if tensors[0].dim() == 0 else sum(one.sum() for one in tensors)
 
 
 def figures(own: OwnModule) -> dict[str, Any]:
-    """Parameters by data type, and the counts of one sample and of a step, from steps with one and two micro-batches.
+    """Parameters by data type, and the counts of one sample and of a step, from steps with one and two
+    micro-batches.
 
     What grows with the micro-batch belongs to a sample; the rest, such as weights that are read, to the step.
     """
@@ -122,17 +137,23 @@ def size_of(module: torch.nn.Module) -> int:
 
 
 def repeated_blocks(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """The outermost members of lists whose members are of one class: the layers that people wrap for FSDP one by one."""
+    """The outermost members of lists whose members are of one class: the layers that people wrap for FSDP one
+    by one.
+    """
     found: list[torch.nn.Module] = []
     for child in module.children():
-        members = list(child.children()) if isinstance(child, (torch.nn.ModuleList, torch.nn.Sequential)) else []
+        members = (
+            list(child.children()) if isinstance(child, (torch.nn.ModuleList, torch.nn.Sequential)) else []
+        )
         alike = len(members) > 1 and len({type(one) for one in members}) == 1
         found += members if alike and size_of(members[0]) > 0 else repeated_blocks(child)
     return found
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m rigtune_worker.count", description="Count the user's own module.")
+    parser = argparse.ArgumentParser(
+        prog="python -m rigtune_worker.count", description="Count the user's own module."
+    )
     parser.add_argument("target", help="module:function or path/to/file.py:function")
     parser.add_argument("--out", required=True, help="file for the answer")
     parser.add_argument("--folder", default="", help="where relative names start")

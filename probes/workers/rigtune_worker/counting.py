@@ -1,4 +1,6 @@
-"""What a training step of a module computes, moves and keeps, counted on the meta device: no memory, no numbers."""
+"""What a training step of a module computes, moves and keeps, counted on the meta device: no memory, no
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -26,24 +28,41 @@ COUNTS = (
     "saved_bytes",
     "operators",
 )
-"""FLOPs are two per multiply-add; all but the first are of a forward and a backward pass. Of the dense ones, `product_flops` are
-those of matrix products, `spatial_flops` those of 3x3 convolutions of many channels without stride or dilation. Elements are read
-and written by convolutions, by matrix products and attention, by depthwise convolutions and by everything else; `saved` is kept
-for the backward pass, parameters and buffers left out; `operators` are kernels of eager execution."""
-FREE = frozenset({"_unsafe_view", "detach", "alias", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
+"""FLOPs are two per multiply-add; all but the first are of a forward and a backward pass. Of the dense ones,
+`product_flops` are those of matrix products, `spatial_flops` those of 3x3 convolutions of many channels
+without stride or dilation. Elements are read and written by convolutions, by matrix products and attention,
+by depthwise convolutions and by everything else; `saved` is kept for the backward pass, parameters and
+buffers left out; `operators` are kernels of eager execution.
+"""
+FREE = frozenset(
+    {
+        "_unsafe_view",
+        "detach",
+        "alias",
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+    }
+)
 PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm"})
 MANY = 64
 """Channels beyond which Winograd's transforms cost little beside the products that they save."""
 ATTENTION_BACKWARD = 2.5
-"""FLOPs over those of the forward pass: fused attention computes the scores again (FlashAttention-2, arXiv 2307.08691)."""
+"""FLOPs over those of the forward pass: fused attention computes the scores again (FlashAttention-2, arXiv
+2307.08691).
+"""
 ATTENTION_BACKWARD_OPERATORS = 3
 
 
-def count_step(loss_of: Callable[[], Tensor], resident: Iterable[Tensor], *, fused_attention: bool = True) -> dict[str, float]:
+def count_step(
+    loss_of: Callable[[], Tensor], resident: Iterable[Tensor], *, fused_attention: bool = True
+) -> dict[str, float]:
     """Run `loss_of` and its backward pass, and count. Everything has to live on the meta device.
 
-    `resident` are the parameters and buffers, which are in memory anyway. Without `fused_attention`, attention is two products
-    and a softmax.
+    `resident` are the parameters and buffers, which are in memory anyway. Without `fused_attention`,
+    attention is two products and a softmax.
     """
     counts = dict.fromkeys(COUNTS, 0.0)
     saved: dict[int, Tensor] = {}
@@ -111,10 +130,23 @@ class Counter(TorchDispatchMode):
 
     def add_convolution(self, name: str, args: Any, out: Any, traffic: float) -> None:
         if name == "convolution":
-            source, weight, steps, transposed, groups = args[0], args[1], (*args[3], *args[5]), args[6], args[8]
+            source, weight, steps, transposed, groups = (
+                args[0],
+                args[1],
+                (*args[3], *args[5]),
+                args[6],
+                args[8],
+            )
             pixels, passes = (source if transposed else out).numel(), 1
         else:
-            gradient, source, weight, transposed, groups, mask = args[0], args[1], args[2], args[7], args[9], args[10]
+            gradient, source, weight, transposed, groups, mask = (
+                args[0],
+                args[1],
+                args[2],
+                args[7],
+                args[9],
+                args[10],
+            )
             steps = (*args[4], *args[6])
             pixels, passes = (source if transposed else gradient).numel(), int(mask[0]) + int(mask[1])
         flops = 2.0 * pixels * weight[0].numel() * passes
@@ -122,7 +154,12 @@ class Counter(TorchDispatchMode):
         self.counts["depthwise_elements" if depthwise else "convolution_elements"] += traffic
         if not depthwise:  # those are limited by what they read and write
             self.counts["grouped_flops" if groups > 1 else "dense_flops"] += flops
-            if groups == 1 and tuple(weight.shape[2:]) == (3, 3) and set(steps) == {1} and min(weight.shape[:2]) >= MANY:
+            if (
+                groups == 1
+                and tuple(weight.shape[2:]) == (3, 3)
+                and set(steps) == {1}
+                and min(weight.shape[:2]) >= MANY
+            ):
                 self.counts["spatial_flops"] += flops
         else:
             self.counts["depthwise_flops"] += flops
@@ -137,7 +174,9 @@ class Counter(TorchDispatchMode):
 
 
 class FusedAttention(TorchFunctionMode):
-    """Takes scaled_dot_product_attention for one fused kernel, as on a GPU: the meta device would write out all scores."""
+    """Takes scaled_dot_product_attention for one fused kernel, as on a GPU: the meta device would write out
+    all scores.
+    """
 
     def __init__(self, counter: Counter) -> None:
         super().__init__()
@@ -148,7 +187,9 @@ class FusedAttention(TorchFunctionMode):
         if func is not torch.nn.functional.scaled_dot_product_attention:
             return func(*args, **kwargs)
         given = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args), **kwargs)
-        return Attention.apply(given["query"], given["key"], given["value"], (self.counter, bool(given.get("is_causal"))))
+        return Attention.apply(
+            given["query"], given["key"], given["value"], (self.counter, bool(given.get("is_causal")))
+        )
 
 
 class Attention(torch.autograd.Function):

@@ -13,8 +13,9 @@ from .protocol import CaseError
 
 @contextlib.contextmanager
 def bound_to(cpus: Sequence[int]) -> Iterator[None]:
-    """Run on these CPUs, and on one thread: the kernel places a page on the node of the thread that first writes it, and torch's
-    other threads keep the CPUs that they have. With no CPUs nothing changes. Raises CaseError where the kernel refuses.
+    """Run on these CPUs, and on one thread: the kernel places a page on the node of the thread that first
+    writes it, and torch's other threads keep the CPUs that they have. With no CPUs nothing changes. Raises
+    CaseError where the kernel refuses.
     """
     if not cpus:
         yield
@@ -23,7 +24,9 @@ def bound_to(cpus: Sequence[int]) -> Iterator[None]:
     try:
         os.sched_setaffinity(0, cpus)
     except OSError as error:
-        raise CaseError("unsupported", f"this process may use none of the CPUs {min(cpus)} to {max(cpus)}") from error
+        raise CaseError(
+            "unsupported", f"this process may use none of the CPUs {min(cpus)} to {max(cpus)}"
+        ) from error
     torch.set_num_threads(1)
     try:
         yield
@@ -34,10 +37,11 @@ def bound_to(cpus: Sequence[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def page_locked(tensor: torch.Tensor, wanted: bool) -> Iterator[None]:
-    """Lock the pages of a host tensor for the GPU where that is wanted. Raises CaseError where the driver refuses.
+    """Lock the pages of a host tensor for the GPU where that is wanted. Raises CaseError where the driver
+    refuses.
 
-    torch's own pinned memory comes from a cache, so from whichever node it was first written on; registering (CUDA runtime API,
-    cudaHostRegister) leaves the pages where they are.
+    torch's own pinned memory comes from a cache, so from whichever node it was first written on; registering
+    (CUDA runtime API, cudaHostRegister) leaves the pages where they are.
     """
     if not wanted:
         yield

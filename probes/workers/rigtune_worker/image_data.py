@@ -1,4 +1,6 @@
-"""A data set whose items cost about what decoding an image costs. In a module of its own: worker processes load it by name."""
+"""A data set whose items cost about what decoding an image costs. In a module of its own: worker processes
+load it by name.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ LARGEST_READ = 16 * 1024**2
 
 
 class ImageLike(Dataset):
-    """Items {3, 224, 224} in fp32: a file is read (where there are any), an image unpacked, cropped and normalised.
+    """Items {3, 224, 224} in fp32: a file is read (where there are any), an image unpacked, cropped and
+    normalised.
 
-    Unpacking with zlib stands for the decoder, which the standard library does not have: like it, some milliseconds of C code
-    per image on one core, outside of the interpreter's lock.
+    Unpacking with zlib stands for the decoder, which the standard library does not have: like it, some
+    milliseconds of C code per image on one core, outside of the interpreter's lock.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -35,7 +38,9 @@ class ImageLike(Dataset):
     def __getitem__(self, index: int) -> torch.Tensor:
         if self.paths:
             read_cold(self.chance.choice(self.paths))
-        pixels = torch.frombuffer(bytearray(zlib.decompress(self.packed)), dtype=torch.uint8).view(HEIGHT, WIDTH, CHANNELS)
+        pixels = torch.frombuffer(bytearray(zlib.decompress(self.packed)), dtype=torch.uint8).view(
+            HEIGHT, WIDTH, CHANNELS
+        )
         top, left = index % (HEIGHT - SIDE), index % (WIDTH - SIDE)
         return pixels[top : top + SIDE, left : left + SIDE].permute(2, 0, 1).float().sub_(127.5).div_(127.5)
 
@@ -54,7 +59,9 @@ class Endless(Sampler):
 
 
 def read_cold(path: str) -> int:
-    """The bytes of a file, out of the page cache first: each number of workers shall find the same. A file that is gone has 0."""
+    """The bytes of a file, out of the page cache first: each number of workers shall find the same. A file
+    that is gone has 0.
+    """
     try:
         with open(path, "rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

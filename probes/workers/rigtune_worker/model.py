@@ -2,8 +2,9 @@
 
     tokens -> embedding (+ learned positions) -> blocks -> norm -> logits
 
-Each block adds two things to the residual stream: what attention gathers from earlier positions, and what the MLP makes of
-the result. Shapes in comments: B sequences, S positions, H heads, K key-value heads, D size of a head, E hidden size.
+Each block adds two things to the residual stream: what attention gathers from earlier positions, and what the
+MLP makes of the result. Shapes in comments: B sequences, S positions, H heads, K key-value heads, D size of a
+head, E hidden size.
 """
 
 from __future__ import annotations
@@ -50,21 +51,36 @@ class ModelShape:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ModelShape:
-        """The shape in `values`; keys that are no field are ignored. Raises ValueError for sizes that fit no model."""
+        """The shape in `values`; keys that are no field are ignored. Raises ValueError for sizes that fit no
+        model.
+        """
         names = {field.name for field in dataclasses.fields(cls)}
         try:
             shape = cls(**{name: value for name, value in values.items() if name in names})
         except TypeError as error:
             raise ValueError(f"model: {error}") from None
-        for name in ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn_hidden", "vocab", "sequence_length"):
+        for name in (
+            "layers",
+            "hidden",
+            "heads",
+            "kv_heads",
+            "head_dim",
+            "ffn_hidden",
+            "vocab",
+            "sequence_length",
+        ):
             if not isinstance(getattr(shape, name), int) or getattr(shape, name) < 1:
-                raise ValueError(f"model: {name} must be a positive whole number, not {getattr(shape, name)!r}")
+                raise ValueError(
+                    f"model: {name} must be a positive whole number, not {getattr(shape, name)!r}"
+                )
         if shape.heads % shape.kv_heads:
             raise ValueError(f"model: {shape.heads} heads cannot share {shape.kv_heads} kv_heads evenly")
         if shape.norm not in ("rmsnorm", "layernorm"):
             raise ValueError(f"model: norm must be rmsnorm or layernorm, not {shape.norm!r}")
         if shape.learned_positions and shape.sequence_length > shape.learned_positions:
-            raise ValueError(f"model: sequence_length {shape.sequence_length} exceeds its {shape.learned_positions} positions")
+            raise ValueError(
+                f"model: sequence_length {shape.sequence_length} exceeds its {shape.learned_positions} positions"
+            )
         if not shape.learned_positions and shape.head_dim % 2:
             raise ValueError(f"model: rotary positions need an even head_dim, not {shape.head_dim}")
         return shape
@@ -79,7 +95,9 @@ def make_norm(shape: ModelShape) -> nn.Module:
 
 def rotary_angles(length: int, head_dim: int, device: torch.device) -> Tensor:
     """Angle of every position and pair of channels, [S, D/2]: position times base ** (-2 i / D)."""
-    frequencies = ROTARY_BASE ** (-torch.arange(0, head_dim, 2, device=device, dtype=torch.float32) / head_dim)
+    frequencies = ROTARY_BASE ** (
+        -torch.arange(0, head_dim, 2, device=device, dtype=torch.float32) / head_dim
+    )
     return torch.outer(torch.arange(length, device=device, dtype=torch.float32), frequencies)
 
 
@@ -110,7 +128,8 @@ class Attention(nn.Module):
         if angles is not None:
             q, k = rotate(q, angles), rotate(k, angles)
         if self.kv_heads != self.heads:
-            # Repeating is understood by every attention kernel; enable_gqa is not, before torch 2.5 and outside flash.
+            # Repeating is understood by every attention kernel; enable_gqa is not, before torch 2.5 and
+            # outside flash.
             k = k.repeat_interleave(self.heads // self.kv_heads, dim=1)
             v = v.repeat_interleave(self.heads // self.kv_heads, dim=1)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -142,11 +161,14 @@ class Block(nn.Module):
         self.mlp_norm = make_norm(shape)
         self.mlp = Mlp(shape)
         self.recompute = False
-        """Full activation checkpointing: keep only the block's input and run it again in the backward pass."""
+        """Full activation checkpointing: keep only the block's input and run it again in the backward
+        pass.
+        """
 
     def forward(self, x: Tensor, angles: Tensor | None) -> Tensor:
         if self.recompute and self.training:
-            # Inside the block, so that FSDP's gathering of its parameters stays outside. No dropout, so no random state to keep.
+            # Inside the block, so that FSDP's gathering of its parameters stays outside. No dropout, so no
+            # random state to keep.
             return checkpoint(self.compute, x, angles, use_reentrant=False, preserve_rng_state=False)
         return self.compute(x, angles)
 
@@ -162,7 +184,9 @@ class Transformer(nn.Module):
         super().__init__()
         self.shape = shape
         self.embedding = nn.Embedding(shape.vocab, shape.hidden)
-        self.positions = nn.Embedding(shape.learned_positions, shape.hidden) if shape.learned_positions else None
+        self.positions = (
+            nn.Embedding(shape.learned_positions, shape.hidden) if shape.learned_positions else None
+        )
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = make_norm(shape)
         self.head = None if shape.tied_embeddings else nn.Linear(shape.hidden, shape.vocab, bias=False)
@@ -184,8 +208,8 @@ class Transformer(nn.Module):
 def initialise(module: nn.Module, generator: torch.Generator, layers: int) -> None:
     """Fill the parameters below `module` in place, the same values for the same generator state.
 
-    GPT-2's scheme: normal weights with deviation 0.02, the projections that end on the residual stream divided by
-    sqrt(2 * layers), zero biases, unit norms.
+    GPT-2's scheme: normal weights with deviation 0.02, the projections that end on the residual stream
+    divided by sqrt(2 * layers), zero biases, unit norms.
     """
     for name, child in module.named_modules():
         if isinstance(child, (nn.Linear, nn.Embedding)):

@@ -1,4 +1,5 @@
-"""The user's own training step, by the contract of rigtune's page `own_step.md`, and the errors that are the user's.
+"""The user's own training step, by the contract of rigtune's page `own_step.md`, and the errors that are the
+user's.
 
 def make(device, micro_batch):      # micro_batch may be left out, or have a default
     ...
@@ -34,7 +35,8 @@ class OwnStep:
     """The function that the user named, loaded."""
 
     def __init__(self, target: str, folder: str) -> None:
-        """Load `module:function` or `file.py:function`; relative names start in `folder`, which becomes the working folder.
+        """Load `module:function` or `file.py:function`; relative names start in `folder`, which becomes the
+        working folder.
 
         Raises SetupError where the name leads nowhere, CaseError where the user's module fails.
         """
@@ -43,7 +45,9 @@ class OwnStep:
         parameter = parameters_of(self.make, target).get("micro_batch")
         self.takes_micro_batch = parameter is not None
         default = parameter.default if parameter is not None else None
-        self.default_micro_batch = default if isinstance(default, int) and default > 0 else DEFAULT_MICRO_BATCH
+        self.default_micro_batch = (
+            default if isinstance(default, int) and default > 0 else DEFAULT_MICRO_BATCH
+        )
 
     def build(self, device: Any, micro_batch: int | None = None) -> CountedStep:
         """The step, ready to be called. Without a number, the micro-batch is the function's own default."""
@@ -52,7 +56,9 @@ class OwnStep:
         with users_errors(self.target):
             step = self.make(device, **arguments)
         if not callable(step):
-            raise CaseError("unsupported", f"{self.target} returned {type(step).__name__}, not a step that can be called")
+            raise CaseError(
+                "unsupported", f"{self.target} returned {type(step).__name__}, not a step that can be called"
+            )
         return CountedStep(step, self.target, micro_batch if self.takes_micro_batch else None)
 
 
@@ -72,7 +78,9 @@ class CountedStep:
             self.totals[name] += value
 
     def per_step(self) -> list[float]:
-        """Tokens, images and samples of this rank's average step; samples from the micro-batch where nothing was said."""
+        """Tokens, images and samples of this rank's average step; samples from the micro-batch where nothing
+        was said.
+        """
         items = [self.totals[name] / max(1, self.calls) for name in ITEMS]
         if not any(items) and self.micro_batch is not None:
             items[ITEMS.index("samples")] = float(self.micro_batch)
@@ -80,7 +88,9 @@ class CountedStep:
 
 
 def items_in(told: object, target: str) -> dict[str, float]:
-    """The known names in what a step returned. Raises CaseError for anything but None or a dict with positive numbers."""
+    """The known names in what a step returned. Raises CaseError for anything but None or a dict with positive
+    numbers.
+    """
     if told is None:
         return {}
     if not isinstance(told, dict):
@@ -92,7 +102,9 @@ def items_in(told: object, target: str) -> dict[str, float]:
         except (TypeError, ValueError, OverflowError):
             found[name] = 0.0
         if not 0 < found[name] < float("inf"):
-            raise CaseError("unsupported", f"the step of {target} returned {told[name]!r:.80} {name}: {_RETURN}")
+            raise CaseError(
+                "unsupported", f"the step of {target} returned {told[name]!r:.80} {name}: {_RETURN}"
+            )
     return found
 
 
@@ -135,7 +147,9 @@ def load_module(name: str) -> Any:
     except (ImportError, ValueError):
         found = None
     if found is None:
-        raise SetupError(f"there is no module {name!r} in {os.getcwd()} or among the interpreter's packages: {_HOW}")
+        raise SetupError(
+            f"there is no module {name!r} in {os.getcwd()} or among the interpreter's packages: {_HOW}"
+        )
     return importlib.import_module(name)
 
 
@@ -149,13 +163,17 @@ def parameters_of(make: Callable[..., Any], target: str) -> Any:
     try:
         signature.bind("cpu", **arguments)
     except TypeError as error:
-        raise SetupError(f"{target}{signature} cannot be called as {target}(device, micro_batch): {error}") from None
+        raise SetupError(
+            f"{target}{signature} cannot be called as {target}(device, micro_batch): {error}"
+        ) from None
     return signature.parameters
 
 
 @contextlib.contextmanager
 def users_errors(target: str) -> Iterator[None]:
-    """Turn what the user's code raises into a CaseError of one line with file and line; its traceback goes to the log."""
+    """Turn what the user's code raises into a CaseError of one line with file and line; its traceback goes to
+    the log.
+    """
     try:
         yield
     except (CaseError, SetupError):
@@ -165,7 +183,11 @@ def users_errors(target: str) -> Iterator[None]:
         raise CaseError("crashed", f"{target} called sys.exit({error.code!r}){place}") from None
     except Exception as error:
         print_theirs(error)
-        place = f" ({error.filename}:{error.lineno})" if isinstance(error, SyntaxError) else place_of(error.__traceback__)
+        place = (
+            f" ({error.filename}:{error.lineno})"
+            if isinstance(error, SyntaxError)
+            else place_of(error.__traceback__)
+        )
         words = str(error.msg if isinstance(error, SyntaxError) else error).strip().partition("\n")[0][:300]
         kind = "out_of_memory" if is_out_of_memory(error) else "crashed"
         raise CaseError(kind, f"{type(error).__name__}{': ' if words else ''}{words}{place}") from None

@@ -44,10 +44,12 @@ def choose_device(kind: str) -> torch.device:
 
 @contextlib.contextmanager
 def process_group(backend: str, device: torch.device) -> Iterator[None]:
-    """Join the ranks that the launcher started (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT); alone, a group of one.
+    """Join the ranks that the launcher started (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT); alone, a group
+    of one.
 
-    Only NCCL's group is taken down, because its threads may still be sending, and not after an exception: the others would wait
-    elsewhere for this rank. Gloo has sent everything, and its end can wait forever for its own thread (seen with torch 2.4).
+    Only NCCL's group is taken down, because its threads may still be sending, and not after an exception: the
+    others would wait elsewhere for this rank. Gloo has sent everything, and its end can wait forever for its
+    own thread (seen with torch 2.4).
     """
     if backend == "nccl" and not dist.is_nccl_available():
         raise SetupError(f"backend nccl: torch {torch.__version__} was built without NCCL")
@@ -68,10 +70,11 @@ def process_group(backend: str, device: torch.device) -> Iterator[None]:
 def build_model(
     shape: ModelShape, *, strategy: str, precision: str, recompute: bool, device: torch.device, seed: int = 0
 ) -> nn.Module:
-    """The model on `device` with the same weights for every strategy, wrapped for it. Parameters are fp32 masters.
+    """The model on `device` with the same weights for every strategy, wrapped for it. Parameters are fp32
+    masters.
 
-    The model is laid out without memory first, then filled part by part; with FSDP each part is sharded before the next is
-    filled, so no rank ever holds the whole model.
+    The model is laid out without memory first, then filled part by part; with FSDP each part is sharded
+    before the next is filled, so no rank ever holds the whole model.
     """
     with torch.device("meta"):
         model = Transformer(shape)
@@ -105,7 +108,8 @@ def fsdp_sharder(precision: str, device: torch.device) -> Callable[[nn.Module], 
     if fully_shard is None:
         raise SetupError(f"strategy fsdp needs torch 2.6 or newer (FSDP2), this is torch {torch.__version__}")
     compute = torch.bfloat16 if precision == "bf16" else None
-    # Activations are in the parameters' type anyway; the rotary angles must stay fp32, in bf16 they lose the positions.
+    # Activations are in the parameters' type anyway; the rotary angles must stay fp32, in bf16 they lose the
+    # positions.
     policy = MixedPrecisionPolicy(param_dtype=compute, reduce_dtype=torch.float32, cast_forward_inputs=False)
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     return lambda module: fully_shard(module, mesh=mesh, mp_policy=policy)
@@ -119,20 +123,28 @@ def barrier() -> None:
 
 def largest(device: torch.device, *values: float) -> list[float]:
     """Element by element the largest over ranks; exact for whole numbers below 2**53."""
-    shared = torch.tensor(values, dtype=torch.float64, device=device if dist.get_backend() == "nccl" else "cpu")
+    shared = torch.tensor(
+        values, dtype=torch.float64, device=device if dist.get_backend() == "nccl" else "cpu"
+    )
     dist.all_reduce(shared, op=dist.ReduceOp.MAX)
     return shared.tolist()
 
 
 def agreed(device: torch.device) -> Callable[[float], float]:
-    """What makes all ranks time alike: it gives each of them the largest of their numbers (`timing.time_calls`)."""
+    """What makes all ranks time alike: it gives each of them the largest of their numbers
+    (`timing.time_calls`).
+    """
     return lambda value: largest(device, value)[0]
 
 
-def cases_within_budget(request: dict[str, Any], answer: Answer, device: torch.device) -> Iterator[tuple[dict[str, Any], float]]:
-    """Each case of the request with its seconds, the same on every rank; the ranks wait for each other before each.
+def cases_within_budget(
+    request: dict[str, Any], answer: Answer, device: torch.device
+) -> Iterator[tuple[dict[str, Any], float]]:
+    """Each case of the request with its seconds, the same on every rank; the ranks wait for each other before
+    each.
 
-    What comes after the end of the budget is told as left out, so that a slow machine overruns it by one case at the most.
+    What comes after the end of the budget is told as left out, so that a slow machine overruns it by one case
+    at the most.
     """
     budget = Budget(request["budget_s"], len(request["cases"]))
     for case in request["cases"]:
@@ -149,7 +161,9 @@ def shared_share(budget: Budget, device: torch.device) -> float:
 
 
 def agree(device: torch.device, loss: torch.Tensor, *, stop: bool = False) -> tuple[float, bool]:
-    """The mean loss over ranks, and whether any rank was asked to stop: all ranks must leave the loop at the same step."""
+    """The mean loss over ranks, and whether any rank was asked to stop: all ranks must leave the loop at the
+    same step.
+    """
     shared = torch.stack((loss.float(), torch.tensor(float(stop), device=device)))
     dist.all_reduce(shared)
     total, asked = shared.tolist()

@@ -8,7 +8,9 @@ from .protocol import CaseError
 
 CELL_BYTES = 8
 STEP = 0x9E3779B97F4A7C15 - 2**64
-"""2**64 over the golden ratio, as a signed number: neighbours differ in all bytes (Knuth, TAOCP 3, section 6.4)."""
+"""2**64 over the golden ratio, as a signed number: neighbours differ in all bytes (Knuth, TAOCP 3, section
+6.4).
+"""
 
 
 def pattern(size_bytes: int, seed: int, device: torch.device) -> torch.Tensor:

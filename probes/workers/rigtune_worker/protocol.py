@@ -2,11 +2,11 @@
 
 `rank<N>.jsonl` holds one object per line, each with `event`:
 
-    start    versions, device and conditions; always first
-    sample   `case` (what was measured) and the numbers of one sample group, written as soon as it is complete
-    skipped  `case` and `message`: left out because it would overrun the time budget
-    failure  `kind` (out_of_memory, unsupported, wrong_result, crashed) and `message`, with the `case` where one is concerned
-    done     always last; a file without it is an incomplete answer
+    start    versions, device and conditions; always first sample   `case` (what was measured) and the numbers
+    of one sample group, written as soon as it is complete skipped  `case` and `message`: left out because it
+    would overrun the time budget failure  `kind` (out_of_memory, unsupported, wrong_result, crashed) and
+    `message`, with the `case` where one is concerned done     always last; a file without it is an incomplete
+    answer
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ class Timing(NamedTuple):
 
     def figures(self) -> dict[str, float]:
         """How the timing went, as the answer's figures: counts, a fraction, and 0 or 1."""
-        told: dict[str, float] = {"warmup_calls": self.warmup_calls, "calls_per_sample": self.calls_per_sample}
+        told: dict[str, float] = {
+            "warmup_calls": self.warmup_calls,
+            "calls_per_sample": self.calls_per_sample,
+        }
         if self.half_width is not None:
             told["interval_half_width"] = self.half_width
         if self.settled is not None:
@@ -60,7 +63,9 @@ class CaseError(Exception):
 
 
 def dump_line(file: TextIO, value: dict[str, Any]) -> None:
-    """Write one line and hand it to the kernel at once: a killed worker loses nothing that it had finished."""
+    """Write one line and hand it to the kernel at once: a killed worker loses nothing that it had
+    finished.
+    """
     file.write(json.dumps(value) + "\n")
     file.flush()
 
@@ -68,7 +73,9 @@ def dump_line(file: TextIO, value: dict[str, Any]) -> None:
 def is_out_of_memory(error: BaseException) -> bool:
     """True for torch's own error, and for the plain RuntimeErrors of libraries and of the CPU."""
     torch = sys.modules.get("torch")
-    if isinstance(error, MemoryError) or (torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)):
+    if isinstance(error, MemoryError) or (
+        torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)
+    ):
         return True
     words = str(error).lower()
     return isinstance(error, RuntimeError) and any(sign in words for sign in OUT_OF_MEMORY)
@@ -89,16 +96,37 @@ class Answer:
         """What a benchmark learns about its conditions while it runs; it goes into the last line."""
 
     def start(self, rank: int, world_size: int, uuid: str, conditions: dict[str, Any]) -> None:
-        dump_line(self.file, {"event": "start", "rank": rank, "world_size": world_size, "uuid": uuid, "conditions": conditions})
+        dump_line(
+            self.file,
+            {
+                "event": "start",
+                "rank": rank,
+                "world_size": world_size,
+                "uuid": uuid,
+                "conditions": conditions,
+            },
+        )
 
     def sample(
-        self, case: dict[str, Any], timing: Timing | list[float], series: dict[str, list[float]] | None = None, **figures: Any
+        self,
+        case: dict[str, Any],
+        timing: Timing | list[float],
+        series: dict[str, list[float]] | None = None,
+        **figures: Any,
     ) -> None:
-        """One case's durations; `series` holds what was seen over time, one value per sample, `figures` single numbers."""
+        """One case's durations; `series` holds what was seen over time, one value per sample, `figures`
+        single numbers.
+        """
         if isinstance(timing, Timing):
             figures = {**timing.figures(), **figures}
             timing = timing.durations_s
-        line = {"event": "sample", "case": case, "durations_s": timing, "figures": figures, "series": series or {}}
+        line = {
+            "event": "sample",
+            "case": case,
+            "durations_s": timing,
+            "figures": figures,
+            "series": series or {},
+        }
         dump_line(self.file, line)
 
     def skipped(self, case: dict[str, Any], message: str) -> None:

@@ -1,4 +1,6 @@
-"""How long the same work takes each rank by itself: a collective waits for the slowest, so its own time hides which that is."""
+"""How long the same work takes each rank by itself: a collective waits for the slowest, so its own time hides
+which that is.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from .parallel import barrier, largest
 from .protocol import Timing
 
 SAMPLE_S = 0.03
-"""Several of a scheduler's time slices (a few milliseconds), so that a neighbour on the same core shows in every sample."""
+"""Several of a scheduler's time slices (a few milliseconds), so that a neighbour on the same core shows in
+every sample.
+"""
 WARMUP_CALLS = 3
 FEWEST_SAMPLES = 8
 MOST_SAMPLES = 20
@@ -23,12 +27,17 @@ TASKS = "/proc/self/task"
 
 
 def time_own_work(case: dict[str, Any], device: torch.device, budget_s: float) -> Timing:
-    """Seconds of one matrix product {m, n, k} in fp32 on this rank, all ranks at the same time, each on its own clock.
+    """Seconds of one matrix product {m, n, k} in fp32 on this rank, all ranks at the same time, each on its
+    own clock.
 
-    All ranks make the same number of products and begin each sample together. With `pinned` each stays on its own share of the
-    CPUs meanwhile; otherwise the kernel would move ranks away from a busy core, and the delay with them.
+    All ranks make the same number of products and begin each sample together. With `pinned` each stays on its
+    own share of the CPUs meanwhile; otherwise the kernel would move ranks away from a busy core, and the
+    delay with them.
     """
-    left, right = torch.rand(case["m"], case["k"], device=device), torch.rand(case["k"], case["n"], device=device)
+    left, right = (
+        torch.rand(case["m"], case["k"], device=device),
+        torch.rand(case["k"], case["n"], device=device),
+    )
     product = torch.empty(case["m"], case["n"], device=device)
 
     def work(repeats: int) -> float:
@@ -53,12 +62,16 @@ def time_own_work(case: dict[str, Any], device: torch.device, budget_s: float) -
 
 @contextlib.contextmanager
 def own_cpus(*, enabled: bool) -> Iterator[None]:
-    """Keep all threads of this process on this rank's share of the CPUs that the ranks of this node may use."""
+    """Keep all threads of this process on this rank's share of the CPUs that the ranks of this node may
+    use.
+    """
     if not enabled or not hasattr(os, "sched_setaffinity"):
         yield
         return
     allowed = os.sched_getaffinity(0)
-    share = share_of(sorted(allowed), int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    share = share_of(
+        sorted(allowed), int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    )
     before = {task: mask for task in tasks() if (mask := affinity(task))}
     for task in before:
         pin(task, share)

@@ -12,7 +12,8 @@ FLAG_UP = 1
 
 
 def interface_to(hosts: list[str]) -> str:
-    """The interface to the first of `hosts` that is reached by a real one; the loopback where all are on this machine.
+    """The interface to the first of `hosts` that is reached by a real one; the loopback where all are on this
+    machine.
 
     Empty where none of the names is known here or the routes cannot be read.
     """
@@ -30,7 +31,9 @@ def address_of(host: str) -> str:
 
 
 def interface_of(address: str) -> str:
-    """By the longest matching prefix, then by the lowest metric. An own address belongs to the interface of its network."""
+    """By the longest matching prefix, then by the lowest metric. An own address belongs to the interface of
+    its network.
+    """
     if ipaddress.ip_address(address).is_loopback:
         return LOOPBACK
     wanted = int(ipaddress.IPv4Address(address))
@@ -41,7 +44,13 @@ def interface_of(address: str) -> str:
     except OSError:
         return ""
     for row in rows:
-        name, destination, flags, metric, mask = row[0], swapped(row[1]), int(row[3], 16), int(row[6]), swapped(row[7])
+        name, destination, flags, metric, mask = (
+            row[0],
+            swapped(row[1]),
+            int(row[3], 16),
+            int(row[6]),
+            swapped(row[7]),
+        )
         if flags & FLAG_UP and wanted & mask == destination:
             best = max(best, (mask, -metric, name))
     return best[2]

@@ -1,4 +1,6 @@
-"""How often to measure: warm-up ends where it is seen to end, sampling where the median is known well enough. No torch needed."""
+"""How often to measure: warm-up ends where it is seen to end, sampling where the median is known well enough.
+No torch needed.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,22 @@ from typing import Callable, Optional, Sequence
 from .protocol import Timing
 
 WINDOW = 8
-"""So many samples in a row show whether there still is a trend; without one they count as the first results. Fewer are not
-called narrow either."""
+"""So many samples in a row show whether there still is a trend; without one they count as the first results.
+Fewer are not called narrow either.
+"""
 TREND = 0.01
 """A difference below this fraction of the median is no trend, however regular it is."""
 WARMUP_SHARE = 0.3
-"""Of the time budget: where the trend goes on longer, sampling begins all the same, and its first samples may be warm-up too."""
+"""Of the time budget: where the trend goes on longer, sampling begins all the same, and its first samples may
+be warm-up too.
+"""
 CONFIDENCE = 0.95
 NARROW = 0.02
 """Half the width of the confidence interval, as a fraction of the median, at which sampling ends."""
 LEAST_SHARE = 0.25
-"""Of the time budget, sampled even where the interval is narrow: a short stretch does not show how the machine's load varies."""
+"""Of the time budget, sampled even where the interval is narrow: a short stretch does not show how the
+machine's load varies.
+"""
 FEWEST_SAMPLES = 3
 """Taken even where they overrun the budget, unless by OVERRUN times."""
 MOST_SAMPLES = 200
@@ -42,13 +49,15 @@ def take_samples(
 ) -> Timing:
     """Seconds per call, one per sample, within about `budget_s`.
 
-    `sample(n)` makes n calls and returns the seconds per call. A sample has as many calls as fill `sample_s`, with all that goes
-    with them untimed, or less where the budget is small, so that short ones are not lost in the clock's resolution. The first
-    calls are warm-up, and so are all samples up to a window without trend; sampling ends when the confidence interval of the
-    median is narrow or when the next sample would overrun the budget.
+    `sample(n)` makes n calls and returns the seconds per call. A sample has as many calls as fill `sample_s`,
+    with all that goes with them untimed, or less where the budget is small, so that short ones are not lost
+    in the clock's resolution. The first calls are warm-up, and so are all samples up to a window without
+    trend; sampling ends when the confidence interval of the median is narrow or when the next sample would
+    overrun the budget.
 
-    Ranks that wait for each other, or load the machine side by side, need `agree`: it gives all of them the largest of their
-    numbers, so that they make the same calls. It is asked once per sample, outside of the timed part.
+    Ranks that wait for each other, or load the machine side by side, need `agree`: it gives all of them the
+    largest of their numbers, so that they make the same calls. It is asked once per sample, outside of the
+    timed part.
     """
     begun = clock()
 
@@ -82,15 +91,28 @@ def take_samples(
             break
     late, seen = (0, True) if settled else _settled_late(durations_s, agree)
     durations_s = durations_s[late:]
-    return Timing(durations_s, calls + late * repeats, repeats, half_width(durations_s), not is_narrow(durations_s), seen)
+    return Timing(
+        durations_s,
+        calls + late * repeats,
+        repeats,
+        half_width(durations_s),
+        not is_narrow(durations_s),
+        seen,
+    )
 
 
-def _settled_late(durations_s: Sequence[float], agree: Callable[[float], float]) -> tuple[int, Optional[bool]]:
-    """Where the first window without trend begins, and whether every rank has one; None where there are too few samples."""
+def _settled_late(
+    durations_s: Sequence[float], agree: Callable[[float], float]
+) -> tuple[int, Optional[bool]]:
+    """Where the first window without trend begins, and whether every rank has one; None where there are too
+    few samples.
+    """
     last = len(durations_s) - WINDOW
     if last < 0:
         return 0, None
-    first = next((begin for begin in range(last + 1) if not has_trend(durations_s[begin : begin + WINDOW])), last + 1)
+    first = next(
+        (begin for begin in range(last + 1) if not has_trend(durations_s[begin : begin + WINDOW])), last + 1
+    )
     begin = int(agree(float(first)))
     return (0, False) if begin > last else (begin, True)
 
@@ -131,7 +153,8 @@ def _after_sample(durations_s: Sequence[float], spent_s: float, step_s: float, b
 
 
 def has_trend(durations_s: Sequence[float]) -> bool:
-    """True when all of the first half are longer, or all shorter, than all of the second half, and by more than TREND.
+    """True when all of the first half are longer, or all shorter, than all of the second half, and by more
+    than TREND.
 
     For eight samples without a trend that has the probability 2 / C(8, 4) = 0.03 (rank-sum test of Wilcoxon).
     """
@@ -149,8 +172,8 @@ def is_narrow(durations_s: Sequence[float]) -> bool:
 
 
 def half_width(durations_s: Sequence[float]) -> float | None:
-    """Half the width of the median's confidence interval, as a fraction of the median; None where the samples are too few, or
-    too short for the clock.
+    """Half the width of the median's confidence interval, as a fraction of the median; None where the samples
+    are too few, or too short for the clock.
     """
     rank, ordered = interval_rank(len(durations_s)), sorted(durations_s)
     median = statistics.median(ordered) if rank else 0.0
@@ -159,8 +182,8 @@ def half_width(durations_s: Sequence[float]) -> float | None:
 
 @functools.lru_cache(maxsize=None)
 def interval_rank(count: int) -> int:
-    """The r for which the r-th smallest and the r-th largest of `count` samples enclose the median of what they are drawn from
-    with CONFIDENCE, whatever its distribution; 0 where none do, below six samples.
+    """The r for which the r-th smallest and the r-th largest of `count` samples enclose the median of what
+    they are drawn from with CONFIDENCE, whatever its distribution; 0 where none do, below six samples.
 
     Each sample lies below the median with probability 1/2, so that the interval misses it with probability
     2 P(fewer than r of `count` lie below), a binomial (David and Nagaraja, Order Statistics, section 7.1).

@@ -9,9 +9,9 @@ import torch
 import torch.distributed as dist
 
 from .cnn import CnnShape, CnnTrainer
-from .memory import PeakMemory
 from .model import ModelShape
 from .parallel import agree, agreed
+from .peak_memory import PeakMemory
 from .protocol import Timing
 from .timing import time_calls
 from .trainer import TrainConfig, Trainer
@@ -20,10 +20,14 @@ Step = Callable[[], object]
 """Runs one optimizer step."""
 
 
-def time_step(make: Callable[[], Step], device: torch.device, budget_s: float) -> tuple[Timing, dict[str, float]]:
-    """Durations of the step that `make` builds, and the peak memory from before it was built to after the last step.
+def time_step(
+    make: Callable[[], Step], device: torch.device, budget_s: float
+) -> tuple[Timing, dict[str, float]]:
+    """Durations of the step that `make` builds, and the peak memory from before it was built to after the
+    last step.
 
-    The first step makes the optimizer's states and is not timed; the others run beside them, so that the peak covers both.
+    The first step makes the optimizer's states and is not timed; the others run beside them, so that the peak
+    covers both.
     """
     memory = PeakMemory(device)
     step = make()
@@ -37,7 +41,9 @@ def time_step(make: Callable[[], Step], device: torch.device, budget_s: float) -
 
 
 def reference_step(case: dict[str, Any], model: dict[str, Any], device: torch.device) -> Step:
-    """The reference transformer's step. `case` holds the fields of a `TrainConfig` and the sequence length."""
+    """The reference transformer's step. `case` holds the fields of a `TrainConfig` and the sequence
+    length.
+    """
     trainer = reference_trainer(case, model, device)
     # The loss is averaged and read in every step, as the training loop does.
     return lambda: agree(device, trainer.step(0))

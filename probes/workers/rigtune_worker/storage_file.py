@@ -1,4 +1,6 @@
-"""The file that the storage benchmark reads: one that is there, or one of its own without a name, so that nothing can be left."""
+"""The file that the storage benchmark reads: one that is there, or one of its own without a name, so that
+nothing can be left.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,8 @@ class Mount(NamedTuple):
 
 
 def open_data(path: str, size_bytes: int, budget_s: float) -> DataFile:
-    """The file `path`; for a folder, a file of its own of about `size_bytes`, written within `budget_s`, or the largest that lies
-    there where nothing can be written. Raises SetupError.
+    """The file `path`; for a folder, a file of its own of about `size_bytes`, written within `budget_s`, or
+    the largest that lies there where nothing can be written. Raises SetupError.
     """
     if not os.path.exists(path):
         raise SetupError(f"there is no file or folder {path}")
@@ -60,7 +62,9 @@ def open_data(path: str, size_bytes: int, budget_s: float) -> DataFile:
     except SetupError as error:
         largest = largest_file(path)
         if not largest:
-            raise SetupError(f"{error}; and no file of at least {LEAST_BYTES // MIB} MiB lies there") from None
+            raise SetupError(
+                f"{error}; and no file of at least {LEAST_BYTES // MIB} MiB lies there"
+            ) from None
         return existing_file(largest)
 
 
@@ -80,7 +84,8 @@ def existing_file(path: str) -> DataFile:
             raise SetupError(
                 f"{path} holds {status.st_size} bytes; a file of at least {LEAST_BYTES // MIB} MiB tells about a disk"
             )
-        # Some file systems count no blocks for what they compress or have not placed yet; half is no sparse file.
+        # Some file systems count no blocks for what they compress or have not placed yet; half is no sparse
+        # file.
         if status.st_blocks and status.st_blocks * 512 < status.st_size // 2:
             raise SetupError(f"{path} is mostly holes, which are read from no disk")
     except SetupError:
@@ -90,7 +95,8 @@ def existing_file(path: str) -> DataFile:
 
 
 def own_file(folder: str, size_bytes: int, budget_s: float) -> DataFile:
-    """A new file in `folder` with data that cannot be compressed. It has no name, so the kernel removes it however this ends.
+    """A new file in `folder` with data that cannot be compressed. It has no name, so the kernel removes it
+    however this ends.
 
     As large as was written within `budget_s`, at least 64 MiB. Raises SetupError.
     """
@@ -116,7 +122,9 @@ def own_file(folder: str, size_bytes: int, budget_s: float) -> DataFile:
 
 
 def fill(fd: int, size_bytes: int, ends: float) -> int:
-    """Write blocks until the size or the time is reached, at least 64 MiB; how many bytes stand on the disk."""
+    """Write blocks until the size or the time is reached, at least 64 MiB; how many bytes stand on the
+    disk.
+    """
     block = random_block()
     written = 0
     while written < size_bytes and (written < LEAST_BYTES or time.monotonic() < ends):
@@ -143,7 +151,9 @@ def random_block(size_bytes: int = BLOCK) -> mmap.mmap:
 
 
 def vary(block: mmap.mmap) -> None:
-    """Make every 4 KiB of the block differ from what was written before, so that file systems that merge equal blocks do not."""
+    """Make every 4 KiB of the block differ from what was written before, so that file systems that merge
+    equal blocks do not.
+    """
     memoryview(block)[::4096] = os.urandom(len(block) // 4096)
 
 
@@ -187,13 +197,22 @@ def small_files(folder: str) -> list[str]:
     """The files of a dataset that are read whole; none where `folder` is no folder."""
     if not os.path.isdir(folder):
         return []
-    return [entry.path for entry in files_below(folder) if 0 < entry.stat(follow_symlinks=False).st_size <= SMALL_FILE_BYTES]
+    return [
+        entry.path
+        for entry in files_below(folder)
+        if 0 < entry.stat(follow_symlinks=False).st_size <= SMALL_FILE_BYTES
+    ]
 
 
 def mount_of(path: str) -> Mount:
-    """The mount that holds `path`: the longest mount point above it, and of several there the last (proc(5), mountinfo)."""
+    """The mount that holds `path`: the longest mount point above it, and of several there the last (proc(5),
+    mountinfo).
+    """
     real, best = os.path.realpath(path), Mount("", "", "")
-    with contextlib.suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+    with (
+        contextlib.suppress(OSError),
+        open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file,
+    ):
         for line in file:
             before, _, after = line.partition(" - ")
             point, kind = unescaped(before.split()[4]), after.split()
@@ -223,7 +242,10 @@ def conditions_of(data: DataFile, path: str) -> dict[str, Any]:
     }
     device = os.fstat(data.fd).st_dev
     base = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
-    for place in (base + "/queue/rotational", base + "/../queue/rotational"):  # the second is a partition's disk
+    for place in (
+        base + "/queue/rotational",
+        base + "/../queue/rotational",
+    ):  # the second is a partition's disk
         with contextlib.suppress(OSError), open(place) as file:
             found["rotational"] = file.read().strip() == "1"
             break

@@ -10,7 +10,7 @@ from typing import Any
 def host_conditions() -> dict[str, Any]:
     """What can be told without torch."""
     return {
-        # On several hosts each goes by the name that the user gave it (rigtune_worker.spread).
+        # On several hosts each goes by the name that the user gave it (rigtune_worker.multi_host).
         "hostname": os.environ.get("RIGTUNE_HOST") or platform.node(),
         "python_version": platform.python_version(),
         "device_name": cpu_name(),

@@ -14,11 +14,14 @@ class Bounds(NamedTuple):
     works: int
     """The largest number that worked; 0 for none."""
     fails: int | None
-    """The smallest number that failed; None where none did. One more than `works` where the search came to its end."""
+    """The smallest number that failed; None where none did. One more than `works` where the search came to
+    its end.
+    """
 
 
 def search(attempt: Callable[[int], "bool | None"], most: int = MOST) -> Bounds:
-    """Call `attempt` with 1, 2, 4 ... and between; it says whether the number works, or None to end the search.
+    """Call `attempt` with 1, 2, 4 ... and between; it says whether the number works, or None to end the
+    search.
 
     Right for what works up to some number and fails above.
     """

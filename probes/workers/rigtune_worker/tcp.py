@@ -1,4 +1,6 @@
-"""TCP streams between two processes: one sends as fast as it can, the other counts what arrives. Standard library alone."""
+"""TCP streams between two processes: one sends as fast as it can, the other counts what arrives. Standard
+library alone.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,15 @@ class Receiver:
 
     def __init__(self, port: int = 0) -> None:
         family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-        self.listener = socket.create_server(("", port), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=256)
+        self.listener = socket.create_server(
+            ("", port), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=256
+        )
         self.listener.settimeout(PATIENCE_S)
         self.port: int = self.listener.getsockname()[1]
 
     def receive(self, streams: int) -> list[float]:
-        """Bytes per second in each window, over all streams together, from when all are connected until the first ends.
+        """Bytes per second in each window, over all streams together, from when all are connected until the
+        first ends.
 
         Raises OSError where a sender does not come or falls silent.
         """

@@ -16,7 +16,9 @@ __all__ = ["FEWEST_SAMPLES", "Budget", "elapsed_s", "time_calls"]
 def elapsed_s(
     call: Callable[[], object], device: torch.device, repeats: int, before: Callable[[], object] | None = None
 ) -> float:
-    """Seconds per call, over `repeats` calls in a row; `before` runs ahead of each of them and is not counted."""
+    """Seconds per call, over `repeats` calls in a row; `before` runs ahead of each of them and is not
+    counted.
+    """
     if device.type == "cuda":
         return _elapsed_cuda_s(call, device, repeats, before)
     if before is None:
@@ -33,13 +35,17 @@ def elapsed_s(
     return total_s / repeats
 
 
-def _elapsed_cuda_s(call: Callable[[], object], device: torch.device, repeats: int, before: Callable[[], object] | None) -> float:
+def _elapsed_cuda_s(
+    call: Callable[[], object], device: torch.device, repeats: int, before: Callable[[], object] | None
+) -> float:
     """One pair of events around all calls, or one around each call where something runs ahead of it.
 
     All are enqueued at once, so that `before` also hides what the launches cost.
     """
     rounds, calls = (1, repeats) if before is None else (repeats, 1)
-    events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(rounds)]
+    events = [
+        (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(rounds)
+    ]
     torch.cuda.synchronize(device)
     for begin, end in events:
         if before is not None:
@@ -61,14 +67,18 @@ def time_calls(
     agree: Callable[[float], float] = float,
     before: Callable[[], object] | None = None,
 ) -> Timing:
-    """Durations of `call`, one per sample, within about `budget_s`; see `sampling.take_samples` for when it ends.
+    """Durations of `call`, one per sample, within about `budget_s`; see `sampling.take_samples` for when it
+    ends.
 
-    Collectives need `agree` (`parallel.agreed`), and so do ranks that measure side by side: one that ended early would leave
-    its share of the memory's bandwidth to the others. `before` runs ahead of every call, outside of the timed part: for
-    instance what empties the caches.
+    Collectives need `agree` (`parallel.agreed`), and so do ranks that measure side by side: one that ended
+    early would leave its share of the memory's bandwidth to the others. `before` runs ahead of every call,
+    outside of the timed part: for instance what empties the caches.
     """
     return take_samples(
-        lambda repeats: elapsed_s(call, device, repeats, before), budget_s=budget_s, sample_s=sample_s, agree=agree
+        lambda repeats: elapsed_s(call, device, repeats, before),
+        budget_s=budget_s,
+        sample_s=sample_s,
+        agree=agree,
     )
 
 

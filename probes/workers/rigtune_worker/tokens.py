@@ -1,7 +1,9 @@
-"""Synthetic training data that can be learned, made on the spot: no files, no download, the same on every machine.
+"""Synthetic training data that can be learned, made on the spot: no files, no download, the same on every
+machine.
 
-Every sequence walks over a small alphabet with its own start and stride. A model first learns which symbols occur at all
-(the loss falls from ln(vocab) to ln(alphabet)), then the four strides (ln 4), then to see the stride in the context (0).
+Every sequence walks over a small alphabet with its own start and stride. A model first learns which symbols
+occur at all (the loss falls from ln(vocab) to ln(alphabet)), then the four strides (ln 4), then to see the
+stride in the context (0).
 """
 
 from __future__ import annotations
@@ -14,15 +16,20 @@ STRIDES = (1, 3, 5, 7)
 """Coprime to the alphabet, so every walk visits all of it."""
 
 
-def synthetic_batch(first: int, count: int, length: int, vocab: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def synthetic_batch(
+    first: int, count: int, length: int, vocab: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
     """Inputs and targets [count, length] of the sequences numbered `first` to `first + count - 1`.
 
-    A sequence depends on its number alone, so the same global batch is the same data however the ranks share it.
+    A sequence depends on its number alone, so the same global batch is the same data however the ranks share
+    it.
     """
     numbers = torch.arange(first, first + count, dtype=torch.int64)
     alphabet = min(ALPHABET, vocab)
     start = scramble(numbers) % alphabet
-    stride = torch.tensor(STRIDES)[numbers % len(STRIDES)]  # in turn, so that small batches are no less balanced than large ones
+    stride = torch.tensor(STRIDES)[
+        numbers % len(STRIDES)
+    ]  # in turn, so that small batches are no less balanced than large ones
     steps = torch.arange(length + 1, dtype=torch.int64)
     symbols = (start[:, None] + stride[:, None] * steps) % alphabet
     tokens = (symbols * (vocab // alphabet)).to(device, non_blocking=True)

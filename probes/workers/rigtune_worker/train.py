@@ -3,8 +3,8 @@
     torchrun --nproc-per-node 2 -m rigtune_worker.train --config workload.json
     python -m rigtune_worker.train --config workload.json --steps 10 --report report.jsonl
 
-The report holds one JSON object per line, each with `event`: `start`, then `step` for every optimizer step, then `done`, or
-`failed` with `kind` and `message`. SIGTERM and SIGINT end the job after the step under way.
+The report holds one JSON object per line, each with `event`: `start`, then `step` for every optimizer step,
+then `done`, or `failed` with `kind` and `message`. SIGTERM and SIGINT end the job after the step under way.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from typing import Any, TextIO
 import torch
 import torch.distributed as dist
 
-from .memory import PeakMemory
 from .parallel import agree, choose_device, largest, process_group
-from .process import die_with_parent, run_and_leave
+from .peak_memory import PeakMemory
 from .protocol import SetupError, dump_line, is_out_of_memory
 from .surroundings import cpu_name
 from .trainer import TrainConfig, Trainer
+from .worker_process import die_with_parent, run_and_leave
 
 WARMUP_STEPS = 3
-"""Left out of the median step time where at least as many steps follow: allocators, kernels and links are still settling."""
+"""Left out of the median step time where at least as many steps follow: allocators, kernels and links are
+still settling.
+"""
 
 
 class StopRequest:
@@ -61,7 +63,9 @@ class Report:
 
 
 def median_step_time(durations_s: list[float]) -> float:
-    settled = durations_s[WARMUP_STEPS:] if len(durations_s) >= 2 * WARMUP_STEPS else durations_s[1:] or durations_s
+    settled = (
+        durations_s[WARMUP_STEPS:] if len(durations_s) >= 2 * WARMUP_STEPS else durations_s[1:] or durations_s
+    )
     return statistics.median(settled)
 
 
@@ -111,7 +115,9 @@ def train(config: TrainConfig, device: torch.device, steps: int, report: Report)
             timing = f"step_time {durations_s[-1]:.3f} s  tokens/s {rate:,.0f}"
             print(f"step {len(losses)}/{steps}  loss {loss:.3f}  {timing}", flush=True)
             report.write("step", step=len(losses), loss=loss, duration_s=durations_s[-1])
-    allocated, reserved = (int(value) for value in largest(device, memory.allocated_bytes, memory.reserved_bytes))
+    allocated, reserved = (
+        int(value) for value in largest(device, memory.allocated_bytes, memory.reserved_bytes)
+    )
     if leads:
         if asked:
             print(f"stopped after step {len(losses)}, as a signal asked", flush=True)
@@ -149,9 +155,17 @@ def read_config(path: str) -> TrainConfig:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m rigtune_worker.train", description="Train the reference workload.")
-    parser.add_argument("--config", required=True, help="JSON with model, parallelism, convergence and resources")
-    parser.add_argument("--steps", type=int, help="stop after so many steps; the learning rate schedule stays that of the config")
+    parser = argparse.ArgumentParser(
+        prog="python -m rigtune_worker.train", description="Train the reference workload."
+    )
+    parser.add_argument(
+        "--config", required=True, help="JSON with model, parallelism, convergence and resources"
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        help="stop after so many steps; the learning rate schedule stays that of the config",
+    )
     parser.add_argument("--report", help="write start, steps and result as JSON lines to this file")
     options = parser.parse_args(arguments)
     die_with_parent()

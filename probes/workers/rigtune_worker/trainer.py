@@ -47,7 +47,8 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainConfig:
-        """The job in `{"model": ..., "parallelism": ..., "convergence": ..., "resources": ...}`. Raises ValueError.
+        """The job in `{"model": ..., "parallelism": ..., "convergence": ..., "resources": ...}`. Raises
+        ValueError.
 
         Keys that the training needs not know (nodes, time limits ...) are ignored.
         """
@@ -67,7 +68,9 @@ class TrainConfig:
     def check(self) -> None:
         for name, least in (("micro_batch", 1), ("grad_accum", 1), ("warmup_steps", 0), ("steps", 1)):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, not {getattr(self, name)!r}")
+                raise ValueError(
+                    f"{name} must be a whole number of at least {least}, not {getattr(self, name)!r}"
+                )
         if not isinstance(self.learning_rate, (int, float)) or not 0 < self.learning_rate < math.inf:
             raise ValueError(f"learning_rate must be a positive number, not {self.learning_rate!r}")
         choices = {
@@ -93,7 +96,9 @@ class TrainConfig:
 
 
 def learning_rate_factor(step: int, config: TrainConfig) -> float:
-    """The learning rate of `step` (from 0) relative to the peak: linear warm-up, then constant or cosine to 10 %."""
+    """The learning rate of `step` (from 0) relative to the peak: linear warm-up, then constant or cosine to
+    10 %.
+    """
     if step < config.warmup_steps:
         return (step + 1) / config.warmup_steps
     if config.schedule == "constant":
@@ -132,7 +137,9 @@ class Trainer:
         return config.micro_batch * config.grad_accum * self.world_size * config.model.sequence_length
 
     def step(self, index: int) -> Tensor:
-        """Forward and backward over this rank's share of global batch `index`, then the optimizer. Returns the share's loss."""
+        """Forward and backward over this rank's share of global batch `index`, then the optimizer. Returns
+        the share's loss.
+        """
         config = self.config
         for group in self.optimizer.param_groups:
             group["lr"] = config.learning_rate * learning_rate_factor(index, config)
@@ -142,7 +149,9 @@ class Trainer:
         for number in range(config.grad_accum):
             start = first + number * config.micro_batch
             shape = config.model
-            inputs, targets = synthetic_batch(start, config.micro_batch, shape.sequence_length, shape.vocab, self.device)
+            inputs, targets = synthetic_batch(
+                start, config.micro_batch, shape.sequence_length, shape.vocab, self.device
+            )
             with self.reduction(last=number == config.grad_accum - 1):
                 loss = self.loss(inputs, targets) / config.grad_accum
                 loss.backward()
@@ -159,7 +168,9 @@ class Trainer:
         return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
     def reduction(self, *, last: bool) -> contextlib.AbstractContextManager[Any]:
-        """DDP exchanges gradients once per step, in the last micro-batch. FSDP does so each time: they stay sharded."""
+        """DDP exchanges gradients once per step, in the last micro-batch. FSDP does so each time: they stay
+        sharded.
+        """
         if not last and isinstance(self.model, torch.nn.parallel.DistributedDataParallel):
             return self.model.no_sync()
         return contextlib.nullcontext()

@@ -19,10 +19,11 @@ def measure_cases(
     *,
     variant: tuple[str, ...],
 ) -> None:
-    """Call `measure(case, budget_s)` for every case; cases that agree in the fields of `variant` differ in their size alone.
+    """Call `measure(case, budget_s)` for every case; cases that agree in the fields of `variant` differ in
+    their size alone.
 
-    What this torch cannot do is told with its case. Alone, running out of memory ends the larger cases of the same variant;
-    together, it ends the worker, because the other ranks wait in a collective.
+    What this torch cannot do is told with its case. Alone, running out of memory ends the larger cases of the
+    same variant; together, it ends the worker, because the other ranks wait in a collective.
     """
     too_large = set()
     for case, share_s in cases_within_budget(request, answer, device):

@@ -1,9 +1,10 @@
-"""Trials of a training step, each in a process of its own, so that one which runs out of memory takes nothing else down.
+"""Trials of a training step, each in a process of its own, so that one which runs out of memory takes nothing
+else down.
 
     python -m rigtune_worker.trial
 
-The first line of standard input is the request of the benchmark; each further one is a trial, a JSON object with `case`,
-`budget_s` and `deadline_s`. Each is answered by one line on standard output with `outcome`:
+The first line of standard input is the request of the benchmark; each further one is a trial, a JSON object
+with `case`, `budget_s` and `deadline_s`. Each is answered by one line on standard output with `outcome`:
 
     ready          to the first line
     fits           with `timing` (durations_s, warmup_calls, calls_per_sample) and `figures`
@@ -11,7 +12,8 @@ The first line of standard input is the request of the benchmark; each further o
     too_slow       not over at its deadline
     unsupported, crashed   with `message`
 
-This process imports torch once and forks for each trial; it never touches a GPU itself, because CUDA does not survive a fork.
+This process imports torch once and forks for each trial; it never touches a GPU itself, because CUDA does not
+survive a fork.
 """
 
 from __future__ import annotations
@@ -29,14 +31,21 @@ from typing import Any, BinaryIO
 
 import torch
 
-from .limits import be_first_to_go, limit_memory
+from .memory_limit import be_first_to_go, limit_memory
 from .own import ITEMS, OwnStep
 from .parallel import choose_device, process_group
-from .process import die_with_parent, run_and_leave
 from .protocol import CaseError, SetupError, dump_line, is_out_of_memory
 from .steps import reference_step, time_step
+from .worker_process import die_with_parent, run_and_leave
 
-LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID")
+LAUNCHER_VARIABLES = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID",
+)
 """Of the job that the worker runs in; a trial trains alone."""
 
 DIED = "the process that starts the trials has died"
@@ -47,7 +56,8 @@ class Trials:
 
     def __init__(self, request: dict[str, Any]) -> None:
         environment = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
-        # So that no look at what is there starts CUDA before the fork (torch's page on CUDA environment variables).
+        # So that no look at what is there starts CUDA before the fork (torch's page on CUDA environment
+        # variables).
         environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
         self.process = subprocess.Popen(
             (sys.executable, "-m", "rigtune_worker.trial"),
@@ -116,7 +126,10 @@ def run_apart(request: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
     if code == -signal.SIGALRM:
         return {"outcome": "too_slow", "message": f"not over after {trial['deadline_s']:.0f} s"}
     if code == -signal.SIGKILL:
-        return {"outcome": "out_of_memory", "message": "killed, as the kernel does when the host's memory is full"}
+        return {
+            "outcome": "out_of_memory",
+            "message": "killed, as the kernel does when the host's memory is full",
+        }
     if code < 0:
         return {"outcome": "crashed", "message": f"ended by signal {-code} ({signal.Signals(-code).name})"}
     if not written:
@@ -151,9 +164,13 @@ def run(request: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
         with process_group(request["backend"], device):
             limit_memory(device, int(settings.get("memory_limit_bytes", 0)))
             if "step" not in case:
-                timing, figures = time_step(lambda: reference_step(case, request["model"], device), device, trial["budget_s"])
+                timing, figures = time_step(
+                    lambda: reference_step(case, request["model"], device), device, trial["budget_s"]
+                )
             else:
-                timing, figures = time_own_step(case, str(settings.get("folder", "")), device, trial["budget_s"])
+                timing, figures = time_own_step(
+                    case, str(settings.get("folder", "")), device, trial["budget_s"]
+                )
     except (CaseError, SetupError) as error:
         return {"outcome": getattr(error, "kind", "unsupported"), "message": str(error)}
     except Exception as error:

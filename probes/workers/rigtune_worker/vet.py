@@ -1,6 +1,7 @@
 """Tell what this interpreter can do, as one JSON line: `python -m rigtune_worker.vet`.
 
-It needs no torch itself and runs on every Python 3, so that the answer for an unusable interpreter is an answer too.
+It needs no torch itself and runs on every Python 3, so that the answer for an unusable interpreter is an
+answer too.
 """
 
 import json
@@ -29,7 +30,9 @@ def describe():
     if torch.version.cuda:
         try:
             torch.cuda.init()
-            found["devices"] = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+            found["devices"] = [
+                torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())
+            ]
         except Exception as error:  # no driver, one too old, a GPU in trouble
             found["cuda_error"] = " ".join(str(error).split())[:300]
     if found["nccl"]:

@@ -19,7 +19,13 @@ def default_in(word: Word, *, reaches: Reach) -> Setting | None:
     if match is None:
         return None
     return Setting(
-        name=match[1], value=None, written=match[2], is_literal=False, place=word.place, is_conditional=True, reaches=reaches
+        name=match[1],
+        value=None,
+        written=match[2],
+        is_literal=False,
+        place=word.place,
+        is_conditional=True,
+        reaches=reaches,
     )
 
 

@@ -1,4 +1,6 @@
-"""Dockerfiles: ENV and ARG, and what RUN, CMD and ENTRYPOINT start. Source: the Dockerfile reference, docs.docker.com."""
+"""Dockerfiles: ENV and ARG, and what RUN, CMD and ENTRYPOINT start. Source: the Dockerfile reference,
+docs.docker.com.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _OWN_WORDS = frozenset(
 
 
 def read(name: str, text: str) -> Document:
-    """Never raises. Variables of ENV reach every process of the container; those that RUN sets end with it."""
+    """Never raises. Variables of ENV reach every process of the container; those that RUN sets end with
+    it.
+    """
     reader = _Reader(Span.whole(text))
     reader.run()
     return Document(
@@ -93,7 +97,13 @@ class _Reader:
                 stop = len(rest.text.rstrip())
                 place, value = rest.place(begin, stop), rest.text[begin:stop]
                 self.settings.append(
-                    Setting(name=words[0].text, value=value, written=value, place=words[0].place, value_place=place)
+                    Setting(
+                        name=words[0].text,
+                        value=value,
+                        written=value,
+                        place=words[0].place,
+                        value_place=place,
+                    )
                 )
             return
         for word in words:
@@ -113,7 +123,11 @@ class _Reader:
                     is_exported=is_exported,
                 )
             )
-            left = tuple(one.moved(one.start - match.start(2)) for one in word.expansions if one.start >= match.start(2))
+            left = tuple(
+                one.moved(one.start - match.start(2))
+                for one in word.expansions
+                if one.start >= match.start(2)
+            )
             held = Word(word.written, word.span.part(match.start(2), len(word.text)), left, word.quoted)
             self.scope.assign(match[1], held, conditional=not is_exported, append=False)
 
@@ -134,7 +148,9 @@ class _Reader:
             reader.read(_without_comments(rest))
         inner = (*reader.settings, *reader.launches.settings)
         self.settings += [msgspec.structs.replace(one, reaches="command") for one in inner]
-        self.commands += [msgspec.structs.replace(one, inside=one.inside[1:]) for one in reader.launches.commands]
+        self.commands += [
+            msgspec.structs.replace(one, inside=one.inside[1:]) for one in reader.launches.commands
+        ]
 
 
 def _without_comments(span: Span) -> Span:

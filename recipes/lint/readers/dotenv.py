@@ -23,7 +23,14 @@ def read(name: str, text: str) -> Document:
         if line.strip() and not line.lstrip().startswith("#") and not _LINE.match(line)
     ]
     settings = tuple(_setting(span, match) for match in _LINE.finditer(text))
-    return Document(name=name, kind="dotenv", text=text, settings=settings, waived=waived_in(text), problems=tuple(problems[:20]))
+    return Document(
+        name=name,
+        kind="dotenv",
+        text=text,
+        settings=settings,
+        waived=waived_in(text),
+        problems=tuple(problems[:20]),
+    )
 
 
 def _setting(span: Span, match: re.Match[str]) -> Setting:

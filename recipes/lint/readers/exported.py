@@ -7,7 +7,9 @@ from recipes.lint.document import Setting
 Changes = dict[str, Setting | None]
 """What each variable became; None where it was unset."""
 _MOST_HANDED = 1_000_000
-"""Settings that all commands of one file are told together: exports and commands may take turns without end."""
+"""Settings that all commands of one file are told together: exports and commands may take turns without
+end.
+"""
 
 
 class Exported:
@@ -21,7 +23,9 @@ class Exported:
         self._left = _MOST_HANDED
 
     def handed(self) -> tuple[Setting, ...]:
-        """What a command that starts now gets, each name once; nothing after a million, where none writes by hand."""
+        """What a command that starts now gets, each name once; nothing after a million, where none writes by
+        hand.
+        """
         if self._handed is None:
             self._left -= len(self._now)
             self._handed = tuple(self._now.values()) if self._left > 0 else ()

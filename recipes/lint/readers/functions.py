@@ -46,7 +46,9 @@ def closing_braces(tokens: list[Token]) -> dict[int, int]:
 
 def _runs_words(body: list[Token]) -> bool:
     words = ((number, token.word) for number, token in enumerate(body))
-    return any(word is not None and word.text == "$@" and _begins_command(body, number) for number, word in words)
+    return any(
+        word is not None and word.text == "$@" and _begins_command(body, number) for number, word in words
+    )
 
 
 def _begins_command(tokens: list[Token], number: int) -> bool:

@@ -1,14 +1,15 @@
-"""How the command lines of launchers are read: which options take a value, and where the command begins that they start.
+"""How the command lines of launchers are read: which options take a value, and where the command begins that
+they start.
 
-Source of each: the manual page of srun, mpirun (Open MPI, MPICH, Intel MPI), docker, podman, apptainer, enroot, and the argument
-parsers of torchrun, accelerate, deepspeed, horovodrun, torchx.
+Source of each: the manual page of srun, mpirun (Open MPI, MPICH, Intel MPI), docker, podman, apptainer,
+enroot, and the argument parsers of torchrun, accelerate, deepspeed, horovodrun, torchx.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from probes.record import Record
+from probes.base.record import Record
 
 Rest = Literal["command", "script", "image-command", "after-dashes", "nothing"]
 
@@ -17,8 +18,9 @@ class Grammar(Record, kw_only=True):
     """The command line of one program."""
 
     rest: Rest = "nothing"
-    """What its first word that is no option begins: a command; a script with its arguments; an image and then a command; or a
-    command that stands after `--`."""
+    """What its first word that is no option begins: a command; a script with its arguments; an image and then
+    a command; or a command that stands after `--`.
+    """
     switches: frozenset[str] = frozenset()
     """Options without a value, by their long name. All others take one, for programs that start something."""
     short: dict[str, str] = {}
@@ -86,7 +88,9 @@ TORCHRUN_OPTIONS = _set(
     "local-addr logs-specs numa-binding virtual-local-rank duplicate-stdout-filters duplicate-stderr-filters shutdown-timeout "
     "signals-to-handle log-line-prefix-template print-completion help use-env"
 )
-"""Source: pytorch/pytorch, torch/distributed/run.py of 1.9 to 2.10, and --use-env of torch.distributed.launch."""
+"""Source: pytorch/pytorch, torch/distributed/run.py of 1.9 to 2.10, and --use-env of
+torch.distributed.launch.
+"""
 DEEPSPEED_OPTIONS = _set(
     "hostfile include exclude num-nodes num-gpus num-accelerators master-port master-addr node-rank launcher launcher-args "
     "module no-python no-local-rank no-ssh no-ssh-check force-multi save-pid enable-each-rank-log autotuning elastic-training "
@@ -152,7 +156,9 @@ _DOCKER = Grammar(
         "i=interactive t=tty d=detach e=env v=volume w=workdir u=user p=publish P=publish-all h=hostname m=memory c=cpu-shares "
         "l=label q=quiet a=attach"
     ),
-    lists=_set("env volume mount device ulimit cap-add cap-drop security-opt publish env-file tmpfs annotation add-host label"),
+    lists=_set(
+        "env volume mount device ulimit cap-add cap-drop security-opt publish env-file tmpfs annotation add-host label"
+    ),
     variables=_set("env"),
 )
 _APPTAINER = Grammar(
@@ -190,7 +196,9 @@ _KUBECTL = Grammar(
 _RAY = Grammar(
     rest="after-dashes",
     verbs=_set("start job submit stop up down exec status"),
-    switches=_set("head block no-wait ray-debugger-external disable-usage-stats no-monitor verbose force help"),
+    switches=_set(
+        "head block no-wait ray-debugger-external disable-usage-stats no-monitor verbose force help"
+    ),
     short=_letters("v=verbose h=help"),
 )
 _TORCHX = Grammar(
@@ -300,7 +308,9 @@ GRAMMARS: dict[str, Grammar] = {
         short={"n": "name", "p": "prefix"},
     ),
     "timeout": Grammar(
-        rest="image-command", switches=_set("preserve-status foreground verbose v f p"), short={"s": "signal", "k": "kill-after"}
+        rest="image-command",
+        switches=_set("preserve-status foreground verbose v f p"),
+        short={"s": "signal", "k": "kill-after"},
     ),
     "taskset": Grammar(rest="image-command", switches=_set("c cpu-list p pid a all-tasks")),
     "chrt": Grammar(rest="image-command", switches=_set("f r o b i")),

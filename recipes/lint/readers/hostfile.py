@@ -1,6 +1,7 @@
 """Lists of hosts for mpirun and deepspeed: a name on each line, with `slots=8` or `:8` behind it.
 
-Source: Open MPI's manual page of mpirun, Hydra's documentation (`name:8`), deepspeedai/DeepSpeed, launcher/runner.py.
+Source: Open MPI's manual page of mpirun, Hydra's documentation (`name:8`), deepspeedai/DeepSpeed,
+launcher/runner.py.
 """
 
 from __future__ import annotations
@@ -41,5 +42,10 @@ def read(name: str, text: str) -> Document:
             entries.append(Entry(path=f"hosts[{count}].slots", value=int(slots), place=place))
         count += 1
     return Document(
-        name=name, kind="hostfile", text=text, entries=tuple(entries), waived=waived_in(text), problems=tuple(problems[:20])
+        name=name,
+        kind="hostfile",
+        text=text,
+        entries=tuple(entries),
+        waived=waived_in(text),
+        problems=tuple(problems[:20]),
     )

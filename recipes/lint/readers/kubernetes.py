@@ -1,7 +1,8 @@
-"""Kubernetes manifests: Pods, Jobs, PyTorchJob, MPIJob, TrainJob, JobSet, LeaderWorkerSet and all else that has containers.
+"""Kubernetes manifests: Pods, Jobs, PyTorchJob, MPIJob, TrainJob, JobSet, LeaderWorkerSet and all else that
+has containers.
 
-Whatever the kind, an `env` list, a `command` with its `args`, and a ConfigMap are found where they stand. Other YAML with
-environments and scripts (Helm values, SkyPilot) is read by the same.
+Whatever the kind, an `env` list, a `command` with its `args`, and a ConfigMap are found where they stand.
+Other YAML with environments and scripts (Helm values, SkyPilot) is read by the same.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ _MAPS = frozenset({
 
 
 def read(name: str, text: str) -> Document:
-    """Never raises. With several documents in a file, the paths of the second begin with `[1].`, and so on."""
+    """Never raises. With several documents in a file, the paths of the second begin with `[1].`, and so
+    on.
+    """
     tree = parse(text)
     pods = Pods(tree)
     entries: list[Entry] = []
     for number, root in enumerate(tree.roots):
         prefix = f"[{number}]." if number else ""
-        entries += [Entry(path=prefix + one.path, value=one.value, place=one.place) for one in tree.entries(root)]
+        entries += [
+            Entry(path=prefix + one.path, value=one.value, place=one.place) for one in tree.entries(root)
+        ]
         _read_object(pods, root)
     return pods.document(name, "kubernetes", entries)
 
@@ -47,7 +52,9 @@ def _read_object(pods: Pods, root: yaml.Node) -> None:
         for key in _MAPS & keys.keys():
             pods.variables(keys[key], reaches)
         command, arguments = keys.get("command"), keys.get("args")
-        if isinstance(command, yaml.SequenceNode | yaml.ScalarNode) or isinstance(arguments, yaml.SequenceNode):
+        if isinstance(command, yaml.SequenceNode | yaml.ScalarNode) or isinstance(
+            arguments, yaml.SequenceNode
+        ):
             pods.start((command, arguments), reaches)
         for key in _SCRIPTS & keys.keys():
             value = keys[key]

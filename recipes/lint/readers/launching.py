@@ -32,7 +32,9 @@ _HELD = re.compile(
     re.IGNORECASE,
 )
 """A variable that is called as the program that it holds: `$PYTHON`, `${TORCHRUN_BIN:-torchrun}`."""
-_EVERYWHERE = frozenset({"srun", "mpirun", "mpiexec", "mpiexec.hydra", "pdsh", "clush", "horovodrun", "orterun", "prterun"})
+_EVERYWHERE = frozenset(
+    {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "pdsh", "clush", "horovodrun", "orterun", "prterun"}
+)
 _APART = frozenset({"docker", "podman", "nerdctl", "enroot", "kubectl", "oc"})
 """What they start gets what it is given."""
 _STARTS_COMMANDS = frozenset({"no-python", "command-mode"})
@@ -108,7 +110,9 @@ class Launches:
             parsed = parse_options(words[1:], Grammar(), starts=False)
             self._emit(program, words, len(words), parsed.options, how)
 
-    def _emit(self, program: str, words: Sequence[Argued], end: int, options: dict[str, str], how: Start) -> None:
+    def _emit(
+        self, program: str, words: Sequence[Argued], end: int, options: dict[str, str], how: Start
+    ) -> None:
         self.commands.append(
             Command(
                 program=program,
@@ -128,14 +132,18 @@ class Launches:
         options, rest = parsed.options, None if parsed.rest is None else parsed.rest + 1
         own = how
         pairs = [*parsed.variables, *self._exports(program, options, words)]
-        settings = tuple(setting for one, argument in pairs if (setting := _set_by(one, argument, how)) is not None)
+        settings = tuple(
+            setting for one, argument in pairs if (setting := _set_by(one, argument, how)) is not None
+        )
         if settings:
             self.settings += settings
             own = msgspec.structs.replace(how, settings=(*how.settings, *settings))
         self._emit(program, words, len(words) if rest is None else rest, options, own)
         if program == "sbatch" and "wrap" in options:
             wrapped = next((word for word in words if word.text.startswith("--wrap")), words[0])
-            self._text(wrapped.without(len("--wrap=") * wrapped.text.startswith("--wrap=")), own.within(program))
+            self._text(
+                wrapped.without(len("--wrap=") * wrapped.text.startswith("--wrap=")), own.within(program)
+            )
         if rest is None or rest >= len(words):
             return
         inner = own.within(program)
@@ -185,7 +193,9 @@ class Launches:
         if at < len(words):
             self._script(words[at:], how.within("python"))
 
-    def _exports(self, program: str, options: dict[str, str], words: Sequence[Argued]) -> list[tuple[str, Argued]]:
+    def _exports(
+        self, program: str, options: dict[str, str], words: Sequence[Argued]
+    ) -> list[tuple[str, Argued]]:
         """`srun --export=ALL,A=1`."""
         if program not in ("srun", "sbatch", "salloc") or "export" not in options:
             return []
@@ -265,7 +275,9 @@ class Launches:
         span, names = self._inline(word)
         early = names & PER_TASK if word.word is not None else frozenset()
         single = not early and (how.in_single_quotes or not how.names & PER_TASK)
-        self._read_script(span, msgspec.structs.replace(how, in_single_quotes=single, names=how.names | early))
+        self._read_script(
+            span, msgspec.structs.replace(how, in_single_quotes=single, names=how.names | early)
+        )
 
     def _remote(self, program: str, words: Sequence[Argued], how: Start) -> None:
         """`ssh -o A=b host command`: its words are joined and read by a shell there."""

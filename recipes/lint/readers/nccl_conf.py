@@ -1,7 +1,8 @@
 """`/etc/nccl.conf` and `~/.nccl.conf`: what NCCL itself reads of them.
 
-Source: NVIDIA/nccl, src/misc/param.cc, setEnvFile: a line that begins with `#` is skipped; the name is all up to the first `=`,
-the value all after it. There are no quotes, no comments behind a value, and no blanks taken off.
+Source: NVIDIA/nccl, src/misc/param.cc, setEnvFile: a line that begins with `#` is skipped; the name is all up
+to the first `=`, the value all after it. There are no quotes, no comments behind a value, and no blanks taken
+off.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ def read(name: str, text: str) -> Document:
         if line.strip() and not line.startswith("#") and "=" not in line
     ]
     return Document(
-        name=name, kind="nccl-conf", text=text, settings=settings_in(span), waived=waived_in(text), problems=tuple(problems)
+        name=name,
+        kind="nccl-conf",
+        text=text,
+        settings=settings_in(span),
+        waived=waived_in(text),
+        problems=tuple(problems),
     )
 
 
@@ -34,6 +40,15 @@ def settings_in(span: Span) -> tuple[Setting, ...]:
             begin = start + len(name) + 1
             place = span.place(start, start + len(line))
             value_place = span.place(begin, start + len(line))
-            found.append(Setting(name=name, value=value, written=value, place=place, value_place=value_place, reaches="node"))
+            found.append(
+                Setting(
+                    name=name,
+                    value=value,
+                    written=value,
+                    place=place,
+                    value_place=value_place,
+                    reaches="node",
+                )
+            )
         start += len(line) + 1
     return tuple(found)

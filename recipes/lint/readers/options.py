@@ -71,7 +71,9 @@ class _Parser:
                 if self.starts:
                     self.parsed.rest = self.at + 1
                 return
-            if text.startswith("--") or (self.grammar.is_long_single and text.startswith("-") and len(text) > 2):
+            if text.startswith("--") or (
+                self.grammar.is_long_single and text.startswith("-") and len(text) > 2
+            ):
                 self._long(text)
             elif text.startswith("-") and len(text) > 1 and not _NEGATIVE.match(text):
                 self._letters(text)
@@ -140,7 +142,9 @@ class _Parser:
         options = self.parsed.options
         if name in self.grammar.variables:
             self.parsed.variables += [(one, argument) for one in _assignments(value)]
-        options[name] = f"{options[name]}\n{value}" if name in self.grammar.lists and name in options else value
+        options[name] = (
+            f"{options[name]}\n{value}" if name in self.grammar.lists and name in options else value
+        )
 
 
 def _assignments(value: str) -> list[str]:

@@ -105,7 +105,9 @@ class Pods:
         how = how or Start()
         if len(how.inside) > 8:
             return
-        reader = ScriptReader(msgspec.structs.replace(how, in_single_quotes=True), reaches_all=reaches == "all")
+        reader = ScriptReader(
+            msgspec.structs.replace(how, in_single_quotes=True), reaches_all=reaches == "all"
+        )
         reader.read(span)
         self.settings += (*reader.settings, *reader.launches.settings)
         self.commands += reader.launches.commands

@@ -1,4 +1,6 @@
-"""Python programs, as far as they set the environment: `os.environ["NCCL_DEBUG"] = "INFO"`. Nothing of them is run."""
+"""Python programs, as far as they set the environment: `os.environ["NCCL_DEBUG"] = "INFO"`. Nothing of them
+is run.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def read(name: str, text: str) -> Document:
         problems = (f"line {error.lineno or 1}: no Python",)
     except (ValueError, RecursionError, MemoryError) as error:
         problems = (f"line 1: {error}",)
-    return Document(name=name, kind="python", text=text, settings=settings, waived=waived_in(text), problems=problems)
+    return Document(
+        name=name, kind="python", text=text, settings=settings, waived=waived_in(text), problems=problems
+    )
 
 
 class _Reader:
@@ -41,7 +45,9 @@ class _Reader:
         self.text_lines = text.splitlines(keepends=True)
 
     def handed(self, tree: ast.AST) -> Iterator[Setting]:
-        """What is handed to others: `PyTorch(environment={...})`, `{"env_vars": {...}}`, and a dictionary of that name."""
+        """What is handed to others: `PyTorch(environment={...})`, `{"env_vars": {...}}`, and a dictionary of
+        that name.
+        """
         tables: dict[str, ast.Dict | None] = {}
         told: list[ast.expr] = []
         for node in ast.walk(tree):
@@ -49,26 +55,52 @@ class _Reader:
                 told.append(node.value)
             elif isinstance(node, ast.Dict):
                 pairs = zip(node.keys, node.values, strict=True)
-                told += [value for key, value in pairs if isinstance(key, ast.Constant) and key.value in _ENVIRONMENTS]
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
-                told += [value for value in node.args if isinstance(value, ast.Name) and _is_environ(node.func.value)]
-            elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                told += [
+                    value
+                    for key, value in pairs
+                    if isinstance(key, ast.Constant) and key.value in _ENVIRONMENTS
+                ]
+            elif (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "update"
+            ):
+                told += [
+                    value
+                    for value in node.args
+                    if isinstance(value, ast.Name) and _is_environ(node.func.value)
+                ]
+            elif (
+                isinstance(node, ast.Assign)
+                and len(node.targets) == 1
+                and isinstance(node.targets[0], ast.Name)
+            ):
                 name = node.targets[0].id
                 tables[name] = node.value if isinstance(node.value, ast.Dict) and name not in tables else None
         found = (tables.get(value.id) if isinstance(value, ast.Name) else value for value in told)
         for table in dict.fromkeys(each for each in found if isinstance(each, ast.Dict)):
             for key, value in zip(table.keys, table.values, strict=True):
-                if isinstance(key, ast.Constant) and isinstance(key.value, str) and _NAME.fullmatch(key.value):
+                if (
+                    isinstance(key, ast.Constant)
+                    and isinstance(key.value, str)
+                    and _NAME.fullmatch(key.value)
+                ):
                     yield from self._named(key.value, value, self._place(key), is_conditional=True)
 
     def body(self, node: ast.AST, *, is_conditional: bool) -> Iterator[Setting]:
         for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.Assign) and len(child.targets) == 1 and _is_environment(child.targets[0]):
+            if (
+                isinstance(child, ast.Assign)
+                and len(child.targets) == 1
+                and _is_environment(child.targets[0])
+            ):
                 yield from self._setting(child.targets[0].slice, child.value, is_conditional=is_conditional)  # type: ignore[attr-defined]
             elif isinstance(child, ast.Expr) and isinstance(child.value, ast.Call):
                 yield from self._call(child.value, is_conditional=is_conditional)
             else:
-                yield from self.body(child, is_conditional=is_conditional or not isinstance(child, ast.Module))
+                yield from self.body(
+                    child, is_conditional=is_conditional or not isinstance(child, ast.Module)
+                )
 
     def _call(self, call: ast.Call, *, is_conditional: bool) -> Iterator[Setting]:
         function = call.func
@@ -84,7 +116,9 @@ class _Reader:
                             yield from self._setting(key, value, is_conditional=is_conditional)
             for keyword in call.keywords:
                 if keyword.arg is not None:
-                    yield from self._named(keyword.arg, keyword.value, self._place(keyword), is_conditional=is_conditional)
+                    yield from self._named(
+                        keyword.arg, keyword.value, self._place(keyword), is_conditional=is_conditional
+                    )
 
     def _setting(self, key: ast.expr, value: ast.expr, *, is_conditional: bool) -> Iterator[Setting]:
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
@@ -119,7 +153,9 @@ class _Reader:
 
 
 def _is_environ(node: ast.expr) -> bool:
-    return (isinstance(node, ast.Attribute) and node.attr == "environ") or (isinstance(node, ast.Name) and node.id == "environ")
+    return (isinstance(node, ast.Attribute) and node.attr == "environ") or (
+        isinstance(node, ast.Name) and node.id == "environ"
+    )
 
 
 def _is_environment(node: ast.expr) -> bool:

@@ -40,7 +40,11 @@ class Scope:
 
     def copy(self) -> Scope:
         other = Scope()
-        other._values, other.exported, other.exports_all = dict(self._values), set(self.exported), self.exports_all
+        other._values, other.exported, other.exports_all = (
+            dict(self._values),
+            set(self.exported),
+            self.exports_all,
+        )
         other._steps = self._steps
         return other
 
@@ -51,7 +55,9 @@ class Scope:
         if append and old is not None:
             certain = old.is_certain and not conditional
             if elements is not None or old.elements is not None:
-                joined = ((old.elements or old.pieces) + (elements if elements is not None else [word]))[:_MOST_WORDS]
+                joined = ((old.elements or old.pieces) + (elements if elements is not None else [word]))[
+                    :_MOST_WORDS
+                ]
                 self._values[name] = _Value([], joined, is_certain=certain)
             else:
                 self._values[name] = _Value([*old.pieces, word][:_MOST_WORDS], None, is_certain=certain)
@@ -88,7 +94,9 @@ class Scope:
         return text if all(literal for _, literal in texts) and len(text) <= _LONGEST else None
 
     def split(self, word: Word, depth: int = 0) -> list[Word]:
-        """The words that an unquoted `$ARGS` or a `"${ARGS[@]}"` becomes; the word itself where it is no such thing."""
+        """The words that an unquoted `$ARGS` or a `"${ARGS[@]}"` becomes; the word itself where it is no such
+        thing.
+        """
         if len(word.expansions) != 1 or depth >= _DEPTH:
             return [word]
         expansion = word.expansions[0]
@@ -110,7 +118,9 @@ class Scope:
         return found or ([] if value.elements is not None or not inner else [word])
 
     def inline(self, word: Word) -> tuple[Span, frozenset[str]]:
-        """A script that a word holds, with known variables put in; and the names that expand before the script is started."""
+        """A script that a word holds, with known variables put in; and the names that expand before the
+        script is started.
+        """
         names: set[str] = set()
         whole = self._inlined(word, names=names)
         return whole.span, frozenset(names)

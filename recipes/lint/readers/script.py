@@ -42,7 +42,9 @@ class ScriptReader:
         outer: ScriptReader | None = None,
     ) -> None:
         self.settings: list[Setting] = []
-        self.exported: Exported = outer.exported if outer is not None and not (start or Start()).is_apart else Exported()
+        self.exported: Exported = (
+            outer.exported if outer is not None and not (start or Start()).is_apart else Exported()
+        )
         self.launches = Launches(self._read_inner, self._inlined, self.exported.handed)
         self._start = msgspec.structs.replace(start or Start(), is_apart=False)
         self._reaches_all = reaches_all
@@ -78,7 +80,9 @@ class ScriptReader:
         for number, token in enumerate(tokens):
             if token.kind == "comment" or number < after:
                 continue
-            defined = function_at(tokens, number, braces) if not words and not self._flow.is_at_pattern else None
+            defined = (
+                function_at(tokens, number, braces) if not words and not self._flow.is_at_pattern else None
+            )
             if defined is not None and self._depth < _DEEPEST:
                 name, begin, end = defined
                 self._functions[name] = Function(tokens[begin:end], self._depth + 1)
@@ -105,7 +109,11 @@ class ScriptReader:
         self._flush(self._flow.without_keywords(words), documents)
 
     def _end(
-        self, words: list[Word], token: Token, follow: Token | None, documents: list[tuple[HereDocument, list[Word]]]
+        self,
+        words: list[Word],
+        token: Token,
+        follow: Token | None,
+        documents: list[tuple[HereDocument, list[Word]]],
     ) -> None:
         operator = token.text
         if self._flow.is_at_pattern:
@@ -126,7 +134,9 @@ class ScriptReader:
             self._close_subshell(len(self._subshells) - 1)
         if operator in (";;", ";&", ";;&"):
             self._flow.end_arm()
-        self._after_test = operator in ("&&", "||") and ((bool(words) and words[0].text in _TESTS) or self._after_test)
+        self._after_test = operator in ("&&", "||") and (
+            (bool(words) and words[0].text in _TESTS) or self._after_test
+        )
 
     def _flush(self, words: list[Word], documents: list[tuple[HereDocument, list[Word]]]) -> None:
         if not words:
@@ -164,7 +174,10 @@ class ScriptReader:
             self.exported.again(function.changes or {})
             return
         function.is_open = True
-        mark, before = self.exported.mark(), (self._start, self._flow, self._depth, self._after_test, self._own_subshells)
+        mark, before = (
+            self.exported.mark(),
+            (self._start, self._flow, self._depth, self._after_test, self._own_subshells),
+        )
         self._start = msgspec.structs.replace(
             self._start, settings=(*self._start.settings, *settings), is_conditional=self._is_conditional
         )
@@ -189,7 +202,11 @@ class ScriptReader:
         name = words[count].text
         if count == 0 and not words[0].quoted and self._builtin(name, words):
             return
-        settings = tuple(setting for word in words[:count] if (setting := self._setting(word, exported=True, reaches="command")))
+        settings = tuple(
+            setting
+            for word in words[:count]
+            if (setting := self._setting(word, exported=True, reaches="command"))
+        )
         self.settings += settings
         how = msgspec.structs.replace(
             self._start, settings=(*self._start.settings, *settings), is_conditional=self._is_conditional
@@ -277,10 +294,21 @@ class ScriptReader:
                 self._scope.forget(word.text)
                 conditional, reaches = self._is_conditional, self._reaches()
                 held = self.exported.get(word.text)
-                kept = msgspec.structs.replace(held, is_conditional=True) if held is not None and conditional else None
+                kept = (
+                    msgspec.structs.replace(held, is_conditional=True)
+                    if held is not None and conditional
+                    else None
+                )
                 self._hand_on(word.text, kept)
                 self.settings.append(
-                    Setting(name=word.text, value=None, written="", place=word.place, is_conditional=conditional, reaches=reaches)
+                    Setting(
+                        name=word.text,
+                        value=None,
+                        written="",
+                        place=word.place,
+                        is_conditional=conditional,
+                        reaches=reaches,
+                    )
                 )
 
     def _reaches(self) -> Reach:
@@ -350,7 +378,9 @@ class ScriptReader:
     def _read_by(self, how: Start, span: Span, *, reaches_all: bool) -> None:
         """Another shell reads it; what that exports ends with it, but for `eval`."""
         mark = self.exported.mark()
-        inner = ScriptReader(how, reaches_all=reaches_all, depth=self._depth + 1, scope=self._scope.copy(), outer=self)
+        inner = ScriptReader(
+            how, reaches_all=reaches_all, depth=self._depth + 1, scope=self._scope.copy(), outer=self
+        )
         inner.read(span)
         if how.inside[-1:] != ("eval",):
             self.exported.back_to(mark)
@@ -393,4 +423,8 @@ def _unescaped(span: Span) -> Span:
     for match in _ESCAPED.finditer(span.text):
         keep[match.start()] = False
     offsets = [offset for offset, kept in zip(span.offsets, keep, strict=True) if kept]
-    return Span("".join(character for character, kept in zip(span.text, keep, strict=True) if kept), offsets, span.lines)
+    return Span(
+        "".join(character for character, kept in zip(span.text, keep, strict=True) if kept),
+        offsets,
+        span.lines,
+    )

@@ -14,7 +14,11 @@ from recipes.lint.readers.words import Word, words_of
 
 DIRECTIVE = re.compile(r"^#(SBATCH|PBS|BSUB)\b", re.MULTILINE)
 _LINE = re.compile(r"^#(SBATCH|PBS|BSUB)[ \t]+(.*)$", re.MULTILINE)
-_LETTERS: dict[str, Grammar] = {"SBATCH": GRAMMARS["sbatch"], "PBS": Grammar(), "BSUB": Grammar(switches=frozenset("xBNHIrK"))}
+_LETTERS: dict[str, Grammar] = {
+    "SBATCH": GRAMMARS["sbatch"],
+    "PBS": Grammar(),
+    "BSUB": Grammar(switches=frozenset("xBNHIrK")),
+}
 _SETTLED = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
 
 
@@ -41,8 +45,8 @@ def read(name: str, text: str) -> Document:
 
 
 def directives_in(span: Span) -> tuple[Directive, ...]:
-    """Each option of `#SBATCH`, `#PBS` and `#BSUB` lines, those in here-documents too. Source: sbatch's manual page, which says
-    that no more are read after the first line that is neither blank nor a comment.
+    """Each option of `#SBATCH`, `#PBS` and `#BSUB` lines, those in here-documents too. Source: sbatch's
+    manual page, which says that no more are read after the first line that is neither blank nor a comment.
     """
     found: list[Directive] = []
     first = _SETTLED.search(span.text)
@@ -70,12 +74,26 @@ def _options(words: list[Word], grammar: Grammar, *, is_read: bool) -> list[Dire
         name, sign, value = text[2:].partition("=") if is_long else (text[1:2], text[2:], text[2:])
         name = name if is_long else grammar.short.get(name, name)
         end = word
-        if not sign and name not in grammar.switches and at < len(words) and not words[at].text.startswith("-"):
+        if (
+            not sign
+            and name not in grammar.switches
+            and at < len(words)
+            and not words[at].text.startswith("-")
+        ):
             end, value = words[at], words[at].text
             at += 1
         start, stop = word.place, end.place
-        place = type(start)(line=start.line, column=start.column, end_line=stop.end_line, end_column=stop.end_column)
-        found.append(Directive(name=name, value=value.removeprefix("=") if not is_long else value, place=place, is_read=is_read))
+        place = type(start)(
+            line=start.line, column=start.column, end_line=stop.end_line, end_column=stop.end_column
+        )
+        found.append(
+            Directive(
+                name=name,
+                value=value.removeprefix("=") if not is_long else value,
+                place=place,
+                is_read=is_read,
+            )
+        )
     return found
 
 

@@ -1,4 +1,6 @@
-"""Text of which each character knows where in the file it stands, also after quotes and indentation were taken off."""
+"""Text of which each character knows where in the file it stands, also after quotes and indentation were
+taken off.
+"""
 
 from __future__ import annotations
 

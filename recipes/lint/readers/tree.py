@@ -20,7 +20,9 @@ LONGEST = 1024 * 1024
 _DEEPEST = 400
 _BRACKET = re.compile(r"[\[\]{}]")
 _TEMPLATE = re.compile(r"\{\{.{0,1000}?\}\}|\{%.{0,1000}?%\}|\{#.{0,1000}?#\}", re.DOTALL)
-_CONTROL = re.compile(r"\{\{-?\s*(define|block|if|range|with|else|end)\b|\{%-?\s*(if|for|macro|block|filter|elif|else|end)")
+_CONTROL = re.compile(
+    r"\{\{-?\s*(define|block|if|range|with|else|end)\b|\{%-?\s*(if|for|macro|block|filter|elif|else|end)"
+)
 _BLANK = re.compile(r"[^\n]")
 _ALONE = re.compile(r"^[ \t]*\$_[$_ \t\r]*$", re.MULTILINE)
 _CUT = re.compile(r"^---[^\n]*\}\}[ \t\r]*$", re.MULTILINE)
@@ -189,7 +191,9 @@ def config(name: str, text: str, kind: DocumentKind, *, is_json: bool) -> Docume
 
 
 def _tell(tree: Tree, fault: Fault, language: str) -> None:
-    """In a template, and in a line that another program fills in, what the parser cannot read is no mistake."""
+    """In a template, and in a line that another program fills in, what the parser cannot read is no
+    mistake.
+    """
     lines = lines_of(tree.text)
     here = lines[fault.place.line - 1] if 0 < fault.place.line <= len(lines) else ""
     if _TEMPLATE_MARK.search(tree.text) or _PLACEHOLDER.search(here):
@@ -199,7 +203,9 @@ def _tell(tree: Tree, fault: Fault, language: str) -> None:
 
 
 def _depth(text: str) -> int:
-    """How many brackets are open at most; those in quotes count too, as this only keeps the parser from endless work."""
+    """How many brackets are open at most; those in quotes count too, as this only keeps the parser from
+    endless work.
+    """
     depth = deepest = 0
     for match in _BRACKET.finditer(text):
         depth = depth + 1 if match[0] in "{[" else max(0, depth - 1)
@@ -217,14 +223,27 @@ def _compose(tree: Tree, text: str) -> Fault | None:
         mark = error.problem_mark or error.context_mark
         place = Place(line=mark.line + 1, column=mark.column + 1) if mark else Place(line=1)
         return Fault(reason=error.problem or type(error).__name__, place=place)
-    except (yaml.YAMLError, RecursionError, ValueError, IndexError, AttributeError, TypeError, KeyError) as error:
-        return Fault(reason=str(error).splitlines()[0][:120] if str(error) else type(error).__name__, place=Place(line=1))
+    except (
+        yaml.YAMLError,
+        RecursionError,
+        ValueError,
+        IndexError,
+        AttributeError,
+        TypeError,
+        KeyError,
+    ) as error:
+        return Fault(
+            reason=str(error).splitlines()[0][:120] if str(error) else type(error).__name__,
+            place=Place(line=1),
+        )
     return None
 
 
 def _plain_json(text: str) -> str:
     """Comments and tabs as blanks: what is left is YAML."""
-    plain = _SYNTAX.sub(lambda match: match[0] if match[0].startswith('"') else _BLANK.sub(" ", match[0]), text)
+    plain = _SYNTAX.sub(
+        lambda match: match[0] if match[0].startswith('"') else _BLANK.sub(" ", match[0]), text
+    )
     return plain.replace("\t", " ").replace("\ufeff", " ")
 
 
@@ -273,7 +292,11 @@ def _parted(text: str) -> str:
             word = open_blocks.pop() if open_blocks else word
         elif word not in ("else", "elif"):
             open_blocks.append(word)
-        if word in ("define", "block") and not open_blocks[1:] and text[match.start() - 1 : match.start()] in ("", "\n"):
+        if (
+            word in ("define", "block")
+            and not open_blocks[1:]
+            and text[match.start() - 1 : match.start()] in ("", "\n")
+        ):
             cuts.append(match.start())
     for cut in cuts:
         text = f"{text[:cut]}---{text[cut + 3 :]}"

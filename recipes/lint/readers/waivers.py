@@ -1,7 +1,7 @@
 """Comments that waive rules: `# rigtune: ignore=RULE[,RULE] reason`.
 
-Behind something it holds for that line; on a line of its own for the next one that is no comment, with all its continuations.
-`ignore-file` holds for the whole file. Without names, or with `all`, every rule is waived.
+Behind something it holds for that line; on a line of its own for the next one that is no comment, with all
+its continuations. `ignore-file` holds for the whole file. Without names, or with `all`, every rule is waived.
 """
 
 from __future__ import annotations

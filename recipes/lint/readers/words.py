@@ -1,7 +1,8 @@
 """The words of a shell script: quotes, expansions, here-documents, each with its place.
 
-Not a parser of the whole language: what a script sets and starts is all that rules ask for, and half a script, a template with
-braces, or one for another shell must still be read. Source of the grammar: POSIX.1-2024, chapter 2, and the bash manual 5.2.
+Not a parser of the whole language: what a script sets and starts is all that rules ask for, and half a
+script, a template with braces, or one for another shell must still be read. Source of the grammar:
+POSIX.1-2024, chapter 2, and the bash manual 5.2.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class Expansion:
 
     __slots__ = ("end", "is_default", "is_list", "is_quoted", "name", "start")
 
-    def __init__(self, start: int, end: int, name: str | None, *, is_list: bool, is_default: bool, is_quoted: bool) -> None:
+    def __init__(
+        self, start: int, end: int, name: str | None, *, is_list: bool, is_default: bool, is_quoted: bool
+    ) -> None:
         self.start, self.end = start, end
         self.name = name
         """None where it is no plain variable."""
@@ -44,7 +47,9 @@ class Expansion:
     def moved(self, start: int) -> Expansion:
         """The same where it stands elsewhere."""
         end = start + self.end - self.start
-        return Expansion(start, end, self.name, is_list=self.is_list, is_default=self.is_default, is_quoted=self.is_quoted)
+        return Expansion(
+            start, end, self.name, is_list=self.is_list, is_default=self.is_default, is_quoted=self.is_quoted
+        )
 
 
 class Word:
@@ -210,7 +215,12 @@ class _Lexer:
         while self.at < len(text):
             character = text[self.at]
             if character in " \t\r\n\f\v|&;)" or (character == "(" and not self._is_word_paren(begin)):
-                if character == "(" and text[self.at - 1 : self.at] == "=" and self.at > begin and not self.in_array:
+                if (
+                    character == "("
+                    and text[self.at - 1 : self.at] == "="
+                    and self.at > begin
+                    and not self.in_array
+                ):
                     elements = self._elements()
                     continue
                 break
@@ -279,7 +289,13 @@ class _Lexer:
         self.at += 1
         builder.quoted += self.at == end
         while self.at < end:
-            if self.text[self.at] == "\\" and self.text[self.at + 1 : self.at + 2] in ('"', "$", "`", "\\", "\n"):
+            if self.text[self.at] == "\\" and self.text[self.at + 1 : self.at + 2] in (
+                '"',
+                "$",
+                "`",
+                "\\",
+                "\n",
+            ):
                 if self.text[self.at + 1] != "\n":
                     builder.take(self.at + 1, self.at + 2, quoted=True)
                 self.at += 2
@@ -305,7 +321,12 @@ class _Lexer:
             braced = _BRACED.fullmatch(text, at, self.at)
             name = braced[1] if braced else None
             builder.expand(
-                at, self.at, name, quoted=quoted, is_list=bool(braced and braced[2]), is_default=bool(braced and braced[3])
+                at,
+                self.at,
+                name,
+                quoted=quoted,
+                is_list=bool(braced and braced[2]),
+                is_default=bool(braced and braced[3]),
             )
             return
         name_match = _NAME.match(text, at + 1)
@@ -336,11 +357,20 @@ class _Builder:
         self.quoted += (end - start) * quoted
 
     def expand(
-        self, start: int, end: int, name: str | None, *, quoted: bool, is_list: bool = False, is_default: bool = False
+        self,
+        start: int,
+        end: int,
+        name: str | None,
+        *,
+        quoted: bool,
+        is_list: bool = False,
+        is_default: bool = False,
     ) -> None:
         begin = len(self.offsets)
         self.take(start, end, quoted=quoted)
-        found = Expansion(begin, len(self.offsets), name, is_list=is_list, is_default=is_default, is_quoted=quoted)
+        found = Expansion(
+            begin, len(self.offsets), name, is_list=is_list, is_default=is_default, is_quoted=quoted
+        )
         self.expansions.append(found)
 
     def span(self) -> Span:
@@ -376,7 +406,9 @@ def _closing(text: str, at: int, opening: str, closing: str) -> int:
 
 
 def _double_end(text: str, at: int) -> int:
-    """The offset of the quote that closes the double quote at `at`, with quotes in `$( )` passed over; -1 where none does."""
+    """The offset of the quote that closes the double quote at `at`, with quotes in `$( )` passed over; -1
+    where none does.
+    """
     at += 1
     while at < len(text):
         character = text[at]

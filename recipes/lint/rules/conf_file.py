@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, lines_of
 from recipes.lint.finding import Edit, LintFinding
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import settings_of
 
 Documents = tuple[Document, ...]
@@ -27,7 +27,9 @@ def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
             value = re.sub(r"\s+#.*$", "", match[6]).strip()
             quoted = re.fullmatch(r"([\"'])(.*)\1", value)
             clean = f"{match[3]}={quoted[2] if quoted else value}"
-            edits = (Edit(place=Place(line=index, column=1, end_line=index, end_column=len(line) + 1), text=clean),)
+            edits = (
+                Edit(place=Place(line=index, column=1, end_line=index, end_column=len(line) + 1), text=clean),
+            )
             place = Place(line=index)
             if match[2]:
                 message = f"NCCL reads a variable called {line.partition('=')[0].strip()!r}"
@@ -45,10 +47,21 @@ def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     edits=edits,
                 )
             elif quoted:
-                yield found("conf-quotes", document, place, "quotes become part of the value", fix=f"Write {clean}.", edits=edits)
+                yield found(
+                    "conf-quotes",
+                    document,
+                    place,
+                    "quotes become part of the value",
+                    fix=f"Write {clean}.",
+                    edits=edits,
+                )
             elif "$" in value:
                 yield found(
-                    "conf-variable", document, place, f"NCCL expands no variables: {value}", fix="Write the value itself."
+                    "conf-variable",
+                    document,
+                    place,
+                    f"NCCL expands no variables: {value}",
+                    fix="Write the value itself.",
                 )
 
 
@@ -63,7 +76,11 @@ def paths(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and (item.written[0] in "\"'" or document.kind != "shell")
             ):
                 yield found(
-                    "conf-tilde", document, item.place, "NCCL does not expand ~ in NCCL_CONF_FILE", fix="Write the whole path."
+                    "conf-tilde",
+                    document,
+                    item.place,
+                    "NCCL does not expand ~ in NCCL_CONF_FILE",
+                    fix="Write the whole path.",
                 )
 
 
@@ -77,7 +94,12 @@ def precedence(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 if other.kind == "nccl-conf":
                     continue
                 for told in settings_of(other):
-                    if told.name == item.name and told.is_literal and told.value is not None and told.value != item.value:
+                    if (
+                        told.name == item.name
+                        and told.is_literal
+                        and told.value is not None
+                        and told.value != item.value
+                    ):
                         yield found(
                             "conf-overruled",
                             conf,

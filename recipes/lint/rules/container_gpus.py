@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.units import plural
+from probes.base.units import plural
 from recipes.lint.container import Container, containers_of
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import number, option, ranks_here
 
 Documents = tuple[Document, ...]
@@ -33,7 +33,9 @@ def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _list(box: Container) -> Iterator[LintFinding]:
-    told = option(box.command, "gpus") if box.command is not None and box.command.program == "docker" else None
+    told = (
+        option(box.command, "gpus") if box.command is not None and box.command.program == "docker" else None
+    )
     if told is not None and re.fullmatch(r"device=[^\"'$]+,[^=]+", told):
         yield found(
             "container-gpus-list",
@@ -58,7 +60,12 @@ def _counted(box: Container) -> Iterator[LintFinding]:
                 f"{plural(wanted, 'rank')}, and the container gets {plural(have, 'GPU')}",
                 fix=f"Start {plural(have, 'rank')}, or give the container {plural(wanted, 'GPU')}.",
             )
-        elif box.command is not None and box.command.program == "docker" and wanted > 1 and _has_plain_start(box, command):
+        elif (
+            box.command is not None
+            and box.command.program == "docker"
+            and wanted > 1
+            and _has_plain_start(box, command)
+        ):
             yield found(
                 "container-no-gpu",
                 box.document,
@@ -82,10 +89,16 @@ def _shown(box: Container) -> int | None:
     visible = _VISIBLE.search(box.line)
     if visible is not None:
         return len(set(visible[1].split(",")))
-    counts = [item for item in box.entries if re.search(r"\.(?:devices|gpus)\[\d+\]\.count$|\.gpus$", item.path)]
-    named = [item for item in box.entries if re.search(r"\.(?:devices|gpus)\[\d+\]\.device_ids\[\d+\]$", item.path)]
+    counts = [
+        item for item in box.entries if re.search(r"\.(?:devices|gpus)\[\d+\]\.count$|\.gpus$", item.path)
+    ]
+    named = [
+        item for item in box.entries if re.search(r"\.(?:devices|gpus)\[\d+\]\.device_ids\[\d+\]$", item.path)
+    ]
     if counts and not named:
         numbers = [number(str(item.value)) for item in counts]
         return None if None in numbers else sum(one for one in numbers if one is not None)
-    is_known = named and not counts and not any("$" in str(item.value) or item.value == "all" for item in named)
+    is_known = (
+        named and not counts and not any("$" in str(item.value) or item.value == "all" for item in named)
+    )
     return len(named) if is_known else None

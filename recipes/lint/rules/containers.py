@@ -9,7 +9,7 @@ from recipes.lint.container import Container, containers_of
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import TRAINERS, code_lines, commands, nodes_of
 
 Documents = tuple[Document, ...]
@@ -32,7 +32,9 @@ def memory(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if not box.uses_gpus:
                 continue
             size = re.search(r"--shm-size[= ](\S+)|(?:^| )shm_size=(\S+)", box.line)
-            own = box.has(r"--ipc[= ](?:host|shareable|container)|(?:^| )ipc=|/dev/shm|--privileged.*--ipc|--shm-size[= ]\$")
+            own = box.has(
+                r"--ipc[= ](?:host|shareable|container)|(?:^| )ipc=|/dev/shm|--privileged.*--ipc|--shm-size[= ]\$"
+            )
             several = box.trains and box.ranks != 1
             if size is not None and not own:
                 wanted = _size(size[1] or size[2])
@@ -58,7 +60,9 @@ def memory(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def _locked(box: Container) -> Iterator[LintFinding]:
     rdma = box.has(r"/dev/infiniband")
-    free = box.has(r"memlock[=:. ]+(?:-1|unlimited)|memlock\.soft=-1|memlock=-1|IPC_LOCK|--privileged|privileged=True")
+    free = box.has(
+        r"memlock[=:. ]+(?:-1|unlimited)|memlock\.soft=-1|memlock=-1|IPC_LOCK|--privileged|privileged=True"
+    )
     if rdma and not free:
         yield found(
             "container-memlock",
@@ -160,7 +164,11 @@ def variables(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document in documents:
         for item in document.settings:
             text = item.value or ""
-            if document.kind == "compose" and re.fullmatch(r"([\"']).*\1", text) and _OF_THE_STACK.fullmatch(item.name):
+            if (
+                document.kind == "compose"
+                and re.fullmatch(r"([\"']).*\1", text)
+                and _OF_THE_STACK.fullmatch(item.name)
+            ):
                 yield found(
                     "compose-quotes",
                     document,
@@ -169,7 +177,11 @@ def variables(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     fix=f"Write {item.name}={text[1:-1]}, or put the quotes around the whole.",
                 )
             hides = item.name == "NVIDIA_VISIBLE_DEVICES" and text in ("void", "none")
-            if hides and document.kind == "dockerfile" and next(commands(document, *TRAINERS), None) is not None:
+            if (
+                hides
+                and document.kind == "dockerfile"
+                and next(commands(document, *TRAINERS), None) is not None
+            ):
                 message = f"NVIDIA_VISIBLE_DEVICES={text}: the container sees no GPU unless it is started with --gpus"
                 yield found("container-devices-void", document, item.place, message, fix="Write all.")
 

@@ -8,7 +8,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import told_to
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import commands, has_unknown_words
 
 Documents = tuple[Document, ...]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.record import known
-from probes.units import plural
+from probes.base.record import known
+from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import text_in, told_to
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import (
     TRAINERS,
     code_lines,
@@ -33,7 +33,11 @@ def local_ranks(documents: Documents, context: Context) -> Iterator[LintFinding]
         for item in settings_of(document):
             written = item.written.strip("\"'")
             world = re.search(r"\$\{?(?:SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMI_RANK|RANK)\b(?!.*%)", written)
-            if item.name in ("LOCAL_RANK", "CUDA_VISIBLE_DEVICES") and world is not None and nodes_of(document) != 1:
+            if (
+                item.name in ("LOCAL_RANK", "CUDA_VISIBLE_DEVICES")
+                and world is not None
+                and nodes_of(document) != 1
+            ):
                 yield found(
                     "local-rank-from-world",
                     document,
@@ -46,7 +50,9 @@ def local_ranks(documents: Documents, context: Context) -> Iterator[LintFinding]
 
 def _missing_local_rank(document: Document) -> Iterator[LintFinding]:
     ranks = [item for item in settings_of(document) if item.name == "RANK"]
-    by_task = [item for item in ranks if re.search(r"SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMI_RANK", item.written)]
+    by_task = [
+        item for item in ranks if re.search(r"SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMI_RANK", item.written)
+    ]
     if next(commands(document, *TRAINERS), None) is not None:
         return  # a launcher sets both for its ranks
     names = r"LOCAL_RANK|SLURM_LOCALID|LOCALRANK|local_rank|CUDA_VISIBLE_DEVICES"

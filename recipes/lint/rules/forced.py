@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.nccl_variables import Use, Variable, is_default, load_variables, misread
+from probes.catalogue.nccl_variables import Use, Variable, is_default, load_variables, misread
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.fixes import removal, rewrite
 from recipes.lint.reach import environments_in, is_aside, is_switched, text_in
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.rules.infiniband import is_on_cloud
 from recipes.lint.views import commands, last, nodes_of, number, says, settings_of
 
@@ -56,13 +56,21 @@ def _measures(document: Document) -> bool:
 
 
 def _of_use(use: Use, documents: Documents) -> Iterator[tuple[Document, Setting, Variable, str]]:
-    """Variables of one class with their values, where those are stated and read as meant, in files that are no trials."""
+    """Variables of one class with their values, where those are stated and read as meant, in files that are
+    no trials.
+    """
     for document in documents:
         if _measures(document) or says(document, _GCP):
             continue
         for item in settings_of(document):
             row = load_variables().find(item.name)
-            if row is None or row.use != use or not item.is_literal or not item.value or is_aside(document, item):
+            if (
+                row is None
+                or row.use != use
+                or not item.is_literal
+                or not item.value
+                or is_aside(document, item)
+            ):
                 continue
             if misread(row, item.value) is None:
                 yield document, item, row, item.value
@@ -107,7 +115,9 @@ def leftovers(documents: Documents, context: Context) -> Iterator[LintFinding]:
             continue
         if item.name == "NCCL_P2P_LEVEL" and text.upper() in ("SYS", "5"):
             continue  # keeps no pair apart
-        rule = {"cuda": "cuda-debugging-left", "torch": "torch-debugging-left"}.get(row.reader, "nccl-debugging-left")
+        rule = {"cuda": "cuda-debugging-left", "torch": "torch-debugging-left"}.get(
+            row.reader, "nccl-debugging-left"
+        )
         yield found(
             rule,
             document,
@@ -127,7 +137,9 @@ def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
         item, subsystem = given.get("NCCL_DEBUG"), given.get("NCCL_DEBUG_SUBSYS")
         if item is None or level is None:
             continue
-        noisy = [part for part in (parts or "").upper().split(",") if part in ("COLL", "CALL", "ALL", "PROXY")]
+        noisy = [
+            part for part in (parts or "").upper().split(",") if part in ("COLL", "CALL", "ALL", "PROXY")
+        ]
         if level.upper() in ("INFO", "TRACE") and noisy and not (parts or "").startswith("^"):
             if not _measures(document):
                 yield found(
@@ -161,7 +173,12 @@ def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 edits=removal(document, subsystem),
             )
         file, where = text_in(given, "NCCL_DEBUG_FILE"), given.get("NCCL_DEBUG_FILE")
-        if file and where is not None and not re.search(r"%[hp]|\$", file) and not file.startswith("/dev/std"):
+        if (
+            file
+            and where is not None
+            and not re.search(r"%[hp]|\$", file)
+            and not file.startswith("/dev/std")
+        ):
             other = re.search(r"%[^%]", file)
             yield found(
                 "log-one-file",
@@ -190,7 +207,13 @@ def faults(documents: Documents, context: Context) -> Iterator[LintFinding]:
             item = last(document, name) if name else None
             starts = next(commands(document, "torchrun", "accelerate", "deepspeed", "mpirun", "srun"), None)
             if name and item is not None and item.value in ("1", "true"):
-                yield found("nccl-version-faulty", document, item.place, why, fix="Remove the setting, or update NCCL.")
+                yield found(
+                    "nccl-version-faulty",
+                    document,
+                    item.place,
+                    why,
+                    fix="Remove the setting, or update NCCL.",
+                )
             elif not name and starts is not None:
                 yield found("nccl-version-faulty", document, starts.place, why, fix="Update NCCL.")
 
@@ -208,13 +231,27 @@ def plugins(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "NCCL_TUNER_CONFIG_FILE is read by a tuner plugin, and NCCL_TUNER_PLUGIN names none",
                 fix="Name the plugin, or remove the line.",
             )
-        choice = next((item for name in ("NCCL_ALGO", "NCCL_PROTO") if (item := given.get(name)) is not None), None)
-        if tuner is not None and tuner.value not in (None, "none", "") and choice is not None and not says(document, _GCP):
+        choice = next(
+            (item for name in ("NCCL_ALGO", "NCCL_PROTO") if (item := given.get(name)) is not None), None
+        )
+        if (
+            tuner is not None
+            and tuner.value not in (None, "none", "")
+            and choice is not None
+            and not says(document, _GCP)
+        ):
             yield _overruled(document, choice, tuner)
         item = given.get("NCCL_MIN_NCHANNELS")
         if item is not None and number(text_in(given, item.name)) is not None and "NCCL_MIN_CTAS" in given:
             message = "NCCL_MIN_NCHANNELS and NCCL_MIN_CTAS say the same; the first is the old name"
-            yield found("channels-twice", document, item.place, message, fix="Keep NCCL_MIN_CTAS.", edits=removal(document, item))
+            yield found(
+                "channels-twice",
+                document,
+                item.place,
+                message,
+                fix="Keep NCCL_MIN_CTAS.",
+                edits=removal(document, item),
+            )
 
 
 def _overruled(document: Document, choice: Setting, tuner: Setting) -> LintFinding:
@@ -246,7 +283,9 @@ def preloads(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def _installed(document: Document) -> Iterator[LintFinding]:
     torch_at = list(re.finditer(r"pip3? install[^\n]*\btorch\b", document.text))
-    for at in re.finditer(r"(?:pip3? install|uv pip install)[^\n]*\b(nvidia-nccl-cu\d+)(?:[=<>~!]|\b)", document.text):
+    for at in re.finditer(
+        r"(?:pip3? install|uv pip install)[^\n]*\b(nvidia-nccl-cu\d+)(?:[=<>~!]|\b)", document.text
+    ):
         if torch_at and at.start() > torch_at[0].start():
             line = document.text.count("\n", 0, at.start()) + 1
             place = Place(line=line)

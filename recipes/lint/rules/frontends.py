@@ -11,7 +11,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import commands, number
 
 Documents = tuple[Document, ...]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Entry, lines_of
 from recipes.lint.finding import LintFinding
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import commands, number, option, resolved
 
 Documents = tuple[Document, ...]
@@ -20,7 +20,9 @@ def _named(document: Document, text: str | None) -> bool:
 
 
 def _hosts(document: Document) -> list[tuple[Entry, int | None]]:
-    slots = {item.path.partition(".")[0]: item.value for item in document.entries if item.path.endswith(".slots")}
+    slots = {
+        item.path.partition(".")[0]: item.value for item in document.entries if item.path.endswith(".slots")
+    }
     found_hosts = []
     for item in document.entries:
         if item.path.endswith(".name"):
@@ -52,10 +54,18 @@ def _of_deepspeed(document: Document, other: Document, command: Command) -> Iter
         name = str(item.value)
         if name in seen:
             message = f"{name} stands twice, and DeepSpeed ends"
-            yield found("hostfile-refused", document, item.place, message, fix="Write each host once, with all its slots.")
+            yield found(
+                "hostfile-refused",
+                document,
+                item.place,
+                message,
+                fix="Write each host once, with all its slots.",
+            )
         elif not re.match(r"\S+\s+slots=\d+", lines[item.place.line - 1].strip()):
             message = f"{name} is told no slots, and DeepSpeed ends: Hostfile contains a bad entry"
-            yield found("hostfile-refused", document, item.place, message, fix=f"Write {name} slots=8, with its GPUs.")
+            yield found(
+                "hostfile-refused", document, item.place, message, fix=f"Write {name} slots=8, with its GPUs."
+            )
         seen.add(name)
     wanted = number(resolved(other, option(command, "num-nodes")))
     if wanted is not None and wanted > len(hosts) > 0:
@@ -64,11 +74,17 @@ def _of_deepspeed(document: Document, other: Document, command: Command) -> Iter
 
 
 def _of_mpi(document: Document, other: Document, command: Command) -> Iterator[LintFinding]:
-    """Open MPI counts the cores of a host that has no slots, so that only a list with all of them says enough."""
+    """Open MPI counts the cores of a host that has no slots, so that only a list with all of them says
+    enough.
+    """
     slots = [count for _, count in _hosts(document)]
     told = [count for count in slots if count is not None]
     ranks = number(resolved(other, option(command, "np", "n")))
-    crowded = "oversubscribe" in command.options or "OVERSUBSCRIBE" in (option(command, "map-by") or "").upper()
+    crowded = (
+        "oversubscribe" in command.options or "OVERSUBSCRIBE" in (option(command, "map-by") or "").upper()
+    )
     if ranks is not None and told and len(told) == len(slots) and ranks > sum(told) and not crowded:
         message = f"{ranks} ranks, and {document.name} has {sum(told)} slots"
-        yield found("hostfile-few", other, command.place, message, fix="Raise the slots, or start fewer ranks.")
+        yield found(
+            "hostfile-few", other, command.place, message, fix="Raise the slots, or start fewer ranks."
+        )

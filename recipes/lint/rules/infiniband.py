@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.environments import chosen, parse_names
+from probes.base.record import known
 from probes.facts import Nic
-from probes.record import known
+from probes.judging.environment_values import chosen, parse_names
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import Edit, LintFinding
 from recipes.lint.fixes import removal, rewrite
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import last, number, says, settings_of, value
 
 Documents = tuple[Document, ...]
@@ -42,7 +42,11 @@ def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document, item, text in literal(documents, "NCCL_IB_HCA"):
         wanted = parse_names(text)
         names = tuple(name.partition(":")[0].strip() for name in wanted.names)
-        if names and all(_INTERFACE.fullmatch(name) for name in names) and not any(port.name in names for port in ports):
+        if (
+            names
+            and all(_INTERFACE.fullmatch(name) for name in names)
+            and not any(port.name in names for port in ports)
+        ):
             yield found(
                 "hca-is-an-interface",
                 document,
@@ -82,7 +86,9 @@ def _beginnings(
     numbered = {name for name in names if re.fullmatch(r"mlx5_[1-9]", name)}
     others = {port.name for port in ports} | {name for name in names if re.fullmatch(r"mlx5_\d\d", name)}
     caught = sorted(
-        other for other in others - set(names) if other not in names and any(other.startswith(name) for name in numbered)
+        other
+        for other in others - set(names)
+        if other not in names and any(other.startswith(name) for name in numbered)
     )
     if caught:
         yield found(
@@ -107,7 +113,9 @@ def _beginnings(
 
 def _exactly(document: Document, item: Setting, text: str, names: tuple[str, ...]) -> tuple[Edit, ...]:
     """`=` in front, where each name is a whole one: `mlx5` and `mlx5_bond` would name nothing."""
-    return rewrite(document, item, f"={text}") if all(re.fullmatch(r"\w+_\d+", name) for name in names) else ()
+    return (
+        rewrite(document, item, f"={text}") if all(re.fullmatch(r"\w+_\d+", name) for name in names) else ()
+    )
 
 
 def _on_machine(
@@ -157,7 +165,11 @@ def _unset(documents: Documents, ports: tuple[Nic, ...]) -> Iterator[LintFinding
     active = [port for port in ports if port.state == "ACTIVE"]
     layers = {str(port.link_layer) for port in active if known(port.link_layer)}
     for document in documents:
-        if len(layers) > 1 and document.settings and any(command.program == "torchrun" for command in document.commands):
+        if (
+            len(layers) > 1
+            and document.settings
+            and any(command.program == "torchrun" for command in document.commands)
+        ):
             yield found(
                 "hca-mixed",
                 document,
@@ -188,14 +200,16 @@ def gids(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def is_on_cloud(document: Document) -> bool:
     """The files of OCI, Alibaba, GCP and Slingshot set what their fabric asks for."""
-    return says(document, r"(?i)FI_CXI_|FI_PROVIDER=[\"']?cxi|NCCL_SOCKET_IFNAME=[\"']?=?hsn|AWS Libfabric") or says(
-        document, r"(?i)BM\.GPU|\boci[-_]|alibaba|aliyun|/usr/local/gib|NCCL_NET=gIB"
-    )
+    return says(
+        document, r"(?i)FI_CXI_|FI_PROVIDER=[\"']?cxi|NCCL_SOCKET_IFNAME=[\"']?=?hsn|AWS Libfabric"
+    ) or says(document, r"(?i)BM\.GPU|\boci[-_]|alibaba|aliyun|/usr/local/gib|NCCL_NET=gIB")
 
 
 def classes(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Traffic classes and service levels."""
-    layers = {str(port.link_layer) for port in _ports(context) if port.state == "ACTIVE" and known(port.link_layer)}
+    layers = {
+        str(port.link_layer) for port in _ports(context) if port.state == "ACTIVE" and known(port.link_layer)
+    }
     for document, item, text in literal(documents, "NCCL_IB_TC"):
         tc = number(text)
         if tc is None or tc == 0 or tc > 255:
@@ -251,7 +265,8 @@ def rails(documents: Documents, context: Context) -> Iterator[LintFinding]:
     del context
     for document, item, text in literal(documents, "NCCL_CROSS_NIC"):
         rails_only = says(
-            document, r"NCCL_NET=[\"']?(?:gIB|FasTrak|GPUDirectTCPX)|NCCL_FASTRAK_|NCCL_GPUDIRECTTCPX_|(?i:rail[-_ ]only)"
+            document,
+            r"NCCL_NET=[\"']?(?:gIB|FasTrak|GPUDirectTCPX)|NCCL_FASTRAK_|NCCL_GPUDIRECTTCPX_|(?i:rail[-_ ]only)",
         )
         rails_only = rails_only or re.search(r"(?i)rail[-_ ]only", document.text) is not None
         if text in ("1", "2") and rails_only:
@@ -280,7 +295,9 @@ def sharp(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if text != "1":
             continue
         array = any(one.name in ("array", "a") for one in document.directives)
-        background = len(re.findall(r"^\s*(?:srun|mpirun|torchrun)\b.*&\s*$", document.text, re.MULTILINE)) > 1
+        background = (
+            len(re.findall(r"^\s*(?:srun|mpirun|torchrun)\b.*&\s*$", document.text, re.MULTILINE)) > 1
+        )
         if array or background:
             yield found(
                 "sharp-shared",

@@ -6,15 +6,15 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from probes.environments import chosen, parse_names
+from probes.base.record import known
 from probes.facts import Interface
-from probes.record import known
+from probes.judging.environment_values import chosen, parse_names
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.fixes import rewrite
 from recipes.lint.reach import environments_in, nodes_that_get, text_in
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import code_lines, first_line, is_one_machine, nodes_of, resolved, settings_of
 
 Documents = tuple[Document, ...]
@@ -99,7 +99,9 @@ def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
             yield from _on_machine(document, item, text, context)
 
 
-def _exclusion(document: Document, item: Setting, text: str, names: tuple[str, ...], context: Context) -> Iterator[LintFinding]:
+def _exclusion(
+    document: Document, item: Setting, text: str, names: tuple[str, ...], context: Context
+) -> Iterator[LintFinding]:
     lets_in = [name for name in ("lo", "docker0") if not any(name.startswith(entry) for entry in names)]
     here = _interfaces(context)
     if here is not None:
@@ -111,7 +113,9 @@ def _exclusion(document: Document, item: Setting, text: str, names: tuple[str, .
             item.place,
             f"{item.name}={text} replaces NCCL's own filter, so {' and '.join(lets_in)} can be chosen",
             fix="Exclude all of them, as ^lo,docker,veth,virbr; better, name the interface.",
-            edits=rewrite(document, item, ",".join((text, *(name.rstrip("0") for name in lets_in)))) if "=" not in text else (),
+            edits=rewrite(document, item, ",".join((text, *(name.rstrip("0") for name in lets_in))))
+            if "=" not in text
+            else (),
             severity=None if "lo" in lets_in or here is not None else "note",
         )
 
@@ -151,7 +155,9 @@ def _on_machine(document: Document, item: Setting, text: str, context: Context) 
     yield from _other_route(document, item, names, here)
 
 
-def _other_route(document: Document, item: Setting, names: tuple[str, ...], here: tuple[Interface, ...]) -> Iterator[LintFinding]:
+def _other_route(
+    document: Document, item: Setting, names: tuple[str, ...], here: tuple[Interface, ...]
+) -> Iterator[LintFinding]:
     """The master's address lies in the network of another interface."""
     master = next((text for given in document.environments if (text := text_in(given, "MASTER_ADDR"))), None)
     try:
@@ -213,8 +219,16 @@ def masters(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if text and re.fullmatch(_LOOPBACK, text.strip()):
                 told = nodes_that_get(document, item)
                 if told is not None and told > 1:
-                    message = f"{item.name}={text} is every machine's own address, and the job has {told} nodes"
-                    yield found("master-loopback", document, item.place, message, fix="Use the address of the first node.")
+                    message = (
+                        f"{item.name}={text} is every machine's own address, and the job has {told} nodes"
+                    )
+                    yield found(
+                        "master-loopback",
+                        document,
+                        item.place,
+                        message,
+                        fix="Use the address of the first node.",
+                    )
             elif "SLURM_LAUNCH_NODE_IPADDR" in item.written or "SLURM_SUBMIT_HOST" in item.written:
                 yield found(
                     "master-wrong-variable",
@@ -223,7 +237,10 @@ def masters(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     f"{item.name} is taken from where srun or sbatch was called, which need not be a node of the job",
                     fix='Use the first of `scontrol show hostnames "$SLURM_JOB_NODELIST"`.',
                 )
-            elif re.search(r"hostname (?:-I|-i|--ip-address|--all-ip-addresses)\b", item.written) and nodes != 1:
+            elif (
+                re.search(r"hostname (?:-I|-i|--ip-address|--all-ip-addresses)\b", item.written)
+                and nodes != 1
+            ):
                 yield _hostname(document, item.place.line, item.name, item.written)
         yield from _hostnames(document, nodes)
 
@@ -240,7 +257,9 @@ def _hostname(document: Document, line: int, name: str, text: str) -> LintFindin
 
 
 def _hostnames(document: Document, nodes: int | None) -> Iterator[LintFinding]:
-    """Variables of a shell script that no process sees by themselves: `head_node_ip=$(srun ... hostname --ip-address)`."""
+    """Variables of a shell script that no process sees by themselves: `head_node_ip=$(srun ... hostname
+    --ip-address)`.
+    """
     if nodes == 1 or document.kind not in ("shell", "sbatch"):
         return
     told = {item.place.line for item in document.settings if item.name.startswith("MASTER_ADDR")}
@@ -264,7 +283,9 @@ def hosts(documents: Documents, context: Context) -> Iterator[LintFinding]:
         for item in document.entries:
             text = str(item.value)
             is_alias = re.search(r"hostAliases\[\d+\]\.ip$", item.path) and text.startswith("127.")
-            is_extra = re.search(r"\.extra_hosts(?:\[\d+\])?(?:\.[\w.-]+)?$", item.path) and re.search(r"(?:^|[:=])127\.", text)
+            is_extra = re.search(r"\.extra_hosts(?:\[\d+\])?(?:\.[\w.-]+)?$", item.path) and re.search(
+                r"(?:^|[:=])127\.", text
+            )
             if (is_alias or is_extra) and "localhost" not in text:
                 yield _hosts_finding(document, item.place.line)
 
@@ -287,7 +308,14 @@ def proxies(documents: Documents, context: Context) -> Iterator[LintFinding]:
         item = names.get("http_proxy") or names.get("https_proxy") or names.get("all_proxy")
         trains = any(
             word in document.text
-            for word in ("torchrun", "torch.distributed", "TF_CONFIG", "deepspeed", "accelerate launch", "ray start")
+            for word in (
+                "torchrun",
+                "torch.distributed",
+                "TF_CONFIG",
+                "deepspeed",
+                "accelerate launch",
+                "ray start",
+            )
         )
         if item is not None and "no_proxy" not in names and trains and "unset " not in document.text:
             yield found(
@@ -324,10 +352,22 @@ def firewalls(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _policy(document: Document) -> Iterator[LintFinding]:
-    kinds = [item for item in document.entries if item.path.split(".")[-1] == "kind" and item.value == "NetworkPolicy"]
-    ports = [item for item in document.entries if re.search(r"ingress\[\d+\]\.ports\[\d+\]\.port$", item.path)]
+    kinds = [
+        item
+        for item in document.entries
+        if item.path.split(".")[-1] == "kind" and item.value == "NetworkPolicy"
+    ]
+    ports = [
+        item for item in document.entries if re.search(r"ingress\[\d+\]\.ports\[\d+\]\.port$", item.path)
+    ]
     ends = any(item.path.endswith(".endPort") for item in document.entries)
-    if kinds and ports and not ends and resolved(document, str(ports[0].value)) is not None and len(ports) <= 2:
+    if (
+        kinds
+        and ports
+        and not ends
+        and resolved(document, str(ports[0].value)) is not None
+        and len(ports) <= 2
+    ):
         yield found(
             "firewall-one-port",
             document,

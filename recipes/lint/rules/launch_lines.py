@@ -1,4 +1,6 @@
-"""Command lines of launchers that name no script, say options where the script gets them, or meet on one port."""
+"""Command lines of launchers that name no script, say options where the script gets them, or meet on one
+port.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,22 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.readers.grammars import DEEPSPEED_OPTIONS, TORCHRUN_OPTIONS
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import commands, has_unknown_words, is_set, option, resolved
 
 Documents = tuple[Document, ...]
 
 _KNOWN = {"torchrun": TORCHRUN_OPTIONS, "deepspeed": DEEPSPEED_OPTIONS}
-_OF_TORCHRUN = frozenset({"nproc-per-node", "nnodes", "node-rank", "rdzv-backend", "rdzv-endpoint", "standalone", "master-port"})
-_OF_ACCELERATE = frozenset({"num-processes", "num-machines", "machine-rank", "main-process-port", "main-process-ip", "multi-gpu"})
+_OF_TORCHRUN = frozenset(
+    {"nproc-per-node", "nnodes", "node-rank", "rdzv-backend", "rdzv-endpoint", "standalone", "master-port"}
+)
+_OF_ACCELERATE = frozenset(
+    {"num-processes", "num-machines", "machine-rank", "main-process-port", "main-process-ip", "multi-gpu"}
+)
 _DEFAULT_PORT = "29500"
-"""Of torchrun without a rendezvous, and of deepspeed. Source: torch/distributed/run.py, deepspeed/constants.py."""
+"""Of torchrun without a rendezvous, and of deepspeed. Source: torch/distributed/run.py,
+deepspeed/constants.py.
+"""
 
 
 def scripts(documents: Documents, context: Context) -> Iterator[LintFinding]:
@@ -47,10 +55,14 @@ def _script_of(document: Document, command: Command) -> Command | None:
 
 
 def _is_all_known(command: Command) -> bool:
-    """Whether each word is an option of the launcher's or its value, so that none of them can be the script."""
+    """Whether each word is an option of the launcher's or its value, so that none of them can be the
+    script.
+    """
     told = command.options.keys()
     is_literal = all(argument.is_literal for argument in command.arguments)
-    is_plain = not any(re.search(r"\.py\b|[{}<>\[\]*]|\.\.\.", argument.text) for argument in command.arguments)
+    is_plain = not any(
+        re.search(r"\.py\b|[{}<>\[\]*]|\.\.\.", argument.text) for argument in command.arguments
+    )
     return bool(told) and "help" not in told and told <= _KNOWN[command.program] and is_literal and is_plain
 
 
@@ -99,9 +111,18 @@ def _port(document: Document, command: Command) -> str | None:
     """The port that a launcher takes on this machine, where the file says all that it depends on."""
     if command.program not in _KNOWN or command.inside or command.is_conditional:
         return None
-    if not all(argument.is_literal for argument in command.arguments) or is_set(document, "PET_MASTER_PORT", "PET_RDZV_ENDPOINT"):
+    if not all(argument.is_literal for argument in command.arguments) or is_set(
+        document, "PET_MASTER_PORT", "PET_RDZV_ENDPOINT"
+    ):
         return None
-    if {"standalone", "rdzv-endpoint", "rdzv-backend", "hostfile", "node-rank", "num-nodes"} & command.options.keys():
+    if {
+        "standalone",
+        "rdzv-endpoint",
+        "rdzv-backend",
+        "hostfile",
+        "node-rank",
+        "num-nodes",
+    } & command.options.keys():
         return None
     if option(command, "nnodes") not in (None, "1"):
         return None

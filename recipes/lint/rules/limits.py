@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.record import known
+from probes.base.record import known
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import told_to
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import code_lines, commands, directive_place, first_line
 
 Documents = tuple[Document, ...]
@@ -42,7 +42,11 @@ def shells(documents: Documents, context: Context) -> Iterator[LintFinding]:
             elif letter == "l" and amount.isdecimal() and int(amount) < 2**20:
                 message = f"{amount} KiB may be locked: registering memory for RDMA fails"
                 yield found(
-                    "limit-memlock", document, place, message, fix="Write ulimit -l unlimited, and allow it in limits.conf."
+                    "limit-memlock",
+                    document,
+                    place,
+                    message,
+                    fix="Write ulimit -l unlimited, and allow it in limits.conf.",
                 )
 
 
@@ -82,11 +86,15 @@ def services(documents: Documents, context: Context) -> Iterator[LintFinding]:
     del context
     for document in documents:
         at = first_line(
-            document, r"systemctl\s+(?:--now\s+)?(stop|disable|mask)\s+(?:--now\s+)?(nvidia-fabricmanager|nvidia-imex)"
+            document,
+            r"systemctl\s+(?:--now\s+)?(stop|disable|mask)\s+(?:--now\s+)?(nvidia-fabricmanager|nvidia-imex)",
         )
         if (
             at is not None
-            and first_line(document, rf"systemctl\s+(?:--now\s+)?(?:start|restart|enable)\s+(?:--now\s+)?{at[1][2]}") is None
+            and first_line(
+                document, rf"systemctl\s+(?:--now\s+)?(?:start|restart|enable)\s+(?:--now\s+)?{at[1][2]}"
+            )
+            is None
         ):
             what = (
                 "NVSwitch: CUDA does not start (802)"
@@ -114,7 +122,9 @@ def services(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _branches(document: Document) -> Iterator[LintFinding]:
-    driver = re.search(r"(?:nvidia-driver|cuda-drivers|nvidia-headless|nvidia-utils)-(\d{3})\b", document.text)
+    driver = re.search(
+        r"(?:nvidia-driver|cuda-drivers|nvidia-headless|nvidia-utils)-(\d{3})\b", document.text
+    )
     manager = first_line(document, r"(?:nvidia-fabricmanager|cuda-drivers-fabricmanager)-(\d{3})\b")
     if driver is not None and manager is not None and driver[1] != manager[1][1]:
         yield found(
@@ -148,4 +158,10 @@ def slices(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 )
         at = first_line(document, r"--gpus[= ]\S*device=\d+:\d+,\d+:\d+")
         if at is not None:
-            yield found("mig-slices", document, at[0], "several MIG slices for one container of ranks", fix="Use whole GPUs.")
+            yield found(
+                "mig-slices",
+                document,
+                at[0],
+                "several MIG slices for one container of ranks",
+                fix="Use whole GPUs.",
+            )

@@ -1,15 +1,17 @@
-"""Does the arithmetic of Megatron and NeMo come out: ranks, ways of parallelism, batches, layers and heads?"""
+"""Does the arithmetic of Megatron and NeMo come out: ranks, ways of parallelism, batches, layers and
+heads?
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from probes.record import Record
+from probes.base.record import Record
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import directive, enclosing, nodes_of, number, option, resolved, tasks_per_node
 
 Documents = tuple[Document, ...]
@@ -58,7 +60,9 @@ def _judged(document: Document, command: Command, job: _Job) -> Iterator[LintFin
     if job.tensor is None or job.pipeline is None or job.context is None or job.world is None:
         return
     size = job.tensor * job.pipeline * job.context
-    split = f"tensor {job.tensor} x pipeline {job.pipeline}" + (f" x context {job.context}" if job.context > 1 else "")
+    split = f"tensor {job.tensor} x pipeline {job.pipeline}" + (
+        f" x context {job.context}" if job.context > 1 else ""
+    )
     if size < 1 or job.world % size:
         yield found(
             "megatron-world",
@@ -69,7 +73,12 @@ def _judged(document: Document, command: Command, job: _Job) -> Iterator[LintFin
         )
         return
     copies = job.world // size
-    if job.batch is not None and job.micro and job.batch % (job.micro * copies) and "rampup-batch-size" not in command.options:
+    if (
+        job.batch is not None
+        and job.micro
+        and job.batch % (job.micro * copies)
+        and "rampup-batch-size" not in command.options
+    ):
         yield found(
             "megatron-batch",
             document,
@@ -186,7 +195,9 @@ def _world(document: Document, command: Command) -> int | None:
         return each * nodes if each and nodes else None
     launcher = enclosing(document, command, "deepspeed")
     if launcher is not None:
-        each, nodes = (number(resolved(document, option(launcher, name))) for name in ("num-gpus", "num-nodes"))
+        each, nodes = (
+            number(resolved(document, option(launcher, name))) for name in ("num-gpus", "num-nodes")
+        )
         return each * nodes if each and nodes else None
     step = enclosing(document, command, "srun")
     if step is None or option(step, "ntasks", "nodes", "ntasks-per-node") is not None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.record import known
-from probes.versions import at_least
+from probes.base.record import known
+from probes.base.versions import at_least
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import (
     TRAINERS,
     commands,
@@ -48,9 +48,14 @@ def connections(documents: Documents, context: Context) -> Iterator[LintFinding]
     blackwell = _is_blackwell(context)
     fsdp = any(re.search(_FSDP, document.text) for document in documents)
     for document in documents:
-        item, text = last(document, "CUDA_DEVICE_MAX_CONNECTIONS"), value(document, "CUDA_DEVICE_MAX_CONNECTIONS")
+        item, text = (
+            last(document, "CUDA_DEVICE_MAX_CONNECTIONS"),
+            value(document, "CUDA_DEVICE_MAX_CONNECTIONS"),
+        )
         megatron = says(document, _MEGATRON)
-        sharded = fsdp and not re.search(r"--(?:tensor-model-parallel-size|tp)[= ][\"']?(?:[2-9]|\d\d)", document.text)
+        sharded = fsdp and not re.search(
+            r"--(?:tensor-model-parallel-size|tp)[= ][\"']?(?:[2-9]|\d\d)", document.text
+        )
         if item is not None and text == "1" and (sharded or blackwell):
             yield found(
                 "connections-one",
@@ -65,9 +70,16 @@ def connections(documents: Documents, context: Context) -> Iterator[LintFinding]
 
 
 def _wants_one(document: Document) -> Iterator[LintFinding]:
-    match = re.search(r"--(?:tensor-model-parallel-size|context-parallel-size)[= ]+[\"']?(\d+)", document.text)
+    match = re.search(
+        r"--(?:tensor-model-parallel-size|context-parallel-size)[= ]+[\"']?(\d+)", document.text
+    )
     starts = next(commands(document, "torchrun"), None)
-    if match is not None and int(match[1]) > 1 and starts is not None and says(document, r"--sequence-parallel"):
+    if (
+        match is not None
+        and int(match[1]) > 1
+        and starts is not None
+        and says(document, r"--sequence-parallel")
+    ):
         yield found(
             "connections-missing",
             document,
@@ -82,7 +94,9 @@ def _is_blackwell(context: Context) -> bool:
     return bool(
         known(gpus)
         and gpus
-        and all(known(gpu.compute_capability) and at_least(gpu.compute_capability, "10.0") is True for gpu in gpus)
+        and all(
+            known(gpu.compute_capability) and at_least(gpu.compute_capability, "10.0") is True for gpu in gpus
+        )
     )
 
 
@@ -93,14 +107,29 @@ def allocator(documents: Documents, context: Context) -> Iterator[LintFinding]:
         old, new = both
         if old is not None and new is not None and old.value != new.value:
             message = "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and one of them is ignored"
-            yield found("allocator-two-names", document, new.place, message, fix="Keep one; the first name since torch 2.9.")
-        if new is not None and old is None and context.torch is not None and at_least(context.torch, "2.9") is False:
+            yield found(
+                "allocator-two-names",
+                document,
+                new.place,
+                message,
+                fix="Keep one; the first name since torch 2.9.",
+            )
+        if (
+            new is not None
+            and old is None
+            and context.torch is not None
+            and at_least(context.torch, "2.9") is False
+        ):
             message = f"torch {context.torch} does not read PYTORCH_ALLOC_CONF"
-            yield found("allocator-name-too-new", document, new.place, message, fix="Write PYTORCH_CUDA_ALLOC_CONF.")
+            yield found(
+                "allocator-name-too-new", document, new.place, message, fix="Write PYTORCH_CUDA_ALLOC_CONF."
+            )
         for item in both:
             if item is None or not item.is_literal or not item.value:
                 continue
-            parts = [part.strip() for part in re.sub(r"\[[^\]]*\]", "[]", item.value).split(",") if part.strip()]
+            parts = [
+                part.strip() for part in re.sub(r"\[[^\]]*\]", "[]", item.value).split(",") if part.strip()
+            ]
             wrong = [part for part in parts if part.partition(":")[0] not in _ALLOCATOR or ":" not in part]
             if wrong:
                 yield found(
@@ -118,7 +147,10 @@ def _expandable(document: Document, place: Place) -> Iterator[LintFinding]:
     registers = value(document, "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK") in ("1", "true") or says(
         document, r"--use-nccl-ub|nccl_ub"
     )
-    graphs = says(document, r"--(?:enable[-_])?cuda[-_]graph(?:s|-impl)?\b|--external-cuda-graph|cuda_graphs?[=: ]+[Tt]rue")
+    graphs = says(
+        document,
+        r"--(?:enable[-_])?cuda[-_]graph(?:s|-impl)?\b|--external-cuda-graph|cuda_graphs?[=: ]+[Tt]rue",
+    )
     why = ""
     if registers:
         why = "registration of NCCL's user buffers"
@@ -160,15 +192,29 @@ def threads(documents: Documents, context: Context) -> Iterator[LintFinding]:
     cpus = context.machine.cpu.allowed_cpus if context.machine is not None else None
     for document in documents:
         item, count = last(document, "OMP_NUM_THREADS"), number(value(document, "OMP_NUM_THREADS"))
-        ranks = next((number(resolved(document, option(one, "nproc-per-node"))) for one in commands(document, "torchrun")), None)
+        ranks = next(
+            (
+                number(resolved(document, option(one, "nproc-per-node")))
+                for one in commands(document, "torchrun")
+            ),
+            None,
+        )
         asked = _cpus(document)
         each = _ranks_of_task(document)
-        if item is not None and count is not None and asked is not None and each is not None and count * each > asked:
+        if (
+            item is not None
+            and count is not None
+            and asked is not None
+            and each is not None
+            and count * each > asked
+        ):
             yield found(
                 "threads-too-many",
                 document,
                 item.place,
-                f"{each} ranks of {count} threads on {asked} CPUs" if each > 1 else f"{count} threads on {asked} CPUs",
+                f"{each} ranks of {count} threads on {asked} CPUs"
+                if each > 1
+                else f"{count} threads on {asked} CPUs",
                 fix=f"Write at most {max(1, asked // each)}.",
             )
         elif (
@@ -194,7 +240,12 @@ _DAY_MINUTES = 24 * 60
 def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Waiting instead of finding out."""
     del context
-    longest = {"distributed-timeout-minutes": 1440, "ddp-timeout": 86400, "ddp-timeout-seconds": 86400, "dist-timeout": 86400}
+    longest = {
+        "distributed-timeout-minutes": 1440,
+        "ddp-timeout": 86400,
+        "ddp-timeout-seconds": 86400,
+        "dist-timeout": 86400,
+    }
     for document in documents:
         for command in document.commands:
             for name, most in longest.items():
@@ -264,4 +315,6 @@ def tcp_providers(documents: Documents, context: Context) -> Iterator[LintFindin
         item = last(document, "FI_PROVIDER")
         if item is not None and item.value in ("tcp", "sockets", "tcp;ofi_rxm", "udp"):
             message = f"FI_PROVIDER={item.value} sends over TCP, even where there is EFA"
-            yield found("fi-provider-tcp", document, item.place, message, fix="Remove it; the plugin chooses.")
+            yield found(
+                "fi-provider-tcp", document, item.place, message, fix="Remove it; the plugin chooses."
+            )

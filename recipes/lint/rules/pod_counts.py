@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.units import plural
+from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import TRAINERS, commands, entries, entry_value, number, of_kind, option, ranks_here
 
 Documents = tuple[Document, ...]
@@ -65,7 +65,13 @@ def pods_of(document: Document, container: str) -> int | None:
         }
         return _sum([entry_value(document, f"{match[1]}.{name}.replicas") for name in told])
     if ".leaderWorkerTemplate." in f".{container}":
-        return _sum([entry_value(document, container.partition("leaderWorkerTemplate")[0] + "leaderWorkerTemplate.size")])
+        return _sum(
+            [
+                entry_value(
+                    document, container.partition("leaderWorkerTemplate")[0] + "leaderWorkerTemplate.size"
+                )
+            ]
+        )
     head = re.fullmatch(r"((?:\[\d+\]\.)?)spec\.template\.spec\.containers\[\d+\]", container)
     if head is None or entry_value(document, f"{head[1]}kind") != "Job":
         return None

@@ -9,8 +9,18 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.readers.grammars import SHELLS
-from recipes.lint.registry import found
-from recipes.lint.views import commands, directive, enclosing, nodes_of, number, option, resolved, tasks_per_node, words
+from recipes.lint.rule_table import found
+from recipes.lint.views import (
+    commands,
+    directive,
+    enclosing,
+    nodes_of,
+    number,
+    option,
+    resolved,
+    tasks_per_node,
+    words,
+)
 
 Documents = tuple[Document, ...]
 
@@ -54,7 +64,9 @@ def clusters(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def _tasks(document: Document, step: Command) -> int | None:
     """Tasks of a step, where numbers tell."""
-    told, nodes, each = (number(resolved(document, option(step, name))) for name in ("ntasks", "nodes", "ntasks-per-node"))
+    told, nodes, each = (
+        number(resolved(document, option(step, name))) for name in ("ntasks", "nodes", "ntasks-per-node")
+    )
     if told is not None:
         return told
     over = nodes or nodes_of(document)

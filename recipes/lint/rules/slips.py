@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import Edit, LintFinding
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 
 Documents = tuple[Document, ...]
 

@@ -9,7 +9,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import told_to
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import (
     commands,
     directive,
@@ -60,7 +60,13 @@ def nodes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     f"the job asks for {asked} nodes, and without --nnodes torchrun takes one for the whole job",
                     fix="Give --nnodes $SLURM_NNODES.",
                 )
-            elif asked > 1 and step is None and not command.inside and document.directives and _starts_by_itself(document):
+            elif (
+                asked > 1
+                and step is None
+                and not command.inside
+                and document.directives
+                and _starts_by_itself(document)
+            ):
                 yield found(
                     "slurm-srun-missing",
                     document,
@@ -72,7 +78,11 @@ def nodes(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def _asked(document: Document, step: Command | None) -> int | None:
     """Nodes of the step, where it says so; else of the job."""
-    own = number(resolved(document, option(step, "nodes"))) if step is not None and step.program == "srun" else None
+    own = (
+        number(resolved(document, option(step, "nodes")))
+        if step is not None and step.program == "srun"
+        else None
+    )
     job = nodes_of(document) if document.directives else None
     return own if own is not None else job
 
@@ -99,13 +109,17 @@ _KNOWS_OTHERS = r"(?i)nodelist|hostnames|hostfile|machinefile|nodefile|SLURM_PRO
 
 
 def scripts(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Python started once, by the batch shell of a job of several nodes, in a file that never asks which nodes those are."""
+    """Python started once, by the batch shell of a job of several nodes, in a file that never asks which
+    nodes those are.
+    """
     del context
     for document in documents:
         nodes_asked = number((directive(document, "nodes") or "").partition("-")[0])
         if document.kind != "sbatch" or (nodes_asked or 1) < _SEVERAL or not _starts_by_itself(document):
             continue
-        trains = [one for one in document.commands if one.program.endswith(".py") and set(one.inside) <= {"python"}]
+        trains = [
+            one for one in document.commands if one.program.endswith(".py") and set(one.inside) <= {"python"}
+        ]
         if trains and gpus_per_node(document) and not says(document, _KNOWS_OTHERS):
             yield found(
                 "slurm-script-alone",
@@ -129,7 +143,9 @@ def tasks(documents: Documents, context: Context) -> Iterator[LintFinding]:
         wanted = nodes_of(document) or 1
         count = number(directive(document, "ntasks")) or wanted * (tasks_per_node(document) or 1)
         for command in document.commands:
-            by_slurm = re.search(_BY_SLURM, " ".join(argument.text for argument in command.arguments)) is not None
+            by_slurm = (
+                re.search(_BY_SLURM, " ".join(argument.text for argument in command.arguments)) is not None
+            )
             if count > 1 and by_slurm and set(command.inside) <= {"python"}:
                 yield found(
                     "slurm-task-alone",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Directive, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import gpus_per_node, number
 
 Documents = tuple[Document, ...]
@@ -28,7 +28,9 @@ _OPTIONS = frozenset({
     "tasks-per-node", "test-only", "thread-spec", "threads-per-core", "time", "time-min", "tmp", "tres-bind", "tres-per-task",
     "uid", "usage", "use-min-nodes", "verbose", "version", "wait", "wait-all-nodes", "wckey", "workdir", "wrap",
 })  # fmt: skip
-"""Long options of sbatch, of 17.11 to 25.05. Plugins of a site add more, so only what is near to one of these is a slip."""
+"""Long options of sbatch, of 17.11 to 25.05. Plugins of a site add more, so only what is near to one of these
+is a slip.
+"""
 _LIKE = 0.88
 _LEAST_MIB = {"mem": 1000, "mem-per-gpu": 1000, "mem-per-cpu": 64}
 """Less than that holds no process with CUDA; a number without unit is MiB."""

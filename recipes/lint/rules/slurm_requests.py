@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, lines_of
 from recipes.lint.finding import LintFinding
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import directive, directive_place, first_line, number
 
 Documents = tuple[Document, ...]
@@ -24,7 +24,10 @@ def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if document.kind != "sbatch":
             continue
         lines = lines_of(document.text)
-        here = next((index for index, line in enumerate(lines, 1) if re.search(r"<<-?\s*[\"']?\w+", line)), len(lines) + 1)
+        here = next(
+            (index for index, line in enumerate(lines, 1) if re.search(r"<<-?\s*[\"']?\w+", line)),
+            len(lines) + 1,
+        )
         for item in document.directives:
             if item.place.line > here:
                 continue  # a script that this one writes
@@ -55,7 +58,13 @@ def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
         yield from _misspelt(document)
         at = _request(document, r"#SBATCH\s+--[\w-]+\s+=|#SBATCH\s+--[\w-]+=\s+\S")
         if at is not None:
-            yield found("slurm-directive-blanks", document, at, "blanks around = in a request", fix="Write --name=value.")
+            yield found(
+                "slurm-directive-blanks",
+                document,
+                at,
+                "blanks around = in a request",
+                fix="Write --name=value.",
+            )
 
 
 def _misspelt(document: Document) -> Iterator[LintFinding]:
@@ -68,7 +77,10 @@ def _misspelt(document: Document) -> Iterator[LintFinding]:
             continue
         if match[1][0] not in "Ss" and match[1] != "BATCH":
             continue  # another scheduler's
-        if sorted(match[1].upper()) == sorted("SBATCH") or difflib.SequenceMatcher(None, match[1], "SBATCH").ratio() > _LIKE:
+        if (
+            sorted(match[1].upper()) == sorted("SBATCH")
+            or difflib.SequenceMatcher(None, match[1], "SBATCH").ratio() > _LIKE
+        ):
             yield found(
                 "slurm-directive-misspelt",
                 document,
@@ -89,7 +101,11 @@ def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if document.kind != "sbatch":
             continue
         asked = [line for line in document.lines if line.startswith("#SBATCH")]
-        if asked and not document.text.startswith("#!") and not any(mark in document.text for mark in (*_TEMPLATE, "<<")):
+        if (
+            asked
+            and not document.text.startswith("#!")
+            and not any(mark in document.text for mark in (*_TEMPLATE, "<<"))
+        ):
             yield found(
                 "slurm-no-shebang",
                 document,
@@ -100,7 +116,11 @@ def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if not asked:
             continue
         for item in document.directives:
-            if item.name in ("time", "time-min") and re.fullmatch(r"[\d:-]+", item.value) and not _TIME.fullmatch(item.value):
+            if (
+                item.name in ("time", "time-min")
+                and re.fullmatch(r"[\d:-]+", item.value)
+                and not _TIME.fullmatch(item.value)
+            ):
                 yield found(
                     "slurm-time",
                     document,
@@ -116,7 +136,9 @@ def _gpus(document: Document) -> Iterator[LintFinding]:
     nodes = number(directive(document, "nodes"))
     each = number((directive(document, "gpus-per-node") or "").rpartition(":")[2])
     task = number((directive(document, "gpus-per-task") or "").rpartition(":")[2])
-    tasks = number(directive(document, "ntasks")) or (nodes or 0) * (number(directive(document, "ntasks-per-node")) or 0)
+    tasks = number(directive(document, "ntasks")) or (nodes or 0) * (
+        number(directive(document, "ntasks-per-node")) or 0
+    )
     if total is None:
         return
     if nodes and each and total != nodes * each:
@@ -160,5 +182,7 @@ def threads_per_core(documents: Documents, context: Context) -> Iterator[LintFin
 
 
 def _multithreading(document: Document) -> Place | None:
-    at = first_line(document, r"DisableSimultaneousMultithreading:\s*false|hint=multithread|threads-per-core[= ]2")
+    at = first_line(
+        document, r"DisableSimultaneousMultithreading:\s*false|hint=multithread|threads-per-core[= ]2"
+    )
     return None if at is None else at[0]

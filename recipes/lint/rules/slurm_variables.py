@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import code_lines
 
 Documents = tuple[Document, ...]
@@ -39,7 +39,11 @@ def misspelt(documents: Documents, context: Context) -> Iterator[LintFinding]:
         own = {item.name for item in document.settings}
         for index, line in code_lines(document):
             for name in re.findall(r"(?<![\\\w])\$\{?(SLURM_[A-Z_]+)\b(?!:)", line):
-                near = difflib.get_close_matches(name, _OF_SLURM, n=1, cutoff=_LIKE) if name not in _OF_SLURM | own else []
+                near = (
+                    difflib.get_close_matches(name, _OF_SLURM, n=1, cutoff=_LIKE)
+                    if name not in _OF_SLURM | own
+                    else []
+                )
                 if near:
                     yield found(
                         "slurm-variable-misspelt",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 
 
 def files(documents: tuple[Document, ...], context: Context) -> Iterator[LintFinding]:
@@ -15,4 +15,10 @@ def files(documents: tuple[Document, ...], context: Context) -> Iterator[LintFin
     del context
     for document in documents:
         for fault in document.faults:
-            yield found("syntax", document, fault.place, fault.reason, fix="Mend this line first; what follows was not read.")
+            yield found(
+                "syntax",
+                document,
+                fault.place,
+                fault.reason,
+                fix="Mend this line first; what follows was not read.",
+            )

@@ -1,4 +1,6 @@
-"""Tasks of a step that are ranks themselves, against the GPUs of a node and the number of ranks that they are told."""
+"""Tasks of a step that are ranks themselves, against the GPUs of a node and the number of ranks that they are
+told.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, text_in
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import (
     TRAINERS,
     commands,
@@ -26,7 +28,9 @@ from recipes.lint.views import (
 Documents = tuple[Document, ...]
 
 _OF_A_RANK = ("WORLD_SIZE", "RANK", "MASTER_ADDR")
-_OF_STEPS = frozenset({"nodes", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres", "overlap", "het-group"})
+_OF_STEPS = frozenset(
+    {"nodes", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres", "overlap", "het-group"}
+)
 """Options of a step that make another shape than the job's."""
 
 
@@ -58,7 +62,12 @@ def _judged(document: Document, command: Command, step: Command) -> Iterator[Lin
             fix="Write WORLD_SIZE=$SLURM_NTASKS.",
         )
     each, gpus = (tasks // nodes if tasks is not None and nodes else None), gpus_per_node(document)
-    if each is not None and gpus is not None and each > gpus and not says(document, r"(?i)\bmps\b|nvidia-cuda-mps|gloo"):
+    if (
+        each is not None
+        and gpus is not None
+        and each > gpus
+        and not says(document, r"(?i)\bmps\b|nvidia-cuda-mps|gloo")
+    ):
         yield found(
             "slurm-more-ranks-than-gpus",
             document,

@@ -10,7 +10,7 @@ from typing import Any
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import settings_of
 
 Documents = tuple[Document, ...]
@@ -21,7 +21,12 @@ def _texts(documents: Documents) -> Iterator[tuple[Document, Place, str]]:
         if document.kind == "tf-config":
             yield document, Place(line=1), document.text
         for item in settings_of(document):
-            if item.name == "TF_CONFIG" and item.is_literal and item.value and item.value.lstrip().startswith("{"):
+            if (
+                item.name == "TF_CONFIG"
+                and item.is_literal
+                and item.value
+                and item.value.lstrip().startswith("{")
+            ):
                 yield document, item.place, item.value
 
 
@@ -32,7 +37,11 @@ def configurations(documents: Documents, context: Context) -> Iterator[LintFindi
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
-            why = "a comma before a closing bracket" if re.search(r",\s*[}\]]", text) else str(error).partition(":")[0]
+            why = (
+                "a comma before a closing bracket"
+                if re.search(r",\s*[}\]]", text)
+                else str(error).partition(":")[0]
+            )
             yield found(
                 "tf-config-json",
                 document,
@@ -52,41 +61,77 @@ def _mapping(data: Any, name: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _tasks(document: Document, place: Place, cluster: dict[str, Any], task: dict[str, Any]) -> Iterator[LintFinding]:
+def _tasks(
+    document: Document, place: Place, cluster: dict[str, Any], task: dict[str, Any]
+) -> Iterator[LintFinding]:
     kind, index = task.get("type"), task.get("index")
     members = cluster.get(kind) if isinstance(kind, str) else None
     if isinstance(members, list) and isinstance(index, int) and not 0 <= index < len(members):
         message = f"task {kind} {index} of {len(members)}: the first has the index 0"
         yield found("tf-config-index", document, place, message, fix=f"Count from 0 to {len(members) - 1}.")
     elif isinstance(kind, str) and members is None and kind != "evaluator":
-        yield found("tf-config-index", document, place, f"the cluster has no {kind}", fix="Name a type of the cluster.")
+        yield found(
+            "tf-config-index",
+            document,
+            place,
+            f"the cluster has no {kind}",
+            fix="Name a type of the cluster.",
+        )
     if "evaluator" in cluster:
         message = "the evaluator is no member of the cluster"
-        yield found("tf-config-evaluator", document, place, message, fix="Leave it out of cluster; it stands in task alone.")
+        yield found(
+            "tf-config-evaluator",
+            document,
+            place,
+            message,
+            fix="Leave it out of cluster; it stands in task alone.",
+        )
     if isinstance(cluster.get("chief"), list) and len(cluster["chief"]) > 1:
         yield found("tf-config-index", document, place, "a cluster has one chief", fix="Leave one.")
 
 
 def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Iterator[LintFinding]:
     listed = [
-        address for members in cluster.values() if isinstance(members, list) for address in members if isinstance(address, str)
+        address
+        for members in cluster.values()
+        if isinstance(members, list)
+        for address in members
+        if isinstance(address, str)
     ]
     twice = sorted({address for address in listed if listed.count(address) > 1})
     if twice:
         message = f"{twice[0]} stands for two tasks"
-        yield found("tf-config-address", document, place, message, fix="Give every task an address and port of its own.")
+        yield found(
+            "tf-config-address",
+            document,
+            place,
+            message,
+            fix="Give every task an address and port of its own.",
+        )
     bare = [address for address in listed if not re.search(r":\d+$", address) and "$" not in address]
     if bare:
         yield found("tf-config-address", document, place, f"{bare[0]} has no port", fix="Write host:port.")
     names = {
-        bool(re.fullmatch(r"\d+\.\d+\.\d+\.\d+:\d+", address)) for address in listed if "$" not in address and "{" not in address
+        bool(re.fullmatch(r"\d+\.\d+\.\d+\.\d+:\d+", address))
+        for address in listed
+        if "$" not in address and "{" not in address
     }
     local = [address for address in listed if re.match(r"localhost|127\.", address)]
     if local and len(local) < len(listed):
         message = f"{local[0]} is every machine's own address"
-        yield found("tf-config-address", document, place, message, fix="Write the address that the other machines reach.")
+        yield found(
+            "tf-config-address",
+            document,
+            place,
+            message,
+            fix="Write the address that the other machines reach.",
+        )
     elif len(names) > 1:
         message = "addresses and names are mixed"
         yield found(
-            "tf-config-mixed", document, place, message, fix="Write all of them the same way, as every machine resolves them."
+            "tf-config-mixed",
+            document,
+            place,
+            message,
+            fix="Write all of them the same way, as every machine resolves them.",
         )

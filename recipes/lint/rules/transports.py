@@ -5,26 +5,34 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.record import known
+from probes.base.record import known
 from recipes.lint.comments import says_why
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, is_aside, is_switched, nodes_that_get, text_in
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.rules.infiniband import is_on_cloud, literal
 from recipes.lint.views import first_line, has_one_gpu, is_one_machine, is_one_process, settings_of, value
 
 Documents = tuple[Document, ...]
 
 
-_SWITCHES = {"NCCL_IB_DISABLE": "ib-disabled", "NCCL_P2P_DISABLE": "p2p-disabled", "NCCL_SHM_DISABLE": "shm-disabled"}
+_SWITCHES = {
+    "NCCL_IB_DISABLE": "ib-disabled",
+    "NCCL_P2P_DISABLE": "p2p-disabled",
+    "NCCL_SHM_DISABLE": "shm-disabled",
+}
 
 
 def disabled(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """RDMA, peer-to-peer or shared memory turned off and left so."""
     for document in documents:
-        off = [item for item in settings_of(document) if item.name in _SWITCHES and item.is_literal and item.value == "1"]
+        off = [
+            item
+            for item in settings_of(document)
+            if item.name in _SWITCHES and item.is_literal and item.value == "1"
+        ]
         if not off or is_one_process(document):
             continue
         is_here = is_one_machine(document)
@@ -33,7 +41,9 @@ def disabled(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             if _has_no_use(document, item, is_here=is_here):
                 continue
-            is_meant = says_why(document, item) or (item.name == "NCCL_P2P_DISABLE" and context.has_nvlink is False)
+            is_meant = says_why(document, item) or (
+                item.name == "NCCL_P2P_DISABLE" and context.has_nvlink is False
+            )
             yield found(
                 _SWITCHES[item.name],
                 document,
@@ -56,7 +66,11 @@ def _cost(name: str, context: Context) -> str:
         return "all traffic between machines goes over TCP, at a tenth of the rate of InfiniBand or RoCE"
     if name == "NCCL_SHM_DISABLE":
         return "GPUs without peer access exchange data over the network"
-    way = "not from board to board" if context.has_nvlink is False else "and NVLink, where there is one, lies idle"
+    way = (
+        "not from board to board"
+        if context.has_nvlink is False
+        else "and NVLink, where there is one, lies idle"
+    )
     return f"GPUs of one machine exchange data through host memory, {way}"
 
 
@@ -90,7 +104,9 @@ def consumer_boards(documents: Documents, context: Context) -> Iterator[LintFind
         return
     for document in documents:
         trains = [
-            command for command in document.commands if command.program in ("torchrun", "accelerate", "deepspeed", "mpirun")
+            command
+            for command in document.commands
+            if command.program in ("torchrun", "accelerate", "deepspeed", "mpirun")
         ]
         bare = [one for one in trains if text_in(given_to(document, one), "NCCL_P2P_DISABLE") != "1"]
         if bare:
@@ -153,9 +169,23 @@ def pinned(documents: Documents, context: Context) -> Iterator[LintFinding]:
         right = {"ib": "IB", "socket": "Socket", "gib": "gIB"}.get(text.lower())
         if right is not None and text != right and text.lower() == "gib":
             yield found(
-                "net-name", document, item.place, f"no transport is called {text!r}; it is {right!r}", fix=f"Write {right}."
+                "net-name",
+                document,
+                item.place,
+                f"no transport is called {text!r}; it is {right!r}",
+                fix=f"Write {right}.",
             )
-        elif text.lower() in ("ibverbs", "rdma", "roce", "infiniband", "tcp", "efa", "ofi", "aws-ofi-nccl", "ethernet"):
+        elif text.lower() in (
+            "ibverbs",
+            "rdma",
+            "roce",
+            "infiniband",
+            "tcp",
+            "efa",
+            "ofi",
+            "aws-ofi-nccl",
+            "ethernet",
+        ):
             yield found(
                 "net-name",
                 document,
@@ -163,7 +193,11 @@ def pinned(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 f"no transport is called {text!r}: NCCL ends, for want of it",
                 fix="Write IB or Socket, or the name that the plugin prints, as `AWS Libfabric`.",
             )
-        elif text.lower() == "socket" and value(document, "NCCL_IB_HCA") is None and value(document, "NCCL_IB_DISABLE") != "1":
+        elif (
+            text.lower() == "socket"
+            and value(document, "NCCL_IB_HCA") is None
+            and value(document, "NCCL_IB_DISABLE") != "1"
+        ):
             yield found(
                 "net-socket-forced",
                 document,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 
 Documents = tuple[Document, ...]
 
@@ -52,4 +52,6 @@ def _judged(document: Document, index: int, code: str) -> Iterator[LintFinding]:
         message = "a blank that is none to a shell is part of the word"
     else:
         return
-    yield found("typography", document, Place(line=index), message, fix="Write the line anew, with plain characters.")
+    yield found(
+        "typography", document, Place(line=index), message, fix="Write the line anew, with plain characters."
+    )

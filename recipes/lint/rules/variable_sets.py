@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.nccl_variables import load_variables
+from probes.catalogue.nccl_variables import load_variables
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import Given, environments_in, getters, text_in
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.rules.variables import OLD_NAMES
 from recipes.lint.views import is_set, number
 
@@ -18,15 +18,33 @@ Documents = tuple[Document, ...]
 
 _CONFLICTS = (
     ("NCCL_CUMEM_ENABLE", ("0",), "NCCL_NVLS_ENABLE", ("1",), "NVLS needs cuMem memory, which is turned off"),
-    ("NCCL_CUMEM_ENABLE", ("0",), "NCCL_MNNVL_ENABLE", ("1",), "multi-node NVLink needs cuMem memory, which is turned off"),
-    ("NCCL_MULTI_RANK_GPU_ENABLE", ("1",), "NCCL_NVLS_ENABLE", ("1",), "several ranks on a GPU and NVLS end the job together"),
+    (
+        "NCCL_CUMEM_ENABLE",
+        ("0",),
+        "NCCL_MNNVL_ENABLE",
+        ("1",),
+        "multi-node NVLink needs cuMem memory, which is turned off",
+    ),
+    (
+        "NCCL_MULTI_RANK_GPU_ENABLE",
+        ("1",),
+        "NCCL_NVLS_ENABLE",
+        ("1",),
+        "several ranks on a GPU and NVLS end the job together",
+    ),
     ("NCCL_P2P_DISABLE", ("1",), "NCCL_P2P_LEVEL", None, "peer-to-peer is off, so its level says nothing"),
     ("NCCL_P2P_DISABLE", ("1",), "NCCL_NVLS_ENABLE", ("1",), "NVLS needs peer-to-peer, which is off"),
     ("NCCL_IB_DISABLE", ("1",), "NCCL_NET", ("IB",), "InfiniBand is asked for and turned off"),
     ("NCCL_IB_DISABLE", ("1",), "NCCL_IB_HCA", None, "InfiniBand is off, so no RDMA port is used"),
     ("NCCL_NET", ("Socket", "socket"), "NCCL_IB_HCA", None, "the transport is TCP, so no RDMA port is used"),
     ("RDMAV_FORK_SAFE", None, "FI_EFA_FORK_SAFE", None, "both ask for fork support, and together they fail"),
-    ("NCCL_SHM_DISABLE", ("1",), "NCCL_P2P_DISABLE", ("1",), "GPUs of one machine can only exchange data over the network"),
+    (
+        "NCCL_SHM_DISABLE",
+        ("1",),
+        "NCCL_P2P_DISABLE",
+        ("1",),
+        "GPUs of one machine can only exchange data over the network",
+    ),
 )
 """Pairs that cannot both be meant: name, values (None for any), name, values, why."""
 
@@ -37,10 +55,17 @@ def conflicts(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document, given in environments_in(documents):
         for name, first, other, second, why in _CONFLICTS:
             here, there = text_in(given, name), text_in(given, other)
-            if here is None or there is None or (first and here not in first) or (second and there not in second):
+            if (
+                here is None
+                or there is None
+                or (first and here not in first)
+                or (second and there not in second)
+            ):
                 continue
             message = f"{name}={here} and {other}={there}: {why}"
-            yield found("variable-conflict", document, given[other].place, message, fix=f"Remove {name} or {other}.")
+            yield found(
+                "variable-conflict", document, given[other].place, message, fix=f"Remove {name} or {other}."
+            )
         yield from _bounds(document, given)
         yield from _sockets(document, given)
 
@@ -54,7 +79,9 @@ def _bounds(document: Document, given: Given) -> Iterator[LintFinding]:
 
 
 def _sockets(document: Document, given: Given) -> Iterator[LintFinding]:
-    threads, sockets = (number(text_in(given, name)) for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"))
+    threads, sockets = (
+        number(text_in(given, name)) for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
+    )
     if threads is not None and sockets is not None and threads * sockets > 64:
         message = f"{threads} threads of {sockets} sockets are {threads * sockets}; NCCL takes at most 64"
         yield found(
@@ -100,7 +127,12 @@ def _is_flat(document: Document, item: Setting) -> bool:
 
 def _is_lost(document: Document, old: Setting, new: Setting) -> bool:
     """Whether another value takes the place of one that nothing has asked for."""
-    if old.value is None or new.value is None or old.value == new.value or not (old.is_literal and new.is_literal):
+    if (
+        old.value is None
+        or new.value is None
+        or old.value == new.value
+        or not (old.is_literal and new.is_literal)
+    ):
         return False
     between = document.lines[old.place.line : new.place.line - 1]
     return not any(old.name in line for line in between) and next(getters(document, old), None) is None

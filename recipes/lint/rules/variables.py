@@ -1,4 +1,6 @@
-"""Are the names and values of variables what their readers take? Judged by the table `probes/data/nccl_variables.toml`."""
+"""Are the names and values of variables what their readers take? Judged by the table
+`probes/data/nccl_variables.toml`.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,13 @@ import functools
 import re
 from collections.abc import Iterator
 
-from probes.nccl_variables import Variable, load_variables, misread, numbered_level, read_integer
-from probes.versions import at_least
+from probes.base.versions import at_least
+from probes.catalogue.nccl_variables import Variable, load_variables, misread, numbered_level, read_integer
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.fixes import removal, rename, rewrite
-from recipes.lint.registry import found
+from recipes.lint.rule_table import found
 from recipes.lint.views import commands, is_set, option, settings_of
 
 Documents = tuple[Document, ...]
@@ -62,7 +64,9 @@ OLD_NAMES = {
     "NCCL_DESYNC_DEBUG": "TORCH_NCCL_DESYNC_DEBUG",
     "NCCL_ENABLE_TIMING": "TORCH_NCCL_ENABLE_TIMING",
 }
-"""Names of PyTorch before 2.2, with those that it took then. Source: pytorch/pytorch, ProcessGroupNCCL.hpp."""
+"""Names of PyTorch before 2.2, with those that it took then. Source: pytorch/pytorch,
+ProcessGroupNCCL.hpp.
+"""
 _RIGHT_NAMES = {
     "NCCL_CHECK_DISABLE": "",
     "TORCH_NCCL_ASYNC_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
@@ -105,7 +109,11 @@ def _names() -> tuple[str, ...]:
 def _is_judged(name: str) -> bool:
     if name in _RIGHT_NAMES or name in OLD_NAMES:
         return True
-    return name.startswith(("NCCL_", "TORCH_NCCL_")) and not name.startswith(_OF_PLUGINS) and _OF_BUILDS.fullmatch(name) is None
+    return (
+        name.startswith(("NCCL_", "TORCH_NCCL_"))
+        and not name.startswith(_OF_PLUGINS)
+        and _OF_BUILDS.fullmatch(name) is None
+    )
 
 
 def _settings(documents: Documents) -> Iterator[tuple[Document, Setting]]:
@@ -156,7 +164,9 @@ def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _reads_new_names(context: Context) -> bool:
-    """Whether the torch is known to read TORCH_NCCL_*: without that, the old name is the one that works everywhere."""
+    """Whether the torch is known to read TORCH_NCCL_*: without that, the old name is the one that works
+    everywhere.
+    """
     return context.torch is not None and at_least(context.torch, "2.2") is True
 
 
@@ -199,7 +209,12 @@ def versions(documents: Documents, context: Context) -> Iterator[LintFinding]:
         return
     for document, item in _settings(documents):
         row = load_variables().find(item.name)
-        if row is not None and row.reader == "nccl" and row.since is not None and at_least(version, row.since) is False:
+        if (
+            row is not None
+            and row.reader == "nccl"
+            and row.since is not None
+            and at_least(version, row.since) is False
+        ):
             yield found(
                 "variable-too-new",
                 document,
@@ -214,7 +229,13 @@ def values(documents: Documents, context: Context) -> Iterator[LintFinding]:
     del context
     for document, item in _settings(documents):
         row = load_variables().find(item.name)
-        if row is None or row.use == "dead" or not item.is_literal or not item.value or item.value != item.value.strip("\t \"'"):
+        if (
+            row is None
+            or row.use == "dead"
+            or not item.is_literal
+            or not item.value
+            or item.value != item.value.strip("\t \"'")
+        ):
             continue
         text = item.value
         if text.startswith(("<", "{{", "$", "[")) or "..." in text:
@@ -246,13 +267,22 @@ def _wrong(document: Document, item: Setting, row: Variable, text: str, wrong: s
             known = text.upper() in ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS")
             edits = rewrite(document, item, text.upper()) if known else ()
             yield found(
-                "value-level", document, item.place, message, fix="Write the level in capitals." if known else "", edits=edits
+                "value-level",
+                document,
+                item.place,
+                message,
+                fix="Write the level in capitals." if known else "",
+                edits=edits,
             )
         case _:
-            yield found("value-word", document, item.place, message, fix=f"Write one of {', '.join(row.words)}.")
+            yield found(
+                "value-word", document, item.place, message, fix=f"Write one of {', '.join(row.words)}."
+            )
 
 
-def _wrong_number(document: Document, item: Setting, row: Variable, text: str, message: str) -> Iterator[LintFinding]:
+def _wrong_number(
+    document: Document, item: Setting, row: Variable, text: str, message: str
+) -> Iterator[LintFinding]:
     integer = read_integer(text)
     unit = re.fullmatch(r"(\d{1,9})\s*([KMG])i?B?", text, re.IGNORECASE)
     if unit is not None:
@@ -262,7 +292,11 @@ def _wrong_number(document: Document, item: Setting, row: Variable, text: str, m
     elif integer.rest.strip():
         if text.lower() in _FALSE and row.kind == "switch":
             return  # 0, as was meant
-        edits = rewrite(document, item, "1") if text.lower() in _TRUE and row.kind == "switch" and row.use == "system" else ()
+        edits = (
+            rewrite(document, item, "1")
+            if text.lower() in _TRUE and row.kind == "switch" and row.use == "system"
+            else ()
+        )
         yield found(
             "value-not-a-number",
             document,
@@ -274,7 +308,13 @@ def _wrong_number(document: Document, item: Setting, row: Variable, text: str, m
     elif re.match(r"[+-]?0\d", text):
         yield found("value-octal", document, item.place, message, fix="Write the number without a leading 0.")
     else:
-        yield found("value-out-of-range", document, item.place, message, fix="Remove it, or write a value of the range.")
+        yield found(
+            "value-out-of-range",
+            document,
+            item.place,
+            message,
+            fix="Remove it, or write a value of the range.",
+        )
 
 
 def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
@@ -285,7 +325,12 @@ def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
             continue
         known = _ALGORITHMS if item.name == "NCCL_ALGO" else _PROTOCOLS
         parts = [part.rpartition(":")[2] for part in item.value.lower().split(";")]
-        wrong = [word for part in parts for word in part.lstrip("^").split(",") if word.strip() and word.strip() not in known]
+        wrong = [
+            word
+            for part in parts
+            for word in part.lstrip("^").split(",")
+            if word.strip() and word.strip() not in known
+        ]
         if wrong:
             yield found(
                 "value-algorithm",

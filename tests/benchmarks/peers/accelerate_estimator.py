@@ -1,4 +1,6 @@
-"""What `accelerate estimate-memory` prints as "training using Adam": the largest of its four sizes, for batch one, on one GPU."""
+"""What `accelerate estimate-memory` prints as "training using Adam": the largest of its four sizes, for batch
+one, on one GPU.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ except ImportError:
     sys.exit(NOT_INSTALLED)
 
 GIB = 2**30
-WORDS = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "tf32": "float32", "fp8": "fp8", "mxfp8": "fp8"}
+WORDS = {
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp32": "float32",
+    "tf32": "float32",
+    "fp8": "fp8",
+    "mxfp8": "fp8",
+}
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
@@ -22,7 +31,10 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     need(holds=question["adam"], otherwise="another optimizer than Adam")
     need(holds=not question["pure_weights"], otherwise="weights without fp32 masters")
     need(holds=question["sharding"] == "none", otherwise="sharding")
-    need(holds=question["tp"] * question["pp"] * question["ep"] == 1, otherwise="tensor, pipeline or expert parallelism")
+    need(
+        holds=question["tp"] * question["pp"] * question["ep"] == 1,
+        otherwise="tensor, pipeline or expert parallelism",
+    )
     need(holds=question["precision"] in WORDS, otherwise="this precision")
     sizes = estimate_training_usage(4 * question["parameters"], WORDS[question["precision"]])
     return {"peak_mem_gib": max(sizes.values()) / GIB}

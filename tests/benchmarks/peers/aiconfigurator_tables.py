@@ -1,7 +1,9 @@
-"""aiconfigurator's own measurements of matrix products and collectives, each point told from the others of the same table.
+"""aiconfigurator's own measurements of matrix products and collectives, each point told from the others of
+the same table.
 
-The published rows are points of these tables, so a point is left out before it is asked for: what is left is how well a dense
-table of measurements knows a size between its points. That is what can be reached, not what the peer says of a training run.
+The published rows are points of these tables, so a point is left out before it is asked for: what is left is
+how well a dense table of measurements knows a size between its points. That is what can be reached, not what
+the peer says of a training run.
 """
 
 from __future__ import annotations
@@ -67,14 +69,20 @@ def collective(question: dict[str, Any]) -> dict[str, Any]:
     """Between the next smaller and the next larger message, straight in logarithms."""
     rows = table(question["table"])
     operation = OPERATIONS.get(question["collective"], question["collective"])
-    rows = rows[(rows.op_name == operation) & (rows.num_gpus == question["gpus"]) & (rows.nccl_dtype == "half")]
+    rows = rows[
+        (rows.op_name == operation) & (rows.num_gpus == question["gpus"]) & (rows.nccl_dtype == "half")
+    ]
     points = rows.groupby("message_size").latency.median()
     points.index *= HALF_BYTES
     points = points[points.index != question["bytes"]]
     below, above = points[points.index < question["bytes"]], points[points.index > question["bytes"]]
     need(holds=len(below) > 0 and len(above) > 0, otherwise="the ends of a table")
     ends = [below.index[-1], above.index[0]]
-    seconds = np.exp(np.interp(np.log(question["bytes"]), np.log(ends), np.log([below.iloc[-1] / 1e3, above.iloc[0] / 1e3])))
+    seconds = np.exp(
+        np.interp(
+            np.log(question["bytes"]), np.log(ends), np.log([below.iloc[-1] / 1e3, above.iloc[0] / 1e3])
+        )
+    )
     return {"seconds": float(seconds)}
 
 

@@ -1,8 +1,9 @@
-"""One question per line on stdin, one answer per line on stdout, both JSON: how a peer is asked in its own interpreter.
+"""One question per line on stdin, one answer per line on stdout, both JSON: how a peer is asked in its own
+interpreter.
 
-A question has the fields that `predict_against_peers.question_of` writes. The answer repeats its `id` and gives what the peer
-says, or `cannot`: what of the case the peer has no words for.
-Imported before the peer, whose own prints go to stderr from then on.
+A question has the fields that `predict_against_peers.question_of` writes. The answer repeats its `id` and
+gives what the peer says, or `cannot`: what of the case the peer has no words for. Imported before the peer,
+whose own prints go to stderr from then on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""llm-analysis: memory and time of 16-bit training of GPT-like models under tensor, pipeline, expert and ZeRO parallelism.
+"""llm-analysis: memory and time of 16-bit training of GPT-like models under tensor, pipeline, expert and ZeRO
+parallelism.
 
-Its published wheel counts two MLP matrices, so a gated MLP is given as one of 1.5 times the width: the same parameters and FLOPs.
-Later versions have a field for it. Compute runs at half of the peak, which is what it recommends for training.
+Its published wheel counts two MLP matrices, so a gated MLP is given as one of 1.5 times the width: the same
+parameters and FLOPs. Later versions have a field for it. Compute runs at half of the peak, which is what it
+recommends for training.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from lines import NOT_INSTALLED, need, serve
 
 try:
     from llm_analysis.analysis import ActivationRecomputation, DSZeRO, LLMAnalysis
-    from llm_analysis.config import GPUConfig, ModelConfig, ParallelismConfig, get_dtype_config_by_name, get_gpu_config_by_name
+    from llm_analysis.config import (
+        GPUConfig,
+        ModelConfig,
+        ParallelismConfig,
+        get_dtype_config_by_name,
+        get_gpu_config_by_name,
+    )
 except ImportError:
     sys.exit(NOT_INSTALLED)
 
@@ -39,7 +47,12 @@ GPUS = {
 """Its own catalogue. The memory of a run on another GPU can be asked too, its time cannot."""
 RECOMPUTATION = {"none": 0, "selective": 1, "full": 2}
 STAGES = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3}
-PARTS = ("weight_memory_per_gpu", "gradient_memory_per_gpu", "optimizer_state_memory_per_gpu", "activation_memory_per_gpu")
+PARTS = (
+    "weight_memory_per_gpu",
+    "gradient_memory_per_gpu",
+    "optimizer_state_memory_per_gpu",
+    "activation_memory_per_gpu",
+)
 HAS_GATED = "mlp_gated_linear_units" in {field.name for field in dataclasses.fields(ModelConfig)}
 
 logging.disable(logging.CRITICAL)
@@ -76,12 +89,16 @@ def training(question: dict[str, Any], dtype: str) -> dict[str, Any]:
     summary: dict[str, Any] = analysis.training(
         batch_size_per_gpu=question["micro_batch"],
         gradient_accumulation_steps=question["grad_accum"],
-        global_batch_size=question["micro_batch"] * question["grad_accum"] * question["dp"] * question["fsdp"],
+        global_batch_size=question["micro_batch"]
+        * question["grad_accum"]
+        * question["dp"]
+        * question["fsdp"],
         seq_len=question["sequence_length"],
         activation_recomputation=ActivationRecomputation(RECOMPUTATION[question["checkpointing"]]),
         ds_zero=DSZeRO(STAGES[question["sharding"]]),
         flash_attn=question["flash_attention"],
-        # Its optimizer always has a master copy, so that of pure 16-bit weights stands for one of the two moments.
+        # Its optimizer always has a master copy, so that of pure 16-bit weights stands for one of the two
+        # moments.
         master_weights_dtype_bytes=2 if pure else 4,
         other_op_bytes=2 if pure else 8,
     )
@@ -114,7 +131,9 @@ def model(question: dict[str, Any]) -> ModelConfig:
 def gpu(question: dict[str, Any]) -> GPUConfig:
     if question["gpu"] in GPUS:
         return get_gpu_config_by_name(GPUS[question["gpu"]])
-    return dataclasses.replace(get_gpu_config_by_name("h100-sxm-80gb"), mem_per_GPU_in_GB=question["gpu_mem_gb"] or 80)
+    return dataclasses.replace(
+        get_gpu_config_by_name("h100-sxm-80gb"), mem_per_GPU_in_GB=question["gpu_mem_gb"] or 80
+    )
 
 
 serve(answer, importlib.metadata.version("llm-analysis"))

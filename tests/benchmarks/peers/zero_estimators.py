@@ -1,4 +1,6 @@
-"""DeepSpeed's estimators of what ZeRO keeps on a GPU. They know the states of mixed-precision Adam and no activations."""
+"""DeepSpeed's estimators of what ZeRO keeps on a GPU. They know the states of mixed-precision Adam and no
+activations.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,14 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     sharding, ranks = question["sharding"], question["dp"] * question["fsdp"]
     need(holds=question["tuning"] == "full", otherwise="adapters")
     need(holds=question["adam"], otherwise="another optimizer than Adam")
-    need(holds=not question["pure_weights"] and question["precision"] not in {"fp32", "tf32"}, otherwise="no mixed precision")
-    need(holds=question["tp"] * question["pp"] * question["ep"] == 1, otherwise="tensor, pipeline or expert parallelism")
+    need(
+        holds=not question["pure_weights"] and question["precision"] not in {"fp32", "tf32"},
+        otherwise="no mixed precision",
+    )
+    need(
+        holds=question["tp"] * question["pp"] * question["ep"] == 1,
+        otherwise="tensor, pipeline or expert parallelism",
+    )
     need(holds=sharding != "zero1", otherwise="ZeRO-1")
     if sharding == "zero3":
         _, peak, _ = estimate_zero3_model_states_mem_needs(

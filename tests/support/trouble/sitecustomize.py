@@ -12,7 +12,9 @@ import sys
 from pathlib import Path
 
 KIND, _, RANK = os.environ.get("RIGTUNE_TEST_TROUBLE", "").partition(":")
-GARBAGE = b'\xff\xfe{{{\n{"event": "sample", "case": {"made": "up"}, "durations_s": [1]}\n[]\nnull\n{"event": 7}\n'
+GARBAGE = (
+    b'\xff\xfe{{{\n{"event": "sample", "case": {"made": "up"}, "durations_s": [1]}\n[]\nnull\n{"event": 7}\n'
+)
 
 
 def after_second_sample(answer: object) -> None:
@@ -25,7 +27,9 @@ def after_second_sample(answer: object) -> None:
             os.write(number, GARBAGE)
     elif KIND == "fill":
         descriptor = answer.file.fileno()  # type: ignore[attr-defined]
-        os.write(descriptor, b" " * (4095 - os.fstat(descriptor).st_size % 4096) + b"\n")  # to the end of its last block
+        os.write(
+            descriptor, b" " * (4095 - os.fstat(descriptor).st_size % 4096) + b"\n"
+        )  # to the end of its last block
         with contextlib.suppress(OSError), Path("filler").open("wb", buffering=0) as file:
             while file.write(b"x" * 4096):
                 pass

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from assistant.usecases.baseline import load_baselines, pin, save_run
+from assistant.usecases.bench.baseline import load_baselines, pin, save_run
 from assistant.usecases.judge import judge_measurements
-from probes.findings import Status
-from probes.policies.policy import CheckPolicy, Policy
+from probes.judging.findings import Status
+from probes.judging.policies.policy import CheckPolicy, Policy
 from tests.support.machines import h100_node
 from tests.support.measured import copies, failed, gemm, run_of
 
@@ -60,7 +60,9 @@ def test_a_figure_compares_to_the_latest_run_that_has_it() -> None:
     save_run(msgspec.structs.replace(early, started="2026-11-17T08:00:00Z", suite="quick"))
     now = msgspec.structs.replace(run_of(gemm(500.0)), started="2026-11-19T08:00:00Z")
     judgement = judge_measurements(h100_node(), now, load_baselines("node17"))
-    assert [one.source for one in judgement.comparisons if one.to == "previous"] == [f"run of {early.started}"]
+    assert [one.source for one in judgement.comparisons if one.to == "previous"] == [
+        f"run of {early.started}"
+    ]
 
 
 def test_failures_are_no_baseline_and_no_run_is_no_file() -> None:
@@ -103,10 +105,14 @@ def test_damaged_and_foreign_files_are_told_and_ignored(content: bytes, words: s
 
 def test_the_judgement_names_the_sick_part_and_what_it_compares_to() -> None:
     pin(run_of(gemm(720.0, 720.0, 720.0, 720.0)))
-    save_run(msgspec.structs.replace(run_of(gemm(720.0, 720.0, 720.0, 720.0)), started="2026-11-20T22:00:00Z"))
+    save_run(
+        msgspec.structs.replace(run_of(gemm(720.0, 720.0, 720.0, 720.0)), started="2026-11-20T22:00:00Z")
+    )
     now = run_of(gemm(720.0, 430.0, 720.0, 720.0))
     judgement = judge_measurements(h100_node(), now, load_baselines("node17"))
-    sick = {(finding.check_id, finding.subject) for finding in judgement.findings if finding.status is Status.FAIL}
+    sick = {
+        (finding.check_id, finding.subject) for finding in judgement.findings if finding.status is Status.FAIL
+    }
     assert sick == {("measured-gemm", "GPU1"), ("equal-devices", "GPU1"), ("measured-baseline", "GPU1")}
     assert {one.to for one in judgement.comparisons} == {"reference", "peers", "previous", "pinned"}
     assert judgement.findings[0].status is Status.FAIL
@@ -115,5 +121,7 @@ def test_the_judgement_names_the_sick_part_and_what_it_compares_to() -> None:
 def test_a_policy_switches_a_judgement_off() -> None:
     policy = Policy(checks=CheckPolicy(off={"measured-gemm": "burn-in of engineering samples"}))
     judgement = judge_measurements(h100_node(), run_of(gemm(300.0)), policy=policy)
-    assert {finding.status for finding in judgement.findings if finding.check_id == "measured-gemm"} == {Status.SKIP}
+    assert {finding.status for finding in judgement.findings if finding.check_id == "measured-gemm"} == {
+        Status.SKIP
+    }
     assert judge_measurements(h100_node(), run_of()).comparisons == ()

@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from assistant.usecases.bench_hosts import require_shared, unseen_by
-from assistant.usecases.bench_spread import recipe_of, spread_argv
-from probes.benching import BenchRequest
-from probes.errors import WorkerError
-from recipes.launchers import mpi, slurm, torchrun
-from recipes.placeholders import program_arguments
-from recipes.validation import faults
+from assistant.usecases.bench.bench_hosts import require_shared, unseen_by
+from assistant.usecases.bench.bench_spread import recipe_of, spread_argv
+from probes.base.errors import WorkerError
+from probes.bench.bench_requests import BenchRequest
+from recipes.launch.launchers import mpi, slurm, torchrun
+from recipes.launch.placeholders import program_arguments
+from recipes.launch.validation import faults
 
 SSH = """\
 while [ "$1" != -- ]; do shift; done
@@ -70,7 +70,11 @@ def test_every_host_is_asked_for_a_file_that_is_written_now(tmp_path, spread_by,
     ("hosts", "message", "hint"),
     [
         (("good", "blind1", "blind2"), "blind1, blind2 do not see the folder", "--work-directory FOLDER"),
-        (("good", "blind", "dead"), "host dead cannot be reached by ssh: ssh: connect to host dead", "ssh -o BatchMode=yes dead"),
+        (
+            ("good", "blind", "dead"),
+            "host dead cannot be reached by ssh: ssh: connect to host dead",
+            "ssh -o BatchMode=yes dead",
+        ),
     ],
 )
 @pytest.mark.usefixtures("launchers")
@@ -116,4 +120,4 @@ def test_a_request_is_a_valid_recipe_for_each_launcher(tmp_path, spread_by, laun
 def test_hosts_get_the_workers_and_the_scripts_in_the_shared_folder(tmp_path):
     argv = spread_argv("/opt/python", request_for("ssh"), tmp_path, PROGRAM)
     assert argv[0] == str(tmp_path / "launch" / "launch-all.sh")
-    assert (tmp_path / "worker" / "rigtune_worker" / "spread.py").is_file()
+    assert (tmp_path / "worker" / "rigtune_worker" / "multi_host.py").is_file()

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from assistant.usecases.bench_run import RunEnded
-from assistant.usecases.bench_suite import BenchJob, run_jobs, sharing_starts
-from assistant.usecases.bench_watch import Watch
+from assistant.usecases.bench.bench_run import RunEnded
+from assistant.usecases.bench.bench_suite import BenchJob, run_jobs, sharing_starts
+from assistant.usecases.bench.bench_watch import Watch
 from probes.bench.answers import per_rank
-from probes.benching import BenchRequest
+from probes.bench.bench_requests import BenchRequest
 from probes.facts import MachineFacts
 from probes.registry import BenchmarkRow
 
@@ -69,13 +69,17 @@ def job(name: str, python: str, *, shares: bool = True, **more) -> BenchJob:
         bench_id=name, title=f"the {name}", device="cpu", backend="gloo", ranks=1, threads_per_rank=1, budget_s=0.01,
         cases=({"size": 1},), shares_start=shares, **more,
     )  # fmt: skip
-    row = BenchmarkRow(id=name, title=name, module=module.__name__, suites=(), occupies="", cost_s=1, full_cost_s=1)
+    row = BenchmarkRow(
+        id=name, title=name, module=module.__name__, suites=(), occupies="", cost_s=1, full_cost_s=1
+    )
     return BenchJob(row=row, request=request, python=python, cost_s=1.0)
 
 
 def ended(jobs: list[BenchJob], directory: Path, **more) -> list[RunEnded]:
     before = set(psutil.pids())
-    events = list(run_jobs(jobs, directory, watch=Watch(MachineFacts()), stop=lambda: False, device="all CPUs", **more))
+    events = list(
+        run_jobs(jobs, directory, watch=Watch(MachineFacts()), stop=lambda: False, device="all CPUs", **more)
+    )
     left = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
     assert left == []
     return [event for event in events if isinstance(event, RunEnded)]
@@ -92,9 +96,13 @@ def test_requests_that_share_a_start_go_to_the_same_ranks(python, tmp_path):
     assert [result.failures for result in results] == [(), (), ()]
 
 
-@pytest.mark.parametrize(("trouble", "kind"), [("wrong", "wrong_result"), ("killed", "crashed"), ("hangs", "timeout")])
-def test_ranks_that_fail_are_replaced_and_only_their_request_is_lost(python, tmp_path, monkeypatch, trouble, kind):
-    monkeypatch.setattr("assistant.usecases.bench_run._PREPARE_S", 0.5)
+@pytest.mark.parametrize(
+    ("trouble", "kind"), [("wrong", "wrong_result"), ("killed", "crashed"), ("hangs", "timeout")]
+)
+def test_ranks_that_fail_are_replaced_and_only_their_request_is_lost(
+    python, tmp_path, monkeypatch, trouble, kind
+):
+    monkeypatch.setattr("assistant.usecases.bench.bench_run._PREPARE_S", 0.5)
     results = ended([job("one", python), job(trouble, python), job("two", python)], tmp_path)
     one, none, two = pids(results)
     assert none is None
@@ -106,7 +114,11 @@ def test_ranks_that_fail_are_replaced_and_only_their_request_is_lost(python, tmp
 
 
 def test_other_variables_or_ranks_need_another_start(python, tmp_path):
-    jobs = [job("one", python), job("layers", python, environment={"NCCL_P2P_DISABLE": "1"}), job("two", python)]
+    jobs = [
+        job("one", python),
+        job("layers", python, environment={"NCCL_P2P_DISABLE": "1"}),
+        job("two", python),
+    ]
     assert [entry.row.id for entry in sharing_starts(jobs)] == ["one", "two", "layers"]
     one, two, layers = pids(ended(jobs, tmp_path))
     assert one == two != layers

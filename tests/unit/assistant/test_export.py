@@ -11,9 +11,9 @@ import pytest
 
 from assistant.usecases.events import StageFinished, StageStarted, Written
 from assistant.usecases.export import export_recipe
-from probes.errors import ExitCode, OutputError, UsageError
-from recipes.recipe import Command
-from recipes.recipe_file import load_recipe
+from probes.base.errors import ExitCode, OutputError, UsageError
+from recipes.launch.recipe import Command
+from recipes.launch.recipe_file import load_recipe
 
 
 def export(recipe, folder, *launchers, overwrite=False):
@@ -51,7 +51,9 @@ def test_a_users_program_needs_no_reference_program(make_recipe, tmp_path):
         ((), "no launcher is named", "launchers: torchrun, slurm"),
     ],
 )
-def test_an_unknown_launcher_is_told_with_the_list_and_writes_nothing(make_recipe, tmp_path, launchers, message, hint):
+def test_an_unknown_launcher_is_told_with_the_list_and_writes_nothing(
+    make_recipe, tmp_path, launchers, message, hint
+):
     with pytest.raises(UsageError, match=message) as caught:
         list(export_recipe(make_recipe(), launchers, tmp_path / "out"))
     assert hint in caught.value.hint
@@ -101,7 +103,9 @@ def test_an_edited_recipe_exported_in_place_keeps_its_comments(make_recipe, tmp_
 
 
 def test_an_export_that_was_killed_halfway_can_be_repeated_with_either_recipe(make_recipe, tmp_path):
-    """The manifest is written first and knows both versions, so no file of a killed export counts as a person's."""
+    """The manifest is written first and knows both versions, so no file of a killed export counts as a
+    person's.
+    """
     first, second = make_recipe(title="first"), make_recipe(title="second")
     export(first, tmp_path)
     old = (tmp_path / "launch.sh").read_bytes()
@@ -133,5 +137,5 @@ def test_no_permission_is_told(make_recipe, tmp_path):
 
 def test_exporting_imports_no_worker(make_recipe, tmp_path):
     """The reference program is read as text: importing it would import torch."""
-    code = "import sys, recipes.launchers.torchrun, recipes.launchers.slurm; sys.exit('torch' in sys.modules)"
+    code = "import sys, recipes.launch.launchers.torchrun, recipes.launch.launchers.slurm; sys.exit('torch' in sys.modules)"
     subprocess.run((sys.executable, "-c", code), check=True)

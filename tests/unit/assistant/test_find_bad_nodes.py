@@ -10,15 +10,15 @@ import pytest
 from assistant.interpreter import Interpreter
 from assistant.render.bad_hosts_text import render_host_search
 from assistant.render.schemas import schema_for
-from assistant.usecases import find_bad_nodes
-from assistant.usecases.bench_gate import Gate, Hindrance
-from assistant.usecases.bench_run import RunEnded
+from assistant.usecases.bench import find_bad_nodes
+from assistant.usecases.bench.bench_gate import Gate, Hindrance
+from assistant.usecases.bench.bench_run import RunEnded
+from assistant.usecases.bench.find_bad_nodes import find_bad_hosts
 from assistant.usecases.events import BenchFailed, StageFinished, StageStarted
-from assistant.usecases.find_bad_nodes import find_bad_hosts
 from assistant.usecases.measure import MeasureOptions
-from probes.errors import UsageError, WorkerError
-from probes.measurements import Measurement
-from probes.record import to_json
+from probes.base.errors import UsageError, WorkerError
+from probes.base.record import to_json
+from probes.facts.measurements import Measurement
 from tests.support.machines import cpu_box
 
 GOOD, SLOW = 10e9, 1e9
@@ -67,7 +67,9 @@ def search(tmp_path, hosts=HOSTS, **more):
     events = list(find_bad_hosts(cpu_box(), options, **more))
     assert isinstance(events[0], StageStarted)
     assert isinstance(events[-1], StageFinished)
-    jsonschema.validate(json.loads(to_json(events[-1].result)), json.loads(schema_for("bench-find-bad-hosts")))
+    jsonschema.validate(
+        json.loads(to_json(events[-1].result)), json.loads(schema_for("bench-find-bad-hosts"))
+    )
     return events[-1].result, events
 
 
@@ -104,7 +106,10 @@ def test_hosts_that_do_not_answer_are_told_apart(simulated, tmp_path):
     simulated.unseen = {"n3": "No route to host"}
     simulated.broken = {"n7"}
     found, events = search(tmp_path)
-    assert {(fault.host, fault.kind) for fault in found.bad_hosts} == {("n3", "unreachable"), ("n7", "no answer")}
+    assert {(fault.host, fault.kind) for fault in found.bad_hosts} == {
+        ("n3", "unreachable"),
+        ("n7", "no answer"),
+    }
     assert any(isinstance(event, BenchFailed) and event.failure.kind == "timeout" for event in events)
     assert found.failures
     assert "n3: unreachable: No route to host" in render_host_search(found)
@@ -136,6 +141,8 @@ def test_without_torch_or_a_shared_folder_nothing_begins(simulated, tmp_path):
     with pytest.raises(WorkerError, match="n4 cannot see the folder") as caught:
         search(tmp_path)
     assert "--work-directory" in caught.value.hint
-    simulated.gate = Gate(interpreter=None, hindrance=Hindrance(kind="no_interpreter", message="no torch here"))
+    simulated.gate = Gate(
+        interpreter=None, hindrance=Hindrance(kind="no_interpreter", message="no torch here")
+    )
     with pytest.raises(WorkerError, match="no torch here"):
         search(tmp_path)

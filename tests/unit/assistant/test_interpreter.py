@@ -10,11 +10,19 @@ import psutil
 import pytest
 
 from assistant.interpreter import choose_interpreter, install_command, vet, worker_environment
-from probes.errors import ExitCode, InterpreterError
+from probes.base.errors import ExitCode, InterpreterError
+from probes.base.record import Reason, Unknown
 from probes.facts import TrainingPython
-from probes.record import Reason, Unknown
 
-GOOD = {"executable": "x", "python": "3.11.7", "torch": "2.13.0+cpu", "cuda": None, "gloo": True, "nccl": False, "devices": []}
+GOOD = {
+    "executable": "x",
+    "python": "3.11.7",
+    "torch": "2.13.0+cpu",
+    "cuda": None,
+    "gloo": True,
+    "nccl": False,
+    "devices": [],
+}
 
 
 def interpreter(tmp_path: Path, body: str, name: str = "python") -> str:
@@ -32,7 +40,12 @@ def answering(tmp_path: Path, **changes) -> str:
 def test_a_good_interpreter_is_described(tmp_path):
     path = answering(tmp_path, devices=["NVIDIA H100"], nccl=True, cuda="12.8", nccl_version="2.27.3")
     found = vet(path)
-    assert (found.path, found.torch, found.devices, found.nccl_version) == (path, "2.13.0+cpu", ("NVIDIA H100",), "2.27.3")
+    assert (found.path, found.torch, found.devices, found.nccl_version) == (
+        path,
+        "2.13.0+cpu",
+        ("NVIDIA H100",),
+        "2.27.3",
+    )
 
 
 def test_the_probe_is_told_from_words_that_others_print_after_it(tmp_path):
@@ -64,7 +77,10 @@ def test_the_real_worker_describes_an_interpreter_whatever_it_has(tmp_path, monk
     [
         ({"python": "3.8.10"}, "is Python 3.8.10"),
         ({"torch": "1.13.1"}, "has torch 1.13.1"),
-        ({"torch": None, "error": "OSError: libcudart.so.11: cannot open"}, "torch cannot be imported in .* libcudart"),
+        (
+            {"torch": None, "error": "OSError: libcudart.so.11: cannot open"},
+            "torch cannot be imported in .* libcudart",
+        ),
     ],
 )
 def test_what_is_too_old_or_broken_says_so(tmp_path, changes, words):
@@ -73,7 +89,9 @@ def test_what_is_too_old_or_broken_says_so(tmp_path, changes, words):
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("body", ["exit 3", "echo '{'", "echo '[1, 2]'", "printf '\\377\\376\\n'", "kill -SEGV $$"])
+@pytest.mark.parametrize(
+    "body", ["exit 3", "echo '{'", "echo '[1, 2]'", "printf '\\377\\376\\n'", "kill -SEGV $$"]
+)
 def test_what_gives_no_answer_is_no_interpreter(tmp_path, body):
     with pytest.raises(InterpreterError, match="no usable Python interpreter") as caught:
         vet(interpreter(tmp_path, body))
@@ -93,7 +111,10 @@ def test_nothing_is_left_of_a_wrapper_that_hangs(tmp_path):
 
 
 def test_an_answer_counts_even_if_the_interpreter_does_not_end(tmp_path):
-    assert vet(interpreter(tmp_path, f"echo '{json.dumps(GOOD)}'; exec sleep 987654"), deadline_s=1.0).torch == "2.13.0+cpu"
+    assert (
+        vet(interpreter(tmp_path, f"echo '{json.dumps(GOOD)}'; exec sleep 987654"), deadline_s=1.0).torch
+        == "2.13.0+cpu"
+    )
 
 
 def test_one_that_never_stops_talking_is_given_up(tmp_path):

@@ -1,4 +1,6 @@
-"""Measuring with stand-in interpreters that crash, hang, lie and die: all of it becomes data, finished samples stay."""
+"""Measuring with stand-in interpreters that crash, hang, lie and die: all of it becomes data, finished
+samples stay.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +12,20 @@ from pathlib import Path
 import psutil
 import pytest
 
-from assistant.usecases.bench_context import bench_context, machine_id
-from assistant.usecases.bench_gate import Gate
-from assistant.usecases.bench_run import CaseMeasured, Provisional, run_request
-from assistant.usecases.bench_suite import jobs_of, run_jobs
-from assistant.usecases.bench_watch import Watch
+from assistant.usecases.bench.bench_context import bench_context, machine_id
+from assistant.usecases.bench.bench_gate import Gate
+from assistant.usecases.bench.bench_run import CaseMeasured, Provisional, run_request
+from assistant.usecases.bench.bench_suite import jobs_of, run_jobs
+from assistant.usecases.bench.bench_watch import Watch
 from assistant.usecases.events import BenchFailed, Measured, Progress, StageFinished, StageStarted
 from assistant.usecases.measure import MeasureOptions, measure_machine
+from probes.base.errors import UsageError, WorkerError
 from probes.bench.answers import per_rank
-from probes.benching import BenchRequest
-from probes.errors import UsageError, WorkerError
+from probes.bench.bench_requests import BenchRequest
 from probes.facts import Cpu, Gpu, GpuProcess, MachineFacts
 from probes.registry import BENCHMARKS, BenchmarkRow
-from recipes.models.counts import flops_per_token
-from recipes.models.names import find_model
+from recipes.job.models.counts import flops_per_token
+from recipes.job.models.names import find_model
 
 FACTS = MachineFacts(gpus=(), cpu=Cpu(physical_cores=1, logical_cpus=1, allowed_cpus=1))
 
@@ -62,7 +64,12 @@ def stand_in(tmp_path):
 def rows(monkeypatch):
     """Two benchmarks with torch, one without, and one that applies nowhere."""
     made = []
-    for name, applies, torch in (("alpha", True, True), ("beta", True, True), ("plain", True, False), ("absent", False, True)):
+    for name, applies, torch in (
+        ("alpha", True, True),
+        ("beta", True, True),
+        ("plain", True, False),
+        ("absent", False, True),
+    ):
         module = types.ModuleType(f"stand_in_bench_{name}")
         module.requests = lambda context, name=name, applies=applies, torch=torch: (  # type: ignore[attr-defined]
             (request_of(context, name, torch),) if applies else ()
@@ -71,7 +78,13 @@ def rows(monkeypatch):
         monkeypatch.setitem(sys.modules, module.__name__, module)
         made.append(
             BenchmarkRow(
-                id=name, title=name, module=module.__name__, suites=("quick", "full"), occupies="", cost_s=1, full_cost_s=2
+                id=name,
+                title=name,
+                module=module.__name__,
+                suites=("quick", "full"),
+                occupies="",
+                cost_s=1,
+                full_cost_s=2,
             )
         )
     monkeypatch.setattr("assistant.usecases.measure.BENCHMARKS", tuple(made))
@@ -123,9 +136,15 @@ def test_each_measurement_is_told_once_and_as_the_result_has_it(stand_in, tmp_pa
     events = measure(stand_in(), tmp_path, only=("alpha",))
     told = [event.measurement for event in events if isinstance(event, Measured)]
     found = result_of(events).measurements
-    assert [(m.subject, m.parameters, m.samples) for m in told] == [(m.subject, m.parameters, m.samples) for m in found]
+    assert [(m.subject, m.parameters, m.samples) for m in told] == [
+        (m.subject, m.parameters, m.samples) for m in found
+    ]
     conditions = found[0].conditions
-    assert (conditions["device_name"], conditions["warmup_calls"], conditions["unsettled"]) == ("stand-in", 9, True)
+    assert (conditions["device_name"], conditions["warmup_calls"], conditions["unsettled"]) == (
+        "stand-in",
+        9,
+        True,
+    )
     assert "load_average_before" in conditions
 
 
@@ -146,8 +165,16 @@ def test_only_the_chosen_benchmarks_run(stand_in, tmp_path):
         ("raise ValueError('no such shape')", "crashed", "exit code 1: ValueError: no such shape"),
         ("", "incomplete", "no end"),
         ('out.write(\'{"event": "don\'); out.flush()', "incomplete", "no end"),
-        ("out.buffer.write(b'\\xff\\x00}{' * 999 + b'\\n[[[[\\n{\"event\": 3}\\n'); out.flush()", "incomplete", "no end"),
-        ("write('failure', kind='out_of_memory', message='no room'); sys.exit(1)", "out_of_memory", "no room"),
+        (
+            "out.buffer.write(b'\\xff\\x00}{' * 999 + b'\\n[[[[\\n{\"event\": 3}\\n'); out.flush()",
+            "incomplete",
+            "no end",
+        ),
+        (
+            "write('failure', kind='out_of_memory', message='no room'); sys.exit(1)",
+            "out_of_memory",
+            "no room",
+        ),
     ],
 )
 def test_finished_samples_stay_when_the_worker_fails(stand_in, tmp_path, body, kind, words):
@@ -169,8 +196,10 @@ def test_one_failure_does_not_keep_the_others_from_running(stand_in, tmp_path):
     assert [e.failure for e in events if isinstance(e, BenchFailed)] == list(result.failures)
 
 
-def test_without_torch_one_line_says_why_and_the_rest_runs_in_our_own_interpreter(stand_in, tmp_path, monkeypatch):
-    monkeypatch.setattr("assistant.usecases.bench_gate._OWN_PYTHON", stand_in())
+def test_without_torch_one_line_says_why_and_the_rest_runs_in_our_own_interpreter(
+    stand_in, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("assistant.usecases.bench.bench_gate._OWN_PYTHON", stand_in())
     result = result_of(measure(str(tmp_path / "none"), tmp_path))
     assert {m.bench_id for m in result.measurements} == {"plain"}
     assert kinds_of(result) == {"alpha": "no_interpreter", "beta": "no_interpreter"}
@@ -211,7 +240,11 @@ def test_a_worker_that_hangs_is_stopped_and_what_it_had_stays(stand_in, tmp_path
 
 
 def test_a_folder_that_is_removed_meanwhile_is_the_cause(stand_in, tmp_path, rows):
-    *_, ended = run(stand_in("import shutil\nshutil.rmtree(os.path.dirname(arguments['--out']))\nsys.exit(1)"), tmp_path, rows)
+    *_, ended = run(
+        stand_in("import shutil\nshutil.rmtree(os.path.dirname(arguments['--out']))\nsys.exit(1)"),
+        tmp_path,
+        rows,
+    )
     (failure,) = ended.failures
     assert f"somebody removed {tmp_path / 'work'} meanwhile" in failure.message
 
@@ -232,7 +265,9 @@ def test_stopped_in_the_middle_the_result_holds_what_there_is(stand_in, tmp_path
     body = f"if request['bench_id'] == 'beta': sample(request['cases'][0]); signal.pause()\n{ALL}"
     told = []
     options = MeasureOptions(python=stand_in(body), force=True, work_directory=str(tmp_path / "work"))
-    for event in measure_machine(FACTS, options, lambda: len([e for e in told if isinstance(e, Measured)]) == 3):
+    for event in measure_machine(
+        FACTS, options, lambda: len([e for e in told if isinstance(e, Measured)]) == 3
+    ):
         told.append(event)
     result = result_of(told)
     assert [m.bench_id for m in result.measurements] == ["alpha", "alpha", "beta"]
@@ -248,19 +283,23 @@ def test_a_suite_that_overran_begins_nothing_more(stand_in, tmp_path, rows):
     context = bench_context(FACTS)
     gate = Gate(interpreter=None)
     jobs, _ = jobs_of(rows[2:3] * 2, context, gate)
-    events = list(run_jobs(jobs, tmp_path, watch=Watch(FACTS), stop=lambda: False, device="all CPUs", deadline_s=-1))
+    events = list(
+        run_jobs(jobs, tmp_path, watch=Watch(FACTS), stop=lambda: False, device="all CPUs", deadline_s=-1)
+    )
     assert [e.failure.kind for e in events if isinstance(e, BenchFailed)] == ["timeout", "timeout"]
     assert not list(tmp_path.iterdir())
 
 
 def test_a_worker_that_prints_without_end_is_stopped(stand_in, tmp_path, rows, monkeypatch):
-    monkeypatch.setattr("assistant.usecases.bench_run._MOST_LOG_BYTES", 10_000)
+    monkeypatch.setattr("assistant.usecases.bench.bench_run._MOST_LOG_BYTES", 10_000)
     *_, ended = run(stand_in(FIRST + "while True: print('x' * 1000)"), tmp_path, rows)
     assert [failure.kind for failure in ended.failures] == ["crashed"]
     assert "printed more than" in ended.failures[0].message
 
 
-def test_a_benchmark_that_is_broken_itself_does_not_take_the_others_along(stand_in, tmp_path, rows, monkeypatch):
+def test_a_benchmark_that_is_broken_itself_does_not_take_the_others_along(
+    stand_in, tmp_path, rows, monkeypatch
+):
     monkeypatch.setattr(sys.modules[rows[0].module], "interpret", lambda *_: 1 / 0)
     monkeypatch.setattr(sys.modules[rows[1].module], "requests", lambda _: 1 / 0)
     result = result_of(measure(stand_in(), tmp_path))
@@ -278,7 +317,8 @@ def test_answers_of_an_earlier_run_are_not_taken_for_this_one(stand_in, tmp_path
 
 
 @pytest.mark.parametrize(
-    "options", [MeasureOptions(only=("gemn",)), MeasureOptions(suite="endless"), MeasureOptions(ranks_per_node=0)]
+    "options",
+    [MeasureOptions(only=("gemn",)), MeasureOptions(suite="endless"), MeasureOptions(ranks_per_node=0)],
 )
 def test_wrong_options_are_the_users_error(options):
     with pytest.raises(UsageError):
@@ -314,7 +354,9 @@ def test_the_suites_keep_their_time():
     ],
 )
 def test_the_reference_model_suits_the_gpu(memory_bytes, capability, model, precision):
-    gpus = tuple(Gpu(index=index, memory_bytes=memory_bytes, compute_capability=capability) for index in range(4))
+    gpus = tuple(
+        Gpu(index=index, memory_bytes=memory_bytes, compute_capability=capability) for index in range(4)
+    )
     context = bench_context(MachineFacts(gpus=gpus), visible_gpus=2)
     assert (context.device, context.backend, context.ranks_per_node) == ("cuda", "nccl", 2)
     assert (context.model.shape["id"], context.model.precision) == (model, precision)

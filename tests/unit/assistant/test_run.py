@@ -12,7 +12,7 @@ import pytest
 from assistant.foreground import run_in_foreground
 from assistant.usecases.events import Progress, StageFinished, Written
 from assistant.usecases.run import run_recipe
-from probes.errors import UsageError, WorkerError
+from probes.base.errors import UsageError, WorkerError
 
 
 def stand_in(path, body):
@@ -28,14 +28,18 @@ def test_the_exit_code_is_the_programs(make_recipe, tmp_path, monkeypatch, body,
     assert isinstance(events[-1], StageFinished)
     assert events[-1].result == code
     assert len([event for event in events if isinstance(event, StageFinished)]) == 1
-    assert [event.message for event in events if isinstance(event, Progress)] == [f"'{tmp_path}/a b/launch.sh' -- --steps 3"]
+    assert [event.message for event in events if isinstance(event, Progress)] == [
+        f"'{tmp_path}/a b/launch.sh' -- --steps 3"
+    ]
     assert [event for event in events if isinstance(event, Written)]
 
 
 def test_a_relative_folder_works(make_recipe, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RIGTUNE_PYTHON", stand_in(tmp_path / "python", "exit 3"))
-    assert list(run_recipe(make_recipe(), directory=tmp_path.relative_to(tmp_path) / "launch"))[-1].result == 3
+    assert (
+        list(run_recipe(make_recipe(), directory=tmp_path.relative_to(tmp_path) / "launch"))[-1].result == 3
+    )
 
 
 def test_slurm_jobs_are_submitted(make_recipe, tmp_path, monkeypatch, capfd):
@@ -64,7 +68,9 @@ def test_what_cannot_be_started_from_here_writes_nothing(make_recipe, tmp_path):
 def test_signals_reach_the_child_and_its_answer_counts(tmp_path, number):
     child = f"trap 'exit 9' {number.name.removeprefix('SIG')}; echo ready; while :; do read -r -t 1 <>/dev/zero || :; done"
     code = f"import sys; from assistant.foreground import run_in_foreground as r; sys.exit(r(('bash', '-c', {child!r})))"
-    with subprocess.Popen((sys.executable, "-c", code), stdout=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(
+        (sys.executable, "-c", code), stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(number)
         assert process.wait(30) == 9
@@ -73,7 +79,8 @@ def test_signals_reach_the_child_and_its_answer_counts(tmp_path, number):
 def test_a_signal_while_the_child_is_being_started_reaches_it(tmp_path):
     """The program signals this process before it has had time to return from starting it."""
     program = stand_in(
-        tmp_path / "program", 'trap "exit 9" TERM; kill -TERM $PPID; while :; do read -r -t 1 <>/dev/zero || :; done'
+        tmp_path / "program",
+        'trap "exit 9" TERM; kill -TERM $PPID; while :; do read -r -t 1 <>/dev/zero || :; done',
     )
     code = (
         "import sys, time, subprocess; from assistant.foreground import run_in_foreground as r\n"
@@ -94,7 +101,9 @@ def test_under_nohup_the_child_survives_the_terminal_too(tmp_path):
 
 def test_the_child_ends_even_when_its_parent_is_killed(tmp_path):
     code = "from assistant.foreground import run_in_foreground as r; r(('bash', '-c', 'echo $$; exec sleep 1000'))"
-    with subprocess.Popen((sys.executable, "-c", code), stdout=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(
+        (sys.executable, "-c", code), stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
         assert int(process.stdout.readline()) > 0
         process.kill()
         # The child holds the other end of the pipe: it closes when the child is gone.

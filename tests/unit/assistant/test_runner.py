@@ -11,14 +11,12 @@ import psutil
 import pytest
 
 from assistant.runner import Job, busy_gpus, worker_variables
-from probes.errors import WorkerError
+from probes.base.errors import WorkerError
 from probes.facts import Gpu, GpuProcess, MachineFacts
 
 PATIENCE_S = 20.0
 """How long a test waits for something that takes milliseconds."""
-FORK_TREE = (
-    "sleep 987654 & echo $! >>pids; setsid sh -c 'echo $$ >>pids; exec sleep 987654' & echo $! >>pids; echo $$ >>pids; touch up; "
-)
+FORK_TREE = "sleep 987654 & echo $! >>pids; setsid sh -c 'echo $$ >>pids; exec sleep 987654' & echo $! >>pids; echo $$ >>pids; touch up; "
 
 
 def job(tmp_path: Path, script: str, **more) -> Job:
@@ -28,7 +26,11 @@ def job(tmp_path: Path, script: str, **more) -> Job:
 def until_up(running: Job, tmp_path: Path) -> list[psutil.Process]:
     while not (tmp_path / "up").exists():
         assert running.wait(0.02) is None
-    return [psutil.Process(int(pid)) for pid in set((tmp_path / "pids").read_text().split()) if psutil.pid_exists(int(pid))]
+    return [
+        psutil.Process(int(pid))
+        for pid in set((tmp_path / "pids").read_text().split())
+        if psutil.pid_exists(int(pid))
+    ]
 
 
 def assert_gone(processes: list[psutil.Process]) -> None:
@@ -98,7 +100,9 @@ def test_leaving_the_block_by_an_error_stops_the_program(tmp_path):
 
 @pytest.mark.parametrize("victim", ["rigtune", "guard"])
 def test_killed_without_warning_nothing_burns_on(tmp_path, victim):
-    """SIGKILL cannot be caught: the guard notices through its lifeline, and the program is tied to the guard."""
+    """SIGKILL cannot be caught: the guard notices through its lifeline, and the program is tied to the
+    guard.
+    """
     program = (
         "import sys, pathlib; from assistant.runner import Job; here = pathlib.Path(sys.argv[1]);"
         "job = Job(('sh', '-c', sys.argv[2] + 'wait'), directory=here, environment={}, log=here / 'log')\n"
@@ -159,6 +163,7 @@ def test_settings_of_the_user_stay_except_the_measured_number_of_threads(monkeyp
 def test_a_gpu_with_processes_is_busy_and_one_that_could_not_be_read_is_not():
     held = Gpu(index=2, processes=(GpuProcess(pid=41, name="python"), GpuProcess(pid=42)))
     assert (
-        busy_gpus(MachineFacts(gpus=(Gpu(index=0, processes=()), Gpu(index=1), held))) == "GPU2 is held by process 42, python 41"
+        busy_gpus(MachineFacts(gpus=(Gpu(index=0, processes=()), Gpu(index=1), held)))
+        == "GPU2 is held by process 42, python 41"
     )
     assert busy_gpus(MachineFacts(gpus=(Gpu(index=0, processes=()), Gpu(index=1)))) == ""

@@ -14,7 +14,7 @@ from assistant.usecases.events import (
     Written,
 )
 from probes.facts import MachineFacts
-from probes.measurements import MeasurementSet
+from probes.facts.measurements import MeasurementSet
 from tests.support.tui_machines import cpu_box, faulty_server, faulty_verdict
 from tests.support.tui_measured import measured_on_gpus
 from tests.support.tui_plans import gpu_plan, prepared
@@ -68,7 +68,9 @@ def test_a_new_benchmark_forgets_the_old_one_and_keeps_what_arrives():
     state = after(State(), StageFinished(stage="bench", result=measured))
     state = begin(state, "bench", "Measuring")
     assert state.measured == MeasurementSet()
-    state = after(state, Measured(measurement=measured.measurements[0]), BenchFailed(failure=measured.failures[0]))
+    state = after(
+        state, Measured(measurement=measured.measurements[0]), BenchFailed(failure=measured.failures[0])
+    )
     assert state.measured.measurements == measured.measurements[:1]
     assert state.measured.failures == measured.failures
 
@@ -90,7 +92,9 @@ def test_a_new_plan_drops_the_recipe_and_files_of_the_old_one():
 def test_progress_belongs_to_its_stage():
     state = begin(begin(State(), "bench", "Measuring"), "plan", "Planning")
     state = after(
-        state, StageStarted(stage="bench", title="Measuring quick"), Progress(stage="bench", message="gemm", done=1, total=4)
+        state,
+        StageStarted(stage="bench", title="Measuring quick"),
+        Progress(stage="bench", message="gemm", done=1, total=4),
     )
     assert state.running_stage("bench").message == "gemm"
     assert state.running_stage("bench").title == "Measuring quick"

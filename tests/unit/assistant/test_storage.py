@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from assistant import storage
-from probes.errors import InputError, OutputError
-from recipes.recipe import Artifact
+from probes.base.errors import InputError, OutputError
+from recipes.launch.recipe import Artifact
 
 
 def test_a_file_replaces_the_former_one_with_its_mode(tmp_path: Path) -> None:

@@ -9,10 +9,17 @@ import pytest
 
 from assistant.usecases.events import Progress, StageFinished
 from assistant.usecases.verify import verify_recipe
-from probes.errors import ExitCode, UsageError, WorkerError
-from recipes.recipe import Command, Prediction
+from probes.base.errors import ExitCode, UsageError, WorkerError
+from recipes.launch.recipe import Command, Prediction
 
-START = {"event": "start", "world_size": 2, "backend": "gloo", "device_name": "a CPU", "torch_version": "2.13", "more": 1}
+START = {
+    "event": "start",
+    "world_size": 2,
+    "backend": "gloo",
+    "device_name": "a CPU",
+    "torch_version": "2.13",
+    "more": 1,
+}
 STEPS = [{"event": "step", "step": number, "loss": 3.0 - number, "duration_s": 0.5} for number in (1, 2)]
 DONE = {
     "event": "done",
@@ -28,14 +35,18 @@ PREDICTED = Prediction(step_time_s=0.55, step_time_low_s=0.4, step_time_high_s=0
 
 @pytest.fixture
 def interpreter(tmp_path):
-    """`interpreter(report_lines, then)` is a program that writes them to the file after --report, then does `then`."""
+    """`interpreter(report_lines, then)` is a program that writes them to the file after --report, then does
+    `then`.
+    """
 
     def make(report, then="exit 0"):
         path = tmp_path / "python"
         lines = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in report)
         (tmp_path / "lines").write_text(lines)
         find = "while [[ $1 != --report ]]; do shift; done"
-        path.write_text(f"#!/usr/bin/env bash\necho hello from torch >&2\n{find}\ncp '{tmp_path}/lines' \"$2\"\n{then}\n")
+        path.write_text(
+            f"#!/usr/bin/env bash\necho hello from torch >&2\n{find}\ncp '{tmp_path}/lines' \"$2\"\n{then}\n"
+        )
         path.chmod(0o755)
         return str(path)
 
@@ -56,8 +67,18 @@ def test_predicted_stands_beside_measured(make_recipe, tmp_path, interpreter):
     events = verify(make_recipe(predicted=PREDICTED), tmp_path, interpreter([START, *STEPS, DONE]))
     assert isinstance(events[-1], StageFinished)
     result = events[-1].result
-    assert (result.world_size, result.backend, result.steps, result.loss_first, result.loss_last) == (2, "gloo", 2, 2.0, 1.0)
-    assert (result.step_time_s.predicted, result.step_time_s.measured, result.step_time_s.within_range) == (0.55, 0.5, True)
+    assert (result.world_size, result.backend, result.steps, result.loss_first, result.loss_last) == (
+        2,
+        "gloo",
+        2,
+        2.0,
+        1.0,
+    )
+    assert (result.step_time_s.predicted, result.step_time_s.measured, result.step_time_s.within_range) == (
+        0.55,
+        0.5,
+        True,
+    )
     assert result.step_time_s.relative_error == pytest.approx(0.1)
     assert result.peak_memory_bytes.relative_error == pytest.approx(-0.2)
     assert result.notes == ()
@@ -67,7 +88,11 @@ def test_predicted_stands_beside_measured(make_recipe, tmp_path, interpreter):
 def test_without_a_prediction_there_is_no_error_to_tell(make_recipe, tmp_path, interpreter):
     result = verify(make_recipe(), tmp_path, interpreter([START, *STEPS, DONE]))[-1].result
     assert result.step_time_s.measured == 0.5
-    assert (result.step_time_s.predicted, result.step_time_s.relative_error, result.step_time_s.within_range) == (None,) * 3
+    assert (
+        result.step_time_s.predicted,
+        result.step_time_s.relative_error,
+        result.step_time_s.within_range,
+    ) == (None,) * 3
 
 
 def test_the_users_own_program_is_not_what_ran_and_the_result_says_so(make_recipe, tmp_path, interpreter):
@@ -78,7 +103,9 @@ def test_the_users_own_program_is_not_what_ran_and_the_result_says_so(make_recip
 
 def test_a_model_that_the_reference_program_cannot_build_is_not_compared(make_recipe, tmp_path, interpreter):
     recipe = make_recipe(
-        predicted=PREDICTED, command=Command(kind="script", target="train.py"), not_in_reference=("experts 8", "dense layers 3")
+        predicted=PREDICTED,
+        command=Command(kind="script", target="train.py"),
+        not_in_reference=("experts 8", "dense layers 3"),
     )
     result = verify(recipe, tmp_path, interpreter([START, *STEPS, DONE]))[-1].result
     assert any("experts 8, dense layers 3" in note and "dense decoder" in note for note in result.notes)
@@ -95,11 +122,18 @@ def test_a_loss_that_does_not_fall_is_noted(make_recipe, tmp_path, interpreter):
     ("lines", "then", "message"),
     [
         (
-            [START, {"event": "failed", "kind": "out_of_memory", "message": "out of memory with micro-batch 2"}],
+            [
+                START,
+                {"event": "failed", "kind": "out_of_memory", "message": "out of memory with micro-batch 2"},
+            ],
             "exit 1",
             "out of memory",
         ),
-        ([START], 'echo "[rank1]: ValueError: bad shape" >&2; exit 1', r"\[rank1\]: ValueError: bad shape \(exit code 1\)"),
+        (
+            [START],
+            'echo "[rank1]: ValueError: bad shape" >&2; exit 1',
+            r"\[rank1\]: ValueError: bad shape \(exit code 1\)",
+        ),
         ([], "echo \"x: No module named 'torch'\" >&2; exit 1", r"No module named 'torch' \(exit code 1\)"),
         ([START], "exit 3", "exit code 3"),
         ([START], "kill -KILL $$", "exit code 137"),
@@ -145,7 +179,9 @@ def test_the_named_interpreter_wins_over_the_shells(make_recipe, tmp_path, inter
     verify(make_recipe(), tmp_path, interpreter([START, DONE]))
 
 
-def test_a_relative_interpreter_is_meant_from_the_current_folder(make_recipe, tmp_path, interpreter, monkeypatch):
+def test_a_relative_interpreter_is_meant_from_the_current_folder(
+    make_recipe, tmp_path, interpreter, monkeypatch
+):
     interpreter([START, DONE])
     monkeypatch.chdir(tmp_path)
     verify(make_recipe(), tmp_path, "./python")

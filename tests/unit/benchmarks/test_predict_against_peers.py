@@ -76,7 +76,11 @@ def answer(question):
 serve(answer, "1.0")
 """
     )
-    questions = [{"id": "a", "tp": 1, "size": 2}, {"id": "b", "tp": 2, "size": 2}, {"id": "c", "tp": 1, "size": 0}]
+    questions = [
+        {"id": "a", "tp": 1, "size": 2},
+        {"id": "b", "tp": 2, "size": 2},
+        {"id": "c", "tp": 1, "size": 0},
+    ]
     version, answers = peers.ask(sys.executable, str(adapter), questions, 60)
     assert version == "1.0"
     assert answers == {

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from probes.hardware import Catalogue, GpuModel, load_catalogue
+from probes.catalogue.hardware import Catalogue, GpuModel, load_catalogue
 
 CATALOGUE = load_catalogue()
 each = pytest.mark.parametrize("gpu", CATALOGUE.described, ids=lambda row: row.id)

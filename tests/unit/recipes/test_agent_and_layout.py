@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from probes.facts import Cpu, Gpu, MachineFacts, NumaNode
-from recipes.agent import agent_argv
-from recipes.layout import cores_per_rank, default_ranks
+from recipes.launch.agent import agent_argv
+from recipes.machine.layout import cores_per_rank, default_ranks
 
 
 def test_several_ranks_start_through_the_agent_on_the_loopback():
@@ -25,7 +25,9 @@ def test_one_rank_needs_no_agent():
     ("cores", "logical", "allowed", "ranks", "expected"),
     [(2, 2, 2, 2, 1), (104, 208, 208, 8, 13), (104, 208, 104, 8, 6), (4, 8, 1, 1, 1), (64, 128, 128, 2, 32)],
 )
-def test_threads_are_the_physical_cores_that_this_process_may_use_shared_among_ranks(cores, logical, allowed, ranks, expected):
+def test_threads_are_the_physical_cores_that_this_process_may_use_shared_among_ranks(
+    cores, logical, allowed, ranks, expected
+):
     cpu = Cpu(physical_cores=cores, logical_cpus=logical, allowed_cpus=allowed)
     assert cores_per_rank(MachineFacts(cpu=cpu), ranks) == expected
 

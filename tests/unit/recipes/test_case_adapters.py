@@ -6,9 +6,16 @@ import pytest
 
 from recipes.cases.case import CaseError, case_of_row
 from recipes.cases.resolved import ResolvedCase, resolve
-from recipes.cases.words import adapter_targets_of
+from recipes.cases.table_words import adapter_targets_of
 
-ROW = {"case_id": "a", "model": "llama-3-8b", "gpu": "H100-SXM-80GB", "n_gpus": "1", "micro_batch": "1", "task": "lora"}
+ROW = {
+    "case_id": "a",
+    "model": "llama-3-8b",
+    "gpu": "H100-SXM-80GB",
+    "n_gpus": "1",
+    "micro_batch": "1",
+    "task": "lora",
+}
 
 
 def resolved(**changes: str) -> ResolvedCase:
@@ -60,16 +67,22 @@ def test_words_that_name_no_layer_are_refused_by_the_column() -> None:
 def test_what_is_stated_is_taken_and_costs_what_it_is() -> None:
     thin, thick = resolved(lora_rank="8", lora_targets="all"), resolved(lora_rank="256", lora_targets="all")
     fewer = resolved(lora_rank="256", lora_targets="query-value")
-    assert [(one.stack.memory.adapter_rank, one.stack.memory.adapter_targets) for one in (thin, thick, fewer)] == [
+    assert [
+        (one.stack.memory.adapter_rank, one.stack.memory.adapter_targets) for one in (thin, thick, fewer)
+    ] == [
         (8, "all"),
         (256, "all"),
         (256, "query-value"),
     ]
-    assert thin.memory_of_case().optimizer < fewer.memory_of_case().optimizer < thick.memory_of_case().optimizer
+    assert (
+        thin.memory_of_case().optimizer < fewer.memory_of_case().optimizer < thick.memory_of_case().optimizer
+    )
     assert not any(note.startswith("lora_") for note in thick.assumed)
 
 
-@pytest.mark.parametrize(("stack", "rank", "targets"), [("hf-trainer", 64, "all"), ("litgpt", 8, "query-value")])
+@pytest.mark.parametrize(
+    ("stack", "rank", "targets"), [("hf-trainer", 64, "all"), ("litgpt", 8, "query-value")]
+)
 def test_the_habit_of_the_framework_is_said(stack: str, rank: int, targets: str) -> None:
     assert {f"lora_rank {rank}", f"lora_targets {targets}"} <= set(resolved(stack=stack).assumed)
     assert f"lora_rank {rank}" not in resolved(stack=stack, lora_rank="4").assumed

@@ -98,11 +98,15 @@ def test_fully_sharded_experts_are_spread_where_their_layers_do_not_fit() -> Non
     ("changes", "micro_batches"),
     [({}, 32), ({"grad_accum": "2"}, 2), ({"global_batch": "16"}, 8), ({"pp": ""}, 1)],
 )
-def test_a_pipeline_is_filled_where_nobody_stated_a_batch(changes: dict[str, str], micro_batches: int) -> None:
+def test_a_pipeline_is_filled_where_nobody_stated_a_batch(
+    changes: dict[str, str], micro_batches: int
+) -> None:
     layout = {"tp": "4", "pp": "8", "micro_batch": "1", **changes}
     found = resolved("llama-3-70b", 64, **layout)
     assert found.candidate.grad_accum == micro_batches
-    assert any(f"global_batch 64, grad_accum {micro_batches}" in note for note in found.assumed) == (not changes)
+    assert any(f"global_batch 64, grad_accum {micro_batches}" in note for note in found.assumed) == (
+        not changes
+    )
 
 
 def test_gpus_that_wait_for_each_other_are_no_pipeline() -> None:
@@ -121,13 +125,24 @@ def test_where_nothing_fits_the_layout_that_needs_least_is_told() -> None:
 
 def test_a_sequence_that_ranks_cannot_cut_is_not_refused_for_a_choice_of_ours() -> None:
     answer = predict_row(
-        {**ROW, "stack": "deepspeed", "model": "llama-3-8b", "n_gpus": "64", "global_batch": "8", "seq_len": "4095"}
+        {
+            **ROW,
+            "stack": "deepspeed",
+            "model": "llama-3-8b",
+            "n_gpus": "64",
+            "global_batch": "8",
+            "seq_len": "4095",
+        }
     )
     assert answer.status == "predicted"
 
 
-@pytest.mark.parametrize(("global_batch", "micro_batch"), [("1536", 16), ("2016", 21), ("2112", 22), ("2304", 8)])
-def test_a_share_without_powers_of_two_is_taken_by_its_largest_divisor(global_batch: str, micro_batch: int) -> None:
+@pytest.mark.parametrize(
+    ("global_batch", "micro_batch"), [("1536", 16), ("2016", 21), ("2112", 22), ("2304", 8)]
+)
+def test_a_share_without_powers_of_two_is_taken_by_its_largest_divisor(
+    global_batch: str, micro_batch: int
+) -> None:
     row = {
         "case_id": "a",
         "model": "bert-large",
@@ -141,18 +156,40 @@ def test_a_share_without_powers_of_two_is_taken_by_its_largest_divisor(global_ba
 
 
 def test_tokens_that_are_shared_say_nothing_of_how_weights_are() -> None:
-    row = {"case_id": "a", "model": "llama-2-70b", "gpu": "A100-SXM-80GB", "n_gpus": "32", "seq_len": "32768", "cp": "4"}
-    found = resolve(case_of_row({**row, "stack": "megatron-core", "micro_batch": "1", "task": "sft", "precision": "bf16-mixed"}))
+    row = {
+        "case_id": "a",
+        "model": "llama-2-70b",
+        "gpu": "A100-SXM-80GB",
+        "n_gpus": "32",
+        "seq_len": "32768",
+        "cp": "4",
+    }
+    found = resolve(
+        case_of_row(
+            {**row, "stack": "megatron-core", "micro_batch": "1", "task": "sft", "precision": "bf16-mixed"}
+        )
+    )
     assert found.candidate.sharding_stage == "zero3"
     assert any("zero3" in words for words in found.assumed)
 
 
-SMALL = {"case_id": "a", "model": "tinyllama-1.1b", "gpu": "RTX 3090", "n_gpus": "1", "seq_len": "2048", "micro_batch": "2"}
+SMALL = {
+    "case_id": "a",
+    "model": "tinyllama-1.1b",
+    "gpu": "RTX 3090",
+    "n_gpus": "1",
+    "seq_len": "2048",
+    "micro_batch": "2",
+}
 TRAINER = {"stack": "hf-trainer", "activation_checkpointing": "none", "flash_attention": "true"}
 
 
-@pytest.mark.parametrize(("precision", "fits", "words"), [("bf16", True, "16 bits alone"), ("bf16-mixed", False, "")])
-def test_bf16_that_would_not_fit_beside_fp32_weights_is_taken_for_16_bits_alone(precision: str, fits: bool, words: str) -> None:
+@pytest.mark.parametrize(
+    ("precision", "fits", "words"), [("bf16", True, "16 bits alone"), ("bf16-mixed", False, "")]
+)
+def test_bf16_that_would_not_fit_beside_fp32_weights_is_taken_for_16_bits_alone(
+    precision: str, fits: bool, words: str
+) -> None:
     answer = predict_row({**SMALL, **TRAINER, "precision": precision})
     assert answer.fits is fits
     assert any("16 bits alone" in one for one in answer.assumed) == bool(words)
@@ -161,9 +198,17 @@ def test_bf16_that_would_not_fit_beside_fp32_weights_is_taken_for_16_bits_alone(
 
 
 def test_recomputing_is_tried_where_it_pays_by_larger_micro_batches() -> None:
-    row = {"case_id": "a", "model": "qwen3-30b-a3b", "stack": "megatron-core", "gpu": "H100-SXM-80GB", "n_gpus": "8"}
+    row = {
+        "case_id": "a",
+        "model": "qwen3-30b-a3b",
+        "stack": "megatron-core",
+        "gpu": "H100-SXM-80GB",
+        "n_gpus": "8",
+    }
     whole = predict_row({**row, "seq_len": "4096", "global_batch": "256"})
-    without = predict_row({**row, "seq_len": "4096", "global_batch": "256", "activation_checkpointing": "none"})
+    without = predict_row(
+        {**row, "seq_len": "4096", "global_batch": "256", "activation_checkpointing": "none"}
+    )
     assert whole.fits
     assert whole.samples_per_s is not None
     assert without.samples_per_s is not None

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.hardware import load_catalogue
+from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import Case, CaseError
-from recipes.cases.cluster import cluster_of_case
+from recipes.cases.case_cluster import cluster_of_case
 from recipes.cases.gpu_names import load_case_gpus
-from recipes.plan import Cluster
+from recipes.planning.plan import Cluster
 
 CATALOGUE = load_catalogue()
 
@@ -48,11 +48,16 @@ def test_a_gpu_without_bf16_and_tf32_computes_in_what_it_has():
     assert not found.has_bf16
     assert "bf16" not in found.peak_flops_per_s
     assert value(found.peak_flops_per_s["tf32"]) == value(found.peak_flops_per_s["fp32"])
-    assert value(cluster("GTX 1080 Ti").peak_flops_per_s["fp16"]) == value(cluster("GTX 1080 Ti").peak_flops_per_s["fp32"])
+    assert value(cluster("GTX 1080 Ti").peak_flops_per_s["fp16"]) == value(
+        cluster("GTX 1080 Ti").peak_flops_per_s["fp32"]
+    )
 
 
 def test_the_stated_network_counts_before_the_usual_one():
-    usual, stated = cluster("A100-SXM-80GB", 16), cluster("A100-SXM-80GB", 16, interconnect_inter="4x 100 Gb/s EFA")
+    usual, stated = (
+        cluster("A100-SXM-80GB", 16),
+        cluster("A100-SXM-80GB", 16, interconnect_inter="4x 100 Gb/s EFA"),
+    )
     assert value(usual.inter_bus_bandwidth_bytes_per_s) == pytest.approx(200e9 * 0.9)
     assert value(stated.inter_bus_bandwidth_bytes_per_s) == pytest.approx(50e9 * 0.9)
     assert stated.transport == "efa"
@@ -111,7 +116,9 @@ def test_what_joins_the_gpus_of_a_node(gpu, per_node, intra, fabric):
 
 def test_an_older_slot_slows_a_card():
     fast, slow = cluster("L40S", 4), cluster("L40S", 4, interconnect_intra="PCIe Gen3 x16")
-    assert value(slow.intra_bus_bandwidth_bytes_per_s) == pytest.approx(value(fast.intra_bus_bandwidth_bytes_per_s) / 2, rel=0.01)
+    assert value(slow.intra_bus_bandwidth_bytes_per_s) == pytest.approx(
+        value(fast.intra_bus_bandwidth_bytes_per_s) / 2, rel=0.01
+    )
 
 
 def test_a_part_of_a_mesh_has_a_part_of_its_links():
@@ -127,7 +134,9 @@ def test_another_size_of_memory_is_believed_and_a_rounded_one_is_not():
     assert value(cluster("RTX4090", gpu_mem_gb=48.0).memory_bytes_per_rank) == pytest.approx(
         2 * value(cluster("RTX4090").memory_bytes_per_rank), rel=0.01
     )
-    assert value(cluster("MI250X", gpu_mem_gb=128.0).memory_bytes_per_rank) == value(cluster("MI250X").memory_bytes_per_rank)
+    assert value(cluster("MI250X", gpu_mem_gb=128.0).memory_bytes_per_rank) == value(
+        cluster("MI250X").memory_bytes_per_rank
+    )
 
 
 def test_a_gpu_that_only_the_case_describes():
@@ -136,7 +145,10 @@ def test_a_gpu_that_only_the_case_describes():
     assert value(found.peak_flops_per_s["bf16"]) == 640e12
     assert value(found.memory_bandwidth_bytes_per_s) == 3200e9
     assert found.world_size == 16
-    with pytest.raises(CaseError, match="'Ascend 910C' is not in the catalogue: give gpu_memory_bandwidth_gb_per_s, gpu_mem_gb"):
+    with pytest.raises(
+        CaseError,
+        match="'Ascend 910C' is not in the catalogue: give gpu_memory_bandwidth_gb_per_s, gpu_mem_gb",
+    ):
         cluster("Ascend 910C", gpu_peak_tflops=640.0)
     with pytest.raises(CaseError, match="gpu is blank"):
         cluster("", **described)

@@ -33,7 +33,9 @@ def resolved(row: dict[str, str], **changes: str) -> ResolvedCase:
         (DENSE, {"sharding": "zero2", "zero_stage": "3"}, "zero_stage is 3", "leave one of them blank"),
     ],
 )
-def test_a_layout_that_cannot_be_is_refused(row: dict[str, str], changes: dict[str, str], column: str, remedy: str) -> None:
+def test_a_layout_that_cannot_be_is_refused(
+    row: dict[str, str], changes: dict[str, str], column: str, remedy: str
+) -> None:
     answer = predict_row({**row, **changes})
     assert answer.status == "refused"
     assert answer.reason.startswith(f"{column}")
@@ -45,10 +47,16 @@ def test_a_layout_that_cannot_be_is_refused(row: dict[str, str], changes: dict[s
     [
         (MIXTURE, {"ep": "8"}),
         (MIXTURE, {"n_gpus": "", "pp": "4", "ep": "8"}),  # the number of GPUs follows
-        (MIXTURE, {"n_gpus": "32", "pp": "4", "tp": "4", "ep": "8"}),  # experts take the tensor-parallel GPUs too
+        (
+            MIXTURE,
+            {"n_gpus": "32", "pp": "4", "tp": "4", "ep": "8"},
+        ),  # experts take the tensor-parallel GPUs too
         (DENSE, {"pp": "4", "vp": "5"}),
         (DENSE, {"cp": "16", "seq_len": "131072"}),
-        (DENSE, {"cp": "8", "sharding": "fsdp", "fsdp": "64"}),  # counted with context parallelism, as torch's mesh does
+        (
+            DENSE,
+            {"cp": "8", "sharding": "fsdp", "fsdp": "64"},
+        ),  # counted with context parallelism, as torch's mesh does
         (DENSE, {"tp": "8", "pp": "8", "sharding": "single"}),
     ],
 )
@@ -57,7 +65,9 @@ def test_a_layout_that_can_be_is_not(row: dict[str, str], changes: dict[str, str
 
 
 def test_parts_of_a_pipeline_that_are_not_alike_are_said() -> None:
-    assert any("pp 4 x vp 7 does not divide 80 layers" in note for note in resolved(DENSE, pp="4", vp="7").assumed)
+    assert any(
+        "pp 4 x vp 7 does not divide 80 layers" in note for note in resolved(DENSE, pp="4", vp="7").assumed
+    )
     assert not any("does not divide" in note for note in resolved(DENSE, pp="4", vp="5").assumed)
 
 
@@ -72,7 +82,8 @@ def test_one_gpu_offloads_where_the_words_say_so(words: str, offload: bool) -> N
 
 def test_a_stage_by_its_number_is_the_same_as_by_its_word() -> None:
     number, word = (
-        resolved(DENSE, n_gpus="1", stack="hf-trainer", **said) for said in ({"zero_stage": "3"}, {"sharding": "zero3"})
+        resolved(DENSE, n_gpus="1", stack="hf-trainer", **said)
+        for said in ({"zero_stage": "3"}, {"sharding": "zero3"})
     )
     assert number.candidate == word.candidate
     assert number.memory_of_case() == word.memory_of_case()
@@ -95,7 +106,9 @@ def test_states_on_nvme_are_said_to_be_taken_for_the_hosts() -> None:
     assert any("NVMe" in note for note in resolved(DENSE, sharding="zero3 nvme").assumed)
 
 
-@pytest.mark.parametrize(("changes", "fsdp"), [({}, 8), ({"gpus_per_node": "4"}, 4), ({"tp": "2"}, 4), ({"fsdp": "16"}, 16)])
+@pytest.mark.parametrize(
+    ("changes", "fsdp"), [({}, 8), ({"gpus_per_node": "4"}, 4), ({"tp": "2"}, 4), ({"fsdp": "16"}, 16)]
+)
 def test_hybrid_sharding_stays_in_the_node(changes: dict[str, str], fsdp: int) -> None:
     degrees = resolved(DENSE, sharding="hsdp", **changes).candidate.degrees
     assert degrees.fsdp == fsdp

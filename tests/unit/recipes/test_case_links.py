@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes.cases.links import domain_of, fabric_of, inter_bandwidth_of, transport_of
+from recipes.cases.case_links import domain_of, fabric_of, inter_bandwidth_of, transport_of
 
 GBPS = 1e9 / 8
 
@@ -35,7 +35,12 @@ GBPS = 1e9 / 8
             1600,
             "infiniband",
         ),
-        ("Storage&Compute: 4x ConnectX-7 IB NDR 400Gb/s, Management: 25Gb/s Ethernet NIC", 8, 1600, "infiniband"),
+        (
+            "Storage&Compute: 4x ConnectX-7 IB NDR 400Gb/s, Management: 25Gb/s Ethernet NIC",
+            8,
+            1600,
+            "infiniband",
+        ),
         ("1x Ethernet 40Gb/Sec, 8x ConnectX-6 IB HDR 200Gb/Sec", 8, 1600, "infiniband"),
         ("BF3 200Gbps for NS and 2xBF3 400Gbps for EW", 4, 800, "roce"),
         ("Management: 1x Ethernet 10GB/Sec", 8, None, "unknown"),
@@ -66,7 +71,13 @@ def test_the_network_of_a_node(text, gpus_per_node, gbps, transport):
 
 @pytest.mark.parametrize(
     ("text", "ports", "gbps"),
-    [("NDR", 8, 3200), ("InfiniBand HDR", 8, 1600), ("Slingshot-11", 4, 800), ("2x NDR", 8, 800), ("Gigabit Ethernet", 8, 1)],
+    [
+        ("NDR", 8, 3200),
+        ("InfiniBand HDR", 8, 1600),
+        ("Slingshot-11", 4, 800),
+        ("2x NDR", 8, 800),
+        ("Gigabit Ethernet", 8, 1),
+    ],
 )
 def test_a_generation_alone_is_that_of_every_usual_port(text, ports, gbps):
     assert inter_bandwidth_of(text, 8, ports) == pytest.approx(gbps * GBPS)
@@ -106,6 +117,10 @@ def test_any_text_is_read(text, gpus_per_node):
     assert fabric_of(text) in {None, "nvswitch", "nvlink", "xgmi", "pcie"}
 
 
-@given(st.integers(1, 16), st.integers(1, 1600), st.sampled_from(["Gb/s", "Gbps", " Gb/Sec", "GbE", " Gbit/s", "G"]))
+@given(
+    st.integers(1, 16),
+    st.integers(1, 1600),
+    st.sampled_from(["Gb/s", "Gbps", " Gb/Sec", "GbE", " Gbit/s", "G"]),
+)
 def test_count_times_rate_in_any_unit(count, rate, unit):
     assert inter_bandwidth_of(f"{count}x {rate}{unit} NIC", 8) == pytest.approx(count * rate * GBPS)

@@ -1,4 +1,6 @@
-"""The model of a published run: by any spelling of its name, by its sizes or number of parameters; or a refusal that says why."""
+"""The model of a published run: by any spelling of its name, by its sizes or number of parameters; or a
+refusal that says why.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ from recipes.cases.case import Case, CaseError
 from recipes.cases.model import model_of
 from recipes.cases.prediction import predict_row
 from recipes.cases.typical_models import decoder_sizes, encoder_sizes, expert_sizes
-from recipes.models.blocks import blocks_of
-from recipes.models.counts import active_parameter_count, load_models, parameter_count
-from recipes.models.names import find_model, model_named, size_in_name
-from recipes.workload import TransformerModel, VisionModel
+from recipes.job.models.blocks import blocks_of
+from recipes.job.models.counts import active_parameter_count, load_models, parameter_count
+from recipes.job.models.names import find_model, model_named, size_in_name
+from recipes.job.workload import TransformerModel, VisionModel
 
 
 def transformer(**columns: object) -> TransformerModel:
@@ -117,7 +119,9 @@ def test_a_proxy_keeps_the_kind_of_its_layers():
 
 
 def test_a_proxy_of_a_mixture_keeps_its_first_dense_layers_and_its_attention():
-    model = transformer(model="deepseek-v3 proxy", family="moe", n_layers=14, n_experts=64, moe_topk=8, ffn_hidden=2048)
+    model = transformer(
+        model="deepseek-v3 proxy", family="moe", n_layers=14, n_experts=64, moe_topk=8, ffn_hidden=2048
+    )
     assert blocks_of(model)[0].count == 3
     assert (model.experts, model.expert_ffn_hidden, model.ffn_hidden) == (64, 2048, 18432)
     assert model.key_value_latent == 512
@@ -139,7 +143,9 @@ def test_the_width_of_a_mixture_is_that_of_one_expert():
 
 def test_positions_are_as_many_as_the_sequence_is_long():
     # 0.1741 B parameters in llm-foundry's table, where the sequence has 65536 tokens
-    assert parameter_count(transformer(model="mpt-125m", seq_len=65_536)) / 1e9 == pytest.approx(0.1741, abs=1e-4)
+    assert parameter_count(transformer(model="mpt-125m", seq_len=65_536)) / 1e9 == pytest.approx(
+        0.1741, abs=1e-4
+    )
 
 
 def test_the_number_of_parameters_tells_whether_the_head_is_tied():
@@ -158,13 +164,59 @@ def test_a_family_name_with_another_number_of_parameters_is_another_model():
 @pytest.mark.parametrize(
     ("columns", "gated", "tied"),
     [
-        ({"n_layers": 32, "hidden": 6144, "n_heads": 48, "vocab": 131072, "params_b": 16.0, "model": "gpt-16B"}, False, False),
-        ({"n_layers": 36, "hidden": 3072, "n_heads": 24, "vocab": 51200, "params_b": 4.24, "model": "gpt2-4B"}, False, True),
-        ({"n_layers": 28, "hidden": 3072, "n_heads": 32, "ffn_hidden": 8192, "vocab": 131072, "params_b": 3.57}, True, True),
-        ({"n_layers": 32, "hidden": 4096, "n_heads": 32, "ffn_hidden": 14336, "vocab": 131072, "params_b": 8.86}, True, False),
+        (
+            {
+                "n_layers": 32,
+                "hidden": 6144,
+                "n_heads": 48,
+                "vocab": 131072,
+                "params_b": 16.0,
+                "model": "gpt-16B",
+            },
+            False,
+            False,
+        ),
+        (
+            {
+                "n_layers": 36,
+                "hidden": 3072,
+                "n_heads": 24,
+                "vocab": 51200,
+                "params_b": 4.24,
+                "model": "gpt2-4B",
+            },
+            False,
+            True,
+        ),
+        (
+            {
+                "n_layers": 28,
+                "hidden": 3072,
+                "n_heads": 32,
+                "ffn_hidden": 8192,
+                "vocab": 131072,
+                "params_b": 3.57,
+            },
+            True,
+            True,
+        ),
+        (
+            {
+                "n_layers": 32,
+                "hidden": 4096,
+                "n_heads": 32,
+                "ffn_hidden": 14336,
+                "vocab": 131072,
+                "params_b": 8.86,
+            },
+            True,
+            False,
+        ),
     ],
 )
-def test_the_number_of_parameters_tells_how_sizes_are_meant(columns: dict[str, object], gated: bool, tied: bool):
+def test_the_number_of_parameters_tells_how_sizes_are_meant(
+    columns: dict[str, object], gated: bool, tied: bool
+):
     model = transformer(**columns)
     assert (model.gated_mlp, model.tied_embeddings) == (gated, tied)
     assert parameter_count(model) / 1e9 == pytest.approx(columns["params_b"], rel=0.015)
@@ -186,7 +238,14 @@ def test_active_parameters_size_a_mixture():
 
 
 def test_what_a_row_says_wholly_is_not_assumed():
-    row = {"n_layers": 32, "hidden": 4096, "n_heads": 32, "n_kv_heads": 8, "ffn_hidden": 14336, "vocab": 32000}
+    row = {
+        "n_layers": 32,
+        "hidden": 4096,
+        "n_heads": 32,
+        "n_kv_heads": 8,
+        "ffn_hidden": 14336,
+        "vocab": 32000,
+    }
     assert model_of(Case(case_id="x", model="foo", **row)).assumed == ()  # type: ignore[arg-type]
 
 
@@ -240,7 +299,10 @@ def test_any_row_is_a_sound_model_or_refused(name: str, sizes: dict[str, object]
     assert parameter_count(model) > 0
     assert model.heads % model.kv_heads == 0
     assert 0 <= model.experts_per_token <= model.experts
-    assert all(block.count > 0 and all(product.parameters > 0 for product in block.products) for block in blocks_of(model))
+    assert all(
+        block.count > 0 and all(product.parameters > 0 for product in block.products)
+        for block in blocks_of(model)
+    )
 
 
 @given(st.floats(1e-3, 1e5), st.floats(1e-3, 1e5))

@@ -6,7 +6,13 @@ import pytest
 
 from recipes.cases.prediction import predict_row
 
-ROW = {"model": "llama-3-8b", "gpu": "H100-SXM-80GB", "n_gpus": "16", "gpus_per_node": "8", "precision": "bf16"}
+ROW = {
+    "model": "llama-3-8b",
+    "gpu": "H100-SXM-80GB",
+    "n_gpus": "16",
+    "gpus_per_node": "8",
+    "precision": "bf16",
+}
 """Two nodes."""
 
 
@@ -53,9 +59,13 @@ def test_links_that_the_run_does_not_use_are_not_judged() -> None:
     ],
 )
 @pytest.mark.parametrize("model", ["bert-large", "resnet50"])
-def test_a_type_without_a_unit_is_said_to_run_at_another_rate(gpu: str, precision: str, taken: str, model: str) -> None:
+def test_a_type_without_a_unit_is_said_to_run_at_another_rate(
+    gpu: str, precision: str, taken: str, model: str
+) -> None:
     words = said(gpu=gpu, precision=precision, model=model)
-    assert (f"has no unit for {precision}: it is taken to compute at its rate of {taken}" in words) == bool(taken)
+    assert (f"has no unit for {precision}: it is taken to compute at its rate of {taken}" in words) == bool(
+        taken
+    )
     assert ("has no unit" in words) == bool(taken)
 
 

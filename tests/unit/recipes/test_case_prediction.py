@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from recipes.cases.case import COLUMNS, case_of_row
 from recipes.cases.prediction import CasePrediction, predict_row
 from recipes.cases.resolved import ResolvedCase, resolve
-from recipes.memory import memory_of
-from recipes.plan import Candidate
+from recipes.planning.plan import Candidate
+from recipes.predict.memory import memory_of
 
 LLAMA = {
     "case_id": "a",
@@ -107,7 +107,9 @@ def test_batches_follow_from_each_other(changes: dict[str, str], batches: tuple[
     assert (one.micro_batch, one.grad_accum, one.global_batch) == batches
 
 
-@pytest.mark.parametrize(("sizes", "is_told"), [({}, False), ({"micro_batch": "2"}, True), ({"grad_accum": "2"}, True)])
+@pytest.mark.parametrize(
+    ("sizes", "is_told"), [({}, False), ({"micro_batch": "2"}, True), ({"grad_accum": "2"}, True)]
+)
 def test_a_step_is_timed_where_something_says_what_it_is(sizes: dict[str, str], is_told: bool) -> None:
     answer = predict_row({**LLAMA, **sizes})
     assert (answer.step_time_s is not None, answer.samples_per_s is not None) == (is_told, True)
@@ -115,7 +117,14 @@ def test_a_step_is_timed_where_something_says_what_it_is(sizes: dict[str, str], 
 
 
 def test_a_pipeline_is_taken_to_be_filled_where_nothing_says_how_many_micro_batches_it_gets() -> None:
-    layout = {"n_gpus": "32", "tp": "2", "pp": "4", "sharding": "zero1", "micro_batch": "1", "seq_len": "2048"}
+    layout = {
+        "n_gpus": "32",
+        "tp": "2",
+        "pp": "4",
+        "sharding": "zero1",
+        "micro_batch": "1",
+        "seq_len": "2048",
+    }
     answer = predict_row({**LLAMA, "stack": "megatron-core", **layout})
     assert answer.global_batch == 4 * 16
     assert any(note.endswith("grad_accum 16") for note in answer.assumed)
@@ -134,7 +143,9 @@ def test_gpus_follow_from_the_layout() -> None:
     assert resolved(LLAMA, n_gpus="", **batches).gpus == 32
 
 
-@pytest.mark.parametrize(("layout", "gpus"), [({"tp": "2", "ep": "64"}, 64), ({"tp": "2", "pp": "2", "ep": "8"}, 32)])
+@pytest.mark.parametrize(
+    ("layout", "gpus"), [({"tp": "2", "ep": "64"}, 64), ({"tp": "2", "pp": "2", "ep": "8"}, 32)]
+)
 def test_experts_take_the_gpus_of_tensor_parallelism_too(layout: dict[str, str], gpus: int) -> None:
     mixture = {"case_id": "m", "model": "deepseek-v3", "gpu": "H200-SXM-141GB", "stack": "megatron-core"}
     assert resolved(mixture, sharding="zero1", **layout).gpus == gpus
@@ -149,14 +160,25 @@ def test_gpus_without_a_sequence_of_their_own_share_the_model() -> None:
 
 
 def test_layers_split_over_gpus_that_wait_for_each_other() -> None:
-    one = candidate(LLAMA, stack="hf-trainer", n_gpus="2", micro_batch="1", grad_accum="16", global_batch="16", task="sft")
+    one = candidate(
+        LLAMA, stack="hf-trainer", n_gpus="2", micro_batch="1", grad_accum="16", global_batch="16", task="sft"
+    )
     assert (one.degrees.pp, one.degrees.dp, one.schedule) == (2, 1, "layers")
 
 
 def test_without_a_layout_the_first_that_fits_is_taken() -> None:
     small = candidate(LLAMA, stack="megatron-core", global_batch="64", n_gpus="64", seq_len="2048")
-    large = {"n_layers": "96", "hidden": "12288", "n_heads": "96", "n_kv_heads": "96", "ffn_hidden": "49152", "model": "gpt"}
-    found = resolved(LLAMA, **large, stack="megatron-core", global_batch="1536", n_gpus="1536", seq_len="2048")
+    large = {
+        "n_layers": "96",
+        "hidden": "12288",
+        "n_heads": "96",
+        "n_kv_heads": "96",
+        "ffn_hidden": "49152",
+        "model": "gpt",
+    }
+    found = resolved(
+        LLAMA, **large, stack="megatron-core", global_batch="1536", n_gpus="1536", seq_len="2048"
+    )
     assert (small.degrees.tp, small.degrees.pp) == (1, 1)
     assert found.candidate.degrees.tp * found.candidate.degrees.pp >= 16
     assert f"tp {found.candidate.degrees.tp} pp {found.candidate.degrees.pp}" in found.assumed
@@ -255,7 +277,19 @@ WORDS = st.one_of(
     st.text(max_size=20),
     st.integers(min_value=-2, max_value=10**7).map(str),
     st.sampled_from(
-        ["ddp", "fsdp", "bf16", "nf4", "lora", "true", "none", "H100-SXM-80GB", "megatron-core", "bert-large", "moe"]
+        [
+            "ddp",
+            "fsdp",
+            "bf16",
+            "nf4",
+            "lora",
+            "true",
+            "none",
+            "H100-SXM-80GB",
+            "megatron-core",
+            "bert-large",
+            "moe",
+        ]
     ),
 )
 
@@ -268,11 +302,21 @@ def test_any_row_is_answered(cells: dict[str, str], on_a_good_one: bool) -> None
     assert (answer.status == "refused") == bool(answer.reason)
     if answer.status == "predicted":
         assert answer.memory is not None or answer.time is not None
-        figures: list[Any] = [answer.step_time_s, answer.tokens_per_s_per_gpu, answer.samples_per_s, answer.peak_mem_gib]
+        figures: list[Any] = [
+            answer.step_time_s,
+            answer.tokens_per_s_per_gpu,
+            answer.samples_per_s,
+            answer.peak_mem_gib,
+        ]
         assert all(value is None or 0 < value < float("inf") for value in figures)
 
 
 def test_hugging_face_predicts_every_position_of_a_masked_language_model() -> None:
-    found = {stack: resolved(BERT, micro_batch="1", stack=stack) for stack in ("hf-trainer", "nvidia-deeplearningexamples")}
-    fractions = {name: one.workload.model.head_fraction for name, one in found.items() if one.workload is not None}
+    found = {
+        stack: resolved(BERT, micro_batch="1", stack=stack)
+        for stack in ("hf-trainer", "nvidia-deeplearningexamples")
+    }
+    fractions = {
+        name: one.workload.model.head_fraction for name, one in found.items() if one.workload is not None
+    }
     assert fractions == {"hf-trainer": 1.0, "nvidia-deeplearningexamples": 0.15}

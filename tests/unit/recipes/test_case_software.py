@@ -8,10 +8,10 @@ import pytest
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import ResolvedCase, resolve
 from recipes.cases.software import software_of
-from recipes.memory.buffers import buffers_of
-from recipes.memory.stages import stages_of
-from recipes.memory.states import states_of
-from recipes.models.counts import parameter_count
+from recipes.job.models.counts import parameter_count
+from recipes.predict.memory.buffers import buffers_of
+from recipes.predict.memory.stages import stages_of
+from recipes.predict.memory.states import states_of
 from tests.unit.recipes.test_case_prediction import LLAMA
 
 ROW = {**LLAMA, "n_gpus": "16", "micro_batch": "1", "precision": "bf16", "activation_checkpointing": "full"}
@@ -39,7 +39,9 @@ def resolved(**changes: str) -> ResolvedCase:
         ({}, "torch"),
     ],
 )
-def test_unknown_software_is_taken_for_one_that_shares_a_model_so(changes: dict[str, str], taken_for: str) -> None:
+def test_unknown_software_is_taken_for_one_that_shares_a_model_so(
+    changes: dict[str, str], taken_for: str
+) -> None:
     stack, notes = software_of(case_of_row({**ROW, "stack": "zaphod", **changes}))
     assert stack.id == taken_for
     assert notes[0].startswith("stack 'zaphod' is taken for ")
@@ -58,7 +60,9 @@ def test_what_is_known_stays_what_it_is() -> None:
 
 @pytest.mark.parametrize("stack", ["hf-trainer", "ms-swift"])
 def test_deepspeed_keeps_masters_beneath_any_trainer(stack: str) -> None:
-    """Weights and gradients in 16 bits, masters and moments in fp32, a sixteenth of each, also of a run called `bf16`."""
+    """Weights and gradients in 16 bits, masters and moments in fp32, a sixteenth of each, also of a run
+    called `bf16`.
+    """
     found = resolved(stack=stack, sharding="zero3", task="sft", optimizer="adamw")
     memory = found.memory_of_case()
     each = parameter_count(found.workload.model) / 16 if found.workload else 0.0
@@ -70,7 +74,8 @@ def step_bytes(sharding: str, *, at_once: float = 1e9) -> tuple[float, float]:
     """What the optimizer's step holds beside states and gradients, and the parameters that a rank updates."""
     found = resolved(stack="deepspeed", sharding=sharding)
     stack = msgspec.structs.replace(
-        found.stack, memory=msgspec.structs.replace(found.stack.memory, step_elements=at_once, bucket_elements=1.0)
+        found.stack,
+        memory=msgspec.structs.replace(found.stack.memory, step_elements=at_once, bucket_elements=1.0),
     )
     assert found.workload is not None
     stage = stages_of(found.workload.model, found.candidate.degrees, 1, "1f1b")[0]
@@ -106,13 +111,29 @@ def test_trainers_of_their_own_are_found(name: str, row: str) -> None:
 
 
 def test_a_layer_of_llm_c_keeps_twelve_tensors_of_its_width() -> None:
-    """ln1, query, key, value, attention's output, two residuals, ln2 and four times its width before GELU, in 16 bits."""
-    changes = {"model": "gpt2", "hidden": "768", "n_heads": "12", "n_kv_heads": "", "ffn_hidden": "3072", "vocab": "50257"}
+    """ln1, query, key, value, attention's output, two residuals, ln2 and four times its width before GELU, in
+    16 bits.
+    """
+    changes = {
+        "model": "gpt2",
+        "hidden": "768",
+        "n_heads": "12",
+        "n_kv_heads": "",
+        "ffn_hidden": "3072",
+        "vocab": "50257",
+    }
     kept = [
         resolved(
-            **changes, n_layers=layers, stack="llm.c", n_gpus="1", seq_len="1024", activation_checkpointing="none"
+            **changes,
+            n_layers=layers,
+            stack="llm.c",
+            n_gpus="1",
+            seq_len="1024",
+            activation_checkpointing="none",
         ).memory_of_case()
         for layers in ("12", "13")
     ]
     statistics = 12 * 4
-    assert kept[1].activations - kept[0].activations == pytest.approx(1024 * (12 * 768 * 2 + statistics), rel=1e-6)
+    assert kept[1].activations - kept[0].activations == pytest.approx(
+        1024 * (12 * 768 * 2 + statistics), rel=1e-6
+    )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recipes.cases.case import CaseError
-from recipes.cases.words import (
+from recipes.cases.table_words import (
     checkpointing_of,
     numbers_of,
     offloads_weights,
@@ -226,12 +226,16 @@ def test_offloading_means_weights_too_unless_the_optimizer_is_named(words: str, 
     assert offloads_weights(words) == weights
 
 
-@pytest.mark.parametrize(("words", "moved"), [("DeepSpeedCPUAdam", True), ("AdamW (CPU offload)", True), ("AdamW", False)])
+@pytest.mark.parametrize(
+    ("words", "moved"), [("DeepSpeedCPUAdam", True), ("AdamW (CPU offload)", True), ("AdamW", False)]
+)
 def test_an_optimizer_for_the_hosts_processors_keeps_its_states_there(words: str, moved: bool) -> None:
     assert steps_on_host(words) == moved
 
 
-@pytest.mark.parametrize("words", ["fsdp no offload", "fsdp without CPU offload", "zero3 (offload: false)", "no offload"])
+@pytest.mark.parametrize(
+    "words", ["fsdp no offload", "fsdp without CPU offload", "zero3 (offload: false)", "no offload"]
+)
 def test_an_offload_that_is_denied_is_none(words: str) -> None:
     assert not sharing_of(words).offload
 

@@ -10,12 +10,29 @@ from recipes.cases.case import COLUMNS, Case, CaseError, case_of_row
 
 
 def test_cells_in_any_order_blanks_and_unknown_columns() -> None:
-    row = {"n_gpus": " 8 ", "mfu": "0.4", "case_id": "a", "model": "llama-3-8b", "tp": "", "seq_len": "4096.0", "cp": "n/a"}
+    row = {
+        "n_gpus": " 8 ",
+        "mfu": "0.4",
+        "case_id": "a",
+        "model": "llama-3-8b",
+        "tp": "",
+        "seq_len": "4096.0",
+        "cp": "n/a",
+    }
     assert case_of_row(row) == Case(case_id="a", model="llama-3-8b", n_gpus=8, seq_len=4096)
 
 
 def test_measured_columns_are_no_inputs() -> None:
-    measured = {"step_time_s", "tokens_per_s_per_gpu", "samples_per_s", "tflops_per_gpu", "mfu", "hfu", "peak_mem_gib", "oom"}
+    measured = {
+        "step_time_s",
+        "tokens_per_s_per_gpu",
+        "samples_per_s",
+        "tflops_per_gpu",
+        "mfu",
+        "hfu",
+        "peak_mem_gib",
+        "oom",
+    }
     told = {"source_id", "raw_strategy", "raw_precision", "notes", "derived", "source_date"}
     assert not (measured | told) & set(COLUMNS)
 
@@ -72,7 +89,9 @@ def test_a_value_that_cannot_be_is_named(column: str, cell: str) -> None:
 def test_any_cells_are_read_or_refused_by_the_column(row: dict[str, str]) -> None:
     case = _read(row)
     if isinstance(case, Case):
-        assert all(getattr(case, column) in (None, "") for column in COLUMNS if not row.get(column, "").strip())
+        assert all(
+            getattr(case, column) in (None, "") for column in COLUMNS if not row.get(column, "").strip()
+        )
     else:
         assert case.split(" ", 1)[0] in row
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recipes.cases.collective import predict_collective_row
-from recipes.speed.collectives import wire_bytes
+from recipes.predict.speed.collectives import wire_bytes
 
 PUBLISHED = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "data" / "collectives_open.csv"
 ROW = {
@@ -38,7 +38,9 @@ def test_a_row_has_time_bandwidth_interval_and_algorithm():
 
 
 def test_measured_columns_are_not_read():
-    assert predict_collective_row(ROW | {"time_us": "1", "busbw_gbps": "9", "algbw_gbps": "9"}) == predict_collective_row(ROW)
+    assert predict_collective_row(
+        ROW | {"time_us": "1", "busbw_gbps": "9", "algbw_gbps": "9"}
+    ) == predict_collective_row(ROW)
 
 
 @pytest.mark.parametrize("name", ["all_reduce", "AllReduce", "all-reduce", "all_reduce_perf", "ALL REDUCE"])
@@ -46,7 +48,9 @@ def test_a_collective_has_many_spellings(name):
     assert predict_collective_row(ROW | {"collective": name}).time_us == predict_collective_row(ROW).time_us
 
 
-@pytest.mark.parametrize(("platform", "gbps"), [("AWS p5.48xlarge", 440), ("DGX A100", 235), ("GCP a3-highgpu-8g", 440)])
+@pytest.mark.parametrize(
+    ("platform", "gbps"), [("AWS p5.48xlarge", 440), ("DGX A100", 235), ("GCP a3-highgpu-8g", 440)]
+)
 def test_the_platform_may_name_the_gpu(platform, gbps):
     found = predict_collective_row(ROW | {"gpu": "", "intra": "", "platform": platform, "bytes": str(2**33)})
     assert found.busbw_gbps == pytest.approx(gbps, rel=0.15)
@@ -90,7 +94,11 @@ def test_published_collectives_are_met():
                 continue
             measured = float(row["time_us"] or 0)
             if not measured:
-                measured = wire_bytes(row["collective"], float(row["bytes"]), int(row["n_gpus"])) / float(row["busbw_gbps"]) / 1e3
+                measured = (
+                    wire_bytes(row["collective"], float(row["bytes"]), int(row["n_gpus"]))
+                    / float(row["busbw_gbps"])
+                    / 1e3
+                )
             errors.append(abs(found.time_us / measured - 1))
     assert len(errors) > 1000
     assert refused <= 0.05 * len(errors)

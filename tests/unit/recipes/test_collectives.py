@@ -7,12 +7,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from probes.record import Unknown
-from recipes.speed.collectives import COLLECTIVES, Group, algorithms, collective_time_s, wire_bytes
+from probes.base.record import Unknown
+from recipes.predict.speed.collectives import COLLECTIVES, Group, algorithms, collective_time_s, wire_bytes
 from tests.support.clusters import cpu_cluster, figure, h100_cluster
 
 KINDS = st.sampled_from(COLLECTIVES)
-FABRICS = st.sampled_from([("nvswitch", "hopper"), ("nvswitch", "ampere"), ("pcie", "ada"), ("xgmi", "cdna3"), ("unknown", "")])
+FABRICS = st.sampled_from(
+    [("nvswitch", "hopper"), ("nvswitch", "ampere"), ("pcie", "ada"), ("xgmi", "cdna3"), ("unknown", "")]
+)
 SIZES = st.floats(1, 1e12)
 NODE = Group(ranks=8, nodes=1)
 RATES = ("intra_bus_bandwidth_bytes_per_s", "inter_bus_bandwidth_bytes_per_s")
@@ -35,7 +37,9 @@ def clusters(draw):
         **{rate: figure(draw(st.floats(1e8, 1e12))) for rate in RATES},
     )
     if draw(st.booleans()):
-        cluster = msgspec.structs.replace(cluster, domain_ranks=cluster.ranks_per_node * draw(st.integers(1, 18)))
+        cluster = msgspec.structs.replace(
+            cluster, domain_ranks=cluster.ranks_per_node * draw(st.integers(1, 18))
+        )
     return cluster
 
 
@@ -128,7 +132,9 @@ def test_a_little_more_takes_a_little_longer(collective, size_bytes, data):
     group = data.draw(groups(cluster))
     assume(group.ranks > 1)
     time = collective_time_s(collective, size_bytes, group, cluster)
-    assert collective_time_s(collective, 1.001 * size_bytes, group, cluster) == pytest.approx(time, rel=0.0011)
+    assert collective_time_s(collective, 1.001 * size_bytes, group, cluster) == pytest.approx(
+        time, rel=0.0011
+    )
 
 
 @given(KINDS, SIZES, st.sampled_from(RATES), st.floats(1.0, 100.0), st.data())
@@ -176,7 +182,9 @@ def test_a_measured_all_reduce_bandwidth_is_met_whatever_the_algorithm():
 def test_a_measured_hop_counts_for_small_messages():
     measured = msgspec.structs.replace(figure(50e-6), basis="measured")
     slow = hopper(intra_latency_s=measured)
-    assert collective_time_s("all_reduce", 8, NODE, slow) > 10 * collective_time_s("all_reduce", 8, NODE, hopper())
+    assert collective_time_s("all_reduce", 8, NODE, slow) > 10 * collective_time_s(
+        "all_reduce", 8, NODE, hopper()
+    )
 
 
 def test_ranks_of_a_cpu_pay_no_launch():

@@ -6,13 +6,19 @@ import json
 
 import pytest
 
-from probes.errors import InputError
+from probes.base.errors import InputError
 from recipes.cases.prediction import CasePrediction, predict_row
-from recipes.models.counted import counted_model, names_own_module
+from recipes.job.models.counted import counted_model, names_own_module
 from tests.support.own_module import counted_answer
 
 NAME = "nets/net.py:build"
-RUN = {"gpu": "H100-SXM-80GB", "n_gpus": "8", "micro_batch": "64", "grad_accum": "1", "precision": "bf16-mixed"}
+RUN = {
+    "gpu": "H100-SXM-80GB",
+    "n_gpus": "8",
+    "micro_batch": "64",
+    "grad_accum": "1",
+    "precision": "bf16-mixed",
+}
 ROW = {"case_id": "a", "model": NAME, **RUN}
 
 
@@ -29,25 +35,36 @@ def test_a_counted_module_is_predicted_and_said_to_be_counted() -> None:
     assert found.memory is not None
     assert found.memory.parameters == 4 * 1000
     assert found.memory.activations == 64 * 2e7 * 2
-    assert any("counted on the meta device at micro-batch 2: 0.001 million parameters, 2 GFLOP" in one for one in found.assumed)
+    assert any(
+        "counted on the meta device at micro-batch 2: 0.001 million parameters, 2 GFLOP" in one
+        for one in found.assumed
+    )
     assert "pixels" not in found.title
 
 
 def test_full_sharding_divides_states_and_gathers_block_by_block() -> None:
-    layers = counted_answer(parameters={"float32": 8_000_000_000}, block_parameters=200_000_000, root_parameters=1_600_000_000)
-    replicated, sharded = (predicted(layers, sharding=word, optimizer="adamw").memory for word in ("ddp", "fsdp"))
+    layers = counted_answer(
+        parameters={"float32": 8_000_000_000}, block_parameters=200_000_000, root_parameters=1_600_000_000
+    )
+    replicated, sharded = (
+        predicted(layers, sharding=word, optimizer="adamw").memory for word in ("ddp", "fsdp")
+    )
     assert replicated is not None
     assert sharded is not None
     assert sharded.parameters == replicated.parameters / 8
     assert sharded.optimizer == replicated.optimizer / 8
     assert sharded.buffers < 0.3 * replicated.buffers
-    whole = predicted(counted_answer(parameters={"float32": 8_000_000_000}), sharding="fsdp", optimizer="adamw").memory
+    whole = predicted(
+        counted_answer(parameters={"float32": 8_000_000_000}), sharding="fsdp", optimizer="adamw"
+    ).memory
     assert whole is not None
     assert whole.buffers > sharded.buffers
 
 
 def test_full_sharding_updates_less_and_sends_more() -> None:
-    answer = counted_answer(parameters={"float32": 8_000_000_000}, block_parameters=200_000_000, root_parameters=1_600_000_000)
+    answer = counted_answer(
+        parameters={"float32": 8_000_000_000}, block_parameters=200_000_000, root_parameters=1_600_000_000
+    )
     replicated, sharded = (predicted(answer, sharding=word).time for word in ("ddp", "fsdp"))
     assert replicated is not None
     assert sharded is not None
@@ -61,7 +78,9 @@ def test_a_module_of_ones_own_is_trained_with_adam_unless_said() -> None:
 
 def test_sizes_of_the_row_do_not_change_what_was_counted() -> None:
     plain = predicted(counted_answer())
-    sized = predicted(counted_answer(), image_size="448", params_b="7", n_layers="32", hidden="4096", family="dense")
+    sized = predicted(
+        counted_answer(), image_size="448", params_b="7", n_layers="32", hidden="4096", family="dense"
+    )
     assert (sized.step_time_s, sized.memory) == (plain.step_time_s, plain.memory)
 
 
@@ -83,7 +102,9 @@ def test_code_that_nobody_had_counted_is_refused(model: str) -> None:
     assert "--own-module" in found.reason
 
 
-@pytest.mark.parametrize("model", ["llama-3-8b", "resnet50", "pytorch/vision:v0.10", "user/model.python:x", ""])
+@pytest.mark.parametrize(
+    "model", ["llama-3-8b", "resnet50", "pytorch/vision:v0.10", "user/model.python:x", ""]
+)
 def test_names_of_models_are_no_files(model: str) -> None:
     assert not names_own_module(model)
 

@@ -6,15 +6,22 @@ import msgspec
 import pytest
 
 from probes.facts import Interface, MachineFacts, TrainingPython
-from recipes.cluster import cluster_of
-from recipes.models.names import find_model
-from recipes.nccl import PREDICATES, environment, load_rules
-from recipes.plan import EnvVar
-from recipes.predict import predict_memory
+from recipes.job.models.names import find_model
+from recipes.machine.cluster import cluster_of
+from recipes.planning.environment_rules import PREDICATES, environment, load_rules
+from recipes.planning.plan import EnvVar
+from recipes.predict.candidate_prediction import predict_memory
 from tests.support.clusters import case, figure
 from tests.support.machines import CATALOGUE, cpu_box, h100_node, storage_port
 
-SECOND = Interface(name="ens5f0", up=True, speed_gbps=100.0, addresses=("10.2.0.17",), is_virtual=False, is_default_route=False)
+SECOND = Interface(
+    name="ens5f0",
+    up=True,
+    speed_gbps=100.0,
+    addresses=("10.2.0.17",),
+    is_virtual=False,
+    is_default_route=False,
+)
 
 
 def variables(facts: MachineFacts, nodes: int = 1, *, tight: bool = False, **changes) -> dict[str, EnvVar]:
@@ -44,7 +51,10 @@ CASES = {
         lambda: variables(node(), physical_cores_per_rank=None),
     ),
     "nccl_interface_ambiguous": (lambda: variables(two_interfaces(node()), 2), lambda: variables(node(), 2)),
-    "gloo_interface_ambiguous": (lambda: variables(two_interfaces(cpu_box()), 2), lambda: variables(two_interfaces(cpu_box()))),
+    "gloo_interface_ambiguous": (
+        lambda: variables(two_interfaces(cpu_box()), 2),
+        lambda: variables(two_interfaces(cpu_box())),
+    ),
     "other_ports_active": (lambda: variables(h100_node(), 2), lambda: variables(node(), 2)),
     "memory_tight": (
         lambda: variables(node(training=NEW_TORCH), tight=True),
@@ -99,5 +109,12 @@ def test_an_odd_torch_version_gets_the_present_name(version):
 
 
 def test_no_rule_touches_the_debugging_class():
-    forbidden = {"NCCL_P2P_DISABLE", "NCCL_IB_DISABLE", "NCCL_SHM_DISABLE", "NCCL_ALGO", "NCCL_PROTO", "NCCL_IB_GID_INDEX"}
+    forbidden = {
+        "NCCL_P2P_DISABLE",
+        "NCCL_IB_DISABLE",
+        "NCCL_SHM_DISABLE",
+        "NCCL_ALGO",
+        "NCCL_PROTO",
+        "NCCL_IB_GID_INDEX",
+    }
     assert not forbidden & {rule.variable for rule in load_rules()}

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.hardware import load_catalogue
+from probes.catalogue.hardware import load_catalogue
 from recipes.cases.gpu_names import four_bit_rates, gpu_named, load_case_gpus, load_designs, taken_apart
 
 CATALOGUE = load_catalogue()
 SHARED = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "data"
-needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="needs the published measurements of RIGTUNE_SHARED")
+needs_shared = pytest.mark.skipif(
+    not SHARED.is_dir(), reason="needs the published measurements of RIGTUNE_SHARED"
+)
 
 NAMES = {
     "A100-SXM-80GB": "a100-sxm4-80gb",
@@ -83,7 +85,8 @@ def test_a_name_means_one_gpu(name, row):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "TPU v4", "A100-SXM4-80GB MIG 1g.5gb", "RTX 4090 Laptop GPU", "Ascend 910B", "GPU", "80GB", "SXM"]
+    "name",
+    ["", "TPU v4", "A100-SXM4-80GB MIG 1g.5gb", "RTX 4090 Laptop GPU", "Ascend 910B", "GPU", "80GB", "SXM"],
 )
 def test_no_row_is_guessed(name):
     assert gpu_named(name, 80.0, CATALOGUE) is None
@@ -118,7 +121,10 @@ def test_every_gpu_of_the_catalogue_has_a_name_and_every_name_a_gpu():
 @pytest.mark.parametrize("gpu", [*CATALOGUE.gpus, *CATALOGUE.described], ids=lambda row: row.id)
 def test_the_drivers_name_and_the_title_lead_back_to_the_row(gpu):
     for name in (gpu.driver_name, gpu.title):
-        if not re.search(r"one of|^HL-|-LS$|Leonardo|MareNostrum|480GB|-32GB-H$|NVIDIA H100$|H20-3e|PG5|A800 40GB Active", name):
+        if not re.search(
+            r"one of|^HL-|-LS$|Leonardo|MareNostrum|480GB|-32GB-H$|NVIDIA H100$|H20-3e|PG5|A800 40GB Active",
+            name,
+        ):
             found = gpu_named(name, gpu.memory_bytes / 1024**3, CATALOGUE)
             assert found is not None, name
             assert found.row.id == gpu.id, name
@@ -149,7 +155,9 @@ def test_any_text_is_taken_apart(text):
 def test_order_and_punctuation_do_not_matter(model, form, memory, order):
     words = [model, form, f"{memory}GB" if memory else ""]
     expected = gpu_named(" ".join(words), None, CATALOGUE)
-    assert gpu_named("_".join(words[index] for index in order).replace("_", " / "), None, CATALOGUE) == expected
+    assert (
+        gpu_named("_".join(words[index] for index in order).replace("_", " / "), None, CATALOGUE) == expected
+    )
     assert expected is not None
 
 
@@ -159,6 +167,8 @@ def test_every_gpu_of_the_published_runs_is_known():
     for name in ("training_open", "collectives_open"):
         with (SHARED / f"{name}.csv").open(newline="", encoding="utf-8") as file:
             unknown |= {
-                row["gpu"] for row in csv.DictReader(file) if row["gpu"] and gpu_named(row["gpu"], None, CATALOGUE) is None
+                row["gpu"]
+                for row in csv.DictReader(file)
+                if row["gpu"] and gpu_named(row["gpu"], None, CATALOGUE) is None
             }
     assert {name for name in unknown if "not printed" not in name} == set()

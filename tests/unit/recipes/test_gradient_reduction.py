@@ -1,4 +1,6 @@
-"""How data-parallel ranks that share optimizer states reduce gradients: nested by node where the program does, in its buckets."""
+"""How data-parallel ranks that share optimizer states reduce gradients: nested by node where the program
+does, in its buckets.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from msgspec.structs import replace
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
-from recipes.plan import TimeBreakdown
-from recipes.speed.step import step_time
-from recipes.stacks import Stack, load_stacks
+from recipes.planning.plan import TimeBreakdown
+from recipes.predict.speed.step import step_time
+from recipes.predict.stacks import Stack, load_stacks
 
 ROW = {
     "model": "llama-2-7b",
@@ -41,7 +43,8 @@ def test_a_ring_over_all_ranks_scatters_and_gathers_unless_the_program_nests_its
 
 
 def test_a_flat_reduction_sends_gradients_and_weights_over_each_nodes_network() -> None:
-    # 2 bytes each way of 6.7 billion parameters at 12.5 GB/s and little else, as nothing overlaps but the gather
+    # 2 bytes each way of 6.7 billion parameters at 12.5 GB/s and little else, as nothing overlaps but the
+    # gather
     assert exposed_s() > 2 * 6.74e9 / 12.5e9
 
 

@@ -1,4 +1,6 @@
-"""What the host and the code of a framework add to a step: hooks of sharded modules, casts, kernels that a GPU does not have."""
+"""What the host and the code of a framework add to a step: hooks of sharded modules, casts, kernels that a
+GPU does not have.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ import pytest
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import ResolvedCase, resolve
-from recipes.plan import TimeBreakdown
-from recipes.speed.step import step_time
-from recipes.stacks import load_stacks
+from recipes.planning.plan import TimeBreakdown
+from recipes.predict.speed.step import step_time
+from recipes.predict.stacks import load_stacks
 from tests.unit.recipes.test_case_prediction import LLAMA
 
 SMALL = {**LLAMA, "seq_len": "512", "micro_batch": "1", "precision": "bf16-mixed"}
@@ -54,7 +56,14 @@ def test_a_single_gpu_has_no_hooks(stack: str) -> None:
 
 def test_gradients_that_wait_for_the_last_micro_batch_are_reduced_once() -> None:
     """accelerate's no_sync between the optimizer's steps; torchtune reduces those of every micro-batch."""
-    row = {**LLAMA, "sharding": "fsdp", "n_gpus": "16", "stack": "hf-trainer", "precision": "bf16-mixed", "seq_len": "1024"}
+    row = {
+        **LLAMA,
+        "sharding": "fsdp",
+        "n_gpus": "16",
+        "stack": "hf-trainer",
+        "precision": "bf16-mixed",
+        "seq_len": "1024",
+    }
     row |= {"micro_batch": "1", "activation_checkpointing": "none"}
     found = resolved(row, grad_accum="8")
     each = msgspec.structs.replace(found.stack.memory, accumulates_whole=False)
@@ -67,7 +76,9 @@ def test_gradients_that_wait_for_the_last_micro_batch_are_reduced_once() -> None
 
 def test_fused_kernels_write_eight_bits_themselves() -> None:
     """Casts are most of what 8 bits cost a model with narrow layers."""
-    fused = resolved(LLAMA, stack="megatron-core", precision="fp8", hidden="1024", ffn_hidden="4096", n_heads="16")
+    fused = resolved(
+        LLAMA, stack="megatron-core", precision="fp8", hidden="1024", ffn_hidden="4096", n_heads="16"
+    )
     eager = msgspec.structs.replace(fused, stack=msgspec.structs.replace(fused.stack, kernels="eager"))
     assert time_of(fused).products < 0.9 * time_of(eager).products
 
@@ -91,7 +102,9 @@ def test_torch_takes_the_attention_of_cudnn_on_blackwells_data_center_gpus() -> 
 
 
 def test_nanochat_takes_the_batch_that_fits_and_recomputes_nothing() -> None:
-    found = resolved({"model": "nanochat-d26", "family": "dense", "gpu": "H100-SXM-80GB", "n_gpus": "8"}, stack="nanochat")
+    found = resolved(
+        {"model": "nanochat-d26", "family": "dense", "gpu": "H100-SXM-80GB", "n_gpus": "8"}, stack="nanochat"
+    )
     assert found.candidate.activation_checkpointing == "none"
     assert found.memory_of_case().needed <= found.cluster.memory_bytes_per_rank.value  # type: ignore[union-attr]
 
@@ -118,7 +131,13 @@ def test_each_expert_quantises_its_operands() -> None:
 
 def test_thousands_of_ranks_do_not_wait_for_one_ring() -> None:
     """Nodes hold copies of shared optimizer states where a ring over all ranks takes longer."""
-    row = {"model": "bert-large", "family": "encoder", "gpu": "A100-SXM-80GB", "stack": "mlperf", "micro_batch": "4"}
+    row = {
+        "model": "bert-large",
+        "family": "encoder",
+        "gpu": "A100-SXM-80GB",
+        "stack": "mlperf",
+        "micro_batch": "4",
+    }
     few, many = (time_of(resolved(row, n_gpus=gpus, sharding="zero-1")) for gpus in ("256", "4096"))
     assert many.exposed_communication < 1.5 * few.exposed_communication
 
@@ -131,7 +150,13 @@ def test_an_optimizer_that_works_operation_by_operation_moves_more() -> None:
 
 def test_fused_kernels_hide_dropout() -> None:
     """An encoder has dropout after each norm; as a part of another kernel it moves a mask alone."""
-    row = {"model": "bert-large", "family": "encoder", "gpu": "A100-SXM-80GB", "seq_len": "512", "micro_batch": "32"}
+    row = {
+        "model": "bert-large",
+        "family": "encoder",
+        "gpu": "A100-SXM-80GB",
+        "seq_len": "512",
+        "micro_batch": "32",
+    }
     fused, eager = (time_of(resolved(row, stack=stack)) for stack in ("deepspeed", "torch"))
     assert fused.elementwise < 0.6 * eager.elementwise
 
@@ -146,21 +171,33 @@ def test_attention_of_packed_samples_stays_within_each(stack: str, packs: bool) 
 
 @pytest.mark.parametrize(
     ("stack", "changes", "costs"),
-    [("hf-trainer", {}, True), ("hf-trainer", {"compile": "true"}, False), ("megatron-core", {}, False), ("litgpt", {}, False)],
+    [
+        ("hf-trainer", {}, True),
+        ("hf-trainer", {"compile": "true"}, False),
+        ("megatron-core", {}, False),
+        ("litgpt", {}, False),
+    ],
 )
-def test_a_vocabulary_of_no_round_number_costs_where_nothing_pads_it(stack: str, changes: dict[str, str], costs: bool) -> None:
-    odd, round_number = (time_of(resolved(SMALL, stack=stack, vocab=vocab, **changes)) for vocab in ("50257", "50304"))
+def test_a_vocabulary_of_no_round_number_costs_where_nothing_pads_it(
+    stack: str, changes: dict[str, str], costs: bool
+) -> None:
+    odd, round_number = (
+        time_of(resolved(SMALL, stack=stack, vocab=vocab, **changes)) for vocab in ("50257", "50304")
+    )
     assert (odd.head > 1.1 * round_number.head) == costs
 
 
 def test_experts_of_several_nodes_are_gathered_by_one_rank_of_each() -> None:
-    """Ranks of a node that hold other experts do not share the gathering: each has only its own part of the network for it."""
+    """Ranks of a node that hold other experts do not share the gathering: each has only its own part of the
+    network for it.
+    """
     row = {**MIXTRAL, "stack": "torchtitan", "sharding": "fsdp", "n_gpus": "64", "ep": "8", "seq_len": "128"}
     few, many = (resolved(row, ffn_hidden=width, precision="bf16-mixed") for width in ("14336", "28672"))
     node = few.cluster.inter_bus_bandwidth_bytes_per_s
     assert node is not None
     assert few.workload is not None
-    # as many bytes more as Mixtral's experts have, in 16 bits, of which a rank needs an eighth forward and again backward
+    # as many bytes more as Mixtral's experts have, in 16 bits, of which a rank needs an eighth forward and
+    # again backward
     more_bytes = 2.0 * 2.0 * 32 * 8 * 3 * 4096 * 14336 / 8
     grown = time_of(many).exposed_communication - time_of(few).exposed_communication
     assert grown > 2.0 * more_bytes / node.value
@@ -168,7 +205,9 @@ def test_experts_of_several_nodes_are_gathered_by_one_rank_of_each() -> None:
 
 def test_muon_multiplies_matrices_where_other_optimizers_only_move_them() -> None:
     """Its products are shared by those who share the states."""
-    adamw, muon = (time_of(resolved(SMALL, stack="torch", sharding="ddp", optimizer=name)) for name in ("adamw", "muon"))
+    adamw, muon = (
+        time_of(resolved(SMALL, stack="torch", sharding="ddp", optimizer=name)) for name in ("adamw", "muon")
+    )
     shared = time_of(resolved(SMALL, stack="torch", sharding="zero1", optimizer="muon"))
     assert muon.optimizer > 3.0 * adamw.optimizer
     assert shared.optimizer < 0.3 * muon.optimizer

@@ -1,4 +1,6 @@
-"""Launch scripts, run by a real bash with a stand-in for the interpreter, the scheduler and ssh that records its call."""
+"""Launch scripts, run by a real bash with a stand-in for the interpreter, the scheduler and ssh that records
+its call.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from probes.errors import UsageError
-from recipes.recipe import Artifact, Command, Environment, Recipe
-from recipes.registry import LAUNCHERS
-from recipes.validation import SCRIPT_VARIABLES, faults
+from probes.base.errors import UsageError
+from recipes.launch.recipe import Artifact, Command, Environment, Recipe
+from recipes.launch.registry import LAUNCHERS
+from recipes.launch.validation import SCRIPT_VARIABLES, faults
 
 NASTY = (
     "two words",
@@ -40,7 +42,9 @@ NASTY = (
     "",
 )
 
-nasty_text = st.sampled_from(NASTY) | st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=20)
+nasty_text = st.sampled_from(NASTY) | st.text(
+    st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=20
+)
 comments = st.sampled_from(("one\ntouch injected", "a\r\n#SBATCH --wrap=x", "a\n\n#SBATCH --wrap=x", "\t\n"))
 folders = st.sampled_from(("plain", "two words", "it's", "$(id)", "ü:漢", "-dash", "#hash", "a\\b", '"q"'))
 user_texts = st.fixed_dictionaries(
@@ -103,8 +107,13 @@ class Bench:
             "OPTIONS": str(self.folder / "options"),
             **variables,
         }
-        done = subprocess.run(command, check=False, cwd=cwd or self.folder, env=environment, capture_output=True, timeout=30)
-        calls = [self.read(path) for path in sorted(self.records.iterdir(), key=lambda path: path.stat().st_mtime_ns)]
+        done = subprocess.run(
+            command, check=False, cwd=cwd or self.folder, env=environment, capture_output=True, timeout=30
+        )
+        calls = [
+            self.read(path)
+            for path in sorted(self.records.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        ]
         for path in self.records.iterdir():
             path.unlink()
         return Outcome(done.returncode, (done.stdout + done.stderr).decode(), calls)
@@ -123,8 +132,9 @@ def bench(tmp_path: Path) -> Bench:
 
 @pytest.fixture
 def launch_bench(bench: Bench) -> Bench:
-    """srun runs the step once per node, as Slurm does; scontrol knows two nodes and this job; mpirun starts MPI_RANKS ranks in
-    each of its groups, which a colon parts."""
+    """srun runs the step once per node, as Slurm does; scontrol knows two nodes and this job; mpirun starts
+    MPI_RANKS ranks in each of its groups, which a colon parts.
+    """
     bench.stand_in(
         "srun",
         "while [[ $1 == --* ]]; do shift; done\n"
@@ -154,11 +164,16 @@ def launch_bench(bench: Bench) -> Bench:
     return bench
 
 
-SLURM_JOB = {"SLURM_JOB_ID": "41", "SLURM_JOB_NODELIST": "n[7,9]", "SLURM_SUBMIT_DIR": "/", "SLURM_CPUS_PER_TASK": "2"}
+SLURM_JOB = {
+    "SLURM_JOB_ID": "41",
+    "SLURM_JOB_NODELIST": "n[7,9]",
+    "SLURM_SUBMIT_DIR": "/",
+    "SLURM_CPUS_PER_TASK": "2",
+}
 
 
 def render(launcher: str, recipe: Recipe) -> tuple[Artifact, ...]:
-    return importlib.import_module(f"recipes.launchers.{launcher}").render(recipe)
+    return importlib.import_module(f"recipes.launch.launchers.{launcher}").render(recipe)
 
 
 def program_of(call: Call) -> list[str]:
@@ -194,9 +209,13 @@ def test_arguments_need_no_dashes_on_one_node(make_recipe, bench, tmp_path):
 @pytest.mark.parametrize("launcher", [row.id for row in LAUNCHERS])
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    text=st.fixed_dictionaries({"argument": nasty_text, "value": nasty_text, "title": comments | nasty_text, "folder": folders})
+    text=st.fixed_dictionaries(
+        {"argument": nasty_text, "value": nasty_text, "title": comments | nasty_text, "folder": folders}
+    )
 )
-def test_no_text_of_the_user_is_read_by_the_shell(make_recipe, launch_bench, tmp_path_factory, launcher, text):
+def test_no_text_of_the_user_is_read_by_the_shell(
+    make_recipe, launch_bench, tmp_path_factory, launcher, text
+):
     argument, value, title, folder = text["argument"], text["value"], text["title"], text["folder"]
     place = tmp_path_factory.mktemp("place") / folder
     work = place / folder
@@ -206,7 +225,9 @@ def test_no_text_of_the_user_is_read_by_the_shell(make_recipe, launch_bench, tmp
         title=title,
         notes=(title, argument),
         environment=(Environment(name="MY_VALUE", value=value, why=title, source=title),),
-        command=Command(kind="script", target=f"{folder}.py", arguments=(doubled, "{steps}"), working_directory=str(work)),
+        command=Command(
+            kind="script", target=f"{folder}.py", arguments=(doubled, "{steps}"), working_directory=str(work)
+        ),
         resources={"device_name": title},
     )
     artifacts = render(launcher, recipe)
@@ -221,7 +242,9 @@ def test_no_text_of_the_user_is_read_by_the_shell(make_recipe, launch_bench, tmp
     assert call.environment["MY_VALUE"] == value
     assert call.directory == str(work)
     assert not list(place.rglob("injected"))
-    assert [line for line in artifacts[0].text.splitlines() if "--wrap" in line and line.startswith("#SBATCH")] == []
+    assert [
+        line for line in artifacts[0].text.splitlines() if "--wrap" in line and line.startswith("#SBATCH")
+    ] == []
 
 
 def test_variables_of_the_recipe_win_over_the_shells(make_recipe, bench, tmp_path):
@@ -231,14 +254,18 @@ def test_variables_of_the_recipe_win_over_the_shells(make_recipe, bench, tmp_pat
 
 
 def test_every_line_of_the_environment_has_its_reason_and_source(make_recipe):
-    entry = Environment(name="NCCL_IB_HCA", value="=mlx5_0", why="the other port is down", source="finding ib-port-state")
+    entry = Environment(
+        name="NCCL_IB_HCA", value="=mlx5_0", why="the other port is down", source="finding ib-port-state"
+    )
     text = render("torchrun", make_recipe(environment=(entry,)))[0].text
     assert "# the other port is down\n# Source: finding ib-port-state\nexport NCCL_IB_HCA='=mlx5_0'\n" in text
 
 
 @pytest.mark.parametrize("launcher", [row.id for row in LAUNCHERS])
 def test_a_missing_interpreter_is_one_line_and_127(make_recipe, launch_bench, tmp_path, launcher):
-    script = put_files(tmp_path / "launch", render(launcher, make_recipe(resources={"python": "/no/such python"})))
+    script = put_files(
+        tmp_path / "launch", render(launcher, make_recipe(resources={"python": "/no/such python"}))
+    )
     variables = {**SLURM_JOB, "SLURM_JOB_NUM_NODES": "1", "RIGTUNE_PYTHON": "", "COMMAND": str(script)}
     outcome = launch_bench.run("bash", str(script), **variables)
     assert outcome.exit_code == 127
@@ -279,12 +306,17 @@ def test_several_nodes_meet_at_the_first_with_ranks_in_order(make_recipe, bench,
     recipe = make_recipe(nodes=3, resources={"hosts": ("a", "b", "c")})
     script = put_files(tmp_path / "launch", render("torchrun", recipe))
     calls = [
-        bench.run(str(script), *arguments).calls[0] for arguments in (("0", "5"), ("2", "5", "--", "--steps", "1"), ("1", "6"))
+        bench.run(str(script), *arguments).calls[0]
+        for arguments in (("0", "5"), ("2", "5", "--", "--steps", "1"), ("1", "6"))
     ]
     assert [option(call, "--node-rank") for call in calls] == ["0", "2", "1"]
     assert {option(call, "--master-addr") for call in calls} == {"a"}
     assert {option(call, "--nnodes") for call in calls} == {"3"}
-    assert option(calls[0], "--master-port") == option(calls[1], "--master-port") != option(calls[2], "--master-port")
+    assert (
+        option(calls[0], "--master-port")
+        == option(calls[1], "--master-port")
+        != option(calls[2], "--master-port")
+    )
     assert [option(call, "--rdzv-id") for call in calls] == ["mini-5", "mini-5", "mini-6"]
     assert all(20000 <= int(option(call, "--master-port")) < 30000 for call in calls)
     assert program_of(calls[1])[-2:] == ["--steps", "1"]
@@ -294,9 +326,9 @@ def test_node_rank_master_and_port_may_come_from_the_environment(make_recipe, be
     script = put_files(tmp_path / "launch", render("torchrun", make_recipe(nodes=2)))
     outcome = bench.run(str(script), NODE_RANK="1", ATTEMPT="08", MASTER_ADDR="10.0.0.1", MASTER_PORT="4000")
     (call,) = outcome.calls
-    assert [option(call, name) for name in ("--node-rank", "--master-addr", "--master-port", "--rdzv-id")] == [
-        *("1", "10.0.0.1", "4000", "mini-8")
-    ]
+    assert [
+        option(call, name) for name in ("--node-rank", "--master-addr", "--master-port", "--rdzv-id")
+    ] == [*("1", "10.0.0.1", "4000", "mini-8")]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +358,8 @@ def test_wrong_calls_on_several_nodes_are_told(make_recipe, bench, tmp_path, arg
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_all_hosts_are_started_in_order_whatever_their_shell(make_recipe, bench, tmp_path, shell):
     bench.stand_in(
-        "ssh", f'while [[ $1 == -* && $1 != -- ]]; do [[ $1 == -o ]] && shift; shift; done\nHOST=$2 exec {shell} -c "$3"'
+        "ssh",
+        f'while [[ $1 == -* && $1 != -- ]]; do [[ $1 == -o ]] && shift; shift; done\nHOST=$2 exec {shell} -c "$3"',
     )
     recipe = make_recipe(nodes=2, resources={"hosts": ("a", "b")})
     folder = tmp_path / "it's a $folder"
@@ -334,14 +367,19 @@ def test_all_hosts_are_started_in_order_whatever_their_shell(make_recipe, bench,
     outcome = bench.run(str(folder / "launch-all.sh"), "--", *NASTY)
     assert outcome.exit_code == 0, outcome.words
     calls = sorted(outcome.calls, key=lambda call: call.environment["HOST"])
-    assert [(call.environment["HOST"], option(call, "--node-rank")) for call in calls] == [("a", "0"), ("b", "1")]
+    assert [(call.environment["HOST"], option(call, "--node-rank")) for call in calls] == [
+        ("a", "0"),
+        ("b", "1"),
+    ]
     assert len({option(call, "--rdzv-id") for call in calls}) == 1
     assert all(tuple(call.arguments[-len(NASTY) :]) == NASTY for call in calls)
 
 
 def test_a_users_program_starts_in_the_callers_folder_on_every_host(make_recipe, bench, tmp_path):
     bench.stand_in("ssh", 'cd / && sh -c "${@: -1}"')
-    recipe = make_recipe(nodes=2, resources={"hosts": ("a", "b")}, command=Command(kind="module", target="pkg.train"))
+    recipe = make_recipe(
+        nodes=2, resources={"hosts": ("a", "b")}, command=Command(kind="module", target="pkg.train")
+    )
     put_files(tmp_path / "launch", render("torchrun", recipe))
     here = tmp_path / "my folder"
     here.mkdir()
@@ -359,7 +397,9 @@ def test_one_failing_host_ends_the_others(make_recipe, bench, tmp_path):
 
 
 def test_slurm_reads_the_node_id_on_each_node(make_recipe, launch_bench, tmp_path):
-    script = put_files(tmp_path / "a b", render("slurm", make_recipe(nodes=2, resources={"cpus_per_node": 2})))
+    script = put_files(
+        tmp_path / "a b", render("slurm", make_recipe(nodes=2, resources={"cpus_per_node": 2}))
+    )
     variables = {**SLURM_JOB, "SLURM_JOB_NUM_NODES": "2", "COMMAND": f"{script} -- /train.sbatch x"}
     first, second = launch_bench.run("bash", str(script), "--", "--steps", "4", **variables).calls
     assert [option(call, "--node-rank") for call in (first, second)] == ["0", "1"]
@@ -377,7 +417,9 @@ def test_slurm_reads_the_node_id_on_each_node(make_recipe, launch_bench, tmp_pat
 def test_slurm_finds_a_renamed_script_in_the_folder_of_submission(make_recipe, launch_bench, tmp_path):
     script = put_files(tmp_path / "launch", render("slurm", make_recipe()))
     variables = {**SLURM_JOB, "SLURM_JOB_NUM_NODES": "1", "COMMAND": "/elsewhere/mine.sh"}
-    outcome = launch_bench.run("bash", str(script), **{**variables, "SLURM_SUBMIT_DIR": str(tmp_path / "launch")})
+    outcome = launch_bench.run(
+        "bash", str(script), **{**variables, "SLURM_SUBMIT_DIR": str(tmp_path / "launch")}
+    )
     assert outcome.calls[0].directory == str(tmp_path / "launch")
     outcome = launch_bench.run("bash", str(script), **variables)
     assert outcome.exit_code == 2
@@ -398,14 +440,23 @@ INTEL_MPI = "Intel(R) MPI Library for Linux* OS, Version 2021.12 Build 20240213 
 
 @pytest.mark.parametrize(("version", "ranks"), [(OPEN_MPI_5, "2"), (HYDRA, "4")])
 def test_every_rank_of_mpirun_learns_its_place(make_recipe, launch_bench, tmp_path, version, ranks):
-    script = put_files(tmp_path / "launch", render("mpi", make_recipe(nodes=2, resources={"hosts": ("a", "b")})))
+    script = put_files(
+        tmp_path / "launch", render("mpi", make_recipe(nodes=2, resources={"hosts": ("a", "b")}))
+    )
     outcome = launch_bench.run(str(script), "--", "--steps", "3", MPI_VERSION=version, MPI_RANKS=ranks)
     assert outcome.exit_code == 0, outcome.words
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
     places = [tuple(call.environment[name] for name in names) for call in outcome.calls]
     assert sorted(places) == [(str(rank), str(rank % 2), "4", "2", "a") for rank in range(4)]
     assert len({call.environment["MASTER_PORT"] for call in outcome.calls}) == 1
-    assert outcome.calls[0].arguments == ["-m", "rigtune_worker.train", "--config", "workload.json", "--steps", "3"]
+    assert outcome.calls[0].arguments == [
+        "-m",
+        "rigtune_worker.train",
+        "--config",
+        "workload.json",
+        "--steps",
+        "3",
+    ]
 
 
 def options_of_mpirun(bench: Bench, script: Path, **variables: str) -> list[str]:
@@ -442,7 +493,10 @@ def test_several_nodes_of_a_scheduler_need_the_first_ones_address(make_recipe, l
     outcome = launch_bench.run(str(script))
     assert (outcome.exit_code, outcome.calls) == (2, [])
     assert "MASTER_ADDR is not set" in outcome.words
-    assert launch_bench.run(str(script), MASTER_ADDR="10.0.0.1").calls[0].environment["MASTER_ADDR"] == "10.0.0.1"
+    assert (
+        launch_bench.run(str(script), MASTER_ADDR="10.0.0.1").calls[0].environment["MASTER_ADDR"]
+        == "10.0.0.1"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone is refused")
@@ -465,12 +519,20 @@ def directives(recipe: Recipe) -> list[str]:
 def test_slurm_asks_for_what_the_recipe_names(make_recipe):
     site = {"partition": "gpu", "account": "lab", "time_limit": "1-00:00:00", "cpus_per_node": 96}
     recipe = make_recipe(nodes=4, ranks_per_node=8, resources={"device": "cuda", "backend": "nccl", **site})
-    assert {"--nodes=4", "--ntasks-per-node=1", "--gpus-per-node=8", "--cpus-per-task=96"} <= set(directives(recipe))
-    assert {"--partition=gpu", "--account=lab", "--time=1-00:00:00", "--job-name=mini"} <= set(directives(recipe))
+    assert {"--nodes=4", "--ntasks-per-node=1", "--gpus-per-node=8", "--cpus-per-task=96"} <= set(
+        directives(recipe)
+    )
+    assert {"--partition=gpu", "--account=lab", "--time=1-00:00:00", "--job-name=mini"} <= set(
+        directives(recipe)
+    )
 
 
 def test_slurm_without_gpus_asks_for_none(make_recipe):
-    assert not [line for line in directives(make_recipe()) if re.search("gpu|gres|partition|account|time|cpus-per", line)]
+    assert not [
+        line
+        for line in directives(make_recipe())
+        if re.search("gpu|gres|partition|account|time|cpus-per", line)
+    ]
 
 
 @pytest.mark.parametrize("launcher", [row.id for row in LAUNCHERS])
@@ -487,12 +549,16 @@ def test_unknown_placeholders_are_not_rendered(make_recipe, launcher):
 
 @pytest.mark.parametrize("launcher", [row.id for row in LAUNCHERS])
 def test_the_scripts_own_variables_are_closed_to_recipes(make_recipe, launcher):
-    """A recipe that sets `python` would start another program: every name that a script assigns must be refused."""
+    """A recipe that sets `python` would start another program: every name that a script assigns must be
+    refused.
+    """
     recipe = make_recipe(nodes=2, resources={"hosts": ("a", "b"), "cpus_per_node": 1})
     for artifact in render(launcher, recipe):
         if artifact.path.endswith((".sh", ".sbatch")):
             assigned = set(re.findall(r"^\s*(?:local )?([a-z_]+)\+?=", artifact.text, re.MULTILINE))
-            assigned |= set(re.findall(r"^\s*(?:for|read -r) ([a-z_]+)\b", artifact.text, re.MULTILINE)) - {"_"}
+            assigned |= set(re.findall(r"^\s*(?:for|read -r) ([a-z_]+)\b", artifact.text, re.MULTILINE)) - {
+                "_"
+            }
             assert assigned <= SCRIPT_VARIABLES, artifact.path
     entry = Environment(name="python", value="evil", why="", source="")
     assert [fault.place for fault in faults(make_recipe(environment=(entry,)))] == ["environment[0].name"]
@@ -508,13 +574,13 @@ def test_the_scripts_own_variables_are_closed_to_recipes(make_recipe, launcher):
     ],
 )
 def test_how_a_job_is_started(make_recipe, launcher, nodes, hosts, command):
-    module = importlib.import_module(f"recipes.launchers.{launcher}")
+    module = importlib.import_module(f"recipes.launch.launchers.{launcher}")
     assert module.start(make_recipe(nodes=nodes, resources={"hosts": hosts}), "/f", ("a b",)) == command
 
 
 def test_several_nodes_without_hosts_cannot_be_started_from_here(make_recipe):
     with pytest.raises(UsageError, match="names no hosts"):
-        importlib.import_module("recipes.launchers.torchrun").start(make_recipe(nodes=2), "/f", ())
+        importlib.import_module("recipes.launch.launchers.torchrun").start(make_recipe(nodes=2), "/f", ())
 
 
 def test_the_stand_in_itself_records_words_exactly(bench):

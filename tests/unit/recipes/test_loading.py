@@ -1,4 +1,6 @@
-"""Waiting for data: what was measured of storage and loaders, passed beside the step; unknown where nothing was."""
+"""Waiting for data: what was measured of storage and loaders, passed beside the step; unknown where nothing
+was.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.measurements import Measurement
-from probes.record import Unknown
-from recipes.measured import measured_loading, measured_reads
-from recipes.models.names import find_model
-from recipes.plan import TIME_TERMS, Cluster, TimeBreakdown
-from recipes.predict import predict_time
-from recipes.speed.loading import without_loading
+from probes.base.record import Unknown
+from probes.facts.measurements import Measurement
+from recipes.job.models.names import find_model
+from recipes.machine.measured_rates import measured_loading, measured_reads
+from recipes.planning.plan import TIME_TERMS, Cluster, TimeBreakdown
+from recipes.predict.candidate_prediction import predict_time
+from recipes.predict.speed.loading import without_loading
 from tests.support.clusters import case, figure, h100_cluster
 
 WORKLOAD, CANDIDATE = case(find_model("llama-3.2-1b"), grad_accum=2, sequence_length=8192)
@@ -60,11 +62,15 @@ def test_terms_sum_to_the_total_and_a_faster_disk_never_costs_time(reads: float,
 
 
 def measured(bench: str, metric: str, value: float, **parameters: object) -> Measurement:
-    return Measurement(bench_id=bench, subject="here", metric=metric, unit="1/s", samples=(value,), parameters=parameters)
+    return Measurement(
+        bench_id=bench, subject="here", metric=metric, unit="1/s", samples=(value,), parameters=parameters
+    )
 
 
 def test_rates_come_from_what_was_measured_in_the_same_way() -> None:
-    random = measured("storage", "read_rate_per_s", 5e3, order="random", block_bytes=131072, data_path="/data")
+    random = measured(
+        "storage", "read_rate_per_s", 5e3, order="random", block_bytes=131072, data_path="/data"
+    )
     small = measured("storage", "read_rate_per_s", 9e5, order="random", block_bytes=4096, data_path="/data")
     found = measured_reads((random, small))
     assert found is not None

@@ -6,18 +6,18 @@ import msgspec
 import pytest
 
 from probes.bench.resnet import RESNET_50, SMALL
-from probes.hardware import Catalogue, load_catalogue
-from probes.measurements import Measurement
+from probes.catalogue.hardware import Catalogue, load_catalogue
+from probes.facts.measurements import Measurement
 from recipes.cases.figures import time_for
-from recipes.cluster import cluster_of
-from recipes.models.images import find_vision_model
-from recipes.models.names import find_model
-from recipes.plan import Candidate, Cluster, Degrees
-from recipes.predict import predict, predict_time
-from recipes.predict_images import predict_images
-from recipes.reference_images import reference_vision_model
-from recipes.stacks import REFERENCE, load_stacks
-from recipes.workload import VisionWorkload
+from recipes.job.models.image_models import find_vision_model
+from recipes.job.models.names import find_model
+from recipes.job.workload import VisionWorkload
+from recipes.machine.cluster import cluster_of
+from recipes.planning.plan import Candidate, Cluster, Degrees
+from recipes.predict.candidate_prediction import predict, predict_time
+from recipes.predict.image_prediction import predict_images
+from recipes.predict.reference_images import reference_vision_model
+from recipes.predict.stacks import REFERENCE, load_stacks
 from tests.support.clusters import case
 from tests.support.machines import cpu_box, h100_node
 from tests.support.measured import measured
@@ -58,7 +58,14 @@ def attentions(forward: float, backward: float, lengths=(2048, 8192)) -> list[Me
 
 def copies(rate: float) -> list[Measurement]:
     return [
-        measured("memory-copy", "memory_bandwidth_bytes_per_s", f"GPU{gpu}", rate, operation="copy", direction="device_to_device")
+        measured(
+            "memory-copy",
+            "memory_bandwidth_bytes_per_s",
+            f"GPU{gpu}",
+            rate,
+            operation="copy",
+            direction="device_to_device",
+        )
         for gpu in range(RANKS)
     ]
 
@@ -75,7 +82,15 @@ def collectives(bandwidth: float) -> list[Measurement]:
 
 
 def overlap(fraction: float) -> Measurement:
-    return measured("overlap", "overlap_fraction", "8 ranks", fraction, world_size=RANKS, micro_batch=1, model="tinyllama-1.1b")
+    return measured(
+        "overlap",
+        "overlap_fraction",
+        "8 ranks",
+        fraction,
+        world_size=RANKS,
+        micro_batch=1,
+        model="tinyllama-1.1b",
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,7 +118,10 @@ def test_attention_takes_the_measured_length_nearest_to_its_own():
 
 
 def test_attention_by_the_plain_kernel_says_nothing_of_the_fused_one():
-    plain = [msgspec.structs.replace(one, parameters={**one.parameters, "kernel": "math"}) for one in attentions(1e12, 1e12)]
+    plain = [
+        msgspec.structs.replace(one, parameters={**one.parameters, "kernel": "math"})
+        for one in attentions(1e12, 1e12)
+    ]
     assert seconds(h100(*plain)) == seconds(h100())
 
 
@@ -119,7 +137,12 @@ def test_a_measured_step_is_predicted_as_it_was_and_its_neighbours_in_proportion
     plain, anchored = h100(*gemms(650e12)), h100(*gemms(650e12), step(3.0))
     assert seconds(anchored) == pytest.approx(3.0)
     factor = 3.0 / seconds(plain)
-    for choices in ({"micro_batch": 4}, {"checkpointing": "full"}, {"sequence_length": 4096}, {"model_id": "llama-3.2-1b"}):
+    for choices in (
+        {"micro_batch": 4},
+        {"checkpointing": "full"},
+        {"sequence_length": 4096},
+        {"model_id": "llama-3.2-1b"},
+    ):
         assert seconds(anchored, **choices) == pytest.approx(factor * seconds(plain, **choices))
 
 
@@ -132,7 +155,10 @@ def test_cases_of_other_software_are_corrected_by_the_same_step():
 
 
 def test_an_unknown_gpu_is_predicted_once_it_is_measured():
-    gpus = tuple(msgspec.structs.replace(gpu, name="NVIDIA Future 9000", compute_capability="13.0") for gpu in h100_node().gpus)
+    gpus = tuple(
+        msgspec.structs.replace(gpu, name="NVIDIA Future 9000", compute_capability="13.0")
+        for gpu in h100_node().gpus
+    )
     node = h100_node(gpus=gpus)
     everything = (*gemms(2e15), *copies(6e12), *collectives(700e9))
     workload, candidate = case(find_model("llama-3-8b"), strategy="fsdp", ranks=RANKS)
@@ -150,9 +176,19 @@ def cpu_measurements(threads: int = 1) -> tuple[Measurement, ...]:
     """Two ranks side by side."""
     told = {"threads": threads}
     found = [
-        *(measured("gemm", "gemm_flops_per_s", f"CPU rank {n}", 1e11, conditions=told, dtype="fp32", m=1024) for n in (0, 1)),
         *(
-            measured("memory-copy", "memory_bandwidth_bytes_per_s", f"CPU rank {n}", 2e10, conditions=told, operation="copy")
+            measured("gemm", "gemm_flops_per_s", f"CPU rank {n}", 1e11, conditions=told, dtype="fp32", m=1024)
+            for n in (0, 1)
+        ),
+        *(
+            measured(
+                "memory-copy",
+                "memory_bandwidth_bytes_per_s",
+                f"CPU rank {n}",
+                2e10,
+                conditions=told,
+                operation="copy",
+            )
             for n in (0, 1)
         ),
     ]
@@ -166,12 +202,24 @@ def cpu(ranks: int, *more: Measurement) -> Cluster:
 def test_a_rank_with_all_cores_has_the_rates_of_all_ranks():
     one, two = cpu(1), cpu(2)
     assert (one.physical_cores_per_rank, two.physical_cores_per_rank) == (2, 1)
-    assert one.flops_per_s["fp32"].value == pytest.approx(2 * two.flops_per_s["fp32"].value) == pytest.approx(2e11)
+    assert (
+        one.flops_per_s["fp32"].value
+        == pytest.approx(2 * two.flops_per_s["fp32"].value)
+        == pytest.approx(2e11)
+    )
     assert one.memory_bandwidth_bytes_per_s.value == pytest.approx(4e10)
 
 
 def test_a_step_that_was_measured_with_other_threads_still_corrects_the_model():
-    anchor = step(1.0, model="rigtune-mini", strategy="ddp", micro_batch=8, sequence_length=256, precision="fp32", world_size=1)
+    anchor = step(
+        1.0,
+        model="rigtune-mini",
+        strategy="ddp",
+        micro_batch=8,
+        sequence_length=256,
+        precision="fp32",
+        world_size=1,
+    )
     anchor = msgspec.structs.replace(anchor, conditions={"threads": 1})
     run = {"strategy": "ddp", "model_id": "rigtune-mini", "micro_batch": 8, "precision": "fp32"}
     # Twice the threads: between half of the time, and all of it.
@@ -183,7 +231,13 @@ def test_a_step_that_was_measured_with_other_threads_still_corrects_the_model():
 def test_ranks_on_a_cpu_wait_for_their_communication_unless_it_was_measured_to_hide():
     points = [
         measured(
-            "collectives", "collective_time_s", "2 ranks", 1e-3 + size / 1e9, collective="all_reduce", bytes=size, world_size=2
+            "collectives",
+            "collective_time_s",
+            "2 ranks",
+            1e-3 + size / 1e9,
+            collective="all_reduce",
+            bytes=size,
+            world_size=2,
         )
         for size in (4**power * 1024 for power in range(8))
     ]
@@ -195,7 +249,9 @@ def test_ranks_on_a_cpu_wait_for_their_communication_unless_it_was_measured_to_h
 # ---- images
 
 
-def images(cluster: Cluster, micro_batch: int = 16, image_size: int = 64, network=SMALL, precision: str = "fp32") -> float:
+def images(
+    cluster: Cluster, micro_batch: int = 16, image_size: int = 64, network=SMALL, precision: str = "fp32"
+) -> float:
     batch = micro_batch * cluster.world_size
     model = reference_vision_model(network, image_size)
     work = VisionWorkload(model=model, image_size=image_size, global_batch=batch, precision=precision)
@@ -212,11 +268,19 @@ def images(cluster: Cluster, micro_batch: int = 16, image_size: int = 64, networ
 
 
 def test_a_measured_step_on_images_corrects_the_model():
-    parameters = {"model": "resnet-14", "micro_batch": 16, "image_size": 64, "precision": "fp32", "world_size": 1}
+    parameters = {
+        "model": "resnet-14",
+        "micro_batch": 16,
+        "image_size": 64,
+        "precision": "fp32",
+        "world_size": 1,
+    }
     anchor = measured("train-cnn", "step_time_s", "1 rank", 0.05, conditions={"threads": 2}, **parameters)
     plain, anchored = cpu(1), cpu(1, anchor)
     assert images(anchored) == pytest.approx(0.05)
-    assert images(anchored, image_size=128) == pytest.approx(images(plain, image_size=128) * 0.05 / images(plain))
+    assert images(anchored, image_size=128) == pytest.approx(
+        images(plain, image_size=128) * 0.05 / images(plain)
+    )
     broken = msgspec.structs.replace(anchor, parameters={**parameters, "model": "of another version"})
     assert images(cpu(1, broken)) == images(plain)
 

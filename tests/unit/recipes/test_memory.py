@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.units import GIB
-from recipes.models.counts import load_models, parameter_count
-from recipes.models.names import find_model
-from recipes.predict import predict_memory
+from probes.base.units import GIB
+from recipes.job.models.counts import load_models, parameter_count
+from recipes.job.models.names import find_model
+from recipes.predict.candidate_prediction import predict_memory
 from tests.support.clusters import case, cpu_cluster, h100_cluster
 
 MODELS = st.sampled_from([model.id for model in load_models()])
@@ -27,7 +27,10 @@ def peak(model_id: str, ranks: int = 8, **choices):
 @given(MODELS, STRATEGIES, MODES, PRECISIONS, st.integers(1, 64))
 def test_more_sequences_never_need_less(model_id, strategy, mode, precision, micro_batch):
     kind = {"strategy": strategy, "checkpointing": mode, "precision": precision}
-    less, more = peak(model_id, micro_batch=micro_batch, **kind), peak(model_id, micro_batch=micro_batch + 1, **kind)
+    less, more = (
+        peak(model_id, micro_batch=micro_batch, **kind),
+        peak(model_id, micro_batch=micro_batch + 1, **kind),
+    )
     assert more.total >= less.total
     assert more.upper >= less.upper
 
@@ -35,7 +38,9 @@ def test_more_sequences_never_need_less(model_id, strategy, mode, precision, mic
 @given(MODELS, STRATEGIES, MODES, st.integers(1, 100_000))
 def test_longer_sequences_never_need_less(model_id, strategy, mode, length):
     less = peak(model_id, sequence_length=length, strategy=strategy, checkpointing=mode)
-    assert peak(model_id, sequence_length=length + 1, strategy=strategy, checkpointing=mode).total >= less.total
+    assert (
+        peak(model_id, sequence_length=length + 1, strategy=strategy, checkpointing=mode).total >= less.total
+    )
 
 
 @given(MODELS, MODES, PRECISIONS, st.integers(1, 512))
@@ -47,7 +52,9 @@ def test_sharding_over_more_ranks_never_raises_a_ranks_share(model_id, mode, pre
 
 @given(MODELS, STRATEGIES, MODES, PRECISIONS, st.integers(1, 16))
 def test_the_terms_add_up_and_the_bound_is_above(model_id, strategy, mode, precision, micro_batch):
-    memory = peak(model_id, strategy=strategy, checkpointing=mode, precision=precision, micro_batch=micro_batch)
+    memory = peak(
+        model_id, strategy=strategy, checkpointing=mode, precision=precision, micro_batch=micro_batch
+    )
     terms = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
     assert memory.total == pytest.approx(sum(getattr(memory, term) for term in terms))
     assert all(getattr(memory, term) >= 0 for term in terms)
@@ -59,9 +66,13 @@ def test_states_are_sixteen_bytes_per_parameter(device):
     model = find_model("llama-3-8b")
     cluster = h100_cluster() if device == "cuda" else cpu_cluster(ranks=8)
     memory = predict_memory(*case(model), cluster)
-    assert memory.parameters + memory.gradients + memory.optimizer == pytest.approx(16 * parameter_count(model))
+    assert memory.parameters + memory.gradients + memory.optimizer == pytest.approx(
+        16 * parameter_count(model)
+    )
     sharded = predict_memory(*case(model, strategy="fsdp", grad_accum=2), cluster)
-    assert sharded.parameters + sharded.gradients + sharded.optimizer == pytest.approx(2 * parameter_count(model))
+    assert sharded.parameters + sharded.gradients + sharded.optimizer == pytest.approx(
+        2 * parameter_count(model)
+    )
 
 
 def test_a_cpu_has_no_cuda_context():
@@ -70,15 +81,20 @@ def test_a_cpu_has_no_cuda_context():
 
 
 def test_states_shrink_from_8_to_128_gpus_as_torchtitan_measured():
-    # torchtitan, Llama-3.1-8B, FSDP2, same local batch: reserved peak falls by 15.4 GiB eager and by 15.0 compiled
-    few, many = (peak("llama-3.1-8b", ranks=ranks, strategy="fsdp", micro_batch=2, checkpointing="full") for ranks in (8, 128))
+    # torchtitan, Llama-3.1-8B, FSDP2, same local batch: reserved peak falls by 15.4 GiB eager and by 15.0
+    # compiled
+    few, many = (
+        peak("llama-3.1-8b", ranks=ranks, strategy="fsdp", micro_batch=2, checkpointing="full")
+        for ranks in (8, 128)
+    )
     assert (few.total - many.total) / GIB == pytest.approx(15.2, abs=1.5)
 
 
 def test_logits_dominate_long_sequences_as_torchtitan_measured():
     # torchtitan, Llama-3.1-8B, 8 GPUs, one sequence of 32 768 tokens, full checkpointing: 83.9 GiB reserved
     memory = predict_memory(
-        *case(find_model("llama-3.1-8b"), strategy="fsdp", sequence_length=32768, checkpointing="full"), h100_cluster()
+        *case(find_model("llama-3.1-8b"), strategy="fsdp", sequence_length=32768, checkpointing="full"),
+        h100_cluster(),
     )
     assert memory.logits > memory.activations
     assert memory.total / GIB == pytest.approx(83.9, rel=0.15)
@@ -118,4 +134,7 @@ def test_one_rank_needs_no_buckets():
 def test_a_model_with_learned_positions_and_biases_is_counted_like_its_rotary_sibling():
     gpt2 = find_model("gpt2")
     rotary = msgspec.structs.replace(gpt2, learned_positions=0)
-    assert predict_memory(*case(rotary), h100_cluster()).activations > predict_memory(*case(gpt2), h100_cluster()).activations
+    assert (
+        predict_memory(*case(rotary), h100_cluster()).activations
+        > predict_memory(*case(gpt2), h100_cluster()).activations
+    )

@@ -1,27 +1,44 @@
-"""What is held for a moment of a step alone: temporaries of the optimizer, and casts of weights under autocast."""
+"""What is held for a moment of a step alone: temporaries of the optimizer, and casts of weights under
+autocast.
+"""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
-from recipes.memory import memory_of
-from recipes.models.counts import parameter_count
-from recipes.models.names import find_model
-from recipes.plan import Degrees
-from recipes.stacks import load_stacks
+from recipes.job.models.counts import parameter_count
+from recipes.job.models.names import find_model
+from recipes.planning.plan import Degrees
+from recipes.predict.memory import memory_of
+from recipes.predict.stacks import load_stacks
 from tests.support.clusters import case, h100_cluster
 
 LLAMA = find_model("llama-2-7b")
 
 
-def bill(model=LLAMA, stack="hf-trainer", *, optimizer="adamw", checkpointing="full", micro_batch=1, sequence_length=512):
+def bill(
+    model=LLAMA,
+    stack="hf-trainer",
+    *,
+    optimizer="adamw",
+    checkpointing="full",
+    micro_batch=1,
+    sequence_length=512,
+):
     first, second = case(model, checkpointing=checkpointing, sequence_length=sequence_length)
     first = msgspec.structs.replace(first, optimizer=optimizer)
-    return memory_of(first, msgspec.structs.replace(second, micro_batch=micro_batch), h100_cluster(ranks=1), load_stacks()[stack])
+    return memory_of(
+        first,
+        msgspec.structs.replace(second, micro_batch=micro_batch),
+        h100_cluster(ranks=1),
+        load_stacks()[stack],
+    )
 
 
-@pytest.mark.parametrize(("optimizer", "copies"), [("adamw", True), ("sgd", True), ("adamw-8bit", False), ("adafactor", False)])
+@pytest.mark.parametrize(
+    ("optimizer", "copies"), [("adamw", True), ("sgd", True), ("adamw-8bit", False), ("adafactor", False)]
+)
 def test_foreach_kernels_hold_a_copy_of_all_that_they_update(optimizer, copies):
     assert (bill(optimizer=optimizer).buffers == pytest.approx(4 * parameter_count(LLAMA))) == copies
 
@@ -29,7 +46,9 @@ def test_foreach_kernels_hold_a_copy_of_all_that_they_update(optimizer, copies):
 def test_autocast_keeps_its_casts_of_weights_until_the_loss_though_layers_are_recomputed():
     memory = bill(optimizer="adafactor", micro_batch=16)
     assert memory.logits > 0
-    assert memory.buffers == pytest.approx(2 * (parameter_count(LLAMA) - LLAMA.vocab * LLAMA.hidden), rel=0.01)
+    assert memory.buffers == pytest.approx(
+        2 * (parameter_count(LLAMA) - LLAMA.vocab * LLAMA.hidden), rel=0.01
+    )
 
 
 def test_autocast_casts_views_of_experts_anew():
@@ -39,7 +58,9 @@ def test_autocast_casts_views_of_experts_anew():
 
 
 @pytest.mark.parametrize(("offload_weights", "blocks"), [(False, 3), (True, 2)])
-def test_adapters_over_sharded_weights_hold_the_present_block_the_next_and_one_that_arrives(offload_weights, blocks):
+def test_adapters_over_sharded_weights_hold_the_present_block_the_next_and_one_that_arrives(
+    offload_weights, blocks
+):
     first, second = case(LLAMA, ranks=8, checkpointing="full", sequence_length=512)
     memory = memory_of(
         msgspec.structs.replace(first, tuning="lora", fine_tuning=True, pure_weights=True),

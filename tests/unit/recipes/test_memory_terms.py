@@ -1,4 +1,6 @@
-"""Single terms of the memory model: states by recipe, what pipeline stages hold, adapters, experts, offload, and the figures."""
+"""Single terms of the memory model: states by recipe, what pipeline stages hold, adapters, experts, offload,
+and the figures.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.units import GIB
-from recipes.memory import figure_bytes, memory_of
-from recipes.memory.stages import in_flight, stages_of
-from recipes.models.counts import parameter_count
-from recipes.models.names import find_model
-from recipes.plan import Degrees
-from recipes.stacks import load_stacks
+from probes.base.units import GIB
+from recipes.job.models.counts import parameter_count
+from recipes.job.models.names import find_model
+from recipes.planning.plan import Degrees
+from recipes.predict.memory import figure_bytes, memory_of
+from recipes.predict.memory.stages import in_flight, stages_of
+from recipes.predict.stacks import load_stacks
 from tests.support.clusters import case, figure, h100_cluster
 
 LLAMA = find_model("llama-2-7b")
 
 
-def bill(stack="torch", model=LLAMA, *, ranks=1, workload=None, candidate=None, limit_bytes=1e15, architecture="", **choices):
+def bill(
+    stack="torch",
+    model=LLAMA,
+    *,
+    ranks=1,
+    workload=None,
+    candidate=None,
+    limit_bytes=1e15,
+    architecture="",
+    **choices,
+):
     """The bill of one way to run the model, with fields of the workload and the candidate replaced."""
     first, second = case(model, ranks=ranks, **choices)
     return memory_of(
@@ -55,7 +67,9 @@ def test_states_follow_the_stacks_recipe(stack, workload, bytes_each):
     assert states(memory) == pytest.approx(bytes_each * parameter_count(LLAMA), rel=1e-3)
 
 
-@pytest.mark.parametrize(("sharding", "bytes_each"), [("none", 18), ("zero1", 6 + 12 / 8), ("zero2", 2 + 16 / 8)])
+@pytest.mark.parametrize(
+    ("sharding", "bytes_each"), [("none", 18), ("zero1", 6 + 12 / 8), ("zero2", 2 + 16 / 8)]
+)
 def test_sharing_divides_optimizer_states_then_gradients(sharding, bytes_each):
     memory = bill("megatron-core", ranks=8, candidate={"sharding": sharding})
     assert states(memory) == pytest.approx(bytes_each * parameter_count(LLAMA), rel=1e-3)
@@ -114,7 +128,9 @@ def test_adapters_keep_a_frozen_base_and_little_else():
 def test_a_step_by_tensors_has_no_temporaries_as_large_as_the_model(changes):
     by_tensor = bill(workload=changes, micro_batch=1, checkpointing="full")
     assert by_tensor.buffers < 0.1 * parameter_count(LLAMA)
-    assert bill(micro_batch=1, checkpointing="full").buffers == pytest.approx(4 * parameter_count(LLAMA), rel=0.1)
+    assert bill(micro_batch=1, checkpointing="full").buffers == pytest.approx(
+        4 * parameter_count(LLAMA), rel=0.1
+    )
 
 
 def test_a_step_within_the_backward_pass_holds_one_gradient_at_a_time():
@@ -123,19 +139,26 @@ def test_a_step_within_the_backward_pass_holds_one_gradient_at_a_time():
 
 
 def test_a_quantised_base_stays_quantised_beside_fp32():
-    wide, narrow = (bill("peft", workload={"tuning": "qlora", "base_bits": 4, "precision": kind}) for kind in ("fp32", "bf16"))
+    wide, narrow = (
+        bill("peft", workload={"tuning": "qlora", "base_bits": 4, "precision": kind})
+        for kind in ("fp32", "bf16")
+    )
     assert wide.parameters < 1.5 * narrow.parameters
 
 
 def test_offloaded_optimizer_states_are_not_on_the_device():
-    kept, moved = (bill("deepspeed", ranks=8, candidate={"sharding": "zero2", "offload": off}) for off in (False, True))
+    kept, moved = (
+        bill("deepspeed", ranks=8, candidate={"sharding": "zero2", "offload": off}) for off in (False, True)
+    )
     assert moved.optimizer == 0
     assert moved.total < kept.total
 
 
 def test_offloaded_weights_are_on_the_device_only_as_they_are_gathered():
     full = {"sharding": "zero3", "degrees": Degrees(fsdp=8), "offload": True}
-    states_alone, all_of_it = (bill(ranks=8, candidate=full | {"offload_weights": also}) for also in (False, True))
+    states_alone, all_of_it = (
+        bill(ranks=8, candidate=full | {"offload_weights": also}) for also in (False, True)
+    )
     assert (all_of_it.parameters, all_of_it.gradients, all_of_it.optimizer) == (0, 0, 0)
     assert states_alone.parameters > 0
     assert all_of_it.buffers > 0
@@ -143,7 +166,12 @@ def test_offloaded_weights_are_on_the_device_only_as_they_are_gathered():
 
 def test_checkpoints_in_the_hosts_memory_are_not_on_the_device():
     kept, moved = (
-        bill("hf-trainer", workload={"tuning": "lora"}, candidate={"offload_checkpoints": flag}, checkpointing="full")
+        bill(
+            "hf-trainer",
+            workload={"tuning": "lora"},
+            candidate={"offload_checkpoints": flag},
+            checkpointing="full",
+        )
         for flag in (False, True)
     )
     checkpoints = LLAMA.layers * LLAMA.sequence_length * LLAMA.hidden
@@ -178,7 +206,8 @@ def test_the_allocator_gives_back_when_memory_is_short():
 
 
 def test_a_megatron_run_with_a_pipeline_as_its_continuous_tests_log_it():
-    # Megatron-LM functional tests, gpt3_7b_tp1_pp4_memory_speed on H100: 56.6 GiB allocated on the last of 4 stages
+    # Megatron-LM functional tests, gpt3_7b_tp1_pp4_memory_speed on H100: 56.6 GiB allocated on the last of 4
+    # stages
     model = msgspec.structs.replace(
         LLAMA, layers=32, hidden=4096, heads=32, kv_heads=8, ffn_hidden=16384, vocab=131072, gated_mlp=False
     )
@@ -188,20 +217,27 @@ def test_a_megatron_run_with_a_pipeline_as_its_continuous_tests_log_it():
 
 
 def test_a_loss_under_autocast_is_wider_than_one_in_sixteen_bits():
-    mixed, pure = (bill("hf-trainer", workload={"tuning": "lora", "pure_weights": flag}) for flag in (False, True))
+    mixed, pure = (
+        bill("hf-trainer", workload={"tuning": "lora", "pure_weights": flag}) for flag in (False, True)
+    )
     assert mixed.logits > pure.logits
 
 
 def test_deepspeed_holds_its_whole_gradient_bucket_however_little_is_trained():
     lora = {"tuning": "lora", "adapter_rank": 8, "precision": "fp32"}
-    offloaded = bill("peft", workload=lora, candidate={"sharding": "zero3", "strategy": "fsdp", "offload": True})
+    offloaded = bill(
+        "peft", workload=lora, candidate={"sharding": "zero3", "strategy": "fsdp", "offload": True}
+    )
     live = 4 * 1e9  # stage3_max_live_parameters of fp32
     assert offloaded.buffers >= live + 4 * 5e8  # reduce_bucket_size
 
 
 def test_sequences_of_unknown_length_leave_more_behind():
     chat = {"tuning": "lora", "fine_tuning": True}
-    told, untold = (bill("hf-trainer", workload=chat | {"length_stated": flag}, checkpointing="full") for flag in (True, False))
+    told, untold = (
+        bill("hf-trainer", workload=chat | {"length_stated": flag}, checkpointing="full")
+        for flag in (True, False)
+    )
     assert told.allocated == untold.allocated
     assert told.reserved < untold.reserved
 
@@ -210,7 +246,10 @@ def test_a_last_stage_that_predicts_further_ahead_holds_an_embedding_and_another
     layout = {"degrees": Degrees(pp=4), "grad_accum": 8}
     model = msgspec.structs.replace(LLAMA, layers=31, prediction_layers=1)
     # the stack logs its last stage
-    ahead, plain = (figure_bytes(bill("megatron-core", one, ranks=4, candidate=layout), "allocated") for one in (model, LLAMA))
+    ahead, plain = (
+        figure_bytes(bill("megatron-core", one, ranks=4, candidate=layout), "allocated")
+        for one in (model, LLAMA)
+    )
     assert ahead - plain >= 18 * LLAMA.vocab * LLAMA.hidden
 
 
@@ -230,7 +269,8 @@ def test_a_device_map_fills_its_first_gpu_with_a_layer_more():
 def test_a_case_that_states_sequence_parallelism_is_believed_before_its_stack():
     layout = {"degrees": Degrees(tp=4)}
     blank, split, whole = (
-        bill("megatron-core", ranks=4, candidate=layout | {"sequence_parallel": flag}).activations for flag in (None, True, False)
+        bill("megatron-core", ranks=4, candidate=layout | {"sequence_parallel": flag}).activations
+        for flag in (None, True, False)
     )
     assert blank == split < whole
 
@@ -245,7 +285,9 @@ def test_a_case_that_states_sequence_parallelism_is_believed_before_its_stack():
         ("torchtitan", {}, {}, 0),
     ],
 )
-def test_eight_bit_weights_stand_there_twice_where_products_take_one_layout(stack, workload, candidate, bytes_each):
+def test_eight_bit_weights_stand_there_twice_where_products_take_one_layout(
+    stack, workload, candidate, bytes_each
+):
     hopper, blackwell = (
         bill(stack, workload={"precision": "fp8"} | workload, candidate=candidate, architecture=name)
         for name in ("hopper", "blackwell")
@@ -255,15 +297,19 @@ def test_eight_bit_weights_stand_there_twice_where_products_take_one_layout(stac
 
 
 def test_formats_with_scales_of_rows_and_columns_keep_both_everywhere():
-    scaled, whole = (bill("mlperf", workload={"precision": name}, architecture="blackwell") for name in ("mxfp8", "fp8"))
+    scaled, whole = (
+        bill("mlperf", workload={"precision": name}, architecture="blackwell") for name in ("mxfp8", "fp8")
+    )
     assert scaled.parameters > 1.3 * whole.parameters
 
 
 def test_torchs_tensor_parallel_layers_keep_the_gathered_input_and_megatrons_their_part():
-    # as counted with saved-tensor hooks on a parallelized module: the input of a column-wise layer has all tokens
+    # as counted with saved-tensor hooks on a parallelized module: the input of a column-wise layer has all
+    # tokens
     layout = {"degrees": Degrees(tp=4)}
     shares = [
-        bill(stack, ranks=4, candidate=layout).activations / bill(stack).activations for stack in ("torchtitan", "megatron-core")
+        bill(stack, ranks=4, candidate=layout).activations / bill(stack).activations
+        for stack in ("torchtitan", "megatron-core")
     ]
     assert shares[0] > shares[1] == pytest.approx(1 / 4, rel=1e-3)
 
@@ -281,7 +327,9 @@ def test_a_loss_whose_vocabulary_is_split_has_temporaries_more():
 def test_layers_that_predict_further_ahead_stand_beside_the_last_stages_share():
     def held(layers):
         model = msgspec.structs.replace(LLAMA, layers=layers, prediction_layers=1)
-        return [sum(count for count, _ in stage.blocks) for stage in stages_of(model, Degrees(pp=2), 4, "1f1b")]
+        return [
+            sum(count for count, _ in stage.blocks) for stage in stages_of(model, Degrees(pp=2), 4, "1f1b")
+        ]
 
     assert held(14) == [7, 8]
     assert held(13) == [7, 7]  # 13 do not divide: 14 do, with the one that predicts
@@ -296,12 +344,20 @@ def test_tensor_parallelism_cuts_large_experts_alone(model, shares):
 
 @pytest.mark.parametrize(
     ("stack", "changes", "whole"),
-    [("litgpt", {}, True), ("hf-trainer", {}, True), ("torchtitan", {}, False), ("litgpt", {"offload": True}, False)],
+    [
+        ("litgpt", {}, True),
+        ("hf-trainer", {}, True),
+        ("torchtitan", {}, False),
+        ("litgpt", {"offload": True}, False),
+    ],
 )
-def test_gradients_wait_whole_for_the_last_micro_batch_where_ranks_do_not_synchronise_before(stack, changes, whole):
+def test_gradients_wait_whole_for_the_last_micro_batch_where_ranks_do_not_synchronise_before(
+    stack, changes, whole
+):
     sharded = {"sharding": "zero3", "strategy": "fsdp", "degrees": Degrees(fsdp=8)} | changes
     one, four = (
-        bill(stack, ranks=8, candidate=sharded, grad_accum=count, checkpointing="full", sequence_length=512) for count in (1, 4)
+        bill(stack, ranks=8, candidate=sharded, grad_accum=count, checkpointing="full", sequence_length=512)
+        for count in (1, 4)
     )
     assert (four.allocated > one.allocated + parameter_count(LLAMA)) == whole
 
@@ -311,7 +367,9 @@ def test_selective_recomputation_by_products_keeps_no_product_of_the_experts():
     wider = msgspec.structs.replace(mixture, expert_ffn_hidden=2 * mixture.expert_ffn_hidden)
     # many layers, so that the one that is computed again hardly counts
     kept = [
-        bill("torchtitan", model=msgspec.structs.replace(one, layers=layers), checkpointing="selective").activations
+        bill(
+            "torchtitan", model=msgspec.structs.replace(one, layers=layers), checkpointing="selective"
+        ).activations
         for one in (mixture, wider)
         for layers in (100, 200)
     ]
@@ -322,7 +380,9 @@ BERT = find_model("bert-large")
 
 
 def test_hugging_faces_encoders_write_scores_out_and_keep_what_dropout_needs():
-    fused, usual = (bill("hf-trainer", BERT, candidate={"flash_attention": flag}).activations for flag in (True, None))
+    fused, usual = (
+        bill("hf-trainer", BERT, candidate={"flash_attention": flag}).activations for flag in (True, None)
+    )
     # a softmax in fp32, its dropped 16-bit copy and the mask, per layer, head, token and key
     scores = BERT.layers * BERT.heads * BERT.sequence_length
     tokens = (usual - fused) / (scores * 7 - BERT.layers * BERT.heads * 4)
@@ -332,7 +392,9 @@ def test_hugging_faces_encoders_write_scores_out_and_keep_what_dropout_needs():
 
 def test_dropout_of_the_residual_stream_keeps_a_mask_of_a_byte():
     dropping, plain = (
-        bill("hf-trainer", msgspec.structs.replace(LLAMA, dropout=flag), candidate={"micro_batch": 8}).activations
+        bill(
+            "hf-trainer", msgspec.structs.replace(LLAMA, dropout=flag), candidate={"micro_batch": 8}
+        ).activations
         for flag in (True, False)
     )
     tokens = (dropping - plain) / (2 * LLAMA.layers * LLAMA.hidden)

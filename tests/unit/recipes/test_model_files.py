@@ -1,4 +1,6 @@
-"""Files of users: a config.json becomes the preset of the same model; what is no model is refused in one line."""
+"""Files of users: a config.json becomes the preset of the same model; what is no model is refused in one
+line.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.errors import InputError
-from recipes.models.blocks import blocks_of
-from recipes.models.counts import load_models, model_from_file, parameter_count, root_parameter_count
-from recipes.models.hugging_face import ARCHITECTURES
-from recipes.models.names import find_model
+from probes.base.errors import InputError
+from recipes.job.models.blocks import blocks_of
+from recipes.job.models.counts import load_models, model_from_file, parameter_count, root_parameter_count
+from recipes.job.models.hugging_face import ARCHITECTURES
+from recipes.job.models.names import find_model
 
 Config = dict[str, object]
 
@@ -36,10 +38,24 @@ def t5(architecture: str, *sizes: int, **more: object) -> Config:
 
 
 LATENT = {"kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128}
-LLAMA = config("LlamaForCausalLM", 32, 4096, 32, 14336, 128256, num_key_value_heads=8, tie_word_embeddings=False)
-GPT_OSS = {"num_local_experts": 32, "num_experts_per_tok": 4, "head_dim": 64, "num_key_value_heads": 8, "sliding_window": 128}
+LLAMA = config(
+    "LlamaForCausalLM", 32, 4096, 32, 14336, 128256, num_key_value_heads=8, tie_word_embeddings=False
+)
+GPT_OSS = {
+    "num_local_experts": 32,
+    "num_experts_per_tok": 4,
+    "head_dim": 64,
+    "num_key_value_heads": 8,
+    "sliding_window": 128,
+}
 QWEN3_MOE = {"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768, "head_dim": 128}
-GLM = {"num_layers": 28, "padded_vocab_size": 65024, "ffn_hidden_size": 13696, "multi_query_group_num": 2, "seq_length": 8192}
+GLM = {
+    "num_layers": 28,
+    "padded_vocab_size": 65024,
+    "ffn_hidden_size": 13696,
+    "multi_query_group_num": 2,
+    "seq_length": 8192,
+}
 NANO = "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"
 NEMOTRON = {
     "hybrid_override_pattern": NANO,
@@ -68,31 +84,63 @@ NEXT = {
     "linear_value_head_dim": 128,
     "linear_conv_kernel_dim": 4,
 }
-SCOUT = config("x", 48, 5120, 40, 8192, 202048, intermediate_size_mlp=16384, head_dim=128, num_key_value_heads=8)
+SCOUT = config(
+    "x", 48, 5120, 40, 8192, 202048, intermediate_size_mlp=16384, head_dim=128, num_key_value_heads=8
+)
 SCOUT |= {"num_local_experts": 16, "num_experts_per_tok": 1, "interleave_moe_layer_step": 1}
 MAVERICK = SCOUT | {"num_local_experts": 128, "interleave_moe_layer_step": 2}
 GEMMA3 = config("x", 62, 5376, 32, 21504, 262208, head_dim=128, num_key_value_heads=16, sliding_window=1024)
 BERT = {"type_vocab_size": 2, "max_position_embeddings": 512}
-V3 = {"first_k_dense_replace": 3, "n_routed_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 2048}
-V3 |= {"n_shared_experts": 1, "q_lora_rank": 1536, "topk_method": "noaux_tc", "num_nextn_predict_layers": 1, **LATENT}
-V2 = {"first_k_dense_replace": 1, "n_routed_experts": 64, "num_experts_per_tok": 6, "moe_intermediate_size": 1408}
+V3 = {
+    "first_k_dense_replace": 3,
+    "n_routed_experts": 256,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 2048,
+}
+V3 |= {
+    "n_shared_experts": 1,
+    "q_lora_rank": 1536,
+    "topk_method": "noaux_tc",
+    "num_nextn_predict_layers": 1,
+    **LATENT,
+}
+V2 = {
+    "first_k_dense_replace": 1,
+    "n_routed_experts": 64,
+    "num_experts_per_tok": 6,
+    "moe_intermediate_size": 1408,
+}
 V2 |= {"n_shared_experts": 2, "q_lora_rank": None, **LATENT}
 
 FILES: dict[str, Config] = {
     "llama-3-8b": LLAMA,
     "llama-3.2-1b": LLAMA
     | {"num_hidden_layers": 16, "hidden_size": 2048, "intermediate_size": 8192, "tie_word_embeddings": True},
-    "mistral-7b": config("MistralForCausalLM", 32, 4096, 32, 14336, 32000, num_key_value_heads=8, sliding_window=4096),
-    "mistral-7b-v0.3": config("MistralForCausalLM", 32, 4096, 32, 14336, 32768, num_key_value_heads=8, sliding_window=None),
+    "mistral-7b": config(
+        "MistralForCausalLM", 32, 4096, 32, 14336, 32000, num_key_value_heads=8, sliding_window=4096
+    ),
+    "mistral-7b-v0.3": config(
+        "MistralForCausalLM", 32, 4096, 32, 14336, 32768, num_key_value_heads=8, sliding_window=None
+    ),
     "mixtral-8x7b": config(
-        "MixtralForCausalLM", 32, 4096, 32, 14336, 32000, num_key_value_heads=8, num_local_experts=8, num_experts_per_tok=2
+        "MixtralForCausalLM",
+        32,
+        4096,
+        32,
+        14336,
+        32000,
+        num_key_value_heads=8,
+        num_local_experts=8,
+        num_experts_per_tok=2,
     ),
     "mistral-small-24b": {
         "architectures": ["Mistral3ForConditionalGeneration"],
         "text_config": config("x", 40, 5120, 32, 32768, 131072, num_key_value_heads=8, head_dim=128),
     },
     "qwen-7b": config("QWenLMHeadModel", 32, 4096, 32, 22016, 151936),
-    "qwen2.5-0.5b": config("Qwen2ForCausalLM", 24, 896, 14, 4864, 151936, num_key_value_heads=2, tie_word_embeddings=True),
+    "qwen2.5-0.5b": config(
+        "Qwen2ForCausalLM", 24, 896, 14, 4864, 151936, num_key_value_heads=2, tie_word_embeddings=True
+    ),
     "qwen1.5-moe-a2.7b": config(
         "Qwen2MoeForCausalLM",
         24,
@@ -106,11 +154,21 @@ FILES: dict[str, Config] = {
         shared_expert_intermediate_size=5632,
     ),
     "qwen3-8b": config("Qwen3ForCausalLM", 36, 4096, 32, 12288, 151936, num_key_value_heads=8, head_dim=128),
-    "qwen3-30b-a3b": config("Qwen3MoeForCausalLM", 48, 2048, 32, 6144, 151936, num_key_value_heads=4, **QWEN3_MOE),
+    "qwen3-30b-a3b": config(
+        "Qwen3MoeForCausalLM", 48, 2048, 32, 6144, 151936, num_key_value_heads=4, **QWEN3_MOE
+    ),
     "qwen3-next-80b-a3b": config("Qwen3NextForCausalLM", 48, 2048, 16, 5120, 151936, **NEXT),
     "gemma-7b": config("GemmaForCausalLM", 28, 3072, 16, 24576, 256000, num_key_value_heads=16, head_dim=256),
     "gemma-2-9b": config(
-        "Gemma2ForCausalLM", 42, 3584, 16, 14336, 256000, num_key_value_heads=8, head_dim=256, sliding_window=4096
+        "Gemma2ForCausalLM",
+        42,
+        3584,
+        16,
+        14336,
+        256000,
+        num_key_value_heads=8,
+        head_dim=256,
+        sliding_window=4096,
     ),
     "gemma-3-27b": {"architectures": ["Gemma3ForConditionalGeneration"], "text_config": GEMMA3},
     "llama-4-scout": {"architectures": ["Llama4ForConditionalGeneration"], "text_config": SCOUT},
@@ -118,7 +176,9 @@ FILES: dict[str, Config] = {
     "deepseek-v3": config("DeepseekV3ForCausalLM", 61, 7168, 128, 18432, 129280, **V3),
     "deepseek-v2-lite": config("DeepseekV2ForCausalLM", 27, 2048, 16, 10944, 102400, **V2),
     "gpt-oss-20b": config("GptOssForCausalLM", 24, 2880, 64, 2880, 201088, attention_bias=True, **GPT_OSS),
-    "chatglm3-6b": config("ChatGLMModel", 28, 4096, 32, None, 65024, multi_query_attention=True, add_qkv_bias=True, **GLM),
+    "chatglm3-6b": config(
+        "ChatGLMModel", 28, 4096, 32, None, 65024, multi_query_attention=True, add_qkv_bias=True, **GLM
+    ),
     "dbrx-132b": {
         "architectures": ["DbrxForCausalLM"],
         "n_layers": 40,
@@ -130,7 +190,9 @@ FILES: dict[str, Config] = {
         "ffn_config": {"ffn_hidden_size": 10752, "moe_num_experts": 16, "moe_top_k": 4},
     },
     "gpt2": gpt2("GPT2LMHeadModel", 12, 768, 12, 1024, 50257),
-    "starcoder-15b": gpt2("GPTBigCodeForCausalLM", 40, 6144, 48, 8192, 49152, multi_query=True, n_inner=24576),
+    "starcoder-15b": gpt2(
+        "GPTBigCodeForCausalLM", 40, 6144, 48, 8192, 49152, multi_query=True, n_inner=24576
+    ),
     "gpt-j-6b": gpt2("GPTJForCausalLM", 28, 4096, 16, 2048, 50400, tie_word_embeddings=False),
     "gpt-neo-1.3b": {
         "architectures": ["GPTNeoForCausalLM"],
@@ -143,8 +205,12 @@ FILES: dict[str, Config] = {
         "attention_types": [[["global", "local"], 12]],
     },
     "gpt-neox-20b": config("GPTNeoXForCausalLM", 44, 6144, 64, 24576, 50432),
-    "falcon-7b": config("FalconForCausalLM", 32, 4544, 71, None, 65024, multi_query=True, new_decoder_architecture=False),
-    "falcon-40b": config("FalconForCausalLM", 60, 8192, 128, None, 65024, num_kv_heads=8, new_decoder_architecture=True),
+    "falcon-7b": config(
+        "FalconForCausalLM", 32, 4544, 71, None, 65024, multi_query=True, new_decoder_architecture=False
+    ),
+    "falcon-40b": config(
+        "FalconForCausalLM", 60, 8192, 128, None, 65024, num_kv_heads=8, new_decoder_architecture=True
+    ),
     "mpt-7b": {
         "architectures": ["MPTForCausalLM"],
         "n_layers": 32,
@@ -157,8 +223,16 @@ FILES: dict[str, Config] = {
     },
     "opt-350m": config("OPTForCausalLM", 24, 1024, 16, None, 50272, ffn_dim=4096, word_embed_proj_dim=512)
     | {"do_layer_norm_before": False, "max_position_embeddings": 2048},
-    "opt-13b": config("OPTForCausalLM", 40, 5120, 40, None, 50272, ffn_dim=20480, max_position_embeddings=2048),
-    "bloom-7b1": {"architectures": ["BloomForCausalLM"], "n_layer": 30, "n_embed": 4096, "n_head": 32, "vocab_size": 250880},
+    "opt-13b": config(
+        "OPTForCausalLM", 40, 5120, 40, None, 50272, ffn_dim=20480, max_position_embeddings=2048
+    ),
+    "bloom-7b1": {
+        "architectures": ["BloomForCausalLM"],
+        "n_layer": 30,
+        "n_embed": 4096,
+        "n_head": 32,
+        "vocab_size": 250880,
+    },
     "phi-2": config("PhiForCausalLM", 32, 2560, 32, 10240, 51200),
     "phi-3-mini": config("Phi3ForCausalLM", 32, 3072, 32, 8192, 32064),
     "phi-3.5-moe": config(
@@ -174,23 +248,45 @@ FILES: dict[str, Config] = {
         num_local_experts=16,
         num_experts_per_tok=2,
     ),
-    "starcoder2-3b": config("Starcoder2ForCausalLM", 30, 3072, 24, 12288, 49152, num_key_value_heads=2, use_bias=True),
+    "starcoder2-3b": config(
+        "Starcoder2ForCausalLM", 30, 3072, 24, 12288, 49152, num_key_value_heads=2, use_bias=True
+    ),
     "stablelm-2-1.6b": config("StableLmForCausalLM", 24, 2048, 32, 5632, 100352, use_qkv_bias=True),
-    "command-r-plus-104b": config("CohereForCausalLM", 64, 12288, 96, 33792, 256000, num_key_value_heads=8, use_qk_norm=True),
+    "command-r-plus-104b": config(
+        "CohereForCausalLM", 64, 12288, 96, 33792, 256000, num_key_value_heads=8, use_qk_norm=True
+    ),
     "internlm-7b": config("InternLMForCausalLM", 32, 4096, 32, 11008, 103168, bias=True),
     "internlm2-7b": config("InternLM2ForCausalLM", 32, 4096, 32, 14336, 92544, num_key_value_heads=8),
     "baichuan2-7b": config("BaichuanForCausalLM", 32, 4096, 32, 11008, 125696),
     "granite-8b-code": config(
-        "LlamaForCausalLM", 36, 4096, 32, 14336, 49152, num_key_value_heads=8, attention_bias=True, mlp_bias=True
+        "LlamaForCausalLM",
+        36,
+        4096,
+        32,
+        14336,
+        49152,
+        num_key_value_heads=8,
+        attention_bias=True,
+        mlp_bias=True,
     )
     | {"tie_word_embeddings": True},
     "powermoe-3b": config(
-        "GraniteMoeForCausalLM", 32, 1536, 24, 512, 49152, num_key_value_heads=8, num_local_experts=40, num_experts_per_tok=8
+        "GraniteMoeForCausalLM",
+        32,
+        1536,
+        24,
+        512,
+        49152,
+        num_key_value_heads=8,
+        num_local_experts=40,
+        num_experts_per_tok=8,
     )
     | {"tie_word_embeddings": True},
     "olmo-7b": config("OlmoForCausalLM", 32, 4096, 32, 11008, 50304),
     "olmo-2-7b": config("Olmo2ForCausalLM", 32, 4096, 32, 11008, 100352),
-    "olmoe-1b-7b": config("OlmoeForCausalLM", 16, 2048, 16, 1024, 50304, num_experts=64, num_experts_per_tok=8),
+    "olmoe-1b-7b": config(
+        "OlmoeForCausalLM", 16, 2048, 16, 1024, 50304, num_experts=64, num_experts_per_tok=8
+    ),
     "glm-4.5-air": config(
         "Glm4MoeForCausalLM",
         46,
@@ -211,7 +307,8 @@ FILES: dict[str, Config] = {
     "nemotron-4-15b": config("NemotronForCausalLM", 32, 6144, 48, 24576, 256000, num_key_value_heads=8),
     "nemotron-3-nano-30b-a3b": config("NemotronHForCausalLM", 52, 2688, 32, 1856, 131072, **NEMOTRON),
     "bert-large": config("BertForMaskedLM", 24, 1024, 16, 4096, 30522) | BERT,
-    "roberta-base": config("RobertaForMaskedLM", 12, 768, 12, 3072, 50265, type_vocab_size=1) | {"max_position_embeddings": 514},
+    "roberta-base": config("RobertaForMaskedLM", 12, 768, 12, 3072, 50265, type_vocab_size=1)
+    | {"max_position_embeddings": 514},
     "distilbert-base": {
         "architectures": ["DistilBertForMaskedLM"],
         "n_layers": 6,
@@ -242,7 +339,10 @@ FILES: dict[str, Config] = {
 
 @pytest.mark.parametrize("model_id", FILES)
 def test_a_config_is_the_preset_of_the_same_model(model_id: str):
-    read, preset = model_from_file(json.dumps(FILES[model_id]), "/models/mine/config.json"), find_model(model_id)
+    read, preset = (
+        model_from_file(json.dumps(FILES[model_id]), "/models/mine/config.json"),
+        find_model(model_id),
+    )
     assert blocks_of(read) == blocks_of(preset)
     assert root_parameter_count(read) == root_parameter_count(preset)
     assert parameter_count(read) == parameter_count(preset)
@@ -279,25 +379,33 @@ def test_llama_4_attends_to_a_chunk_in_three_layers_of_four():
         "num_experts_per_tok": 1,
         "intermediate_size_mlp": 16384,
     }
-    model = model_from_file(json.dumps({"architectures": ["Llama4ForConditionalGeneration"], "text_config": text}), "c.json")
+    model = model_from_file(
+        json.dumps({"architectures": ["Llama4ForConditionalGeneration"], "text_config": text}), "c.json"
+    )
     assert (model.sliding_window, model.local_layers) == (8192, 24)
 
 
 def test_a_file_without_architectures_is_read_by_its_type():
-    typed = {name: value for name, value in LLAMA.items() if name != "architectures"} | {"model_type": "llama"}
+    typed = {name: value for name, value in LLAMA.items() if name != "architectures"} | {
+        "model_type": "llama"
+    }
     named = model_from_file(json.dumps(LLAMA), "mine/config.json")
     assert blocks_of(model_from_file(json.dumps(typed), "mine/config.json")) == blocks_of(named)
 
 
 def test_what_a_multimodal_file_leaves_out_is_the_usual():
     text = {"hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024}
-    read = model_from_file(json.dumps({"architectures": ["Gemma3ForConditionalGeneration"], "text_config": text}), "c.json")
+    read = model_from_file(
+        json.dumps({"architectures": ["Gemma3ForConditionalGeneration"], "text_config": text}), "c.json"
+    )
     assert blocks_of(read) == blocks_of(find_model("gemma-3-4b"))
 
 
 def test_glm_4_has_as_many_parameters_as_its_makers_say():
     sizes = {"num_key_value_heads": 2, "head_dim": 128, "attention_bias": True}
-    model = model_from_file(json.dumps(config("Glm4ForCausalLM", 40, 4096, 32, 13696, 151552, **sizes)), "c.json")
+    model = model_from_file(
+        json.dumps(config("Glm4ForCausalLM", 40, 4096, 32, 13696, 151552, **sizes)), "c.json"
+    )
     assert parameter_count(model) / 1e9 == pytest.approx(9.4, abs=0.01)
 
 
@@ -337,8 +445,12 @@ def test_a_row_of_our_own_is_read_back(model):
 
 def test_a_row_without_a_learning_rate_gets_a_published_one():
     fields = msgspec.to_builtins(find_model("llama-3-8b"))
-    fields = {name: value for name, value in fields.items() if value is not None and "learning_rate" not in name}
-    model = model_from_file("\n".join(f"{name} = {json.dumps(value)}" for name, value in fields.items()), "mine.toml")
+    fields = {
+        name: value for name, value in fields.items() if value is not None and "learning_rate" not in name
+    }
+    model = model_from_file(
+        "\n".join(f"{name} = {json.dumps(value)}" for name, value in fields.items()), "mine.toml"
+    )
     assert 0 < model.learning_rate < 0.01
 
 
@@ -381,16 +493,25 @@ def test_any_text_is_a_model_or_an_input_error(text: str):
 
 
 _VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(-2, 10**12), st.floats(), st.text(max_size=4), st.lists(st.none(), max_size=2)
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 10**12),
+    st.floats(),
+    st.text(max_size=4),
+    st.lists(st.none(), max_size=2),
 )
 
 
 @given(st.sampled_from(sorted(ARCHITECTURES)), st.data())
-def test_a_config_with_anything_in_it_is_a_sound_model_or_an_input_error(architecture: str, data: st.DataObject):
+def test_a_config_with_anything_in_it_is_a_sound_model_or_an_input_error(
+    architecture: str, data: st.DataObject
+):
     like = data.draw(st.sampled_from(sorted(FILES)))
     changed = data.draw(st.dictionaries(st.sampled_from(sorted(FILES[like])), _VALUES, max_size=3))
     try:
-        model = model_from_file(json.dumps({**FILES[like], **changed, "architectures": [architecture]}), "config.json")
+        model = model_from_file(
+            json.dumps({**FILES[like], **changed, "architectures": [architecture]}), "config.json"
+        )
     except InputError:
         return
     assert parameter_count(model) > 0

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probes.record import Unknown
-from recipes.memory import figure_bytes, memory_of
-from recipes.plan import TIME_TERMS, Candidate, Cluster, Degrees
-from recipes.speed.step import step_time
-from recipes.stacks import Stack, load_stacks
-from recipes.workload import TransformerModel, Workload
+from probes.base.record import Unknown
+from recipes.job.workload import TransformerModel, Workload
+from recipes.planning.plan import TIME_TERMS, Candidate, Cluster, Degrees
+from recipes.predict.memory import figure_bytes, memory_of
+from recipes.predict.speed.step import step_time
+from recipes.predict.stacks import Stack, load_stacks
 from tests.support.clusters import cpu_cluster, figure, h100_cluster, measured
 
 MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
@@ -46,8 +46,14 @@ def models(draw: st.DrawFn) -> TransformerModel:
         "bias": draw(st.booleans()),
     }
     if kind in ("moe", "mla"):
-        fields |= {"experts": draw(st.sampled_from((8, 64))), "experts_per_token": draw(st.sampled_from((1, 2, 8)))}
-        fields |= {"expert_ffn_hidden": draw(st.sampled_from((768, 2048))), "shared_ffn_hidden": draw(st.sampled_from((0, 2048)))}
+        fields |= {
+            "experts": draw(st.sampled_from((8, 64))),
+            "experts_per_token": draw(st.sampled_from((1, 2, 8))),
+        }
+        fields |= {
+            "expert_ffn_hidden": draw(st.sampled_from((768, 2048))),
+            "shared_ffn_hidden": draw(st.sampled_from((0, 2048))),
+        }
         fields |= {"dense_layers": draw(st.sampled_from((0, 1, 3)))}
     if kind == "mla":
         fields |= {"query_latent": draw(st.sampled_from((0, 1536))), "key_value_latent": 512}
@@ -77,7 +83,11 @@ def models(draw: st.DrawFn) -> TransformerModel:
 def jobs(draw: st.DrawFn) -> tuple[Workload, Candidate, Cluster, Stack]:
     """A model with a layout that its sizes allow, on H100s."""
     model = draw(models())
-    tensor, stages, context = draw(st.sampled_from((1, 2, 8))), draw(st.sampled_from((1, 2, 4))), draw(st.sampled_from((1, 2)))
+    tensor, stages, context = (
+        draw(st.sampled_from((1, 2, 8))),
+        draw(st.sampled_from((1, 2, 4))),
+        draw(st.sampled_from((1, 2))),
+    )
     data = draw(st.sampled_from((1, 2, 8, 32)))
     sharding = draw(st.sampled_from(("none", "zero1", "zero2", "zero3")))
     experts = draw(st.sampled_from((1, 2, 8))) if model.is_moe else 1
@@ -129,13 +139,17 @@ def clusters(draw: st.DrawFn, world_size: int) -> Cluster:
     ranks = min(8, world_size)
     kind = draw(st.sampled_from(("catalogue", "catalogue", "measured", "cpu")))
     if kind == "cpu" and world_size <= 8:
-        return cpu_cluster(ranks=world_size, flops_per_s={name: measured(50e9) for name in ("fp32", "bf16", "fp8")})
+        return cpu_cluster(
+            ranks=world_size, flops_per_s={name: measured(50e9) for name in ("fp32", "bf16", "fp8")}
+        )
     known = {"gpu": "h100-sxm-80gb", "architecture": "hopper", "fabric": "nvswitch"}
     peaks = {"bf16": figure(989e12), "fp32": figure(67e12), "fp8": figure(1979e12)}
     cluster = h100_cluster(nodes=world_size // ranks, ranks=ranks, peak_flops_per_s=peaks, **known)
     if kind == "measured":
         rates = {"bf16": measured(700e12), "fp32": measured(45e12), "fp8": measured(1200e12)}
-        cluster = msgspec.structs.replace(cluster, gpu="", flops_per_s=rates, memory_bandwidth_bytes_per_s=measured(2.5e12))
+        cluster = msgspec.structs.replace(
+            cluster, gpu="", flops_per_s=rates, memory_bandwidth_bytes_per_s=measured(2.5e12)
+        )
     return cluster
 
 
@@ -176,7 +190,9 @@ def test_the_terms_of_time_sum_to_the_total_and_none_is_negative(job):
 def test_a_larger_micro_batch_never_needs_less_memory(job, more):
     workload, candidate, cluster, stack = job
     larger = msgspec.structs.replace(candidate, micro_batch=candidate.micro_batch + more)
-    assert_never_less(memory_of(workload, candidate, cluster, stack), memory_of(workload, larger, cluster, stack))
+    assert_never_less(
+        memory_of(workload, candidate, cluster, stack), memory_of(workload, larger, cluster, stack)
+    )
 
 
 @settings(max_examples=150, deadline=None)
@@ -184,7 +200,9 @@ def test_a_larger_micro_batch_never_needs_less_memory(job, more):
 def test_a_longer_sequence_never_needs_less_memory(job, more):
     workload, candidate, cluster, stack = job
     longer = msgspec.structs.replace(workload, sequence_length=workload.sequence_length + more)
-    assert_never_less(memory_of(workload, candidate, cluster, stack), memory_of(longer, candidate, cluster, stack))
+    assert_never_less(
+        memory_of(workload, candidate, cluster, stack), memory_of(longer, candidate, cluster, stack)
+    )
 
 
 @settings(max_examples=200, deadline=None)
@@ -220,7 +238,9 @@ def test_faster_links_never_slow_a_step(job, inside, between):
     rates = {"intra_bus_bandwidth_bytes_per_s": inside, "inter_bus_bandwidth_bytes_per_s": between}
     delays = {"intra_latency_s": 1 / inside, "inter_latency_s": 1 / between}
     faster = msgspec.structs.replace(cluster, **scaled(cluster, rates | delays))
-    assert total_s(workload, candidate, faster, stack) <= total_s(workload, candidate, cluster, stack) * ROUNDING
+    assert (
+        total_s(workload, candidate, faster, stack) <= total_s(workload, candidate, cluster, stack) * ROUNDING
+    )
 
 
 @settings(max_examples=150, deadline=None)
@@ -233,7 +253,9 @@ def test_a_faster_gpu_never_slows_a_step(job, products, memory):
         peak_flops_per_s=times(cluster.peak_flops_per_s, products),
         **scaled(cluster, {"memory_bandwidth_bytes_per_s": memory}),
     )
-    assert total_s(workload, candidate, faster, stack) <= total_s(workload, candidate, cluster, stack) * ROUNDING
+    assert (
+        total_s(workload, candidate, faster, stack) <= total_s(workload, candidate, cluster, stack) * ROUNDING
+    )
 
 
 @settings(max_examples=150, deadline=None)
@@ -241,7 +263,9 @@ def test_a_faster_gpu_never_slows_a_step(job, products, memory):
 def test_more_work_never_takes_less_time(job, more):
     workload, candidate, cluster, stack = job
     larger = msgspec.structs.replace(candidate, micro_batch=candidate.micro_batch + more)
-    assert total_s(workload, larger, cluster, stack) * ROUNDING >= total_s(workload, candidate, cluster, stack)
+    assert total_s(workload, larger, cluster, stack) * ROUNDING >= total_s(
+        workload, candidate, cluster, stack
+    )
 
 
 @settings(max_examples=200, deadline=None)
@@ -262,7 +286,8 @@ def test_where_not_all_is_recomputed_the_part_means_nothing(job):
     workload, candidate, cluster, stack = job
     for mode in ("none", "selective"):
         ones = [
-            msgspec.structs.replace(candidate, activation_checkpointing=mode, recomputed_share=share) for share in (0.25, 1.0)
+            msgspec.structs.replace(candidate, activation_checkpointing=mode, recomputed_share=share)
+            for share in (0.25, 1.0)
         ]
         assert memory_of(workload, ones[0], cluster, stack) == memory_of(workload, ones[1], cluster, stack)
         assert total_s(workload, ones[0], cluster, stack) == total_s(workload, ones[1], cluster, stack)
@@ -271,7 +296,10 @@ def test_where_not_all_is_recomputed_the_part_means_nothing(job):
 def scaled(cluster: Cluster, factors: dict[str, float]) -> dict[str, object]:
     """Figures of the cluster by name, each times its factor; those that it does not have stay so."""
     found = {name: (getattr(cluster, name), factor) for name, factor in factors.items()}
-    return {name: times({"": one}, factor)[""] if one is not None else None for name, (one, factor) in found.items()}
+    return {
+        name: times({"": one}, factor)[""] if one is not None else None
+        for name, (one, factor) in found.items()
+    }
 
 
 def times(figures, factor):

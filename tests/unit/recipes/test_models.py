@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.errors import UsageError
-from recipes.models.blocks import blocks_of
-from recipes.models.counts import (
+from probes.base.errors import UsageError
+from recipes.job.models.blocks import blocks_of
+from recipes.job.models.counts import (
     active_parameter_count,
     attention_flops_per_token,
     flops_per_token,
@@ -19,7 +19,7 @@ from recipes.models.counts import (
     parameter_count,
     root_parameter_count,
 )
-from recipes.models.names import find_model
+from recipes.job.models.names import find_model
 
 PUBLISHED = {
     # Number of elements in the safetensors of the model page on huggingface.co, tied weights once
@@ -166,7 +166,8 @@ PUBLISHED = {
 }
 
 BILLIONS = {
-    # Figures that papers and model cards print, all parameters and where it is a mixture those that one token meets
+    # Figures that papers and model cards print, all parameters and where it is a mixture those that one token
+    # meets
     "gpt3-175b": (174.6, None),
     "megatron-gpt-18b": (18.4, None),
     "megatron-gpt-39b": (39.1, None),
@@ -262,7 +263,9 @@ def test_flops_follow_the_causal_convention():
     # Llama-3-8B at 8192: 45.0 GFLOP of matrix products and 6.4 GFLOP of causal attention per token
     model = find_model("llama-3-8b")
     assert 6 * matmul_parameter_count(model) == pytest.approx(45.0e9, rel=0.002)
-    assert flops_per_token(model, 8192) - 6 * matmul_parameter_count(model) == pytest.approx(6.44e9, rel=0.002)
+    assert flops_per_token(model, 8192) - 6 * matmul_parameter_count(model) == pytest.approx(
+        6.44e9, rel=0.002
+    )
     assert attention_flops_per_token(model, 8192, causal=False) == 2 * attention_flops_per_token(model, 8192)
 
 
@@ -275,7 +278,10 @@ def test_a_window_ends_the_growth_of_attention():
     model = find_model("gemma-2-9b")
     everywhere = msgspec.structs.replace(model, local_layers=model.layers)
     assert attention_flops_per_token(everywhere, 65_536) == attention_flops_per_token(everywhere, 32_768)
-    assert attention_flops_per_token(model, 65_536) < attention_flops_per_token(find_model("gemma-7b"), 65_536) * 2
+    assert (
+        attention_flops_per_token(model, 65_536)
+        < attention_flops_per_token(find_model("gemma-7b"), 65_536) * 2
+    )
 
 
 def test_a_token_of_a_mixture_computes_with_its_own_experts_alone():
@@ -290,7 +296,9 @@ def test_latent_attention_has_wider_scores_than_values():
 
 def test_a_hybrid_has_each_kind_of_layer():
     model = find_model("nemotron-3-nano-30b-a3b")
-    counts = [(block.count, bool(block.attention), block.state_space is not None) for block in blocks_of(model)]
+    counts = [
+        (block.count, bool(block.attention), block.state_space is not None) for block in blocks_of(model)
+    ]
     assert counts == [(23, False, True), (6, True, False), (23, False, False)]
 
 

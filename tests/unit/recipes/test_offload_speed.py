@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from recipes.cases.case import case_of_row
 from recipes.cases.prediction import predict_row
 from recipes.cases.resolved import resolve
-from recipes.speed.job import Job
-from recipes.speed.offload import offloaded_s
+from recipes.predict.speed.job import Job
+from recipes.predict.speed.offload import offloaded_s
 
 RUN = {
     "case_id": "1",
@@ -35,7 +35,11 @@ def step_s(**changes: str) -> float:
 
 
 def test_every_micro_batch_takes_the_sum_of_gradients_up_and_down_again() -> None:
-    four, eight, held = step_s(grad_accum="4"), step_s(grad_accum="8"), step_s(grad_accum="8", n_gpus="1", sharding="zero3")
+    four, eight, held = (
+        step_s(grad_accum="4"),
+        step_s(grad_accum="8"),
+        step_s(grad_accum="8", n_gpus="1", sharding="zero3"),
+    )
     passes = (eight - four) / 4 - held / 8
     # 2 bytes each way at up to 12 GB/s over PCIe 4, twice that over PCIe 5
     assert passes == pytest.approx(4 * PARAMETERS / 24e9, rel=0.25)

@@ -6,14 +6,21 @@ import pytest
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
-from recipes.plan import TimeBreakdown
-from recipes.speed.collectives import Group, collective_time_s
-from recipes.speed.job import Job
-from recipes.speed.step import step_time
+from recipes.planning.plan import TimeBreakdown
+from recipes.predict.speed.collectives import Group, collective_time_s
+from recipes.predict.speed.job import Job
+from recipes.predict.speed.step import step_time
 
 
 def exposed_s(**changes: str) -> float:
-    row = {"model": "llama-2-13b", "gpu": "A100-SXM-80GB", "n_gpus": "2", "gpus_per_node": "2", "pp": "2", "micro_batch": "4"}
+    row = {
+        "model": "llama-2-13b",
+        "gpu": "A100-SXM-80GB",
+        "n_gpus": "2",
+        "gpus_per_node": "2",
+        "pp": "2",
+        "micro_batch": "4",
+    }
     found = resolve(case_of_row({**row, "global_batch": "32", "task": "sft", **changes}))
     assert found.workload is not None
     time = step_time(found.workload, found.candidate, found.cluster, found.stack)
@@ -51,8 +58,18 @@ def test_only_a_boundary_between_nodes_uses_the_network_and_it_hides_beside_the_
 
 
 def test_layers_that_wait_for_each_other_pass_each_micro_batch_over_each_boundary_once() -> None:
-    row = {"stack": "hf-trainer", "sharding": "device_map", "gpus_per_node": "2", "grad_accum": "1", "global_batch": ""}
-    found = resolve(case_of_row({"model": "llama-2-13b", "gpu": "A100-SXM-80GB", "n_gpus": "2", "micro_batch": "4", **row}))
+    row = {
+        "stack": "hf-trainer",
+        "sharding": "device_map",
+        "gpus_per_node": "2",
+        "grad_accum": "1",
+        "global_batch": "",
+    }
+    found = resolve(
+        case_of_row(
+            {"model": "llama-2-13b", "gpu": "A100-SXM-80GB", "n_gpus": "2", "micro_batch": "4", **row}
+        )
+    )
     assert found.workload is not None
     assert found.candidate.schedule == "layers"
     job = Job(found.workload, found.candidate, found.cluster, found.stack)

@@ -7,8 +7,8 @@ import pytest
 from recipes.cases.case import CaseError, case_of_row
 from recipes.cases.prediction import CasePrediction, predict_row
 from recipes.cases.resolved import resolve
-from recipes.cases.words import schedule_of
-from recipes.plan import Candidate
+from recipes.cases.table_words import schedule_of
+from recipes.planning.plan import Candidate
 
 ROW = {
     "case_id": "a",
@@ -75,16 +75,22 @@ def test_a_schedule_that_is_not_the_usual_one_is_told_with_the_layout() -> None:
 def test_what_each_costs() -> None:
     # little but products: no tensor parallelism, short sequences
     row = {"tp": "1", "n_gpus": "8", "seq_len": "2048"}
-    plain, all_forward, filled, cut = (answer(pp_schedule=words, **row) for words in ("", "gpipe", "zero-bubble", "interleaved"))
+    plain, all_forward, filled, cut = (
+        answer(pp_schedule=words, **row) for words in ("", "gpipe", "zero-bubble", "interleaved")
+    )
     assert plain.memory
     assert all_forward.memory
     assert filled.memory
-    assert all_forward.memory.activations > 2 * plain.memory.activations  # all 32 micro-batches, not those of 8 stages
+    assert (
+        all_forward.memory.activations > 2 * plain.memory.activations
+    )  # all 32 micro-batches, not those of 8 stages
     assert filled.memory.activations == plain.memory.activations
     times = [one.time for one in (plain, all_forward, filled, cut)]
     bubbles = [one.bubble for one in times if one is not None]
     assert bubbles[0] == bubbles[1]
-    assert 0.2 < bubbles[2] / bubbles[0] < 0.5  # a third, where forward, backward and weights' gradients take equally long
+    assert (
+        0.2 < bubbles[2] / bubbles[0] < 0.5
+    )  # a third, where forward, backward and weights' gradients take equally long
     assert bubbles[3] < 0.7 * bubbles[0]
 
 

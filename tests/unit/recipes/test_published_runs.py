@@ -17,9 +17,20 @@ from recipes.cases.prediction import CasePrediction, predict_row
 SHARED = Path(os.environ.get("RIGTUNE_SHARED", "../shared"))
 RUNS = SHARED / "data" / "training_open.csv"
 SCORER = SHARED / "tools" / "score_predictions.py"
-pytestmark = pytest.mark.skipif(not (RUNS.is_file() and SCORER.is_file()), reason=f"{SHARED} is absent; set RIGTUNE_SHARED")
+pytestmark = pytest.mark.skipif(
+    not (RUNS.is_file() and SCORER.is_file()), reason=f"{SHARED} is absent; set RIGTUNE_SHARED"
+)
 
-SCORED = ("case_id", "status", "reason", "fits", "step_time_s", "tokens_per_s_per_gpu", "samples_per_s", "peak_mem_gib")
+SCORED = (
+    "case_id",
+    "status",
+    "reason",
+    "fits",
+    "step_time_s",
+    "tokens_per_s_per_gpu",
+    "samples_per_s",
+    "peak_mem_gib",
+)
 SPEED = re.compile(r"^speed +covered (\d+)/(\d+) +median error ([\d.]+)% +p90 ([\d.]+)%", re.MULTILINE)
 MEMORY = re.compile(r"^memory +covered (\d+)/(\d+) +median error ([\d.]+)% +p90 ([\d.]+)%", re.MULTILINE)
 FIT = re.compile(r"ran and said to fit (\d+)/(\d+) +out of memory and said so (\d+)/(\d+)")
@@ -51,7 +62,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def _cells(answer: CasePrediction) -> dict[str, str]:
     values = msgspec.structs.asdict(answer)
-    return {name: "" if values[name] is None else str(values[name]).lower() for name in SCORED} | {"case_id": answer.case_id}
+    return {name: "" if values[name] is None else str(values[name]).lower() for name in SCORED} | {
+        "case_id": answer.case_id
+    }
 
 
 def _numbers(pattern: re.Pattern[str], text: str) -> list[float]:

@@ -7,10 +7,10 @@ import pytest
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
-from recipes.memory import memory_of
-from recipes.models.names import find_model
-from recipes.plan import Degrees
-from recipes.stacks import load_stacks
+from recipes.job.models.names import find_model
+from recipes.planning.plan import Degrees
+from recipes.predict.memory import memory_of
+from recipes.predict.stacks import load_stacks
 from tests.support.clusters import case, figure, h100_cluster
 
 LLAMA = find_model("llama-2-7b")
@@ -26,7 +26,9 @@ def bill(*, raised, ranks=1, **candidate):
         msgspec.structs.replace(first, **QLORA),
         msgspec.structs.replace(second, micro_batch=4, **candidate),
         h100_cluster(ranks=ranks),
-        trl if raised else msgspec.structs.replace(trl, memory=msgspec.structs.replace(trl.memory, raises_tables=False)),
+        trl
+        if raised
+        else msgspec.structs.replace(trl, memory=msgspec.structs.replace(trl.memory, raises_tables=False)),
     )
 
 
@@ -38,12 +40,23 @@ def test_the_residual_stream_that_checkpoints_keep_is_twice_as_wide():
 def test_tables_are_raised_on_one_gpu_and_not_where_shards_are_of_one_type():
     tables = 2 * LLAMA.vocab * LLAMA.hidden
     assert bill(raised=True).parameters - bill(raised=False).parameters == pytest.approx(2 * tables, rel=0.01)
-    assert bill(raised=True, ranks=2, **SHARDED).parameters == bill(raised=False, ranks=2, **SHARDED).parameters
+    assert (
+        bill(raised=True, ranks=2, **SHARDED).parameters == bill(raised=False, ranks=2, **SHARDED).parameters
+    )
 
 
-@pytest.mark.parametrize(("task", "stack"), [("qlora", "torch-peft"), ("lora", "torch-peft"), ("sft", "torch")])
+@pytest.mark.parametrize(
+    ("task", "stack"), [("qlora", "torch-peft"), ("lora", "torch-peft"), ("sft", "torch")]
+)
 def test_adapters_in_plain_torch_are_hugging_faces(task, stack):
-    row = {"case_id": "a", "model": "llama-2-7b", "gpu": "H100-SXM-80GB", "n_gpus": "1", "stack": "pytorch", "task": task}
+    row = {
+        "case_id": "a",
+        "model": "llama-2-7b",
+        "gpu": "H100-SXM-80GB",
+        "n_gpus": "1",
+        "stack": "pytorch",
+        "task": task,
+    }
     assert resolve(case_of_row(row)).stack.id == stack
 
 
@@ -60,10 +73,14 @@ def test_a_loop_of_ones_own_computes_the_loss_in_the_type_of_the_logits(tuning, 
         work,
         one,
         h100_cluster(ranks=1, memory_bytes_per_rank=figure(1e15)),
-        msgspec.structs.replace(stack, memory=msgspec.structs.replace(stack.memory, raises_stream=False, own_loss=False)),
+        msgspec.structs.replace(
+            stack, memory=msgspec.structs.replace(stack.memory, raises_stream=False, own_loss=False)
+        ),
     )
     # tensors of one size take each other's place
-    assert (memory.reserved - memory.allocated) * others.logits < (others.reserved - others.allocated) * memory.logits
+    assert (memory.reserved - memory.allocated) * others.logits < (
+        others.reserved - others.allocated
+    ) * memory.logits
 
 
 def test_a_loss_whose_tensors_are_of_one_size_leaves_no_gaps():

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.hardware import load_catalogue
-from probes.record import Unknown
+from probes.base.record import Unknown
+from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import Case
-from recipes.cases.cluster import cluster_of_case
+from recipes.cases.case_cluster import cluster_of_case
 from recipes.cases.gpu_names import load_case_gpus
-from recipes.parameters import load_parameters
-from recipes.plan import Cluster, Figure
-from recipes.speed.rates import (
+from recipes.planning.plan import Cluster, Figure
+from recipes.predict.parameters import load_parameters
+from recipes.predict.speed.rates import (
     AttentionRates,
     ProductRates,
     alignment_share,
@@ -34,7 +34,9 @@ from tests.benchmarks.score_products import errors, summary
 
 CATALOGUE = load_catalogue()
 SHARED = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "data"
-needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="needs the published measurements of RIGTUNE_SHARED")
+needs_shared = pytest.mark.skipif(
+    not SHARED.is_dir(), reason="needs the published measurements of RIGTUNE_SHARED"
+)
 
 gpus = st.sampled_from([row.gpu for row in load_case_gpus()])
 precisions = st.sampled_from(["bf16", "fp16", "fp32", "tf32"])
@@ -75,7 +77,10 @@ def test_more_tokens_never_take_less_time_forward_or_backward(gpu, shape, expert
     tokens, inputs, outputs = shape
     rates = products(gpu)
     for few, many in zip(
-        (*training_time_s(rates, tokens, inputs, outputs), *grouped_training_time_s(rates, tokens, inputs, outputs, experts)),
+        (
+            *training_time_s(rates, tokens, inputs, outputs),
+            *grouped_training_time_s(rates, tokens, inputs, outputs, experts),
+        ),
         (
             *training_time_s(rates, tokens + more, inputs, outputs),
             *grouped_training_time_s(rates, tokens + more, inputs, outputs, experts),
@@ -92,7 +97,9 @@ def test_a_hair_more_costs_a_hair_more(gpu, precision, m, n, k):
         assert product_time_s(rates, m * 1.001, n, k) <= product_time_s(rates, m, n, k) * 1.0011
 
 
-@given(gpus, st.integers(1, 64), st.integers(1, 200_000), st.sampled_from([64, 80, 128, 192, 256]), st.booleans())
+@given(
+    gpus, st.integers(1, 64), st.integers(1, 200_000), st.sampled_from([64, 80, 128, 192, 256]), st.booleans()
+)
 def test_longer_sequences_never_take_less_time(gpu, sequences, length, head_dim, causal):
     def times(length: int, sequences: int, window: int = 0, kernel: str = "flash2") -> tuple[float, float]:
         return attention_time_s(
@@ -111,7 +118,10 @@ def test_longer_sequences_never_take_less_time(gpu, sequences, length, head_dim,
     for kernel in ("flash2", "cudnn", "unfused"):
         forward, backward = times(length, sequences, kernel=kernel)
         assert 0 < forward < backward
-        longer, more = times(length + 1, sequences, kernel=kernel), times(length, sequences + 1, kernel=kernel)
+        longer, more = (
+            times(length + 1, sequences, kernel=kernel),
+            times(length, sequences + 1, kernel=kernel),
+        )
         assert min(longer[0], more[0]) >= forward
         assert min(longer[1], more[1]) >= backward
         assert times(length, sequences, window=max(1, length // 4), kernel=kernel)[0] <= forward
@@ -162,7 +172,9 @@ def test_a_measured_rate_counts_before_the_catalogue():
 
 
 def test_what_is_not_known_is_unknown():
-    bare = Cluster(title="", device="cpu", device_name="CPU", nodes=1, ranks_per_node=1, memory_bytes_per_rank=None)
+    bare = Cluster(
+        title="", device="cpu", device_name="CPU", nodes=1, ranks_per_node=1, memory_bytes_per_rank=None
+    )
     assert isinstance(product_rates(bare, "bf16"), Unknown)
     assert isinstance(attention_rates(bare, "bf16", "flash2"), Unknown)
     assert isinstance(product_rates(cluster("a100-sxm4-80gb"), "fp8"), Unknown)
@@ -177,17 +189,28 @@ def test_every_parameter_of_products_and_attention_is_cited():
 
 @needs_shared
 def test_published_kernels_are_met():
-    """Products within 10 % and attention within 15 % in the median, on each GPU; SimuMax's B200 ran slower than all others'."""
+    """Products within 10 % and attention within 15 % in the median, on each GPU; SimuMax's B200 ran slower
+    than all others'.
+    """
     found = summary(errors())
     for (kind, gpu, precision, source), (count, median, _, _) in found.items():
-        if count > 10 and not (gpu == "B200-SXM" and source == "simumax" and not kind.startswith("attention")):
+        if count > 10 and not (
+            gpu == "B200-SXM" and source == "simumax" and not kind.startswith("attention")
+        ):
             assert median < (0.15 if kind.startswith("attention") else 0.10), (kind, gpu, precision, source)
     assert sum(count for count, *_ in found.values()) > 2800
 
 
 @pytest.mark.parametrize(
     ("gpu", "tflops"),
-    [("rtx-5090", 235), ("rtx-4090", 160), ("rtx-5080", 103), ("rtx-5070", 67), ("rtx-4060-ti", 47.5), ("rtx-3060", 25.4)],
+    [
+        ("rtx-5090", 235),
+        ("rtx-4090", 160),
+        ("rtx-5080", 103),
+        ("rtx-5070", 67),
+        ("rtx-4060-ti", 47.5),
+        ("rtx-3060", 25.4),
+    ],
 )
 def test_boards_of_gamers_run_above_the_clock_of_their_datasheet(gpu, tflops):
     """zzc0721/torch-performance-test-data: users' products of 8192 in bf16."""
@@ -198,7 +221,9 @@ def test_boards_of_gamers_run_above_the_clock_of_their_datasheet(gpu, tflops):
 def test_flash_attention_computes_heads_at_the_next_width_it_was_compiled_for(narrow, wide):
     def forward_s(head_dim: int, kernel: str) -> float:
         sizes = {"sequences": 8, "heads": 16, "kv_heads": 16, "queries": 4096, "keys": 4096, "causal": True}
-        return attention_time_s(attention("a100-sxm4-80gb", kernel), **sizes, query_key_dim=head_dim, value_dim=head_dim)[0]
+        return attention_time_s(
+            attention("a100-sxm4-80gb", kernel), **sizes, query_key_dim=head_dim, value_dim=head_dim
+        )[0]
 
     assert forward_s(narrow, "flash2") == pytest.approx(forward_s(wide, "flash2"))
     assert forward_s(narrow, "cudnn") < 0.95 * forward_s(wide, "cudnn")

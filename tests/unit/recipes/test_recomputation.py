@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.units import GIB
+from probes.base.units import GIB
 from recipes.cases.case import CaseError, case_of_row
 from recipes.cases.prediction import predict_row
 from recipes.cases.resolved import ResolvedCase, resolve
-from recipes.cases.words import checkpointing_of, recomputed_of
+from recipes.cases.table_words import checkpointing_of, recomputed_of
 from recipes.constants import constant
-from recipes.memory import memory_of
+from recipes.predict.memory import memory_of
 
 ROW = {
     "case_id": "a",
@@ -72,7 +72,9 @@ def test_a_selection_of_blocks_is_every_second_one_where_nothing_says_more(stack
     assert not any("is taken for every second layer" in note for note in stated.assumed)
 
 
-@pytest.mark.parametrize("words", ["full 0 %", "full 250 %", "every 0th layer", "selective 3/0", "selective 4/3"])
+@pytest.mark.parametrize(
+    "words", ["full 0 %", "full 250 %", "every 0th layer", "selective 3/0", "selective 4/3"]
+)
 def test_a_part_that_is_none_is_refused(words: str) -> None:
     answer = predict_row({**ROW, "activation_checkpointing": words})
     assert answer.status == "refused"
@@ -115,13 +117,21 @@ def test_a_stack_without_a_setting_for_it_recomputes_all_layers_or_none() -> Non
 
 def test_the_part_is_said() -> None:
     answers = [predict_row({**ROW, "micro_batch": str(batch)}) for batch in BATCHES]
-    said = next(answer for answer in answers if "activation_checkpointing full of 25 % of the layers" in answer.assumed)
+    said = next(
+        answer
+        for answer in answers
+        if "activation_checkpointing full of 25 % of the layers" in answer.assumed
+    )
     assert "checkpointing full of 25 % of the layers" in said.layout
     assert answers[0].assumed.count("activation_checkpointing none") == 1
 
 
 def test_a_run_near_the_limit_recomputes_nothing_and_fits_where_recomputing_would_make_it() -> None:
-    near = [found for batch in BATCHES if (found := resolved(micro_batch=str(batch), stack="hf-trainer")).fits_recomputed]
+    near = [
+        found
+        for batch in BATCHES
+        if (found := resolved(micro_batch=str(batch), stack="hf-trainer")).fits_recomputed
+    ]
     for found in near:
         assert found.candidate.activation_checkpointing == "none"
         assert 1 < filled(found) <= constant("recompute_margin")
@@ -131,7 +141,11 @@ def test_a_run_near_the_limit_recomputes_nothing_and_fits_where_recomputing_woul
         assert other is not None
         assert other.layout == "checkpointing full"
         assert other.total_gib < answer.memory_limit_gib < answer.memory.total / GIB
-        stated = {"activation_checkpointing": "none", "micro_batch": str(found.candidate.micro_batch), "stack": "hf-trainer"}
+        stated = {
+            "activation_checkpointing": "none",
+            "micro_batch": str(found.candidate.micro_batch),
+            "stack": "hf-trainer",
+        }
         as_stated = predict_row({**ROW, **stated})
         assert (as_stated.fits, as_stated.fits_by_recomputing) == (False, None)
     assert near
@@ -140,7 +154,11 @@ def test_a_run_near_the_limit_recomputes_nothing_and_fits_where_recomputing_woul
 @pytest.mark.parametrize(
     ("stack", "flash", "words"),
     [
-        ("megatron-core", "true", "attention scores alone, which fused attention never keeps: no memory is saved)"),
+        (
+            "megatron-core",
+            "true",
+            "attention scores alone, which fused attention never keeps: no memory is saved)",
+        ),
         ("megatron-core", "false", "(recomputes attention scores alone)"),
         ("torchtitan", "true", "(every second matrix product's output is kept, the rest recomputed)"),
     ],
@@ -153,10 +171,14 @@ def test_what_a_selection_recomputes_is_said(stack: str, flash: str, words: str)
     assert (selective == none) == words.endswith("no memory is saved)")
 
 
-@pytest.mark.parametrize(("changes", "is_told"), [({}, True), ({"fsdp": "8"}, False), ({"gpus_per_node": "8"}, False)])
+@pytest.mark.parametrize(
+    ("changes", "is_told"), [({}, True), ({"fsdp": "8"}, False), ({"gpus_per_node": "8"}, False)]
+)
 def test_who_shares_one_copy_is_told_where_nothing_says_it(changes: dict[str, str], is_told: bool) -> None:
     answer = predict_row({**ROW, "sharding": "hsdp", "n_gpus": "16", **changes})
-    assert any(note.startswith("fsdp 8, the data-parallel GPUs of a node") for note in answer.assumed) == is_told
+    assert (
+        any(note.startswith("fsdp 8, the data-parallel GPUs of a node") for note in answer.assumed) == is_told
+    )
 
 
 def test_images_are_not_recomputed() -> None:
@@ -166,7 +188,9 @@ def test_images_are_not_recomputed() -> None:
 
 
 def test_gpus_that_share_a_sequence_share_states_too_where_they_must() -> None:
-    one = resolved(stack="deepspeed", sharding="", n_gpus="512", global_batch="256", gpu="A100-SXM-80GB").candidate
+    one = resolved(
+        stack="deepspeed", sharding="", n_gpus="512", global_batch="256", gpu="A100-SXM-80GB"
+    ).candidate
     assert (one.degrees.cp, one.sharding) == (2, "zero3")
 
 
@@ -192,7 +216,12 @@ def test_a_number_of_layers_in_words(words: str, layers: int | None, together: i
 
 @pytest.mark.parametrize(
     ("layout", "share"),
-    [({}, 10 / 32), ({"pp": "2"}, 20 / 32), ({"pp": "4"}, 1.0), ({"pp": "2", "vp": "2", "sharding": ""}, 1.0)],
+    [
+        ({}, 10 / 32),
+        ({"pp": "2"}, 20 / 32),
+        ({"pp": "4"}, 1.0),
+        ({"pp": "2", "vp": "2", "sharding": ""}, 1.0),
+    ],
 )
 def test_layers_are_counted_in_each_stage(layout: dict[str, str], share: float) -> None:
     assert resolved(activation_checkpointing="block 10", **layout).candidate.recomputed_share == share
@@ -209,7 +238,14 @@ def test_layers_recomputed_at_once_keep_fewer_inputs_and_more_that_live() -> Non
 
 
 def test_images_say_that_checkpointing_is_left_out() -> None:
-    row = {"case_id": "a", "model": "resnet50", "family": "cnn", "gpu": "V100-SXM2-16GB", "n_gpus": "1", "micro_batch": "64"}
+    row = {
+        "case_id": "a",
+        "model": "resnet50",
+        "family": "cnn",
+        "gpu": "V100-SXM2-16GB",
+        "n_gpus": "1",
+        "micro_batch": "64",
+    }
     said, none = (predict_row({**row, "activation_checkpointing": words}) for words in ("full", "none"))
     assert any("activation_checkpointing full is left out" in note for note in said.assumed)
     assert not any("activation_checkpointing" in note for note in none.assumed)

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from recipes.cases.prediction import predict_row
-from recipes.stacks import load_stacks, stack_named
+from recipes.predict.stacks import load_stacks, stack_named
 
 RUN = {
     "case_id": "1",
@@ -92,7 +92,9 @@ def test_names_in_the_table_are_words_and_no_patterns():
 
 
 def test_jax_recomputes_all_layers_and_torch_none_by_default():
-    recomputed = {name: predict_row(RUN | {"stack": name}).layout.split(", ")[-1] for name in ("maxtext", "torch")}
+    recomputed = {
+        name: predict_row(RUN | {"stack": name}).layout.split(", ")[-1] for name in ("maxtext", "torch")
+    }
     assert recomputed["maxtext"] == "checkpointing full"
     assert "checkpointing" not in recomputed["torch"]
 
@@ -106,14 +108,28 @@ def test_megatron_deepspeed_does_not_divide_norms_and_writes_scores_by_default()
 
 def test_llama_factory_and_axolotl_recompute_by_default_as_the_trainer_under_them_does_not():
     run = RUN | {"sharding": "", "n_gpus": "1", "task": "lora"}
-    shown = {name: predict_row(run | {"stack": name}).layout for name in ("hf-trainer", "llama-factory", "axolotl")}
-    assert [name for name, layout in shown.items() if "checkpointing full" in layout] == ["llama-factory", "axolotl"]
+    shown = {
+        name: predict_row(run | {"stack": name}).layout for name in ("hf-trainer", "llama-factory", "axolotl")
+    }
+    assert [name for name, layout in shown.items() if "checkpointing full" in layout] == [
+        "llama-factory",
+        "axolotl",
+    ]
 
 
 @pytest.mark.parametrize("name", ["torchtune", "unsloth"])
 def test_a_stated_length_is_filled_so_that_no_rate_is_beyond_the_peak(name):
-    run = {"case_id": "1", "stack": name, "model": "llama-3.2-3b", "task": "sft", "gpu": "A100-SXM-80GB", "n_gpus": "1"}
-    prediction = predict_row(run | {"seq_len": "4096", "micro_batch": "2", "activation_checkpointing": "none"})
+    run = {
+        "case_id": "1",
+        "stack": name,
+        "model": "llama-3.2-3b",
+        "task": "sft",
+        "gpu": "A100-SXM-80GB",
+        "n_gpus": "1",
+    }
+    prediction = predict_row(
+        run | {"seq_len": "4096", "micro_batch": "2", "activation_checkpointing": "none"}
+    )
     assert 6 * 3.2e9 * prediction.tokens_per_s_per_gpu < 312e12
 
 
@@ -144,24 +160,46 @@ def test_norms_are_divided_or_repeated_as_the_software_does_where_nothing_says_i
 
 
 def test_a_loss_that_keeps_no_logits_needs_less_memory():
-    run = RUN | {"task": "lora", "precision": "bf16", "n_gpus": "1", "sharding": "", "model": "llama-3-8b", "seq_len": "8192"}
+    run = RUN | {
+        "task": "lora",
+        "precision": "bf16",
+        "n_gpus": "1",
+        "sharding": "",
+        "model": "llama-3-8b",
+        "seq_len": "8192",
+    }
     run |= {"activation_checkpointing": "full"}
     whole, chunked, liger = (
-        predict_row(run | {"stack": name}).memory for name in ("trl", "trl with chunked cross-entropy", "TRL + Liger")
+        predict_row(run | {"stack": name}).memory
+        for name in ("trl", "trl with chunked cross-entropy", "TRL + Liger")
     )
     assert liger.allocated < chunked.allocated < whole.allocated
     assert chunked.logits < 0.5 * whole.logits
 
 
 def test_a_model_whose_code_leaves_logits_in_16_bits_needs_less_for_its_loss():
-    run = RUN | {"task": "lora", "precision": "bf16", "stack": "trl", "n_gpus": "1", "sharding": "", "seq_len": "8192"}
+    run = RUN | {
+        "task": "lora",
+        "precision": "bf16",
+        "stack": "trl",
+        "n_gpus": "1",
+        "sharding": "",
+        "seq_len": "8192",
+    }
     run |= {"activation_checkpointing": "full"}
     left, raised = (predict_row(run | {"model": model}).memory.logits for model in ("qwen-7b", "qwen1.5-7b"))
     assert left == pytest.approx(0.8 * raised, rel=0.01)
 
 
 def test_tokens_are_those_of_samples_where_these_are_shorter_than_a_stated_length():
-    run = {"case_id": "1", "model": "llama-2-7b", "gpu": "A100-SXM-80GB", "n_gpus": "1", "micro_batch": "1", "task": "lora"}
+    run = {
+        "case_id": "1",
+        "model": "llama-2-7b",
+        "gpu": "A100-SXM-80GB",
+        "n_gpus": "1",
+        "micro_batch": "1",
+        "task": "lora",
+    }
     filled, cut = (predict_row(run | {"seq_len": "4096", "stack": name}) for name in ("torchtune", "litgpt"))
     assert filled.tokens_per_s_per_gpu == pytest.approx(4096 * filled.samples_per_s)
     assert cut.tokens_per_s_per_gpu < 0.1 * 4096 * cut.samples_per_s
@@ -171,7 +209,14 @@ def test_tokens_are_those_of_samples_where_these_are_shorter_than_a_stated_lengt
 
 @pytest.mark.parametrize(("name", "varies"), [("axolotl", False), ("hf-trainer", True)])
 def test_samples_of_unstated_length_are_short_unless_the_framework_packs_them(name, varies):
-    run = {"case_id": "1", "model": "llama-2-7b", "gpu": "A100-SXM-80GB", "n_gpus": "1", "task": "lora", "stack": name}
+    run = {
+        "case_id": "1",
+        "model": "llama-2-7b",
+        "gpu": "A100-SXM-80GB",
+        "n_gpus": "1",
+        "task": "lora",
+        "stack": name,
+    }
     assert any("samples of" in words for words in predict_row(run).assumed) == varies
 
 
@@ -190,18 +235,35 @@ def test_maxtext_has_experts_on_an_axis_of_their_own(columns, layout):
     row = RUN | {"stack": "maxtext", "model": "deepseek-v3", "gpu": "MI355X", "n_gpus": "64"} | columns
     prediction = predict_row(row)
     assert prediction.layout.startswith(f"{layout}, zero3")
-    assert any(words.startswith("ep 8") for words in prediction.assumed) == (" ep 8" in layout and "ep" not in columns)
+    assert any(words.startswith("ep 8") for words in prediction.assumed) == (
+        " ep 8" in layout and "ep" not in columns
+    )
 
 
 def test_ligers_kernels_keep_less_of_a_layer():
-    run = RUN | {"task": "lora", "precision": "bf16", "n_gpus": "1", "sharding": "", "activation_checkpointing": "none"}
+    run = RUN | {
+        "task": "lora",
+        "precision": "bf16",
+        "n_gpus": "1",
+        "sharding": "",
+        "activation_checkpointing": "none",
+    }
     plain, liger = (predict_row(run | {"stack": name}).memory.activations for name in ("trl", "TRL + Liger"))
     assert 0.6 * plain < liger < 0.95 * plain
 
 
-@pytest.mark.parametrize(("optimizer", "whole"), [("", False), ("PagedAdamW8bit", False), ("AdamW8bit", True), ("AdamW", True)])
+@pytest.mark.parametrize(
+    ("optimizer", "whole"), [("", False), ("PagedAdamW8bit", False), ("AdamW8bit", True), ("AdamW", True)]
+)
 def test_torchtunes_recipe_for_one_gpu_steps_within_the_backward_pass(optimizer, whole):
-    run = {"case_id": "1", "stack": "torchtune", "model": "llama-2-7b", "task": "sft", "gpu": "A100-SXM-80GB", "n_gpus": "1"}
+    run = {
+        "case_id": "1",
+        "stack": "torchtune",
+        "model": "llama-2-7b",
+        "task": "sft",
+        "gpu": "A100-SXM-80GB",
+        "n_gpus": "1",
+    }
     memory = predict_row(run | {"optimizer": optimizer, "precision": "bf16"}).memory
     assert (memory.gradients > 10 * 2**30) == whole
 
@@ -210,7 +272,13 @@ def test_torchtunes_recipe_for_one_gpu_steps_within_the_backward_pass(optimizer,
     "run", [{"model": "llama-3-8b", "gpu": "V100-SXM2-32GB"}, {"model": "bert-large", "gpu": "A100-SXM-80GB"}]
 )
 def test_liger_leaves_attention_as_it_was(run: dict[str, str]) -> None:
-    shape = {"n_gpus": "8", "micro_batch": "4", "seq_len": "512", "sharding": "zero3", "activation_checkpointing": "none"}
+    shape = {
+        "n_gpus": "8",
+        "micro_batch": "4",
+        "seq_len": "512",
+        "sharding": "zero3",
+        "activation_checkpointing": "none",
+    }
     case = {**run, **shape, "precision": "fp16-mixed"}
     plain, liger = (predict_row({**case, "stack": name}).memory for name in ("trl", "TRL + Liger"))
     assert plain is not None

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.hardware import load_catalogue
-from probes.record import Unknown
+from probes.base.record import Unknown
+from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import Case
-from recipes.cases.cluster import cluster_of_case
+from recipes.cases.case_cluster import cluster_of_case
 from recipes.cases.prediction import predict_row
-from recipes.memory import vision_memory
-from recipes.models.images import find_vision_model, load_aliases, load_vision_models
-from recipes.plan import Candidate, Cluster, Degrees, TimeBreakdown
-from recipes.speed.images import vision_time
-from recipes.stacks import load_stacks
-from recipes.workload import Optimizer, Precision, VisionModel, VisionWorkload
+from recipes.job.models.image_models import find_vision_model, load_aliases, load_vision_models
+from recipes.job.workload import Optimizer, Precision, VisionModel, VisionWorkload
+from recipes.planning.plan import Candidate, Cluster, Degrees, TimeBreakdown
+from recipes.predict.memory import vision_memory
+from recipes.predict.speed.image_speed import vision_time
+from recipes.predict.stacks import load_stacks
 
 RUNS = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "data" / "training_open.csv"
 CATALOGUE = load_catalogue()
@@ -39,9 +39,13 @@ def known(name: str, image_size: int | None = None) -> VisionModel:
     return model
 
 
-def work(name: str = "resnet50", *, precision: Precision = "fp16", optimizer: Optimizer = "sgd") -> VisionWorkload:
+def work(
+    name: str = "resnet50", *, precision: Precision = "fp16", optimizer: Optimizer = "sgd"
+) -> VisionWorkload:
     model = known(name)
-    return VisionWorkload(model=model, image_size=model.image_size, global_batch=64, precision=precision, optimizer=optimizer)
+    return VisionWorkload(
+        model=model, image_size=model.image_size, global_batch=64, precision=precision, optimizer=optimizer
+    )
 
 
 def layout(micro_batch: int = 64, gpus: int = 1, grad_accum: int = 1) -> Candidate:
@@ -128,7 +132,9 @@ def test_any_text_is_a_known_model_or_none(name: str) -> None:
 
 
 def test_an_unknown_model_is_refused_by_its_name() -> None:
-    found = predict_row({"case_id": "1", "family": "cnn", "model": "nosuchnet", "gpu": "V100-SXM2-16GB", "n_gpus": "1"})
+    found = predict_row(
+        {"case_id": "1", "family": "cnn", "model": "nosuchnet", "gpu": "V100-SXM2-16GB", "n_gpus": "1"}
+    )
     assert found.status == "refused"
     assert "nosuchnet" in found.reason
 
@@ -148,7 +154,9 @@ def test_a_model_named_after_its_input_keeps_it() -> None:
     assert known("ssd300-resnet50", 224).forward_flops == known("ssd300-resnet50").forward_flops
 
 
-@pytest.mark.parametrize("name", ["resnet50", "efficientnet_b0", "resnext101_32x4d", "vit_base_patch16_224", "nnunet_3d"])
+@pytest.mark.parametrize(
+    "name", ["resnet50", "efficientnet_b0", "resnext101_32x4d", "vit_base_patch16_224", "nnunet_3d"]
+)
 @pytest.mark.parametrize("precision", ["fp16", "fp32"])
 def test_a_faster_gpu_takes_less_time(name: str, precision: Precision) -> None:
     times = [seconds(work(name, precision=precision), layout(), machine(gpu)) for gpu in FASTER]
@@ -219,11 +227,15 @@ def test_published_runs_are_met() -> None:
 
 
 def test_the_host_launches_ahead_of_the_gpu() -> None:
-    # Twice as many small kernels cost nothing where the GPU is busy, and twice the time where it waits for the host.
+    # Twice as many small kernels cost nothing where the GPU is busy, and twice the time where it waits for
+    # the host.
     model = known("densenet121")
     more = msgspec.structs.replace(model, operators=2 * model.operators)
     few, many = (
-        [seconds(msgspec.structs.replace(work(), model=one), layout(batch), machine()) for one in (model, more)]
+        [
+            seconds(msgspec.structs.replace(work(), model=one), layout(batch), machine())
+            for one in (model, more)
+        ]
         for batch in (1, 256)
     )
     assert few[1] / few[0] > 1.8
@@ -271,7 +283,8 @@ def test_depthwise_convolutions_run_on_the_lanes_of_fp32() -> None:
     model = known("convnext_tiny")
     small = msgspec.structs.replace(model, depthwise_flops=model.depthwise_flops * 9 / 49)
     whole, less = (
-        seconds(msgspec.structs.replace(work(precision="tf32"), model=one), layout(), machine()) for one in (model, small)
+        seconds(msgspec.structs.replace(work(precision="tf32"), model=one), layout(), machine())
+        for one in (model, small)
     )
     assert whole > 1.1 * less
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recipes.models.images import find_vision_model
+from recipes.job.models.image_models import find_vision_model
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Collectives over the ranks of all hosts, then the links between the hosts, each in its turn and all hosts at once."""
+"""Collectives over the ranks of all hosts, then the links between the hosts, each in its turn and all hosts
+at once.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,17 @@ MOST_SAMPLES = 10
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure cases {collective, bytes}, as `collectives` does, and {distance, bytes}: every host sends to the one so many places
-    on while it receives from the one so many places back. All ranks of a host send, each to its like there.
+    """Measure cases {collective, bytes}, as `collectives` does, and {distance, bytes}: every host sends to
+    the one so many places on while it receives from the one so many places back. All ranks of a host send,
+    each to its like there.
     """
     shifts = [case for case in request["cases"] if "distance" in case]
     together = [case for case in request["cases"] if "distance" not in case]
     share = len(together) / max(1, len(request["cases"])) if shifts else 1.0
     if together:
-        collectives.run({**request, "cases": together, "budget_s": request["budget_s"] * share}, answer, device)
+        collectives.run(
+            {**request, "cases": together, "budget_s": request["budget_s"] * share}, answer, device
+        )
     ranks_per_host = dist.get_world_size() // max(1, len(request["hosts"]))
     for case in shifts:
         budget_s = request["budget_s"] * (1 - share) / len(shifts)
@@ -44,7 +49,9 @@ def measure(offset: int, size_bytes: int, device: torch.device, budget_s: float)
         took_s = largest(device, exchange(sent, target, received, source))[0]
     wrong = int((received != source).sum())
     if wrong:
-        raise CaseError("wrong_result", f"rank {rank} got {wrong} wrong values of {received.numel()} from rank {source}")
+        raise CaseError(
+            "wrong_result", f"rank {rank} got {wrong} wrong values of {received.numel()} from rank {source}"
+        )
     samples = max(FEWEST_SAMPLES, min(MOST_SAMPLES, int(budget_s / max(took_s, 1e-9))))
     durations_s = []
     for _ in range(samples):
@@ -54,7 +61,9 @@ def measure(offset: int, size_bytes: int, device: torch.device, budget_s: float)
 
 
 def exchange(sent: torch.Tensor, target: int, received: torch.Tensor, source: int) -> float:
-    """Seconds until everything from `source` is here; with NCCL, until both directions are done, which it joins in one kernel."""
+    """Seconds until everything from `source` is here; with NCCL, until both directions are done, which it
+    joins in one kernel.
+    """
     if sent.device.type == "cuda":
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()

@@ -1,4 +1,6 @@
-"""Rate of causal scaled-dot-product attention, forward and backward, through the kernel that torch chooses."""
+"""Rate of causal scaled-dot-product attention, forward and backward, through the kernel that torch
+chooses.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ TOLERANCE = 0.05
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {pass, dtype, batch, heads, sequence_length, head_dim}, shortest sequence first.
 
-    What would overrun its share by far, judged by the case before it of the same pass, is skipped. Time grows with the
-    square of the sequence length at most.
+    What would overrun its share by far, judged by the case before it of the same pass, is skipped. Time grows
+    with the square of the sequence length at most.
     """
     seconds: dict[str, tuple[int, float]] = {}
 
@@ -53,7 +55,9 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 def random_heads(case: dict[str, Any], device: torch.device) -> Tensor:
     """Queries, keys or values [B, H, S, D]."""
     shape = (case["batch"], case["heads"], case["sequence_length"], case["head_dim"])
-    return torch.randn(shape, device=device, dtype=DTYPES[case["dtype"]]).requires_grad_(case["pass"] == "backward")
+    return torch.randn(shape, device=device, dtype=DTYPES[case["dtype"]]).requires_grad_(
+        case["pass"] == "backward"
+    )
 
 
 def action(phase: str, q: Tensor, k: Tensor, v: Tensor) -> Callable[[], object]:
@@ -68,7 +72,9 @@ def action(phase: str, q: Tensor, k: Tensor, v: Tensor) -> Callable[[], object]:
 
 @torch.no_grad()
 def check(q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
-    """Compare some queries of the last head with attention written out in fp64. Raises CaseError (wrong_result)."""
+    """Compare some queries of the last head with attention written out in fp64. Raises CaseError
+    (wrong_result).
+    """
     length, width = q.shape[-2:]
     step = max(1, length // CHECKED)
     queries, keys, values = q[-1, -1, ::step].double(), k[-1, -1].double(), v[-1, -1].double()
@@ -76,11 +82,15 @@ def check(q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
     scores = (queries @ keys.t() / math.sqrt(width)).masked_fill(places > places[::step, None], -math.inf)
     wrong = float((out[-1, -1, ::step].double() - scores.softmax(-1) @ values).abs().max())
     if not wrong <= TOLERANCE:
-        raise CaseError("wrong_result", f"an output of attention is off by {wrong:.2g}: silent data corruption")
+        raise CaseError(
+            "wrong_result", f"an output of attention is off by {wrong:.2g}: silent data corruption"
+        )
 
 
 def chosen_kernel(q: Tensor, k: Tensor, v: Tensor) -> int:
-    """The value of `torch.nn.attention.SDPBackend` that torch takes for these inputs; UNKNOWN_KERNEL where it does not tell."""
+    """The value of `torch.nn.attention.SDPBackend` that torch takes for these inputs; UNKNOWN_KERNEL where it
+    does not tell.
+    """
     choose = getattr(torch, "_fused_sdp_choice", None)
     if choose is None:
         return UNKNOWN_KERNEL

@@ -26,10 +26,12 @@ SHORT_S = 0.1
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case: {collective, bytes}, or {work, m, n, k, dtype, pinned} for what each rank does by itself.
+    """Measure every case: {collective, bytes}, or {work, m, n, k, dtype, pinned} for what each rank does by
+    itself.
 
-    A collective that the backend lacks, that does not fit the memory or would take longer than the time that is left is skipped
-    with the reason, and so are the larger cases of a collective whose result was wrong. All decisions are the same on all ranks.
+    A collective that the backend lacks, that does not fit the memory or would take longer than the time that
+    is left is skipped with the reason, and so are the larger cases of a collective whose result was wrong.
+    All decisions are the same on all ranks.
     """
     cases = request["cases"]
     budget = Budget(request["budget_s"], len(cases))

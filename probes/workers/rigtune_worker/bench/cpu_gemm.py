@@ -1,4 +1,6 @@
-"""Matrix multiplication rate of one NUMA node's CPUs, all its cores at work: what preparing data beside the GPUs can count on."""
+"""Matrix multiplication rate of one NUMA node's CPUs, all its cores at work: what preparing data beside the
+GPUs can count on.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any, Callable
 import torch
 
 from ..cases import SkipCaseError, each_case, refuse_overrun
-from ..numa import bind, usable_cpus
+from ..host_numa import bind, usable_cpus
 from ..product import Product
 from ..protocol import Answer
 from ..sampling import FEWEST_SAMPLES
@@ -20,15 +22,19 @@ FEWEST_CALLS = FEWEST_SAMPLES + 2
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {numa_node, dtype, m, n, k}, smallest first within node and dtype.
 
-    A product that would overrun its time, judged by a smaller one, is skipped: without instructions for bf16 it can be a hundred
-    times slower than fp32.
+    A product that would overrun its time, judged by a smaller one, is skipped: without instructions for bf16
+    it can be a hundred times slower than fp32.
     """
     nodes = sorted({case["numa_node"] for case in request["cases"]})
     cpus = {node: usable_cpus(request["numa_cpus"], node, request["threads_per_rank"]) for node in nodes}
     seconds_per_flop: dict[Any, float] = {}
 
     def prepare(case: dict[str, Any], budget_s: float) -> Callable[[], None]:
-        node, kind, flops = case["numa_node"], (case["numa_node"], case["dtype"]), 2 * case["m"] * case["n"] * case["k"]
+        node, kind, flops = (
+            case["numa_node"],
+            (case["numa_node"], case["dtype"]),
+            2 * case["m"] * case["n"] * case["k"],
+        )
         if not cpus[node]:
             raise SkipCaseError("this process may use no CPU of the node")
         refuse_overrun(seconds_per_flop.get(kind, 0.0) * flops * FEWEST_CALLS, budget_s)

@@ -1,4 +1,6 @@
-"""How fast torch's DataLoader delivers batches, by its number of worker processes, on all local ranks at once as in training."""
+"""How fast torch's DataLoader delivers batches, by its number of worker processes, on all local ranks at once
+as in training.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader
 
+from ..host_numa import memory_bytes
 from ..image_data import ITEM_BYTES, Endless, ImageLike
-from ..numa import memory_bytes
 from ..parallel import cases_within_budget, largest
 from ..protocol import Answer, CaseError, Timing
 from ..sampling import FEWEST_SAMPLES, half_width
@@ -28,7 +30,9 @@ SHARED_MEMORY = "/dev/shm"
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {num_workers, batch_size}, fewest workers first. What does not fit on one rank ends the sweep on all."""
+    """Measure every case {num_workers, batch_size}, fewest workers first. What does not fit on one rank ends
+    the sweep on all.
+    """
     torch.set_num_threads(1)  # collating and copying; the CPUs belong to the workers
     path = request["settings"]["data_path"]
     paths = small_files(path) if path else []
@@ -49,7 +53,9 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def check_room(workers: int, batch_size: int, ranks: int) -> None:
-    """Raise CaseError where the workers' batches do not fit into /dev/shm or the memory: they would be killed."""
+    """Raise CaseError where the workers' batches do not fit into /dev/shm or the memory: they would be
+    killed.
+    """
     batches_bytes = ranks * workers * (PREFETCH + 1) * batch_size * ITEM_BYTES
     try:
         space = os.statvfs(SHARED_MEMORY)
@@ -75,13 +81,18 @@ def mib(size_bytes: int) -> str:
 
 
 def measure(data: ImageLike, workers: int, batch_size: int, budget_s: float) -> Timing:
-    """Seconds per batch; a sample is as many batches as there are workers, since those arrive together. Raises CaseError.
+    """Seconds per batch; a sample is as many batches as there are workers, since those arrive together.
+    Raises CaseError.
 
     Always for the whole time: a rank that ended early would leave its CPUs to the others.
     """
     ends = time.monotonic() + budget_s
     loader = DataLoader(
-        data, batch_size=batch_size, sampler=Endless(), num_workers=workers, prefetch_factor=PREFETCH if workers else None
+        data,
+        batch_size=batch_size,
+        sampler=Endless(),
+        num_workers=workers,
+        prefetch_factor=PREFETCH if workers else None,
     )
     durations_s: list[float] = []
     group, ahead = max(1, workers), PREFETCH * workers + 1
@@ -106,7 +117,13 @@ def take(batches: Iterator[torch.Tensor], count: int) -> None:
 def cause_of(words: str, workers: int) -> tuple[str, str]:
     """Kind and cause of a DataLoader's error, in one line."""
     if "shared memory" in words or "Bus error" in words or "No space left" in words:
-        return "out_of_memory", f"{SHARED_MEMORY} is too small for {workers} workers; in a container give it more (--shm-size)"
+        return (
+            "out_of_memory",
+            f"{SHARED_MEMORY} is too small for {workers} workers; in a container give it more (--shm-size)",
+        )
     if "signal: Killed" in words:
-        return "out_of_memory", f"one of {workers} DataLoader workers was killed, usually by the kernel for want of memory"
+        return (
+            "out_of_memory",
+            f"one of {workers} DataLoader workers was killed, usually by the kernel for want of memory",
+        )
     return "crashed", f"one of {workers} DataLoader workers failed: {words.strip().splitlines()[-1]}"

@@ -7,7 +7,7 @@ from typing import Any, Callable
 import torch
 
 from ..cases import SkipCaseError, each_case, refuse_overrun, together
-from ..limits import refuse_beyond_memory
+from ..memory_limit import refuse_beyond_memory
 from ..product import Product, cache_flush, memory_bytes
 from ..protocol import Answer, CaseError
 from ..timing import FEWEST_SAMPLES, time_calls
@@ -17,10 +17,12 @@ FEWEST_CALLS = FEWEST_SAMPLES + 2
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {dtype, m, n, k}, smallest first within a dtype. All ranks measure at the same time, each on its device.
+    """Measure every case {dtype, m, n, k}, smallest first within a dtype. All ranks measure at the same time,
+    each on its device.
 
-    A case that would overrun its share of the budget by far, judged by the one before it of the same dtype, is skipped: bf16 on
-    a CPU without such instructions can be a hundred times slower than fp32. One that the user asked for fails instead.
+    A case that would overrun its share of the budget by far, judged by the one before it of the same dtype,
+    is skipped: bf16 on a CPU without such instructions can be a hundred times slower than fp32. One that the
+    user asked for fails instead.
     """
     flush = cache_flush(device)
     asked = str(request["settings"].get("asked", "")).split()

@@ -24,21 +24,26 @@ DIRECTIONS = {"host_to_device": (TO_DEVICE,), "device_to_host": (TO_HOST,), "bot
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {direction, pinned, concurrent, bytes} with `near` or `numa_node` where the machine has nodes.
+    """Measure every case {direction, pinned, concurrent, bytes} with `near` or `numa_node` where the machine
+    has nodes.
 
-    With `concurrent` all ranks copy at the same time, otherwise one after the other: PCIe switches are shared. Memory is written
-    and checked by all ranks at once, outside their turns.
+    With `concurrent` all ranks copy at the same time, otherwise one after the other: PCIe switches are
+    shared. Memory is written and checked by all ranks at once, outside their turns.
     """
     ranks = dist.get_world_size()
     budget = Budget(request["budget_s"], sum(1 if case["concurrent"] else ranks for case in request["cases"]))
     for case in request["cases"]:
         node = node_of(case, request, device)
         with contextlib.ExitStack() as held:
-            copies = attempt(answer, case, device, lambda: held.enter_context(prepared(case, request, node, device)))  # noqa: B023
+            copies = attempt(
+                answer, case, device, lambda: held.enter_context(prepared(case, request, node, device))
+            )  # noqa: B023
             if not all_ready(answer, case, copies is not None):
                 continue
             copies()
-            timing = at_once(copies, device, budget) if case["concurrent"] else in_turn(copies, device, budget)
+            timing = (
+                at_once(copies, device, budget) if case["concurrent"] else in_turn(copies, device, budget)
+            )
             attempt(answer, case, device, lambda: tell(answer, case, copies, timing, node))  # noqa: B023
 
 
@@ -67,8 +72,12 @@ def node_of(case: dict[str, Any], request: dict[str, Any], device: torch.device)
 
 
 @contextlib.contextmanager
-def prepared(case: dict[str, Any], request: dict[str, Any], node: int | None, device: torch.device) -> Iterator[Copies]:
-    """The copies of one case; as long as they are held, this process stays on the node's CPUs. Raises CaseError."""
+def prepared(
+    case: dict[str, Any], request: dict[str, Any], node: int | None, device: torch.device
+) -> Iterator[Copies]:
+    """The copies of one case; as long as they are held, this process stays on the node's CPUs. Raises
+    CaseError.
+    """
     if "near" in case and node is None:
         raise CaseError("unsupported", "the NUMA node of this GPU is not known")
     cpus = request["numa_cpus"].get(str(node), ())
@@ -81,7 +90,9 @@ def prepared(case: dict[str, Any], request: dict[str, Any], node: int | None, de
             from_, to = (HOST, device) if seed == TO_DEVICE else (device, HOST)
             source = pattern(case["bytes"], seed, from_)
             target = torch.zeros_like(source, device=to)
-            held.enter_context(page_locked(source if from_ is HOST else target, case["pinned"] and device.type == "cuda"))
+            held.enter_context(
+                page_locked(source if from_ is HOST else target, case["pinned"] and device.type == "cuda")
+            )
             pairs.append((source, target))
         yield Copies(*pairs)
 

@@ -1,8 +1,10 @@
-"""Memory bandwidth of one NUMA node at a time, with all its cores: copy and triad of STREAM (www.cs.virginia.edu/stream).
+"""Memory bandwidth of one NUMA node at a time, with all its cores: copy and triad of STREAM
+(www.cs.virginia.edu/stream).
 
-Copy is the C library's memmove, as in mbw and in STREAM built by gcc: beyond the caches it writes around them. Triad is torch's
-a = b + s c, with ordinary stores. For a matrix of nodes the arrays are touched first, and so placed, by the CPUs of the node
-whose memory is meant; the pages are looked at before the numbers are believed.
+Copy is the C library's memmove, as in mbw and in STREAM built by gcc: beyond the caches it writes around
+them. Triad is torch's a = b + s c, with ordinary stores. For a matrix of nodes the arrays are touched first,
+and so placed, by the CPUs of the node whose memory is meant; the pages are looked at before the numbers are
+believed.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any, Callable
 import torch
 
 from ..cases import SkipCaseError, each_case
-from ..numa import bind, free_bytes, last_level_cache_bytes, share_on_node, usable_cpus
+from ..host_numa import bind, free_bytes, last_level_cache_bytes, share_on_node, usable_cpus
 from ..protocol import Answer, CaseError, Timing
 from ..sampling import take_samples
 from ..timing import time_calls
@@ -34,9 +36,14 @@ SAMPLE_S = 0.1
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {operation, numa_node, memory_node}. Cases with the same memory follow each other and share arrays."""
+    """Measure every case {operation, numa_node, memory_node}. Cases with the same memory follow each other
+    and share arrays.
+    """
     most, numa_cpus = request["threads_per_rank"], request["numa_cpus"]
-    cpus = {node: usable_cpus(numa_cpus, node, most) for node in sorted({case["numa_node"] for case in request["cases"]})}
+    cpus = {
+        node: usable_cpus(numa_cpus, node, most)
+        for node in sorted({case["numa_node"] for case in request["cases"]})
+    }
     size_bytes = array_bytes(cpus)
     arrays = Arrays()
 
@@ -60,13 +67,17 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def array_bytes(cpus: dict[int, list[int]]) -> int:
-    """The same for all nodes, so that they compare. Raises CaseError where the memory is too small for any."""
+    """The same for all nodes, so that they compare. Raises CaseError where the memory is too small for
+    any.
+    """
     caches = max(last_level_cache_bytes(of_node) for of_node in cpus.values())
     # Where the kernel does not tell how much is free, the usual size is no risk on a machine that trains.
     free = min(free_bytes(node) for node in cpus) or int(USUAL_BYTES / SHARE_OF_FREE)
     size_bytes = min(max(USUAL_BYTES, CACHES * caches), int(free * SHARE_OF_FREE)) // MIB * MIB
     if size_bytes < LEAST_BYTES:
-        raise CaseError("out_of_memory", f"{free // MIB} MiB of free memory are too few to measure its bandwidth")
+        raise CaseError(
+            "out_of_memory", f"{free // MIB} MiB of free memory are too few to measure its bandwidth"
+        )
     return size_bytes
 
 
@@ -79,7 +90,9 @@ class Arrays:
         self.tensors: list[torch.Tensor] = []
 
     def place(self, node: int, cpus: list[int], size_bytes: int) -> None:
-        """Have the node's CPUs be the first to write the arrays, so that the kernel places them there. Raises CaseError."""
+        """Have the node's CPUs be the first to write the arrays, so that the kernel places them there. Raises
+        CaseError.
+        """
         if node != self.node:
             use(cpus)
             self.tensors, self.node = [], node
@@ -88,7 +101,9 @@ class Arrays:
                 tensor.fill_(value)
             self.on_node = share_on_node([tensor.data_ptr() for tensor in self.tensors], node)
         if self.on_node is not None and self.on_node < ON_NODE:
-            raise CaseError("unsupported", f"only {self.on_node:.0%} of the memory could be placed on NUMA node {node}")
+            raise CaseError(
+                "unsupported", f"only {self.on_node:.0%} of the memory could be placed on NUMA node {node}"
+            )
 
 
 def use(cpus: list[int]) -> None:
@@ -100,12 +115,17 @@ def time_triads(arrays: Arrays, threads: int, budget_s: float) -> Timing:
     """Seconds per triad a = b + s c over the whole arrays."""
     target, first, second = arrays.tensors
     return time_calls(
-        lambda: torch.add(first, second, alpha=3.0, out=target), target.device, budget_s=budget_s, sample_s=SAMPLE_S
+        lambda: torch.add(first, second, alpha=3.0, out=target),
+        target.device,
+        budget_s=budget_s,
+        sample_s=SAMPLE_S,
     )
 
 
 def time_copies(arrays: Arrays, threads: int, budget_s: float) -> Timing:
-    """Seconds per copy of the whole array, each thread copying its part of it again and again. Raises CaseError."""
+    """Seconds per copy of the whole array, each thread copying its part of it again and again. Raises
+    CaseError.
+    """
     target, source, _ = arrays.tensors
     size_bytes = source.numel() * source.element_size()
     bounds = [size_bytes * number // threads // 64 * 64 for number in range(threads)] + [size_bytes]

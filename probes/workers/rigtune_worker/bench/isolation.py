@@ -1,4 +1,6 @@
-"""All-reduce over the layers between ranks that the environment leaves, with what NCCL logged about the layers it used."""
+"""All-reduce over the layers between ranks that the environment leaves, with what NCCL logged about the
+layers it used.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,14 @@ from typing import Any
 
 import torch
 
-from ..nccl_log import transport_lines
 from ..protocol import Answer
+from ..transport_log import transport_lines
 from .collectives import run as run_collectives
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {collective, bytes}. What NCCL wrote to NCCL_DEBUG_FILE goes into the answer's end as `nccl_log`."""
+    """Measure every case {collective, bytes}. What NCCL wrote to NCCL_DEBUG_FILE goes into the answer's end
+    as `nccl_log`.
+    """
     run_collectives(request, answer, device)
     answer.seen["nccl_log"] = transport_lines(os.environ.get("NCCL_DEBUG_FILE", ""), os.getpid())

@@ -1,4 +1,6 @@
-"""What starting one small operation costs: an addition to one element, whose own time on the device is next to nothing."""
+"""What starting one small operation costs: an addition to one element, whose own time on the device is next
+to nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from ..timing import time_calls
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {kind}: `asynchronous`, one launch after the other as in training, or `synchronous`, each waited for."""
+    """Measure every case {kind}: `asynchronous`, one launch after the other as in training, or `synchronous`,
+    each waited for.
+    """
     value = torch.zeros(1, device=device)
 
     def prepare(case: dict[str, Any], budget_s: float) -> Callable[[], None]:

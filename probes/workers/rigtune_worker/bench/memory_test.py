@@ -13,8 +13,9 @@ from ..protocol import Answer, is_out_of_memory
 
 MOST_CHUNK_CELLS = 32 * 1024**2
 FEWEST_CHUNKS = 64
-"""All are written before the first is read back, so that caches, which hold less than all, do not answer for the memory; and the
-expected values, some chunks in size, fit in what is left free."""
+"""All are written before the first is read back, so that caches, which hold less than all, do not answer for
+the memory; and the expected values, some chunks in size, fit in what is left free.
+"""
 TESTED_SHARE = 0.9
 """Of the free memory."""
 BITS = 64
@@ -26,7 +27,9 @@ Expected = Callable[[int], torch.Tensor]
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Test with every case {pattern}, all ranks at the same time; `settings.most_bytes` bounds the memory, 0 for no bound."""
+    """Test with every case {pattern}, all ranks at the same time; `settings.most_bytes` bounds the memory, 0
+    for no bound.
+    """
     chunks = allocate(free_bytes(device, request["settings"]["most_bytes"]), device)
 
     def measure(case: dict[str, Any], budget_s: float) -> None:
@@ -34,9 +37,13 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
         passes = PATTERNS[case["pattern"]](chunks[0].numel(), device)
         found, done = run_passes(chunks, passes, started + budget_s)
         tested = sum(chunk.numel() for chunk in chunks) * CELL_BYTES
-        answer.sample(case, [time.monotonic() - started], memory_errors=found.count, tested_bytes=tested, passes=done)
+        answer.sample(
+            case, [time.monotonic() - started], memory_errors=found.count, tested_bytes=tested, passes=done
+        )
         if found.count:
-            answer.failure("wrong_result", f"{found.count} words of {tested} bytes read back wrong; {found.first}", case)
+            answer.failure(
+                "wrong_result", f"{found.count} words of {tested} bytes read back wrong; {found.first}", case
+            )
 
     each_case(request, answer, device, lambda case, budget_s: lambda: measure(case, budget_s))
 
@@ -81,10 +88,11 @@ class Errors:
 
 
 def run_passes(chunks: list[torch.Tensor], passes: Iterator[Expected], ends: float) -> tuple[Errors, int]:
-    """Run at least one pass, and more until the monotonic clock reaches `ends`; the errors, and how many passes there were.
+    """Run at least one pass, and more until the monotonic clock reaches `ends`; the errors, and how many
+    passes there were.
 
-    A pass goes through all memory, upwards and downwards in turn, checks what the pass before wrote and writes its own values:
-    with a value and its inverse these are memtest86's moving inversions.
+    A pass goes through all memory, upwards and downwards in turn, checks what the pass before wrote and
+    writes its own values: with a value and its inverse these are memtest86's moving inversions.
     """
     errors, done = Errors(), 0
     chunk_bytes = chunks[0].numel() * CELL_BYTES
@@ -128,7 +136,9 @@ def random_and_inverse(cells: int, device: torch.device) -> Iterator[Expected]:
     generator = torch.Generator(device)
 
     def values(seed: int) -> torch.Tensor:
-        return torch.empty(cells, dtype=torch.int64, device=device).random_(generator=generator.manual_seed(seed))
+        return torch.empty(cells, dtype=torch.int64, device=device).random_(
+            generator=generator.manual_seed(seed)
+        )
 
     for number in range(ROUNDS):
         yield lambda index, number=number: values(index * ROUNDS + number)

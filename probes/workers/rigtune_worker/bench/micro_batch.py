@@ -1,4 +1,6 @@
-"""The largest micro-batch that fits, by doubling and halving; what the others gave tells which is the fastest."""
+"""The largest micro-batch that fits, by doubling and halving; what the others gave tells which is the
+fastest.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,14 @@ from ..trial import Trials
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Sweep the micro-batch of the first case that has one, within the budget; every trial is a sample with its micro_batch.
+    """Sweep the micro-batch of the first case that has one, within the budget; every trial is a sample with
+    its micro_batch.
 
-    `trial_s` of the settings is the time for the steps of one trial; long steps overrun it, since some must be run.
+    `trial_s` of the settings is the time for the steps of one trial; long steps overrun it, since some must
+    be run.
 
-    One that does not fit has no durations and the figure `out_of_memory`. A trial that would overrun the budget is not begun.
+    One that does not fit has no durations and the figure `out_of_memory`. A trial that would overrun the
+    budget is not begun.
     """
     if device.type == "cuda":
         torch.cuda.empty_cache()

@@ -32,9 +32,11 @@ WARMUP_WINDOWS = 2
 
 
 def run(request: dict[str, Any], answer: Answer, device: object) -> None:
-    """Measure cases {sender, receiver, streams} by rank; of those that follow each other, disjoint ones run at once.
+    """Measure cases {sender, receiver, streams} by rank; of those that follow each other, disjoint ones run
+    at once.
 
-    Rank 0 writes all samples: `durations_s` are seconds per byte. Raises CaseError where the ranks do not meet.
+    Rank 0 writes all samples: `durations_s` are seconds per byte. Raises CaseError where the ranks do not
+    meet.
     """
     del device  # there is none without torch
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -112,7 +114,10 @@ def meet(rank: int, data_port: int, token: str) -> Link:
                 except OSError as error:
                     trouble = str(error)
         time.sleep(0.2)
-    raise CaseError("crashed", f"rank {rank} could not reach rank 0 at {host}, ports {ports()[0]} to {ports()[-1]}: {trouble}")
+    raise CaseError(
+        "crashed",
+        f"rank {rank} could not reach rank 0 at {host}, ports {ports()[0]} to {ports()[-1]}: {trouble}",
+    )
 
 
 class Conductor:
@@ -131,8 +136,12 @@ class Conductor:
         family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
         for port in ports():
             with contextlib.suppress(OSError):
-                return socket.create_server(("", port), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=1024)
-        raise CaseError("crashed", f"none of the ports {ports()[0]} to {ports()[-1]} is free on the first host")
+                return socket.create_server(
+                    ("", port), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=1024
+                )
+        raise CaseError(
+            "crashed", f"none of the ports {ports()[0]} to {ports()[-1]} is free on the first host"
+        )
 
     def conduct(self) -> None:
         try:
@@ -147,7 +156,9 @@ class Conductor:
         self.over.set()
 
     def gather(self) -> None:
-        """Wait for all ranks. Their addresses are those that they come from, so they are reached by the same way."""
+        """Wait for all ranks. Their addresses are those that they come from, so they are reached by the same
+        way.
+        """
         ends = time.monotonic() + MEETING_S
         while len(self.links) < self.world_size:
             self.listener.settimeout(max(0.1, ends - time.monotonic()))
@@ -194,7 +205,9 @@ def turns(cases: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     found: list[list[dict[str, Any]]] = []
     for case in cases:
         ends = {case["sender"], case["receiver"]}
-        busy = {rank for other in found[-1] for rank in (other["sender"], other["receiver"])} if found else ends
+        busy = (
+            {rank for other in found[-1] for rank in (other["sender"], other["receiver"])} if found else ends
+        )
         if ends & busy or case["streams"] != found[-1][0]["streams"]:
             found.append([case])
         else:
@@ -203,7 +216,9 @@ def turns(cases: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m rigtune_worker.bench.network", description="TCP between two hosts by hand.")
+    parser = argparse.ArgumentParser(
+        prog="python -m rigtune_worker.bench.network", description="TCP between two hosts by hand."
+    )
     side = parser.add_mutually_exclusive_group(required=True)
     side.add_argument("--serve", type=int, metavar="PORT", help="receive once, print the rates as JSON")
     side.add_argument("--connect", metavar="HOST:PORT", help="send")
@@ -215,7 +230,11 @@ def main() -> None:
         send(host, int(port), streams=options.streams, seconds=options.seconds)
         return
     rates = Receiver(options.serve).receive(options.streams)[WARMUP_WINDOWS:]
-    print(json.dumps({"median_bytes_per_s": statistics.median(rates) if rates else 0.0, "samples_bytes_per_s": rates}))
+    print(
+        json.dumps(
+            {"median_bytes_per_s": statistics.median(rates) if rates else 0.0, "samples_bytes_per_s": rates}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -33,9 +33,9 @@ class Subject(NamedTuple):
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Train the case {micro_batch, accumulation ...} within the budget: the small batch is one micro-batch of one rank, the large
-    one all micro-batches of all ranks. The series hold, for every step, the mean squared norm of the small batches' gradients
-    and the squared norm of the large batch's.
+    """Train the case {micro_batch, accumulation ...} within the budget: the small batch is one micro-batch of
+    one rank, the large one all micro-batches of all ranks. The series hold, for every step, the mean squared
+    norm of the small batches' gradients and the squared norm of the large batch's.
     """
     case, settings = request["cases"][0], request["settings"]
     if "step" in case:
@@ -53,18 +53,30 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
             break
         small, large, sequences = one_step(subject, len(durations_s), case["accumulation"], device)
         if not (math.isfinite(small) and math.isfinite(large)):
-            raise CaseError("wrong_result", f"the gradients of step {len(durations_s) + 1} are not finite: training diverged")
+            raise CaseError(
+                "wrong_result",
+                f"the gradients of step {len(durations_s) + 1} are not finite: training diverged",
+            )
         series["small_squared_norm"].append(small)
         series["large_squared_norm"].append(large)
         durations_s.append(largest(device, time.monotonic() - began)[0])
     ranks = dist.get_world_size()
     answer.sample(
-        case, durations_s, series, small_batch=sequences, large_batch=sequences * case["accumulation"] * ranks, world_size=ranks
+        case,
+        durations_s,
+        series,
+        small_batch=sequences,
+        large_batch=sequences * case["accumulation"] * ranks,
+        world_size=ranks,
     )
 
 
-def one_step(subject: Subject, index: int, accumulation: int, device: torch.device) -> tuple[float, float, float]:
-    """Mean squared norm of the small gradients, squared norm of the large one, and sequences per small batch; then an update."""
+def one_step(
+    subject: Subject, index: int, accumulation: int, device: torch.device
+) -> tuple[float, float, float]:
+    """Mean squared norm of the small gradients, squared norm of the large one, and sequences per small batch;
+    then an update.
+    """
     ranks = dist.get_world_size()
     totals = [torch.zeros_like(parameter) for parameter in subject.parameters]
     small, sequences = torch.zeros((), dtype=torch.float64, device=device), 0.0
@@ -88,12 +100,16 @@ def one_step(subject: Subject, index: int, accumulation: int, device: torch.devi
 
 
 def squared_norm(gradients: list[Tensor]) -> Tensor:
-    return torch.stack([torch.linalg.vector_norm(gradient.detach()).double() ** 2 for gradient in gradients]).sum()
+    return torch.stack(
+        [torch.linalg.vector_norm(gradient.detach()).double() ** 2 for gradient in gradients]
+    ).sum()
 
 
 def reference_subject(case: dict[str, Any], model: dict[str, Any], device: torch.device) -> Subject:
     """The reference transformer on its synthetic sequences, every one of them seen once."""
-    trainer = reference_trainer({**case, "strategy": "ddp", "activation_checkpointing": "none"}, model, device)
+    trainer = reference_trainer(
+        {**case, "strategy": "ddp", "activation_checkpointing": "none"}, model, device
+    )
     shape, micro_batch = trainer.config.model, case["micro_batch"]
     parameters = list(trainer.model.parameters())
     steps = 0
@@ -119,12 +135,16 @@ def reference_subject(case: dict[str, Any], model: dict[str, Any], device: torch
 
 
 def own_subject(own: OwnStep, device: torch.device) -> Subject:
-    """The user's step, which must have `model` and `backward`. Its own step makes the update. Raises CaseError."""
+    """The user's step, which must have `model` and `backward`. Its own step makes the update. Raises
+    CaseError.
+    """
     counted = own.build(device)
     step, target = counted.inner, own.target
     model, forward_backward = getattr(step, "model", None), getattr(step, "backward", None)
     if not isinstance(model, torch.nn.Module) or not callable(forward_backward):
-        raise CaseError("unsupported", f"the step of {target} has no `model` and `backward`, which the noise scale needs")
+        raise CaseError(
+            "unsupported", f"the step of {target} has no `model` and `backward`, which the noise scale needs"
+        )
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
     def backward(_number: int) -> float:
@@ -133,7 +153,9 @@ def own_subject(own: OwnStep, device: torch.device) -> Subject:
         told = items_in(told, target)
         sequences = told.get("samples") or told.get("images") or counted.micro_batch
         if not sequences:
-            raise CaseError("unsupported", f'`backward` of {target} must return {{"samples": N}} or take micro_batch')
+            raise CaseError(
+                "unsupported", f'`backward` of {target} must return {{"samples": N}} or take micro_batch'
+            )
         if all(parameter.grad is None for parameter in parameters):
             raise CaseError("unsupported", f"`backward` of {target} left no gradients in `model`")
         return float(sequences)

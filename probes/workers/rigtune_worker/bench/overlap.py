@@ -24,7 +24,8 @@ WARMUP_ROUNDS = 3
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure the cases {part, micro_batch, sequence_length, precision} with part computation, communication and both.
+    """Measure the cases {part, micro_batch, sequence_length, precision} with part computation, communication
+    and both.
 
     The parts take turns, so that what changes with time (clocks, neighbours) changes all three alike.
     """
@@ -46,8 +47,12 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
         answer.sample(case, durations_s[case["part"]])
 
 
-def parts_of(case: dict[str, Any], model: dict[str, Any], device: torch.device) -> dict[str, Callable[[], object]]:
-    """What to time for each part. Forward passes belong to the computation: the last bucket can hide behind nothing else."""
+def parts_of(
+    case: dict[str, Any], model: dict[str, Any], device: torch.device
+) -> dict[str, Callable[[], object]]:
+    """What to time for each part. Forward passes belong to the computation: the last bucket can hide behind
+    nothing else.
+    """
     shape = dataclasses.replace(ModelShape.from_dict(model), sequence_length=case["sequence_length"])
     config = TrainConfig(
         model=shape,

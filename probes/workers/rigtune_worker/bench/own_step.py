@@ -1,4 +1,6 @@
-"""The user's own training step: how long, how much memory at the peak, and what it says that it trained on."""
+"""The user's own training step: how long, how much memory at the peak, and what it says that it trained
+on.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..limits import limit_memory
+from ..memory_limit import limit_memory
 from ..own import ITEMS, OwnStep
 from ..protocol import Answer
 from ..steps import time_step
@@ -21,7 +23,11 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     # A step that hangs is ended by SIGTERM; the log then tells where it stood.
     faulthandler.register(signal.SIGTERM, chain=True)
     case = request["cases"][0]
-    limit_memory(device, int(request["settings"].get("memory_limit_bytes", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    limit_memory(
+        device,
+        int(request["settings"].get("memory_limit_bytes", 0)),
+        int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+    )
     own = OwnStep(case["step"], str(request["settings"].get("folder", "")))
     built = []
 

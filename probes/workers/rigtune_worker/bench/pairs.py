@@ -1,4 +1,6 @@
-"""Two ranks send to each other at the same time, each pair in its turn or disjoint pairs at once, with the data checked."""
+"""Two ranks send to each other at the same time, each pair in its turn or disjoint pairs at once, with the
+data checked.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ from ..timing import Budget, time_calls
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {first, second, bytes, pairs}; of those that follow each other, disjoint ones run at once.
+    """Measure every case {first, second, bytes, pairs}; of those that follow each other, disjoint ones run at
+    once.
 
-    Every rank takes part in every round, if only in agreeing on the number of calls. A pair whose data arrived wrong has no
-    bandwidth.
+    Every rank takes part in every round, if only in agreeing on the number of calls. A pair whose data
+    arrived wrong has no bandwidth.
     """
     turns = rounds(request["cases"])
     budget = Budget(request["budget_s"], len(turns))
@@ -50,7 +53,9 @@ def rounds(cases: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return turns
 
 
-def measure(turn: list[dict[str, Any]], sent: torch.Tensor, received: torch.Tensor, answer: Answer, budget_s: float) -> None:
+def measure(
+    turn: list[dict[str, Any]], sent: torch.Tensor, received: torch.Tensor, answer: Answer, budget_s: float
+) -> None:
     rank, device = dist.get_rank(), sent.device
     own = next((case for case in turn if rank in (case["first"], case["second"])), None)
     call: Callable[[], object] = rest
@@ -71,14 +76,19 @@ def measure(turn: list[dict[str, Any]], sent: torch.Tensor, received: torch.Tens
         answer.sample(own, timing)
 
 
-def wrong_values(call: Callable[[], object], sent: torch.Tensor, received: torch.Tensor, rank: int, other: int) -> int:
+def wrong_values(
+    call: Callable[[], object], sent: torch.Tensor, received: torch.Tensor, rank: int, other: int
+) -> int:
     """Exchange known data and count what arrived otherwise."""
     for owner, first, part in pieces(sent, [(rank, 0, sent.numel())]):
         part.copy_(values(owner, first, part.numel(), sent.device))
     received.fill_(-1)
     call()
     expected = pieces(received, [(other, 0, received.numel())])
-    return sum(int((part != values(owner, first, part.numel(), sent.device)).sum()) for owner, first, part in expected)
+    return sum(
+        int((part != values(owner, first, part.numel(), sent.device)).sum())
+        for owner, first, part in expected
+    )
 
 
 def rest() -> None:

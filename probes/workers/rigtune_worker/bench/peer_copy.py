@@ -26,7 +26,9 @@ def visible_devices(subjects: dict[str, str]) -> dict[str, torch.device]:
 
 
 def measure_matrix(request: dict[str, Any], answer: Answer, devices: dict[str, torch.device]) -> None:
-    """Measure every case {from, to, direction, bytes} between two of `devices`; those of others are skipped."""
+    """Measure every case {from, to, direction, bytes} between two of `devices`; those of others are
+    skipped.
+    """
     cases = [case for case in request["cases"] if case["from"] in devices and case["to"] in devices]
     for case in request["cases"]:
         if case not in cases:
@@ -43,10 +45,16 @@ def measure_matrix(request: dict[str, Any], answer: Answer, devices: dict[str, t
 
 
 def measure(
-    case: dict[str, Any], answer: Answer, devices: dict[str, torch.device], seeds: dict[str, int], budget_s: float
+    case: dict[str, Any],
+    answer: Answer,
+    devices: dict[str, torch.device],
+    seeds: dict[str, int],
+    budget_s: float,
 ) -> None:
     """Each end checks what arrived against the pattern of the sender, which it makes itself."""
-    ways = [(case["from"], case["to"])] + ([(case["to"], case["from"])] if case["direction"] == "both" else [])
+    ways = [(case["from"], case["to"])] + (
+        [(case["to"], case["from"])] if case["direction"] == "both" else []
+    )
     pairs = []
     for sender, receiver in ways:
         source = pattern(case["bytes"], seeds[sender], devices[sender])
@@ -56,7 +64,8 @@ def measure(
     with torch.cuda.device(first) if first.type == "cuda" else contextlib.nullcontext():
         copies = Copies(*pairs)
         settle(devices.values())
-        copies()  # torch opens the way between two GPUs with their first copy, which takes as long as many copies
+        # Torch opens the way between two GPUs with their first copy, which takes as long as many copies
+        copies()
         settle(devices.values())
         timing = time_calls(copies, first, budget_s=budget_s)
         settle(devices.values())

@@ -1,8 +1,10 @@
-"""Reading where the data lies, past the page cache: in order, at random, and many small files; writing on request.
+"""Reading where the data lies, past the page cache: in order, at random, and many small files; writing on
+request.
 
-Several requests are outstanding at a time, as many as threads wait in the kernel: one process whose threads share the position
-for what is read in order, several processes for random reads, which Python could not start fast enough from one. Everything is
-bounded by time, so that slow and fast devices take equally long. What is read is not looked at.
+Several requests are outstanding at a time, as many as threads wait in the kernel: one process whose threads
+share the position for what is read in order, several processes for random reads, which Python could not start
+fast enough from one. Everything is bounded by time, so that slow and fast devices take equally long. What is
+read is not looked at.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ import threading
 import time
 from typing import Any, Callable, Optional
 
-from ..process import die_with_parent
 from ..protocol import Answer, CaseError, SetupError, Timing
 from ..sampling import take_samples
 from ..storage_file import (
@@ -29,6 +30,7 @@ from ..storage_file import (
     small_files,
     vary,
 )
+from ..worker_process import die_with_parent
 
 PREPARE_SHARE = 0.3
 """Of the time, for writing the file that is read."""
@@ -49,7 +51,9 @@ Work = Callable[[int], Callable[[], int]]
 
 
 def run(request: dict[str, Any], answer: Answer, device: None) -> None:
-    """Measure every case {operation, order, block_bytes, queue_depth} in order. Raises SetupError without a file to read."""
+    """Measure every case {operation, order, block_bytes, queue_depth} in order. Raises SetupError without a
+    file to read.
+    """
     settings, cases = request["settings"], request["cases"]
     path, ends = settings["data_path"], time.monotonic() + request["budget_s"]
     data = open_data(path, settings["file_bytes"], PREPARE_SHARE * request["budget_s"])
@@ -67,8 +71,11 @@ def run(request: dict[str, Any], answer: Answer, device: None) -> None:
         answer.sample(case, timing, direct=float(direct), bytes_per_call=bytes_per_call, processes=processes)
 
 
-def prepared(case: dict[str, Any], data: DataFile, settings: dict[str, Any], budget_s: float) -> tuple[Optional[DataFile], Work]:
-    """The file that the case uses, none where it uses many, and what its readers do. A file of the user is never written.
+def prepared(
+    case: dict[str, Any], data: DataFile, settings: dict[str, Any], budget_s: float
+) -> tuple[Optional[DataFile], Work]:
+    """The file that the case uses, none where it uses many, and what its readers do. A file of the user is
+    never written.
 
     Raises SetupError where there is no such file.
     """
@@ -89,7 +96,9 @@ def cpus() -> int:
 
 
 def block_work(data: DataFile, case: dict[str, Any]) -> Work:
-    """Reads or writes of one block: the next, shared by all readers of a process, or one at a random place."""
+    """Reads or writes of one block: the next, shared by all readers of a process, or one at a random
+    place.
+    """
     size, fd = case["block_bytes"], data.fd
     blocks = data.size_bytes // size
     position = itertools.count()  # next() of it is one step of the interpreter, so threads never get the same
@@ -143,7 +152,9 @@ def file_reader(paths: list[str]) -> Work:
 
 
 def measure(work: Work, depth: int, processes: int, budget_s: float) -> tuple[Timing, float]:
-    """Seconds per request, one sample per slice of time, and bytes per request. Raises CaseError where a request fails."""
+    """Seconds per request, one sample per slice of time, and bytes per request. Raises CaseError where a
+    request fails.
+    """
     shared = Shared(depth, processes)
     slice_s = max(LEAST_SLICE_S, budget_s / SLICES)
     pids = []
@@ -151,7 +162,9 @@ def measure(work: Work, depth: int, processes: int, budget_s: float) -> tuple[Ti
         for process in range(processes):
             pids.append(fork_readers(work, range(process, depth, processes), shared, process))
         patience_s = max(LEAST_PATIENCE_S, PATIENCE * budget_s)
-        timing = take_samples(lambda _: observed(shared, slice_s, patience_s), budget_s=budget_s, sample_s=0.0)
+        timing = take_samples(
+            lambda _: observed(shared, slice_s, patience_s), budget_s=budget_s, sample_s=0.0
+        )
     finally:
         shared.stop[0] = 1
         for pid in pids:
@@ -160,7 +173,9 @@ def measure(work: Work, depth: int, processes: int, budget_s: float) -> tuple[Ti
 
 
 def observed(shared: Shared, slice_s: float, patience_s: float) -> float:
-    """Seconds per request during a slice of time, which is longer where nothing is answered. Raises CaseError."""
+    """Seconds per request during a slice of time, which is longer where nothing is answered. Raises
+    CaseError.
+    """
     before, since = sum(shared.calls), time.perf_counter()
     while True:
         time.sleep(slice_s)
@@ -180,10 +195,17 @@ def counters(count: int) -> memoryview:
 
 
 class Shared:
-    """What the readers tell: answered requests and their bytes by reader, the number of an error by process."""
+    """What the readers tell: answered requests and their bytes by reader, the number of an error by
+    process.
+    """
 
     def __init__(self, readers: int, processes: int) -> None:
-        self.calls, self.bytes, self.errors, self.stop = counters(readers), counters(readers), counters(processes), counters(1)
+        self.calls, self.bytes, self.errors, self.stop = (
+            counters(readers),
+            counters(readers),
+            counters(processes),
+            counters(1),
+        )
 
 
 def fork_readers(work: Work, readers: range, shared: Shared, process: int) -> int:

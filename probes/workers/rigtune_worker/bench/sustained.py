@@ -1,4 +1,6 @@
-"""One matrix product over and over: the rate of each slice of time, with what the GPU's sensors said meanwhile."""
+"""One matrix product over and over: the rate of each slice of time, with what the GPU's sensors said
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from ..protocol import Answer
 from ..timing import elapsed_s
 
 SLICE_S = 1.0
-SENSORS = {"sm_clock_hz": ("clock_rate", 1e6), "temperature_c": ("temperature", 1.0), "power_w": ("power_draw", 1e-3)}
+SENSORS = {
+    "sm_clock_hz": ("clock_rate", 1e6),
+    "temperature_c": ("temperature", 1.0),
+    "power_w": ("power_draw", 1e-3),
+}
 """Functions of torch.cuda, and what makes SI units of MHz, degrees and mW (torch.cuda documentation)."""
 
 
@@ -47,7 +53,9 @@ def hold(
         one_s, read = run_slice(product, device, max(1, math.ceil(slice_s / one_s)))
         durations_s.append(one_s)
         readings.append(read)
-    series = {name: [read[name] for read in readings] for name in SENSORS if all(name in read for read in readings)}
+    series = {
+        name: [read[name] for read in readings] for name in SENSORS if all(name in read for read in readings)
+    }
     return durations_s, series
 
 

@@ -12,11 +12,15 @@ from ..training_cases import measure_cases
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {strategy, activation_checkpointing, micro_batch, sequence_length, precision}, smallest first."""
+    """Measure every case {strategy, activation_checkpointing, micro_batch, sequence_length, precision},
+    smallest first.
+    """
     model = request["model"]
 
     def measure(case: dict[str, Any], budget_s: float) -> None:
         timing, figures = time_step(lambda: reference_step(case, model, device), device, budget_s)
         answer.sample(case, timing, **figures)
 
-    measure_cases(request, answer, device, measure, variant=("strategy", "activation_checkpointing", "sequence_length"))
+    measure_cases(
+        request, answer, device, measure, variant=("strategy", "activation_checkpointing", "sequence_length")
+    )

@@ -16,7 +16,9 @@ RECORDING = str(Path(__file__).parents[3] / "machines" / "h100-dead-link" / "rec
 OTHER = str(Path(__file__).parents[3] / "machines" / "cpu-vm" / "recording.json")
 
 
-def test_a_capture_is_private_redacted_and_says_the_same(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_capture_is_private_redacted_and_says_the_same(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     target = tmp_path / "shared.json"
     assert command_line(["capture", "-o", str(target), "--from", RECORDING]) == 0
     told = capfd.readouterr()
@@ -45,7 +47,9 @@ def test_a_file_that_is_there_stays_unless_forced(tmp_path: Path, capfd: pytest.
     assert target.read_text() != "mine"
 
 
-def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     real = os.fsync
 
     def full(descriptor: int) -> None:
@@ -60,7 +64,9 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_kinds_can_be_kept_but_secrets_not_one_by_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_kinds_can_be_kept_but_secrets_not_one_by_one(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     target = tmp_path / "c.json"
     arguments = ["capture", "-o", str(target), "--from", RECORDING]
     assert command_line([*arguments, "--keep", "hostname,mac"]) == 0
@@ -82,7 +88,10 @@ def test_one_salt_makes_captures_comparable(tmp_path: Path) -> None:
 
 
 def test_an_unredacted_recording_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert command_line(["probe", "--from", RECORDING, "--record", str(tmp_path / "r.json"), "--format", "json"]) == 0
+    assert (
+        command_line(["probe", "--from", RECORDING, "--record", str(tmp_path / "r.json"), "--format", "json"])
+        == 0
+    )
     assert "keep it to yourself" in capfd.readouterr().err
 
 
@@ -104,4 +113,6 @@ def test_diff_as_json_and_of_three(capfd: pytest.CaptureFixture[str]) -> None:
     assert document["machines"] == ["machine:dgx-h100", "machine:dgx-a100"]
     assert any(row["field"] == "nvlinks.up" and row["after"] == "12" for row in document["differences"])
     assert command_line(["diff", "machine:dgx-h100", "machine:dgx-h100", "machine:dgx-a100"]) == 1
-    assert "machine:dgx-a100: GPU0-7: NVLinks up 12, the others 18" in " ".join(capfd.readouterr().out.split())
+    assert "machine:dgx-a100: GPU0-7: NVLinks up 12, the others 18" in " ".join(
+        capfd.readouterr().out.split()
+    )

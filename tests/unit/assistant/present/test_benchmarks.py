@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from assistant.present import benchmarks
-from assistant.usecases.bench_list import list_benchmarks
+from assistant.usecases.bench.bench_list import list_benchmarks
 from assistant.usecases.measure import MeasureOptions
-from probes.judgement import Judgement
-from probes.measurements import BenchFailure, MeasurementSet
+from probes.compare.measurement_judgement import Judgement
+from probes.facts.measurements import BenchFailure, MeasurementSet
 from tests.support.tui_machines import cpu_box, faulty_server
 from tests.support.tui_measured import judged_on_gpus, measured_on_cpu, measured_on_gpus
 from tests.support.tui_text import words
@@ -17,7 +17,10 @@ ON_GPUS = list_benchmarks(faulty_server(), MeasureOptions())
 
 def page(measured, judgement=None, *, running="", queued=(), show_all=False, width=138):
     judged = judgement if judgement is not None else Judgement()
-    return words(benchmarks.page(measured, judged, running=running, queued=queued, show_all=show_all, width=width), width=width)
+    return words(
+        benchmarks.page(measured, judged, running=running, queued=queued, show_all=show_all, width=width),
+        width=width,
+    )
 
 
 def test_the_page_tells_results_what_runs_and_what_waits():
@@ -59,7 +62,9 @@ def intro(facts, measured=None, entries=ON_CPU, **more):
 
 def test_the_intro_names_what_gave_no_result_but_not_what_was_stopped():
     kinds = {"storage": "timeout", "gemm": "stopped"}
-    failed = tuple(BenchFailure(bench_id=name, subject="host", kind=kind, message="why") for name, kind in kinds.items())
+    failed = tuple(
+        BenchFailure(bench_id=name, subject="host", kind=kind, message="why") for name, kind in kinds.items()
+    )
     last = intro(cpu_box(), MeasurementSet(failures=failed)).splitlines()[-1]
     assert "storage" in last
     assert "gemm" not in last
@@ -78,7 +83,10 @@ def test_the_intro_names_cost_or_what_is_missing():
 
 
 def test_a_reason_that_stopped_every_benchmark_is_said_once():
-    refused = [BenchFailure(bench_id=name, subject="this machine", kind="busy", message="GPU0 is held") for name in ("a", "b")]
+    refused = [
+        BenchFailure(bench_id=name, subject="this machine", kind="busy", message="GPU0 is held")
+        for name in ("a", "b")
+    ]
     assert benchmarks.failures(refused).plain == "✗ a, b on this machine  GPU0 is held"
 
 

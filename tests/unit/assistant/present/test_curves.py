@@ -10,9 +10,9 @@ from assistant.present.curves import figures
 from assistant.present.fit_lines import fit_lines
 from assistant.present.matrices import matrices
 from assistant.present.plot import Curve, Figure, draw
-from probes.findings import Status
-from probes.judgement import Comparison
-from probes.measurements import Measurement
+from probes.compare.measurement_judgement import Comparison
+from probes.facts.measurements import Measurement
+from probes.judging.findings import Status
 from tests.support.tui_measured import measured_on_cpu, measured_on_gpus
 from tests.support.tui_text import words
 
@@ -80,11 +80,17 @@ def test_a_plot_goes_up_with_its_curve_and_names_it():
     assert all(len(row) <= 60 for row in rows)
 
 
-POINTS = st.lists(st.tuples(st.floats(1, 1e12), st.floats(0, 1e15)), min_size=1, max_size=6).map(lambda p: tuple(sorted(p)))
+POINTS = st.lists(st.tuples(st.floats(1, 1e12), st.floats(0, 1e15)), min_size=1, max_size=6).map(
+    lambda p: tuple(sorted(p))
+)
 
 
 @given(
-    st.lists(st.builds(Curve, st.text(st.characters(categories=["Ll"]), max_size=6), POINTS), min_size=1, max_size=9),
+    st.lists(
+        st.builds(Curve, st.text(st.characters(categories=["Ll"]), max_size=6), POINTS),
+        min_size=1,
+        max_size=9,
+    ),
     st.booleans(),
     st.integers(20, 140),
 )

@@ -3,8 +3,8 @@ from __future__ import annotations
 import datetime
 
 from assistant.present import findings
-from probes.findings import Finding, Status
-from probes.policies.policy import Waiver
+from probes.judging.findings import Finding, Status
+from probes.judging.policies.policy import Waiver
 from tests.support.tui_machines import clean_verdict, faulty_verdict, many_findings
 from tests.support.tui_text import words
 
@@ -18,7 +18,9 @@ def test_problems_first_and_passed_ones_hidden():
 
 def test_a_filter_needs_every_word():
     found = faulty_verdict().findings
-    assert [row.finding.subject for row in findings.rows(found, show_all=True, query="fail MLX5")] == ["mlx5_3"]
+    assert [row.finding.subject for row in findings.rows(found, show_all=True, query="fail MLX5")] == [
+        "mlx5_3"
+    ]
     assert findings.rows(found, show_all=True, query="no such words") == ()
 
 
@@ -37,7 +39,13 @@ def test_hostile_words_are_neither_markup_nor_escape_sequences():
 
 def test_the_detail_shows_claim_remedy_and_evidence():
     text = words(findings.detail(faulty_verdict().findings[1]))
-    for part in ("DOWN", "ACTIVE", "ibstat mlx5_3", "needs root", "/sys/class/infiniband/mlx5_3/ports/1/state"):
+    for part in (
+        "DOWN",
+        "ACTIVE",
+        "ibstat mlx5_3",
+        "needs root",
+        "/sys/class/infiniband/mlx5_3/ports/1/state",
+    ):
         assert part in text
 
 
@@ -50,25 +58,34 @@ def test_the_copied_remedy_is_the_command_or_else_the_words():
 
 def test_the_title_tells_what_is_hidden():
     found = faulty_verdict().findings
-    assert findings.title(found, 6, show_all=False, query="") == "2 FAIL, 3 WARN, 1 unknown  ·  a shows 9 more"
+    assert (
+        findings.title(found, 6, show_all=False, query="") == "2 FAIL, 3 WARN, 1 unknown  ·  a shows 9 more"
+    )
     assert findings.title(found, 15, show_all=True, query="").endswith("8 ok, 1 skip")
 
 
 def test_the_empty_list_says_why():
     assert "Nothing wrong" in findings.nothing(clean_verdict().findings, query="", is_checking=False).plain
-    assert "3 passed, 1 skipped" in findings.nothing(clean_verdict().findings, query="", is_checking=False).plain
+    assert (
+        "3 passed, 1 skipped" in findings.nothing(clean_verdict().findings, query="", is_checking=False).plain
+    )
     assert "running" in findings.nothing((), query="", is_checking=True).plain
     assert "No check" in findings.nothing((), query="", is_checking=False).plain
     assert (
         "esc clears"
         in findings.nothing(
-            (Finding(check_id="a", subject="b", status=Status.FAIL, summary="c"),), query="x", is_checking=False
+            (Finding(check_id="a", subject="b", status=Status.FAIL, summary="c"),),
+            query="x",
+            is_checking=False,
         ).plain
     )
 
 
 def test_the_check_is_named_where_lines_would_say_the_same():
-    alike = [Finding(check_id=name, subject="host", status=Status.UNKNOWN, summary="not read") for name in ("mig", "ecc")]
+    alike = [
+        Finding(check_id=name, subject="host", status=Status.UNKNOWN, summary="not read")
+        for name in ("mig", "ecc")
+    ]
     other = Finding(check_id="nofile", subject="host", status=Status.WARN, summary="few")
     lines = [" ".join(row.line.plain.split()) for row in findings.rows([*alike, other], show_all=False)]
     assert lines == ["! WARN host few", "? unknown host not read mig", "? unknown host not read ecc"]
@@ -76,14 +93,22 @@ def test_the_check_is_named_where_lines_would_say_the_same():
 
 def test_many_checks_without_an_answer_share_a_line_and_waived_ones_hide():
     open_ones = [
-        Finding(check_id=f"c{n}", subject="host", status=Status.UNKNOWN, summary=f"{n}", observed="timeout") for n in range(90)
+        Finding(check_id=f"c{n}", subject="host", status=Status.UNKNOWN, summary=f"{n}", observed="timeout")
+        for n in range(90)
     ]
     waiver = Waiver(check="few", reason="known", expires=datetime.date(2027, 1, 1))
-    found = [Finding(check_id="few", subject="host", status=Status.FAIL, summary="few", waived=waiver), *open_ones]
+    found = [
+        Finding(check_id="few", subject="host", status=Status.FAIL, summary="few", waived=waiver),
+        *open_ones,
+    ]
     (row,) = findings.rows(found, show_all=False)
     assert row.finding.subject == "90 checks"
     assert "c89" in words(findings.detail(row.finding))
-    assert len(findings.rows(found, show_all=True)) == len(findings.rows(found, show_all=False, query="host")) == 91
+    assert (
+        len(findings.rows(found, show_all=True))
+        == len(findings.rows(found, show_all=False, query="host"))
+        == 91
+    )
     shown = findings.rows(found, show_all=True)[0]
     assert "waived: few" in shown.line.plain
     assert "2027-01-01: known" in words(findings.detail(shown.finding))

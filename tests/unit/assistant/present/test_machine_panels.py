@@ -9,6 +9,7 @@ from assistant.present import overview
 from assistant.present.fabric import fabric
 from assistant.present.machine import host, software
 from assistant.present.observed import observed
+from probes.base.record import NOT_RECORDED, EvidenceRef
 from probes.facts import (
     Contradiction,
     Diagnosis,
@@ -21,8 +22,7 @@ from probes.facts import (
     Unread,
     states,
 )
-from probes.findings import Finding, Status
-from probes.record import NOT_RECORDED, EvidenceRef
+from probes.judging.findings import Finding, Status
 from tests.support.machines import cpu_box, h100_node, with_gpus, with_nics, with_part
 from tests.support.tui_text import words
 
@@ -42,7 +42,8 @@ def test_pairs_that_cross_are_listed_one_by_one():
     facts = h100_node()
     rails = [f"mlx5_{index}" for index in range(8)]
     crossed = tuple(
-        msgspec.structs.replace(link, b=rails[7 - rails.index(link.b)]) if link.b in rails else link for link in facts.links
+        msgspec.structs.replace(link, b=rails[7 - rails.index(link.b)]) if link.b in rails else link
+        for link in facts.links
     )
     nics = tuple(msgspec.structs.replace(nic, numa_node=NOT_RECORDED) for nic in facts.nics)
     text = text_of(fabric(msgspec.structs.replace(facts, links=crossed, nics=nics), complete=True))
@@ -85,7 +86,9 @@ def test_logs_tools_and_sources():
             Diagnosis(tool="dcgmi diag", test="memory", subject="GPU2", result="FAIL"),
             Diagnosis(tool="dcgmi diag", test="pcie", subject="GPU2", result="PASS"),
         ),
-        tool_results=(ToolResult(tool="nvbandwidth", test="x", subject="GPU0", metric="bandwidth", value=1.0),),
+        tool_results=(
+            ToolResult(tool="nvbandwidth", test="x", subject="GPU0", metric="bandwidth", value=1.0),
+        ),
         contradictions=(Contradiction(subject="GPU0", field="memory_bytes", readings=readings),),
         unread=(Unread(source="x", why="no matrix"),),
         environment=(EnvironmentVariable(name="NCCL_DEBUG", value="INFO", origin="environment"),),
@@ -137,7 +140,10 @@ def test_the_maker_and_the_settings():
 
 def test_checks_that_could_not_be_made_for_one_reason_share_a_line():
     why = "not recorded"
-    open_ones = [Finding(check_id=f"c{n}", subject="host", status=Status.UNKNOWN, summary=f"{n}", observed=why) for n in range(9)]
+    open_ones = [
+        Finding(check_id=f"c{n}", subject="host", status=Status.UNKNOWN, summary=f"{n}", observed=why)
+        for n in range(9)
+    ]
     warned = Finding(check_id="nofile", subject="host", status=Status.WARN, summary="few files")
     text = text_of(overview.finding_counts([*open_ones, warned], 3))
     assert "could not be made: not recorded  (9 checks)" in text

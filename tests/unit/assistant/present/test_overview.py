@@ -7,15 +7,20 @@ from assistant.present import overview
 from assistant.present.fabric import fabric
 from assistant.present.header import machine_line
 from assistant.present.machine import host, software
+from probes.base.record import Reason, Unknown
 from probes.facts import MachineFacts, NvLink
-from probes.findings import Finding, Status
-from probes.measurements import MeasurementSet
-from probes.record import Reason, Unknown
+from probes.facts.measurements import MeasurementSet
+from probes.judging.findings import Finding, Status
 from tests.support.tui_machines import clean_verdict, cpu_box, faulty_server, faulty_verdict, unknown_machine
 from tests.support.tui_plans import gpu_plan
 from tests.support.tui_text import words
 
-MACHINES = {"faulty": faulty_server(), "cpu": cpu_box(), "unknown": unknown_machine(), "empty": MachineFacts()}
+MACHINES = {
+    "faulty": faulty_server(),
+    "cpu": cpu_box(),
+    "unknown": unknown_machine(),
+    "empty": MachineFacts(),
+}
 
 
 def test_the_sentence_counts_what_is_wrong():
@@ -48,7 +53,9 @@ def test_the_sentence_of_a_good_cpu_machine():
 )
 def test_the_next_step(status, is_live, has_torch, has_measurements, screen):
     step = overview.next_step(status, is_live=is_live, has_torch=has_torch, has_measurements=has_measurements)
-    made = overview.next_step(status, is_live=is_live, has_torch=has_torch, has_measurements=has_measurements, has_plan=True)
+    made = overview.next_step(
+        status, is_live=is_live, has_torch=has_torch, has_measurements=has_measurements, has_plan=True
+    )
     assert made.screen == "recipe"
     assert step.screen == screen
 
@@ -65,7 +72,9 @@ def test_alike_gpus_share_a_line_so_that_the_odd_one_stands_out():
 
 @pytest.mark.parametrize("width", range(20, 120, 7))
 def test_a_narrow_panel_drops_columns_and_cuts_no_word(width):
-    panel = overview.accelerators(faulty_server(), faulty_verdict().findings, complete=True, fold=False, width=width)
+    panel = overview.accelerators(
+        faulty_server(), faulty_verdict().findings, complete=True, fold=False, width=width
+    )
     text = words(panel.body, width=width)
     assert "…" not in text
     assert "FAIL" in text
@@ -84,7 +93,9 @@ def test_every_gpu_has_its_line_where_there_is_room():
 
 
 def test_a_finding_on_several_gpus_counts_for_each_of_them():
-    folded = Finding(check_id="row-remap", subject="GPU0-2, GPU5", status=Status.WARN, summary="rows wait for a restart")
+    folded = Finding(
+        check_id="row-remap", subject="GPU0-2, GPU5", status=Status.WARN, summary="rows wait for a restart"
+    )
     panel = overview.accelerators(faulty_server(), (folded,), complete=True, fold=False)
     states = [line.split()[1] for line in words(panel.body).splitlines()[1:]]
     assert states == ["!", "!", "!", "·", "·", "!", "·", "·"]
@@ -92,11 +103,19 @@ def test_a_finding_on_several_gpus_counts_for_each_of_them():
 
 def test_findings_that_say_the_same_share_a_line():
     alike = [
-        Finding(check_id=f"check-{number}", subject="host", status=Status.UNKNOWN, summary="the GPUs could not be read")
+        Finding(
+            check_id=f"check-{number}",
+            subject="host",
+            status=Status.UNKNOWN,
+            summary="the GPUs could not be read",
+        )
         for number in range(20)
     ]
     lines = words(overview.finding_counts(alike, 3).body).splitlines()
-    assert [line.strip() for line in lines] == ["20 unknown", "? unknown host the GPUs could not be read  (20 checks)"]
+    assert [line.strip() for line in lines] == [
+        "20 unknown",
+        "? unknown host the GPUs could not be read  (20 checks)",
+    ]
 
 
 def test_a_long_host_name_hides_nothing_behind_it():
@@ -124,11 +143,15 @@ def test_a_driver_that_is_silent_about_gpus_on_the_bus_is_told_with_both():
 
 
 def test_an_unanswered_question_is_not_called_none():
-    facts = msgspec.structs.replace(cpu_box(), gpus=Unknown(Reason.TIMEOUT, "nvidia-smi took longer than 10 s"))
+    facts = msgspec.structs.replace(
+        cpu_box(), gpus=Unknown(Reason.TIMEOUT, "nvidia-smi took longer than 10 s")
+    )
     panel = overview.accelerators(facts, (), complete=True, fold=False)
     assert panel.title == "GPUs  unknown"
     assert "nvidia-smi took longer than 10 s" in words(panel.body)
-    assert "Nothing is recorded" in words(overview.accelerators(unknown_machine(), (), complete=True, fold=False).body)
+    assert "Nothing is recorded" in words(
+        overview.accelerators(unknown_machine(), (), complete=True, fold=False).body
+    )
 
 
 def test_rows_say_that_they_are_being_read():
@@ -148,7 +171,9 @@ def test_the_fabric_names_the_port_that_is_down():
 
 def test_a_gpu_with_fewer_links_is_named():
     gpus = list(faulty_server().gpus)
-    gpus[3] = msgspec.structs.replace(gpus[3], nvlinks=tuple(NvLink(index=port, active=port != 0) for port in range(18)))
+    gpus[3] = msgspec.structs.replace(
+        gpus[3], nvlinks=tuple(NvLink(index=port, active=port != 0) for port in range(18))
+    )
     facts = msgspec.structs.replace(faulty_server(), gpus=tuple(gpus))
     assert "17 of 18 links up on GPU 3" in words(fabric(facts, complete=True).body)
 
@@ -168,11 +193,15 @@ def test_every_panel_can_show_every_machine(facts, complete, width):
 
 
 def test_the_way_names_the_keys_of_what_is_left():
-    steps = overview.milestones(faulty_server(), faulty_verdict().findings, MeasurementSet(), None, (), is_live=True)
+    steps = overview.milestones(
+        faulty_server(), faulty_verdict().findings, MeasurementSet(), None, (), is_live=True
+    )
     text = words(overview.way(steps).body)
     assert "✓ check    15 results" in text
     assert "6 Recipe, then e and enter" in text
-    steps = overview.milestones(faulty_server(), (), MeasurementSet(), gpu_plan(), ("/tmp/launch.sh",), is_live=False)  # noqa: S108
+    steps = overview.milestones(
+        faulty_server(), (), MeasurementSet(), gpu_plan(), ("/tmp/launch.sh",), is_live=False
+    )  # noqa: S108
     text = words(overview.way(steps).body)
     assert "Llama 3 8B: fsdp" in text
     assert "only on the machine itself" in text

@@ -5,8 +5,8 @@ import pytest
 
 from assistant.present import plan as page
 from assistant.usecases.plan import PlanRequest
-from probes.errors import UsageError
-from recipes.plan import Degrees
+from probes.base.errors import UsageError
+from recipes.planning.plan import Degrees
 from tests.support.tui_plans import gpu_plan
 from tests.support.tui_text import words
 
@@ -36,7 +36,12 @@ def test_the_prediction_names_its_terms():
     assert time.title == "Step time  5.21 s  (4.7 s to 5.9 s)"
     text = words(time.body)
     assert "12.6 k tokens/s per rank, MFU 47 %" in text
-    assert text.index("compute") < text.index("  products") < text.index("  attention") < text.index("exposed communication")
+    assert (
+        text.index("compute")
+        < text.index("  products")
+        < text.index("  attention")
+        < text.index("exposed communication")
+    )
     assert "recomputation" not in text
 
 

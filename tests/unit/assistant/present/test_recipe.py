@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 
 from assistant.present import recipe as page
-from recipes.recipe import Artifact
+from recipes.launch.recipe import Artifact
 from tests.support.tui_plans import SCRIPT, prepared
 from tests.support.tui_text import words
 
@@ -46,6 +46,10 @@ def test_the_result_names_every_file_and_how_to_start():
 
 def test_a_job_of_several_nodes_is_started_on_every_node():
     recipe = prepared().recipe
-    several = msgspec.structs.replace(recipe, parallelism=msgspec.structs.replace(recipe.parallelism, nodes=4))
+    several = msgspec.structs.replace(
+        recipe, parallelism=msgspec.structs.replace(recipe.parallelism, nodes=4)
+    )
     assert page.start_words("torchrun", recipe, ("/srv/launch.sh",)) == "/srv/launch.sh"
-    assert page.start_words("torchrun", several, ("/srv/launch.sh",)).startswith("on every node: MASTER_ADDR=")
+    assert page.start_words("torchrun", several, ("/srv/launch.sh",)).startswith(
+        "on every node: MASTER_ADDR="
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assistant.present.sick_parts import sick_parts
-from probes.findings import Finding, Judge, Remedy
+from probes.judging.findings import Finding, Judge, Remedy
 
 JUDGE = Judge(check_id="measured-gemm", why="It matters.")
 CAP = Remedy(text="Raise the limit.", command="nvidia-smi -pl 700")
@@ -37,7 +37,10 @@ def test_failures_of_any_part_come_before_warnings_of_others() -> None:
 
 
 def test_the_host_and_ranks_together_are_no_part_so_each_sentence_leads() -> None:
-    assert len(sick_parts([warned(subject, words) for subject in ("host", "8 ranks") for words in ("a", "b")])) == 4
+    assert (
+        len(sick_parts([warned(subject, words) for subject in ("host", "8 ranks") for words in ("a", "b")]))
+        == 4
+    )
 
 
 def test_a_remedy_is_told_once() -> None:

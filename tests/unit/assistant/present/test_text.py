@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assistant.present.text import clean, clean_block, folded, short, shown
-from probes.record import Reason, Unknown
-from probes.units import plural
+from probes.base.record import Reason, Unknown
+from probes.base.units import plural
 
 
 @given(st.text())

@@ -10,6 +10,7 @@ import pytest
 
 from assistant.render.as_text import render_facts, render_verdict
 from assistant.usecases.check import check_machine
+from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
 from probes.facts import (
     Contradiction,
     Diagnosis,
@@ -21,8 +22,7 @@ from probes.facts import (
     ToolResult,
     Unread,
 )
-from probes.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
-from probes.verdict import Verdict
+from probes.judging.verdict import Verdict
 from tests.support.machines import cpu_box, evidence_of, h100, h100_node, with_gpus, with_nics, with_part
 from tests.support.machines_pci import bridge_address
 
@@ -35,9 +35,15 @@ def verdict_of(facts: MachineFacts) -> Verdict:
 BAD = with_gpus(h100_node(), persistence_mode=False)
 
 
-@pytest.mark.parametrize("facts", [h100_node(), BAD, cpu_box(), MachineFacts()], ids=["healthy", "bad", "no GPU", "unknown"])
+@pytest.mark.parametrize(
+    "facts", [h100_node(), BAD, cpu_box(), MachineFacts()], ids=["healthy", "bad", "no GPU", "unknown"]
+)
 def test_lines_fit_80_columns(facts: MachineFacts) -> None:
-    texts = (render_facts(facts), render_verdict(verdict_of(facts)), render_verdict(verdict_of(facts), verbose=True))
+    texts = (
+        render_facts(facts),
+        render_verdict(verdict_of(facts)),
+        render_verdict(verdict_of(facts), verbose=True),
+    )
     lines = [line for text in texts for line in text.splitlines()]
     assert max(len(line) for line in lines if "$ " not in line) <= 80
     assert all(line == line.rstrip() for line in lines)
@@ -70,19 +76,27 @@ def test_alike_problems_show_the_command_of_each() -> None:
 def test_hostile_names_cannot_steer_the_terminal() -> None:
     evil = "\x1b]0;pwned\x07\x1b[2J\u202e\r\nPASS"
     facts = with_gpus(h100_node(hostname=evil), 0, name=evil)
-    for text in (render_facts(facts), render_verdict(verdict_of(facts)), render_verdict(verdict_of(facts), verbose=True)):
+    for text in (
+        render_facts(facts),
+        render_verdict(verdict_of(facts)),
+        render_verdict(verdict_of(facts), verbose=True),
+    ):
         assert not set(text) & {"\x1b", "\x07", "\r", "\u202e"}
 
 
 def test_unknown_values_keep_their_reason() -> None:
-    """What the source does not hold is named once, at the end; what somebody could mend stands where it is missing."""
+    """What the source does not hold is named once, at the end; what somebody could mend stands where it is
+    missing.
+    """
     silent = render_facts(msgspec.structs.replace(h100_node(), storage=NOT_RECORDED)).splitlines()
     assert silent[-1] == "Unknown    not recorded: Storage (-v names more)"
     denied = Unknown(Reason.PERMISSION, "open: Permission denied")
     text = render_facts(msgspec.structs.replace(h100_node(), storage=denied))
     assert "Storage    unknown (permission: open: Permission denied)" in text
     assert "Unknown    not recorded: everything (-v names more)" in render_facts(MachineFacts())
-    verbose = " ".join(render_facts(with_part(h100_node(), "software", mpi_version=NOT_RECORDED), verbose=True).split())
+    verbose = " ".join(
+        render_facts(with_part(h100_node(), "software", mpi_version=NOT_RECORDED), verbose=True).split()
+    )
     assert "Software: MPI" in verbose
 
 
@@ -100,7 +114,9 @@ def test_roles_of_ports_and_the_map_of_gpus() -> None:
     text = render_facts(with_nics(h100_node(), "mlx5_5", state="DOWN", physical_state="Polling"))
     assert "mlx5_8: storage or management" in text
     assert "GPU5 mlx5_4 NODE" in text
-    assert "as mlx5_5 is down" in " ".join(render_facts(with_nics(h100_node(), "mlx5_5", state="DOWN"), verbose=True).split())
+    assert "as mlx5_5 is down" in " ".join(
+        render_facts(with_nics(h100_node(), "mlx5_5", state="DOWN"), verbose=True).split()
+    )
 
 
 def test_cpus_that_sockets_take_in_turn_are_told_in_few_words() -> None:
@@ -116,37 +132,58 @@ def test_the_pcie_tree() -> None:
     facts = h100_node()
     assert isinstance(facts.pci_devices, tuple)
     redirecting = tuple(
-        msgspec.structs.replace(device, acs=("request_redirect",)) if device.bus_id == bridge_address(3) else device
+        msgspec.structs.replace(device, acs=("request_redirect",))
+        if device.bus_id == bridge_address(3)
+        else device
         for device in facts.pci_devices
     )
-    narrow = msgspec.structs.replace(with_gpus(facts, 5, pcie=PcieLink(width=8, width_max=16)), pci_devices=redirecting)
+    narrow = msgspec.structs.replace(
+        with_gpus(facts, 5, pcie=PcieLink(width=8, width_max=16)), pci_devices=redirecting
+    )
     text = render_facts(narrow)
     assert "PCIe x8 of x16" in text
     assert "1 bridge above GPUs and NICs with ACS redirects" in " ".join(text.split())
     assert "PCIe tree" not in text
     lines = render_facts(narrow, verbose=True).splitlines()
-    bridge = next(number for number, line in enumerate(lines) if f"{bridge_address(3)} bridge: Gen5 x16" in line)
+    bridge = next(
+        number for number, line in enumerate(lines) if f"{bridge_address(3)} bridge: Gen5 x16" in line
+    )
     assert " ".join(lines[bridge : bridge + 2]).split()[-3:] == ["ACS", "request", "redirect"]
     assert any(" GPU3: Gen5 x16" in line for line in lines[bridge:])
 
 
 def test_what_was_observed() -> None:
-    xid = LogEvent(kind="xid", code=79, device="0000:9b:00", message="GPU has fallen off the bus", fatal=True, count=3)
+    xid = LogEvent(
+        kind="xid", code=79, device="0000:9b:00", message="GPU has fallen off the bus", fatal=True, count=3
+    )
     flaps = LogEvent(kind="link-down", device="eth0", message="Link is down", count=2)
     results = tuple(
         ToolResult(
-            tool="nvbandwidth", test="host_to_device_memcpy_ce", subject=f"GPU{index}", metric="bandwidth", value=55e9 + index
+            tool="nvbandwidth",
+            test="host_to_device_memcpy_ce",
+            subject=f"GPU{index}",
+            metric="bandwidth",
+            value=55e9 + index,
         )
         for index in range(8)
     )
-    said = [Reading(value=value, evidence=EvidenceRef(source="command", key=key)) for value, key in (("1", "a"), ("2", "b"))]
+    said = [
+        Reading(value=value, evidence=EvidenceRef(source="command", key=key))
+        for value, key in (("1", "a"), ("2", "b"))
+    ]
     facts = h100_node(
         events=(flaps, xid),
-        diagnoses=(Diagnosis(tool="dcgmi diag", test="memory", subject="GPU2", result="FAIL", message="row remap"),),
+        diagnoses=(
+            Diagnosis(tool="dcgmi diag", test="memory", subject="GPU2", result="FAIL", message="row remap"),
+        ),
         tool_results=results,
         contradictions=(Contradiction(subject="GPU0", field="memory_bytes", readings=tuple(said)),),
         unread=(Unread(source="/some/where/dmesg.txt", line=7, text="garbage", why="no event"),),
-        environment=(EnvironmentVariable(name="NCCL_IB_HCA", value="mlx5", origin="/etc/nccl.conf", is_effective=False),),
+        environment=(
+            EnvironmentVariable(
+                name="NCCL_IB_HCA", value="mlx5", origin="/etc/nccl.conf", is_effective=False
+            ),
+        ),
     )
     text = render_facts(facts)
     assert "Events     xid 79 x3 on 0000:9b:00: GPU has fallen off the bus" in text
@@ -160,9 +197,11 @@ def test_what_was_observed() -> None:
 def test_checking_and_rendering_load_nothing_heavy() -> None:
     program = (
         "import sys; from assistant.usecases.check import check_machine; from assistant.render.as_text import render_verdict;"
-        "from probes.facts import MachineFacts; from probes.findings import Evidence; from probes.hardware import Catalogue;"
+        "from probes.facts import MachineFacts; from probes.judging.findings import Evidence; from probes.catalogue.hardware import Catalogue;"
         "render_verdict(list(check_machine(Evidence(facts=MachineFacts(), catalogue=Catalogue())))[-1].result);"
         "print(sorted({'rich', 'textual', 'jinja2', 'torch', 'dataclasses', 'psutil', 'pynvml'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout.strip() == "[]"

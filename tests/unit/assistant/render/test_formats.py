@@ -15,10 +15,10 @@ from assistant.render.as_prometheus import prometheus_text
 from assistant.render.as_text import render_verdict
 from assistant.render.formats import FORMATS, Format, formatted
 from assistant.render.reason import reason_line
-from probes.findings import Status
-from probes.record import Reason, Unknown
+from probes.base.record import Reason, Unknown
+from probes.judging.findings import Status
+from probes.judging.verdict import Verdict
 from probes.registry import CHECKS
-from probes.verdict import Verdict
 from tests.support.verdicts import EVIL, FILES, LINK, MODEL, VERDICTS, finding, verdict_of
 
 every_verdict = pytest.mark.parametrize("verdict", VERDICTS.values(), ids=VERDICTS)
@@ -42,7 +42,11 @@ def test_junit(verdict: Verdict) -> None:
     assert {case.tag for case in cases} <= {"testcase"}
     assert int(suite.attrib["tests"]) == len(cases) == len(verdict.findings)
     for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        assert int(suite.attrib[attribute]) == len(suite.findall(f"testcase/{tag}")) == int(root.attrib[attribute])
+        assert (
+            int(suite.attrib[attribute])
+            == len(suite.findall(f"testcase/{tag}"))
+            == int(root.attrib[attribute])
+        )
     assert all(case.attrib["classname"].startswith("rigtune.") and case.attrib["name"] for case in cases)
     assert suite.attrib["timestamp"] == "2026-11-21T08:30:00"
     assert float(suite.attrib["time"]) == 0.25
@@ -71,7 +75,9 @@ LABEL = re.compile(r'(?P<name>[a-zA-Z_][a-zA-Z0-9_]*)="(?P<value>(?:[^"\\\n]|\\[
 
 
 def samples_of(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """A strict reader of the text format: help and type before the samples of each metric, all in one block, none twice."""
+    """A strict reader of the text format: help and type before the samples of each metric, all in one block,
+    none twice.
+    """
     found: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     declared: list[str] = []
     for line in text.removesuffix("\n").split("\n"):
@@ -102,7 +108,10 @@ def samples_of(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float
 @every_verdict
 def test_prometheus(verdict: Verdict) -> None:
     samples = samples_of(prometheus_text(verdict))
-    assert samples["rigtune_verdict", ()] == {"PASS": 0, "WARN": 1, "FAIL": 2, "UNKNOWN": 3}[verdict.verdict.value]
+    assert (
+        samples["rigtune_verdict", ()]
+        == {"PASS": 0, "WARN": 1, "FAIL": 2, "UNKNOWN": 3}[verdict.verdict.value]
+    )
     for status in Status:
         assert samples["rigtune_findings", (("status", status.value.lower()),)] == verdict.counts[status]
     assert samples["rigtune_last_run_timestamp_seconds", ()] == 1795249800
@@ -113,7 +122,9 @@ def test_prometheus(verdict: Verdict) -> None:
 def test_prometheus_values() -> None:
     samples = samples_of(prometheus_text(VERDICTS["bad"]))
     status = {
-        (dict(labels)["check"], dict(labels)["severity"]): v for (n, labels), v in samples.items() if n == "rigtune_check_status"
+        (dict(labels)["check"], dict(labels)["severity"]): v
+        for (n, labels), v in samples.items()
+        if n == "rigtune_check_status"
     }
     assert status == {
         ("nvlink-active", "required"): 2,
@@ -122,7 +133,9 @@ def test_prometheus_values() -> None:
         ("gpu-model", "optional"): 0,
     }
     assert samples["rigtune_check_waived", (("check", "nic-state"), ("subject", "mlx5_7"))] == 2
-    twice = samples_of(prometheus_text(verdict_of(MODEL, finding("gpu-model", "GPU0-7", "WARN", "other"), MODEL)))
+    twice = samples_of(
+        prometheus_text(verdict_of(MODEL, finding("gpu-model", "GPU0-7", "WARN", "other"), MODEL))
+    )
     assert [value for (name, _), value in twice.items() if name == "rigtune_check_status"] == [1]
 
 
@@ -157,10 +170,19 @@ def test_a_reason_is_one_short_line_that_begins_with_the_check(verdict: Verdict)
 
 
 def test_reasons() -> None:
-    assert reason_line(VERDICTS["good"]) == reason_line(VERDICTS["warned"]) == reason_line(VERDICTS["waived"]) == ""
+    assert (
+        reason_line(VERDICTS["good"])
+        == reason_line(VERDICTS["warned"])
+        == reason_line(VERDICTS["waived"])
+        == ""
+    )
     assert reason_line(VERDICTS["warned"], "warn") == "nofile host: the limit is low (1024)"
-    assert reason_line(VERDICTS["bad"]) == "nvlink-active GPU3: an NVLink is down (17 of 18 up); also row-remap"
-    assert reason_line(VERDICTS["bad"], first_only=True) == "nvlink-active GPU3: an NVLink is down (17 of 18 up)"
+    assert (
+        reason_line(VERDICTS["bad"]) == "nvlink-active GPU3: an NVLink is down (17 of 18 up); also row-remap"
+    )
+    assert (
+        reason_line(VERDICTS["bad"], first_only=True) == "nvlink-active GPU3: an NVLink is down (17 of 18 up)"
+    )
     assert reason_line(VERDICTS["empty"]) == "verdict host: nothing is known of this machine"
 
 
@@ -190,22 +212,36 @@ def test_text_shows_waivers_under_their_own_heading() -> None:
     assert "until 2027-01-31: cable ordered" in text
     assert "1 waived" in " ".join(text.split())
     assert "--tier deep makes 1 more check\n" in text
-    noted = msgspec.structs.replace(VERDICTS["good"], notes=("the waiver of nofile on * covers nothing; remove it",))
+    noted = msgspec.structs.replace(
+        VERDICTS["good"], notes=("the waiver of nofile on * covers nothing; remove it",)
+    )
     assert "covers nothing" in render_verdict(noted)
 
 
 def test_text_folds_what_follows_from_a_failed_driver_and_what_was_not_given() -> None:
     silent = Unknown(Reason.ERROR, "no answer").words
     rows = [row for row in CHECKS if row.needs == ("gpus",)]
-    follow = [finding(row.id, "host", "UNKNOWN", "x could not be read", observed=f"{silent} {row.id}") for row in rows]
+    follow = [
+        finding(row.id, "host", "UNKNOWN", "x could not be read", observed=f"{silent} {row.id}")
+        for row in rows
+    ]
     driver = finding(
-        "gpu-driver", "host", "FAIL", "the driver does not answer", observed="none", expected="one", remedy=FILES.remedy
+        "gpu-driver",
+        "host",
+        "FAIL",
+        "the driver does not answer",
+        observed="none",
+        expected="one",
+        remedy=FILES.remedy,
     )
     text = render_verdict(verdict_of(driver, *follow))
     assert text.count("? UNKNOWN") == 1
     assert f"follows from gpu-driver ({rows[0].id}" in " ".join(text.split())
     assert render_verdict(verdict_of(*follow)).count("? UNKNOWN") == len(rows) + 1
-    absent = [finding(row.id, "host", "UNKNOWN", "x", observed=f"not recorded: {row.id} is not here") for row in rows]
+    absent = [
+        finding(row.id, "host", "UNKNOWN", "x", observed=f"not recorded: {row.id} is not here")
+        for row in rows
+    ]
     text = render_verdict(verdict_of(MODEL, *absent))
     assert text.count("? UNKNOWN") == 2
     assert len(text.splitlines()) < 20

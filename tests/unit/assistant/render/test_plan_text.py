@@ -9,7 +9,10 @@ from tests.support.tui_plans import gpu_plan
 def test_compute_is_told_by_its_terms_and_memory_with_its_margin() -> None:
     text = render_plan(gpu_plan())
     assert "compute 4.6 s, exposed communication 400 ms, optimizer 210 ms, data unknown\n" in text
-    assert "of compute: products 3.3 s, attention 700 ms, elementwise 350 ms, launches 50 ms, head 200 ms\n" in text
+    assert (
+        "of compute: products 3.3 s, attention 700 ms, elementwise 350 ms, launches 50 ms, head 200 ms\n"
+        in text
+    )
     assert "at most 68.5 GiB (62.3 GiB needed when memory is short + 6.2 GiB for the models' error)" in text
 
 

@@ -8,8 +8,8 @@ from assistant.usecases import auto as auto_module
 from assistant.usecases.auto import AutoOptions, auto
 from assistant.usecases.events import StageFinished
 from assistant.usecases.plan import PlanRequest
-from probes.errors import UsageError
-from probes.measurements import MeasurementSet
+from probes.base.errors import UsageError
+from probes.facts.measurements import MeasurementSet
 from probes.sources.choose import open_source
 
 
@@ -22,7 +22,9 @@ def test_the_matrix_products_are_those_of_the_model_that_was_named(monkeypatch, 
         yield StageFinished(stage="bench", result=MeasurementSet())
 
     monkeypatch.setattr(auto_module, "measure_machine", measure)
-    *_, finished = auto(open_source((), "dgx-h100"), AutoOptions(directory=str(tmp_path), request=PlanRequest(model=model)))
+    *_, finished = auto(
+        open_source((), "dgx-h100"), AutoOptions(directory=str(tmp_path), request=PlanRequest(model=model))
+    )
     assert asked[0].settings.model.get("ffn_hidden") == ffn_hidden
     assert not model or finished.result.plan.workload.model.id == model
 
@@ -30,4 +32,9 @@ def test_the_matrix_products_are_those_of_the_model_that_was_named(monkeypatch, 
 def test_an_unknown_model_is_told_before_anything_is_measured(monkeypatch, tmp_path):
     monkeypatch.setattr(auto_module, "measure_machine", lambda *_: pytest.fail("measured"))
     with pytest.raises(UsageError, match="no model 'lama'"):
-        list(auto(open_source((), "dgx-h100"), AutoOptions(directory=str(tmp_path), request=PlanRequest(model="lama"))))
+        list(
+            auto(
+                open_source((), "dgx-h100"),
+                AutoOptions(directory=str(tmp_path), request=PlanRequest(model="lama")),
+            )
+        )

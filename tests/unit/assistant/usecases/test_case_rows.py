@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assistant.usecases.case_rows import CaseRow, case_rows
-from probes.errors import InputError
+from probes.base.errors import InputError
 
 COLUMNS = ("case_id", "model", "tp")
 
@@ -35,7 +35,10 @@ def test_columns_in_any_order_with_others_between(tmp_path: Path) -> None:
 def test_what_spreadsheets_write(encoding: str, separator: str, end: str, tmp_path: Path) -> None:
     text = f"case_id,model{end}a,Modèle{end}b,m{end}".replace(",", separator)
     rows = rows_of(tmp_path, text.encode(encoding))
-    assert [row.cells for row in rows] == [{"case_id": "a", "model": "Modèle"}, {"case_id": "b", "model": "m"}]
+    assert [row.cells for row in rows] == [
+        {"case_id": "a", "model": "Modèle"},
+        {"case_id": "b", "model": "m"},
+    ]
     assert not any(row.fault for row in rows)
 
 

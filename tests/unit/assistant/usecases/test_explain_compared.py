@@ -1,4 +1,6 @@
-"""A log beside the facts of a machine and a recipe, as `rigtune explain --from ... --recipe ...` reads them."""
+"""A log beside the facts of a machine and a recipe, as `rigtune explain --from ... --recipe ...` reads
+them.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,14 @@ from assistant.usecases.events import StageFinished
 from assistant.usecases.explain import explain_logs
 from probes.facts import MachineFacts
 from probes.logs.diagnosis import Explanation
-from recipes.recipe import Environment, Recipe
+from recipes.launch.recipe import Environment, Recipe
 from tests.support.machines import h100_node
 
 AT = "node17:31:32 [0] "
 SHAPE = f"{AT}NCCL INFO comm 0x2 rank 0 nRanks 32 nNodes 4 localRanks 8 localRank 0 MNNVL 0\n"
-SOCKETS = f"{AT}NCCL INFO NET/Socket : Using [0]eno1:10.1.0.17<0>\n{AT}NCCL INFO Using network Socket\n{SHAPE}"
+SOCKETS = (
+    f"{AT}NCCL INFO NET/Socket : Using [0]eno1:10.1.0.17<0>\n{AT}NCCL INFO Using network Socket\n{SHAPE}"
+)
 STAGED = f"{SHAPE}{AT}NCCL INFO Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0\n"
 ONE_PORT = f"{AT}NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eno1:10.1.0.17<0>\n"
 ALL_PORTS = ONE_PORT.replace(" [RO]", "".join(f" [{n}]mlx5_{n}:1/IB" for n in range(1, 8)) + " [RO]")
@@ -104,7 +108,10 @@ def test_a_healthy_run_on_a_faulty_machine_is_healthy(explained) -> None:
 
 
 def test_what_was_loaded_and_how_many_ranks_are_compared(explained) -> None:
-    text = f"{AT}NCCL INFO NCCL version 2.18.3+cuda12.1\n{AT}NCCL INFO Bootstrap : Using ens9:10.1.0.17<0>\n" + SHAPE
+    text = (
+        f"{AT}NCCL INFO NCCL version 2.18.3+cuda12.1\n{AT}NCCL INFO Bootstrap : Using ens9:10.1.0.17<0>\n"
+        + SHAPE
+    )
     explanation = explained(text + "step 1\n" * 60, machine=h100_node())
     told = explanation.facts["differences"]
     assert "the run loaded NCCL 2.18.3, the training interpreter brings 2.21.5" in told
@@ -114,5 +121,7 @@ def test_what_was_loaded_and_how_many_ranks_are_compared(explained) -> None:
     crowded = explained(SHAPE.replace("localRanks 8", "localRanks 16"), machine=h100_node())
     assert first(crowded) == ("duplicate-gpu", True)
     assert "16 ranks run on a node, the machine has 8 GPUs" in crowded.diagnoses[0].summary
-    same = explained(text.replace("2.18.3", "2.21.5").replace("ens9", "eno1") + "step 1\n" * 60, machine=h100_node())
+    same = explained(
+        text.replace("2.18.3", "2.21.5").replace("ens9", "eno1") + "step 1\n" * 60, machine=h100_node()
+    )
     assert "differences" not in same.facts

@@ -15,7 +15,9 @@ LOST = "kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid=4711, name=python, GPU has f
 
 
 def followed(path: Path, *steps: Callable[[], object], redacting: bool = False) -> list[Event]:
-    """What is told while the steps are done one after the other, the next when the log was looked at a few times."""
+    """What is told while the steps are done one after the other, the next when the log was looked at a few
+    times.
+    """
     rest = [step for each in steps for step in (each, *[lambda: None] * 4)]
 
     def is_over() -> bool:
@@ -63,12 +65,17 @@ def test_the_last_lines_of_the_file_that_was_put_aside_are_read(tmp_path: Path) 
 def test_a_file_that_was_cut_off_is_read_from_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "job.log"
     path.write_text(DUPLICATE * 3)
-    assert causes(followed(path, lambda: None, lambda: path.write_text(NO_SHM))) == {"duplicate-gpu", "shm-too-small"}
+    assert causes(followed(path, lambda: None, lambda: path.write_text(NO_SHM))) == {
+        "duplicate-gpu",
+        "shm-too-small",
+    }
 
 
 def test_news_hold_no_names_with_redaction(tmp_path: Path) -> None:
     path = tmp_path / "gpu07.log"
     path.write_text("srun: error: gpu07: task 3: Out Of Memory\n")
-    told = [event.message for event in followed(path, lambda: None, redacting=True) if isinstance(event, Progress)]
+    told = [
+        event.message for event in followed(path, lambda: None, redacting=True) if isinstance(event, Progress)
+    ]
     assert any("oom-killer" in words for words in told)
     assert not any("gpu07" in words for words in told)

@@ -16,7 +16,10 @@ MESSAGES = (
     "NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.{node}.1<0>",
     "NCCL INFO Using network IB",
     "NCCL INFO comm 0x{rank:x}a7f rank {rank} nranks 512 cudaDev {gpu} busId {gpu}b000 commId 0xabc - Init START",
-    *(f"NCCL INFO Channel {channel:02}/0 : {{rank}}[{{gpu}}] -> 9[1] [send] via NET/IB/0/GDRDMA" for channel in range(16)),
+    *(
+        f"NCCL INFO Channel {channel:02}/0 : {{rank}}[{{gpu}}] -> 9[1] [send] via NET/IB/0/GDRDMA"
+        for channel in range(16)
+    ),
     *(f"NCCL INFO Channel {channel:02}/0 : {{rank}}[{{gpu}}] -> 8[0] via P2P/CUMEM" for channel in range(16)),
     "NCCL INFO Connected all rings",
     "NCCL INFO comm 0x{rank:x}a7f rank {rank} nranks 512 cudaDev {gpu} busId {gpu}b000 commId 0xabc - Init COMPLETE",
@@ -77,5 +80,7 @@ class Used(NamedTuple):
 def explain(path: Path) -> Used:
     """What `rigtune explain` used, it alone."""
     command = [sys.executable, "-m", "assistant", "explain", str(path), "-q", "--format", "json"]
-    done = subprocess.run([sys.executable, "-c", _MEASURED, *command], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURED, *command], stdout=subprocess.PIPE, text=True, check=True
+    )
     return Used(*json.loads(done.stdout))

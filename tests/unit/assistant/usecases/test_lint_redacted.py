@@ -25,7 +25,8 @@ export NCCL_SOKET_IFNAME=/home/{user}/eth0
 torchrun --nnodes=2 --nproc_per_node=8 --rdzv_endpoint={host}:99999 /home/{user}/train.py
 """
 hosts = st.one_of(
-    st.sampled_from(["gpu07", "n1", "node12", "gpu-7", "worker-3"]), st.from_regex(r"wq[a-z]{1,6}-?[0-9]{1,3}", fullmatch=True)
+    st.sampled_from(["gpu07", "n1", "node12", "gpu-7", "worker-3"]),
+    st.from_regex(r"wq[a-z]{1,6}-?[0-9]{1,3}", fullmatch=True),
 )
 
 
@@ -36,7 +37,9 @@ hosts = st.one_of(
     body=st.from_regex(r"[A-Za-z]{10,20}[0-9][A-Za-z0-9]{9,20}", fullmatch=True),
 )
 def test_what_was_planted_is_told_nowhere(host: str, user: str, body: str) -> None:
-    document = read_document(f"/home/{user}/{host}/train.sbatch", SCRIPT.format(host=host, user=user, body=body))
+    document = read_document(
+        f"/home/{user}/{host}/train.sbatch", SCRIPT.format(host=host, user=user, body=body)
+    )
     assert document is not None
     report = redacted(Linted(report=judge_documents((document,), Context()), documents=(document,))).report
     assert len(report.findings) >= 3

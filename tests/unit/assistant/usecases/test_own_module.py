@@ -1,4 +1,6 @@
-"""Counting the user's own module: once each, and whatever goes wrong in the training interpreter is one clear line."""
+"""Counting the user's own module: once each, and whatever goes wrong in the training interpreter is one clear
+line.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ import pytest
 
 from assistant.usecases.events import StageFinished
 from assistant.usecases.own_module import count_modules
-from probes.collecting import CollectOptions
-from probes.errors import ExitCode, InputError, InterpreterError, RigtuneError, WorkerError
+from probes.base.errors import ExitCode, InputError, InterpreterError, RigtuneError, WorkerError
+from probes.collect.collecting import CollectOptions
 from probes.sources.choose import open_source
-from recipes.workload import VisionModel
+from recipes.job.workload import VisionModel
 from tests.support.own_module import counted_answer
 
 VET = {"executable": "x", "python": "3.11.7", "torch": "2.13.0", "gloo": True, "nccl": False}
@@ -54,10 +56,16 @@ def test_each_module_is_counted_once(tmp_path: Path) -> None:
         ("echo Segmented; exit 3", WorkerError, "exit code 3 and no answer: Segmented"),
         (': > "$5"', WorkerError, "exit code 0 and no answer"),
         ('echo half > "$5"', InputError, "a.py:f is unreadable"),
-        ('echo \'{"event": "failure", "message": "ValueError: odd (a.py:7)"}\' > "$5"', InputError, "ValueError: odd (a.py:7)"),
+        (
+            'echo \'{"event": "failure", "message": "ValueError: odd (a.py:7)"}\' > "$5"',
+            InputError,
+            "ValueError: odd (a.py:7)",
+        ),
     ],
 )
-def test_a_count_that_fails_says_how(count: str, kind: type[RigtuneError], words: str, tmp_path: Path) -> None:
+def test_a_count_that_fails_says_how(
+    count: str, kind: type[RigtuneError], words: str, tmp_path: Path
+) -> None:
     with pytest.raises(kind) as caught:
         counted(stand_in(tmp_path, count), tmp_path, "a.py:f")
     assert words in caught.value.message

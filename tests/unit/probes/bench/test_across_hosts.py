@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from probes.bench.across_nodes import pairs_request
-from probes.parsers.worker_lines import DoneLine, StartLine
+from probes.bench.worker_answers import DoneLine, StartLine
 from tests.support.bench_answers import BENCHES, bench_context, requests, sample, the_one
 
 MIB = 1024**2
@@ -17,7 +17,9 @@ def across(ranks=1, device="cpu", hosts=HOSTS):
 
 
 def answers(request, durations, hosts=None):
-    """`durations(rank, case)` for each rank; `hosts` are the names that the ranks tell, where they tell some."""
+    """`durations(rank, case)` for each rank; `hosts` are the names that the ranks tell, where they tell
+    some.
+    """
     found = {}
     for rank in range(request.ranks):
         conditions = {"hostname": hosts[rank // request.ranks_per_node]} if hosts else {}
@@ -42,7 +44,9 @@ def test_every_direction_of_every_pair_is_measured_by_tcp():
 def test_tcp_is_told_by_the_names_that_the_hosts_give():
     """Slurm orders nodes as it likes."""
     (request,) = requests("network", hosts=HOSTS)
-    lines = answers(request, lambda rank, case: 1e-9 / (1 + case["sender"]), hosts=("node3", "node1", "node2"))
+    lines = answers(
+        request, lambda rank, case: 1e-9 / (1 + case["sender"]), hosts=("node3", "node1", "node2")
+    )
     found = BENCHES["network"].interpret(request, lines)
     assert the_one(
         [m for m in found if m.subject == "node3->node1"], "tcp_bandwidth_bytes_per_s", streams=8
@@ -55,8 +59,13 @@ def test_tcp_is_told_by_the_names_that_the_hosts_give():
 def test_each_direction_is_timed_by_the_receiver_with_gloo():
     request = across()
     lines = answers(request, lambda rank, case: 1.0 if rank == 2 else 0.01)  # node3 receives slowly
-    found = {m.subject: m.median for m in BENCHES["across-nodes"].interpret(request, lines) if "->" in m.subject}
-    assert {subject for subject, rate in found.items() if rate < 100 * MIB} == {"node1->node3", "node2->node3"}
+    found = {
+        m.subject: m.median for m in BENCHES["across-nodes"].interpret(request, lines) if "->" in m.subject
+    }
+    assert {subject for subject, rate in found.items() if rate < 100 * MIB} == {
+        "node1->node3",
+        "node2->node3",
+    }
     assert found["node1->node3"] == 8 * MIB
 
 
@@ -64,12 +73,16 @@ def test_nccl_ends_with_both_directions_so_a_pair_took_no_longer_than_the_faster
     request = across(device="cuda")
 
     def durations(rank, case):
-        """Only node1->node3 is slow; its sender and its receiver wait for it, whatever else they do meanwhile."""
+        """Only node1->node3 is slow; its sender and its receiver wait for it, whatever else they do
+        meanwhile.
+        """
         ends = {2: (0, 2), 1: (0, 1)}[case["distance"]]
         return 1.0 if case["distance"] == 2 and rank in ends else 0.1
 
     found = {
-        m.subject: m.median for m in BENCHES["across-nodes"].interpret(request, answers(request, durations)) if "->" in m.subject
+        m.subject: m.median
+        for m in BENCHES["across-nodes"].interpret(request, answers(request, durations))
+        if "->" in m.subject
     }
     assert [subject for subject, rate in found.items() if rate < 1000 * MIB] == ["node1->node3"]
 
@@ -86,7 +99,9 @@ def test_a_slow_link_leaves_a_hosts_own_figure_as_it_is():
     hosts = tuple(f"node{number}" for number in range(1, 6))
     request = across(hosts=hosts)
     slow_link = answers(request, lambda rank, case: 1.0 if (rank, case["distance"]) == (1, 1) else 0.1)
-    slow_host = answers(request, lambda rank, case: 1.0 if 1 in (rank, (rank - case["distance"]) % 5) else 0.1)
+    slow_host = answers(
+        request, lambda rank, case: 1.0 if 1 in (rank, (rank - case["distance"]) % 5) else 0.1
+    )
     for lines, expected in ((slow_link, set()), (slow_host, {"node2"})):
         found = BENCHES["across-nodes"].interpret(request, lines)
         rates = {m.subject: m.median for m in found if m.metric == "host_bandwidth_bytes_per_s"}

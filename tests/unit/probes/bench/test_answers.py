@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from probes.bench.answers import failures_of
-from probes.benching import BenchRequest, Case
-from probes.parsers.worker_lines import FailureLine, LinesByRank, StartLine
+from probes.bench.bench_requests import BenchRequest, Case
+from probes.bench.worker_answers import FailureLine, LinesByRank, StartLine
 from tests.support.bench_answers import requests
 
 NAMES = {"GPU-a": "GPU0", "GPU-b": "GPU1", "GPU-c": "GPU2", "GPU-d": "GPU3"}
@@ -26,7 +26,9 @@ def told(*ranks: int, case: Case | None = None) -> LinesByRank:
     }
 
 
-@pytest.mark.parametrize(("ranks", "subject"), [((0,), "GPU1"), ((1, 2), "GPU0, GPU2"), ((0, 1, 2, 3), "4 ranks")])
+@pytest.mark.parametrize(
+    ("ranks", "subject"), [((0,), "GPU1"), ((1, 2), "GPU0, GPU2"), ((0, 1, 2, 3), "4 ranks")]
+)
 def test_those_that_told_it_are_named_where_it_is_not_all(ranks: tuple[int, ...], subject: str) -> None:
     (failure,) = failures_of(asked(), told(*ranks, case={"dtype": "bf16"}))
     assert (failure.subject, failure.message) == (subject, "off by 3 (dtype bf16)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from probes.bench.attention import flops, interpret
-from probes.benching import ReferenceModel
+from probes.bench.bench_requests import ReferenceModel
 from probes.facts import Cpu, MachineFacts
 from tests.support.bench_answers import SHAPE, answer, requests
 
@@ -16,7 +16,13 @@ def asked(device="cuda", ranks=1, **more):
 
 
 def case(phase="forward", batch=2, heads=16, sequence_length=4096, head_dim=128):
-    return {"pass": phase, "batch": batch, "heads": heads, "sequence_length": sequence_length, "head_dim": head_dim}
+    return {
+        "pass": phase,
+        "batch": batch,
+        "heads": heads,
+        "sequence_length": sequence_length,
+        "head_dim": head_dim,
+    }
 
 
 def test_operations_are_those_of_the_two_products_under_a_causal_mask():

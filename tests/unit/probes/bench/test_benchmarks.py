@@ -1,4 +1,6 @@
-"""What holds for the pure half of every benchmark: what it asks, and what it makes of partial, damaged and absurd answers."""
+"""What holds for the pure half of every benchmark: what it asks, and what it makes of partial, damaged and
+absurd answers.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,22 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from probes.base.record import to_json
 from probes.bench.answers import failures_of
-from probes.benching import BenchContext, BenchRequest, BenchSettings
-from probes.measurements import BenchFailure
-from probes.parsers.worker_lines import DoneLine, FailureLine, SampleLine, StartLine
-from probes.record import to_json
+from probes.bench.bench_requests import BenchContext, BenchRequest, BenchSettings
+from probes.bench.worker_answers import DoneLine, FailureLine, SampleLine, StartLine
+from probes.facts.measurements import BenchFailure
 from probes.registry import BENCHMARKS
 from tests.support.bench_answers import BENCHES, MODEL, answer
 from tests.support.machines import cpu_box, h100, h100_node
 
 ROWS = {row.id: row for row in BENCHMARKS}
 EVERYTHING = BenchSettings(
-    step="train:step", folder="/data", data_path="/data/images", shapes=((96, 96, 96), (2048, 2048, 2048)), noise_scale=True
+    step="train:step",
+    folder="/data",
+    data_path="/data/images",
+    shapes=((96, 96, 96), (2048, 2048, 2048)),
+    noise_scale=True,
 )
 """What switches benchmarks on that need a wish, with a matrix product that the suites have anyway."""
 
@@ -29,17 +35,27 @@ def gpu_context(gpus=8, suite="full", **more) -> BenchContext:
     facts = h100_node(gpus=tuple(h100(index) for index in range(gpus)))
     names = {str(gpu.uuid): f"GPU{gpu.index}" for gpu in facts.gpus}
     fields = {"threads_per_rank": 4, "model": MODEL, "settings": EVERYTHING, "subjects": names, **more}
-    return BenchContext(device="cuda", backend="nccl", ranks_per_node=gpus, facts=facts, suite=suite, **fields)
+    return BenchContext(
+        device="cuda", backend="nccl", ranks_per_node=gpus, facts=facts, suite=suite, **fields
+    )
 
 
 def cpu_context(ranks=2, suite="full", **more) -> BenchContext:
     fields = {"threads_per_rank": 1, "model": MODEL, "settings": EVERYTHING, **more}
-    return BenchContext(device="cpu", backend="gloo", ranks_per_node=ranks, facts=cpu_box(), suite=suite, **fields)
+    return BenchContext(
+        device="cpu", backend="gloo", ranks_per_node=ranks, facts=cpu_box(), suite=suite, **fields
+    )
 
 
 CONTEXTS = {
-    **{f"{gpus} GPUs, {suite}": gpu_context(gpus, suite) for gpus in (1, 2, 8) for suite in ("quick", "full")},
-    **{f"{ranks} CPU ranks, {suite}": cpu_context(ranks, suite) for ranks in (1, 2) for suite in ("quick", "full")},
+    **{
+        f"{gpus} GPUs, {suite}": gpu_context(gpus, suite) for gpus in (1, 2, 8) for suite in ("quick", "full")
+    },
+    **{
+        f"{ranks} CPU ranks, {suite}": cpu_context(ranks, suite)
+        for ranks in (1, 2)
+        for suite in ("quick", "full")
+    },
     "across hosts": cpu_context(2, hosts=("a", "b", "c")),
 }
 ASKED = [
@@ -50,10 +66,14 @@ ASKED = [
 ]
 every_request = pytest.mark.parametrize(
     ("bench_id", "request_"),
-    [pytest.param(bench_id, request, id=f"{bench_id}, {where}, {number}") for bench_id, where, number, request in ASKED],
+    [
+        pytest.param(bench_id, request, id=f"{bench_id}, {where}, {number}")
+        for bench_id, where, number, request in ASKED
+    ],
 )
 one_request_each = pytest.mark.parametrize(
-    ("bench_id", "request_"), [pytest.param(*row, id=row[0]) for row in {row[0]: (row[0], row[3]) for row in ASKED}.values()]
+    ("bench_id", "request_"),
+    [pytest.param(*row, id=row[0]) for row in {row[0]: (row[0], row[3]) for row in ASKED}.values()],
 )
 
 
@@ -122,10 +142,15 @@ def test_durations_that_no_clock_gives_are_no_samples(bench_id, request_, durati
 @given(
     request_=st.sampled_from([request for *_, request in ASKED]),
     cases=st.lists(
-        st.dictionaries(st.sampled_from(("m", "n", "bytes", "dtype", "pattern", "x")), st.integers() | st.text()), max_size=3
+        st.dictionaries(
+            st.sampled_from(("m", "n", "bytes", "dtype", "pattern", "x")), st.integers() | st.text()
+        ),
+        max_size=3,
     ),
     durations_s=st.lists(st.floats(), max_size=3),
-    figures=st.dictionaries(st.sampled_from(("memory_errors", "kernel", "peak_memory_bytes", "x")), st.floats()),
+    figures=st.dictionaries(
+        st.sampled_from(("memory_errors", "kernel", "peak_memory_bytes", "x")), st.floats()
+    ),
     ranks=st.sets(st.integers(min_value=0, max_value=3)),
 )
 def test_answers_to_other_questions_are_never_measurements(request_, cases, durations_s, figures, ranks):

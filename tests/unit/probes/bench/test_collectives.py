@@ -1,4 +1,6 @@
-"""What the collectives' pure half asks for, and what it makes of times: nccl-tests' definitions, and the rank that is behind."""
+"""What the collectives' pure half asks for, and what it makes of times: nccl-tests' definitions, and the rank
+that is behind.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,10 @@ def test_a_sample_takes_as_long_as_its_slowest_rank():
     lines = {rank: answer(request, rank, (1.0 + rank, 2.0)) for rank in range(4)}
     case = {"collective": "all_reduce", "bytes": 1024, "world_size": 4, "backend": "gloo"}
     assert the_one(interpret(request, lines), "collective_time_s", **case).samples == (4.0, 2.0)
-    assert the_one(interpret(request, lines), "algorithm_bandwidth_bytes_per_s", **case).samples == (256.0, 512.0)
+    assert the_one(interpret(request, lines), "algorithm_bandwidth_bytes_per_s", **case).samples == (
+        256.0,
+        512.0,
+    )
     assert the_one(interpret(request, lines), "bus_bandwidth_bytes_per_s", **case).samples == (384.0, 768.0)
 
 
@@ -50,7 +55,11 @@ def test_ranks_differ_in_their_subject_alone_so_that_they_can_be_compared():
     request = asked(ranks=3)
     lines = {rank: answer(request, rank, (0.1 * (rank + 1),)) for rank in range(3)}
     own = [m for m in interpret(request, lines) if m.metric == "rank_compute_s"]
-    assert [(m.subject, m.median) for m in own] == [("CPU rank 0", 0.1), ("CPU rank 1", 0.2), ("CPU rank 2", 0.1 * 3)]
+    assert [(m.subject, m.median) for m in own] == [
+        ("CPU rank 0", 0.1),
+        ("CPU rank 1", 0.2),
+        ("CPU rank 2", 0.1 * 3),
+    ]
     assert len({tuple(m.parameters.items()) for m in own}) == 1
 
 
@@ -63,7 +72,11 @@ def test_a_ranks_own_work_is_told_even_where_another_rank_ended():
 def test_a_case_that_one_rank_did_not_finish_is_not_measured():
     request = asked()
     lines = {0: answer(request, 0), 1: answer(request, 1, cases=request.cases[:3])[:-1]}
-    sizes = {(m.parameters["collective"], m.parameters["bytes"]) for m in interpret(request, lines) if "bytes" in m.parameters}
+    sizes = {
+        (m.parameters["collective"], m.parameters["bytes"])
+        for m in interpret(request, lines)
+        if "bytes" in m.parameters
+    }
     assert sizes == {("all_reduce", 1024), ("all_gather", 1024)}
     assert not complete(request, lines)
 

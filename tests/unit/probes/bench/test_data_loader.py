@@ -13,7 +13,9 @@ from tests.support.bench_answers import bench_context, lines_of, sample, the_one
 
 
 def asked(cpus=16, ranks=2):
-    (request,) = requests(bench_context(ranks=ranks, facts=MachineFacts(cpu=Cpu(allowed_cpus=cpus)), suite="full"))
+    (request,) = requests(
+        bench_context(ranks=ranks, facts=MachineFacts(cpu=Cpu(allowed_cpus=cpus)), suite="full")
+    )
     return request
 
 
@@ -22,7 +24,9 @@ def workers(request):
 
 
 def swept(rates, ranks=1):
-    """Measurements where n workers deliver `rates[n]` batches per second on every rank, and the last rank is at half of it."""
+    """Measurements where n workers deliver `rates[n]` batches per second on every rank, and the last rank is
+    at half of it.
+    """
     request = asked(ranks=ranks, cpus=ranks * max(rates))
     lines = {}
     for rank in range(ranks):

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from probes.bench.bench_requests import BenchSettings, ReferenceModel
 from probes.bench.gemm import interpret
-from probes.benching import BenchSettings, ReferenceModel
 from tests.support.bench_answers import MODEL, SHAPE, answer, requests, the_one
 
 
@@ -22,7 +22,9 @@ def shapes(request, dtype) -> set[tuple[int, int, int]]:
 
 def test_a_multiply_add_is_two_operations():
     request = asked(ranks=1)
-    rate = the_one(interpret(request, {0: answer(request, 0)}), "gemm_flops_per_s", dtype="fp32", m=1024, n=1024, k=1024)
+    rate = the_one(
+        interpret(request, {0: answer(request, 0)}), "gemm_flops_per_s", dtype="fp32", m=1024, n=1024, k=1024
+    )
     assert rate.samples == (2 * 1024**3 / 0.5, 2 * 1024**3 / 0.25)
     assert (rate.subject, rate.unit) == ("CPU rank 0", "flop/s")
     assert rate.conditions == {"torch_version": "2.13", "concurrent_ranks": 1}
@@ -31,7 +33,10 @@ def test_a_multiply_add_is_two_operations():
 def test_a_shape_that_was_asked_for_is_told_from_the_others():
     request = asked(ranks=1, settings=BenchSettings(shapes=((3, 5, 7),)))
     found = interpret(request, {0: answer(request, 0)})
-    assert {(m.parameters["m"], m.conditions.get("asked", False)) for m in found} >= {(3, True), (1024, False)}
+    assert {(m.parameters["m"], m.conditions.get("asked", False)) for m in found} >= {
+        (3, True),
+        (1024, False),
+    }
     assert [m.parameters["m"] for m in found if m.conditions.get("asked")] == [3, 3]
 
 
@@ -44,7 +49,13 @@ def test_a_gpu_is_named_by_its_uuid_because_ranks_may_be_numbered_otherwise():
 @pytest.mark.parametrize("suite", ["quick", "full"])
 def test_a_cpu_is_never_asked_for_what_takes_it_minutes(suite):
     assert {case["dtype"] for case in asked("cpu", suite=suite).cases} == {"fp32", "bf16"}
-    assert {case["dtype"] for case in asked("cuda", suite=suite).cases} == {"fp32", "tf32", "bf16", "fp16", "fp8"}
+    assert {case["dtype"] for case in asked("cuda", suite=suite).cases} == {
+        "fp32",
+        "tf32",
+        "bf16",
+        "fp16",
+        "fp8",
+    }
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -64,7 +75,13 @@ def test_the_curve_of_squares_spans_both_ends_in_the_full_suite():
 
 def test_the_models_products_are_those_of_the_worker_for_one_micro_batch():
     tokens = 4 * 128
-    wanted = {(tokens, (8 + 2 * 2) * 32, 256), (tokens, 256, 8 * 32), (tokens, 688, 256), (tokens, 256, 688), (tokens, 4096, 256)}
+    wanted = {
+        (tokens, (8 + 2 * 2) * 32, 256),
+        (tokens, 256, 8 * 32),
+        (tokens, 688, 256),
+        (tokens, 256, 688),
+        (tokens, 4096, 256),
+    }
     quick = asked("cuda")
     assert wanted <= shapes(quick, "bf16")
     assert not wanted & shapes(quick, "fp16")
@@ -85,4 +102,6 @@ def test_a_model_whose_sizes_are_not_told_leaves_the_squares():
 
 def test_a_wanted_shape_is_measured_in_every_dtype():
     request = asked("cuda", settings=BenchSettings(shapes=((512, 11008, 4096),)), model=MODEL)
-    assert all((512, 11008, 4096) in shapes(request, dtype) for dtype in ("fp32", "tf32", "bf16", "fp16", "fp8"))
+    assert all(
+        (512, 11008, 4096) in shapes(request, dtype) for dtype in ("fp32", "tf32", "bf16", "fp16", "fp8")
+    )

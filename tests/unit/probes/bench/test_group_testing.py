@@ -35,7 +35,9 @@ class Cluster:
             assert len(busy) == len(set(busy)), "groups that run at once share no host"
             for group in groups:
                 assert len(group) > 1
-                rates = [self.rate(first, second) for at, first in enumerate(group) for second in group[at + 1 :]]
+                rates = [
+                    self.rate(first, second) for at, first in enumerate(group) for second in group[at + 1 :]
+                ]
                 slowest = SLOW if self.random.random() < false_alarms else min(rates)
                 search.record(group, slowest, best=max(rates))
         assert search.result is not None
@@ -58,11 +60,17 @@ def links_of(result: SearchResult) -> set[frozenset[str]]:
 @given(cluster=clusters())
 def test_exactly_the_bad_hosts_and_links_are_found(cluster):
     result = cluster.search()
-    assert (set(result.bad_hosts), links_of(result), result.unresolved) == (cluster.bad, cluster.bad_links, ())
+    assert (set(result.bad_hosts), links_of(result), result.unresolved) == (
+        cluster.bad,
+        cluster.bad_links,
+        (),
+    )
     assert result.reference == GOOD
 
 
-@pytest.mark.parametrize(("count", "bad", "most_runs"), [(64, 0, 10), (64, 2, 45), (256, 0, 18), (256, 1, 40), (256, 6, 130)])
+@pytest.mark.parametrize(
+    ("count", "bad", "most_runs"), [(64, 0, 10), (64, 2, 45), (256, 0, 18), (256, 1, 40), (256, 6, 130)]
+)
 def test_far_fewer_runs_than_pairs(count, bad, most_runs):
     """Every slow group is run twice, which is in the counts."""
     worst = max((Cluster(count, bad, 0, seed).search() for seed in range(20)), key=lambda result: result.runs)
@@ -120,5 +128,7 @@ def test_in_a_tournament_each_two_meet_once_and_nobody_twice_in_a_round(players)
     meetings = rounds(players)
     met = [pair for meeting in meetings for pair in meeting]
     assert len(met) == len(set(met)) == pairs_of(players)
-    assert all(len({player for pair in meeting for player in pair}) == 2 * len(meeting) for meeting in meetings)
+    assert all(
+        len({player for pair in meeting for player in pair}) == 2 * len(meeting) for meeting in meetings
+    )
     assert len(meetings) == players - 1 + players % 2

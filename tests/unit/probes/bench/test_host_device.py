@@ -1,18 +1,23 @@
-"""Which copies between host and GPU are asked for by what is known of the NUMA nodes, and how their bytes are counted."""
+"""Which copies between host and GPU are asked for by what is known of the NUMA nodes, and how their bytes are
+counted.
+"""
 
 from __future__ import annotations
 
 import pytest
 
+from probes.base.record import NOT_RECORDED
 from probes.bench.host_device import interpret
 from probes.facts import MachineFacts, NumaNode
-from probes.record import NOT_RECORDED
 from tests.support.bench_answers import answer, requests, the_one
 from tests.support.machines import h100
 
 
 def nodes(*distances: tuple[int, ...]) -> tuple[NumaNode, ...]:
-    return tuple(NumaNode(index=index, cpus=f"{index * 4}-{index * 4 + 3}", distances=row) for index, row in enumerate(distances))
+    return tuple(
+        NumaNode(index=index, cpus=f"{index * 4}-{index * 4 + 3}", distances=row)
+        for index, row in enumerate(distances)
+    )
 
 
 TWO_NODES = nodes((10, 21), (21, 10))
@@ -37,7 +42,12 @@ def test_near_and_far_are_those_of_each_gpu():
 
 def test_far_is_what_the_firmware_calls_most_distant():
     four = nodes((10, 12, 32, 30), (12, 10, 30, 32), (32, 30, 10, 12), (30, 32, 12, 10))
-    assert asked(facts(0, 1, numa_nodes=four)).settings == {"near GPU0": 0, "far GPU0": 2, "near GPU1": 1, "far GPU1": 3}
+    assert asked(facts(0, 1, numa_nodes=four)).settings == {
+        "near GPU0": 0,
+        "far GPU0": 2,
+        "near GPU1": 1,
+        "far GPU1": 3,
+    }
 
 
 def test_memory_of_a_gpu_is_no_node_to_copy_from():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from probes.bench.host_memory import interpret, requests
-from probes.comparing import beside_peers
+from probes.catalogue.hardware import load_catalogue
+from probes.compare.comparing import beside_peers
 from probes.facts import Cpu, MachineFacts, NumaNode
-from probes.findings import Evidence
-from probes.hardware import load_catalogue
-from probes.measurements import BenchFailure
+from probes.facts.measurements import BenchFailure
+from probes.judging.findings import Evidence
 from tests.support.bench_answers import bench_context, lines_of, sample, the_one
 
 METRIC = "memory_bandwidth_bytes_per_s"
@@ -29,7 +29,10 @@ def asked(suite="quick", facts=TWO_SOCKETS):
 
 
 def ends(request):
-    return [(case["operation"], case["numa_node"], case["memory_node"], case.get("distance")) for case in request.cases]
+    return [
+        (case["operation"], case["numa_node"], case["memory_node"], case.get("distance"))
+        for case in request.cases
+    ]
 
 
 def test_quick_looks_at_each_nodes_own_memory_and_full_at_the_others_too():
@@ -56,7 +59,11 @@ def test_a_machine_that_does_not_tell_its_nodes_counts_as_one():
 
 def test_a_copy_moves_two_arrays_and_a_triad_three():
     request = asked()
-    lines = {0: lines_of(request, *(sample(case, (0.5,), array_bytes=100.0, threads=2.0) for case in request.cases))}
+    lines = {
+        0: lines_of(
+            request, *(sample(case, (0.5,), array_bytes=100.0, threads=2.0) for case in request.cases)
+        )
+    }
     measured = interpret(request, lines)
     assert the_one(measured, METRIC, operation="copy", numa_node=1).median == 400
     triad = the_one(measured, METRIC, operation="triad", numa_node=1)
@@ -69,7 +76,11 @@ def test_equal_nodes_and_equally_far_pairs_are_peers():
     evidence = Evidence(facts=TWO_SOCKETS, catalogue=load_catalogue(), measurements=interpret(request, lines))
     groups = [{member.subject for member in peers.members} for peers in beside_peers(evidence)]
     nodes = {"NUMA node 0", "NUMA node 1"}
-    assert sorted(groups, key=sorted) == [nodes, nodes, {"NUMA node 0-NUMA node 1", "NUMA node 1-NUMA node 0"}]
+    assert sorted(groups, key=sorted) == [
+        nodes,
+        nodes,
+        {"NUMA node 0-NUMA node 1", "NUMA node 1-NUMA node 0"},
+    ]
 
 
 def test_without_an_answer_it_is_a_failure():

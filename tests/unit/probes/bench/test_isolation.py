@@ -1,4 +1,6 @@
-"""Which layers are tried, what becomes of a switch that NCCL did not follow, and which layer the numbers blame."""
+"""Which layers are tried, what becomes of a switch that NCCL did not follow, and which layer the numbers
+blame.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.base.record import Reason, Unknown
 from probes.bench.isolation import interpret, layers_left_out
+from probes.compare.slow_layers import LAYERS, not_isolated, slow_layer
 from probes.facts import Link, MachineFacts, Nic
-from probes.layers import LAYERS, not_isolated, slow_layer
-from probes.measurements import BenchFailure
-from probes.record import Reason, Unknown
+from probes.facts.measurements import BenchFailure
 from tests.support.bench_answers import answer, requests
 
 UNSEEN = Unknown(Reason.NOT_RECORDED, "")
 NVLINK = MachineFacts(
-    links=(Link(a="GPU0", b="GPU1", kind="NVLINK", nvlink_count=18),), nics=(Nic(name="mlx5_0", state="ACTIVE"),)
+    links=(Link(a="GPU0", b="GPU1", kind="NVLINK", nvlink_count=18),),
+    nics=(Nic(name="mlx5_0", state="ACTIVE"),),
 )
-PCIE = MachineFacts(links=(Link(a="GPU0", b="GPU1", kind="PHB"), Link(a="GPU0", b="mlx5_0", kind="PIX")), nics=())
+PCIE = MachineFacts(
+    links=(Link(a="GPU0", b="GPU1", kind="PHB"), Link(a="GPU0", b="mlx5_0", kind="PIX")), nics=()
+)
 
 
 def layers(facts) -> list[object]:
@@ -38,11 +43,19 @@ def test_cpus_and_single_gpus_have_no_layers_between_them():
     ("facts", "layer", "reason"),
     [
         (MachineFacts(nics=()), "nic", "this machine has no RDMA device"),
-        (MachineFacts(nics=(Nic(name="mlx5_0", state="DOWN"),)), "nic", "no port of an RDMA device is active"),
+        (
+            MachineFacts(nics=(Nic(name="mlx5_0", state="DOWN"),)),
+            "nic",
+            "no port of an RDMA device is active",
+        ),
         (MachineFacts(), "nic", "the RDMA devices could not be read"),
         (MachineFacts(), "nvlink", "how the GPUs are joined is not known"),
         (PCIE, "nvlink", "no NVLink joins the GPUs"),
-        (MachineFacts(links=(Link(a="GPU0", b="GPU1", kind=UNSEEN),)), "nvlink", "how the GPUs are joined is not known"),
+        (
+            MachineFacts(links=(Link(a="GPU0", b="GPU1", kind=UNSEEN),)),
+            "nvlink",
+            "how the GPUs are joined is not known",
+        ),
     ],
 )
 def test_a_layer_that_is_left_out_has_its_reason(facts, layer, reason):
@@ -50,7 +63,11 @@ def test_a_layer_that_is_left_out_has_its_reason(facts, layer, reason):
 
 
 def of_layer(layer, facts=NVLINK):
-    return next(request for request in requests("isolation", "cuda", facts=facts) if request.settings["layers"] == layer)
+    return next(
+        request
+        for request in requests("isolation", "cuda", facts=facts)
+        if request.settings["layers"] == layer
+    )
 
 
 def answered(request, *logs):
@@ -85,7 +102,8 @@ def test_a_switch_that_nccl_did_not_follow_is_told_instead_of_a_number(layer, lo
 
 
 @pytest.mark.parametrize(
-    ("layer", "log"), [("nvlink", "via P2P/CUMEM/read\nConnected NVLS tree"), ("all", "via SHM/direct"), ("nic", "")]
+    ("layer", "log"),
+    [("nvlink", "via P2P/CUMEM/read\nConnected NVLS tree"), ("all", "via SHM/direct"), ("nic", "")],
 )
 def test_what_belongs_to_a_layer_or_was_not_told_is_no_failure(layer, log):
     request = of_layer(layer)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.base.record import to_json
+from probes.bench.bench_report import report_of
 from probes.bench.latency_bandwidth import fit, fits
-from probes.bench_report import report_of
-from probes.measurements import Measurement, MeasurementSet
-from probes.record import to_json
+from probes.facts.measurements import Measurement, MeasurementSet
 
 SIZES = [1024.0 * 4**power for power in range(10)]
 latencies = st.floats(1e-6, 1e-3)
@@ -35,8 +35,12 @@ def test_made_up_constants_come_back(latency_s, bandwidth):
 
 @given(latencies, st.floats(1e9, 1e11), st.lists(st.floats(0.95, 1.05), min_size=13, max_size=13))
 def test_noise_of_five_percent_moves_the_constants_by_at_most_an_eighth(latency_s, bandwidth, noise):
-    sizes = [latency_s * bandwidth * 2.0**power for power in range(-6, 7)]  # from all latency to all bandwidth
-    model = fit([(size, (latency_s + size / bandwidth) * factor) for size, factor in zip(sizes, noise, strict=True)])
+    sizes = [
+        latency_s * bandwidth * 2.0**power for power in range(-6, 7)
+    ]  # from all latency to all bandwidth
+    model = fit(
+        [(size, (latency_s + size / bandwidth) * factor) for size, factor in zip(sizes, noise, strict=True)]
+    )
     assert model.latency_s == pytest.approx(latency_s, rel=0.125)
     assert model.bandwidth_bytes_per_s == pytest.approx(bandwidth, rel=0.125)
     assert model.residual <= 0.05
@@ -44,11 +48,18 @@ def test_noise_of_five_percent_moves_the_constants_by_at_most_an_eighth(latency_
 
 @given(latencies, bandwidths, st.floats(3, 30), st.floats(3, 30))
 def test_a_change_of_protocol_is_two_lines(latency_s, bandwidth, slower, faster):
-    """Small messages have little latency and little bandwidth, large ones more of both, as NCCL's LL and Simple."""
+    """Small messages have little latency and little bandwidth, large ones more of both, as NCCL's LL and
+    Simple.
+    """
     middle = latency_s * bandwidth
     sizes = [middle * 4.0**power for power in range(-5, 8)]
     curve = [
-        (size, latency_s + size / bandwidth * 50 if size < middle else latency_s * slower * 20 + size / bandwidth)
+        (
+            size,
+            latency_s + size / bandwidth * 50
+            if size < middle
+            else latency_s * slower * 20 + size / bandwidth,
+        )
         for size in sizes
     ]
     model = fit(curve)
@@ -65,13 +76,22 @@ def test_whatever_was_measured_nothing_is_negative_and_time_never_falls_with_siz
     assert model.residual >= 0
     assert all(line.latency_s >= 0 and line.seconds_per_byte >= 0 for line in model.lines)
     assert model.bandwidth_bytes_per_s is None or model.bandwidth_bytes_per_s > 0
-    sizes = sorted({size for size, _ in points} | {0.0, 1.0, 1e15, *(line.high_bytes * 1.0001 for line in model.lines)})
+    sizes = sorted(
+        {size for size, _ in points} | {0.0, 1.0, 1e15, *(line.high_bytes * 1.0001 for line in model.lines)}
+    )
     times = [model.time_s(size) for size in sizes]
     assert all(math.isfinite(time) and time >= 0 for time in times)
     assert all(before <= after * (1 + 1e-12) for before, after in itertools.pairwise(times))
 
 
-@given(st.lists(st.tuples(st.floats(1, 1e9), st.floats(1e-6, 1.0)), min_size=3, max_size=8, unique_by=lambda point: point[0]))
+@given(
+    st.lists(
+        st.tuples(st.floats(1, 1e9), st.floats(1e-6, 1.0)),
+        min_size=3,
+        max_size=8,
+        unique_by=lambda point: point[0],
+    )
+)
 def test_no_other_line_has_less_squared_relative_error(points):
     """Against small steps in either constant: the optimum is one."""
     model = fit(points)
@@ -99,7 +119,12 @@ def test_values_that_no_clock_gives_do_not_count():
 
 def test_the_range_is_that_of_the_measurements():
     model = fit([(size, 1e-5 + size / 1e9) for size in SIZES])
-    assert (model.holds_for(512), model.holds_for(1024), model.holds_for(SIZES[-1]), model.holds_for(2 * SIZES[-1])) == (
+    assert (
+        model.holds_for(512),
+        model.holds_for(1024),
+        model.holds_for(SIZES[-1]),
+        model.holds_for(2 * SIZES[-1]),
+    ) == (
         False,
         True,
         True,
@@ -140,7 +165,9 @@ def test_each_collective_world_and_layer_has_a_fit_of_its_own():
 
 
 def test_the_report_of_a_run_holds_its_fits():
-    run = MeasurementSet(measurements=tuple(measured("all_reduce", size, 1e-5 + size / 1e9) for size in (1024, 65536, 2**22)))
+    run = MeasurementSet(
+        measurements=tuple(measured("all_reduce", size, 1e-5 + size / 1e9) for size in (1024, 65536, 2**22))
+    )
     (told,) = json.loads(to_json(report_of(run)))["collective_fits"]
     assert told["lines"][0]["latency_s"] == pytest.approx(1e-5)
     assert told["residual"] < 1e-6

@@ -7,7 +7,10 @@ from tests.support.bench_answers import answer, requests, the_one
 
 
 def test_a_gpu_has_both_kinds_and_a_cpu_only_the_one_that_waits():
-    assert [case["kind"] for case in requests("launch-latency", "cuda")[0].cases] == ["asynchronous", "synchronous"]
+    assert [case["kind"] for case in requests("launch-latency", "cuda")[0].cases] == [
+        "asynchronous",
+        "synchronous",
+    ]
     assert [case["kind"] for case in requests("launch-latency", "cpu")[0].cases] == ["synchronous"]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from probes.base.units import GIB, MIB
 from probes.bench.memory_copy import interpret
 from probes.facts import MachineFacts, Memory
-from probes.units import GIB, MIB
 from tests.support.bench_answers import answer, requests, the_one
 from tests.support.machines import h100
 
@@ -19,9 +19,13 @@ def test_bytes_are_counted_as_stream_counts_them():
     assert {m.parameters["direction"] for m in found} == {"device_to_device"}
 
 
-@pytest.mark.parametrize(("free", "ranks", "most"), [(64 * GIB, 2, 512 * MIB), (8 * GIB, 2, 256 * MIB), (8 * GIB, 4, 128 * MIB)])
+@pytest.mark.parametrize(
+    ("free", "ranks", "most"), [(64 * GIB, 2, 512 * MIB), (8 * GIB, 2, 256 * MIB), (8 * GIB, 4, 128 * MIB)]
+)
 def test_all_ranks_together_leave_half_of_the_free_memory(free, ranks, most):
-    (request,) = requests("memory-copy", "cpu", ranks, suite="full", facts=MachineFacts(memory=Memory(available_bytes=free)))
+    (request,) = requests(
+        "memory-copy", "cpu", ranks, suite="full", facts=MachineFacts(memory=Memory(available_bytes=free))
+    )
     assert max(case["bytes"] for case in request.cases) == most
 
 

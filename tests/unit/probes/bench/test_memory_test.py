@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from probes.base.units import MIB
 from probes.bench.answers import failures_of
 from probes.bench.memory_test import interpret
-from probes.measurements import BenchFailure
-from probes.parsers.worker_lines import FailureLine
-from probes.units import MIB
+from probes.bench.worker_answers import FailureLine
+from probes.facts.measurements import BenchFailure
 from tests.support.bench_answers import answer, requests, the_one
 
 
@@ -17,7 +17,9 @@ def asked(device="cpu", ranks=1):
 
 def test_errors_are_counted_by_pattern_and_their_place_is_the_failure():
     request = asked()
-    wrong = FailureLine(kind="wrong_result", message="3 words; the first at 0x7f", case={"pattern": "address"})
+    wrong = FailureLine(
+        kind="wrong_result", message="3 words; the first at 0x7f", case={"pattern": "address"}
+    )
     lines = {0: (*answer(request, 0, (2.0,), memory_errors=3.0, tested_bytes=1e9, passes=2.0), wrong)}
     found = the_one(interpret(request, lines), "memory_errors", pattern="address")
     assert (found.samples, found.unit) == ((3.0,), "1")

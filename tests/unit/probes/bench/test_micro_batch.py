@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.bench.bench_requests import BenchSettings
 from probes.bench.micro_batch import fit_memory, interpret, requests
-from probes.benching import BenchSettings
-from probes.measurements import BenchFailure
-from probes.parsers.worker_lines import FailureLine
+from probes.bench.worker_answers import FailureLine
+from probes.facts.measurements import BenchFailure
 from probes.workers.rigtune_worker.sweep import search
 from tests.support.bench_answers import bench_context, lines_of, sample, the_one
 
@@ -94,7 +94,9 @@ def test_the_users_step_is_swept_and_the_reference_where_it_takes_no_micro_batch
 def test_a_trial_that_crashed_leaves_the_others():
     crash = FailureLine(kind="crashed", message="boom", case={**CASE, "micro_batch": 2})
     start, fine, done = lines_of(REQUEST, trial(1, 1.0))
-    assert the_one(interpret(REQUEST, {0: (start, fine, crash, done)}), "largest_micro_batch").samples == (1.0,)
+    assert the_one(interpret(REQUEST, {0: (start, fine, crash, done)}), "largest_micro_batch").samples == (
+        1.0,
+    )
 
 
 @given(
@@ -106,7 +108,9 @@ def test_the_line_goes_through_points_that_lie_on_one(fixed, per_sample, sizes):
     line = fit_memory({size: fixed + per_sample * size for size in sizes})
     assert line is not None
     assert line.residual < 1e-6
-    assert line.fixed_bytes + line.per_sample_bytes * max(sizes) == pytest.approx(fixed + per_sample * max(sizes))
+    assert line.fixed_bytes + line.per_sample_bytes * max(sizes) == pytest.approx(
+        fixed + per_sample * max(sizes)
+    )
 
 
 @given(st.dictionaries(st.integers(1, 64), st.floats(1, 1e12), max_size=6))
@@ -114,4 +118,6 @@ def test_the_line_misses_no_point_by_more_than_its_residual(peaks):
     line = fit_memory(peaks)
     assert (line is None) == (len(peaks) < 2)
     for size, peak in peaks.items() if line else ():
-        assert abs(line.fixed_bytes + line.per_sample_bytes * size - peak) <= line.residual * peak * (1 + 1e-9)
+        assert abs(line.fixed_bytes + line.per_sample_bytes * size - peak) <= line.residual * peak * (
+            1 + 1e-9
+        )

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.bench.bench_requests import BenchSettings
 from probes.bench.noise_scale import estimate, interpret, noise_scale, requests
-from probes.benching import BenchSettings
-from probes.measurements import BenchFailure
+from probes.facts.measurements import BenchFailure
 from tests.support.bench_answers import bench_context, lines_of, sample, the_one
 
 POSITIVE = st.floats(1e-3, 1e3)
@@ -21,19 +21,27 @@ POSITIVE = st.floats(1e-3, 1e3)
 def test_norms_without_chance_give_back_signal_and_noise(signal, noise, small_batch, times):
     large_batch = small_batch * times
     found = estimate(
-        [signal + noise / small_batch], [signal + noise / large_batch], small_batch=small_batch, large_batch=large_batch
+        [signal + noise / small_batch],
+        [signal + noise / large_batch],
+        small_batch=small_batch,
+        large_batch=large_batch,
     )
     assert found[0][0] == pytest.approx(signal, rel=1e-6, abs=1e-6 * noise)
     assert found[1][0] == pytest.approx(noise, rel=1e-6, abs=1e-6 * signal * large_batch)
 
 
 def norms(steps, *, dimensions=20, signal=1.0, deviation=2.0, small_batch=2, count=8, seed=1):
-    """A quadratic's gradients: the same true gradient, and per sequence independent normal noise in every dimension."""
+    """A quadratic's gradients: the same true gradient, and per sequence independent normal noise in every
+    dimension.
+    """
     draw = random.Random(seed)  # noqa: S311 - the same each time
     mean = math.sqrt(signal / dimensions)
     small, large = [], []
     for _ in range(steps):
-        gradients = [[mean + draw.gauss(0, deviation / math.sqrt(small_batch)) for _ in range(dimensions)] for _ in range(count)]
+        gradients = [
+            [mean + draw.gauss(0, deviation / math.sqrt(small_batch)) for _ in range(dimensions)]
+            for _ in range(count)
+        ]
         small.append(sum(value**2 for gradient in gradients for value in gradient) / count)
         large.append(sum((sum(column) / count) ** 2 for column in zip(*gradients, strict=True)))
     return small, large
@@ -51,7 +59,14 @@ def test_a_quadratic_with_known_noise():
 def answered(small, large, context=None, small_batch=2.0, **more):
     request = requests(context or bench_context())[0]
     series = {"small_squared_norm": tuple(small), "large_squared_norm": tuple(large)}
-    line = sample(request.cases[0], (0.5,) * len(small), series=series, small_batch=small_batch, large_batch=16.0, **more)
+    line = sample(
+        request.cases[0],
+        (0.5,) * len(small),
+        series=series,
+        small_batch=small_batch,
+        large_batch=16.0,
+        **more,
+    )
     return interpret(request, {0: lines_of(request, line), 1: lines_of(request, line, rank=1)})
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from probes.bench.bench_requests import BenchSettings
 from probes.bench.own_step import interpret, requests
-from probes.benching import BenchSettings
 from tests.support.bench_answers import bench_context, lines_of, sample, the_one
 
 SETTINGS = BenchSettings(step="train.py:make", folder="/home/u")
@@ -21,12 +21,19 @@ def test_it_is_asked_for_by_name_only():
 
 @pytest.mark.parametrize(
     ("items", "metric", "unit"),
-    [("tokens", "tokens_per_s", "token/s"), ("images", "images_per_s", "image/s"), ("samples", "samples_per_s", "sample/s")],
+    [
+        ("tokens", "tokens_per_s", "token/s"),
+        ("images", "images_per_s", "image/s"),
+        ("samples", "samples_per_s", "sample/s"),
+    ],
 )
 def test_the_rate_is_that_of_what_all_ranks_trained_on(items, metric, unit):
     request = requests(bench_context(ranks=2, settings=SETTINGS))[-1]
     told = {"tokens": 0.0, "images": 0.0, "samples": 0.0, items: 64.0, "micro_batch": 8.0}
-    lines = {rank: lines_of(request, sample(request.cases[0], (0.25 * (rank + 1),), **told), rank=rank) for rank in range(2)}
+    lines = {
+        rank: lines_of(request, sample(request.cases[0], (0.25 * (rank + 1),), **told), rank=rank)
+        for rank in range(2)
+    }
     measured = interpret(request, lines)
     rate = the_one(measured, metric)
     assert (rate.samples, rate.unit) == ((128.0,), unit)
@@ -37,6 +44,8 @@ def test_the_rate_is_that_of_what_all_ranks_trained_on(items, metric, unit):
 def test_a_step_that_says_nothing_still_has_its_time_and_its_memory():
     request = requests(bench_context(ranks=1, settings=SETTINGS))[0]
     nothing = {"tokens": 0.0, "images": 0.0, "samples": 0.0}
-    measured = interpret(request, {0: lines_of(request, sample(request.cases[0], (0.5,), **nothing, peak_memory_bytes=5.0))})
+    measured = interpret(
+        request, {0: lines_of(request, sample(request.cases[0], (0.5,), **nothing, peak_memory_bytes=5.0))}
+    )
     assert {m.metric: m.median for m in measured} == {"step_time_s": 0.5, "peak_memory_bytes": 5.0}
     assert the_one(measured, "step_time_s").parameters == {"step": "train.py:make", "world_size": 1}

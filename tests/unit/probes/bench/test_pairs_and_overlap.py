@@ -48,10 +48,16 @@ def test_many_ranks_meet_disjoint_only_and_few_alone_only():
     assert requests("pairs", ranks=1) == ()
 
 
-# Seconds of computation, communication and both: hidden, one after the other, half hidden, in each other's way.
+# Seconds of computation, communication and both: hidden, one after the other, half hidden, in each other's
+# way.
 @pytest.mark.parametrize(
     ("parts", "fraction", "exposed"),
-    [((4.0, 1.0, 4.0), 1.0, 0.0), ((4.0, 1.0, 5.0), 0.0, 1.0), ((1.0, 4.0, 4.5), 0.5, 0.875), ((4.0, 1.0, 6.0), -1.0, 2.0)],
+    [
+        ((4.0, 1.0, 4.0), 1.0, 0.0),
+        ((4.0, 1.0, 5.0), 0.0, 1.0),
+        ((1.0, 4.0, 4.5), 0.5, 0.875),
+        ((4.0, 1.0, 6.0), -1.0, 2.0),
+    ],
 )
 def test_what_hides_and_what_shows(parts, fraction, exposed):
     (request,) = requests("overlap")

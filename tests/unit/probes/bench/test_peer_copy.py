@@ -10,7 +10,9 @@ from tests.support.machines import h100
 
 def asked(gpus=4, suite="full"):
     facts = MachineFacts(gpus=tuple(h100(index) for index in range(gpus)))
-    (request,) = requests("peer-copy", "cuda", gpus, suite=suite, facts=facts, subjects={"GPU-00000001": "GPU1"})
+    (request,) = requests(
+        "peer-copy", "cuda", gpus, suite=suite, facts=facts, subjects={"GPU-00000001": "GPU1"}
+    )
     return request
 
 

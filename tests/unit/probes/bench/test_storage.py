@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from probes.bench.bench_requests import BenchSettings
 from probes.bench.storage import interpret, requests
-from probes.benching import BenchSettings
-from probes.measurements import BenchFailure
-from probes.parsers.worker_lines import DoneLine, FailureLine, StartLine
+from probes.bench.worker_answers import DoneLine, FailureLine, StartLine
+from probes.facts.measurements import BenchFailure
 from tests.support.bench_answers import bench_context, sample, the_one
 
 SEEN = {"file_system": "xfs", "storage_device": "/dev/nvme0n1", "mount_point": "/data", "load_average": 9.0}
@@ -19,14 +19,24 @@ def asked(suite="quick", **settings):
 
 
 def answered(request, *samples, seen=SEEN):
-    return {0: (StartLine(rank=0, world_size=1, conditions={"load_average": 1.0}), *samples, DoneLine(conditions=seen))}
+    return {
+        0: (
+            StartLine(rank=0, world_size=1, conditions={"load_average": 1.0}),
+            *samples,
+            DoneLine(conditions=seen),
+        )
+    }
 
 
 def case(request, **wanted):
-    return next(case for case in request.cases if all(case.get(name) == value for name, value in wanted.items()))
+    return next(
+        case for case in request.cases if all(case.get(name) == value for name, value in wanted.items())
+    )
 
 
-@pytest.mark.parametrize(("data_path", "where"), [("", "/home/me"), ("sets/a", "/home/me/sets/a"), ("/data", "/data")])
+@pytest.mark.parametrize(
+    ("data_path", "where"), [("", "/home/me"), ("sets/a", "/home/me/sets/a"), ("/data", "/data")]
+)
 def test_a_relative_path_is_that_of_the_folder_that_rigtune_was_started_in(data_path, where):
     assert asked(folder="/home/me", data_path=data_path).settings["data_path"] == where
 
@@ -39,7 +49,9 @@ def test_it_needs_no_torch_and_the_quick_suite_writes_nothing_but_its_own_file()
 
 def test_bandwidth_is_bytes_and_rate_is_requests():
     request = asked()
-    lines = answered(request, sample(case(request, order="random"), (0.5, 0.25), bytes_per_call=100.0, direct=1.0))
+    lines = answered(
+        request, sample(case(request, order="random"), (0.5, 0.25), bytes_per_call=100.0, direct=1.0)
+    )
     measured = interpret(request, lines)
     assert the_one(measured, "read_bandwidth_bytes_per_s").samples == (200, 400)
     rate = the_one(measured, "read_rate_per_s")

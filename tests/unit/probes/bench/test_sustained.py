@@ -16,7 +16,9 @@ def test_the_last_quarter_is_held_against_the_first():
     found = interpret(request, {0: answer(request, 0, slower)})
     assert the_one(found, "sustained_fraction").samples == (0.5,)
     case = request.cases[0]
-    assert the_one(found, "gemm_flops_per_s").samples[0] == pytest.approx(2 * case["m"] * case["n"] * case["k"] / 0.5)
+    assert the_one(found, "gemm_flops_per_s").samples[0] == pytest.approx(
+        2 * case["m"] * case["n"] * case["k"] / 0.5
+    )
 
 
 def test_clocks_and_temperature_come_beside_the_rates():
@@ -28,10 +30,15 @@ def test_clocks_and_temperature_come_beside_the_rates():
 
 def test_a_few_seconds_have_no_quarters():
     request = requests("sustained", "cuda", 1)[0]
-    assert [m.metric for m in interpret(request, {0: answer(request, 0, (0.5, 0.5, 0.5))})] == ["gemm_flops_per_s"]
+    assert [m.metric for m in interpret(request, {0: answer(request, 0, (0.5, 0.5, 0.5))})] == [
+        "gemm_flops_per_s"
+    ]
 
 
-@given(st.lists(st.floats(min_value=1e6, max_value=1e15), min_size=4, max_size=60), st.floats(min_value=0.1, max_value=10))
+@given(
+    st.lists(st.floats(min_value=1e6, max_value=1e15), min_size=4, max_size=60),
+    st.floats(min_value=0.1, max_value=10),
+)
 def test_the_fraction_does_not_depend_on_the_unit(rates, factor):
     scaled = tuple(rate * factor for rate in rates)
     assert sustained_fraction(scaled) == pytest.approx(sustained_fraction(tuple(rates)))

@@ -22,7 +22,9 @@ def variants(request):
         ("full", 1, [(1, {("ddp", "none"), ("ddp", "full")})]),
     ],
 )
-def test_the_full_suite_also_recomputes_and_shards_where_there_are_ranks_to_shard_over(suite, ranks, expected):
+def test_the_full_suite_also_recomputes_and_shards_where_there_are_ranks_to_shard_over(
+    suite, ranks, expected
+):
     asked = requests(bench_context(ranks=ranks, suite=suite))
     assert [(request.ranks, variants(request)) for request in asked] == expected
 
@@ -38,7 +40,9 @@ def test_tokens_are_counted_over_all_ranks_and_flops_on_one():
     case = request.cases[0]
     lines = {
         rank: lines_of(
-            request, sample(case, (0.5 - rank / 10,), peak_memory_bytes=100 + rank, peak_reserved_bytes=200.0), rank=rank
+            request,
+            sample(case, (0.5 - rank / 10,), peak_memory_bytes=100 + rank, peak_reserved_bytes=200.0),
+            rank=rank,
         )
         for rank in range(4)
     }

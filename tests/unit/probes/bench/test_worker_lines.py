@@ -7,10 +7,21 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.parsers.worker_lines import DoneLine, FailureLine, SampleLine, StartLine, parse_worker_lines
+from probes.bench.worker_answers import DoneLine, FailureLine, SampleLine, StartLine, parse_worker_lines
 
-START = {"event": "start", "rank": 0, "world_size": 2, "uuid": "", "conditions": {"threads": 4, "device_name": "x"}}
-SAMPLE = {"event": "sample", "case": {"dtype": "bf16", "m": 8, "n": 8, "k": 8}, "durations_s": [0.5, 0.25], "figures": {}}
+START = {
+    "event": "start",
+    "rank": 0,
+    "world_size": 2,
+    "uuid": "",
+    "conditions": {"threads": 4, "device_name": "x"},
+}
+SAMPLE = {
+    "event": "sample",
+    "case": {"dtype": "bf16", "m": 8, "n": 8, "k": 8},
+    "durations_s": [0.5, 0.25],
+    "figures": {},
+}
 DONE = {"event": "done"}
 
 
@@ -46,7 +57,9 @@ def test_lines_that_are_no_answer_are_left_out():
 
 def test_a_failure_names_its_case():
     line = {"event": "failure", "kind": "out_of_memory", "message": "no room", "case": {"bytes": 4}}
-    assert parse_worker_lines(file_of(line)) == (FailureLine(kind="out_of_memory", message="no room", case={"bytes": 4}),)
+    assert parse_worker_lines(file_of(line)) == (
+        FailureLine(kind="out_of_memory", message="no room", case={"bytes": 4}),
+    )
 
 
 @given(st.binary(max_size=400))

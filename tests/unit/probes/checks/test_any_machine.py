@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from assistant.render.as_text import render_facts, render_verdict
 from assistant.usecases.check import check_machine
-from probes.affinity import ProbeReport, report_of
+from probes.base.record import Unknown, to_json
 from probes.facts import Filesystem, Gpu, MachineFacts, Nic
-from probes.findings import Status
-from probes.record import Unknown, to_json
-from probes.verdict import Verdict, exit_code
+from probes.judging.affinity import ProbeReport, report_of
+from probes.judging.findings import Status
+from probes.judging.verdict import Verdict, exit_code
 from tests.support.any_facts import any_of, unknowns
 from tests.support.machines import evidence_of
 
@@ -23,7 +23,9 @@ def verdict_of(facts: MachineFacts) -> Verdict:
     return verdict
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(any_of(MachineFacts))
 def test_no_machine_breaks_a_check_or_a_text(facts: MachineFacts) -> None:
     verdict = verdict_of(facts)
@@ -54,7 +56,12 @@ def nothing_known(kind: type[msgspec.Struct], **given_fields: object) -> st.Sear
 @settings(deadline=None, max_examples=60)
 @given(
     st.data(),
-    st.one_of(unknowns, st.integers(1, 3).flatmap(lambda count: st.tuples(*(nothing_known(Gpu, index=n) for n in range(count))))),
+    st.one_of(
+        unknowns,
+        st.integers(1, 3).flatmap(
+            lambda count: st.tuples(*(nothing_known(Gpu, index=n) for n in range(count)))
+        ),
+    ),
     st.one_of(unknowns, st.tuples(nothing_known(Nic, name="mlx5_0"))),
     st.one_of(unknowns, st.tuples(nothing_known(Filesystem, mount="/"))),
 )

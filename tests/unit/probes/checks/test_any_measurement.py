@@ -1,4 +1,6 @@
-"""Whatever a worker measured, and whatever a file says that it did, no judgement raises and none rests on nothing."""
+"""Whatever a worker measured, and whatever a file says that it did, no judgement raises and none rests on
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assistant.usecases.judge import judge_measurements
-from probes.findings import Status
-from probes.judgement import Judgement
-from probes.measurements import Baseline, BenchFailure, Measurement, MeasurementSet
-from probes.record import to_json
+from probes.base.record import to_json
+from probes.compare.measurement_judgement import Judgement
+from probes.facts.measurements import Baseline, BenchFailure, Measurement, MeasurementSet
+from probes.judging.findings import Status
 from probes.registry import BENCHMARKS
 from tests.support.any_facts import any_of
 from tests.support.check_case import BOX, NODE, TIMEOUT
@@ -80,12 +82,18 @@ measurements = st.lists(
         unit=st.sampled_from(UNITS),
         samples=st.lists(SAMPLES, max_size=8).map(tuple),
         parameters=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(VALUES), max_size=8),
-        conditions=st.dictionaries(st.sampled_from(CONDITIONS), st.sampled_from((*VALUES, "hw_slowdown, x", "2.27")), max_size=4),
-        series=st.dictionaries(st.sampled_from(("sm_clock_hz", "temperature_c")), st.lists(SAMPLES, max_size=9).map(tuple)),
+        conditions=st.dictionaries(
+            st.sampled_from(CONDITIONS), st.sampled_from((*VALUES, "hw_slowdown, x", "2.27")), max_size=4
+        ),
+        series=st.dictionaries(
+            st.sampled_from(("sm_clock_hz", "temperature_c")), st.lists(SAMPLES, max_size=9).map(tuple)
+        ),
     ),
     max_size=6,
 ).map(tuple)
-runs = st.builds(MeasurementSet, measurements=measurements, failures=st.lists(any_of(BenchFailure), max_size=2).map(tuple))
+runs = st.builds(
+    MeasurementSet, measurements=measurements, failures=st.lists(any_of(BenchFailure), max_size=2).map(tuple)
+)
 MACHINES = {
     "node": NODE,
     "no GPU": BOX,
@@ -94,9 +102,13 @@ MACHINES = {
 }
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(runs, runs, st.sampled_from(sorted(MACHINES)))
-def test_no_measurement_breaks_a_judgement(measured: MeasurementSet, before: MeasurementSet, machine: str) -> None:
+def test_no_measurement_breaks_a_judgement(
+    measured: MeasurementSet, before: MeasurementSet, machine: str
+) -> None:
     judgement = judge_measurements(MACHINES[machine], measured, (Baseline(kind="pinned", measured=before),))
     for finding in judgement.findings:
         assert not finding.summary.startswith("the result of the check"), finding.observed

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from probes.base.record import Reason
+from probes.base.versions import at_least
 from probes.facts import GpuProcess, MachineFacts
-from probes.findings import Finding, Status
-from probes.record import Reason
+from probes.judging.findings import Finding, Status
 from probes.registry import CHECKS
-from probes.versions import at_least
 from tests.support.check_case import Case
 from tests.support.check_cases import CASES
 from tests.support.machines import cpu_box, evidence_of, h100_node, with_gpus, with_nics
@@ -27,7 +27,11 @@ def run(check_id: str, facts: MachineFacts, **inputs: Any) -> list[Finding]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.check_id}: {case.name}")
 def test_check_says(case: Case) -> None:
-    inputs = {"measurements": case.measured.measurements, "bench_failures": case.measured.failures, "baselines": case.baselines}
+    inputs = {
+        "measurements": case.measured.measurements,
+        "bench_failures": case.measured.failures,
+        "baselines": case.baselines,
+    }
     findings = run(case.check_id, case.facts, policy=case.policy, today=case.today, **inputs)
     assert tuple(f"{finding.status.value} {finding.subject}" for finding in findings) == case.said
     for finding in findings:
@@ -84,7 +88,9 @@ def test_command_names_the_port_that_is_down(changes: dict[str, str | None], com
 
 
 def test_many_processes_are_counted_not_listed() -> None:
-    facts = with_gpus(h100_node(), 0, processes=tuple(GpuProcess(pid=pid, name="python") for pid in range(300)))
+    facts = with_gpus(
+        h100_node(), 0, processes=tuple(GpuProcess(pid=pid, name="python") for pid in range(300))
+    )
     finding = run("gpu-busy", facts)[0]
     assert "and 296 more" in finding.observed
 
@@ -118,7 +124,10 @@ def test_versions_compare_by_number(version: str, minimum: str, expected: bool) 
 )
 def test_a_slow_host_is_told_with_its_direction(slow: tuple[tuple[str, str], ...], words: str) -> None:
     rates = {f"{a}->{b}": 0.1 if (a, b) in slow else 1.2 for a, b in itertools.permutations("abc", 2)}
-    links = tuple(measured("network", "tcp_bandwidth_bytes_per_s", subject, rate * 1e9) for subject, rate in rates.items())
+    links = tuple(
+        measured("network", "tcp_bandwidth_bytes_per_s", subject, rate * 1e9)
+        for subject, rate in rates.items()
+    )
     (finding,) = run("measured-network", h100_node(), measurements=links)
     assert finding.subject == "c"
     assert words in finding.summary
@@ -140,6 +149,8 @@ def test_a_slow_gpu_is_told_with_its_cause() -> None:
 
 def test_what_changed_since_the_run_before_is_named() -> None:
     before = tuple(msgspec.structs.replace(one, conditions={"torch_version": "2.4.0"}) for one in gemm(720.0))
-    (finding,) = run("measured-baseline", h100_node(), measurements=tuple(gemm(500.0)), baselines=earlier("pinned", before))
+    (finding,) = run(
+        "measured-baseline", h100_node(), measurements=tuple(gemm(500.0)), baselines=earlier("pinned", before)
+    )
     assert "torch 2.4.0 -> 2.5.1" in finding.summary
     assert "2026-11-19T08:00:00Z" in finding.expected

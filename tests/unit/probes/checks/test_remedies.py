@@ -1,4 +1,6 @@
-"""A remedy's command is pasted into a root shell: it names the right device and carries nothing that a name smuggles in."""
+"""A remedy's command is pasted into a root shell: it names the right device and carries nothing that a name
+smuggles in.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ import msgspec
 import pytest
 
 from assistant.usecases.check import evidence_under
+from probes.base.record import NOT_RECORDED, to_json
 from probes.facts import MachineFacts
-from probes.findings import Finding, Remedy
-from probes.judging import smi_name
-from probes.record import NOT_RECORDED, to_json
+from probes.judging.findings import Finding, Remedy
+from probes.judging.reporting import smi_name
 from probes.registry import CHECKS
 from tests.support.check_case import Case
 from tests.support.check_cases import CASES
@@ -32,7 +34,9 @@ _SECTIONS = frozenset({
 
 def remedies_of(case: Case, facts: MachineFacts) -> Iterator[Remedy]:
     row = ROWS[case.check_id]
-    evidence = evidence_under(case.policy, facts, today=case.today, measured=case.measured, baselines=case.baselines)
+    evidence = evidence_under(
+        case.policy, facts, today=case.today, measured=case.measured, baselines=case.baselines
+    )
     findings: Iterator[Finding] = getattr(row.load(), row.function)(evidence)
     for finding in findings:
         if finding.remedy is not None and finding.remedy.command:
@@ -63,7 +67,9 @@ def test_a_name_does_not_become_a_command() -> None:
         for remedy in remedies_of(case, with_evil_names(case.facts)):
             quoted += "reboot" in remedy.command
             rest = [word for word in shlex.split(remedy.command) if EVIL not in word]
-            assert remedy.command == "reboot" or not any("$(reboot)" in word or "`" in word for word in rest), remedy.command
+            assert remedy.command == "reboot" or not any(
+                "$(reboot)" in word or "`" in word for word in rest
+            ), remedy.command
             # Outside single quotes nothing of it is left.
             bare = re.sub(r"'[^']*'|\"'\"", "", remedy.command)
             assert "$(reboot)" not in bare, remedy.command

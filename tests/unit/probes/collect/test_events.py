@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from probes.base.record import EvidenceRef, Reason, Unknown
+from probes.collect.collecting import CollectOptions
 from probes.collect.events import collect
-from probes.collecting import CollectOptions
 from probes.facts import LogEvent
-from probes.record import EvidenceRef, Reason, Unknown
 from probes.sources.base import CommandResult, Given
 from tests.support.fake_source import Answer, FakeSource
 
@@ -67,7 +67,10 @@ def test_nothing_was_read_where_there_is_no_log() -> None:
 def test_pasted_logs_of_several_kinds_and_files_are_one_list() -> None:
     source = FakeSource(
         given={
-            "kernel-log": (Given(name="a.log", text=f"{XID}\n{XID}\n"), Given(name="b.log", text=f"\n{XID}\n")),
+            "kernel-log": (
+                Given(name="a.log", text=f"{XID}\n{XID}\n"),
+                Given(name="b.log", text=f"\n{XID}\n"),
+            ),
             "nccl-log": "gpu-7:41:48 [2] a.cc:254 NCCL WARN Cuda failure 1 'invalid argument'\n",
         },
         missing=Reason.NOT_RECORDED,
@@ -82,7 +85,8 @@ def test_pasted_logs_of_several_kinds_and_files_are_one_list() -> None:
 
 def test_a_broken_line_is_named() -> None:
     source = FakeSource(
-        given={"kernel-log": "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): x, Fatal\n"}, missing=Reason.NOT_RECORDED
+        given={"kernel-log": "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): x, Fatal\n"},
+        missing=Reason.NOT_RECORDED,
     )
     unread = ask(source, deep=True)["unread"]
     assert isinstance(unread, tuple)

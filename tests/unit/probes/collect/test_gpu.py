@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from probes.base.record import Reason, Unknown
 from probes.collect import gpu as collector
-from probes.collecting import CollectOptions
+from probes.collect.collecting import CollectOptions
 from probes.facts import Gpu
-from probes.record import Reason, Unknown
 from probes.sources.base import NvmlValue
 from tests.support.fake_source import FakeSource
 
@@ -58,10 +58,23 @@ def test_nvml_and_sysfs() -> None:
     found = gpus(FakeSource(files={**SYSFS, "/proc/42/comm": "python\n"}, nvml=NVML))
     assert isinstance(found, tuple)
     (gpu,) = found
-    assert (gpu.name, gpu.driver_version, gpu.memory_bytes) == ("NVIDIA H100 80GB HBM3", "570.86.15", 85520809984)
+    assert (gpu.name, gpu.driver_version, gpu.memory_bytes) == (
+        "NVIDIA H100 80GB HBM3",
+        "570.86.15",
+        85520809984,
+    )
     assert (gpu.pci_bus_id, gpu.numa_node, gpu.cpu_affinity) == ("0000:1b:00.0", 1, "52-103")
-    assert (gpu.compute_capability, gpu.compute_mode, gpu.fabric_state) == ("9.0", "exclusive process", "completed")
-    assert (gpu.ecc_enabled, gpu.mig_enabled, gpu.row_remap_pending, gpu.row_remap_failed) == (True, False, False, True)
+    assert (gpu.compute_capability, gpu.compute_mode, gpu.fabric_state) == (
+        "9.0",
+        "exclusive process",
+        "completed",
+    )
+    assert (gpu.ecc_enabled, gpu.mig_enabled, gpu.row_remap_pending, gpu.row_remap_failed) == (
+        True,
+        False,
+        False,
+        True,
+    )
     assert (gpu.power_w, gpu.pcie.width) == (68.92, 16)
     assert gpu.throttle_reasons == ("sw_power_cap", "hw_thermal_slowdown")
     assert isinstance(gpu.processes, tuple)
@@ -91,7 +104,10 @@ def test_a_field_that_nvml_does_not_know_stays_unknown_for_its_reason() -> None:
     ids=["mismatch", "every device fails", "no library"],
 )
 def test_nvidia_smi_where_nvml_fails(nvml: dict[str, NvmlValue | Unknown]) -> None:
-    commands = {"nvidia-smi -q -x": XML, "nvidia-smi nvlink -s": "GPU 0: NVIDIA A100 (UUID: GPU-1)\n\t Link 0: 25 GB/s\n"}
+    commands = {
+        "nvidia-smi -q -x": XML,
+        "nvidia-smi nvlink -s": "GPU 0: NVIDIA A100 (UUID: GPU-1)\n\t Link 0: 25 GB/s\n",
+    }
     found = gpus(FakeSource(files=SYSFS, nvml=nvml, commands=commands))
     assert isinstance(found, tuple)
     (gpu,) = found
@@ -152,7 +168,9 @@ def test_nothing_recorded() -> None:
     assert found.reason is Reason.NOT_RECORDED
 
 
-def links_of(state: Callable[[int], NvmlValue | Unknown], remote: NvmlValue, kind: int = 255) -> NvmlValue | object:
+def links_of(
+    state: Callable[[int], NvmlValue | Unknown], remote: NvmlValue, kind: int = 255
+) -> NvmlValue | object:
     def nvml(call: str, *args: int) -> NvmlValue | Unknown:
         if call == "nvmlDeviceGetNvLinkState":
             return state(args[1])

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
+from probes.base.record import Reason, Unknown
 from probes.collect import cloud, container, cpu, hostname, limits, memory, numa, scheduler, software, storage
-from probes.collecting import CollectOptions
+from probes.collect.collecting import CollectOptions
 from probes.facts import Cloud, Container, Cpu, Limits, Memory, Scheduler, Software
-from probes.record import Reason, Unknown
 from probes.sources.base import CommandResult
 from tests.support.fake_source import FakeSource
 
 CPUINFO = "".join(
-    f"processor\t: {i}\nmodel name\t: Xeon\nphysical id\t: 0\ncore id\t: {i}\nflags\t: lm avx2 hypervisor\n\n" for i in range(8)
+    f"processor\t: {i}\nmodel name\t: Xeon\nphysical id\t: 0\ncore id\t: {i}\nflags\t: lm avx2 hypervisor\n\n"
+    for i in range(8)
 )
 V2 = {
     "/proc/self/cgroup": "0::/job/task\n",
@@ -53,7 +54,15 @@ def collected(module: Any, name: str, source: FakeSource) -> Any:
         (V1 | {"/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712"}, 4, None),
         (V1 | {"/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1"}, 6, 8 * 1024**3),
     ],
-    ids=["version 2 of a parent", "version 1 in docker", "no groups", "version 2 open", "half a CPU", "memory open", "CPU open"],
+    ids=[
+        "version 2 of a parent",
+        "version 1 in docker",
+        "no groups",
+        "version 2 open",
+        "half a CPU",
+        "memory open",
+        "CPU open",
+    ],
 )
 def test_limits_of_control_groups(groups: dict[str, str], allowed: int, limit: int | None) -> None:
     source = FakeSource(files=STATUS | MEMINFO | groups)
@@ -72,7 +81,9 @@ def test_a_limit_that_may_not_be_read_is_unknown() -> None:
 def test_the_file_that_limits_is_cited() -> None:
     source = FakeSource(files=STATUS | MEMINFO | V2)
     assert "/sys/fs/cgroup/job/cpu.max" in [ref.key for ref in collected(cpu, "cpu", source).evidence]
-    assert "/sys/fs/cgroup/job/memory.max" in [ref.key for ref in collected(memory, "memory", source).evidence]
+    assert "/sys/fs/cgroup/job/memory.max" in [
+        ref.key for ref in collected(memory, "memory", source).evidence
+    ]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +102,9 @@ def test_memory_that_is_not_stated(text: str, reason: Reason) -> None:
 
 
 def test_cpu() -> None:
-    governors = {f"/sys/devices/system/cpu/cpufreq/policy{i}/scaling_governor": "performance\n" for i in range(2)}
+    governors = {
+        f"/sys/devices/system/cpu/cpufreq/policy{i}/scaling_governor": "performance\n" for i in range(2)
+    }
     found: Cpu = collected(cpu, "cpu", FakeSource(files=STATUS | governors))
     assert (found.model, found.sockets, found.physical_cores, found.logical_cpus) == ("Xeon", 1, 8, 8)
     assert (found.architecture, found.governor, found.flags) == ("x86_64", "performance", ("avx2",))
@@ -101,7 +114,10 @@ def test_cpu() -> None:
 
 def test_cpu_of_an_arm_machine() -> None:
     block = "processor\t: {}\nFeatures\t: asimd\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd4f\n\n"
-    files = {"/proc/cpuinfo": "".join(block.format(i) for i in range(4)), "/sys/devices/system/cpu/online": "0-3\n"}
+    files = {
+        "/proc/cpuinfo": "".join(block.format(i) for i in range(4)),
+        "/sys/devices/system/cpu/online": "0-3\n",
+    }
     for i in range(4):
         files[f"/sys/devices/system/cpu/cpu{i}/topology/physical_package_id"] = f"{i // 2}\n"
         files[f"/sys/devices/system/cpu/cpu{i}/topology/core_id"] = f"{i % 2}\n"
@@ -118,9 +134,15 @@ def test_a_copied_file_may_end_in_a_nul() -> None:
 def test_numa_nodes_need_neither_be_contiguous_nor_have_cpus() -> None:
     files = {"/sys/devices/system/node/online": "0,8\n"}
     files |= {f"/sys/devices/system/node/node{i}/meminfo": f"Node {i} MemTotal: 10 kB\n" for i in (0, 8)}
-    files |= {"/sys/devices/system/node/node0/cpulist": "0-71\n", "/sys/devices/system/node/node8/cpulist": "\n"}
+    files |= {
+        "/sys/devices/system/node/node0/cpulist": "0-71\n",
+        "/sys/devices/system/node/node8/cpulist": "\n",
+    }
     nodes = collected(numa, "numa_nodes", FakeSource(files=files))
-    assert [(node.index, node.cpus, node.memory_bytes) for node in nodes] == [(0, "0-71", 10240), (8, "", 10240)]
+    assert [(node.index, node.cpus, node.memory_bytes) for node in nodes] == [
+        (0, "0-71", 10240),
+        (8, "", 10240),
+    ]
 
 
 SHM = "/dev/shm"  # noqa: S108 - a mount point, not a file
@@ -133,7 +155,9 @@ LIMITS = (
 
 
 def test_limits() -> None:
-    found: Limits = collected(limits, "limits", FakeSource(files={"/proc/self/limits": LIMITS}, commands={"df -Pk": DF}))
+    found: Limits = collected(
+        limits, "limits", FakeSource(files={"/proc/self/limits": LIMITS}, commands={"df -Pk": DF})
+    )
     assert (found.memlock_bytes, found.nofile) == ("unlimited", 1024)
     assert (found.shm_bytes, found.shm_free_bytes) == (64 * 1024, 63 * 1024)
     assert isinstance(found.stack_bytes, Unknown)
@@ -151,7 +175,9 @@ MOUNTS = (
 
 
 def test_storage_is_where_a_job_can_keep_data() -> None:
-    found = collected(storage, "storage", FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": DF}))
+    found = collected(
+        storage, "storage", FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": DF})
+    )
     assert [filesystem.mount for filesystem in found] == ["/", TMP, "/bind", "/data"]
     assert [filesystem.kind for filesystem in found] == ["ext4", "tmpfs", "ext4", "nfs4"]
     assert found[0].free_bytes == found[2].free_bytes == 40 * 1024
@@ -167,7 +193,9 @@ def test_a_dead_network_filesystem_does_not_hide_the_local_ones() -> None:
 
 def test_df_that_may_not_look_everywhere() -> None:
     partly = CommandResult(exit_code=1, stdout=DF.encode(), stderr=b"df: /root/x: Permission denied")
-    found = collected(storage, "storage", FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": partly}))
+    found = collected(
+        storage, "storage", FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": partly})
+    )
     assert found[0].total_bytes == 100 * 1024
 
 
@@ -219,15 +247,25 @@ def test_a_virtual_machine_that_does_not_name_its_hypervisor() -> None:
     [
         ({"sys_vendor": "Amazon EC2", "product_name": "p5.48xlarge"}, "aws", "p5.48xlarge"),
         ({"sys_vendor": "Google", "product_name": "Google Compute Engine"}, "gcp", Unknown),
-        ({"sys_vendor": "Microsoft Corporation", "chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77"}, "azure", Unknown),
+        (
+            {"sys_vendor": "Microsoft Corporation", "chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77"},
+            "azure",
+            Unknown,
+        ),
         ({"sys_vendor": "QEMU", "chassis_asset_tag": "OracleCloud.com"}, "oci", Unknown),
         ({"sys_vendor": "Dell Inc.", "product_name": "PowerEdge XE9680"}, None, None),
     ],
 )
 def test_cloud(files: dict[str, str], provider: str | None, machine_type: object) -> None:
-    found: Cloud = collected(cloud, "cloud", FakeSource(files={f"{DMI}/{name}": text for name, text in files.items()}))
+    found: Cloud = collected(
+        cloud, "cloud", FakeSource(files={f"{DMI}/{name}": text for name, text in files.items()})
+    )
     assert found.provider == provider
-    assert isinstance(found.machine_type, Unknown) if machine_type is Unknown else found.machine_type == machine_type
+    assert (
+        isinstance(found.machine_type, Unknown)
+        if machine_type is Unknown
+        else found.machine_type == machine_type
+    )
 
 
 def test_a_machine_without_dmi_table_is_not_said_to_be_outside_a_cloud() -> None:
@@ -235,7 +273,9 @@ def test_a_machine_without_dmi_table_is_not_said_to_be_outside_a_cloud() -> None
 
 
 def test_scheduler() -> None:
-    job: Scheduler = collected(scheduler, "scheduler", FakeSource(env={"SLURM_JOB_ID": "42", "SLURM_NNODES": "4"}))
+    job: Scheduler = collected(
+        scheduler, "scheduler", FakeSource(env={"SLURM_JOB_ID": "42", "SLURM_NNODES": "4"})
+    )
     assert (job.kind, job.job_id, job.node_count) == ("slurm", "42", 4)
     none: Scheduler = collected(scheduler, "scheduler", FakeSource())
     assert (none.kind, none.job_id, none.node_count) == (None, None, None)
@@ -244,7 +284,10 @@ def test_scheduler() -> None:
 
 
 def test_hostname() -> None:
-    assert collected(hostname, "hostname", FakeSource(files={"/proc/sys/kernel/hostname": "node17\n"})) == "node17"
+    assert (
+        collected(hostname, "hostname", FakeSource(files={"/proc/sys/kernel/hostname": "node17\n"}))
+        == "node17"
+    )
 
 
 DRIVER = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\n"
@@ -270,8 +313,16 @@ def test_software() -> None:
     )
     found: Software = collected(software, "software", source)
     assert (found.operating_system, found.kernel) == ("Ubuntu 22.04.4 LTS", "5.15.0")
-    assert (found.driver_version, found.driver_open_module, found.cuda_driver_version) == ("570.86.15", True, "12.8")
-    assert (found.cuda_toolkit_version, found.nccl_version, found.mpi_version) == ("12.8.0", "2.26.2", "Open MPI 4.1.7")
+    assert (found.driver_version, found.driver_open_module, found.cuda_driver_version) == (
+        "570.86.15",
+        True,
+        "12.8",
+    )
+    assert (found.cuda_toolkit_version, found.nccl_version, found.mpi_version) == (
+        "12.8.0",
+        "2.26.2",
+        "Open MPI 4.1.7",
+    )
     assert (found.slurm_version, found.fabric_manager, found.peermem_loaded) == ("24.05.3", "inactive", True)
     assert len({ref.key for ref in found.evidence}) == 10
 
@@ -279,7 +330,12 @@ def test_software() -> None:
 def test_nothing_installed() -> None:
     found: Software = collected(software, "software", FakeSource())
     assert (found.driver_version, found.cuda_toolkit_version, found.nccl_version) == (None, None, None)
-    assert (found.mpi_version, found.slurm_version, found.fabric_manager, found.peermem_loaded) == (None, None, None, False)
+    assert (found.mpi_version, found.slurm_version, found.fabric_manager, found.peermem_loaded) == (
+        None,
+        None,
+        None,
+        False,
+    )
     assert isinstance(found.cuda_driver_version, Unknown)
 
 
@@ -299,5 +355,7 @@ def test_slurms_client_is_not_started_without_a_configuration() -> None:
     source = FakeSource(commands={"sinfo --version": "slurm 23.11.4"})
     assert collected(software, "software", source).slurm_version is None
     assert "sinfo --version" not in source.asked
-    configured = FakeSource(commands={"sinfo --version": "slurm 23.11.4"}, files={"/etc/slurm/slurm.conf": ""})
+    configured = FakeSource(
+        commands={"sinfo --version": "slurm 23.11.4"}, files={"/etc/slurm/slurm.conf": ""}
+    )
     assert collected(software, "software", configured).slurm_version == "23.11.4"

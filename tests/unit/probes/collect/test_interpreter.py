@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from probes.base.record import Reason, Unknown
 from probes.collect import interpreter as collector
-from probes.collecting import CollectOptions
+from probes.collect.collecting import CollectOptions
 from probes.facts import TrainingPython
-from probes.record import Reason, Unknown
 from tests.support.fake_source import FakeSource
 
 TORCH = "__version__ = '2.8.0+cu128'\ncuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n"
 CPU_TORCH = "__version__ = '2.8.0+cpu'\ncuda: Optional[str] = None\n"
 
 
-def venv(prefix: str, torch: str | None = TORCH, *, system: bool = False, nccl: bool = True) -> dict[str, str]:
+def venv(
+    prefix: str, torch: str | None = TORCH, *, system: bool = False, nccl: bool = True
+) -> dict[str, str]:
     """The files of a virtual environment."""
     site = f"{prefix}/lib/python3.11/site-packages"
     files = {
@@ -31,7 +33,11 @@ def venv(prefix: str, torch: str | None = TORCH, *, system: bool = False, nccl: 
 
 def system_python(torch_folder: str | None = None) -> dict[str, str]:
     """Debian's own Python."""
-    files = {"/usr/bin/python3.11": "", "/usr/lib/python3.11/os.py": "", "/usr/lib/python3/dist-packages/yaml.py": ""}
+    files = {
+        "/usr/bin/python3.11": "",
+        "/usr/lib/python3.11/os.py": "",
+        "/usr/lib/python3/dist-packages/yaml.py": "",
+    }
     return files | ({f"{torch_folder}/torch/version.py": TORCH} if torch_folder else {})
 
 
@@ -50,14 +56,20 @@ def test_the_first_candidate_with_torch_wins() -> None:
     source = FakeSource(files=files, env={"VIRTUAL_ENV": "/venv", "CONDA_PREFIX": "/conda"})
     found = training(source, directory="/home/me", own_python="/own/bin/python")
     assert (found.path, found.found_by) == ("/conda/bin/python", "CONDA_PREFIX")
-    assert (found.torch_version, found.torch_cuda_version, found.nccl_version) == ("2.8.0+cu128", "12.8", "2.27.3")
+    assert (found.torch_version, found.torch_cuda_version, found.nccl_version) == (
+        "2.8.0+cu128",
+        "12.8",
+        "2.27.3",
+    )
     assert found.python_version == "3.11.7"
     assert found.evidence[0].key == "/conda/lib/python3.11/site-packages/torch/version.py"
     assert source.asked == []
 
 
 @pytest.mark.parametrize(
-    ("prefix", "found_by"), [("/home/me/.venv", "./.venv"), ("/own", "rigtune's own")], ids=["working directory", "own"]
+    ("prefix", "found_by"),
+    [("/home/me/.venv", "./.venv"), ("/own", "rigtune's own")],
+    ids=["working directory", "own"],
 )
 def test_later_candidates(prefix: str, found_by: str) -> None:
     found = training(FakeSource(files=venv(prefix)), directory="/home/me", own_python="/own/bin/python")
@@ -66,7 +78,11 @@ def test_later_candidates(prefix: str, found_by: str) -> None:
 
 @pytest.mark.parametrize(
     "folder",
-    ["/usr/local/lib/python3.11/dist-packages", "/usr/lib/python3/dist-packages", "/root/.local/lib/python3.11/site-packages"],
+    [
+        "/usr/local/lib/python3.11/dist-packages",
+        "/usr/lib/python3/dist-packages",
+        "/root/.local/lib/python3.11/site-packages",
+    ],
 )
 def test_the_systems_own_python(folder: str) -> None:
     source = FakeSource(files=system_python(folder), links=LINKS, env={**PATH, "HOME": "/root"})
@@ -131,13 +147,19 @@ def test_a_wrapper_is_started_once() -> None:
     answer = {f"/opt/wrap/python3 -c {QUESTION}": "/opt/real\n/opt/real\n3.12.4\n"}
     source = FakeSource(files=files, commands=answer, env={"PATH": "/opt/wrap"})
     found = training(source)
-    assert (found.path, found.python_version, found.torch_version) == ("/opt/wrap/python3", "3.12.4", "2.8.0+cu128")
+    assert (found.path, found.python_version, found.torch_version) == (
+        "/opt/wrap/python3",
+        "3.12.4",
+        "2.8.0+cu128",
+    )
     assert len(source.asked) == 1
 
 
 @pytest.mark.parametrize("answer", ["", "garbage", "/opt/real\n", "relative\nx\n3.12.4\n"])
 def test_a_wrapper_that_answers_nonsense(answer: str) -> None:
-    source = FakeSource(files=WRAPPER, commands={f"/opt/wrap/python3 -c {QUESTION}": answer}, env={"PATH": "/opt/wrap"})
+    source = FakeSource(
+        files=WRAPPER, commands={f"/opt/wrap/python3 -c {QUESTION}": answer}, env={"PATH": "/opt/wrap"}
+    )
     found = training(source)
     assert isinstance(found.path, Unknown)
     assert found.path.reason is Reason.UNPARSABLE
@@ -161,7 +183,10 @@ def test_a_wrapper_that_must_not_be_started() -> None:
     ids=["global", "on the way up", "variable"],
 )
 def test_a_pyenv_shim_is_followed_without_starting_it(files: dict[str, str], env: dict[str, str]) -> None:
-    versions = {"/r/versions/3.11.7/lib/python3.11/site-packages/torch/version.py": TORCH, "/r/versions/3.9.1/bin/python3": ""}
+    versions = {
+        "/r/versions/3.11.7/lib/python3.11/site-packages/torch/version.py": TORCH,
+        "/r/versions/3.9.1/bin/python3": "",
+    }
     source = FakeSource(
         files={"/r/shims/python3": "#!/bin/sh", **versions, **files},
         links={"/r/versions/3.11.7/bin/python3": "/r/versions/3.11.7/bin/python3.11"},

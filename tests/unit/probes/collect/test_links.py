@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
 from probes.collect import diagnoses, tool_results, topology
-from probes.collecting import CollectOptions
+from probes.collect.collecting import CollectOptions
 from probes.facts import Link, LinkKind, PeerAccess
-from probes.merging.links import merge_links
-from probes.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
+from probes.reading.merging.merge_links import merge_links
 from probes.sources.base import NvmlValue
 from probes.sources.loose import open_loose
 from tests.support.fake_source import FakeSource
@@ -17,12 +17,16 @@ PEERS = " \tGPU0\tGPU1\t\n GPU0\tX\tCNS\t\n GPU1\tCNS\tX\t\n"
 
 
 def link(kind: LinkKind | Unknown, source: str, count: int | None = None) -> Link:
-    return Link(a="GPU0", b="GPU1", kind=kind, nvlink_count=count, evidence=(EvidenceRef(source="paste", key=source),))
+    return Link(
+        a="GPU0", b="GPU1", kind=kind, nvlink_count=count, evidence=(EvidenceRef(source="paste", key=source),)
+    )
 
 
 def test_nvlink_goes_before_a_distance_and_a_distance_before_nothing() -> None:
     nothing = link(Unknown(Reason.NOT_RECORDED), "sysfs")
-    (merged,), contradictions = merge_links(((nothing,), (link("SYS", "lspci"),), (link("NVLINK", "topo", 18),)))
+    (merged,), contradictions = merge_links(
+        ((nothing,), (link("SYS", "lspci"),), (link("NVLINK", "topo", 18),))
+    )
     assert (merged.kind, merged.nvlink_count) == ("NVLINK", 18)
     assert [ref.key for ref in merged.evidence] == ["sysfs", "lspci", "topo"]
     assert contradictions == ()
@@ -48,13 +52,18 @@ def test_two_matrices_are_merged_and_each_link_names_its_file() -> None:
 def test_peer_access_of_a_paste() -> None:
     access = topology.collect(open_loose([("p2p.txt", PEERS.encode())]), OPTIONS)["peer_access"]
     assert isinstance(access, tuple)
-    assert [(pair.a, pair.b, pair.status) for pair in access] == [("GPU0", "GPU1", "CNS"), ("GPU1", "GPU0", "CNS")]
+    assert [(pair.a, pair.b, pair.status) for pair in access] == [
+        ("GPU0", "GPU1", "CNS"),
+        ("GPU1", "GPU0", "CNS"),
+    ]
     assert access[0].evidence == (EvidenceRef(source="paste", key="p2p.txt", detail="line 2"),)
 
 
 def test_peer_access_by_nvml_once_per_pair() -> None:
     def nvml(call: str, *args: int) -> NvmlValue | Unknown:
-        return {"nvmlDeviceGetCount": 3, "nvmlDeviceGetP2PStatus": 4 if args == (0, 2, 0) else 0}.get(call, NOT_RECORDED)
+        return {"nvmlDeviceGetCount": 3, "nvmlDeviceGetP2PStatus": 4 if args == (0, 2, 0) else 0}.get(
+            call, NOT_RECORDED
+        )
 
     access = topology.collect(FakeSource(nvml=nvml), OPTIONS)["peer_access"]
     assert isinstance(access, tuple)
@@ -72,10 +81,16 @@ def test_without_nvml_peer_access_is_unknown() -> None:
 
 def test_measurements_and_diagnoses_name_their_lines() -> None:
     source = open_loose(
-        [("a.txt", b"cpu_to_gpu0_by_dma_under_numa0 26.1\n"), ("b.txt", b"| Denylist | Pass |\n| PCIe     | Fail - GPU: 1 |\n")]
+        [
+            ("a.txt", b"cpu_to_gpu0_by_dma_under_numa0 26.1\n"),
+            ("b.txt", b"| Denylist | Pass |\n| PCIe     | Fail - GPU: 1 |\n"),
+        ]
     )
     (result,) = tool_results.collect(source, OPTIONS)["tool_results"]  # type: ignore[misc]
-    assert (result.subject, result.evidence) == ("GPU0", (EvidenceRef(source="paste", key="a.txt", detail="line 1"),))
+    assert (result.subject, result.evidence) == (
+        "GPU0",
+        (EvidenceRef(source="paste", key="a.txt", detail="line 1"),),
+    )
     found = diagnoses.collect(source, OPTIONS)["diagnoses"]
     assert [(d.subject, d.result, d.evidence[0].detail) for d in found] == [  # type: ignore[attr-defined]
         ("host", "PASS", "line 1"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from probes.base.record import Reason, Unknown
 from probes.collect import infiniband, interfaces
-from probes.collecting import CollectOptions
+from probes.collect.collecting import CollectOptions
 from probes.facts import Interface, Nic
-from probes.record import Reason, Unknown
 from probes.sources.base import CommandResult
 from tests.support.fake_source import FakeSource
 
@@ -46,7 +46,12 @@ def one_nic(files: dict[str, str]) -> Nic:
 def test_a_port() -> None:
     nic = one_nic(HCA_FILES)
     assert (nic.name, nic.port, nic.link_layer, nic.rate_gbps) == ("mlx5_0", 1, "InfiniBand", 400.0)
-    assert (nic.state, nic.physical_state, nic.device_type, nic.firmware_version) == ("ACTIVE", "LinkUp", "MT4129", "28.39.1002")
+    assert (nic.state, nic.physical_state, nic.device_type, nic.firmware_version) == (
+        "ACTIVE",
+        "LinkUp",
+        "MT4129",
+        "28.39.1002",
+    )
     assert (nic.pci_bus_id, nic.numa_node, nic.netdev) == ("0000:19:00.0", 1, "ib0")
     assert (nic.pcie.generation, nic.pcie.generation_max, nic.pcie.width, nic.pcie.width_max) == (4, 5, 8, 16)
     assert [ref.key for ref in nic.evidence] == [HCA, PCI]
@@ -57,7 +62,11 @@ def test_a_bond_is_named_by_its_first_gid() -> None:
 
 
 def test_ports_are_in_numeric_order_with_their_own_interfaces() -> None:
-    files = HCA_FILES | {f"{HCA}/ports/{i}/state": "1: DOWN\n" for i in (2, 10)} | {f"{PCI}/net/ib1/dev_port": "1\n"}
+    files = (
+        HCA_FILES
+        | {f"{HCA}/ports/{i}/state": "1: DOWN\n" for i in (2, 10)}
+        | {f"{PCI}/net/ib1/dev_port": "1\n"}
+    )
     found = nics(FakeSource(files=files, links=HCA_LINKS))
     assert isinstance(found, tuple)
     assert [(nic.port, nic.netdev) for nic in found] == [(1, "ib0"), (2, "ib1"), (10, None)]
@@ -91,14 +100,18 @@ def test_a_copy_of_the_pci_devices_alone() -> None:
     }
     found = nics(FakeSource(files=files | {f"{PCI}/net/ib0/dev_port": "0"}, missing=Reason.NOT_RECORDED))
     assert isinstance(found, tuple)
-    assert [(nic.name, nic.pci_bus_id, nic.state, nic.netdev) for nic in found] == [("mlx5_0", "0000:19:00.0", "ACTIVE", "ib0")]
+    assert [(nic.name, nic.pci_bus_id, nic.state, nic.netdev) for nic in found] == [
+        ("mlx5_0", "0000:19:00.0", "ACTIVE", "ib0")
+    ]
 
 
 IBSTAT = b"CA 'mlx5_0'\n\tPort 1:\n\t\tState: Active\n\t\tRate: 200\nibpanic: stat failed\n"
 
 
 def test_ibstat_where_only_that_was_recorded() -> None:
-    source = FakeSource(commands={"ibstat": CommandResult(exit_code=255, stdout=IBSTAT)}, missing=Reason.NOT_RECORDED)
+    source = FakeSource(
+        commands={"ibstat": CommandResult(exit_code=255, stdout=IBSTAT)}, missing=Reason.NOT_RECORDED
+    )
     found = nics(source)
     assert isinstance(found, tuple)
     assert (found[0].state, found[0].rate_gbps, found[0].evidence[0].key) == ("ACTIVE", 200.0, "ibstat")
@@ -142,7 +155,13 @@ def test_interfaces() -> None:
     found = by_name(FakeSource(files=NET_FILES, links=NET_LINKS, commands={"ip -j addr": IP}))
     assert list(found) == ["down0", "eth0", "lo"]
     eth0, lo, down0 = found["eth0"], found["lo"], found["down0"]
-    assert (eth0.up, eth0.speed_gbps, eth0.mtu, eth0.is_virtual, eth0.is_default_route) == (True, 100.0, 9000, False, True)
+    assert (eth0.up, eth0.speed_gbps, eth0.mtu, eth0.is_virtual, eth0.is_default_route) == (
+        True,
+        100.0,
+        9000,
+        False,
+        True,
+    )
     assert eth0.addresses == ("192.0.2.2/24",)
     assert (lo.up, lo.is_virtual, lo.is_default_route, lo.addresses) == (True, True, False, ())
     assert isinstance(lo.speed_gbps, Unknown)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from probes.base.record import Reason
 from probes.collect import numa, pci
-from probes.collecting import CollectOptions
+from probes.collect.collecting import CollectOptions
 from probes.facts import NumaNode, PciDevice
-from probes.record import Reason
 from tests.support.fake_source import FakeSource
 
 DEVICES = "/sys/bus/pci/devices"
@@ -14,8 +14,18 @@ GPU, NIC, AUDIO = "0000:16:00.0", "0000:17:00.0", "0000:16:00.1"
 
 
 def files_of(address: str, class_code: str, vendor: str, device: str) -> dict[str, str]:
-    values = {"class": class_code, "vendor": vendor, "device": device, "numa_node": "1", "current_link_width": "16"}
-    values |= {"max_link_width": "16", "current_link_speed": "32.0 GT/s PCIe", "max_link_speed": "32.0 GT/s PCIe"}
+    values = {
+        "class": class_code,
+        "vendor": vendor,
+        "device": device,
+        "numa_node": "1",
+        "current_link_width": "16",
+    }
+    values |= {
+        "max_link_width": "16",
+        "current_link_speed": "32.0 GT/s PCIe",
+        "max_link_speed": "32.0 GT/s PCIe",
+    }
     return {f"{DEVICES}/{address}/{name}": f"{value}\n" for name, value in values.items()}
 
 
@@ -45,7 +55,11 @@ def devices_of(source: FakeSource) -> dict[str, PciDevice]:
 
 def test_devices_of_interest_and_the_bridges_above_them() -> None:
     devices = devices_of(FakeSource(files=FILES, links=LINKS))
-    assert {address: device.kind for address, device in devices.items()} == {"0000:15:01.0": "bridge", GPU: "gpu", NIC: "rdma"}
+    assert {address: device.kind for address, device in devices.items()} == {
+        "0000:15:01.0": "bridge",
+        GPU: "gpu",
+        NIC: "rdma",
+    }
     gpu = devices[GPU]
     assert (gpu.device_id, gpu.parent, gpu.driver, gpu.numa_node, gpu.aer_correctable) == (
         "10de:2330",
@@ -59,7 +73,11 @@ def test_devices_of_interest_and_the_bridges_above_them() -> None:
 
 
 def test_a_kernel_without_pci_has_no_device() -> None:
-    assert pci.collect(FakeSource(), CollectOptions()) == {"pci_devices": (), "contradictions": (), "unread": ()}
+    assert pci.collect(FakeSource(), CollectOptions()) == {
+        "pci_devices": (),
+        "contradictions": (),
+        "unread": (),
+    }
 
 
 def test_texts_add_to_what_sysfs_tells_and_contradict_it() -> None:

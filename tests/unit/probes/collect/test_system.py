@@ -6,10 +6,22 @@ from typing import Any
 
 import pytest
 
-from probes.collect import clock, container, dmi, environment, kernel, limits, memory, power, scheduler, software, storage
-from probes.collecting import CollectOptions
+from probes.base.record import Reason, Unknown
+from probes.collect import (
+    clock,
+    container,
+    dmi,
+    environment,
+    kernel,
+    limits,
+    memory,
+    power,
+    scheduler,
+    software,
+    storage,
+)
+from probes.collect.collecting import CollectOptions
 from probes.facts import Clock, Container, Dmi, Kernel, Power, Scheduler, Software
-from probes.record import Reason, Unknown
 from probes.sources.base import CommandResult
 from tests.support.fake_source import FakeSource
 
@@ -47,8 +59,17 @@ def without(*paths: str, **changes: str) -> FakeSource:
 
 def test_kernel() -> None:
     found: Kernel = collected(kernel, "kernel", without())
-    assert (found.iommu, found.numa_balancing, found.transparent_hugepages) == ("passthrough", False, "madvise")
-    assert (found.clocksource, found.uptime_s, found.load_average, found.free_blocks_1mib) == ("tsc", 1234.5, 0.25, 9)
+    assert (found.iommu, found.numa_balancing, found.transparent_hugepages) == (
+        "passthrough",
+        False,
+        "madvise",
+    )
+    assert (found.clocksource, found.uptime_s, found.load_average, found.free_blocks_1mib) == (
+        "tsc",
+        1234.5,
+        0.25,
+        9,
+    )
     assert (found.local_port_first, found.local_port_last, found.somaxconn) == (32768, 60999, 4096)
     assert (found.memory_errors_corrected, found.memory_errors_uncorrected) == (3, 1)
     assert (found.zombie_processes, found.blocked_processes) == (1, ("nvidia-smi (7)",))
@@ -58,7 +79,9 @@ def test_kernel() -> None:
 
 def test_nothing_of_the_kernel_is_recorded() -> None:
     found: Kernel = collected(kernel, "kernel", FakeSource(missing=Reason.NOT_RECORDED))
-    leaves = [getattr(found, name) for name in found.__struct_fields__ if name not in ("evidence", "remove_ipc")]
+    leaves = [
+        getattr(found, name) for name in found.__struct_fields__ if name not in ("evidence", "remove_ipc")
+    ]
     assert all(isinstance(leaf, Unknown) and leaf.reason is Reason.NOT_RECORDED for leaf in leaves)
     assert isinstance(found.remove_ipc, Unknown)
 
@@ -138,7 +161,9 @@ def test_whether_the_clock_is_kept() -> None:
 
 def test_maker_and_model() -> None:
     files = {"sys_vendor": "Dell Inc.\n", "product_name": "PowerEdge XE9680\n", "board_name": "\n"}
-    found: Dmi = collected(dmi, "dmi", FakeSource(files={f"/sys/class/dmi/id/{name}": text for name, text in files.items()}))
+    found: Dmi = collected(
+        dmi, "dmi", FakeSource(files={f"/sys/class/dmi/id/{name}": text for name, text in files.items()})
+    )
     assert (found.system_vendor, found.product_name) == ("Dell Inc.", "PowerEdge XE9680")
     assert isinstance(found.board_name, Unknown)
     assert found.board_name.reason is Reason.NOT_SUPPORTED
@@ -171,7 +196,12 @@ def test_power_without_a_tool_and_in_quick_checks() -> None:
 
 def test_environment_by_rank_of_its_origins() -> None:
     source = FakeSource(
-        env={"NCCL_DEBUG": "WARN", "HOME": "/home/a", "SECRET_TOKEN": "x", "https_proxy": "http://user:word@proxy:3128"},
+        env={
+            "NCCL_DEBUG": "WARN",
+            "HOME": "/home/a",
+            "SECRET_TOKEN": "x",
+            "https_proxy": "http://user:word@proxy:3128",
+        },
         files={
             "/home/a/.nccl.conf": "NCCL_DEBUG=INFO\nNCCL_IB_TC=106\nNCCL_ALGO Ring\n",
             "/etc/nccl.conf": "NCCL_IB_TC=41\nNCCL_IB_SL=3\nNCCL_IB_SL=4\n",
@@ -197,13 +227,19 @@ def test_a_named_file_replaces_that_of_the_home() -> None:
     names = [variable.name for variable in environment.collect(source, CollectOptions())["environment"]]
     assert names == ["NCCL_CONF_FILE", "NCCL_PROTO"]
     missing = FakeSource(env={"NCCL_CONF_FILE": "~/nccl.conf"})
-    assert [line.source for line in environment.collect(missing, CollectOptions())["unread"]] == ["~/nccl.conf"]
+    assert [line.source for line in environment.collect(missing, CollectOptions())["unread"]] == [
+        "~/nccl.conf"
+    ]
 
 
 def test_an_environment_that_nobody_recorded() -> None:
-    assert isinstance(environment.collect(FakeSource(missing=Reason.NOT_RECORDED), CollectOptions())["environment"], Unknown)
+    assert isinstance(
+        environment.collect(FakeSource(missing=Reason.NOT_RECORDED), CollectOptions())["environment"], Unknown
+    )
     log = "n:1:1 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n"
-    (logged,) = collected(environment, "environment", FakeSource(missing=Reason.NOT_RECORDED, given={"nccl-log": log}))
+    (logged,) = collected(
+        environment, "environment", FakeSource(missing=Reason.NOT_RECORDED, given={"nccl-log": log})
+    )
     assert (logged.name, logged.value, logged.evidence[0].detail) == ("NCCL_IB_DISABLE", "1", "line 1")
     assert collected(environment, "environment", FakeSource()) == ()
 
@@ -225,7 +261,9 @@ def test_rights_and_devices_of_a_container() -> None:
     found: Container = collected(container, "container", source)
     assert (found.capabilities, found.seccomp) == (("ipc_lock", "sys_nice"), True)
     assert (found.rdma_devices, found.nvidia_devices) == (("uverbs0",), ("nvidia0",))
-    assert [(sign.name, sign.value) for sign in found.annotations] == [("istio", "listens on 15001 and 15006")]
+    assert [(sign.name, sign.value) for sign in found.annotations] == [
+        ("istio", "listens on 15001 and 15006")
+    ]
     bare: Container = collected(container, "container", FakeSource(files={"/proc/self/cgroup": "0::/\n"}))
     assert (bare.rdma_devices, bare.nvidia_devices, bare.annotations) == ((), (), ())
 
@@ -272,7 +310,11 @@ def test_what_is_installed_around_training() -> None:
         commands={"nvidia-imex-ctl -N": "Domain State: UP\n"},
     )
     found: Software = collected(software, "software", source)
-    assert (found.dcgm_version, found.gdrcopy_version, found.modules) == ("4.2.3", "2.4", ("gdrdrv", "nvidia_uvm"))
+    assert (found.dcgm_version, found.gdrcopy_version, found.modules) == (
+        "4.2.3",
+        "2.4",
+        ("gdrdrv", "nvidia_uvm"),
+    )
     assert (found.imex, found.imex_channels, found.nccl_plugins) == ("UP", 1, ("/opt/ofi/libnccl-net.so",))
     assert [(library.version, library.found_by) for library in found.nccl_libraries] == [
         ("2.19.3", "LD_LIBRARY_PATH"),

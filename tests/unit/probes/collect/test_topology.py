@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.collect import topology as collector
-from probes.collecting import CollectOptions
+from probes.collect.collecting import CollectOptions
 from probes.facts import Link
-from probes.record import NOT_RECORDED, Reason, Unknown
 from probes.sources.base import NvmlValue
 from tests.support.fake_source import FakeSource
 
@@ -19,7 +19,11 @@ class Nvml:
     """Two GPUs with `switch` links to a switch and `direct` links to each other."""
 
     def __init__(
-        self, *, switch: tuple[int, int] = (0, 0), direct: int = 0, ancestor: NvmlValue | Unknown = NOT_RECORDED
+        self,
+        *,
+        switch: tuple[int, int] = (0, 0),
+        direct: int = 0,
+        ancestor: NvmlValue | Unknown = NOT_RECORDED,
     ) -> None:
         self.switch, self.direct, self.ancestor = switch, direct, ancestor
 
@@ -43,7 +47,9 @@ class Nvml:
 
 def machine(nvml: Nvml | None, *, nic: bool = True, commands: dict[str, str] | None = None) -> FakeSource:
     links = {f"/sys/bus/pci/devices/{path[-12:]}": path for path in GPU_PATHS}
-    files = {f"/sys/bus/pci/devices/{path[-12:]}/numa_node": f"{node}\n" for node, path in enumerate(GPU_PATHS)}
+    files = {
+        f"/sys/bus/pci/devices/{path[-12:]}/numa_node": f"{node}\n" for node, path in enumerate(GPU_PATHS)
+    }
     if nic:
         links["/sys/class/infiniband/mlx5_0/device"] = NIC_PATH
         files["/sys/class/infiniband/mlx5_0/fw_ver"] = "1"
@@ -97,7 +103,11 @@ def test_every_link_says_where_it_was_read() -> None:
 def test_the_matrix_fills_in_what_the_paths_leave_open() -> None:
     source = machine(Nvml(), commands={"nvidia-smi topo -m": MATRIX})
     source.links["/sys/bus/pci/devices/0000:18:00.0"] = "/sys/devices/platform/somewhere"
-    assert kinds(source) == {("GPU0", "GPU1"): "NVLINK6", ("GPU0", "mlx5_0"): "PHB", ("GPU1", "mlx5_0"): "SYS"}
+    assert kinds(source) == {
+        ("GPU0", "GPU1"): "NVLINK6",
+        ("GPU0", "mlx5_0"): "PHB",
+        ("GPU1", "mlx5_0"): "SYS",
+    }
 
 
 def test_what_nobody_tells_is_unknown() -> None:
@@ -115,8 +125,11 @@ def test_without_nvml_the_matrix() -> None:
 
 def test_nics_of_a_machine_without_gpus() -> None:
     source = FakeSource(
-        links={f"/sys/class/infiniband/mlx5_{i}/device": f"{ROOT}/0000:17:01.0/0000:19:00.{i}" for i in range(2)},
-        files={f"/sys/bus/pci/devices/0000:19:00.{i}/numa_node": "0" for i in range(2)} | {"/proc/bus/pci/devices": ""},
+        links={
+            f"/sys/class/infiniband/mlx5_{i}/device": f"{ROOT}/0000:17:01.0/0000:19:00.{i}" for i in range(2)
+        },
+        files={f"/sys/bus/pci/devices/0000:19:00.{i}/numa_node": "0" for i in range(2)}
+        | {"/proc/bus/pci/devices": ""},
     )
     assert kinds(source) == {("mlx5_0", "mlx5_1"): "PIX"}
 

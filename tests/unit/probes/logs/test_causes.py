@@ -23,7 +23,11 @@ LOGS = Path(probes.__file__).parent / "logs"
 def all_patterns() -> list[EventPattern]:
     """Every pattern of events in the table."""
     patterns = [pattern for row in load_causes().cause for pattern in row.pattern]
-    return [each for pattern in patterns for each in (pattern.main, *pattern.all_of, *pattern.any_of, *pattern.none_of)]
+    return [
+        each
+        for pattern in patterns
+        for each in (pattern.main, *pattern.all_of, *pattern.any_of, *pattern.none_of)
+    ]
 
 
 @pytest.mark.parametrize(("cause", "log"), CASES, ids=[cause for cause, _ in CASES])
@@ -47,7 +51,9 @@ def test_every_row_can_come_about() -> None:
     for pattern in all_patterns():
         for kind in pattern.event.split("|"):
             subject, _, name = kind.partition(".")
-            told = {"found": deduced, "machine": compared, "compared": compared, "recipe": compared}.get(subject, readers)
+            told = {"found": deduced, "machine": compared, "compared": compared, "recipe": compared}.get(
+                subject, readers
+            )
             if name not in told and name != "*":
                 unknown.append(kind)
     assert not unknown
@@ -90,7 +96,9 @@ def test_a_flush_is_the_effect_of_a_retry() -> None:
 
 def test_watchdogs_and_closed_connections_are_effects_of_the_rank_that_ran_out_of_memory() -> None:
     victims = "".join(watchdog(rank, 33) for rank in (0, 1, 2))
-    closed = "n1:9:60 [0] misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer n2<41235>\n"
+    closed = (
+        "n1:9:60 [0] misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer n2<41235>\n"
+    )
     root = (
         "[rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. "
         "GPU 5 has a total capacity of 79.10 GiB of which 1.02 GiB is free.\n"
@@ -106,7 +114,9 @@ def test_the_first_failure_is_the_first_in_time_whatever_the_order_of_the_files(
     def xid(host: str, time: str, bus: str) -> str:
         return f"{time} {host} kernel: NVRM: Xid (PCI:0000:{bus}:00): 79, pid=1, name=python, GPU has fallen off the bus.\n"
 
-    explanation = explained(xid("late", "2025-11-03T10:05:00+00:00", "3b"), xid("early", "2025-11-03T10:00:00+00:00", "18"))
+    explanation = explained(
+        xid("late", "2025-11-03T10:05:00+00:00", "3b"), xid("early", "2025-11-03T10:00:00+00:00", "18")
+    )
     first = explanation.diagnoses[0]
     assert first.cause_id == "gpu-lost"
     assert "0000:18:00" in first.summary
@@ -115,9 +125,22 @@ def test_the_first_failure_is_the_first_in_time_whatever_the_order_of_the_files(
 
 def test_a_gpu_that_fails_long_after_the_watchdog_is_not_its_reason() -> None:
     watchdog = Event(
-        kind="torch.watchdog-timeout", fields={"op": "ALLREDUCE", "seq": 4}, source="a", number=1, text="w", time_s=1000.0, rank=0
+        kind="torch.watchdog-timeout",
+        fields={"op": "ALLREDUCE", "seq": 4},
+        source="a",
+        number=1,
+        text="w",
+        time_s=1000.0,
+        rank=0,
     )
-    xid = Event(kind="kernel.xid", fields={"xid": 79, "bus": "0000:18:00"}, source="b", number=1, text="x", time_s=9000.0)
+    xid = Event(
+        kind="kernel.xid",
+        fields={"xid": 79, "bus": "0000:18:00"},
+        source="b",
+        number=1,
+        text="x",
+        time_s=9000.0,
+    )
     timed = {diagnosis.cause_id: diagnosis for diagnosis in explain([watchdog, xid]).diagnoses}
     assert timed["straggler-timeout"].confidence == pytest.approx(0.7)
     assert not any("in time" in effect for effect in timed["gpu-lost"].secondary)
@@ -135,9 +158,7 @@ def test_ranks_that_stay_behind_are_named() -> None:
 
 
 def test_an_exception_of_the_program_comes_before_what_its_peers_say() -> None:
-    traceback = (
-        "[rank3]: Traceback (most recent call last):\n[rank3]:   File 'train.py', line 3\n[rank3]: ValueError: bad batch\n"
-    )
+    traceback = "[rank3]: Traceback (most recent call last):\n[rank3]:   File 'train.py', line 3\n[rank3]: ValueError: bad batch\n"
     explanation = explained(traceback + watchdog(0, 33) + watchdog(1, 33))
     first = explanation.diagnoses[0]
     assert explanation.state == "fault"
@@ -196,7 +217,9 @@ def test_what_is_not_told_is_not_promised() -> None:
 
 
 def test_a_log_that_goes_on_does_not_hang() -> None:
-    end = "n1:9:60 [0] NCCL INFO comm 0x55 rank 0 nranks 1 cudaDev 0 busId 1b000 commId 0x9e - Init COMPLETE\n"
+    end = (
+        "n1:9:60 [0] NCCL INFO comm 0x55 rank 0 nranks 1 cudaDev 0 busId 1b000 commId 0x9e - Init COMPLETE\n"
+    )
     assert ids(explained(end))[0] == "hang-after-init"
     assert explained(end).state == "unknown"
     assert ids(explained(end + "step\n" * 20)) == ["healthy"]
@@ -204,7 +227,15 @@ def test_a_log_that_goes_on_does_not_hang() -> None:
 
 told = {kind.replace("*", "result") for pattern in all_patterns() for kind in pattern.event.split("|")}
 kinds = sorted(kind for kind in told if not kind.startswith("found."))
-more_kinds = ["nccl.init-start", "nccl.bootstrap", "nccl.hcas", "nccl.hca", "nccl.comm-shape", "nccl.version", "nccl_tests.rank"]
+more_kinds = [
+    "nccl.init-start",
+    "nccl.bootstrap",
+    "nccl.hcas",
+    "nccl.hca",
+    "nccl.comm-shape",
+    "nccl.version",
+    "nccl_tests.rank",
+]
 fields = {name for pattern in all_patterns() for name in pattern.where}
 more_fields = {"rank", "ranks", "bus", "seq", "op", "enqueued", "address", "names", "links"}
 words = ["IB", "Socket", "mlx5_0:1,mlx5_bond_0:1", "127.0.0.1", "down"]
@@ -247,4 +278,7 @@ def test_a_cause_that_depends_on_versions_says_on_which() -> None:
 def test_a_command_names_the_port_that_the_log_names() -> None:
     bind = "[E socket.cpp:957] [c10d] The server socket has failed to bind to [::]:29541 (errno: 98 - Address already in use).\n"
     assert explained(bind).diagnoses[0].command == "ss -ltnp 'sport = :29541'"
-    assert explained("OSError: [Errno 98] Address already in use\n").diagnoses[0].command == "ss -ltnp 'sport = :<port>'"
+    assert (
+        explained("OSError: [Errno 98] Address already in use\n").diagnoses[0].command
+        == "ss -ltnp 'sport = :<port>'"
+    )

@@ -17,14 +17,19 @@ SILENT = (
     f"{AT}NCCL INFO Connected all rings, use ring PXN 0 GDR 1\n"
     f"{AT}NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 commId 0x9 - Init COMPLETE\n"
 )
-STUCK = SILENT + "slurmstepd: error: *** STEP 81.0 ON kit-3 CANCELLED AT 2026-03-02T11:12:13 DUE TO TIME LIMIT ***\n"
+STUCK = (
+    SILENT
+    + "slurmstepd: error: *** STEP 81.0 ON kit-3 CANCELLED AT 2026-03-02T11:12:13 DUE TO TIME LIMIT ***\n"
+)
 RETRY = (
     f"{AT}transport/net_ib.cc:1950 NCCL WARN NET/IB : Got completion from peer 10.9.0.4<52> with status=12 opcode=0 len=0 "
     "vendor err 129 (Recv)\n"
 )
 QUEUE_PAIR = f"{AT}misc/ibvwrap.cc:262 NCCL WARN Call to ibv_modify_qp failed with error Invalid argument\n"
 TWO_NODES = f"{AT}NCCL INFO comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0\n"
-SOCKETS = f"{AT}NCCL INFO NET/Socket : Using [0]eth0:10.9.0.3<0>\n{AT}NCCL INFO Using network Socket\n{TWO_NODES}"
+SOCKETS = (
+    f"{AT}NCCL INFO NET/Socket : Using [0]eth0:10.9.0.3<0>\n{AT}NCCL INFO Using network Socket\n{TWO_NODES}"
+)
 ONE_HCA = f"{AT}NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.9.0.3<0>\n"
 NO_IB = f"{AT}NCCL INFO NET/IB : No device found.\n"
 OFF = f"{AT}NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n"
@@ -41,11 +46,19 @@ KILLED = "torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) lo
 def check(name: str) -> Event:
     """A check that the machine does not pass."""
     told = f"what {name} found"
-    return Event(kind="machine.check", fields={"check": name, "told": told}, source="machine", number=0, text=f"{name}: {told}")
+    return Event(
+        kind="machine.check",
+        fields={"check": name, "told": told},
+        source="machine",
+        number=0,
+        text=f"{name}: {told}",
+    )
 
 
 def beside(kind: str, **fields: Value) -> Event:
-    return Event(kind=kind, fields={"told": "so it is", **fields}, source="machine", number=0, text="so it is")
+    return Event(
+        kind=kind, fields={"told": "so it is", **fields}, source="machine", number=0, text="so it is"
+    )
 
 
 def explained(text: str, *known: Event) -> Explanation:
@@ -88,20 +101,25 @@ ACTIVE = beside("compared.sockets", active=8)
         ("ecc", TIMEOUT, (check("row-remap"),)),
     ],
 )  # fmt: skip
-def test_the_machine_and_the_recipe_make_a_cause_the_first(cause: str, text: str, known: tuple[Event, ...]) -> None:
+def test_the_machine_and_the_recipe_make_a_cause_the_first(
+    cause: str, text: str, known: tuple[Event, ...]
+) -> None:
     explanation = explained(text, *known)
     assert ids(explanation)[0] == cause
     first = explanation.diagnoses[0]
     assert first.is_fault
     assert "{" not in first.summary + first.remedy
-    assert {line.line == 0 for line in first.evidence} == {True, False}, "the lines of the log and what stands beside it"
+    assert {line.line == 0 for line in first.evidence} == {True, False}, (
+        "the lines of the log and what stands beside it"
+    )
     alone = explained(text)
     before = {diagnosis.cause_id: diagnosis.confidence for diagnosis in alone.diagnoses if diagnosis.is_fault}
     assert first.confidence > before.get(cause, 0)
 
 
 @pytest.mark.parametrize(
-    ("cause", "name"), [("acs-enabled", "acs"), ("nvlink-hardware", "nvlink-errors"), ("p2p-broken", "peer-access-geforce")]
+    ("cause", "name"),
+    [("acs-enabled", "acs"), ("nvlink-hardware", "nvlink-errors"), ("p2p-broken", "peer-access-geforce")],
 )
 def test_a_log_that_only_ends_is_doubted_and_not_accused(cause: str, name: str) -> None:
     explanation = explained(SILENT, check(name))

@@ -81,7 +81,11 @@ def test_prefixes_of_launchers(prefix: str, told: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("text", "message", "host"),
     [
-        ("May  3 10:00:00 gpu-7 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=1", "NVRM: Xid (PCI:0000:3b:00): 79, pid=1", "gpu-7"),
+        (
+            "May  3 10:00:00 gpu-7 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=1",
+            "NVRM: Xid (PCI:0000:3b:00): 79, pid=1",
+            "gpu-7",
+        ),
         (
             "May  3 10:00:00 gpu-7 kernel: [12345.678901] NVRM: Xid (PCI:0000:3b:00): 79",
             "NVRM: Xid (PCI:0000:3b:00): 79",
@@ -101,13 +105,17 @@ def test_journals(text: str, message: str, host: str | None) -> None:
 def test_records_of_json() -> None:
     line = unwrapped('{"log":"' + NCCL + '\\n","stream":"stdout","time":"2024-05-03T10:00:00Z"}')
     assert (line.text, line.time_s) == (NCCL, TEN)
-    line = unwrapped('{"MESSAGE":"NVRM: Xid 79","_HOSTNAME":"gpu-7","__REALTIME_TIMESTAMP":"1714730400000000"}')
+    line = unwrapped(
+        '{"MESSAGE":"NVRM: Xid 79","_HOSTNAME":"gpu-7","__REALTIME_TIMESTAMP":"1714730400000000"}'
+    )
     assert (line.text, line.host, line.time_s) == ("NVRM: Xid 79", "gpu-7", TEN)
 
 
 def test_torchs_own_stamp_stays_and_is_read() -> None:
     line = unwrapped(
-        "[rank2]:[E503 10:00:00.250000000 ProcessGroupNCCL.cpp:616] [Rank 2] Watchdog caught".replace("E503", "E0503")
+        "[rank2]:[E503 10:00:00.250000000 ProcessGroupNCCL.cpp:616] [Rank 2] Watchdog caught".replace(
+            "E503", "E0503"
+        )
     )
     assert line.text.startswith("[E0503")
     assert line.rank == 2
@@ -171,7 +179,10 @@ def test_never_raises(data: bytes, year: int | None) -> None:
 
 @given(
     st.lists(
-        st.sampled_from(["12: ", "[rank7]:", "[1,2]<stdout>:", "2024-05-03T10:00:00Z ", "(a pid=1) ", "kernel: "]), max_size=12
+        st.sampled_from(
+            ["12: ", "[rank7]:", "[1,2]<stdout>:", "2024-05-03T10:00:00Z ", "(a pid=1) ", "kernel: "]
+        ),
+        max_size=12,
     )
 )
 def test_envelopes_in_any_order_are_all_taken_off(prefixes: list[str]) -> None:

@@ -52,13 +52,24 @@ def test_a_run_in_facts():
     facts = _facts(RUN)
     assert facts["nccl"] == ["2.26.2 (CUDA 12.8)"]
     assert facts["cuda_driver"] == "12.8"
-    assert (facts["hosts"], facts["ranks"], facts["nodes"], facts["ranks_per_node"], facts["communicators"]) == (2, 4, 2, 2, 1)
+    assert (
+        facts["hosts"],
+        facts["ranks"],
+        facts["nodes"],
+        facts["ranks_per_node"],
+        facts["communicators"],
+    ) == (2, 4, 2, 2, 1)
     assert facts["hcas"] == "mlx5_0:1,mlx5_1:1"
     assert facts["hca_links"] == ["IB"]
     assert facts["within_node"] == {"P2P/CUMEM": 2}
     assert facts["between_nodes"] == {"NET/IB/GDRDMA": 1, "NET/IB": 1}
     assert facts["gpudirect_rdma"] == "mixed"
-    assert (facts["channels"], facts["nvls_channels"], facts["p2p_channels"], facts["nvls"]) == (4, 2, 8, True)
+    assert (facts["channels"], facts["nvls_channels"], facts["p2p_channels"], facts["nvls"]) == (
+        4,
+        2,
+        8,
+        True,
+    )
 
 
 def test_where_hosts_differ_they_are_named():
@@ -74,7 +85,11 @@ def test_who_came_and_who_did_not():
     assert facts["init_incomplete"] == ["1-2"]
     assert facts["init_incomplete_hosts"] == ["n1", "n2"]
     assert facts["init_unseen"] == ["3"]
-    assert (facts["init_seconds"], facts["init_slowest_rank"], facts["init_slowest_step"]) == (9.5, 0, "bootstrap 9 s")
+    assert (facts["init_seconds"], facts["init_slowest_rank"], facts["init_slowest_step"]) == (
+        9.5,
+        0,
+        "bootstrap 9 s",
+    )
 
 
 def test_where_one_line_stands_for_many_ranks_none_is_missed():
@@ -103,7 +118,10 @@ def test_thousands_of_ranks_fit():
             start = f"node{rank // 8}:{rank}:{rank} [{rank % 8}] NCCL INFO "
             comm = f"comm 0x{rank:x} rank {rank} nranks 4000 cudaDev {rank % 8} nvmlDev {rank % 8} busId a0 commId 0x9 - Init "
             yield f"{start}Using network IB\n{start}{comm}START\n"
-            yield "".join(f"{start}Channel {n:02d}/0 : {rank}[0] -> 0[0] [receive] via NET/IB/{n}/GDRDMA\n" for n in range(2))
+            yield "".join(
+                f"{start}Channel {n:02d}/0 : {rank}[0] -> 0[0] [receive] via NET/IB/{n}/GDRDMA\n"
+                for n in range(2)
+            )
             yield f"{start}{comm}COMPLETE\n" if rank != 77 else ""
 
     facts = Facts()
@@ -138,18 +156,37 @@ def test_binary_in_between_raises_nothing(garbage, place):
     [
         (
             "aws-p4d-2node-16gpu-efa-2.16-healthy.log",
-            {"networks": "AWS Libfabric", "ofi_provider": "efa", "efa_nics": 4, "gpudirect_rdma": True, "ranks": 16, "hosts": 2},
+            {
+                "networks": "AWS Libfabric",
+                "ofi_provider": "efa",
+                "efa_nics": 4,
+                "gpudirect_rdma": True,
+                "ranks": 16,
+                "hosts": 2,
+            },
         ),
-        ("bootstrap-connect-timeout-old.log", {"nccl": ["2.2.13 (CUDA 9.0)"], "bootstrap_interfaces": "enp3s0"}),
+        (
+            "bootstrap-connect-timeout-old.log",
+            {"nccl": ["2.2.13 (CUDA 9.0)"], "bootstrap_interfaces": "enp3s0"},
+        ),
         ("dgx-a100-cannot-disable-ibext.log", {"hcas": "mlx5_9:1", "hca_links": ["RoCE"]}),
         ("driver-too-old-for-nccl.log", {"cuda_driver": "11.0", "nccl": ["2.14.3 (CUDA 11.7)"]}),
         ("gb200-mnnvl-healthmask-crash.log", {"fabric_health": "0xaa", "mnnvl": True, "clique_size": 44}),
         ("gdr-missing-low-busbw-then-fixed.log", {"between_nodes": {"NET/IB": 1}, "gpudirect_rdma": False}),
-        ("h100-16rank-init-complete-then-hang.log", {"ranks": 16, "init_seconds": 1.52, "hca_speed_gbps": 400.0}),
+        (
+            "h100-16rank-init-complete-then-hang.log",
+            {"ranks": 16, "init_seconds": 1.52, "hca_speed_gbps": 400.0},
+        ),
         ("ib-no-device-found-plugin-present.log", {"networks": "Socket", "bootstrap_interfaces": "ibp12s0"}),
-        ("ib-no-device-found-socket-fallback-ec2.log", {"socket_interfaces": "ens3", "plugins_missing": ["net"]}),
+        (
+            "ib-no-device-found-socket-fallback-ec2.log",
+            {"socket_interfaces": "ens3", "plugins_missing": ["net"]},
+        ),
         ("nv-system-tree-a100-nvs.log", {"nvlink_gigabytes_per_s": 264.0, "pcie_gigabytes_per_s": 24.0}),
-        ("p2p-could-not-enable-a100-2gpu.log", {"within_node": {"SHM/direct": 1}, "between_nodes": {"NET/IB": 1}, "ranks": 4}),
+        (
+            "p2p-could-not-enable-a100-2gpu.log",
+            {"within_node": {"SHM/direct": 1}, "between_nodes": {"NET/IB": 1}, "ranks": 4},
+        ),
         ("p2p-could-not-enable-a100-2gpu.log", {"environment": {"NCCL_ALGO": "Tree", "NCCL_PROTO": "LL"}}),
         ("p2p-disabled-azure-a100-pcie-vm.log", {"socket_interfaces": "eth0", "init_unseen": ["1-3"]}),
         ("p2p-shm-only-rtx4090-works.log", {"within_node": {"SHM/direct": 1}}),

@@ -30,9 +30,7 @@ def test_who_wrote_a_log(name: str, told: tuple[int | None, int | None, str | No
 
 
 STAMP = "2024-05-03 10:00:{second:02}"
-OUT_OF_MEMORY = (
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB\n"
-)
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB\n"
 
 
 def explained(logs: dict[str, str]):
@@ -59,7 +57,9 @@ def test_the_first_failure_is_the_first_in_time_in_whatever_order_logs_are_read(
 
 
 def test_kernel_logs_are_of_the_host_of_their_file() -> None:
-    line = "[ 5000.123456] NVRM: Xid (PCI:0000:1b:00): 79, pid=4711, name=python, GPU has fallen off the bus.\n"
+    line = (
+        "[ 5000.123456] NVRM: Xid (PCI:0000:1b:00): 79, pid=4711, name=python, GPU has fallen off the bus.\n"
+    )
     explanation = explained({"node12.dmesg": line})
     assert explanation.diagnoses[0].evidence[0].host == "node12"
     assert "node12" in explanation.diagnoses[0].summary

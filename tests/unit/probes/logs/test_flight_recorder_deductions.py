@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from probes.logs.deducing.flight_recorder import behind, dumps_differ
-from probes.logs.readers.flight_recorder import read_document
+from probes.logs.deducing.recorder_deductions import behind, dumps_differ
+from probes.logs.readers.flight_recorder_dumps import read_document
 from probes.logs.seen import Seen
 
 
@@ -30,7 +30,10 @@ def _events(rank, ops, *, enqueued, sizes=(8,)):
 
 
 def test_ranks_that_call_different_collectives_are_named():
-    events = (*_events(0, ["all_reduce", "all_gather"], enqueued=2), *_events(1, ["all_reduce", "all_reduce"], enqueued=2))
+    events = (
+        *_events(0, ["all_reduce", "all_gather"], enqueued=2),
+        *_events(1, ["all_reduce", "all_reduce"], enqueued=2),
+    )
 
     (difference,) = dumps_differ(Seen(events))
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.logs.readers.flight_recorder import DOCUMENT_SIGNS, read_document
+from probes.logs.readers.flight_recorder_dumps import DOCUMENT_SIGNS, read_document
 from probes.logs.readers.safe_pickle import NotPlainError, loads
 
 
@@ -48,7 +48,11 @@ def _dump(state="started", op="nccl:all_reduce"):
         "entries": [done, entry],
         "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
         "pg_status": {
-            "0": {"last_enqueued_collective": 7, "last_started_collective": 7, "last_completed_collective": 6},
+            "0": {
+                "last_enqueued_collective": 7,
+                "last_started_collective": 7,
+                "last_completed_collective": 6,
+            },
         },
     }
 
@@ -58,7 +62,11 @@ def _check(events, rank):
     assert {event.rank for event in events} == {rank}
     stuck = kinds["torch.flight-recorder-stuck"].fields
     assert (stuck["seq"], stuck["op"], stuck["state"], stuck["group"]) == (7, "all_reduce", "started", "0")
-    assert (stuck["sizes"], stuck["timeout_ms"], stuck["place"]) == ("[[4, 8]]", 600000, "/job/train.py:42 step")
+    assert (stuck["sizes"], stuck["timeout_ms"], stuck["place"]) == (
+        "[[4, 8]]",
+        600000,
+        "/job/train.py:42 step",
+    )
     group = kinds["torch.flight-recorder-group"].fields
     assert (group["enqueued"], group["started"], group["completed"], group["members"]) == (7, 7, 6, "[0, 1]")
     assert kinds["torch.flight-recorder"].fields == {"entries": 2, "groups": 1, "version": "2.9"}
@@ -162,7 +170,11 @@ def test_cut_and_changed_dumps_never_raise(start, garbage, end):
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False) | st.text(max_size=20),
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**62), 2**62)
+        | st.floats(allow_nan=False)
+        | st.text(max_size=20),
         lambda inner: (
             st.lists(inner, max_size=4)
             | st.tuples(inner, inner)

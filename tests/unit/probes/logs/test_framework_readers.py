@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.logs.line import LogLine
-from probes.logs.readers import cuda, gloo, process, slurm, torch
+from probes.logs.readers import cuda, gloo, slurm, torch
+from probes.logs.readers import process_ends as process
 
 _ALL = (torch, gloo, slurm, cuda, process)
 
@@ -226,7 +227,12 @@ _TOLD = [
     ),
     (slurm, "srun: error: node-b: task 12: Out Of Memory", "slurm.oom", {"node": "node-b", "tasks": 12}),
     (slurm, "srun: error: Node failure on node-c", "slurm.node-failure", {"node": "node-c"}),
-    (slurm, "srun: error: node-b: task 3: Exited with exit code 1", "slurm.task-exit", {"node": "node-b", "exit_code": 1}),
+    (
+        slurm,
+        "srun: error: node-b: task 3: Exited with exit code 1",
+        "slurm.task-exit",
+        {"node": "node-b", "exit_code": 1},
+    ),
     (slurm, "srun: error: node-b: tasks 0-7: Killed", "slurm.task-killed", {"tasks": "0-7", "signal": 9}),
     (slurm, "srun: error: node-b: task 0: Bus error (core dumped)", "slurm.task-killed", {"signal": 7}),
     (
@@ -248,8 +254,18 @@ _TOLD = [
         {"gpu": 0, "wanted": 512 << 20, "free": 100 << 20, "used": 70 << 30, "unallocated": 8 << 30},
     ),
     (cuda, "RuntimeError: CUDA error: uncorrectable ECC error encountered", "cuda.error", {"code": 214}),
-    (cuda, "host-a: Test CUDA failure common.cu:732 'system not yet initialized'", "cuda.error", {"code": 802}),
-    (cuda, "torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable", "cuda.error", {"code": 46}),
+    (
+        cuda,
+        "host-a: Test CUDA failure common.cu:732 'system not yet initialized'",
+        "cuda.error",
+        {"code": 802},
+    ),
+    (
+        cuda,
+        "torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+        "cuda.error",
+        {"code": 46},
+    ),
     (
         cuda,
         "Unable to determine the device handle for gpu 0000:18:00.0: Unknown Error",
@@ -271,7 +287,12 @@ _TOLD = [
         "torch.bus-error",
         {},
     ),
-    (process, "Fatal Python error: Segmentation fault", "process.signal", {"name": "Segmentation fault", "signal": 11}),
+    (
+        process,
+        "Fatal Python error: Segmentation fault",
+        "process.signal",
+        {"name": "Segmentation fault", "signal": 11},
+    ),
     (process, "[node-a:123] Signal: Bus error (7)", "process.signal", {"name": "Bus error", "signal": 7}),
     (
         process,
@@ -294,7 +315,12 @@ _TOLD = [
         {"rank": 3, "node": "node-d", "signal": 9},
     ),
     (process, "Killed", "process.signal", {"signal": 9}),
-    (process, "ValueError: loss is not finite", "torch.exception", {"name": "ValueError", "message": "loss is not finite"}),
+    (
+        process,
+        "ValueError: loss is not finite",
+        "torch.exception",
+        {"name": "ValueError", "message": "loss is not finite"},
+    ),
     (process, "OSError: [Errno 98] Address already in use", "process.address-in-use", {}),
 ]
 
@@ -331,7 +357,9 @@ def test_attempts_that_healthy_jobs_make_are_warnings(text):
 
 def test_the_rank_is_that_of_the_words():
     (event,) = torch.read(
-        _line(f"[rank3]:[E1 x] [PG ID 0 PG GUID 0(default_pg) Rank 3] {_TIMEOUT}OpType=BROADCAST, Timeout(ms)=1)")
+        _line(
+            f"[rank3]:[E1 x] [PG ID 0 PG GUID 0(default_pg) Rank 3] {_TIMEOUT}OpType=BROADCAST, Timeout(ms)=1)"
+        )
     )
 
     assert event.rank == 3

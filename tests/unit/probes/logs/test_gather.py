@@ -10,7 +10,7 @@ from probes.logs import gather
 from probes.logs.event import Event, event_of
 from probes.logs.gather import EventBook, SourceReader
 from probes.logs.merge import merged
-from probes.logs.registry import READERS, ReaderRow
+from probes.logs.reader_table import READERS, ReaderRow
 
 
 def event(kind: str = "a.b", source: str = "x", number: int = 1, **others: object) -> Event:
@@ -52,7 +52,10 @@ def test_a_reader_sees_its_lines_without_envelopes_and_tells_at_the_end() -> Non
     reader.feed(b"noise\n[rank3]: wan")
     reader.feed(b"ted 1")
     reader.end()
-    assert [(each.kind, each.rank, each.number) for each in found] == [("own.line", 3, 2), ("own.end", None, 1)]
+    assert [(each.kind, each.rank, each.number) for each in found] == [
+        ("own.line", 3, 2),
+        ("own.end", None, 1),
+    ]
     assert found[0].fields == {"text": "wanted 1"}
     assert reader.lines_read == 2
 
@@ -63,7 +66,9 @@ def test_a_document_is_read_whole() -> None:
 
     found: list[Event] = []
     for head, chunk in ((b'{"version": 1, ', b"x" * 90_000), (b"other ", b"x" * 90_000)):
-        reader = SourceReader("dump.json", found.append, rows=rows(DOCUMENT_SIGNS=(b'"version"',), read_document=read_document))
+        reader = SourceReader(
+            "dump.json", found.append, rows=rows(DOCUMENT_SIGNS=(b'"version"',), read_document=read_document)
+        )
         reader.feed(head)
         reader.feed(chunk)
         reader.end()

@@ -1,4 +1,6 @@
-"""A run that went on to its end after an event was not ended by it, and shows no source code's words as its own."""
+"""A run that went on to its end after an event was not ended by it, and shows no source code's words as its
+own.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _RESTART = (
     "I0312 04:01:06.530000 311 torch/distributed/elastic/agent/server/api.py:870] [default] Worker group FAILED. 2/3 attempts "
     "left; will restart worker group\n"
 )
-_INIT = "kit-1:9:60 [0] NCCL INFO comm 0x55 rank 0 nranks 2 cudaDev 0 busId 1b000 commId 0x9e - Init COMPLETE\n"
+_INIT = (
+    "kit-1:9:60 [0] NCCL INFO comm 0x55 rank 0 nranks 2 cudaDev 0 busId 1b000 commId 0x9e - Init COMPLETE\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +31,8 @@ _INIT = "kit-1:9:60 [0] NCCL INFO comm 0x55 rank 0 nranks 2 cudaDev 0 busId 1b00
         "trying batch size 64: " + _OOM + "trying batch size 32\nTraining complete.\n",
         traceback("ValueError: bad record", prefix="") + "passed over record 7\n" + _STEPS,
         traceback("ValueError: bad record", prefix="[rank3]: ") + "[rank3]: step 11 loss 2.0\n",
-        traceback("OSError: [Errno 28] No space left on device", prefix="") + "wrote to /other instead\nAll done\n",
+        traceback("OSError: [Errno 28] No space left on device", prefix="")
+        + "wrote to /other instead\nAll done\n",
         _FAILED + _RESTART + _STEPS + "Training finished\n",
         traceback("KeyError: 'a'")
         + _FAILED
@@ -47,7 +52,9 @@ def test_what_a_run_survived_is_no_fault(text: str) -> None:
         traceback("ValueError: bad record", prefix="") + _FAILED,
         traceback("ValueError: bad record", prefix="") + _STEPS + _FAILED,
         traceback("ValueError: bad record") + "[rank0]: step 11 loss 2.0\n[rank1]: step 11 loss 2.0\n",
-        " 1%| | 6/500 [00:12<17:00]\n" + traceback("ValueError: bad record", prefix="") + " 1%| | 6/500 [00:12<17:01]\n" * 4,
+        " 1%| | 6/500 [00:12<17:00]\n"
+        + traceback("ValueError: bad record", prefix="")
+        + " 1%| | 6/500 [00:12<17:01]\n" * 4,
         traceback("ValueError: bad record", prefix="") + "training failed at step 12, loss 2.0\n" * 4,
         _FAILED + _RESTART + _FAILED + "step 2 loss 2\n",
         _OOM + "wandb: run finished, epoch 2\n",
@@ -75,15 +82,22 @@ def test_an_early_exception_that_was_caught_leads_over_nothing() -> None:
     ],
 )
 def test_source_code_did_not_happen(text: str) -> None:
-    assert not any(diagnosis.is_fault for diagnosis in explained("step 1 loss 2\n" + text + "run finished ok\n").diagnoses)
+    assert not any(
+        diagnosis.is_fault
+        for diagnosis in explained("step 1 loss 2\n" + text + "run finished ok\n").diagnoses
+    )
 
 
-@pytest.mark.parametrize("line", ["it 100: train 2.31", "step 10 12k tok/s", "rows 7 of 9 are through", "Alles fertig"])
+@pytest.mark.parametrize(
+    "line", ["it 100: train 2.31", "step 10 12k tok/s", "rows 7 of 9 are through", "Alles fertig"]
+)
 def test_any_line_of_the_program_tells_that_it_goes_on(line: str) -> None:
     assert explained(_INIT + line + "\n").state == "healthy"
 
 
-@pytest.mark.parametrize("line", ["", "# size count type", "x.py:3: UserWarning: old", "(here it hangs)", "-----"])
+@pytest.mark.parametrize(
+    "line", ["", "# size count type", "x.py:3: UserWarning: old", "(here it hangs)", "-----"]
+)
 def test_heads_remarks_and_warnings_do_not(line: str) -> None:
     explanation = explained(_INIT + line + "\n")
     assert (explanation.state, explanation.diagnoses[0].cause_id) == ("unknown", "hang-after-init")

@@ -18,8 +18,16 @@ from probes.logs.readers.host_tools import SIGNS, read
         ),
         ("max locked memory           (kbytes, -l) 64", "host.memlock", {"unlimited": 0, "kib": 64}),
         ("max locked memory       (kbytes, -l) unlimited", "host.memlock", {"unlimited": 1}),
-        ("shm              64M   60M  4.0M  94% /dev/shm", "host.shm", {"bytes": 64 << 20, "used_percent": 94}),
-        ("tmpfs          65536     0     65536   0% /dev/shm", "host.shm", {"bytes": 64 << 20, "used_percent": 0}),
+        (
+            "shm              64M   60M  4.0M  94% /dev/shm",
+            "host.shm",
+            {"bytes": 64 << 20, "used_percent": 94},
+        ),
+        (
+            "tmpfs          65536     0     65536   0% /dev/shm",
+            "host.shm",
+            {"bytes": 64 << 20, "used_percent": 0},
+        ),
     ],
 )
 def test_a_line_gives_its_event(text, kind, fields):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.logs.line import LogLine
-from probes.logs.readers.kernel import SIGNS, read
+from probes.logs.readers.kernel_lines import SIGNS, read
 from tests.support.recordings import MACHINES, index, needs_recordings
 
 
@@ -120,9 +120,7 @@ def test_lines_of_programs_are_none_of_the_kernel(line):
 
 @given(st.text(max_size=120), st.integers(0, 90), st.integers(0, 90))
 def test_cut_and_mixed_lines_never_raise(garbage, start, end):
-    line = (
-        "[ 1.5] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, name=python, Link 3 GPU has fallen off the bus, caused by previous Xid 31"
-    )
+    line = "[ 1.5] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, name=python, Link 3 GPU has fallen off the bus, caused by previous Xid 31"
     for text in (line[start:end], line[:end] + garbage + line[end:], garbage):
         read(LogLine(source="dmesg", number=1, text=text, raw=text))
 

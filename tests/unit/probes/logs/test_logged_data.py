@@ -1,4 +1,6 @@
-"""What a program logs as data, explains or counts as zero did not happen; the same words of those who report it did."""
+"""What a program logs as data, explains or counts as zero did not happen; the same words of those who report
+it did.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,12 @@ def test_data_is_not_what_happened(line: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["CUDA out of memory errors: 0", "Number of CUDA OOM events = 0", "NCCL timeouts: none, CUDA out of memory: 0"]
+    "line",
+    [
+        "CUDA out of memory errors: 0",
+        "Number of CUDA OOM events = 0",
+        "NCCL timeouts: none, CUDA out of memory: 0",
+    ],
 )
 def test_a_count_of_none_is_none(line: str) -> None:
     assert not any(row.is_fault for row in explained(line + "\n").diagnoses)

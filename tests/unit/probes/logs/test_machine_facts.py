@@ -29,9 +29,18 @@ def test_links_of_gpus_that_are_alike_are_told_together() -> None:
     explanation = explained("".join(links(gpu, *["25 GB/s"] * 12) for gpu in range(4)))
     assert explanation.state == "healthy"
     assert explanation.facts["nvlinks"] == [
-        {"gpu": "NVIDIA A100-SXM4-80GB", "up": 12, "down": 0, "disabled": 0, "gigabytes_per_s_each": 25.0, "gpus": 4}
+        {
+            "gpu": "NVIDIA A100-SXM4-80GB",
+            "up": 12,
+            "down": 0,
+            "disabled": 0,
+            "gigabytes_per_s_each": 25.0,
+            "gpus": 4,
+        }
     ]
-    assert explanation.diagnoses[0].summary == "4 GPUs (NVIDIA A100-SXM4-80GB) with 12 NVLinks up, 25 GB/s each"
+    assert (
+        explanation.diagnoses[0].summary == "4 GPUs (NVIDIA A100-SXM4-80GB) with 12 NVLinks up, 25 GB/s each"
+    )
 
 
 def test_a_link_that_a_bridge_does_not_use_is_no_fault() -> None:
@@ -41,8 +50,12 @@ def test_a_link_that_a_bridge_does_not_use_is_no_fault() -> None:
 
 
 def test_why_links_are_not_told_is_a_fact() -> None:
-    explanation = explained("GPU 0: NVIDIA H200 (UUID: GPU-0)\nNvlink queries are not supported for Devices in MIG mode\n")
-    assert [*explanation.facts["nvlinks_missing"]] == ["NVIDIA H200: Nvlink queries are not supported for Devices in MIG mode"]
+    explanation = explained(
+        "GPU 0: NVIDIA H200 (UUID: GPU-0)\nNvlink queries are not supported for Devices in MIG mode\n"
+    )
+    assert [*explanation.facts["nvlinks_missing"]] == [
+        "NVIDIA H200: Nvlink queries are not supported for Devices in MIG mode"
+    ]
 
 
 def test_xids_are_counted_by_number_and_sub_code() -> None:
@@ -74,7 +87,8 @@ def test_a_boot_that_finds_nothing_wrong_tells_versions() -> None:
 
 def test_links_that_went_down_are_counted() -> None:
     lines = "".join(
-        f"[ {9 + place}.1] mlx5_core 0000:53:00.0 ens3: Link {state}\n" for place, state in enumerate(["down", "up"] * 3)
+        f"[ {9 + place}.1] mlx5_core 0000:53:00.0 ens3: Link {state}\n"
+        for place, state in enumerate(["down", "up"] * 3)
     )
     assert explained(lines).facts["links"] == {"ens3": {"down": 3, "up": 3, "last": "up"}}
 
@@ -90,7 +104,9 @@ def test_a_limited_link_is_told_with_its_numbers() -> None:
 
 
 def test_a_process_that_ended_with_registered_memory_leaves_doubt() -> None:
-    explanation = explained("[ 9.1] nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping\n" * 2)
+    explanation = explained(
+        "[ 9.1] nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping\n" * 2
+    )
     assert explanation.state == "unknown"
     assert not any(each.is_fault for each in explanation.diagnoses)
     assert "healthy" not in ids(explanation)
@@ -109,12 +125,15 @@ def test_a_port_that_is_not_told_of_makes_no_test_slow() -> None:
 
 
 def test_what_a_check_of_the_node_passed_is_counted() -> None:
-    passed = "".join(f"SUCCESS:  nhc:  Health check passed:  check_ib_bw_gdr: passed for IB=mlx5_{n}\n" for n in range(8))
+    passed = "".join(
+        f"SUCCESS:  nhc:  Health check passed:  check_ib_bw_gdr: passed for IB=mlx5_{n}\n" for n in range(8)
+    )
     explanation = explained(passed)
     assert explanation.state == "healthy"
     assert explanation.diagnoses[0].summary == "8 health checks passed"
     failed = explained(
-        passed + "ERROR:  nhc:  Health check failed:  check_ib_link_flapping: multiple flaps of ib3. FaultCode: NHC2005\n"
+        passed
+        + "ERROR:  nhc:  Health check failed:  check_ib_link_flapping: multiple flaps of ib3. FaultCode: NHC2005\n"
     )
     assert ids(failed)[0] == "ib-port-flapping"
     assert failed.facts["health_checks"] == {"passed": 8, "failed": ["check_ib_link_flapping"]}
@@ -130,7 +149,12 @@ def test_a_tool_that_refuses_to_run_is_told_by_its_own_words() -> None:
 
 def diagnostic(reason: str) -> str:
     """`dcgmi diag -j` of DCGM 4 with one test that failed."""
-    failed = {"entity_group": "GPU", "entity_id": 2, "status": "Fail", "warnings": [{"error_id": 29, "warning": reason}]}
+    failed = {
+        "entity_group": "GPU",
+        "entity_id": 2,
+        "status": "Fail",
+        "warnings": [{"error_id": 29, "warning": reason}],
+    }
     tests = [{"name": "software", "results": [failed], "test_summary": {"status": "Fail"}}]
     report = {
         "DCGM Diagnostic": {"test_categories": [{"category": "Deployment", "tests": tests}]},
@@ -140,11 +164,16 @@ def diagnostic(reason: str) -> str:
 
 
 def test_a_setting_that_a_diagnostic_asks_for_is_no_fault_of_the_gpu() -> None:
-    setting = explained(diagnostic("Persistence mode for GPU 2 is disabled. Enable it by running nvidia-smi -i 2 -pm 1"))
+    setting = explained(
+        diagnostic("Persistence mode for GPU 2 is disabled. Enable it by running nvidia-smi -i 2 -pm 1")
+    )
     assert setting.state == "unknown"
     assert not any(each.is_fault for each in setting.diagnoses)
     assert ids(explained(diagnostic("GPU 2 failed to reach the target power")))[0] == "gpu-diagnostic"
-    assert ids(explained(diagnostic("GPU 2 has uncorrectable memory errors and row remapping is pending")))[0] == "ecc"
+    assert (
+        ids(explained(diagnostic("GPU 2 has uncorrectable memory errors and row remapping is pending")))[0]
+        == "ecc"
+    )
 
 
 RUN = """#  Rank  0 Group  0 Pid  {pid} on       n1 device  0 [0x10] NVIDIA A100-SXM4-40GB
@@ -154,11 +183,15 @@ RUN = """#  Rank  0 Group  0 Pid  {pid} on       n1 device  0 [0x10] NVIDIA A100
 
 
 def test_runs_one_after_the_other_are_no_processes_that_measure_alone() -> None:
-    assert "rendezvous-mismatch" not in ids(explained(RUN.format(pid=1, rate=200) + RUN.format(pid=2, rate=200)))
+    assert "rendezvous-mismatch" not in ids(
+        explained(RUN.format(pid=1, rate=200) + RUN.format(pid=2, rate=200))
+    )
 
 
 def test_the_inventory_of_the_fabric_manager_counts_each_device_once() -> None:
-    switch = "  Index: 00  Physical Id: {n}  PCI Bus ID: 00000000:8{n}:00.0  Enabled Link Mask: ff  Arch Type: 3\n"
+    switch = (
+        "  Index: 00  Physical Id: {n}  PCI Bus ID: 00000000:8{n}:00.0  Enabled Link Mask: ff  Arch Type: 3\n"
+    )
     gpu = "  Physical ID: {n}  Index: {n}  Handle: 00a{n}  PCI Bus ID: 00000000:1{n}:00.0\n"
     inventory = "".join(switch.format(n=n) for n in range(4)) + "".join(gpu.format(n=n) for n in range(8))
     started = "[Jan 02 2025 03:04:05] [INFO] [tid 7] Fabric Manager version 550.90.07 is running with the following options\n"
@@ -177,7 +210,9 @@ def test_a_fabric_manager_that_set_all_up_is_healthy() -> None:
 
 
 def test_links_that_are_down_leave_doubt_where_the_gpu_is_not_named() -> None:
-    explanation = explained("GPUs:\n    gpuId 0:\n        D D D D\nKey: Up=U, Down=D, Disabled=X, Not Supported=_\n")
+    explanation = explained(
+        "GPUs:\n    gpuId 0:\n        D D D D\nKey: Up=U, Down=D, Disabled=X, Not Supported=_\n"
+    )
     assert explanation.state == "unknown"
     assert [(each.cause_id, each.is_fault) for each in explanation.diagnoses] == [("nvlink-hardware", False)]
 
@@ -207,7 +242,9 @@ def test_averages_of_a_network_under_load_are_read_by_their_column() -> None:
     ],
 )
 def test_what_healthy_machines_say_at_boot_is_no_fault(line: str) -> None:
-    explanation = explained(f"[   12.500000] {line}\n[   13.500000] NET: Registered PF_VSOCK protocol family\n")
+    explanation = explained(
+        f"[   12.500000] {line}\n[   13.500000] NET: Registered PF_VSOCK protocol family\n"
+    )
     assert not any(each.is_fault for each in explanation.diagnoses)
 
 
@@ -222,7 +259,9 @@ def test_multicast_teams_that_come_and_go_are_healthy() -> None:
 
 def test_a_diagnostic_tells_its_version_and_the_driver() -> None:
     report = diagnostic("GPU 2 failed to reach the target power")
-    facts = explained(report.replace('"version"', '"Driver Version Detected": "570.86.15",\n  "version"')).facts
+    facts = explained(
+        report.replace('"version"', '"Driver Version Detected": "570.86.15",\n  "version"')
+    ).facts
     assert (facts["dcgm_version"], facts["driver"]) == ("4.2.3", "570.86.15")
     assert facts["dcgm"]["failed_tests"] == ["software"]
 

@@ -14,9 +14,13 @@ _DATED = "[2026-01-02 03:04:05] n1:100:200 [0] transport/net_ib/p2p.cc:648 NCCL 
 
 _FAULTS = [
     pytest.param((f"{_WARN}Call to ibv_create_cq failed",), "memlock", id="old-create-cq"),
-    pytest.param((f"{_WARN}hipIpcGetMemHandle failed : invalid argument",), "p2p-broken gpu-isolation", id="ipc"),
     pytest.param(
-        (f"{_WARN}Your program may be hanging, this may be caused by a collective mismatch around rank 1. Please check",),
+        (f"{_WARN}hipIpcGetMemHandle failed : invalid argument",), "p2p-broken gpu-isolation", id="ipc"
+    ),
+    pytest.param(
+        (
+            f"{_WARN}Your program may be hanging, this may be caused by a collective mismatch around rank 1. Please check",
+        ),
         "collective-mismatch",
         id="mismatch-around-a-rank",
     ),
@@ -32,7 +36,9 @@ _FAULTS = [
         id="retry228-hint",
     ),
     pytest.param(
-        (f"{_WARN}NET/IB : Got completion from peer 10.1.1.3<40554> with error 5, opcode 0, len 0, vendor err 249 (Recv)",),
+        (
+            f"{_WARN}NET/IB : Got completion from peer 10.1.1.3<40554> with error 5, opcode 0, len 0, vendor err 249 (Recv)",
+        ),
         "peer-died",
         id="flush-only",
     ),
@@ -298,7 +304,9 @@ _FAULTS = [
         id="async-qp",
     ),
     pytest.param(
-        ("n1:1:2 [0] transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_3:1 async fatal event: device fatal error",),
+        (
+            "n1:1:2 [0] transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_3:1 async fatal event: device fatal error",
+        ),
         "ib-device-fatal",
         id="async-dev",
     ),
@@ -384,7 +392,9 @@ _FAULTS = [
         id="wrong-magic",
     ),
     pytest.param(
-        (f"{_WARN}Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1 to allow this.",),
+        (
+            f"{_WARN}Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1 to allow this.",
+        ),
         "duplicate-gpu",
         id="dup230",
     ),

@@ -52,12 +52,16 @@ _FAULTS = [
         id="ucx-memlock",
     ),
     pytest.param(
-        (f"{_EFA}113, message: Unreachable remote (never received a response) My EFA addr: fi_addr_efa://[fe80::1]:0:7 (15)",),
+        (
+            f"{_EFA}113, message: Unreachable remote (never received a response) My EFA addr: fi_addr_efa://[fe80::1]:0:7 (15)",
+        ),
         "efa-security-group",
         id="efa-unreachable",
     ),
     pytest.param(
-        (f"{_EFA}103, message: Unresponsive receiver (connection previously established) My EFA addr: fi_addr (4124)",),
+        (
+            f"{_EFA}103, message: Unresponsive receiver (connection previously established) My EFA addr: fi_addr (4124)",
+        ),
         "peer-died",
         id="efa-was-there",
     ),
@@ -71,7 +75,9 @@ _FAULTS = [
         id="ofi-address-vector",
     ),
     pytest.param(
-        ("gpu-a:310:402 [1] nccl_net_ofi_rdma_init:7978 NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available",),
+        (
+            "gpu-a:310:402 [1] nccl_net_ofi_rdma_init:7978 NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available",
+        ),
         "rdma-device-missing",
         id="ofi-without-devices",
     ),
@@ -118,18 +124,33 @@ _FAULTS = [
         "plugin-failed",
         id="ofi-rails",
     ),
-    pytest.param((f"{_WARN}NET/IB : mlx5_1:1 Got async error event: port error",), "ib-port-flapping", id="async-error-event"),
     pytest.param(
-        (f"{_WARN}NET/IB : mlx5_3:1 async fatal event on QP (0x732d78661238): invalid request local work queue error",),
+        (f"{_WARN}NET/IB : mlx5_1:1 Got async error event: port error",),
+        "ib-port-flapping",
+        id="async-error-event",
+    ),
+    pytest.param(
+        (
+            f"{_WARN}NET/IB : mlx5_3:1 async fatal event on QP (0x732d78661238): invalid request local work queue error",
+        ),
         "ib-remote-access",
         id="fatal-for-a-queue-pair-alone",
     ),
     pytest.param((f"{_WARN}NET/IB : No IP interface found.",), "no-interface", id="no-ip-interface"),
-    pytest.param((f"{_WARN}Call to ibv_query_port failed with error No such device",), "rdma-device-missing", id="port-gone"),
-    pytest.param((f"{_WARN}Call to connect timeout : Connection refused",), "peer-unreachable", id="timeout-of-2.3"),
+    pytest.param(
+        (f"{_WARN}Call to ibv_query_port failed with error No such device",),
+        "rdma-device-missing",
+        id="port-gone",
+    ),
+    pytest.param(
+        (f"{_WARN}Call to connect timeout : Connection refused",), "peer-unreachable", id="timeout-of-2.3"
+    ),
     pytest.param((f"{_WARN}socketStartConnect: exceeded retries (20000)",), "peer-unreachable", id="retries"),
     pytest.param(
-        (*_TORCH, "[rank3]: socketProgressOpt: Call to recv from 10.4.0.2<5432> failed : Connection reset by peer"),
+        (
+            *_TORCH,
+            "[rank3]: socketProgressOpt: Call to recv from 10.4.0.2<5432> failed : Connection reset by peer",
+        ),
         "peer-died",
         id="reset-in-last-error",
     ),
@@ -152,12 +173,18 @@ _FAULTS = [
         id="mismatch-in-last-error",
     ),
     pytest.param(
-        (f"{_INFO}misc/socket.cc:564 -> 2", f"{_INFO}misc/socket.cc:615 -> 2", f"{_INFO}bootstrap.cc:270 -> 2"),
+        (
+            f"{_INFO}misc/socket.cc:564 -> 2",
+            f"{_INFO}misc/socket.cc:615 -> 2",
+            f"{_INFO}bootstrap.cc:270 -> 2",
+        ),
         "peer-unreachable",
         id="sockets-without-a-word",
     ),
     pytest.param(
-        (f"{_INFO}socketPollConnect: connect returned No route to host, retrying (34/34) after sleep for 3400 msec",),
+        (
+            f"{_INFO}socketPollConnect: connect returned No route to host, retrying (34/34) after sleep for 3400 msec",
+        ),
         "peer-unreachable",
         id="the-last-retry",
     ),
@@ -262,7 +289,11 @@ def test_the_cause_of_a_failure(lines, cause):
             id="bridge-that-holds-the-host's-own-port",
         ),
         pytest.param(
-            (f"{_INFO}Bootstrap : Using lo:10.4.0.1<0>", f"{_PEER}Bootstrap : Using lo:10.4.0.2<0>", f"{_INFO}Using network IB"),
+            (
+                f"{_INFO}Bootstrap : Using lo:10.4.0.1<0>",
+                f"{_PEER}Bootstrap : Using lo:10.4.0.2<0>",
+                f"{_INFO}Using network IB",
+            ),
             id="routed-address-on-loopback",
         ),
         pytest.param(
@@ -326,8 +357,13 @@ def test_the_cause_of_a_failure(lines, cause):
             ),
             id="a-call-that-nccl-does-without",
         ),
-        pytest.param((f"{_INFO}NCCL version 2.27.6+cuda13.0", f"{_PEER}NCCL version 2.2"), id="cut-within-a-version"),
-        pytest.param((f"{_INFO}NET/Plugin : dlerror=libnccl-net.so: cannot open sha",), id="cut-within-a-missing-plugin"),
+        pytest.param(
+            (f"{_INFO}NCCL version 2.27.6+cuda13.0", f"{_PEER}NCCL version 2.2"), id="cut-within-a-version"
+        ),
+        pytest.param(
+            (f"{_INFO}NET/Plugin : dlerror=libnccl-net.so: cannot open sha",),
+            id="cut-within-a-missing-plugin",
+        ),
         pytest.param(
             (
                 f"{_INFO}P2P plugin IBext_v8",
@@ -340,7 +376,10 @@ def test_the_cause_of_a_failure(lines, cause):
             id="the-plugin-of-an-image-on-a-machine-without-rdma",
         ),
         pytest.param(
-            ("Call to ibv_set_ece failed with error Operation not supported errno 95", f"{_INFO}Using network IB"),
+            (
+                "Call to ibv_set_ece failed with error Operation not supported errno 95",
+                f"{_INFO}Using network IB",
+            ),
             id="ece-is-not-needed",
         ),
     ],

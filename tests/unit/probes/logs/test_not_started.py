@@ -1,4 +1,6 @@
-"""Jobs that schedulers, containers and launchers do not start, servers that do not answer, and numbers that are none."""
+"""Jobs that schedulers, containers and launchers do not start, servers that do not answer, and numbers that
+are none.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,7 @@ import pytest
 from tests.support.log_cases.reading import explained, ids
 
 _PLACED = "Normal  Scheduled  1s  default-scheduler  Successfully assigned team/job-0 to n3\n"
-_UNPLACED = (
-    "Warning  FailedScheduling  9s (x3 over 2m)  default-scheduler  0/6 nodes are available: 6 Insufficient nvidia.com/gpu.\n"
-)
+_UNPLACED = "Warning  FailedScheduling  9s (x3 over 2m)  default-scheduler  0/6 nodes are available: 6 Insufficient nvidia.com/gpu.\n"
 _STEP = "{{'loss': {}, 'grad_norm': {}, 'learning_rate': 1e-05, 'epoch': 0.{}}}\n"
 _NFS = "[Thu Nov  6 02:11:0{} 2025] nfs: server store-a {}\n"
 _PLAIN = {
@@ -24,22 +24,42 @@ _PLAIN = {
         "hub.local/train:9",
         "imagePullSecrets",
     ),
-    "a name of an image that is none": ("job-0   0/1   InvalidImageName   0   2m\n", "InvalidImageName", "name and tag"),
-    "an end again and again": ("job-0   0/1   CrashLoopBackOff   7   9m\n", "again and again", "its log of the last time"),
+    "a name of an image that is none": (
+        "job-0   0/1   InvalidImageName   0   2m\n",
+        "InvalidImageName",
+        "name and tag",
+    ),
+    "an end again and again": (
+        "job-0   0/1   CrashLoopBackOff   7   9m\n",
+        "again and again",
+        "its log of the last time",
+    ),
     "a disk of a node": ("The node was low on resource: ephemeral-storage.\n", "ephemeral-storage", "volume"),
     "a job that is not taken": (
         "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified\n",
         "does not take the job: Invalid account",
         "QOS",
     ),
-    "an allocation": ("salloc: error: Job submit/allocate failed: Invalid qos specification\n", "Invalid qos", "QOS"),
-    "a step": ("srun: error: Unable to create step for job 77: More processors requested than permitted\n", "the step", "srun"),
+    "an allocation": (
+        "salloc: error: Job submit/allocate failed: Invalid qos specification\n",
+        "Invalid qos",
+        "QOS",
+    ),
+    "a step": (
+        "srun: error: Unable to create step for job 77: More processors requested than permitted\n",
+        "the step",
+        "srun",
+    ),
     "a program that is not there": (
         "slurmstepd: error: execve(): /opt/run.sh: No such file or directory\n",
         "cannot start a task: execve()",
         "every node",
     ),
-    "slots": ("There are not enough slots available in the system to satisfy the 32\n", "than it has slots", "hostfile"),
+    "slots": (
+        "There are not enough slots available in the system to satisfy the 32\n",
+        "than it has slots",
+        "hostfile",
+    ),
     "a host's key": ("Host key verification failed.\n", "by ssh", "known_hosts"),
 }
 
@@ -89,5 +109,9 @@ def test_losses_that_are_no_numbers() -> None:
         explanation = explained(good + _STEP.format(loss, gradient, 6) + _STEP.format(loss, gradient, 7))
         assert explanation.state == "unknown"
         assert "no numbers any more" in explanation.diagnoses[0].summary
-    for harmless in (_STEP.format(1.9, "nan", 6), "step 6 loss 2.4 val_loss nan\n" * 3, "best loss: nan, val/loss: nan\n" * 3):
+    for harmless in (
+        _STEP.format(1.9, "nan", 6),
+        "step 6 loss 2.4 val_loss nan\n" * 3,
+        "best loss: nan, val/loss: nan\n" * 3,
+    ):
         assert "no numbers" not in "".join(one.summary for one in explained(good + harmless).diagnoses)

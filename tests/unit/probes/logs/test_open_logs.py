@@ -21,7 +21,9 @@ def paths(*, state: str = "", with_causes: bool = False) -> list[str]:
     return [
         path
         for path, row in index().items()
-        if row["kind"] in KINDS and (not state or row["state"] == state) and (not with_causes or row["accepted_causes"])
+        if row["kind"] in KINDS
+        and (not state or row["state"] == state)
+        and (not with_causes or row["accepted_causes"])
     ]
 
 
@@ -34,7 +36,9 @@ def test_the_cause_of_the_index_is_the_first() -> None:
     assert len(wrong) <= (1 - FIRST) * len(paths(with_causes=True)), wrong
 
 
-@pytest.mark.parametrize("path", [path for path in paths(with_causes=True) if path not in WITHOUT_ITS_EVIDENCE])
+@pytest.mark.parametrize(
+    "path", [path for path in paths(with_causes=True) if path not in WITHOUT_ITS_EVIDENCE]
+)
 def test_an_accepted_cause_is_among_the_first_three(path: str) -> None:
     found = ids(explained_file(MACHINES / path))[:3]
     assert set(found) & set(index()[path]["accepted_causes"].split()), found

@@ -1,4 +1,6 @@
-"""What a program says of how it goes on counts with one line of progress after it; what only sounds so does not."""
+"""What a program says of how it goes on counts with one line of progress after it; what only sounds so does
+not.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _BUSY = (
 )
 _CANCELLED = "slurmstepd: error: *** STEP 71.0 ON kit-1 CANCELLED AT 2026-03-12T04:01:02 DUE TO {why} ***\n"
 _STEP = "step 11 loss 2.0\n"
-_INIT = "kit-1:9:60 [0] NCCL INFO comm 0x55 rank 0 nranks 2 cudaDev 0 busId 1b000 commId 0x9e - Init COMPLETE\n"
+_INIT = (
+    "kit-1:9:60 [0] NCCL INFO comm 0x55 rank 0 nranks 2 cudaDev 0 busId 1b000 commId 0x9e - Init COMPLETE\n"
+)
 _TAKEN_DOWN = (
     "kit-1:9:70 [0] NCCL INFO misc/socket.cc:47 -> 3\n"
     "kit-1:9:70 [0] NCCL INFO comm 0x55 rank 0 nranks 2 cudaDev 0 busId 1b000 - Abort COMPLETE\n"
@@ -26,7 +30,9 @@ _TAKEN_DOWN = (
     [
         "CUDA out of memory with 96 samples, retrying with 48\n" + _STEP,
         _OOM + "falling back to batches of 8\n" + _STEP,
-        traceback("ModuleNotFoundError: No module named 'fastops'", prefix="") + "no fastops here, using the fallback\n" + _STEP,
+        traceback("ModuleNotFoundError: No module named 'fastops'", prefix="")
+        + "no fastops here, using the fallback\n"
+        + _STEP,
         "[W 2026-03-12] Trial 3 failed because of: OutOfMemoryError('CUDA out of memory.')\nTrial 4 finished with value: 0.4\n",
         "urllib3.exceptions.NewConnectionError: Failed to connect: [Errno 111] Connection refused\n"
         "wandb: Network error (ConnectionError), entering retry loop.\n" + _STEP,
@@ -88,7 +94,8 @@ def test_sockets_over_a_bridge_are_the_cause_of_refused_connections() -> None:
 
 
 @pytest.mark.parametrize(
-    ("last", "said"), [("Connected all rings", "during"), ("comm 0x55 rank 0 nranks 2 - Init COMPLETE", "completes")]
+    ("last", "said"),
+    [("Connected all rings", "during"), ("comm 0x55 rank 0 nranks 2 - Init COMPLETE", "completes")],
 )
 def test_a_log_that_ends_within_the_initialisation_says_so(last: str, said: str) -> None:
     start = "kit-1:9:60 [0] NCCL INFO ncclCommInitRank comm 0x55 rank 0 nranks 2 cudaDev 0 busId 1b000 commId 0x9e - Init START\n"

@@ -1,4 +1,6 @@
-"""A program's own exception leads over what its peers and launchers tell, and asks for what fits its own kind."""
+"""A program's own exception leads over what its peers and launchers tell, and asks for what fits its own
+kind.
+"""
 
 from __future__ import annotations
 
@@ -49,14 +51,19 @@ def traceback(last: str, *, prefix: str = "[rank3]: ") -> str:
 
 
 @pytest.mark.parametrize("after", _PEERS.values(), ids=_PEERS.keys())
-@pytest.mark.parametrize("last", ["FileNotFoundError: [Errno 2] No such file or directory: '/set/a.bin'", "KeyError: 'mask'"])
+@pytest.mark.parametrize(
+    "last", ["FileNotFoundError: [Errno 2] No such file or directory: '/set/a.bin'", "KeyError: 'mask'"]
+)
 def test_the_first_exception_leads(after: str, last: str) -> None:
     explanation = explained("step 1 loss 2.5\n" + traceback(last) + after)
     first, *others = explanation.diagnoses
     assert (explanation.state, first.cause_id, first.is_fault) == ("fault", "unknown", True)
     assert last in first.summary
     assert "at fit.py:17 in save (on rank 3)" in first.summary
-    assert [line.text.strip() for line in first.evidence[:2]] == ['File "/job/fit.py", line 17, in save', last]
+    assert [line.text.strip() for line in first.evidence[:2]] == [
+        'File "/job/fit.py", line 17, in save',
+        last,
+    ]
     assert all(other.confidence < first.confidence / 2 for other in others)
     assert not any("NCCL_DEBUG" in piece for piece in explanation.collect_next)
 
@@ -89,7 +96,9 @@ def test_its_own_kind_decides_the_remedy(last: str, words: str, command: str, pr
 
 def test_what_the_system_refused_leads_over_what_follows_from_it() -> None:
     disk = "[rank3]: OSError: [Errno 28] No space left on device\n"
-    explanation = explained(traceback("RuntimeError: [enforce fail at writer.cc:60] . unexpected pos 64 vs 12") + disk)
+    explanation = explained(
+        traceback("RuntimeError: [enforce fail at writer.cc:60] . unexpected pos 64 vs 12") + disk
+    )
     assert "No space is left" in explanation.diagnoses[0].summary
     assert "fit.py:17" in explanation.diagnoses[0].summary
 
@@ -108,4 +117,6 @@ def test_the_state_is_fault_where_and_only_where_a_diagnosis_is_one(cause: str, 
     faults = [diagnosis.is_fault for diagnosis in explanation.diagnoses]
     assert (explanation.state == "fault") == any(faults)
     assert any(faults) == bool(faults and faults[0])
-    assert (explanation.state == "healthy") <= any(diagnosis.cause_id == "healthy" for diagnosis in explanation.diagnoses)
+    assert (explanation.state == "healthy") <= any(
+        diagnosis.cause_id == "healthy" for diagnosis in explanation.diagnoses
+    )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from probes.logs import readers
 from probes.logs.line import LogLine
-from probes.logs.registry import READERS, document_readers, line_readers
+from probes.logs.reader_table import READERS, document_readers, line_readers
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9-]+){1,3}")
 
@@ -51,7 +51,9 @@ _SIGNS = [sign.decode() for reader in line_readers() for sign in reader.signs]
 @given(
     st.lists(
         st.tuples(st.text(max_size=40), st.sampled_from(_SIGNS), st.text(max_size=40)).map("".join)
-        | st.tuples(st.sampled_from(_SIGNS), st.integers(-(10**20), 10**20).map(str), st.sampled_from(_SIGNS)).map(" ".join),
+        | st.tuples(
+            st.sampled_from(_SIGNS), st.integers(-(10**20), 10**20).map(str), st.sampled_from(_SIGNS)
+        ).map(" ".join),
         max_size=12,
     )
 )
@@ -68,7 +70,9 @@ def test_whatever_stands_around_a_sign_is_read_without_raising(texts):
             assert all(len(str(value)) <= 1000 for value in event.fields.values())
 
 
-@given(st.binary(max_size=200), st.sampled_from([sign for reader in document_readers() for sign in reader.signs]))
+@given(
+    st.binary(max_size=200), st.sampled_from([sign for reader in document_readers() for sign in reader.signs])
+)
 def test_whatever_stands_around_a_sign_of_a_document_is_read_without_raising(data, sign):
     for reader in document_readers():
         for event in reader.read("any.bin", data + sign + data):

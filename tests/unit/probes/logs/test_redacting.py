@@ -1,4 +1,6 @@
-"""Explaining with redaction: no name or secret of a log is told, wherever it stood and wherever a line was cut."""
+"""Explaining with redaction: no name or secret of a log is told, wherever it stood and wherever a line was
+cut.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,12 @@ SECRETS = (
     ("AKIA", "key {}"),
 )
 
-names = st.builds("{}{}{}".format, st.text(LETTERS, min_size=1, max_size=8), st.sampled_from(["", "-", "0"]), st.integers(1, 999))
+names = st.builds(
+    "{}{}{}".format,
+    st.text(LETTERS, min_size=1, max_size=8),
+    st.sampled_from(["", "-", "0"]),
+    st.integers(1, 999),
+)
 hosts = st.one_of(names, st.builds("{}.{}.corp".format, names, st.text(LETTERS, min_size=5, max_size=9)), st.sampled_from(
     ["gpu07", "n1", "node12", "gpu-7", "worker-3", "dgx-a12", "rank7"]
 ))  # fmt: skip
@@ -102,7 +109,9 @@ def test_what_was_planted_is_told_nowhere(
 ) -> None:
     def log(host: str, user: str, body: str) -> str:
         said = f"{secret[1].format(secret[0] + body)} /home/{user}/run.py on {host}"
-        return envelope.format(host=host, message=message.format(filler="x " * (filler // 2), said=said)) + "\n"
+        return (
+            envelope.format(host=host, message=message.format(filler="x " * (filler // 2), said=said)) + "\n"
+        )
 
     plain = told(log("quux", "quux", "quux"))
     assume(not any(stands(part, plain) for name in (host, user) for part in name.split(".")))

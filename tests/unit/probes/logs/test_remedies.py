@@ -35,7 +35,11 @@ _REMEDIES = {
         "cuda-init-failed",
         ("more ranks", "--nproc-per-node", "nvidia-smi -L"),
     ),
-    "a node that failed": ("srun: error: Node failure on n12\n", "peer-died", ("n12", "kernel log", "sinfo -R")),
+    "a node that failed": (
+        "srun: error: Node failure on n12\n",
+        "peer-died",
+        ("n12", "kernel log", "sinfo -R"),
+    ),
     "another process on the GPU": (
         _OOM.format(
             holders="Process 51 has 20.00 GiB memory in use. "
@@ -45,12 +49,26 @@ _REMEDIES = {
         ("process 51 with 20.00 GiB", "End what else is on that GPU", "compute-apps"),
     ),
     "a container hides which process is its own": (
-        _OOM.format(holders="Process 51 has 20.00 GiB memory in use. Process 77 has 18.30 GiB memory in use. "),
+        _OOM.format(
+            holders="Process 51 has 20.00 GiB memory in use. Process 77 has 18.30 GiB memory in use. "
+        ),
         "gpu-oom",
-        ("process 51 with 20.00 GiB, process 77 with 18.30 GiB, one of which is this rank", "End what else", "compute-apps"),
+        (
+            "process 51 with 20.00 GiB, process 77 with 18.30 GiB, one of which is this rank",
+            "End what else",
+            "compute-apps",
+        ),
     ),
-    "a segmentation fault": ("Fatal Python error: Segmentation fault\n", "bus-error", ("signal 11", "core file", "coredumpctl")),
-    "a bus error": ("Fatal Python error: Bus error\n", "bus-error", ("signal 7", "shared memory ends by SIGBUS", "df -h")),
+    "a segmentation fault": (
+        "Fatal Python error: Segmentation fault\n",
+        "bus-error",
+        ("signal 11", "core file", "coredumpctl"),
+    ),
+    "a bus error": (
+        "Fatal Python error: Bus error\n",
+        "bus-error",
+        ("signal 7", "shared memory ends by SIGBUS", "df -h"),
+    ),
     "a driver that knows an older CUDA": (
         "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).\n",
         "driver-too-old",
@@ -83,7 +101,12 @@ def test_a_rank_that_waits_in_another_collective_is_cited() -> None:
         "[rank{0}]:[E101 10:00:00.4 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {0}] Exception (either an "
         "error or timeout) detected by watchdog at work: {1}, last enqueued NCCL work: {1}, last completed NCCL work: {2}.\n"
     )
-    log = work.format(0, 91, "ALLREDUCE") + work.format(1, 90, "BROADCAST") + status.format(0, 91, 90) + status.format(1, 90, 89)
+    log = (
+        work.format(0, 91, "ALLREDUCE")
+        + work.format(1, 90, "BROADCAST")
+        + status.format(0, 91, 90)
+        + status.format(1, 90, 89)
+    )
     first = explained(log).diagnoses[0]
     assert "Rank 1 did not join ALLREDUCE number 91" in first.summary
     assert "rank 1 timed out in BROADCAST number 90" in first.summary
@@ -93,7 +116,10 @@ def test_a_rank_that_waits_in_another_collective_is_cited() -> None:
 @pytest.mark.parametrize("log", [text for _, text in cases()])
 def test_sentences_have_no_gaps(log: str) -> None:
     for diagnosis in explained(log).diagnoses:
-        assert not re.search(r"\?(?=[ :,.)])|\{\w+|\(\)|: *\.$|:[A-Za-z]|\b(\w{3,}) \1\b|[a-z]: :", _own_words(diagnosis.summary))
+        assert not re.search(
+            r"\?(?=[ :,.)])|\{\w+|\(\)|: *\.$|:[A-Za-z]|\b(\w{3,}) \1\b|[a-z]: :",
+            _own_words(diagnosis.summary),
+        )
 
 
 def _own_words(summary: str) -> str:
@@ -118,4 +144,7 @@ def test_what_was_printed_of_the_host_tells_why() -> None:
     call = "n1:5:60 [0] misc/ibvwrap.cc:199 NCCL WARN Call to ibv_reg_mr failed with error {}\n"
     small = explained(limit.format(64) + call.format("Cannot allocate memory")).diagnoses[0]
     assert (small.cause_id, "64 KiB" in small.summary) == ("memlock", True)
-    assert explained(limit.format(64) + call.format("Bad address")).diagnoses[0].cause_id == "memory-registration-failed"
+    assert (
+        explained(limit.format(64) + call.format("Bad address")).diagnoses[0].cause_id
+        == "memory-registration-failed"
+    )

@@ -1,4 +1,6 @@
-"""Logs of a whole failure: the root comes first, and what the other ranks tell of it is named as its effect."""
+"""Logs of a whole failure: the root comes first, and what the other ranks tell of it is named as its
+effect.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ NO_ANSWER = (
 )
 FLUSHED = NO_ANSWER.replace("status=12", "status=5").replace("129", "249")
 REFUSED = NO_ANSWER.replace("status=12", "status=4").replace("129", "81")
-LINKS = "".join(f"[ {100 + n}.5] mlx5_core 0000:1a:00.0 ibs0: Link {'up' if n % 2 else 'down'}\n" for n in range(6))
+LINKS = "".join(
+    f"[ {100 + n}.5] mlx5_core 0000:1a:00.0 ibs0: Link {'up' if n % 2 else 'down'}\n" for n in range(6)
+)
 BROKEN = "[rank3]: Traceback (most recent call last):\n[rank3]: ValueError: too many axes\n"
 OUT_OF_MEMORY = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 

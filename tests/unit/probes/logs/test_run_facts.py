@@ -1,4 +1,6 @@
-"""Facts beside those of NCCL's own lines: ranks by process, first failures, ways between ranks, what tools measured."""
+"""Facts beside those of NCCL's own lines: ranks by process, first failures, ways between ranks, what tools
+measured.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,12 @@ def test_a_process_with_several_ranks_names_none() -> None:
 
 
 def test_the_first_failure_is_the_earliest_of_all_files() -> None:
-    late = "[2026-05-04 10:00:09] kit-1:11:11 [0] include/alloc.h:9 NCCL WARN Cuda failure 2 'out of memory'\n"
-    early = "[2026-05-04 09:59:59] kit-2:22:22 [0] include/alloc.h:9 NCCL WARN Cuda failure 2 'out of memory'\n"
+    late = (
+        "[2026-05-04 10:00:09] kit-1:11:11 [0] include/alloc.h:9 NCCL WARN Cuda failure 2 'out of memory'\n"
+    )
+    early = (
+        "[2026-05-04 09:59:59] kit-2:22:22 [0] include/alloc.h:9 NCCL WARN Cuda failure 2 'out of memory'\n"
+    )
     begin = "[2026-05-04 09:59:00] " + init(("kit-1", 11), 0, 2)
     told = facts(begin + late, init(("kit-2", 22), 1, 2) + early)
     first = told["first_failure"]
@@ -114,20 +120,35 @@ def test_of_a_table_that_was_left_out_the_average_is_known() -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("a100-40g-8x-1node-allgather.txt", {"ranks": 8, "nodes": 1, "gpus": {"A100-SXM4-40GB": 8}, "busbw_average": 58.2651}),
+        (
+            "a100-40g-8x-1node-allgather.txt",
+            {"ranks": 8, "nodes": 1, "gpus": {"A100-SXM4-40GB": 8}, "busbw_average": 58.2651},
+        ),
         ("a100-40g-8x-1node-allreduce.txt", {"ranks": 8, "busbw_average": 68.4048}),
         ("a100-40g-8x-1node-alltoall.txt", {"ranks": 8, "busbw_average": 58.6481}),
         ("a100-40g-8x-1node-broadcast.txt", {"ranks": 8, "busbw_average": 64.8653}),
         ("a100-40g-8x-1node-reduce.txt", {"ranks": 8, "busbw_average": 65.018}),
         ("a100-40g-8x-1node-reducescatter.txt", {"ranks": 8, "busbw_average": 60.168}),
         ("aws-p4d-2node-16gpu-allreduce.txt", {"ranks": 16, "nodes": 2, "busbw_average": 20.2635}),
-        ("aws-p5-2node-allreduce-excerpt.txt", {"ranks": 16, "largest_bytes": 2 << 30, "busbw_of_largest": 437.89}),
+        (
+            "aws-p5-2node-allreduce-excerpt.txt",
+            {"ranks": 16, "largest_bytes": 2 << 30, "busbw_of_largest": 437.89},
+        ),
         ("dcgm-mock-fail-bw.txt", {"busbw_average": 0.0}),
         ("dcgm-mock-fail-oob.txt", {"wrong_values": 2}),
         ("dcgm-mock-pass.txt", {"gpus": {"NVIDIA Test GPU": 1}}),
-        ("gcp-a3-high-2node-allgather-tcpx.txt", {"ranks": 16, "largest_bytes": 512 << 20, "busbw_of_largest": 71.35}),
-        ("gcp-a3-mega-2node-allgather.txt", {"largest_bytes": 8 << 30, "busbw_of_largest": 188.9, "busbw_average": 53.8932}),
-        ("h100-4x-2node-ring-after-acs-disabled.txt", {"ranks": 8, "busbw_of_largest": 95.1, "busbw_average": 95.3009}),
+        (
+            "gcp-a3-high-2node-allgather-tcpx.txt",
+            {"ranks": 16, "largest_bytes": 512 << 20, "busbw_of_largest": 71.35},
+        ),
+        (
+            "gcp-a3-mega-2node-allgather.txt",
+            {"largest_bytes": 8 << 30, "busbw_of_largest": 188.9, "busbw_average": 53.8932},
+        ),
+        (
+            "h100-4x-2node-ring-after-acs-disabled.txt",
+            {"ranks": 8, "busbw_of_largest": 95.1, "busbw_average": 95.3009},
+        ),
         ("issue-allreduce-cliff-above-32m.txt", {"ranks": 24, "busbw_of_largest": 5.33, "busbw_best": 29.5}),
     ],
 )
@@ -144,10 +165,16 @@ def test_measurements_that_the_index_states(path: str, expected: dict[str, objec
     ("path", "expected"),
     [
         ("aws-p4d-2node-16gpu-efa-2.16-healthy.log", {"nodes": 2, "ranks_per_node": 8, "nvls": False}),
-        ("dgx-a100-cannot-disable-ibext.log", {"environment": {"NCCL_IBEXT_DISABLE": 1, "NCCL_SOCKET_IFNAME": "en"}}),
+        (
+            "dgx-a100-cannot-disable-ibext.log",
+            {"environment": {"NCCL_IBEXT_DISABLE": 1, "NCCL_SOCKET_IFNAME": "en"}},
+        ),
         ("duplicate-gpu-horovod.log", {"failed_ranks": [2, 4, 0]}),
         ("gdr-missing-low-busbw-then-fixed.log", {"bandwidth": {"collective": {"busbw_average": 33.3227}}}),
-        ("h100-16rank-init-complete-then-hang.log", {"nvls": False, "plugins_missing": ["net", "tuner"], "channels": 16}),
+        (
+            "h100-16rank-init-complete-then-hang.log",
+            {"nvls": False, "plugins_missing": ["net", "tuner"], "channels": 16},
+        ),
         ("healthy-topology-paths-h100-pxb.log", {"gpu_to_nic": {"PXB": 2}}),
         ("ib-error12-different-switches-gid.log", {"hosts": 1}),
         ("p2p-could-not-enable-a100-2gpu.log", {"p2p_refused": ["0-1"]}),

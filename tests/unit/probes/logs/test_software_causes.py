@@ -1,4 +1,6 @@
-"""What a program, its launcher and its scheduler say: what happened is told plainly, and a run that works is no failure."""
+"""What a program, its launcher and its scheduler say: what happened is told plainly, and a run that works is
+no failure.
+"""
 
 from __future__ import annotations
 
@@ -68,21 +70,39 @@ _HEALTHY = {
     ),
 }
 _PLAIN = {
-    "time limit": ("slurmstepd: error: *** JOB 4711 ON n7 CANCELLED AT 2025-01-01T09:09:37 DUE TO TIME LIMIT ***", "time limit"),
-    "preempted": ("slurmstepd: error: *** JOB 4711 ON n7 CANCELLED AT 2025-01-01T09:09:37 DUE TO PREEMPTION ***", "preemption"),
-    "cancelled": ("slurmstepd: error: *** STEP 4711.0 ON n7 CANCELLED AT 2025-01-01T09:09:37 ***", "cancelled"),
+    "time limit": (
+        "slurmstepd: error: *** JOB 4711 ON n7 CANCELLED AT 2025-01-01T09:09:37 DUE TO TIME LIMIT ***",
+        "time limit",
+    ),
+    "preempted": (
+        "slurmstepd: error: *** JOB 4711 ON n7 CANCELLED AT 2025-01-01T09:09:37 DUE TO PREEMPTION ***",
+        "preemption",
+    ),
+    "cancelled": (
+        "slurmstepd: error: *** STEP 4711.0 ON n7 CANCELLED AT 2025-01-01T09:09:37 ***",
+        "cancelled",
+    ),
     "walltime": ("=>> PBS: job killed: walltime 3610 exceeded limit 3600", "time limit"),
-    "shape": ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 9x4)", "mat1 and mat2 shapes"),
+    "shape": (
+        "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 9x4)",
+        "mat1 and mat2 shapes",
+    ),
     "import": ("ModuleNotFoundError: No module named 'fast_kernels'", "No module named 'fast_kernels'"),
     "assertion": ("AssertionError", "AssertionError"),
     "arguments": ("train.py: error: unrecognized arguments: --local-rank=1", "unrecognized arguments"),
     "a task": ("srun: error: n7: task 3: Exited with exit code 1", "Task 3 on n7"),
-    "memory access": ("RuntimeError: CUDA error: an illegal memory access was encountered", "illegal memory access"),
+    "memory access": (
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+        "illegal memory access",
+    ),
     "an engine that logs its traceback": (
         "(EngineCore_0 pid=26) ERROR 10-10 10:10:10 [core.py:70] ValueError: No room for the cache",
         "No room for the cache",
     ),
-    "a full disk": ("OSError: [Errno 28] No space left on device: '/data/step_100.pt'", "No space is left on a disk"),
+    "a full disk": (
+        "OSError: [Errno 28] No space left on device: '/data/step_100.pt'",
+        "No space is left on a disk",
+    ),
     "a loss": ("Loss is nan, stopping training", "The loss is no number"),
     "a data loader": (
         "RuntimeError: Caught RuntimeError in DataLoader worker process 3.\nOriginal Traceback (most recent call last):\n"
@@ -127,7 +147,10 @@ def test_an_exception_at_the_end_is_a_failure_though_an_earlier_one_was_caught()
 
 
 def test_what_is_killed_after_another_failed_was_not_short_of_memory() -> None:
-    killed, exited = "srun: error: n7: tasks 2-3: Killed\n", "srun: error: n7: task 0: Exited with exit code 1\n"
+    killed, exited = (
+        "srun: error: n7: tasks 2-3: Killed\n",
+        "srun: error: n7: task 0: Exited with exit code 1\n",
+    )
     assert ids(explained(killed + exited))[0] == "oom-killer"
     assert ids(explained(exited + killed))[0] == "unknown"
     report = (
@@ -153,7 +176,9 @@ def test_an_exception_in_a_sentence_ended_nothing() -> None:
 
 def test_an_end_is_told_behind_a_failure_that_stands_before_it() -> None:
     end = "srun: error: kit-3: task 4: Exited with exit code 1\n"
-    explanation = explained(f"kit-3:44:55 [0] enqueue.cc:700 NCCL WARN Cuda failure 'a new kind of failure'\n{end}")
+    explanation = explained(
+        f"kit-3:44:55 [0] enqueue.cc:700 NCCL WARN Cuda failure 'a new kind of failure'\n{end}"
+    )
     assert "a new kind of failure" in explanation.diagnoses[0].summary
     assert explanation.collect_next
     assert not explained(end).collect_next

@@ -8,7 +8,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.logs.registry import line_readers
+from probes.logs.reader_table import line_readers
 from probes.logs.sieve import MOST_ALIKE, Sieve
 from probes.logs.stream import LONGEST_LINE, LogStream
 
@@ -49,7 +49,8 @@ def test_utf_16_is_read() -> None:
 def test_lines_that_differ_in_numbers_alone_are_bounded() -> None:
     stream = LogStream((SIGNS,))
     data = b"".join(
-        b"host-%d:1:2 [0] NCCL INFO Channel 00/0 : %d[0] -> 8[0] via NET/IB/0\n" % (n, n) for n in range(MOST_ALIKE + 99)
+        b"host-%d:1:2 [0] NCCL INFO Channel 00/0 : %d[0] -> 8[0] via NET/IB/0\n" % (n, n)
+        for n in range(MOST_ALIKE + 99)
     )
     assert len(list(stream.feed(data))) == MOST_ALIKE
     assert stream.lines_read == MOST_ALIKE + 99
@@ -72,7 +73,9 @@ def test_every_sign_is_found_wherever_it_stands(data: st.DataObject, before: str
 
 
 @given(
-    st.lists(st.sampled_from([WANTED, b"Xid 79", b"", b"noise", b"\xff\xfe\x00\x01", b"loss 1.5\r"]), max_size=30),
+    st.lists(
+        st.sampled_from([WANTED, b"Xid 79", b"", b"noise", b"\xff\xfe\x00\x01", b"loss 1.5\r"]), max_size=30
+    ),
     st.lists(st.integers(0, 4000)),
 )
 def test_the_cuts_of_chunks_change_nothing(lines: list[bytes], cuts: list[int]) -> None:

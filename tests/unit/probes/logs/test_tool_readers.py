@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.logs.line import LogLine
-from probes.logs.readers import bench_tools, dcgm, fabric_manager, nccl_tests, nvbandwidth, nvlink, perftest
+from probes.logs.readers import bench_tools, dcgm, nvlink
+from probes.logs.readers import fabric_manager_lines as fabric_manager
+from probes.logs.readers import nccl_tests_reader as nccl_tests
+from probes.logs.readers import nvbandwidth_reader as nvbandwidth
+from probes.logs.readers import perftest_reader as perftest
 from tests.support.log_cases.reading import explained
 from tests.support.recordings import MACHINES, index, needs_recordings
 
@@ -44,7 +48,11 @@ def _events(reader, text):
 
 def _document(reader, text):
     data = text.encode()
-    return list(reader.read_document("out.txt", data)) if any(sign in data[:65536] for sign in reader.DOCUMENT_SIGNS) else []
+    return (
+        list(reader.read_document("out.txt", data))
+        if any(sign in data[:65536] for sign in reader.DOCUMENT_SIGNS)
+        else []
+    )
 
 
 def _fields(events, kind):
@@ -66,7 +74,11 @@ def test_a_table_between_other_lines_gives_its_rows_and_a_summary():
     ]
     (summary,) = _fields(events, "nccl_tests.summary")
     assert (summary["ranks"], summary["nodes"], summary["collective"]) == (2, 2, "all_reduce")
-    assert (summary["max_bytes"], summary["max_busbw_gbps"], summary["avg_busbw_gbps"]) == (4194304, 102.3, 61.025)
+    assert (summary["max_bytes"], summary["max_busbw_gbps"], summary["avg_busbw_gbps"]) == (
+        4194304,
+        102.3,
+        61.025,
+    )
 
 
 def test_two_runs_in_one_text_are_two_tables():
@@ -80,7 +92,9 @@ def test_two_runs_in_one_text_are_two_tables():
 
 def test_wrong_results_and_low_averages_are_told():
     text = _NCCL_TESTS.replace(": 0 OK", ": 3 FAILED").replace("61.025", "61.025 FAILED")
-    events = _events(nccl_tests, text + "node-a: Test NCCL failure common.cu:401 'unhandled system error / '\n")
+    events = _events(
+        nccl_tests, text + "node-a: Test NCCL failure common.cu:401 'unhandled system error / '\n"
+    )
 
     assert _fields(events, "nccl_tests.wrong")[0]["count"] == 3
     assert _fields(events, "nccl_tests.below-minimum") == [{"average": 61.025}]
@@ -99,7 +113,9 @@ def test_wrong_results_and_low_averages_are_told():
     ],
 )
 def test_recorded_tables(path, collective, busbw, average):
-    events = _events(nccl_tests, (MACHINES / "nccl_tests" / path).read_text(encoding="utf-8", errors="replace"))
+    events = _events(
+        nccl_tests, (MACHINES / "nccl_tests" / path).read_text(encoding="utf-8", errors="replace")
+    )
 
     (summary,) = _fields(events, "nccl_tests.summary")
     assert collective is None or summary["collective"] == collective
@@ -231,8 +247,16 @@ def test_recorded_reports_fail_where_the_index_says_so(path):
 @pytest.mark.parametrize(
     ("path", "kind", "fields"),
     [
-        ("nvlink/dcgmi-nvlink-s-a100-8x-one-down-two-disabled.txt", "nvlink.link-down", {"gpu": 5, "link": 6}),
-        ("nvlink/errors-v100-2gpu-crc-saturated.txt", "nvlink.errors", {"gpu": 2, "counter": "crc", "count": 65535}),
+        (
+            "nvlink/dcgmi-nvlink-s-a100-8x-one-down-two-disabled.txt",
+            "nvlink.link-down",
+            {"gpu": 5, "link": 6},
+        ),
+        (
+            "nvlink/errors-v100-2gpu-crc-saturated.txt",
+            "nvlink.errors",
+            {"gpu": 2, "counter": "crc", "count": 65535},
+        ),
         ("nvlink/status-a100-gpu6-all-links-inactive.txt", "nvlink.all-down", {"gpu": 6}),
         ("nvlink/status-h100-sxm-vm-590.48.01.txt", "nvlink.gpu", {"up": 18, "down": 0}),
     ],
@@ -304,7 +328,9 @@ def test_errors_of_perftest(line, kind, fields):
     ],
 )
 def test_recorded_perftest(path, fields):
-    (result,) = _fields(_document(perftest, (MACHINES / "perftest" / path).read_text(encoding="utf-8")), "perftest.result")
+    (result,) = _fields(
+        _document(perftest, (MACHINES / "perftest" / path).read_text(encoding="utf-8")), "perftest.result"
+    )
 
     assert fields.items() <= result.items()
 
@@ -332,7 +358,9 @@ def test_links_without_errors_and_cards_without_links_are_told():
 
     assert _fields(_document(nvlink, heading + "Device does not have or support Nvlink\n"), "nvlink.none")
     assert _fields(_document(nvlink, heading + counters), "nvlink.no-errors")
-    assert _fields(_document(nvlink, heading + counters.replace("CRC Errors: 0", "CRC Errors: 2")), "nvlink.errors")
+    assert _fields(
+        _document(nvlink, heading + counters.replace("CRC Errors: 0", "CRC Errors: 2")), "nvlink.errors"
+    )
 
 
 _TEXTS = (_NCCL_TESTS, _MATRIX, json.dumps(_V3), json.dumps(_V4))
@@ -353,7 +381,10 @@ def test_bytes_of_any_kind_never_raise(data):
         reader.read_document("out.bin", data)
 
 
-HEADER = "".join(f"#  Rank  {rank} Group  0 Pid  4{rank + 1} on trn-a device  {rank} [0x1b] NVIDIA H100\n" for rank in range(2))
+HEADER = "".join(
+    f"#  Rank  {rank} Group  0 Pid  4{rank + 1} on trn-a device  {rank} [0x1b] NVIDIA H100\n"
+    for rank in range(2)
+)
 COLUMNS = "{time:.1f}  300.00  300.00  0"
 ROWS = "".join(
     f"  {size}  {size // 4}  float  sum  -1  {columns}  {columns}\n"
@@ -366,7 +397,10 @@ ROWS = "".join(
     ("old", "new"),
     [
         ("300.00  300.00  0  3.5", "300.00  30000.00  0  3.5"),
-        ("  1048576  262144  float  sum  -1  3.5  300.00", "  1048576  262144  float  sum  -1  3.5  30000.00"),
+        (
+            "  1048576  262144  float  sum  -1  3.5  300.00",
+            "  1048576  262144  float  sum  -1  3.5  30000.00",
+        ),
         ("Pid  42 on trn-a", "Pid  42 on trn-a\n#  Rank  1 Group  0 Pid  4 on trn-ab"),
     ],
 )

@@ -118,7 +118,11 @@ def test_other_launchers_tell_how_their_workers_ended():
     )
 
     assert {event.kind for event in (deepspeed, accelerate, signalled)} == {"torch.worker-failed"}
-    assert (deepspeed.fields["signal"], accelerate.fields["exit_code"], signalled.fields["signal"]) == (9, 1, 9)
+    assert (deepspeed.fields["signal"], accelerate.fields["exit_code"], signalled.fields["signal"]) == (
+        9,
+        1,
+        9,
+    )
 
 
 @given(st.lists(st.sampled_from((_REPORT + _OLD_REPORT).split("\n")) | st.text(max_size=60), max_size=60))

@@ -27,10 +27,17 @@ def test_a_log_that_ends_while_plugins_are_tried_tells_of_no_fault(call: str) ->
 
 @pytest.mark.parametrize(
     "after",
-    ["NCCL INFO proxy.cc:494 -> 6", "NCCL WARN NET/IB : Call to ibv_create_qp failed", "NCCL INFO init.cc:1500 -> 6"],
+    [
+        "NCCL INFO proxy.cc:494 -> 6",
+        "NCCL WARN NET/IB : Call to ibv_create_qp failed",
+        "NCCL INFO init.cc:1500 -> 6",
+    ],
 )
 def test_a_call_for_which_its_callers_fail_is_a_failure(after: str) -> None:
-    assert explained(f"{START}{PREFIX} NCCL INFO transport/net.cc:870 -> 6\n{PREFIX} {after}\n").state != "healthy"
+    assert (
+        explained(f"{START}{PREFIX} NCCL INFO transport/net.cc:870 -> 6\n{PREFIX} {after}\n").state
+        != "healthy"
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,5 +45,7 @@ def test_a_call_for_which_its_callers_fail_is_a_failure(after: str) -> None:
     [("the peer is gone", "The peer is gone"), ("fd00::7 does not answer", "fd00::7 does not answer"), ("", ""),
      ("mlx5_0 has no link", "mlx5_0 has no link")],
 )  # fmt: skip
-def test_names_and_addresses_at_the_beginning_of_a_sentence_stay_as_they_are(words: str, sentence: str) -> None:
+def test_names_and_addresses_at_the_beginning_of_a_sentence_stay_as_they_are(
+    words: str, sentence: str
+) -> None:
     assert begun(words) == sentence

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.parsers import dcgm_diagnostic, dcgm_discovery, dcgm_health
-from probes.record import known
+from probes.base.record import known
+from probes.parsers.tools import dcgm_diagnostic, dcgm_discovery, dcgm_health
 
 OLD_HEALTH = """Health Monitor Report
 +------------------+---------------------------------------------------------+
@@ -118,7 +118,11 @@ def test_a_line_per_device() -> None:
     ]
     assert good.message == "An uncorrectable error was found. Reset the GPU and run it once more."
     assert (memory.subject, memory.result, last.subject, last.result) == ("GPU0", "PASS", "GPU0", "PASS")
-    assert (pcie.subject, pcie.result, pcie.message) == ("host", "FAIL", "The child process did not end in the right way.")
+    assert (pcie.subject, pcie.result, pcie.message) == (
+        "host",
+        "FAIL",
+        "The child process did not end in the right way.",
+    )
 
 
 def test_a_report_that_is_cut() -> None:

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.base.record import Reason, Unknown
+from probes.catalogue.kinds import KINDS
 from probes.facts import NvLink
-from probes.kinds import KINDS
-from probes.parsers import cluster_model, machine_profile, mock_gpu, mock_machine
-from probes.parsers.documents import load_yaml
-from probes.record import Reason, Unknown
+from probes.parsers.fabric import cluster_model
+from probes.parsers.nvidia_smi import mock_gpu, mock_machine
+from probes.parsers.tools.documents import load_yaml
+from probes.parsers.topology import machine_profile
 
 MACHINE = """\
 version: "1.0"
@@ -117,12 +119,20 @@ def test_devices_override_the_defaults() -> None:
     assert (first.name, second.name) == ("NVIDIA H100 80GB HBM3", "NVIDIA H200")
     assert (first.pci_bus_id, first.pci_device_id, first.numa_node) == ("0000:1b:00.0", "10de:2330", 0)
     assert (second.pci_device_id, second.numa_node) == ("10de:2330", 1)
-    assert (first.driver_version, first.compute_capability, first.memory_bytes) == ("550.90.07", "9.0", 85899345920)
+    assert (first.driver_version, first.compute_capability, first.memory_bytes) == (
+        "550.90.07",
+        "9.0",
+        85899345920,
+    )
     assert (first.power_w, first.power_limit_w) == (70.5, 700.0)
     assert (first.pcie.generation, first.pcie.generation_max, first.pcie.width) == (1, 5, 16)
     assert first.throttle_reasons == ("gpu_idle", "display_clock_setting")
     assert (first.fabric_state, first.fabric.clique_id) == ("completed", 3)
-    assert (first.persistence_mode, first.compute_mode, first.mig_enabled) == (False, "exclusive process", False)
+    assert (first.persistence_mode, first.compute_mode, first.mig_enabled) == (
+        False,
+        "exclusive process",
+        False,
+    )
     assert (first.ecc_enabled, first.ecc_corrected_volatile, first.ecc_uncorrected_volatile) == (True, 2, 1)
     assert (first.row_remap_pending, first.row_remap_failed) == (True, False)
     assert first.nvlinks == tuple(
@@ -135,7 +145,9 @@ def test_links_without_switches_are_not_called_up() -> None:
     text = MACHINE.replace('  switches:\n    - bdf: "0000:05:00.0"\n', "")
     links = mock_machine.parse_gpus(text)[0].nvlinks
     assert isinstance(links, tuple)
-    assert all(isinstance(link.active, Unknown) and link.active.reason is Reason.NOT_RECORDED for link in links)
+    assert all(
+        isinstance(link.active, Unknown) and link.active.reason is Reason.NOT_RECORDED for link in links
+    )
 
 
 def test_ports_devices_and_software_of_a_machine() -> None:
@@ -153,7 +165,11 @@ def test_ports_devices_and_software_of_a_machine() -> None:
 def test_a_model_with_one_variant_describes_every_gpu_of_its_server() -> None:
     gpus = mock_gpu.parse_gpus(json.dumps(MODEL))
     assert [gpu.index for gpu in gpus] == list(range(8))
-    assert (gpus[0].name, gpus[0].memory_bytes, gpus[0].compute_capability) == ("NVIDIA X", 81920 * 1024**2, "9.0")
+    assert (gpus[0].name, gpus[0].memory_bytes, gpus[0].compute_capability) == (
+        "NVIDIA X",
+        81920 * 1024**2,
+        "9.0",
+    )
     profiles = gpus[0].mig_profiles
     assert isinstance(profiles, tuple)
     assert [profile.profile for profile in profiles] == ["1g.10gb", "7g.80gb"]
@@ -181,7 +197,12 @@ def test_a_hardware_profile() -> None:
     )
     assert isinstance(profile.ports, tuple)
     ib, eth = profile.ports
-    assert (ib.name, ib.netdev, ib.rate_gbps, ib.firmware_versions) == ("mlx5_0", "ib0", 200.0, ("20.31.2354",))
+    assert (ib.name, ib.netdev, ib.rate_gbps, ib.firmware_versions) == (
+        "mlx5_0",
+        "ib0",
+        200.0,
+        ("20.31.2354",),
+    )
     assert (eth.name, eth.rate_gbps, eth.mtu) == ("enp97s0f0", 200.0, 9192)
 
 
@@ -192,7 +213,9 @@ def test_a_cluster_model() -> None:
 
 
 def test_a_tree_that_bites_its_tail_ends() -> None:
-    cluster = cluster_model.parse_cluster("switches:\n  a: {switches: [b]}\n  b: {switches: [a]}\nblocks: []\n")
+    cluster = cluster_model.parse_cluster(
+        "switches:\n  a: {switches: [b]}\n  b: {switches: [a]}\nblocks: []\n"
+    )
     assert (cluster.switches, cluster.tiers) == (2, 0)
 
 
@@ -228,7 +251,9 @@ def test_mutated_text_never_raises_and_invents_no_device(data: st.DataObject, ki
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, len(lines) - 1))
         lines[at] = data.draw(
-            st.sampled_from(["", lines[at][: len(lines[at]) // 2], lines[at] * 2, "\t" + lines[at], "- 7", "}"])
+            st.sampled_from(
+                ["", lines[at][: len(lines[at]) // 2], lines[at] * 2, "\t" + lines[at], "- 7", "}"]
+            )
         )
     text = "\n".join(lines)
     for parse in PARSERS:

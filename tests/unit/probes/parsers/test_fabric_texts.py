@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.base.record import Reason, Unknown
 from probes.facts.named import state_of
-from probes.parsers import iblinkinfo, ibnetdiscover, ibswinfo, ip_json, network
-from probes.record import Reason, Unknown
+from probes.parsers.fabric import iblinkinfo, ibnetdiscover, ibswinfo, ip_json
+from probes.parsers.host import network_files as network
 
 LINKINFO = """CA: node1 HCA-1:
       0x946dae0300aa0b01     12    1[  ] ==( 4X       106.25 Gbps Active/  LinkUp)==>       3   17[  ] "leaf1" ( )
@@ -56,7 +57,14 @@ IP_TEXT = """2: eth0@if5: <BROADCAST,MULTICAST,SLAVE,UP,LOWER_UP> mtu 9000 qdisc
 """
 COLLECTION = {
     "interfaces": [
-        {"ifname": "eth0", "flags": ["SLAVE", "UP"], "mtu": 1500, "master": "bond0", "operstate": "UP", "addr_info": []},
+        {
+            "ifname": "eth0",
+            "flags": ["SLAVE", "UP"],
+            "mtu": 1500,
+            "master": "bond0",
+            "operstate": "UP",
+            "addr_info": [],
+        },
         {
             "ifname": "bond0",
             "flags": ["MASTER"],
@@ -71,7 +79,9 @@ COLLECTION = {
         "eth0": {"MTU": "9000", "MASTER": "bond0", "HWADDR": "02:00:00:00:00:01"},
         "eth1": {"HWADDR": "02:00:00:00:00:02"},
     },
-    "lldp_status": {"lldp": {"interface": {"eth0": {"chassis": {"leaf1": {}}, "port": {"id": {"value": "Ethernet3"}}}}}},
+    "lldp_status": {
+        "lldp": {"interface": {"eth0": {"chassis": {"leaf1": {}}, "port": {"id": {"value": "Ethernet3"}}}}}
+    },
 }
 
 
@@ -83,14 +93,31 @@ def test_each_text_is_recognised_by_its_own_parser_alone(module: object) -> None
 
 def test_iblinkinfo() -> None:
     host, first, slow = iblinkinfo.parse_fabric(LINKINFO)
-    assert (host.node, host.node_kind, host.peer, host.peer_port, host.speed) == ("node1 HCA-1", "host", "leaf1", 17, "NDR")
-    assert (first.node_kind, first.port, first.guid, first.could_be) == ("switch", 17, "946d:ae03:00cc:0001", None)
+    assert (host.node, host.node_kind, host.peer, host.peer_port, host.speed) == (
+        "node1 HCA-1",
+        "host",
+        "leaf1",
+        17,
+        "NDR",
+    )
+    assert (first.node_kind, first.port, first.guid, first.could_be) == (
+        "switch",
+        17,
+        "946d:ae03:00cc:0001",
+        None,
+    )
     assert (slow.speed, slow.could_be) == ("HDR", "Could be 106.25 Gbps")
 
 
 def test_ibnetdiscover_in_full() -> None:
     switch, host = ibnetdiscover.parse_fabric(DISCOVER)
-    assert (switch.node, switch.port, switch.peer, switch.width, switch.speed) == ("leaf1", 17, "node1 HCA-1", 4, "NDR")
+    assert (switch.node, switch.port, switch.peer, switch.width, switch.speed) == (
+        "leaf1",
+        17,
+        "node1 HCA-1",
+        4,
+        "NDR",
+    )
     assert (host.node_kind, host.peer, host.peer_port) == ("host", "leaf1", 17)
 
 
@@ -111,7 +138,10 @@ def test_a_switch() -> None:
     assert (switch.name, switch.part_number, switch.temperature_c) == ("Quantum-2 leaf1", "MQM9790-NS2F", 61)
     assert isinstance(switch.power_supplies, tuple)
     assert isinstance(switch.fans, tuple)
-    assert (state_of(switch.power_supplies, "PSU0 fan"), state_of(switch.power_supplies, "PSU1")) == ("OK", "ERROR")
+    assert (state_of(switch.power_supplies, "PSU0 fan"), state_of(switch.power_supplies, "PSU1")) == (
+        "OK",
+        "ERROR",
+    )
     assert [(row.name, row.value) for row in switch.fans] == [("all", "OK"), ("fan1", "6125 rpm")]
 
 
@@ -130,7 +160,12 @@ def test_a_collection() -> None:
     found = ip_json.parse_interfaces(text)
     assert isinstance(found, tuple)
     eth0, bond0, eth1 = found
-    assert (eth0.speed_gbps, eth0.mtu, eth0.mtu_configured, eth0.bond_configured) == (25.0, 1500, 9000, "bond0")
+    assert (eth0.speed_gbps, eth0.mtu, eth0.mtu_configured, eth0.bond_configured) == (
+        25.0,
+        1500,
+        9000,
+        "bond0",
+    )
     assert (eth0.neighbour, eth0.configured_name) == ("leaf1 Ethernet3", "eth1")
     assert (bond0.bond_members, bond0.addresses) == (("eth0",), ("192.0.2.7/24",))
     assert isinstance(eth1.up, Unknown)
@@ -138,15 +173,20 @@ def test_a_collection() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", "{}", "[" * 5000, '[{"ifname": 3}]', '{"a": [{"ifname": "x", "mtu": "9000", "flags": 7}]}', ""]
+    "text",
+    ["[]", "{}", "[" * 5000, '[{"ifname": 3}]', '{"a": [{"ifname": "x", "mtu": "9000", "flags": 7}]}', ""],
 )
 def test_odd_json_is_no_interface_or_one_without_values(text: str) -> None:
     found = ip_json.parse_interfaces(text)
-    assert isinstance(found, Unknown) or [(one.name, isinstance(one.mtu, Unknown)) for one in found] == [("x", True)]
+    assert isinstance(found, Unknown) or [(one.name, isinstance(one.mtu, Unknown)) for one in found] == [
+        ("x", True)
+    ]
 
 
 def test_members_of_a_bond_by_procfs() -> None:
-    text = "MII Status: up\n\nSlave Interface: eth0\nMII Status: up\n\nSlave Interface: eth1\nMII Status: down\n"
+    text = (
+        "MII Status: up\n\nSlave Interface: eth0\nMII Status: up\n\nSlave Interface: eth1\nMII Status: down\n"
+    )
     assert network.parse_bonding(text) == {"eth0": True, "eth1": False}
 
 
@@ -180,8 +220,12 @@ def test_a_cut_text_invents_no_node(text: str, data: st.DataObject) -> None:
 
 
 def _nodes(text: str) -> set[str]:
-    return {port.node for parse in (iblinkinfo.parse_fabric, ibnetdiscover.parse_fabric) for port in parse(text)}
+    return {
+        port.node for parse in (iblinkinfo.parse_fabric, ibnetdiscover.parse_fabric) for port in parse(text)
+    }
 
 
 def _ports(text: str) -> set[int]:
-    return {port.port for parse in (iblinkinfo.parse_fabric, ibnetdiscover.parse_fabric) for port in parse(text)}
+    return {
+        port.port for parse in (iblinkinfo.parse_fabric, ibnetdiscover.parse_fabric) for port in parse(text)
+    }

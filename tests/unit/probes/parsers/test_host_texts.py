@@ -6,12 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.parsers import infiniband, mounts, network, procfs, rdma_words, versions
-from probes.parsers.cpulist import parse_cpu_list
-from probes.record import Unknown
+from probes.base.record import Unknown
+from probes.parsers.fabric import infiniband_files as infiniband
+from probes.parsers.fabric import rdma_words
+from probes.parsers.host import mounts, procfs
+from probes.parsers.host import network_files as network
+from probes.parsers.host import version_outputs as versions
+from probes.parsers.host.cpulist import parse_cpu_list
 
 
-@pytest.mark.parametrize(("text", "numbers"), [("0-3,8", (0, 1, 2, 3, 8)), ("7", (7,)), ("", ()), ("1-1\n", (1,))])
+@pytest.mark.parametrize(
+    ("text", "numbers"), [("0-3,8", (0, 1, 2, 3, 8)), ("7", (7,)), ("", ()), ("1-1\n", (1,))]
+)
 def test_cpu_list(text: str, numbers: tuple[int, ...]) -> None:
     assert parse_cpu_list(text) == numbers
 
@@ -60,7 +66,9 @@ def test_cpuinfo_of_power() -> None:
 
 
 def test_mount_points_with_spaces_and_mounts_over_mounts() -> None:
-    text = "/dev/sda1 /mnt/my\\040disk ext4 rw 0 0\nold /data nfs rw 0 0\nnew /data nfs4 rw,hard 0 0\nbroken\n"
+    text = (
+        "/dev/sda1 /mnt/my\\040disk ext4 rw 0 0\nold /data nfs rw 0 0\nnew /data nfs4 rw,hard 0 0\nbroken\n"
+    )
     assert [(mount.path, mount.device) for mount in mounts.parse_mounts(text)] == [
         ("/mnt/my disk", "/dev/sda1"),
         ("/data", "new"),
@@ -108,7 +116,9 @@ def test_ip_addresses() -> None:
     assert isinstance(network.parse_ip_addresses(text[:-9]), Unknown)
 
 
-@pytest.mark.parametrize(("text", "rate"), [("400 Gb/sec (4X NDR)", 400.0), ("2.5 Gb/sec (1X SDR)", 2.5), ("100", 100.0)])
+@pytest.mark.parametrize(
+    ("text", "rate"), [("400 Gb/sec (4X NDR)", 400.0), ("2.5 Gb/sec (1X SDR)", 2.5), ("100", 100.0)]
+)
 def test_port_rate(text: str, rate: float) -> None:
     assert rdma_words.port_rate(text)[0] == rate
 
@@ -138,8 +148,16 @@ def test_ibstat_that_breaks_off() -> None:
 @pytest.mark.parametrize(
     ("text", "version", "is_open"),
     [
-        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19\nGCC version:  gcc\n", "535.129.03", False),
-        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\n", "570.86.15", True),
+        (
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19\nGCC version:  gcc\n",
+            "535.129.03",
+            False,
+        ),
+        (
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\n",
+            "570.86.15",
+            True,
+        ),
         ("NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.95  Release\n", "580.95", True),
     ],
 )

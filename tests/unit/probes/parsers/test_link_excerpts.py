@@ -1,4 +1,6 @@
-"""NVLink, topology and Fabric Manager texts as people paste them: without names, with bars, from the journal."""
+"""NVLink, topology and Fabric Manager texts as people paste them: without names, with bars, from the
+journal.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.base.record import known
 from probes.facts import Gpu
-from probes.facts.gpu import UNNUMBERED
-from probes.parsers import fabric_manager_log, nvlink_errors, nvlink_status, rocm_topology, topo_matrix
-from probes.record import known
+from probes.facts.gpu_facts import UNNUMBERED
+from probes.parsers.fabric import fabric_manager_log
+from probes.parsers.nvidia_smi import nvlink_error_counts as nvlink_errors
+from probes.parsers.nvidia_smi import nvlink_status
+from probes.parsers.topology import rocm_topology, topo_matrix
 
-CAPABILITIES = "Link 0, P2P is supported: true\nLink 0, SLI is supported: false\nLink 1, P2P is supported: true\n"
+CAPABILITIES = (
+    "Link 0, P2P is supported: true\nLink 0, SLI is supported: false\nLink 1, P2P is supported: true\n"
+)
 STATUS = "GPU 2: Tesla V100-SXM2-32GB\n\t Link 0: 25.781 GB/s\n\t Link 1: <inactive>\n"
 JOURNAL = (
     "Mar 03 04:05:06 n1 nv-fabricmanager[77]: failed to initialize all the NVSwitches, it does not match the driver\n"
@@ -74,7 +81,11 @@ def test_numa_nodes_of_amd_gpus() -> None:
 def test_a_matrix_as_a_markdown_table() -> None:
     assert topo_matrix.recognise(MARKDOWN)
     links = {(link.a, link.b): (link.kind, link.nvlink_count) for link in topo_matrix.parse_links(MARKDOWN)}
-    assert links == {("GPU0", "GPU1"): ("NVLINK", 4), ("GPU0", "NIC0"): ("PIX", None), ("GPU1", "NIC0"): ("SYS", None)}
+    assert links == {
+        ("GPU0", "GPU1"): ("NVLINK", 4),
+        ("GPU0", "NIC0"): ("PIX", None),
+        ("GPU1", "NIC0"): ("SYS", None),
+    }
     assert [gpu.cpu_affinity for gpu in topo_matrix.parse_gpus(MARKDOWN)] == ["0-15", "16-31"]
 
 

@@ -8,10 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.base.record import Unknown
 from probes.facts import Gpu, Link
-from probes.facts.gpu import UNNUMBERED
-from probes.parsers import dcgm_nvlink, fabric_manager_log, nvlink_errors, nvlink_status, rocm_topology, topo_matrix, topo_p2p
-from probes.record import Unknown
+from probes.facts.gpu_facts import UNNUMBERED
+from probes.parsers.fabric import fabric_manager_log
+from probes.parsers.nvidia_smi import nvlink_error_counts as nvlink_errors
+from probes.parsers.nvidia_smi import nvlink_status
+from probes.parsers.tools import dcgm_nvlink
+from probes.parsers.topology import rocm_topology, topo_matrix, topo_p2p
 from tests.support.mutations import mutated
 
 P2P = (
@@ -81,7 +85,9 @@ def test_a_table_without_its_command_says_access() -> None:
 
 def test_a_cut_row_of_peer_access_is_named() -> None:
     text = P2P[: P2P.index("CNS\tCNS") + 1]
-    (line,) = topo_p2p.parse_unread(text + "\tzz") or topo_p2p.parse_unread(P2P.replace("GPU1\tOK\tX\tCNS", "GPU1\tOK\tX"))
+    (line,) = topo_p2p.parse_unread(text + "\tzz") or topo_p2p.parse_unread(
+        P2P.replace("GPU1\tOK\tX\tCNS", "GPU1\tOK\tX")
+    )
     assert line.why == "2 of 3 cells"
 
 
@@ -139,7 +145,9 @@ def test_counters_of_dcgm() -> None:
 
 def test_the_fabric_managers_log() -> None:
     events = fabric_manager_log.parse_fabric_manager_log(MANAGER)
-    assert [(event.kind, event.code, event.device, event.fatal, event.count, event.settled) for event in events] == [
+    assert [
+        (event.kind, event.code, event.device, event.fatal, event.count, event.settled) for event in events
+    ] == [
         ("fabric-manager", None, None, Gpu(index=0).name, 2, True),
         ("sxid", 12028, "0000:83:00", False, 2, False),
         ("fabric-manager", None, None, True, 1, False),
@@ -152,7 +160,9 @@ def test_the_inventory_of_the_fabric_manager() -> None:
     assert [(device.bus_id, device.kind) for device in fabric_manager_log.parse_devices(MANAGER)] == [
         ("0000:83:00.0", "nvswitch")
     ]
-    assert [(gpu.index, gpu.pci_bus_id) for gpu in fabric_manager_log.parse_gpus(MANAGER)] == [(UNNUMBERED, "0000:db:00.0")]
+    assert [(gpu.index, gpu.pci_bus_id) for gpu in fabric_manager_log.parse_gpus(MANAGER)] == [
+        (UNNUMBERED, "0000:db:00.0")
+    ]
     assert fabric_manager_log.parse_version(MANAGER) == "550.54.15"
 
 
@@ -206,13 +216,29 @@ def test_every_matrix_of_a_text_is_read() -> None:
     ],
 )
 def test_each_text_is_of_one_kind(module: object, text: str) -> None:
-    modules = (topo_p2p, rocm_topology, nvlink_errors, dcgm_nvlink, fabric_manager_log, nvlink_status, topo_matrix)
+    modules = (
+        topo_p2p,
+        rocm_topology,
+        nvlink_errors,
+        dcgm_nvlink,
+        fabric_manager_log,
+        nvlink_status,
+        topo_matrix,
+    )
     assert [other for other in modules if other.recognise(text)] == [module]
 
 
 def everything(text: str) -> list[object]:
     """All that the parsers find in `text`."""
-    for module in (topo_p2p, rocm_topology, nvlink_errors, dcgm_nvlink, fabric_manager_log, nvlink_status, topo_matrix):
+    for module in (
+        topo_p2p,
+        rocm_topology,
+        nvlink_errors,
+        dcgm_nvlink,
+        fabric_manager_log,
+        nvlink_status,
+        topo_matrix,
+    ):
         module.recognise(text)
     nvlink_errors.unread(text)
     dcgm_nvlink.unread(text)
@@ -233,7 +259,9 @@ def everything(text: str) -> list[object]:
     ]
 
 
-@given(st.sampled_from((P2P, ROCM, ERRORS, NEW_ERRORS, DCGM_STATES, DCGM_ERRORS, MANAGER)), st.integers(0, 2**32))
+@given(
+    st.sampled_from((P2P, ROCM, ERRORS, NEW_ERRORS, DCGM_STATES, DCGM_ERRORS, MANAGER)), st.integers(0, 2**32)
+)
 def test_damaged_texts_raise_nothing_and_name_no_new_gpu(text: str, seed: int) -> None:
     damaged = mutated(random.Random(seed), text.encode()).decode("utf-8", "replace")  # noqa: S311 - it only has to repeat
     for found in everything(damaged):

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from probes.parsers import nvsmi_csv, nvsmi_error, nvsmi_monitor, nvsmi_table, nvsmi_text, nvsmi_xml
-from probes.record import known
+from probes.base.record import known
+from probes.parsers.nvidia_smi import (
+    nvsmi_csv,
+    nvsmi_error,
+    nvsmi_monitor,
+    nvsmi_table,
+    nvsmi_text,
+    nvsmi_xml,
+)
 
 ROW = (
     "|   3  Tesla V100-PCIE...  On   | 0000AB12:00:00.0 Off |                    2 |\n"
@@ -34,7 +41,12 @@ REMAPPED = (
 def test_rows_of_a_table_without_its_head() -> None:
     assert nvsmi_table.recognise(ROW)
     (gpu,) = nvsmi_table.parse_gpus(ROW)
-    assert (gpu.index, gpu.name, gpu.pci_bus_id, gpu.ecc_uncorrected_volatile) == (3, "Tesla V100-PCIE...", "ab12:00:00.0", 2)
+    assert (gpu.index, gpu.name, gpu.pci_bus_id, gpu.ecc_uncorrected_volatile) == (
+        3,
+        "Tesla V100-PCIE...",
+        "ab12:00:00.0",
+        2,
+    )
     assert known(gpu.memory_bytes)
 
 
@@ -72,7 +84,9 @@ def test_values_behind_a_name_without_columns() -> None:
     assert [gpu.name for gpu in nvsmi_csv.parse_gpus(text)] == ["NVIDIA A40", "NVIDIA A40"]
 
 
-@pytest.mark.parametrize("text", ["NVIDIA A40, the GPU, is fine, 3 %", "NVIDIA A40, 48 GB", "1, 2, 3", "Tesla, Edison, 1884"])
+@pytest.mark.parametrize(
+    "text", ["NVIDIA A40, the GPU, is fine, 3 %", "NVIDIA A40, 48 GB", "1, 2, 3", "Tesla, Edison, 1884"]
+)
 def test_prose_is_no_row(text: str) -> None:
     assert not nvsmi_csv.recognise(text)
 
@@ -103,7 +117,9 @@ def test_one_gpu_of_an_xml_log() -> None:
 
 
 def test_a_mistyped_address_of_a_lost_gpu() -> None:
-    (gpu,) = nvsmi_error.parse_gpus("Unable to determine the device handle for GPU 000:BA:80.0: Unknown Error")
+    (gpu,) = nvsmi_error.parse_gpus(
+        "Unable to determine the device handle for GPU 000:BA:80.0: Unknown Error"
+    )
     assert not known(gpu.name)
 
 

@@ -6,11 +6,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from probes.base.record import Reason, Unknown
+from probes.base.units import MIB
 from probes.facts import Gpu
-from probes.facts.gpu import UNNUMBERED
-from probes.parsers import nvsmi_csv, nvsmi_error, nvsmi_list, nvsmi_monitor, nvsmi_table, nvsmi_text, nvsmi_xml
-from probes.record import Reason, Unknown
-from probes.units import MIB
+from probes.facts.gpu_facts import UNNUMBERED
+from probes.parsers.nvidia_smi import (
+    nvsmi_csv,
+    nvsmi_error,
+    nvsmi_list,
+    nvsmi_monitor,
+    nvsmi_table,
+    nvsmi_text,
+    nvsmi_xml,
+)
 
 REPORT = """
 ==============NVSMI LOG==============
@@ -91,11 +99,21 @@ GPU 00000000:3B:00.0
 
 def test_report() -> None:
     log = nvsmi_text.parse_smi_text(REPORT)
-    assert (log.driver_version, log.cuda_version, log.attached_gpus, len(log.gpus)) == ("610.10.01", "13.3", 3, 2)
+    assert (log.driver_version, log.cuda_version, log.attached_gpus, len(log.gpus)) == (
+        "610.10.01",
+        "13.3",
+        3,
+        2,
+    )
     first, second = log.gpus
     assert (first.name, first.pci_bus_id, first.pci_device_id) == ("NVIDIA X100", "0000:1b:00.0", "10de:2330")
     assert (first.mig_enabled, first.mig_pending, first.recovery_action) == (False, True, "gpu reset")
-    assert (first.pcie.generation, first.pcie.generation_max, first.pcie.width, first.pcie.width_max) == (1, 5, 8, 16)
+    assert (first.pcie.generation, first.pcie.generation_max, first.pcie.width, first.pcie.width_max) == (
+        1,
+        5,
+        8,
+        16,
+    )
     assert first.throttle_reasons == ("sw_power_cap", "hw_slowdown", "hw_thermal_slowdown")
     assert (first.ecc_uncorrected_volatile, first.memory_health.sram_uncorrected_aggregate) == (3, 7)
     assert (first.memory_health.sram_threshold_exceeded, first.row_remap_pending) == (True, True)
@@ -164,7 +182,11 @@ def test_table() -> None:
     table = nvsmi_table.parse_table(TABLE)
     assert (table.driver_version, table.cuda_version) == ("610.10.01", "13.3")
     first, second = table.gpus
-    assert (first.name, first.pci_bus_id, first.persistence_mode) == ("NVIDIA X100 80GB ...", "0008:01:00.0", True)
+    assert (first.name, first.pci_bus_id, first.persistence_mode) == (
+        "NVIDIA X100 80GB ...",
+        "0008:01:00.0",
+        True,
+    )
     assert (first.ecc_enabled, first.ecc_uncorrected_volatile) == (True, 2)
     assert (first.temperature_c, first.power_w, first.power_limit_w) == (39, 162.0, 1200.0)
     assert (first.memory_used_bytes, first.memory_bytes) == (1024 * MIB, 189471 * MIB)
@@ -189,7 +211,12 @@ NVIDIA X100, 2
 
 def test_csv() -> None:
     first, second = nvsmi_csv.parse_gpus(CSV)
-    assert (first.index, first.pci_bus_id, first.memory_bytes, first.temperature_c) == (0, "0000:1b:00.0", 1000 * MIB, 41)
+    assert (first.index, first.pci_bus_id, first.memory_bytes, first.temperature_c) == (
+        0,
+        "0000:1b:00.0",
+        1000 * MIB,
+        41,
+    )
     assert first.throttle_reasons == ("hw_slowdown", "hw_thermal_slowdown")
     assert (second.memory_bytes, second.power_w, second.limits.fan_percent) == (1000 * MIB, 71.0, 30)
     assert isinstance(second.throttle_reasons, Unknown)
@@ -206,12 +233,13 @@ def test_csv_without_header() -> None:
 
 
 def test_csv_of_processes() -> None:
-    text = (
-        "gpu_uuid, pid, process_name, used_gpu_memory [MiB]\nGPU-aaaaaaaa, 7, python, 10 MiB\nGPU-aaaaaaaa, 8, python, 20 MiB\n"
-    )
+    text = "gpu_uuid, pid, process_name, used_gpu_memory [MiB]\nGPU-aaaaaaaa, 7, python, 10 MiB\nGPU-aaaaaaaa, 8, python, 20 MiB\n"
     (gpu,) = nvsmi_csv.parse_gpus(text)
     assert isinstance(gpu.processes, tuple)
-    assert [(process.pid, process.memory_bytes) for process in gpu.processes] == [(7, 10 * MIB), (8, 20 * MIB)]
+    assert [(process.pid, process.memory_bytes) for process in gpu.processes] == [
+        (7, 10 * MIB),
+        (8, 20 * MIB),
+    ]
 
 
 LIST = "GPU 0: NVIDIA X100 (UUID: GPU-1)\n  MIG 3g.40gb     Device  0: (UUID: MIG-1)\nGPU 1: NVIDIA X100 (UUID: GPU-2)\n"
@@ -239,17 +267,28 @@ PMON = """# gpu         pid   type     sm    mem    command
 
 def test_monitors() -> None:
     (gpu,) = nvsmi_monitor.parse_gpus(DMON)
-    assert (gpu.power_w, gpu.temperature_c, gpu.limits.memory_temperature_c, gpu.sm_clock_mhz) == (630.0, 53, 41, 1980)
+    assert (gpu.power_w, gpu.temperature_c, gpu.limits.memory_temperature_c, gpu.sm_clock_mhz) == (
+        630.0,
+        53,
+        41,
+        1980,
+    )
     first, second = nvsmi_monitor.parse_gpus(PMON)
     assert isinstance(first.processes, tuple)
-    assert [(process.pid, process.sm_percent, process.memory_percent) for process in first.processes] == [(7, 97, 1)]
+    assert [(process.pid, process.sm_percent, process.memory_percent) for process in first.processes] == [
+        (7, 97, 1)
+    ]
     assert second.processes == ()
 
 
 @pytest.mark.parametrize(
     ("text", "index", "address"),
     [
-        ("Unable to determine the device handle for GPU 0000:CB:00.0: Unknown Error", UNNUMBERED, "0000:cb:00.0"),
+        (
+            "Unable to determine the device handle for GPU 0000:CB:00.0: Unknown Error",
+            UNNUMBERED,
+            "0000:cb:00.0",
+        ),
         ("Unable to determine the device handle for GPU3: 0000:04:00.0: GPU is lost.", 3, "0000:04:00.0"),
     ],
 )
@@ -268,7 +307,10 @@ def test_a_driver_that_does_not_answer() -> None:
     assert "version mismatch" in failure.detail
     assert nvsmi_error.library_version(text) == "580.178"
     assert nvsmi_error.failure("No devices were found\n") is not None
-    assert nvsmi_error.parse_gpus("WARNING: infoROM is corrupted at gpu 0000:3B:00.0\n")[0].inforom_valid is False
+    assert (
+        nvsmi_error.parse_gpus("WARNING: infoROM is corrupted at gpu 0000:3B:00.0\n")[0].inforom_valid
+        is False
+    )
 
 
 MODULES = (nvsmi_csv, nvsmi_error, nvsmi_list, nvsmi_monitor, nvsmi_table, nvsmi_text, nvsmi_xml)

@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.base.record import Reason, Unknown
 from probes.facts import Nic
 from probes.facts.named import count_of
-from probes.parsers import (
+from probes.parsers.fabric import (
     fi_info,
     guid_list,
     ibdev2netdev,
     ibstatus,
     ibv_devinfo,
-    infiniband,
     mlxlink,
     perfquery,
     rdma_link,
     rdma_words,
     show_gids,
 )
-from probes.record import Reason, Unknown
+from probes.parsers.fabric import infiniband_files as infiniband
 
 IBSTAT = """CA 'mlx5_3'
 	CA type: MT4129
@@ -181,7 +181,12 @@ def test_ibstat_tells_all_fields_and_a_vanished_device() -> None:
     port, gone = infiniband.parse_ibstat(IBSTAT)
     assert (port.name, port.state, port.physical_state, port.rate_gbps) == ("mlx5_3", "INIT", "LinkUp", 400.0)
     assert (port.node_guid, port.port_guid) == ("946d:ae03:00aa:0b01", "946d:ae03:00aa:0b02")
-    assert (port.lid, port.sm_lid, port.link_layer, port.firmware_version) == (65535, 0, "InfiniBand", "28.40.1000")
+    assert (port.lid, port.sm_lid, port.link_layer, port.firmware_version) == (
+        65535,
+        0,
+        "InfiniBand",
+        "28.40.1000",
+    )
     assert (gone.name, isinstance(gone.state, Unknown) and gone.state.reason) == ("mlx5_4", Reason.ERROR)
     (line,) = infiniband.unread_ibstat(IBSTAT)
     assert (line.line, line.text[:7]) == (14, "ibpanic")
@@ -217,17 +222,34 @@ def test_ibstatus() -> None:
 
 def test_ibv_devinfo_of_roce_and_efa() -> None:
     roce, efa = ibv_devinfo.parse_nics(DEVINFO)
-    assert (roce.device_type, roce.board_id, roce.state, roce.physical_state) == ("MT4129", "MT_0000000838", "DOWN", "Disabled")
+    assert (roce.device_type, roce.board_id, roce.state, roce.physical_state) == (
+        "MT4129",
+        "MT_0000000838",
+        "DOWN",
+        "Disabled",
+    )
     assert (roce.mtu, roce.mtu_max, roce.rate_gbps, roce.speed, roce.lanes) == (1024, 4096, 100.0, "EDR", 4)
     assert isinstance(roce.gids, tuple)
-    assert [(gid.index, gid.kind, gid.address) for gid in roce.gids] == [(0, "RoCE v1", None), (3, "RoCE v2", "192.0.2.9")]
-    assert (efa.device_type, efa.state, efa.mtu, isinstance(efa.link_layer, Unknown)) == ("efa", "ACTIVE", 4096, True)
+    assert [(gid.index, gid.kind, gid.address) for gid in roce.gids] == [
+        (0, "RoCE v1", None),
+        (3, "RoCE v2", "192.0.2.9"),
+    ]
+    assert (efa.device_type, efa.state, efa.mtu, isinstance(efa.link_layer, Unknown)) == (
+        "efa",
+        "ACTIVE",
+        4096,
+        True,
+    )
 
 
 def test_ibdev2netdev_plain_and_verbose() -> None:
     plain, verbose = ibdev2netdev.parse_nics(NETDEV)
     assert (plain.netdev, plain.netdev_up, isinstance(plain.pci_bus_id, Unknown)) == ("ib0", True, True)
-    assert (verbose.pci_bus_id, verbose.device_type, verbose.firmware_version) == ("0000:3b:00.1", "MT4125", "22.38.1002")
+    assert (verbose.pci_bus_id, verbose.device_type, verbose.firmware_version) == (
+        "0000:3b:00.1",
+        "MT4125",
+        "22.38.1002",
+    )
     assert (verbose.state, verbose.netdev, verbose.netdev_up) == ("DOWN", "ens3f1", False)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from probes.parsers import nccl_tests, nvbandwidth, perftest
-from probes.record import known
+from probes.base.record import known
+from probes.parsers.tools import nccl_tests, nvbandwidth, perftest
 
 DEVIATIONS = (
     " Using devices\n   Rank  0 Pid 77 on n1 device  0 [0x07] NVIDIA A100-SXM4-40GB\n"
@@ -30,7 +30,9 @@ MATRIX = (
 def test_deviations_are_no_counts() -> None:
     out, into, verdict, _ = nccl_tests.parse_results(DEVIATIONS)
     assert (out.wrong_values, into.wrong_values, verdict.wrong_values) == (None, None, 0)
-    assert [(gpu.index, gpu.name) for gpu in nccl_tests.parse_gpus(DEVIATIONS)] == [(0, "NVIDIA A100-SXM4-40GB")]
+    assert [(gpu.index, gpu.name) for gpu in nccl_tests.parse_gpus(DEVIATIONS)] == [
+        (0, "NVIDIA A100-SXM4-40GB")
+    ]
 
 
 def test_a_large_count() -> None:
@@ -64,7 +66,9 @@ def test_the_first_form_of_nvbandwidth() -> None:
         "memcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)\n          0\n0     12.10\n"
     )
     assert nvbandwidth.recognise(text)
-    assert [(result.test, result.subject) for result in nvbandwidth.parse_results(text)] == [("device_to_host_memcpy_ce", "GPU0")]
+    assert [(result.test, result.subject) for result in nvbandwidth.parse_results(text)] == [
+        ("device_to_host_memcpy_ce", "GPU0")
+    ]
 
 
 def test_a_gpu_buffer_that_could_not_be_registered() -> None:

@@ -9,9 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.base.record import Unknown
 from probes.facts import ToolResult
-from probes.parsers import cuda_bandwidth, dcgm_diagnostic, fabtests, gpcnet, nccl_tests, nvbandwidth, perftest
-from probes.record import Unknown
+from probes.parsers.tools import (
+    cuda_bandwidth,
+    dcgm_diagnostic,
+    fabtests,
+    gpcnet,
+    nccl_tests,
+    nvbandwidth,
+    perftest,
+)
 from tests.support.mutations import mutated
 
 NVBANDWIDTH = (
@@ -200,7 +208,10 @@ def test_json_of_nvbandwidth_among_warnings_with_braces() -> None:
 
 def test_tables_and_lines_of_bandwidth_test() -> None:
     results = cuda_bandwidth.parse_results(BANDWIDTH_TEST)
-    assert rates(results) == [("H2D-Pinned", "GPU0", pytest.approx(6.2e9)), ("D2D", "GPU0", pytest.approx(239.4e9))]
+    assert rates(results) == [
+        ("H2D-Pinned", "GPU0", pytest.approx(6.2e9)),
+        ("D2D", "GPU0", pytest.approx(239.4e9)),
+    ]
     (best,) = cuda_bandwidth.parse_results(SHMOO)
     assert (best.value, best.size_bytes) == (pytest.approx(12.4e9), 10_000_000)
     assert cuda_bandwidth.parse_results(BANDWIDTH_TEST.replace("PASS", "FAIL"))[-1].message == "Result = FAIL"
@@ -218,7 +229,12 @@ def test_copies_of_superbench() -> None:
 def test_a_table_of_nccl_tests_and_its_verdicts() -> None:
     results = nccl_tests.parse_results(NCCL)
     out, into, bounds, average, failure = results
-    assert (out.test, out.value, out.size_bytes, out.wrong_values) == ("all_reduce", pytest.approx(23.05e9), 8388608, 0)
+    assert (out.test, out.value, out.size_bytes, out.wrong_values) == (
+        "all_reduce",
+        pytest.approx(23.05e9),
+        8388608,
+        0,
+    )
     assert (out.ranks, out.nodes) == (2, 2)
     assert (into.test, into.wrong_values) == ("all_reduce in place", 2)
     assert (bounds.wrong_values, bounds.message) == (2, "Out of bounds values: 2 FAILED")
@@ -251,7 +267,11 @@ def test_names_by_columns(columns: str, algorithm: str, bus: str, test: str) -> 
 
 def test_bandwidth_and_latency_of_perftest() -> None:
     (bandwidth,) = perftest.parse_results(PERFTEST)
-    assert (bandwidth.test, bandwidth.subject, bandwidth.value) == ("ib_write_bw", "mlx5_3", pytest.approx(48.75e9))
+    assert (bandwidth.test, bandwidth.subject, bandwidth.value) == (
+        "ib_write_bw",
+        "mlx5_3",
+        pytest.approx(48.75e9),
+    )
     (latency,) = perftest.parse_results(PERFTEST_LATENCY)
     assert (latency.test, latency.value, latency.unit) == ("ib_write_lat", pytest.approx(1.87e-6), "s")
     assert perftest.parse_results(PERFTEST + "Couldn't allocate MR\n")[-1].message == "Couldn't allocate MR"
@@ -269,7 +289,10 @@ def test_rows_of_fabtests() -> None:
 
 def test_tables_and_refusal_of_gpcnet() -> None:
     latency, bandwidth = gpcnet.parse_results(GPCNET)
-    assert (latency.test, latency.value) == ("Isolated Network Tests: RR Two-sided Lat (8 B)", pytest.approx(1.9e-6))
+    assert (latency.test, latency.value) == (
+        "Isolated Network Tests: RR Two-sided Lat (8 B)",
+        pytest.approx(1.9e-6),
+    )
     assert (bandwidth.value, bandwidth.ranks, bandwidth.nodes) == (pytest.approx(2**31), 64, 8)
     refusal = "ERROR: this application must be run on at least 2 nodes\n"
     assert gpcnet.recognise(refusal)
@@ -307,7 +330,10 @@ def test_json_of_both_versions_of_dcgm() -> None:
 
 def test_a_list_of_failed_tests() -> None:
     found = [(d.test, d.result, d.message) for d in dcgm_diagnostic.parse_diagnoses(RETYPED)]
-    assert found == [("memory", "FAIL", "cuMemGetInfo failed"), ("pcie", "FAIL", "All CUDA calls fail; Xid 79")]
+    assert found == [
+        ("memory", "FAIL", "cuMemGetInfo failed"),
+        ("pcie", "FAIL", "All CUDA calls fail; Xid 79"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -338,7 +364,12 @@ def read(text: str) -> None:
     for module in (nvbandwidth, cuda_bandwidth, nccl_tests, perftest, fabtests, gpcnet):
         for result in module.parse_results(text):  # type: ignore[attr-defined]
             assert isinstance(result.value, Unknown) or abs(result.value) < float("inf")
-    for parse in (nvbandwidth.parse_gpus, cuda_bandwidth.parse_gpus, nccl_tests.parse_gpus, dcgm_diagnostic.parse_gpus):
+    for parse in (
+        nvbandwidth.parse_gpus,
+        cuda_bandwidth.parse_gpus,
+        nccl_tests.parse_gpus,
+        dcgm_diagnostic.parse_gpus,
+    ):
         for gpu in parse(text):
             assert isinstance(gpu.name, Unknown) or gpu.name in text
     nvbandwidth.parse_unread(text)

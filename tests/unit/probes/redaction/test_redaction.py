@@ -1,4 +1,6 @@
-"""A recording of seeded identities and secrets: none is in the file that is shared, and the file still says the same."""
+"""A recording of seeded identities and secrets: none is in the file that is shared, and the file still says
+the same.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.record import Reason, Unknown
+from probes.base.record import Reason, Unknown
 from probes.redaction import KINDS, redact
 from probes.redaction.text import TextRedactor
-from probes.sources.answers import Answers
 from probes.sources.base import CommandResult, Given
+from probes.sources.recording_draft import Answers
 from probes.sources.stored import Recording, StoredSource, dump_recording, load_recording
 
 HEX40 = "8f14e45fceea167a5a36dedd4bea2543c0ffee42"
@@ -76,9 +78,13 @@ def seeded() -> Recording:
         f"127.0.0.1 localhost\n{seed['private address']} {seed['other host']} {seed['other host']}.{seed['domain']}\n".encode(),
     )
     answers.file(
-        "/etc/resolv.conf", f"nameserver {seed['private address']}\nsearch {seed['domain']} {seed['search domain']}\n".encode()
+        "/etc/resolv.conf",
+        f"nameserver {seed['private address']}\nsearch {seed['domain']} {seed['search domain']}\n".encode(),
     )
-    answers.file("/etc/passwd", f"{seed['user']}:x:1000:1000:{seed['full name']}:/home/{seed['user']}:/bin/bash\n".encode())
+    answers.file(
+        "/etc/passwd",
+        f"{seed['user']}:x:1000:1000:{seed['full name']}:/home/{seed['user']}:/bin/bash\n".encode(),
+    )
     answers.text("/sys/class/dmi/id/board_serial", seed["board serial"])
     answers.text("/sys/class/dmi/id/chassis_asset_tag", seed["asset tag"])
     answers.text("/etc/machine-id", seed["machine id"])
@@ -90,8 +96,13 @@ def seeded() -> Recording:
     answers.text(f"{home}/pyvenv.cfg", "home = /usr/bin")
     answers.links[f"{home}/bin/python"] = f"/home/{seed['user']}/.pyenv/versions/3.11/bin/python"
     answers.directories["/home"] = (seed["user"],)
-    answers.directories[f"/data/{seed['job']}"] = Unknown(Reason.PERMISSION, f"/data/{seed['job']}: for {seed['user']} only")
-    answers.file("/etc/blob", b"\xff\xfe\x00" + f"password={seed['plain password']} {seed['host name']}".encode() + b"\xff")
+    answers.directories[f"/data/{seed['job']}"] = Unknown(
+        Reason.PERMISSION, f"/data/{seed['job']}: for {seed['user']} only"
+    )
+    answers.file(
+        "/etc/blob",
+        b"\xff\xfe\x00" + f"password={seed['plain password']} {seed['host name']}".encode() + b"\xff",
+    )
     answers.env = {
         "HOME": f"/home/{seed['user']}",
         "HF_TOKEN": seed["Hugging Face token"],
@@ -104,7 +115,11 @@ def seeded() -> Recording:
     }
     answers.nvml("nvmlDeviceGetSerial", 0, value=seed["GPU serial"])
     answers.nvml("nvmlDeviceGetUUID", 0, value=f"GPU-{seed['GPU UUID']}")
-    answers.nvml("nvmlDeviceGetGpuFabricInfoV", 0, value={"clusterUuid": list(bytes.fromhex(seed["GPU UUID"].replace("-", "")))})
+    answers.nvml(
+        "nvmlDeviceGetGpuFabricInfoV",
+        0,
+        value={"clusterUuid": list(bytes.fromhex(seed["GPU UUID"].replace("-", "")))},
+    )
     everything = "\n".join(
         (
             f"Nov 21 12:00:00 {seed['host name']} kernel: eth0: link up",
@@ -138,18 +153,29 @@ def seeded() -> Recording:
         )
     )
     answers.command(
-        ("sh", "-c", f"cat /home/{seed['user']}/log"), CommandResult(stdout=everything.encode(), stderr=everything.encode())
+        ("sh", "-c", f"cat /home/{seed['user']}/log"),
+        CommandResult(stdout=everything.encode(), stderr=everything.encode()),
     )
     answers.command(
-        ("scontrol", "show", "node", seed["host name"]), CommandResult(stdout=f"NodeName={seed['host name']}".encode())
+        ("scontrol", "show", "node", seed["host name"]),
+        CommandResult(stdout=f"NodeName={seed['host name']}".encode()),
     )
-    answers.give("kernel-log", (Given(name=f"/home/{seed['user']}/{seed['host name']}-dmesg.txt", text=everything),))
+    answers.give(
+        "kernel-log", (Given(name=f"/home/{seed['user']}/{seed['host name']}-dmesg.txt", text=everything),)
+    )
     return answers.recording(f"live {seed['host name']}")
 
 
 def spellings(seed: str) -> set[str]:
     """How a value may stand in a file: its case, without separators, encoded."""
-    forms = {seed, seed.lower(), seed.upper(), seed.title(), urllib.parse.quote(seed, safe=""), json.dumps(seed)[1:-1]}
+    forms = {
+        seed,
+        seed.lower(),
+        seed.upper(),
+        seed.title(),
+        urllib.parse.quote(seed, safe=""),
+        json.dumps(seed)[1:-1],
+    }
     forms |= {seed.encode().hex(), base64.b64encode(seed.encode()).decode().rstrip("=")[:-1]}
     if re.fullmatch(r"[0-9a-f:-]{12,}", seed):
         forms |= {re.sub("[:-]", "", seed), re.sub("[:-]", "", seed).upper()}
@@ -309,10 +335,14 @@ def test_a_file_that_begins_with_a_secret_keeps_the_rest() -> None:
 @given(first=st.ip_addresses(v=4), second=st.ip_addresses(v=4))
 def test_subnets_stay_subnets(first: ipaddress.IPv4Address, second: ipaddress.IPv4Address) -> None:
     redactor = TextRedactor(b"a")
-    one, two = (ipaddress.IPv4Address(redactor.text(f"addr {address}").split()[1]) for address in (first, second))
+    one, two = (
+        ipaddress.IPv4Address(redactor.text(f"addr {address}").split()[1]) for address in (first, second)
+    )
     shared = 32 - (int(first) ^ int(second)).bit_length()
     after = 32 - (int(one) ^ int(two)).bit_length()
-    special = [a.is_loopback or a.is_multicast or int(a) >> 24 in (0, 255) or a.is_reserved for a in (first, second)]
+    special = [
+        a.is_loopback or a.is_multicast or int(a) >> 24 in (0, 255) or a.is_reserved for a in (first, second)
+    ]
     assert (one == two) == (first == second)
     if shared >= 16 and not any(special):
         assert after == shared
@@ -321,7 +351,12 @@ def test_subnets_stay_subnets(first: ipaddress.IPv4Address, second: ipaddress.IP
         assert [before in net for net in PRIVATE] == [now in net for net in PRIVATE]
 
 
-PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10")))
+PRIVATE = tuple(
+    map(
+        ipaddress.IPv4Network,
+        ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10"),
+    )
+)
 
 
 @given(st.text(max_size=300))
@@ -334,5 +369,12 @@ def test_any_text_survives(text: str) -> None:
 def test_a_long_hostile_text_takes_linear_time() -> None:
     """Patterns that look back and ahead are bounded: none of these takes more than moments."""
     redactor = TextRedactor(b"a")
-    for text in ("a=" * 20_000, "-----BEGIN " * 5_000, "a." * 20_000, "%41" * 20_000, "ab:" * 20_000, "x[1," * 10_000):
+    for text in (
+        "a=" * 20_000,
+        "-----BEGIN " * 5_000,
+        "a." * 20_000,
+        "%41" * 20_000,
+        "ab:" * 20_000,
+        "x[1," * 10_000,
+    ):
         assert redactor.text(text) is not None

@@ -1,4 +1,6 @@
-"""Catalogue machines through the real collectors: the facts show the machine of the row, and nothing that nobody knows."""
+"""Catalogue machines through the real collectors: the facts show the machine of the row, and nothing that
+nobody knows.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,10 @@ from collections import Counter
 
 import pytest
 
-from probes.collecting import CollectOptions, assemble, gather
+from probes.base.record import NOT_RECORDED, Unknown
+from probes.catalogue.hardware import load_catalogue
+from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
-from probes.hardware import load_catalogue
-from probes.record import NOT_RECORDED, Unknown
 from probes.sources.choose import open_source
 from probes.sources.pci_layout import gpu_of_nic, lay_out
 
@@ -23,7 +25,11 @@ def _facts(machine_id: str) -> MachineFacts:
 
 def _kinds(facts: MachineFacts, a: str, b: str) -> Counter[tuple[object, object]]:
     assert not isinstance(facts.links, Unknown)
-    return Counter((link.kind, link.nvlink_count) for link in facts.links if link.a.startswith(a) and link.b.startswith(b))
+    return Counter(
+        (link.kind, link.nvlink_count)
+        for link in facts.links
+        if link.a.startswith(a) and link.b.startswith(b)
+    )
 
 
 @pytest.mark.parametrize("machine", CATALOGUE.machines, ids=lambda row: row.id)
@@ -41,7 +47,8 @@ def test_the_facts_are_those_of_the_row(machine):
         assert len(found.nvlinks) == machine.nvlink_count
         assert all(link.active is True for link in found.nvlinks)
         assert all(
-            link.bandwidth_bytes_per_s == pytest.approx(gpu.nvlink_bandwidth_bytes_per_s, rel=0.01) for link in found.nvlinks
+            link.bandwidth_bytes_per_s == pytest.approx(gpu.nvlink_bandwidth_bytes_per_s, rel=0.01)
+            for link in found.nvlinks
         )
         assert found.numa_node in range(machine.numa_nodes)
     assert len({found.pci_bus_id for found in facts.gpus} | {nic.pci_bus_id for nic in facts.nics}) == (
@@ -102,7 +109,11 @@ def test_dgx_a100_shows_the_matrix_of_the_real_one():
 
 
 def test_pcie_machines_have_no_nvlink():
-    assert _kinds(_facts("l40s-pcie-8"), "GPU", "GPU") == {("PIX", None): 4, ("PHB", None): 8, ("SYS", None): 16}
+    assert _kinds(_facts("l40s-pcie-8"), "GPU", "GPU") == {
+        ("PIX", None): 4,
+        ("PHB", None): 8,
+        ("SYS", None): 16,
+    }
     facts = _facts("rtx4090-2")
     assert _kinds(facts, "GPU", "GPU") == {("PHB", None): 1}
     assert facts.nics == ()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.errors import ExitCode, InputError, UsageError
+from probes.base.errors import ExitCode, InputError, UsageError
 from probes.sources.choose import open_source
 from probes.sources.live import LiveSource
 from probes.sources.stored import Recording, dump_recording
@@ -36,7 +36,9 @@ def test_a_catalogue_machine_is_opened_by_name():
     assert open_source(machine="DGX-H100").title == "catalogue machine dgx-h100"
 
 
-@pytest.mark.parametrize(("name", "guess"), [("dgx-h10", "dgx-h100"), ("DGXH100", "dgx-h100"), ("rtx4090", "rtx4090-2")])
+@pytest.mark.parametrize(
+    ("name", "guess"), [("dgx-h10", "dgx-h100"), ("DGXH100", "dgx-h100"), ("rtx4090", "rtx4090-2")]
+)
 def test_an_unknown_machine_gets_the_list_and_a_guess(name, guess):
     with pytest.raises(UsageError, match=name) as caught:
         open_source(machine=name)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from probes.record import Reason, Unknown
+from probes.base.record import Reason, Unknown
 from probes.sources.deadline import within
 
 

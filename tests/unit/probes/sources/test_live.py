@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from probes.record import Reason, Unknown
+from probes.base.record import Reason, Unknown
+from probes.sources.commands import CommandRunner
 from probes.sources.deadline import within
 from probes.sources.live import LiveSource
-from probes.sources.process import CommandRunner
 
 
 @pytest.fixture
@@ -46,7 +46,12 @@ def _is_running(pid: int) -> bool:
 
 def test_a_command_runs_without_a_shell_and_in_the_c_locale(source, monkeypatch):
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
-    result = source.run((*_python("import os, sys; print(os.environ['LC_ALL'], sys.argv[1:], sys.stdin.read())"), "$HOME; true"))
+    result = source.run(
+        (
+            *_python("import os, sys; print(os.environ['LC_ALL'], sys.argv[1:], sys.stdin.read())"),
+            "$HOME; true",
+        )
+    )
     assert result.ok
     assert result.text() == "C ['$HOME; true'] \n"
 
@@ -131,7 +136,9 @@ def test_files_of_procfs_and_of_the_disk_are_read_whole(source, tmp_path):
     status = source.read("/proc/self/status")
     assert isinstance(status, bytes)
     assert f"Pid:\t{os.getpid()}\n".encode() in status
-    assert source.read(str(tmp_path / "absent")) == Unknown(Reason.TOOL_MISSING, f"{tmp_path}/absent: No such file or directory")
+    assert source.read(str(tmp_path / "absent")) == Unknown(
+        Reason.TOOL_MISSING, f"{tmp_path}/absent: No such file or directory"
+    )
     assert _reason(source.read(str(file / "below"))) is Reason.TOOL_MISSING
 
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.errors import InputError
-from probes.record import NOT_RECORDED
+from probes.base.errors import InputError
+from probes.base.record import NOT_RECORDED
 from probes.sources.base import STRANGER
 from probes.sources.loose import KINDS, open_loose
 from probes.sources.stored import Recording, dump_recording
@@ -30,8 +30,12 @@ TOPOLOGY_TEXT = (
     "NIC0\tPIX\tSYS\t X \n"
 )
 NVLINK_TEXT = "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\n\t Link 0: 25 GB/s\n\t Link 1: <inactive>\n"
-IBSTAT_TEXT = "CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Active\n\t\tRate: 400\n"
-XML_TEXT = '<?xml version="1.0" ?>\n<nvidia_smi_log>\n<driver_version>570.1</driver_version>\n</nvidia_smi_log>\n'
+IBSTAT_TEXT = (
+    "CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Active\n\t\tRate: 400\n"
+)
+XML_TEXT = (
+    '<?xml version="1.0" ?>\n<nvidia_smi_log>\n<driver_version>570.1</driver_version>\n</nvidia_smi_log>\n'
+)
 
 
 def _texts(source, kind):
@@ -39,7 +43,8 @@ def _texts(source, kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"), [(TOPOLOGY, TOPOLOGY_TEXT), (NVLINK, NVLINK_TEXT), (XML, XML_TEXT), (IBSTAT, IBSTAT_TEXT)]
+    ("kind", "text"),
+    [(TOPOLOGY, TOPOLOGY_TEXT), (NVLINK, NVLINK_TEXT), (XML, XML_TEXT), (IBSTAT, IBSTAT_TEXT)],
 )
 @pytest.mark.parametrize(
     "disguise",
@@ -111,7 +116,10 @@ def test_two_trees_are_joined():
 
 def test_a_recording_keeps_content_that_looks_like_colours():
     recording = Recording(title="x", files={"/etc/motd": "^[[1mhello^[[0m \x1b[0m\r\n"})
-    assert open_loose([("x", dump_recording(recording))]).read("/etc/motd") == recording.files["/etc/motd"].encode()
+    assert (
+        open_loose([("x", dump_recording(recording))]).read("/etc/motd")
+        == recording.files["/etc/motd"].encode()
+    )
 
 
 def test_contradicting_texts_stand_side_by_side():
@@ -163,7 +171,17 @@ def test_what_is_nothing_known_says_what_is(data):
         '{"/sys/a":' + "[" * 1_000_000,
         '{"format": "rigtune-recording", "title": ' + "[" * 1_000_000,
     ],
-    ids=["one line", "cells", "blanks", "names", "empty lines", "a name", "a deep path", "JSON bomb", "recording bomb"],
+    ids=[
+        "one line",
+        "cells",
+        "blanks",
+        "names",
+        "empty lines",
+        "a name",
+        "a deep path",
+        "JSON bomb",
+        "recording bomb",
+    ],
 )
 def test_a_hostile_paste_is_refused_in_the_time_of_reading_it(text):
     with pytest.raises(InputError):
@@ -175,7 +193,10 @@ def test_a_damaged_recording_is_told_as_such():
         open_loose([("node17.json", dump_recording(Recording(title="node17"))[:-30])])
 
 
-@given(st.binary(max_size=300) | st.text(alphabet='GPU0123 X\t\nNVSYPIC:()LinkUD{}"/', max_size=200).map(str.encode))
+@given(
+    st.binary(max_size=300)
+    | st.text(alphabet='GPU0123 X\t\nNVSYPIC:()LinkUD{}"/', max_size=200).map(str.encode)
+)
 def test_any_paste_is_a_source_or_an_input_error(data):
     with contextlib.suppress(InputError):
         assert open_loose([("paste", data)]).title == "paste"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from probes.record import Reason, Unknown
+from probes.base.record import Reason, Unknown
 from probes.sources.nvml import NvmlClient
 from probes.sources.nvml_child import DEVICE_ARGUMENTS, FILLED_STRUCTURES, plain
 
@@ -209,14 +209,18 @@ def test_plain_values_keep_nested_structures_unions_and_inherited_fields():
     class Derived(Base):
         _fields_ = [("value", Value)]
 
-    assert plain(Derived(b"caf\xe9", Value(258))) == {"name": "caf\ufffd", "value": {"number": 258, "bytes": [2, 1, 0, 0]}}
+    assert plain(Derived(b"caf\xe9", Value(258))) == {
+        "name": "caf\ufffd",
+        "value": {"number": 258, "bytes": [2, 1, 0, 0]},
+    }
     assert plain((ctypes.c_ulonglong(2**64 - 1), None, True)) == [2**64 - 1, None, True]
     with pytest.raises(TypeError, match="handle"):
         plain(ctypes.pointer(Base()))
 
 
 @pytest.mark.parametrize(
-    "call", ["nvmlDeviceSetPowerManagementLimit", "nvmlInit", "nvmlDeviceGetName\n", "__import__", "nvmlUnitGet"]
+    "call",
+    ["nvmlDeviceSetPowerManagementLimit", "nvmlInit", "nvmlDeviceGetName\n", "__import__", "nvmlUnitGet"],
 )
 def test_only_questions_are_asked(client, call):
     with pytest.raises(ValueError, match="read-only"):
@@ -245,7 +249,11 @@ def test_an_expected_device_answers_in_any_order_and_with_its_own_values(nvml_st
     for call, *rest in (("nvmlDeviceGetName",), ("nvmlDeviceGetTemperature", 0), ("nvmlDeviceGetSerial",)):
         client.call(call, 0, *rest)
     client.expect(1, like=0)
-    assert [call for call, _ in client._under_way] == ["nvmlDeviceGetName", "nvmlDeviceGetTemperature", "nvmlDeviceGetSerial"]
+    assert [call for call, _ in client._under_way] == [
+        "nvmlDeviceGetName",
+        "nvmlDeviceGetTemperature",
+        "nvmlDeviceGetSerial",
+    ]
     assert client.call("nvmlDeviceGetTemperature", 1, 0) == 51
     assert client.call("nvmlDeviceGetPowerUsage", 1) == client.call("nvmlDeviceGetPowerUsage", 0)
     assert client.call("nvmlDeviceGetName", 1) == "NVIDIA H200"

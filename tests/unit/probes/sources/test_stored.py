@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.errors import InputError
-from probes.record import NOT_RECORDED, Reason, Unknown
+from probes.base.errors import InputError
+from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.sources.base import CommandResult
 from probes.sources.recording import RecordingSource
 from probes.sources.stored import Recording, StoredSource, dump_recording, load_recording
@@ -23,11 +23,21 @@ _bytes = st.binary(max_size=40) | _words.map(str.encode)
 _segments = st.text(string.ascii_lowercase, min_size=1, max_size=2)
 _paths = st.lists(_segments, min_size=1, max_size=3).map(lambda parts: "/" + "/".join(parts))
 _plain = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False) | _words,
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _words,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_words, inner, max_size=3),
     max_leaves=6,
 )
-_results = st.builds(CommandResult, exit_code=st.integers(-64, 255), stdout=_bytes, stderr=_bytes, failure=st.none() | _unknowns)
+_results = st.builds(
+    CommandResult,
+    exit_code=st.integers(-64, 255),
+    stdout=_bytes,
+    stderr=_bytes,
+    failure=st.none() | _unknowns,
+)
 
 
 class FixedSource:
@@ -75,7 +85,9 @@ _sources = st.builds(
     files=st.dictionaries(_paths, _bytes | _unknowns, max_size=4),
     directories=st.dictionaries(_paths, st.lists(_words, max_size=3).map(tuple) | _unknowns, max_size=4),
     links=st.dictionaries(_paths, _paths | _unknowns, max_size=4),
-    calls=st.dictionaries(st.tuples(_words, st.lists(st.integers(0, 20), max_size=2).map(tuple)), _plain | _unknowns, max_size=4),
+    calls=st.dictionaries(
+        st.tuples(_words, st.lists(st.integers(0, 20), max_size=2).map(tuple)), _plain | _unknowns, max_size=4
+    ),
     env=st.dictionaries(_words, st.none() | _words | _unknowns, max_size=3),
 )
 
@@ -125,7 +137,10 @@ def test_a_path_is_found_through_recorded_links():
 
 
 def test_text_stays_readable_and_bytes_survive():
-    inner = FixedSource(commands={("a",): CommandResult(stdout=b"\xff\xfe")}, files={"/t": "Größe\n".encode(), "/b": b"\x00\xff"})
+    inner = FixedSource(
+        commands={("a",): CommandResult(stdout=b"\xff\xfe")},
+        files={"/t": "Größe\n".encode(), "/b": b"\x00\xff"},
+    )
     recorder = RecordingSource(inner)
     _ask(recorder, inner)
     document = json.loads(dump_recording(recorder.recording("x")))
@@ -143,7 +158,9 @@ def test_threads_share_one_recorder():
     assert set(recorder.recording("x").files) == set(inner.files)
 
 
-RECORDING = dump_recording(Recording(title="node17", created="2026-01-01T00:00:00+00:00", files={"/proc/version": "Linux 6.8\n"}))
+RECORDING = dump_recording(
+    Recording(title="node17", created="2026-01-01T00:00:00+00:00", files={"/proc/version": "Linux 6.8\n"})
+)
 
 
 def _error(data: bytes) -> InputError:
@@ -198,7 +215,8 @@ def test_a_newer_recording_names_both_versions():
         b'{"format": "rigtune-recording"}',
         b'{"format": "rigtune-recording", "schema_version": "one", "title": ""}',
         b'{"format": "rigtune-recording", "schema_version": 1, "title": "", "files": {"/a": {"base64": "%%%"}}}',
-        b'{"format": "rigtune-recording", "schema_version": 1, "title": "", "nvml": [{"call": "a", "value": ' + b"[" * 100_000,
+        b'{"format": "rigtune-recording", "schema_version": 1, "title": "", "nvml": [{"call": "a", "value": '
+        + b"[" * 100_000,
         b'{"format": "rigtune-recording", "schema_version": 1, "title": "", "surprise": 1}',
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from recipes.lint.context import Context
 from recipes.lint.finding import LintFinding
 from recipes.lint.reading import read_document
-from recipes.lint.registry import lint
+from recipes.lint.rule_table import lint
 from recipes.lint.waiving import without_waived
 
 _POD = """apiVersion: v1
@@ -32,16 +32,25 @@ def _lint(text: str) -> tuple[LintFinding, ...]:
 
 
 @pytest.mark.parametrize("word", ["EOF", "'EOF'", '"EOF"', "\\EOF"])
-@pytest.mark.parametrize("command", ["kubectl apply -f - <<{}", "cat > pod.yaml << {}", "cat <<{} | kubectl apply -f -"])
+@pytest.mark.parametrize(
+    "command", ["kubectl apply -f - <<{}", "cat > pod.yaml << {}", "cat <<{} | kubectl apply -f -"]
+)
 def test_a_manifest_in_a_script(command: str, word: str) -> None:
     findings = _lint("#!/bin/bash\nset -e\n" + command.format(word) + "\n" + _POD + "EOF\necho done\n")
-    assert [(item.rule_id, item.place.line, item.document) for item in findings] == [("variable-misspelt", 14, "run.sh")]
+    assert [(item.rule_id, item.place.line, item.document) for item in findings] == [
+        ("variable-misspelt", 14, "run.sh")
+    ]
 
 
 def test_several_files_of_a_script() -> None:
-    config = 'cat > ds.json <<J\n{"zero_optimization": {"stage": 2}, "offload_optimizer": {"device": "cpu"}}\nJ\n'
+    config = (
+        'cat > ds.json <<J\n{"zero_optimization": {"stage": 2}, "offload_optimizer": {"device": "cpu"}}\nJ\n'
+    )
     findings = _lint("#!/bin/bash\n" + config + "kubectl apply -f - <<Y\n" + _POD + "Y\n")
-    assert [(item.rule_id, item.place.line) for item in findings] == [("deepspeed-misplaced", 3), ("variable-misspelt", 16)]
+    assert [(item.rule_id, item.place.line) for item in findings] == [
+        ("deepspeed-misplaced", 3),
+        ("variable-misspelt", 16),
+    ]
 
 
 def test_escaped_variables_are_of_the_file() -> None:
@@ -70,7 +79,10 @@ def test_a_comment_in_the_file_waives() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["-x NCCL_CROSS_NIC=0", "-x NCCL_SOCKET_IFNAME -x NCCL_DEBUG=INFO", "-x NCCL_ASYNC_ERROR_HANDLING"]
+    "words",
+    ["-x NCCL_CROSS_NIC=0", "-x NCCL_SOCKET_IFNAME -x NCCL_DEBUG=INFO", "-x NCCL_ASYNC_ERROR_HANDLING"],
 )
 def test_names_that_are_read(words: str) -> None:
-    assert "variable-misspelt" not in {item.rule_id for item in _lint(f"#!/bin/bash\nmpirun -np 8 {words} ./train\n")}
+    assert "variable-misspelt" not in {
+        item.rule_id for item in _lint(f"#!/bin/bash\nmpirun -np 8 {words} ./train\n")
+    }

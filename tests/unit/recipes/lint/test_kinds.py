@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from recipes.lint.context import Context
 from recipes.lint.document import Document
 from recipes.lint.reading import read_document, recognise
-from recipes.lint.registry import lint
+from recipes.lint.rule_table import lint
 
 
 def read(name: str, text: str) -> Document:
@@ -33,8 +33,14 @@ def given_by(document: Document) -> dict[str, str | None]:
         ),
         ("package.json", '{"name": "x", "fp16": {}}'),
         ("config.json", '{"hidden_size": 4096, "torch_dtype": "bfloat16"}'),
-        ("train.json", '{"model": "m", "train_batch_size": 32, "bf16": true, "gradient_accumulation_steps": 4}'),
-        ("sft.yaml", "model_name_or_path: m\nbf16: true\nfsdp_config:\n  transformer_layer_cls_to_wrap: Block\n"),
+        (
+            "train.json",
+            '{"model": "m", "train_batch_size": 32, "bf16": true, "gradient_accumulation_steps": 4}',
+        ),
+        (
+            "sft.yaml",
+            "model_name_or_path: m\nbf16: true\nfsdp_config:\n  transformer_layer_cls_to_wrap: Block\n",
+        ),
         ("actor.yaml", "_target_: a.b.C\nfsdp_config:\n  wrap_policy: null\n"),
         ("prometheus.yml", "scrape_configs:\n  - job_name: nccl\n"),
     ],
@@ -52,7 +58,11 @@ def test_what_is_no_launch_file(name: str, text: str) -> None:
         ("train.py.jinja", "import {{ package }}\n", None),
         ("job.sbatch.j2", "#!/bin/bash\n#SBATCH --nodes={{ nodes }}\n", "sbatch"),
         ("pod.yaml.tmpl", "apiVersion: v1\nkind: Pod\n", "kubernetes"),
-        ("_helpers.tpl", '{{- define "env" -}}\n- {name: NCCL_CROSS_NIC, value: "0"}\n{{- end -}}\n', "kubernetes"),
+        (
+            "_helpers.tpl",
+            '{{- define "env" -}}\n- {name: NCCL_CROSS_NIC, value: "0"}\n{{- end -}}\n',
+            "kubernetes",
+        ),
         (".env.example", "NCCL_DEBUG=WARN\n", "dotenv"),
         ("sky.yaml", "num_nodes: 2\nrun: |\n  deepspeed --hostfile h train.py\n", "kubernetes"),
         ("ds.json", '{"zero_optimization": {"stage": 2}}', "deepspeed"),
@@ -65,7 +75,16 @@ def test_what_is_one(name: str, text: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["env_vars", "envVars", "env_variables", "environment_variables", "EnvironmentVariables", "envs", "extraEnv"]
+    "key",
+    [
+        "env_vars",
+        "envVars",
+        "env_variables",
+        "environment_variables",
+        "EnvironmentVariables",
+        "envs",
+        "extraEnv",
+    ],
 )
 def test_environments_by_the_names_that_tools_give_them(key: str) -> None:
     assert given_by(read("a.yaml", f"job:\n  {key}:\n    NCCL_CROSS_NIC: '0'\n")) == {"NCCL_CROSS_NIC": "0"}
@@ -111,7 +130,9 @@ def test_python_gives_what_it_writes_out() -> None:
     ],
 )
 def test_python_hands_an_environment_to_what_it_starts(text: str) -> None:
-    document = read("launch.py", text.format("'NCCL_DEBUG': 'INFO', 'NCCL_TREE_THRESHOLD': str(0), 'note': 'a'"))
+    document = read(
+        "launch.py", text.format("'NCCL_DEBUG': 'INFO', 'NCCL_TREE_THRESHOLD': str(0), 'note': 'a'")
+    )
     assert given_by(document) == {"NCCL_DEBUG": "INFO", "NCCL_TREE_THRESHOLD": None}
     assert "variable-removed" in {finding.rule_id for finding in lint((document,), Context())}
 
@@ -214,7 +235,9 @@ spec:
 
 def test_containers_are_judged_each_for_itself() -> None:
     one = TWO.replace("    - name: b\n      env:\n", "")
-    rules = [{finding.rule_id for finding in lint((read("pod.yaml", text),), Context())} for text in (TWO, one)]
+    rules = [
+        {finding.rule_id for finding in lint((read("pod.yaml", text),), Context())} for text in (TWO, one)
+    ]
     assert ["variable-conflict" in each for each in rules] == [False, True]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from recipes.lint.context import Context
 from recipes.lint.reading import read_document
-from recipes.lint.registry import lint
+from recipes.lint.rule_table import lint
 
 
 def ids(name: str, text: str) -> set[str]:
@@ -102,7 +102,9 @@ spec:
     ],
 )
 def test_a_rank_for_all_replicas(replicas: int, words: str, *, is_told: bool) -> None:
-    assert ("kubernetes-rank-fixed" in ids("job.yaml", RANKED.format(replicas=replicas, command=words))) is is_told
+    assert (
+        "kubernetes-rank-fixed" in ids("job.yaml", RANKED.format(replicas=replicas, command=words))
+    ) is is_told
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,9 @@ def test_a_rank_for_all_replicas(replicas: int, words: str, *, is_told: bool) ->
     ],
 )
 def test_variables_in_a_list(words: str, *, is_told: bool) -> None:
-    assert ("kubernetes-list-variable" in ids("job.yaml", RANKED.format(replicas=2, command=words))) is is_told
+    assert (
+        "kubernetes-list-variable" in ids("job.yaml", RANKED.format(replicas=2, command=words))
+    ) is is_told
 
 
 def test_a_macvlan_with_addresses_is_sound() -> None:
@@ -129,7 +133,10 @@ def test_a_macvlan_with_addresses_is_sound() -> None:
 
 def test_peers_of_one_gpu_are_no_matter() -> None:
     more = '          env:\n            - {name: NCCL_P2P_DISABLE, value: "1"}\n'
-    assert ["p2p-disabled" in ids("job.yaml", pod(gpus=gpus, more=more)) for gpus in ("1", "8")] == [False, True]
+    assert ["p2p-disabled" in ids("job.yaml", pod(gpus=gpus, more=more)) for gpus in ("1", "8")] == [
+        False,
+        True,
+    ]
 
 
 CONFIG = "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nnum_machines: 1\nnum_processes: 8\ndeepspeed_config:\n"
@@ -147,18 +154,27 @@ def test_settings_in_the_wrong_file(block: str, more: str, rule: str) -> None:
     assert ids("a.yaml", CONFIG + block + more) == {rule}
 
 
-@pytest.mark.parametrize("block", ["  zero_stage: 3\n  zero3_init_flag: true\n", "  deepspeed_config_file: ds.json\n"])
+@pytest.mark.parametrize(
+    "block", ["  zero_stage: 3\n  zero3_init_flag: true\n", "  deepspeed_config_file: ds.json\n"]
+)
 def test_sound_blocks(block: str) -> None:
     assert ids("a.yaml", CONFIG + block) == set()
 
 
 def test_an_unknown_compute_environment() -> None:
-    assert ids("a.yaml", CONFIG.replace("LOCAL_MACHINE", "MULTI_MACHINE") + "  zero_stage: 2\n") == {"accelerate-type"}
+    assert ids("a.yaml", CONFIG.replace("LOCAL_MACHINE", "MULTI_MACHINE") + "  zero_stage: 2\n") == {
+        "accelerate-type"
+    }
 
 
 @pytest.mark.parametrize(
     ("count", "is_told"),
-    [("4  # GPUs per machine", True), ("8  # GPUs of all nodes", False), ("# total\nnum_processes: 8", False), ("16", False)],
+    [
+        ("4  # GPUs per machine", True),
+        ("8  # GPUs of all nodes", False),
+        ("# total\nnum_processes: 8", False),
+        ("16", False),
+    ],
 )
 def test_comments_say_what_a_number_counts(count: str, *, is_told: bool) -> None:
     line = count if "\n" in count else f"num_processes: {count}"
@@ -180,7 +196,12 @@ def test_keys_of_zero(text: str, rules: set[str]) -> None:
 
 @pytest.mark.parametrize(
     ("api", "is_told"),
-    [("batch/v1", True), ("jobset.x-k8s.io/v1alpha2", True), ("example.io/v1", False), ("kubeflow.org/v1", False)],
+    [
+        ("batch/v1", True),
+        ("jobset.x-k8s.io/v1alpha2", True),
+        ("example.io/v1", False),
+        ("kubeflow.org/v1", False),
+    ],
 )
 def test_an_operator_may_say_where_ranks_meet(api: str, *, is_told: bool) -> None:
     command = "[torchrun, --nnodes=4, t.py]"

@@ -47,8 +47,14 @@ _REACHES = {
     "the launch in a function": ("main() {\n  torchrun t.py\n}\nexport A=1\nmain\nexport A=2\n", "1"),
     "a function's own words": ("main() { torchrun t.py; }\nA=1 main\n", "1"),
     "a function in a function": ("f() {\n  g() { export A=1; }\n  g\n}\nf\n" + _RUN, "1"),
-    "a function that runs its words": ('run() {\n  echo "$@"\n  "$@"\n}\nexport A=1\nrun torchrun t.py\n', "1"),
-    "a function that tries its words": ('again() { until "$@"; do sleep 5; done; }\nA=1 again torchrun t.py\n', "1"),
+    "a function that runs its words": (
+        'run() {\n  echo "$@"\n  "$@"\n}\nexport A=1\nrun torchrun t.py\n',
+        "1",
+    ),
+    "a function that tries its words": (
+        'again() { until "$@"; do sleep 5; done; }\nA=1 again torchrun t.py\n',
+        "1",
+    ),
     "a function that calls itself": ("f() { f; export A=1; }\nf\n" + _RUN, "1"),
     "the other branch": ("if x; then export A=1; else torchrun t.py; fi\n", None),
     "after the branch": ("if x; then export A=1; else y; fi\n" + _RUN, "1"),
@@ -112,7 +118,8 @@ def test_machines_are_those_of_the_commands_that_get_it(text: str, nodes: int):
 
 
 @pytest.mark.parametrize(
-    "text", ["f() {\n" * 20 + "}\n" * 20, "f() { ) ) }\nf\n", "( f() { ( ( }\nf\n", "f() { f() { ) }; f; }\n(f))\n)"]
+    "text",
+    ["f() {\n" * 20 + "}\n" * 20, "f() { ) ) }\nf\n", "( f() { ( ( }\nf\n", "f() { f() { ) }; f; }\n(f))\n)"],
 )
 def test_brackets_that_do_not_match_break_nothing(text: str):
     assert _seen(f"{text}export A=1\n{_RUN}") in ("1", None)

@@ -54,13 +54,13 @@ services:
     shm_size: 1g
 """
 DEEPSPEED = '{\n // comment\n "train_batch_size": "auto",\n "zero_optimization": {"stage": 3, "sizes": [1e-5, true, null,],}\n}\n'
-ACCELERATE = "compute_environment: LOCAL_MACHINE\nnum_processes: 16\nfsdp_config:\n  fsdp_offload_params: false\n"
+ACCELERATE = (
+    "compute_environment: LOCAL_MACHINE\nnum_processes: 16\nfsdp_config:\n  fsdp_offload_params: false\n"
+)
 TF_CONFIG = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
 DOTENV = 'A=1 # comment\nexport B="x y"\nC=$A\nno variable\n'
 CONF = "# comment\nNCCL_DEBUG=WARN # no comment\n NCCL_X = 1\nnothing\n"
-SHELL = (
-    "#!/bin/sh\nexport A='$(' B=${C:-`d`}\nif [[ $A ]]; then\n srun bash -c \"torchrun $X\" <<E; fi\nE\ncase a in b) c;; esac\n"
-)
+SHELL = "#!/bin/sh\nexport A='$(' B=${C:-`d`}\nif [[ $A ]]; then\n srun bash -c \"torchrun $X\" <<E; fi\nE\ncase a in b) c;; esac\n"
 
 
 def read(text: str, kind: DocumentKind | None = None, name: str = "file") -> Document:
@@ -143,13 +143,18 @@ def test_json_with_comments() -> None:
 
 
 def test_accelerate_and_tf_config() -> None:
-    assert {one.path: one.value for one in read(ACCELERATE).entries}["fsdp_config.fsdp_offload_params"] is False
+    assert {one.path: one.value for one in read(ACCELERATE).entries}[
+        "fsdp_config.fsdp_offload_params"
+    ] is False
     assert {one.path: one.value for one in read(TF_CONFIG).entries}["cluster.worker[1]"] == "b:1"
 
 
 def test_nccl_reads_its_file_as_it_is() -> None:
     document = read(CONF, "nccl-conf")
-    assert [(one.name, one.value) for one in document.settings] == [("NCCL_DEBUG", "WARN # no comment"), (" NCCL_X ", " 1")]
+    assert [(one.name, one.value) for one in document.settings] == [
+        ("NCCL_DEBUG", "WARN # no comment"),
+        (" NCCL_X ", " 1"),
+    ]
     assert document.problems == ("line 4: no NAME=value, which NCCL passes over",)
 
 
@@ -184,7 +189,10 @@ def test_what_is_only_taken_for_yaml_has_no_faults() -> None:
     text = "kind: Pod\nname: a: b\n"
     doubted, named = read_document("notes", text), read_document("notes", text, "kubernetes")
     assert doubted is not None
-    assert (doubted.faults, doubted.problems) == ((), ("line 2: no YAML: mapping values are not allowed here",))
+    assert (doubted.faults, doubted.problems) == (
+        (),
+        ("line 2: no YAML: mapping values are not allowed here",),
+    )
     assert named is not None
     assert [fault.place.line for fault in named.faults] == [2]
     assert recognise("pod.patch", text) is None
@@ -235,7 +243,11 @@ def test_no_text_makes_a_reader_fail(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(tuple(READERS)) | st.none())
     document = read_document("file", seed, kind)
     lines = seed.removeprefix("\ufeff").count("\n") + 1
-    for one in () if document is None else (*document.settings, *document.commands, *document.directives, *document.entries):
+    for one in (
+        ()
+        if document is None
+        else (*document.settings, *document.commands, *document.directives, *document.entries)
+    ):
         assert 1 <= one.place.line <= lines
         assert one.place.column >= 1
 

@@ -56,7 +56,9 @@ def test_a_variable_exported_later_is_exported() -> None:
 def test_unset_and_unknown_are_told_apart() -> None:
     document = read("unset A\nexport B=$(hostname)\nexport C=${D:-1}\n")
     assert (setting(document, "A").value, setting(document, "A").is_literal) == (None, True)
-    assert [(setting(document, name).value, setting(document, name).is_literal) for name in "BC"] == [(None, False)] * 2
+    assert [(setting(document, name).value, setting(document, name).is_literal) for name in "BC"] == [
+        (None, False)
+    ] * 2
 
 
 def test_variables_of_the_script_are_filled_in_where_they_are_certain() -> None:
@@ -69,7 +71,13 @@ def test_variables_of_the_script_are_filled_in_where_they_are_certain() -> None:
     )
     options = command(document, "torchrun").options
     assert options == {"nnodes": "2", "master-port": "${PORT}", "node-rank": "$RANK"}
-    assert [argument.is_literal for argument in command(document, "torchrun").arguments] == [True, True, False, True, False]
+    assert [argument.is_literal for argument in command(document, "torchrun").arguments] == [
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +115,11 @@ def test_launchers_are_unwrapped() -> None:
         docker run -it --gpus all -e X=1 --ipc=host image:1 deepspeed --hostfile h train2.py --deepspeed ds.json
         """
     )
-    assert command(document, "srun").options == {"nodes": "2", "ntasks-per-node": "1", "container-image": "a.sqsh"}
+    assert command(document, "srun").options == {
+        "nodes": "2",
+        "ntasks-per-node": "1",
+        "container-image": "a.sqsh",
+    }
     launch = command(document, "accelerate")
     assert launch.inside == ("srun", "bash")
     assert launch.in_single_quotes
@@ -168,7 +180,9 @@ def test_directives() -> None:
 
 
 def test_branches_are_told() -> None:
-    document = read("if x; then\n export A=1\n torchrun a.py\nfi\nexport B=1\n[ -z $C ] && export C=1\nexport D=1\n")
+    document = read(
+        "if x; then\n export A=1\n torchrun a.py\nfi\nexport B=1\n[ -z $C ] && export C=1\nexport D=1\n"
+    )
     assert [setting(document, name).is_conditional for name in "ABCD"] == [True, False, True, False]
     assert command(document, "torchrun").is_conditional
 
@@ -180,5 +194,8 @@ def test_places_in_nested_scripts_are_of_the_file() -> None:
 
 
 def test_variables_that_multiply_end() -> None:
-    script = "".join(f'A{number}="$A{number + 1}$A{number + 1}$A{number + 1}"\n' for number in range(100)) + "torchrun $A0\n"
+    script = (
+        "".join(f'A{number}="$A{number + 1}$A{number + 1}$A{number + 1}"\n' for number in range(100))
+        + "torchrun $A0\n"
+    )
     assert read(script).commands

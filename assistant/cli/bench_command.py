@@ -1,0 +1,272 @@
+"""`rigtune bench`: measure this machine in the training interpreter."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import click
+
+from assistant.cli.bench_hosts_command import find_hosts
+from assistant.cli.bench_options import read_shapes, stop_on_signals, told_entries
+from assistant.cli.diagnostics import follow, say
+from assistant.cli.options import (
+    PATH,
+    collect_options,
+    format_option,
+    python_option,
+    require_function,
+    source_of,
+    verbosity_options,
+)
+from assistant.cli.output import emit_csv, emit_json, emit_text, wants_colour
+from assistant.storage import refuse_unwritable, write_bytes
+from assistant.usecases.bench.baseline import load_baselines, pin, save_run
+from assistant.usecases.bench.bench_context import shape_of
+from assistant.usecases.judge import judge_measurements
+from assistant.usecases.learn import read_policy
+from assistant.usecases.measure import MeasureOptions, measure_machine
+from assistant.usecases.plan import model_named
+from assistant.usecases.probe import probe_machine
+from probes.base.errors import ExitCode, OutputError, UsageError
+from probes.base.record import to_json
+from probes.bench.bench_report import BenchReport, report_of
+from probes.bench.bench_requests import BenchSettings, SpreadBy, Suite
+from probes.compare.measured_findings import WRONG
+from probes.compare.measurement_judgement import Judgement
+from probes.facts import MachineFacts
+from probes.facts.measurements import MeasurementSet
+from probes.judging.findings import Status
+from probes.judging.policies.file import thresholds_under
+from probes.judging.policies.policy import Policy
+from probes.judging.verdict import FailOn
+
+
+@click.command()
+@python_option
+@click.option("--suite", type=click.Choice(("quick", "full")), default="quick", show_default=True,
+              help="quick ends within 2 minutes, full within 15.")  # fmt: skip
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="ID",
+    help="Only this benchmark, of either suite; repeat, or separate by commas.",
+)
+@click.option("--skip", multiple=True, metavar="ID", help="Leave this benchmark out.")
+@click.option(
+    "--list",
+    "list_only",
+    is_flag=True,
+    help="What could be measured here and what it costs; measures nothing.",
+)
+@click.option("--pin", "pins", is_flag=True, help="Keep this run as the one that later runs are compared to.")
+@click.option(
+    "--data", type=PATH, metavar="PATH", help="Where the training data lies, for storage and data-loader."
+)
+@click.option(
+    "--step",
+    default="",
+    metavar="MODULE:FUNCTION|FILE.py:FUNCTION",
+    help="Also measure your own training step: assistant/docs/own_step.md.",
+)
+@click.option(
+    "--shape",
+    "shapes",
+    callback=read_shapes,
+    multiple=True,
+    metavar="MxNxK",
+    help="Also this matrix product; repeatable.",
+)
+@click.option(
+    "--model",
+    default="",
+    help="Matrix products of this model, a preset or a file; of a reference model without it.",
+)
+@click.option(
+    "--noise-scale", is_flag=True, help="Also measure the gradient noise scale, for the batch size."
+)
+@click.option(
+    "--hosts",
+    default="",
+    metavar="A,B,C",
+    help="Also measure across these hosts; this one's name is among them.",
+)
+@click.option("--spread-by", type=click.Choice(("ssh", "slurm", "mpi")), default="ssh", show_default=True,
+              help="What starts the ranks on the hosts.")  # fmt: skip
+@click.option(
+    "--find-bad-hosts", is_flag=True, help="Only name those of --hosts, and the links, that are slow."
+)
+@click.option("--work-directory", type=PATH, metavar="FOLDER", help="Keep requests, answers and logs there.")
+@click.option("--force", is_flag=True, help="Measure although the GPUs or the host are busy.")
+@click.option(
+    "--all", "show_all", is_flag=True, help="Every measured case rather than the best of each sweep."
+)
+@click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
+              help="Other limits, and waivers.")  # fmt: skip
+@click.option("--fail-on", type=click.Choice(("fail", "warn")), default="fail", show_default=True,
+              help="Judgements that give exit code 1.")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    metavar="FILE",
+    help="Also write the report there; CSV where the name ends so.",
+)
+@format_option("text", "json", "csv")
+@verbosity_options
+def command(
+    python: str | None,
+    suite: Suite,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    list_only: bool,
+    pins: bool,
+    data: Path | None,
+    step: str,
+    shapes: tuple[tuple[int, int, int], ...],
+    model: str,
+    noise_scale: bool,
+    hosts: str,
+    spread_by: SpreadBy,
+    find_bad_hosts: bool,
+    work_directory: Path | None,
+    force: bool,
+    show_all: bool,
+    policy_file: Path | None,
+    fail_on: FailOn,
+    output: Path | None,
+    output_format: str,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Measure what decides training speed here, beside what such hardware reaches, the run before and equal
+    devices.
+
+    Ctrl-C keeps what was measured. Exit code 4: a benchmark gave no result; 1: something is too slow or
+    wrong; 130: interrupted.
+    """
+    wants_csv = output_format == "csv" or (output is not None and output.suffix.lower() == ".csv")
+    if (list_only or find_bad_hosts) and wants_csv:
+        raise UsageError(f"{'--list' if list_only else '--find-bad-hosts'} has no CSV", "use --format json")
+    options = MeasureOptions(
+        suite=suite,
+        only=_names(only),
+        skip=_names(skip),
+        force=force,
+        python=python,
+        settings=_settings(data, step, shapes, model=model, noise_scale=noise_scale),
+        hosts=_names((hosts,)),
+        spread_by=spread_by,
+        work_directory=str(work_directory.absolute()) if work_directory is not None else None,
+    )
+    policy = read_policy(policy_file) if policy_file is not None else None
+    if output is not None:
+        refuse_unwritable(output)
+    facts: MachineFacts = follow(probe_machine(source_of((), None), collect_options(python)), quiet=True)
+    if list_only:
+        told_entries(facts, options, output_format)
+        return int(ExitCode.OK)
+    if find_bad_hosts:
+        limits = thresholds_under(policy or Policy())
+        return find_hosts(facts, options, limits, output=output, output_format=output_format, quiet=quiet)
+    with stop_on_signals() as is_stopped:
+        measured: MeasurementSet = follow(
+            measure_machine(facts, options, is_stopped), quiet=quiet, verbose=verbose
+        )
+        was_interrupted = is_stopped()
+    baselines = load_baselines(measured.machine, say)
+    today = datetime.datetime.now().astimezone().date()
+    judgement = judge_measurements(facts, measured, baselines, policy=policy, today=today)
+    report = report_of(measured, judgement)
+    trouble = _write(report, output) if output is not None else None
+    _tell(report, measured, judgement, output_format, show_all=show_all)
+    if was_interrupted:
+        say("rigtune: interrupted; what was measured until then is above")
+    else:
+        _keep(measured, pins=pins, quiet=quiet)
+    if trouble is not None:
+        raise trouble
+    if was_interrupted:
+        return int(ExitCode.INTERRUPTED)
+    return _exit_code(measured, judgement, fail_on)
+
+
+def _write(report: BenchReport, output: Path) -> OutputError | None:
+    """What prevented it: to be told after the report, which took minutes, has gone to stdout and is kept."""
+    try:
+        write_bytes(output, _csv(report).encode() if output.suffix.lower() == ".csv" else to_json(report))
+    except OutputError as error:
+        return error
+    return None
+
+
+def _tell(
+    report: BenchReport, measured: MeasurementSet, judgement: Judgement, output_format: str, *, show_all: bool
+) -> None:
+    if output_format == "json":
+        emit_json(report)
+    elif output_format == "csv":
+        emit_csv(_csv(report))
+    else:
+        from assistant.render.bench_text import render_measurements
+
+        emit_text(render_measurements(measured, judgement, colour=wants_colour(), show_all=show_all))
+
+
+def _keep(measured: MeasurementSet, *, pins: bool, quiet: bool) -> None:
+    """Store the run for later comparisons, if it gave anything to compare to. Raises OutputError where it is
+    to be pinned.
+    """
+    if not measured.measurements:
+        if pins:
+            say("rigtune: nothing was measured, so nothing is pinned")
+        return
+    if pins:
+        path = pin(measured)
+        if not quiet:
+            say(f"pinned: {path}")
+        return
+    try:
+        save_run(measured)
+    except OutputError as error:
+        say(f"rigtune: this run is not kept for later comparisons: {error.message} (hint: {error.hint})")
+
+
+def _exit_code(measured: MeasurementSet, judgement: Judgement, fail_on: FailOn) -> int:
+    counted = {Status.FAIL, Status.WARN} if fail_on == "warn" else {Status.FAIL}
+    # Wrong results are a finding about the machine.
+    if any(failure.kind != WRONG for failure in measured.failures):
+        return int(ExitCode.WORKER)
+    is_bad = any(finding.status in counted and finding.waived is None for finding in judgement.findings)
+    return int(ExitCode.FINDINGS if is_bad else ExitCode.OK)
+
+
+def _names(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for value in values for part in value.split(",") if (name := part.strip()))
+
+
+def _settings(
+    data: Path | None, step: str, shapes: tuple[tuple[int, int, int], ...], *, model: str, noise_scale: bool
+) -> BenchSettings:
+    """Raises UsageError for a path that does not exist, a step that is no name or of no file, and an unknown
+    model.
+    """
+    if data is not None and not data.exists():
+        raise UsageError(
+            f"--data {data} does not exist", "name a folder or file on the file system that training reads"
+        )
+    if step:
+        require_function("--step", step)
+    return BenchSettings(
+        data_path=str(data.absolute()) if data is not None else "",
+        step=step,
+        shapes=shapes,
+        model=shape_of(model_named(model)) if model else {},
+        noise_scale=noise_scale,
+    )
+
+
+def _csv(report: BenchReport) -> str:
+    from assistant.render.bench_csv import csv_text
+
+    return csv_text(report)

@@ -1,0 +1,48 @@
+"""`rigtune bench --find-bad-hosts`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from assistant.cli.bench_options import stop_on_signals
+from assistant.cli.diagnostics import follow
+from assistant.cli.output import emit_json, emit_text
+from assistant.storage import write_record
+from assistant.usecases.bench.find_bad_nodes import HostSearch, find_bad_hosts
+from assistant.usecases.measure import MeasureOptions
+from probes.base.errors import ExitCode
+from probes.catalogue.thresholds import Thresholds
+from probes.facts import MachineFacts
+
+
+def find_hosts(
+    facts: MachineFacts,
+    options: MeasureOptions,
+    limits: Thresholds,
+    *,
+    output: Path | None,
+    output_format: str,
+    quiet: bool,
+) -> int:
+    """Search, tell, and the exit code: 1 where a host or link is bad, 4 where the search could not tell.
+
+    Slow is what would fail beside a reference, by `limits`.
+    """
+    slow_below = limits.measured_fail_fraction.value
+    with stop_on_signals() as is_stopped:
+        result: HostSearch = follow(
+            find_bad_hosts(facts, options, is_stopped, slow_below=slow_below), quiet=quiet
+        )
+    if output is not None:
+        write_record(output, result)
+    if output_format == "json":
+        emit_json(result)
+    else:
+        from assistant.render.bad_hosts_text import render_host_search
+
+        emit_text(render_host_search(result))
+    if not result.complete:
+        return int(ExitCode.INTERRUPTED)
+    if result.bad_hosts or result.bad_links:
+        return int(ExitCode.FINDINGS)
+    return int(ExitCode.WORKER if result.unresolved else ExitCode.OK)

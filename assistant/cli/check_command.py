@@ -1,0 +1,238 @@
+"""`rigtune check`: is this machine fit to train?"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from pathlib import Path
+
+import click
+import msgspec
+
+from assistant.cli.diagnostics import follow, say
+from assistant.cli.options import (
+    PATH,
+    Number,
+    collect_options,
+    paths_of,
+    python_option,
+    source_of,
+    source_options,
+)
+from assistant.cli.output import emit_text, wants_colour
+from assistant.cli.profiled import ProfiledCommand
+from assistant.render.formats import FORMATS, Format, formatted
+from assistant.usecases.check import check_machine, evidence_under
+from assistant.usecases.probe import probe_machine
+from probes.base.errors import UsageError
+from probes.base.record import Record
+from probes.facts import MachineFacts
+from probes.facts.measurements import Baseline, MeasurementSet
+from probes.judging.policies.exit_profiles import PROFILES, Profile, exit_status
+from probes.judging.policies.policy import Policy
+from probes.judging.policies.selection import select
+from probes.judging.verdict import FailOn, Verdict
+from probes.registry import Tier
+
+BUDGET_S: dict[Tier, float] = {"quick": 8.0, "deep": 60.0}
+"""A prolog may take ten seconds, a HealthCheckProgram sixty."""
+LONGEST_S = 86400.0
+"""Of `--budget`."""
+
+
+class Answer(Record, kw_only=True):
+    """How the verdict is told."""
+
+    output_format: Format | None = None
+    """None where the user chose none: then the exit profile decides what stands on stdout."""
+    profile: Profile = "gate"
+    fail_on: FailOn = "fail"
+    file: str | None = None
+    quiet: bool = False
+    verbose: bool = False
+
+
+@click.command(cls=ProfiledCommand)
+@click.argument("more_paths", nargs=-1, type=PATH, metavar="")
+@source_options
+@python_option
+@click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
+              help="What you expect of this machine; --learn writes one.")  # fmt: skip
+@click.option("--measurements", type=PATH, metavar="FILE",
+              help="Judge a report of `rigtune bench -o FILE` too, beside earlier runs of that machine.")  # fmt: skip
+@click.option(
+    "--learn",
+    type=PATH,
+    metavar="FILE",
+    help="Write a policy that expects what this machine is. Deep by default.",
+)
+@click.option(
+    "--force", is_flag=True, help="With --learn: replace the file, and learn from a machine that fails."
+)
+@click.option("--tier", type=click.Choice(("quick", "deep")), default=None,
+              help="How much to read of a live machine: quick (default) or deep, which also starts slow commands.")  # fmt: skip
+@click.option("--budget", type=Number(0, LONGEST_S, min_open=True), metavar="SECONDS",
+              help="What has not answered by then is UNKNOWN (default: 8 for quick, 60 for deep).")  # fmt: skip
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="ID|GROUP",
+    help="Make these checks alone; repeat, or separate by commas.",
+)
+@click.option("--skip", multiple=True, metavar="ID|GROUP", help="Leave these checks out.")
+@click.option("--fail-on", type=click.Choice(("fail", "warn")), default=None,
+              help="Findings that give exit code 1 (default: the policy's, else fail).")  # fmt: skip
+@click.option("--exit-profile", type=click.Choice(PROFILES), default="gate", show_default=True,
+              help="Whose exit codes: gate 0 fit, 1 findings, 3 unknown; nagios 0-3; npd 0-2; slurm and nhc 0 or 1, with one "
+                   "line of reason.")  # fmt: skip
+@click.option("--format", "output_format", type=click.Choice(FORMATS), default=None,
+              help="Output on stdout (default: text, or what the exit profile wants).")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    type=PATH,
+    metavar="FILE",
+    help="Write the format into this file, whole or not at all.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stdout; the exit code alone.")
+@click.option("-v", "--verbose", is_flag=True, help="Also the checks that passed or do not apply.")
+def command(
+    more_paths: tuple[Path, ...],
+    from_paths: tuple[Path, ...],
+    machine: str | None,
+    python: str | None,
+    policy_file: Path | None,
+    measurements: Path | None,
+    learn: Path | None,
+    force: bool,
+    tier: Tier | None,
+    budget: float | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    fail_on: FailOn | None,
+    exit_profile: Profile,
+    output_format: Format | None,
+    file: Path | None,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Is this machine fit to train?
+
+    Exit code 0: all required checks pass; 1: findings at or above --fail-on; 3: a required check could not be
+    made.
+    """
+    policy = _policy(policy_file, learn)
+    measured, baselines = _measured(measurements)
+    source = source_of(paths_of(from_paths, more_paths), machine)
+    wanted: Tier = tier or ("deep" if learn else "quick")
+    selection = select(wanted if source.is_live else "deep", _names(only), _names(skip))
+    if learn is not None:
+        from assistant.usecases.learn import require_free
+
+        require_free(learn, force=force)
+    started, clock = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
+    options = msgspec.structs.replace(
+        collect_options(python, ask_interpreters=False),
+        deep=selection.tier == "deep",
+        toolkit=policy.software.cuda_toolkit is not None,
+    )
+    budget_s = BUDGET_S[selection.tier] if budget is None else budget
+    facts: MachineFacts = follow(probe_machine(source, options, budget_s), quiet=True)
+    today = datetime.datetime.now().astimezone().date()
+    evidence = evidence_under(policy, facts, today=today, measured=measured, baselines=baselines)
+    verdict: Verdict = follow(check_machine(evidence, selection.rows), quiet=True)
+    verdict = msgspec.structs.replace(
+        verdict,
+        tier=selection.tier,
+        deep_only=selection.deep_only,
+        deselected=selection.deselected,
+        started=started,
+        duration_s=round(time.monotonic() - clock, 6),
+    )
+    code = tell(
+        verdict,
+        Answer(
+            output_format=output_format,
+            profile=exit_profile,
+            fail_on=fail_on or policy.fail_on or "fail",
+            file=str(file) if file is not None else None,
+            quiet=quiet,
+            verbose=verbose,
+        ),
+    )
+    if learn is not None:
+        from assistant.usecases.learn import learn_policy
+
+        follow(learn_policy(facts, verdict, learn, force=force, today=today), quiet=quiet)
+    return code
+
+
+def tell(verdict: Verdict, answer: Answer) -> int:
+    """Write the verdict where it is wanted and return the exit code, which no format changes. Raises
+    OutputError.
+    """
+    if answer.file is None:
+        if not answer.quiet:
+            _tell_stdout(verdict, answer)
+        return exit_status(verdict, answer.profile, answer.fail_on)
+    if answer.profile != "gate" and not answer.quiet:
+        _tell_stdout(verdict, msgspec.structs.replace(answer, output_format=None))
+    from assistant.storage import write_bytes
+    from probes.base.record import printable
+
+    write_bytes(
+        Path(answer.file),
+        printable(formatted(verdict, answer.output_format or "text", verbose=answer.verbose)).encode(),
+    )
+    if not answer.quiet:
+        from assistant.render.reason import reason_line
+
+        say(f"rigtune: {reason_line(verdict, answer.fail_on) or 'fit to train'}; wrote {answer.file}")
+    return exit_status(verdict, answer.profile, answer.fail_on)
+
+
+def _tell_stdout(verdict: Verdict, answer: Answer) -> None:
+    """The chosen format; without one the line that the profile's reader keeps, and the report for people."""
+    output_format = answer.output_format or ("nagios" if answer.profile == "nagios" else "text")
+    if answer.output_format is None and answer.profile in ("npd", "slurm", "nhc"):
+        from assistant.render.reason import reason_line
+
+        line = reason_line(verdict, answer.fail_on, first_only=answer.profile == "nhc")
+        if line:
+            emit_text(line)
+        return
+    emit_text(formatted(verdict, output_format, colour=wants_colour(), verbose=answer.verbose))
+
+
+def _policy(file: Path | None, learn: Path | None) -> Policy:
+    """The policy of the command line or RIGTUNE_POLICY. Learning goes by rigtune's own judgement."""
+    if file is None:
+        return Policy()
+    if learn is not None:
+        origin = click.get_current_context().get_parameter_source("policy_file")
+        if origin is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(
+                "--policy and --learn exclude each other", "learn a policy first, then check with it"
+            )
+        return Policy()
+    from assistant.usecases.learn import read_policy
+
+    return read_policy(file)
+
+
+def _measured(file: Path | None) -> tuple[MeasurementSet | None, tuple[Baseline, ...]]:
+    """The measurements in a file, and the earlier runs to compare them to."""
+    if file is None:
+        return None, ()
+    from assistant.storage import read_measurements
+    from assistant.usecases.bench.baseline import load_baselines
+
+    measured = read_measurements(file)
+    return measured, load_baselines(
+        measured.machine, say, moment=measured.started
+    ) if measured.machine else ()
+
+
+def _names(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for value in values for part in value.split(",") if (name := part.strip()))

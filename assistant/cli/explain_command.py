@@ -1,0 +1,96 @@
+"""`rigtune explain`: what an NCCL, torch, Slurm or kernel log says."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from assistant.cli.diagnostics import follow
+from assistant.cli.export_command import read_recipe
+from assistant.cli.options import PATH, collect_options, format_option, source_of, verbosity_options
+from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.usecases.explain import explain_logs
+from assistant.usecases.explain_files import PIPE
+from probes.base.errors import ExitCode
+from probes.facts import MachineFacts
+from probes.logs.diagnosis import Explanation
+
+_CODES = {"healthy": ExitCode.OK, "fault": ExitCode.FINDINGS, "unknown": ExitCode.UNKNOWN}
+
+
+@click.command()
+@click.argument("logs", nargs=-1, metavar="LOG...")
+@click.option(
+    "-f", "--follow", "following", is_flag=True, help="Read on as the logs grow; tell causes as they show."
+)
+@click.option(
+    "--recipe", type=PATH, metavar="FILE", help="Also compare the run to this recipe's environment."
+)
+@click.option("--from", "from_paths", multiple=True, type=PATH, metavar="PATH",
+              help="Also compare the run to this recording or pasted tool output of the machine; repeat.")  # fmt: skip
+@click.option("--redact", is_flag=True, help="Replace names, addresses and paths as `rigtune capture` does.")
+@format_option("text", "json")
+@verbosity_options
+def command(
+    logs: tuple[str, ...],
+    following: bool,
+    recipe: Path | None,
+    from_paths: tuple[Path, ...],
+    redact: bool,
+    output_format: str,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """What LOG says (files, folders, - for standard input): what happened, where first, why, and what to do.
+
+    Exit code 0: nothing wrong is visible; 1: a fault; 3: the logs do not tell.
+    """
+    if not logs:
+        raise click.UsageError("no log is named; - reads standard input")
+    if logs.count(PIPE) > 1:
+        raise click.UsageError("standard input can be read once")
+    events = explain_logs(
+        logs,
+        following=following,
+        is_over=_until_interrupted() if following else lambda: False,
+        recipe=read_recipe(recipe) if recipe is not None else None,
+        machine=_machine(from_paths) if from_paths else None,
+        redacting=redact,
+    )
+    explanation: Explanation = follow(events, quiet=quiet, verbose=verbose)
+    if output_format == "json":
+        emit_json(explanation)
+    else:
+        from assistant.render.explain_text import render_explanation
+
+        emit_text(
+            render_explanation(explanation, colour=wants_colour(), verbose=verbose, folds=sys.stdout.isatty())
+        )
+    return int(_CODES[explanation.state])
+
+
+def _until_interrupted() -> Callable[[], bool]:
+    """Ctrl-C is how a person ends following: the first one brings the answer, a second one ends as anywhere
+    else.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    stopped = threading.Event()
+
+    def stop(_number: int, _frame: object) -> None:
+        stopped.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, stop)
+    return stopped.is_set
+
+
+def _machine(paths: tuple[Path, ...]) -> MachineFacts:
+    from assistant.usecases.probe import probe_machine
+
+    facts: MachineFacts = follow(probe_machine(source_of(paths, None), collect_options(None)), quiet=True)
+    return facts

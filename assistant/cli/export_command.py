@@ -1,0 +1,106 @@
+"""`rigtune export`: launch files from a recipe, or files for provisioning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from assistant.cli.diagnostics import follow, say
+from assistant.cli.options import PATH, verbosity_options
+from assistant.cli.output import emit_text
+from assistant.storage import read_bytes
+from assistant.usecases.export import export_provision, export_recipe
+from probes.base.errors import UsageError
+from recipes.launch.provision import ProvisionOptions, find_provision
+from recipes.launch.recipe import Recipe
+from recipes.launch.recipe_file import load_recipe
+
+
+@click.command()
+@click.argument("recipe_file", type=PATH, metavar="[RECIPE]", required=False)
+@click.option(
+    "--to", "launchers", multiple=True, default=("torchrun",), show_default=True, metavar="LAUNCHER"
+)
+@click.option(
+    "--provision",
+    "kind",
+    default=None,
+    metavar="KIND",
+    help="Without RECIPE: files that run `rigtune check` in provisioning.",
+)
+@click.option("--program", default=None, metavar="PATH", help="Of rigtune on the nodes, with --provision.")
+@click.option(
+    "--policy", default=None, metavar="PATH", help="Of the policy file on the nodes, with --provision."
+)
+@click.option(
+    "--slurm-conf",
+    default=None,
+    metavar="PATH",
+    help="Of slurm.conf where it is not the default, with --provision slurm-health.",
+)
+@click.option(
+    "--image", default=None, metavar="IMAGE", help="With rigtune in it, with --provision kubernetes-*."
+)
+@click.option(
+    "--gpus",
+    type=int,
+    default=None,
+    metavar="N",
+    help="That the pod asks for, with --provision kubernetes-*.",
+)
+@click.option(
+    "--out",
+    "directory",
+    type=PATH,
+    default=None,
+    help="Folder to write to (default: launch/ beside the recipe, or provision/).",
+)
+@click.option("--overwrite", is_flag=True, help="Replace files that rigtune did not write.")
+@verbosity_options
+def command(
+    recipe_file: Path | None,
+    launchers: tuple[str, ...],
+    kind: str | None,
+    program: str | None,
+    policy: str | None,
+    slurm_conf: str | None,
+    image: str | None,
+    gpus: int | None,
+    directory: Path | None,
+    overwrite: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Write launch files for RECIPE, or with --provision the files of a health check; prints their paths.
+
+    Kinds: slurm-health, slurm-prolog, kubernetes-init, kubernetes-job, systemd, ansible, cloud-init.
+    """
+    given = {"program": program, "policy": policy, "slurm_conf": slurm_conf, "image": image, "gpus": gpus}
+    if kind is not None:
+        if recipe_file is not None:
+            raise UsageError(
+                "--provision and RECIPE exclude each other",
+                "Write launch files and health checks one by one.",
+            )
+        options = ProvisionOptions(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+        target = directory if directory is not None else Path("provision")
+        events = export_provision(kind, options, target, overwrite=overwrite)
+    elif recipe_file is None:
+        raise UsageError(
+            "nothing to export", "Give a recipe, which `rigtune plan -o` writes, or --provision KIND."
+        )
+    elif stray := [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]:
+        raise UsageError(f"{stray[0]} needs --provision", "Launch files are described by their recipe alone.")
+    else:
+        target = directory if directory is not None else recipe_file.parent / "launch"
+        events = export_recipe(read_recipe(recipe_file), launchers, target, overwrite=overwrite)
+    paths = follow(events, quiet=quiet, verbose=verbose)
+    if kind is not None and not quiet:
+        say(find_provision(kind).install)
+    emit_text("\n".join(str(path) for path in paths))
+
+
+def read_recipe(path: Path) -> Recipe:
+    """The recipe in `path`; raises InputError."""
+    return load_recipe(read_bytes(path).decode("utf-8", "surrogateescape"), str(path))

@@ -1,0 +1,164 @@
+"""`rigtune lint`: what launch files will do wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal, get_args
+
+import click
+
+from assistant.cli.diagnostics import follow, say
+from assistant.cli.options import PATH, collect_options, source_of, source_options
+from assistant.cli.output import emit_csv, emit_text, emitting, wants_colour
+from assistant.usecases.lint import Linted, lint_files
+from probes.base.errors import ExitCode, UsageError
+from probes.base.record import printable, to_json
+from probes.facts import MachineFacts
+from recipes.lint.context import Context
+from recipes.lint.document import DocumentKind
+from recipes.lint.finding import Severity
+
+Format = Literal["text", "json", "sarif", "github"]
+FailOn = Literal["error", "warning", "note", "never"]
+_GRAVITY: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
+_VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=PATH)
+@click.option("--environment", is_flag=True, help="Judge the variables of this process too.")
+@click.option(
+    "--kind",
+    type=click.Choice(get_args(DocumentKind)),
+    help="What the files are, where name and content do not tell.",
+)
+@click.option(
+    "--nccl-version",
+    metavar="VERSION",
+    help="The NCCL that the job will load, as 2.27.5: what it reads, and how.",
+)
+@click.option("--torch-version", metavar="VERSION", help="The torch that the job will load, as 2.8.")
+@click.option(
+    "--here", is_flag=True, help="The job will run on this machine: its NICs, GPUs and versions are known."
+)
+@source_options
+@click.option("--format", "output_format", type=click.Choice(get_args(Format)), default="text", show_default=True,
+              help="Output on stdout: for people, for programs, for code scanning, for GitHub's workflows.")  # fmt: skip
+@click.option("--diff", "as_diff", is_flag=True, help="Print the safe fixes as a patch instead.")
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Replace names, addresses and paths as `rigtune capture` does; no lines are shown.",
+)
+@click.option("-o", "--output", type=PATH, metavar="FILE", help="Write there, whole or not at all.")
+@click.option("--fail-on", type=click.Choice(get_args(FailOn)), default="error", show_default=True,
+              help="The lightest finding that gives exit code 1.")  # fmt: skip
+@click.option("-q", "--quiet", is_flag=True, help="No words on stderr but errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Also why each rule exists, and who says so.")
+def command(
+    files: tuple[Path, ...],
+    environment: bool,
+    kind: DocumentKind | None,
+    nccl_version: str | None,
+    torch_version: str | None,
+    here: bool,
+    from_paths: tuple[Path, ...],
+    machine: str | None,
+    output_format: Format,
+    as_diff: bool,
+    redact: bool,
+    output: Path | None,
+    fail_on: FailOn,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """What will FILES do wrong? Scripts for a shell or Slurm, Dockerfiles, compose and Kubernetes files,
+    configurations of accelerate and DeepSpeed, TF_CONFIG, nccl.conf, .env, lists of hosts; - is standard
+    input. They are judged together, with what they source. Nothing is started.
+
+    A comment waives a rule: # rigtune: ignore=RULE reason. assistant/docs/lint.md says more.
+
+    Exit code 0: nothing at or above --fail-on; 1: something; 2: a file cannot be read.
+    """
+    if not files and not environment:
+        raise UsageError("no file is given", "rigtune lint train.sbatch ds_config.json, or --environment")
+    if redact and as_diff:
+        raise UsageError("--redact and --diff exclude each other", "a patch has to hold what it changes")
+    _check_version("--nccl-version", nccl_version)
+    _check_version("--torch-version", torch_version)
+    context = Context(
+        nccl_version=nccl_version,
+        torch_version=torch_version,
+        machine=_machine(from_paths, machine) if here or from_paths or machine else None,
+    )
+    linted = lint_files(files, context, kind=kind, environment=environment)
+    if redact:
+        from assistant.usecases.lint import redacted
+
+        linted = redacted(linted)
+    text = (
+        _patch(linted)
+        if as_diff
+        else _formatted(linted, output_format, colour=output is None, verbose=verbose)
+    )
+    if output is not None:
+        from assistant.render.lint_text import summary
+        from assistant.storage import write_bytes
+
+        write_bytes(output, text.encode("utf-8", "surrogateescape"))
+        if not quiet:
+            say(f"{summary(linted.report)}; wrote {output}")
+    elif as_diff:
+        with emitting(is_text=False) as write:
+            write(text)
+        if not text and not quiet:
+            say("no finding has a safe fix")
+    elif output_format == "text":
+        emit_text(text)
+    else:
+        emit_csv(text)
+    return _exit_code(linted, fail_on)
+
+
+def _check_version(option: str, version: str | None) -> None:
+    if version is not None and not _VERSION.match(version):
+        raise UsageError(f"{option} {version[:40]!r} is no version", "give it as 2.27.5")
+
+
+def _machine(from_paths: tuple[Path, ...], machine: str | None) -> MachineFacts:
+    from assistant.usecases.probe import probe_machine
+
+    facts: MachineFacts = follow(
+        probe_machine(source_of(from_paths, machine), collect_options(None)), quiet=True
+    )
+    return facts
+
+
+def _formatted(linted: Linted, output_format: Format, *, colour: bool, verbose: bool) -> str:
+    if output_format == "json":
+        return to_json(linted.report).decode()
+    if output_format == "text":
+        from assistant.render.lint_text import render_lint
+
+        fixable = sum(bool(finding.edits) for finding in linted.report.findings)
+        colour = colour and wants_colour()
+        return printable(
+            render_lint(linted.report, linted.documents, colour=colour, verbose=verbose, fixable=fixable)
+        )
+    from assistant.render.lint_formats import github_text, sarif_text
+
+    return sarif_text(linted.report) if output_format == "sarif" else github_text(linted.report)
+
+
+def _patch(linted: Linted) -> str:
+    from recipes.lint.editing import patch
+
+    return "".join(patch(document, linted.report.findings) for document in linted.documents)
+
+
+def _exit_code(linted: Linted, fail_on: FailOn) -> int:
+    if fail_on == "never":
+        return int(ExitCode.OK)
+    bad = any(_GRAVITY[finding.severity] <= _GRAVITY[fail_on] for finding in linted.report.findings)
+    return int(ExitCode.FINDINGS if bad else ExitCode.OK)

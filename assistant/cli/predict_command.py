@@ -1,0 +1,294 @@
+"""`rigtune predict`: memory and speed of runs that are described in a table, or by a few settings."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from assistant.cli.diagnostics import StatusLine, follow, say
+from assistant.cli.options import (
+    PATH,
+    collect_options,
+    python_option,
+    require_function,
+    source_of,
+    source_options,
+)
+from assistant.cli.output import emitting, wants_colour
+from assistant.render.predict_formats import FORMATS, Format, Writer, writer_of
+from assistant.storage import read_measurements, refuse_unwritable, writing
+from assistant.usecases.case_rows import CaseRow, case_rows
+from assistant.usecases.events import Event
+from assistant.usecases.model_file import holds_model, read_model
+from assistant.usecases.predict import (
+    COLLECTIVE_COLUMNS,
+    CaseAnswered,
+    PredictSummary,
+    machine_here,
+    predict_cases,
+    predict_collectives,
+)
+from assistant.usecases.probe import probe_machine
+from probes.base.errors import OutputError, UsageError
+from recipes.cases.case import COLUMNS, NOT_INPUTS
+from recipes.cases.resolved import Here
+from recipes.cases.table_words import sharing_of
+from recipes.job.models.counted import names_own_module
+from recipes.job.models.files import names_model_file
+from recipes.job.workload import TransformerModel, VisionModel
+
+_SHOWN = 8
+"""Columns that are named in one line."""
+
+
+@click.command()
+@click.argument("cases", required=False, type=PATH)
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    metavar="FILE",
+    help="Write there, whole or not at all; JSON where it ends in .json.",
+)
+@click.option("--set", "settings", multiple=True, metavar="COLUMN=VALUE",
+              help="One case without a table: --set model=llama-3-8b --set gpu=H100-SXM-80GB --set n_gpus=8.")  # fmt: skip
+@click.option("--own-module", "own_modules", multiple=True, metavar="FILE.py:FUNCTION",
+              help="Count your module for cases whose model is that text: assistant/docs/own_module.md.")  # fmt: skip
+@click.option("--model-file", "model_files", multiple=True, metavar="FILE",
+              help="Read this config.json, or the folder of one, or TOML, for cases whose model is that text.")  # fmt: skip
+@click.option(
+    "--explain", metavar="CASE_ID", help="Only this case of the table, with what its figures are made of."
+)
+@click.option(
+    "--collectives", is_flag=True, help="The cases are single collectives: gpu, n_gpus, collective, bytes ..."
+)
+@click.option("--here", is_flag=True, help="Cases that name no GPU run on this machine.")
+@source_options
+@python_option
+@click.option(
+    "--measurements", type=PATH, metavar="FILE", help="measurements.json of `rigtune bench`, for those cases."
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(FORMATS),
+    help="csv for tables, text for --set and --explain.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No words on stderr but errors.")
+def command(
+    cases: Path | None,
+    output: Path | None,
+    settings: tuple[str, ...],
+    own_modules: tuple[str, ...],
+    model_files: tuple[str, ...],
+    explain: str | None,
+    collectives: bool,
+    here: bool,
+    from_paths: tuple[Path, ...],
+    machine: str | None,
+    python: str | None,
+    measurements: Path | None,
+    output_format: Format | None,
+    quiet: bool,
+) -> None:
+    """Predict the runs of CASES, a CSV with a column case_id (- for standard input): does each fit, how much
+    memory and for what, how long is a step and why. No run is started. assistant/docs/predict.md names the
+    columns.
+
+    Exit code 0 also where cases were refused: each has its reason in the output. 2: the table cannot be read.
+    """
+    if (cases is None) == (not settings):
+        raise UsageError(
+            "no cases are given" if cases is None else "--set and a table exclude each other",
+            "rigtune predict -h",
+        )
+    columns = COLLECTIVE_COLUMNS if collectives else COLUMNS
+    if collectives and (own_modules or model_files):
+        raise UsageError(
+            "--own-module, --model-file and --collectives exclude each other", "a collective has no model"
+        )
+    tell = None if quiet else functools.partial(_tell_unread, columns=columns)
+    rows = iter([_row_of(settings, columns)]) if cases is None else case_rows(cases, columns, tell)
+    own = _Own(own_modules, model_files, settings)
+    if explain is not None:
+        rows = _only(rows, explain)
+    alone = cases is None or explain is not None
+    is_json = output is not None and output.suffix.lower() == ".json"
+    kind: Format = output_format or ("json" if is_json else "text" if alone else "csv")
+    if output is not None:
+        refuse_unwritable(output)
+        if cases is not None and output.exists() and cases.exists() and output.samefile(cases):
+            raise OutputError(f"{output} holds the cases", "write the predictions to another file")
+    local = (
+        _machine(from_paths, machine, python, measurements)
+        if here or from_paths or machine or measurements
+        else None
+    )
+    models = own.read(python)
+    summary: PredictSummary | None = None
+    with _sink(output, kind) as write:
+        writer = writer_of(kind, collectives=collectives, colour=output is None and wants_colour())
+        answers = predict_collectives(rows) if collectives else predict_cases(rows, local, models)
+        summary = follow(_written(answers, writer, write, alone), quiet=True)
+    if summary is not None and not quiet and not alone:
+        _sum_up(summary, output)
+
+
+class _Own:
+    """The user's own models: those that flags name, and that of the only case."""
+
+    def __init__(self, modules: tuple[str, ...], files: tuple[str, ...], settings: tuple[str, ...]) -> None:
+        """Raises UsageError where a module names no function."""
+        self._modules, self._files = dict.fromkeys(modules), dict.fromkeys(files)
+        for target in modules:
+            require_function("--own-module", target)
+        for setting in settings:
+            column, _, value = setting.partition("=")
+            if column.strip().lower() == "model":
+                self._add(value.strip())
+
+    def _add(self, name: str) -> None:
+        if names_own_module(name):
+            require_function("--set model", name)
+            self._modules[name] = None
+        elif names_model_file(name) or holds_model(name):
+            self._files[name] = None
+
+    def read(self, python: str | None) -> dict[str, VisionModel | TransformerModel]:
+        """Models by name. Raises InputError and, of code that is run to be counted, WorkerError."""
+        models: dict[str, VisionModel | TransformerModel] = {name: read_model(name) for name in self._files}
+        if self._modules:
+            models.update(_counted(tuple(self._modules), python))
+        return models
+
+
+def _machine(
+    from_paths: tuple[Path, ...], machine: str | None, python: str | None, measurements: Path | None
+) -> Here:
+    measured = read_measurements(measurements).measurements if measurements else ()
+    return machine_here(
+        follow(probe_machine(source_of(from_paths, machine), collect_options(python)), quiet=True), measured
+    )
+
+
+def _counted(targets: tuple[str, ...], python: str | None) -> dict[str, VisionModel]:
+    """The user's own modules by name, counted in the training interpreter of this machine, whichever machine
+    the cases name.
+    """
+    from assistant.usecases.own_module import count_modules  # most cases have none
+
+    status = StatusLine()
+    status.show(f"Counting {', '.join(targets)}")
+    try:
+        counted: dict[str, VisionModel] = follow(
+            count_modules(targets, source_of((), None), collect_options(python)), quiet=True
+        )
+    finally:
+        status.clear()
+    return counted
+
+
+def _row_of(settings: tuple[str, ...], columns: tuple[str, ...]) -> CaseRow:
+    """The case of `--set`. Raises UsageError for a column that does not exist and for a sharding that none
+    is.
+    """
+    cells = {"case_id": "case"}
+    for setting in settings:
+        column, equals, value = setting.partition("=")
+        column = column.strip().lower()
+        if not equals or column not in columns:
+            near = _near(column, columns)
+            hint = (
+                f"did you mean {near}?"
+                if near and equals
+                else f"give COLUMN=VALUE; the columns are {', '.join(columns)}"
+            )
+            raise UsageError(f"--set {setting[:60]!r} names no column", hint)
+        cells[column] = value
+    # Tables hold the words of others, which are taken as far as they are known; a word typed by hand is a
+    # slip.
+    sharding = cells.get("sharding", "").strip()
+    if not sharing_of(sharding).is_known:
+        raise UsageError(
+            f"sharding is {sharding[:40]!r}, which is not known",
+            "give ddp, zero1 to zero3, fsdp, hsdp or single",
+        )
+    return CaseRow(line=1, cells=cells)
+
+
+def _near(name: str, columns: tuple[str, ...]) -> str:
+    """The column that may be meant; blank where none is like it."""
+    import difflib
+
+    begun = [column for column in columns if name and column.startswith(f"{name}_")]
+    return next(iter(difflib.get_close_matches(name, columns, n=1) or begun), "")
+
+
+def _tell_unread(names: tuple[str, ...], columns: tuple[str, ...]) -> None:
+    """Columns of a table that nothing reads, but for those where tables keep what was measured and where it
+    stands.
+    """
+    unread = [name for name in names if name not in NOT_INPUTS and not name.startswith(("source_", "raw_"))]
+    if not unread:
+        return
+    shown = [
+        f"{name[:40]} (did you mean {near}?)" if (near := _near(name, columns)) else name[:40]
+        for name in unread[:_SHOWN]
+    ]
+    more = f" and {len(unread) - _SHOWN} more" if len(unread) > _SHOWN else ""
+    say(f"rigtune: not read, as no column is called so: {', '.join(shown)}{more}")
+
+
+def _only(rows: Iterator[CaseRow], case_id: str) -> Iterator[CaseRow]:
+    """The first row with this id. Raises UsageError where there is none."""
+    for row in rows:
+        if row.cells.get("case_id", "").strip() == case_id.strip():
+            yield row
+            return
+    raise UsageError(f"no case is named {case_id[:60]!r}", "give one of the column case_id")
+
+
+@contextlib.contextmanager
+def _sink(output: Path | None, kind: Format) -> Iterator[Callable[[str], None]]:
+    """Where the text goes: the file or stdout, what programs read in UTF-8. Ids that are no UTF-8 leave as
+    they came.
+    """
+    if output is not None:
+        with writing(output) as file:
+            yield lambda text: _ignored(file.write(text.encode("utf-8", "surrogateescape")))
+    else:
+        with emitting(is_text=kind == "text") as write:
+            yield write
+
+
+def _ignored(_: object) -> None: ...
+
+
+def _written(
+    events: Iterator[Event], writer: Writer, write: Callable[[str], None], alone: bool
+) -> Iterator[Event]:
+    """The other events; each answer is written as it comes. Raises UsageError where the only case was
+    refused.
+    """
+    before = writer.head
+    for event in events:
+        if not isinstance(event, CaseAnswered):
+            yield event
+            continue
+        if alone and event.answer.status == "refused":
+            raise UsageError(event.answer.reason, "assistant/docs/predict.md says what each column takes")
+        write(before + writer.case(event.answer))
+        before = writer.between
+    write(writer.foot if before == writer.between else writer.head + writer.foot)
+
+
+def _sum_up(summary: PredictSummary, output: Path | None) -> None:
+    cases = summary.predicted + summary.refused
+    words = f"{cases} case{'s' * (cases != 1)}: {summary.predicted} predicted, {summary.refused} refused"
+    if summary.refused_for:
+        words += f" ({', '.join(f'{column} {number}' for column, number in summary.refused_for.items())})"
+    say(f"{words}; wrote {output}" if output is not None else words)

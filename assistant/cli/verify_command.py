@@ -1,0 +1,36 @@
+"""`rigtune verify`: predicted beside measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from assistant.cli.diagnostics import follow
+from assistant.cli.export_command import read_recipe
+from assistant.cli.options import PATH, format_option, python_option, verbosity_options
+from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.usecases.verify import verify_recipe
+
+
+@click.command()
+@click.argument("recipe_file", type=PATH, metavar="RECIPE")
+@python_option
+@click.option(
+    "--steps", type=click.IntRange(min=2), default=20, show_default=True, help="Optimizer steps to run."
+)
+@format_option("text", "json")
+@verbosity_options
+def command(
+    recipe_file: Path, python: str | None, steps: int, output_format: str, quiet: bool, verbose: bool
+) -> None:
+    """Run some steps of RECIPE and print predicted beside measured step time and peak memory."""
+    result = follow(
+        verify_recipe(read_recipe(recipe_file), steps=steps, python=python), quiet=quiet, verbose=verbose
+    )
+    if output_format == "json":
+        emit_json(result)
+    else:
+        from assistant.render.verify_text import render_verification
+
+        emit_text(render_verification(result, colour=wants_colour()))

@@ -1,0 +1,142 @@
+"""Earlier runs of the benchmarks on this machine, kept for comparison in the user's state directory.
+
+Two files for each machine: `previous.json` holds the last run of every benchmark and suite, `pinned.json`
+what the user pinned. A run of some benchmarks replaces these and leaves the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import platformdirs
+
+from assistant.storage import read_bytes, write_record
+from probes.base.errors import InputError
+from probes.base.record import Record
+from probes.facts.measurements import SCHEMA_VERSION, Baseline, MeasurementSet
+
+Kind = Literal["previous", "pinned"]
+KINDS: tuple[Kind, ...] = ("pinned", "previous")
+
+
+class _Kept(Record, kw_only=True):
+    """The content of a file."""
+
+    schema_version: int
+    machine: str
+    runs: tuple[MeasurementSet, ...]
+    """One per benchmark and suite."""
+
+
+def save_run(measured: MeasurementSet) -> Path:
+    """Keep a run as the one before the next, and return its file. Raises OutputError."""
+    return _save("previous", measured)
+
+
+def pin(measured: MeasurementSet) -> Path:
+    """Keep a run until another is pinned, and as the one before the next; return its file. Raises
+    OutputError.
+    """
+    _save("previous", measured)
+    return _save("pinned", measured)
+
+
+def load_baselines(
+    machine: str, tell: Callable[[str], object] = lambda _: None, *, moment: str = ""
+) -> tuple[Baseline, ...]:
+    """Every earlier run of `machine`, those of one moment together; none where there is none.
+
+    `moment` is when the run began that is to be compared: it is none of these itself, and what was measured
+    since then is no earlier run, unless it was pinned. A file that is damaged, of a newer rigtune or of
+    another machine is left out, and `tell` gets one line about it.
+    """
+    found: list[Baseline] = []
+    for kind in KINDS:
+        path = _path(kind, machine)
+        try:
+            runs = _read(path, machine)
+        except InputError as error:
+            tell(f"{error.message}: {error.hint}")
+            continue
+        found += [
+            Baseline(kind=kind, measured=run)
+            for run in _joined(runs)
+            if _is_earlier(kind, run.started, moment)
+        ]
+    return tuple(found)
+
+
+def _is_earlier(kind: Kind, started: str, moment: str) -> bool:
+    """Both in UTC and one format, so that they sort as text."""
+    return not moment or (started != moment if kind == "pinned" else started < moment)
+
+
+def _path(kind: Kind, machine: str) -> Path:
+    """A name of a machine is no name of a file: it may be long, or hold a slash."""
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", machine)[:60].lstrip(".") or "machine"
+    if safe != machine:
+        safe = f"{safe}-{hashlib.sha256(machine.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return platformdirs.user_state_path("rigtune") / "baselines" / safe / f"{kind}.json"
+
+
+def _read(path: Path, machine: str) -> tuple[MeasurementSet, ...]:
+    """The runs in a file; none where there is no file. Raises InputError with the reason and what to do."""
+    if not path.exists():
+        return ()
+    remedy = "it is left out of the comparison, and the next run replaces it"
+    if path.name == "pinned.json":
+        remedy = "it is left out of the comparison; pin a run again with `rigtune bench --pin`"
+    try:
+        kept = msgspec.json.decode(read_bytes(path), type=_Kept)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"{path} holds no runs of benchmarks ({error})", remedy) from error
+    except InputError as error:
+        raise InputError(error.message, remedy) from error
+    if kept.schema_version != SCHEMA_VERSION:
+        raise InputError(
+            f"{path} was written by another version of rigtune (schema {kept.schema_version})", remedy
+        )
+    if kept.machine != machine:
+        raise InputError(
+            f"{path} holds runs of the machine {kept.machine!r:.80}, and not of {machine!r:.80}", remedy
+        )
+    return kept.runs
+
+
+def _save(kind: Kind, measured: MeasurementSet) -> Path:
+    path = _path(kind, measured.machine)
+    try:
+        before = _read(path, measured.machine)
+    except InputError:
+        before = ()
+    new = {_key(run): run for run in _split(measured)}
+    old = [run for run in before if _key(run) not in new]
+    kept = _Kept(schema_version=SCHEMA_VERSION, machine=measured.machine, runs=(*old, *new.values()))
+    write_record(path, kept)
+    return path
+
+
+def _split(measured: MeasurementSet) -> Iterable[MeasurementSet]:
+    """One run per benchmark. Failures are no baseline."""
+    for bench_id in dict.fromkeys(one.bench_id for one in measured.measurements):
+        own = tuple(one for one in measured.measurements if one.bench_id == bench_id)
+        yield msgspec.structs.replace(measured, measurements=own, failures=())
+
+
+def _key(run: MeasurementSet) -> tuple[str, str]:
+    return run.suite, run.measurements[0].bench_id if run.measurements else ""
+
+
+def _joined(runs: Iterable[MeasurementSet]) -> Iterable[MeasurementSet]:
+    """The runs of one moment as the one run that they were."""
+    moments: dict[tuple[str, str], list[MeasurementSet]] = {}
+    for run in runs:
+        moments.setdefault((run.started, run.suite), []).append(run)
+    for same in moments.values():
+        measurements = tuple(one for run in same for one in run.measurements)
+        yield msgspec.structs.replace(same[0], measurements=measurements)

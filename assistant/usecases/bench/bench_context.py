@@ -1,0 +1,97 @@
+"""What to measure on a machine: its device, its ranks and the reference model that suits it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+from probes.base.record import known
+from probes.bench.attention import cpu_multiplies_bf16
+from probes.bench.bench_requests import BenchContext, ReferenceModel
+from probes.catalogue.hardware import load_catalogue
+from probes.facts import MachineFacts
+from probes.facts.measurements import Parameter
+from recipes.job.models.counts import flops_per_token
+from recipes.job.models.names import find_model
+from recipes.job.workload import TransformerModel
+from recipes.launch.recipe import ModelShape
+from recipes.machine.cluster import has_bf16
+from recipes.machine.layout import cores_per_rank, default_ranks, training_gpus
+from recipes.planning.default_model import CPU_MODEL, first_that_fits
+
+_GPU_MODELS = ("tinyllama-1.1b", "gpt2")
+"""Largest first."""
+_GPU_MICRO_BATCHES = (1, 4)
+
+
+def bench_context(
+    facts: MachineFacts, *, ranks_per_node: int | None = None, visible_gpus: int | None = None
+) -> BenchContext:
+    """The context of this machine.
+
+    `visible_gpus` is how many GPUs the interpreter can use, where that is known: CUDA_VISIBLE_DEVICES may
+    hide some.
+    """
+    gpus = training_gpus(facts)
+    ranks = default_ranks(facts) if ranks_per_node is None else ranks_per_node
+    if gpus and visible_gpus is not None:
+        ranks = min(ranks, visible_gpus)
+    return BenchContext(
+        device="cuda" if gpus else "cpu",
+        backend="nccl" if gpus else "gloo",
+        ranks_per_node=ranks,
+        threads_per_rank=cores_per_rank(facts, ranks),
+        model=_gpu_model(facts) if gpus else _cpu_model(facts, ranks),
+        facts=facts,
+        subjects={gpu.uuid: f"GPU{gpu.index}" for gpu in gpus if known(gpu.uuid)},
+    )
+
+
+def machine_id(facts: MachineFacts) -> str:
+    """What tells this machine from others whose users share a home: its name, and a hash of the GPUs' UUIDs,
+    or without GPUs of the CPU's model. It stays the same until the machine is renamed or a GPU is exchanged.
+    """
+    name = facts.hostname if known(facts.hostname) and facts.hostname else "unnamed"
+    uuids = sorted(gpu.uuid for gpu in facts.gpus if known(gpu.uuid)) if known(facts.gpus) else []
+    parts = uuids or [str(facts.cpu.model) if known(facts.cpu.model) else ""]
+    return f"{name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:8]}"
+
+
+def shape_of(model: TransformerModel) -> dict[str, Parameter]:
+    """The fields of a recipe's `ModelShape`, which workers build models from."""
+    return {name: getattr(model, name) for name in ModelShape.__struct_fields__}
+
+
+def _cpu_model(facts: MachineFacts, ranks: int) -> ReferenceModel:
+    """The shipped workload with the micro-batch that its own global batch leaves to a rank, and in the
+    precision that plans take on such a processor, so that they find it measured.
+    """
+    model = find_model(CPU_MODEL)
+    global_batch = model.learning_rate_batch_tokens // model.sequence_length
+    return _reference(
+        model, (max(1, global_batch // max(2, ranks)),), "bf16" if cpu_multiplies_bf16(facts) else "fp32"
+    )
+
+
+def _gpu_model(facts: MachineFacts) -> ReferenceModel:
+    """The largest model that fits the smallest GPU, in the precision that plans choose there."""
+    gpus = training_gpus(facts)
+    memory_bytes = min((gpu.memory_bytes for gpu in gpus if known(gpu.memory_bytes)), default=0)
+    model_id = first_that_fits(_GPU_MODELS, memory_bytes) or _GPU_MODELS[-1]
+    catalogue = load_catalogue()
+    return _reference(
+        find_model(model_id),
+        _GPU_MICRO_BATCHES,
+        "bf16" if all(has_bf16(gpu, catalogue) for gpu in gpus) else "fp32",
+    )
+
+
+def _reference(
+    model: TransformerModel, micro_batches: tuple[int, ...], precision: Literal["bf16", "fp32"]
+) -> ReferenceModel:
+    return ReferenceModel(
+        shape=shape_of(model),
+        flops_per_token=flops_per_token(model, model.sequence_length),
+        micro_batches=micro_batches,
+        precision=precision,
+    )

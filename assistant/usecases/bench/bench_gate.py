@@ -1,0 +1,65 @@
+"""What keeps benchmarks from running here: no torch, GPUs that it cannot use, others who use the machine."""
+
+from __future__ import annotations
+
+import sys
+
+from assistant.interpreter import Interpreter, choose_interpreter
+from assistant.runner import busy_gpus, busy_host
+from probes.base.errors import InterpreterError
+from probes.base.record import Record
+from probes.bench.bench_requests import BenchRequest
+from probes.facts import MachineFacts
+from recipes.machine.layout import training_gpus
+
+_OWN_PYTHON = sys.executable
+
+
+class Hindrance(Record, kw_only=True):
+    """Why something cannot be measured."""
+
+    kind: str
+    """Of the `BenchFailure`."""
+    message: str
+
+
+class Gate(Record, kw_only=True):
+    """The training interpreter and what it cannot run."""
+
+    interpreter: Interpreter | None
+    hindrance: Hindrance | None = None
+    """Of all that needs torch where there is no interpreter, else of all that needs GPUs."""
+
+    def python_for(self, request: BenchRequest) -> str | Hindrance:
+        """The interpreter that runs `request`: rigtune's own where no torch is needed and there is none."""
+        if self.interpreter is None:
+            return self.hindrance if request.needs_torch and self.hindrance is not None else _OWN_PYTHON
+        if self.hindrance is not None and request.needs_torch and request.device == "cuda":
+            return self.hindrance
+        return self.interpreter.path
+
+
+def gate_of(facts: MachineFacts, python: str | None) -> Gate:
+    """Start the interpreter that the user named, or that the probe found, once, and see what it can do."""
+    try:
+        interpreter = choose_interpreter(facts.training, python)
+    except InterpreterError as error:
+        hint = f": {error.hint}" if error.hint else ""
+        message = " ".join(f"{error.message}{hint}".split())
+        return Gate(interpreter=None, hindrance=Hindrance(kind="no_interpreter", message=message))
+    gpus = training_gpus(facts)
+    if not gpus or interpreter.devices:
+        return Gate(interpreter=interpreter)
+    built = f"built for CUDA {interpreter.cuda}" if interpreter.cuda else "built without CUDA"
+    why = f": {interpreter.cuda_error}" if interpreter.cuda_error else ""
+    message = (
+        f"torch {interpreter.torch} in {interpreter.path} ({built}) can use none of the {len(gpus)} GPUs{why}"
+    )
+    return Gate(interpreter=interpreter, hindrance=Hindrance(kind="unsupported", message=message))
+
+
+def busy_with(facts: MachineFacts) -> str:
+    """Who uses what is to be measured: the GPUs where there are some, else the CPUs; empty where nobody
+    does.
+    """
+    return busy_gpus(facts) if training_gpus(facts) else busy_host()

@@ -1,0 +1,256 @@
+"""Runs one benchmark request in an interpreter and tells its samples as they arrive."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+
+from assistant.runner import Job
+from assistant.usecases.bench.bench_answers import AnswerFiles, Teller, interpreted, with_conditions
+from assistant.usecases.bench.bench_session import Sessions, Turn, own_job
+from assistant.usecases.bench.bench_trouble import cause_of_end, failed_rank, lost_folder, oom_kills
+from assistant.usecases.bench.bench_watch import Watch
+from probes.base.errors import WorkerError
+from probes.base.record import Record, to_json
+from probes.base.units import MIB
+from probes.bench.answers import (
+    case_failures_of,
+    complete,
+    failures_of,
+    start_of,
+    timing_of,
+    worker_failures_of,
+)
+from probes.bench.bench_requests import BenchRequest, Case
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
+
+_TICK_S = 0.25
+START_S = 120.0
+"""For the start of torch on every rank; from a cold network file system that alone can take a minute."""
+_PREPARE_S = 60.0
+"""For what a benchmark builds before and after its measuring, which the budget does not count."""
+_OVERRUN = 3.0
+"""The budget is an aim: a large case that was begun is finished."""
+_MOST_LOG_BYTES = 64 * MIB
+_CAUSE_BYTES = 64 * 1024
+"""Of the log's end, searched for the cause of a failure."""
+
+
+class CaseMeasured(Record, kw_only=True):
+    """Rank 0 finished a case."""
+
+    case: Case
+
+
+class Provisional(Record, kw_only=True):
+    """Measurements of cases that all ranks have ended. `RunEnded` has them again, with the conditions until
+    the end.
+    """
+
+    measurements: tuple[Measurement, ...]
+
+
+class RunEnded(Record, kw_only=True):
+    """What the request gave: everything that was finished, and what went wrong."""
+
+    measurements: tuple[Measurement, ...]
+    failures: tuple[BenchFailure, ...]
+    fresh: tuple[Measurement, ...] = ()
+    """Those that were not told before."""
+
+
+RunEvent = CaseMeasured | Provisional | RunEnded
+
+
+def run_request(
+    request: BenchRequest,
+    module: ModuleType,
+    python: str,
+    directory: Path,
+    *,
+    stop: Callable[[], bool],
+    watch: Watch,
+    deadline_s: float | None = None,
+    sessions: Sessions | None = None,
+) -> Iterator[RunEvent]:
+    """Start the workers in `directory`, follow their answer files, and interpret them; the last event is
+    `RunEnded`.
+
+    The workers are stopped when `stop` says so, after `deadline_s`, and where they neither start nor end in
+    time. What prevents the start, such as a full disk, is a failure too. With `sessions` the request may go
+    to ranks that are there already.
+    """
+    answers = AnswerFiles(directory / "answers", request.ranks)
+    teller = Teller(request, module)
+    try:
+        program = _prepare(request, directory)
+        killed_before = oom_kills()
+        watch.begin()
+        with _job(request, python, directory, program=program, sessions=sessions) as job:
+            run = _Run(request, job, answers, deadline_s)
+            while run.goes_on(stop):
+                watch.tick()
+                if answers.read():
+                    yield from (CaseMeasured(case=case) for case in run.new_cases())
+                    told = _with_surroundings(request, answers, watch, teller.of_ended_cases(answers))
+                    if told:
+                        yield Provisional(measurements=told)
+            if run.trouble:
+                job.stop()
+        watch.end()
+    except OSError as error:
+        yield _not_started(request, f"{request.title} could not be started in {directory}: {error.strerror}")
+        return
+    except WorkerError as error:
+        yield _not_started(request, f"{request.title} could not be started: {error.message}")
+        return
+    answers.read()
+    result = interpreted(request, module, answers)
+    failures = tuple(
+        msgspec.structs.replace(failure, log_tail=job.log_tail(), command=job.command_line)
+        for failure in _failures(run, result, kernel_killed=oom_kills() > killed_before)
+    )
+    measurements = _with_surroundings(
+        request, answers, watch, () if isinstance(result, BenchFailure) else result
+    )
+    yield RunEnded(measurements=measurements, failures=failures, fresh=teller.untold(measurements))
+
+
+def _prepare(request: BenchRequest, directory: Path) -> tuple[str, ...]:
+    """The arguments of the worker, whose request and folder for answers are there now. Raises OSError."""
+    request_path, folder = directory / "request.json", directory / "answers"
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("rank*.jsonl"):
+        old.unlink()
+    request_path.write_bytes(to_json(request))
+    return ("-m", "rigtune_worker", request.bench_id, "--request", str(request_path), "--out", str(folder))
+
+
+def _job(
+    request: BenchRequest,
+    python: str,
+    directory: Path,
+    *,
+    program: tuple[str, ...],
+    sessions: Sessions | None,
+) -> contextlib.AbstractContextManager[Job | Turn]:
+    if sessions is not None:
+        return sessions.job(request, python, directory, program)
+    return own_job(request, python, directory, program)
+
+
+def _not_started(request: BenchRequest, message: str) -> RunEnded:
+    return RunEnded(measurements=(), failures=(request.failure("crashed", message),))
+
+
+class _Run:
+    """A job under way: whether it still goes on, and how it came to its end."""
+
+    def __init__(
+        self, request: BenchRequest, job: Job | Turn, answers: AnswerFiles, deadline_s: float | None
+    ) -> None:
+        self.request, self.job, self.answers = request, job, answers
+        self.code: int | None = None
+        self.trouble: tuple[str, str] | None = None
+        """The kind of failure and its message, where the job had to be stopped."""
+        self._told = 0
+        self._begun_s = time.monotonic()
+        self._started_s: float | None = None
+        self._deadline_s = float("inf") if deadline_s is None else deadline_s
+
+    def goes_on(self, stop: Callable[[], bool]) -> bool:
+        """Wait a moment; False when the job has ended or must end."""
+        if self.code is not None or self.trouble is not None:
+            return False
+        self.code = self.job.wait(_TICK_S)
+        if self.code is not None:
+            return True  # once more, for the last lines
+        if self._started_s is None and self.answers.lines:
+            self._started_s = time.monotonic()
+        self.trouble = self._why_stop(stop)
+        return True
+
+    def new_cases(self) -> list[Case]:
+        cases = self.answers.cases_of(0)
+        fresh, self._told = cases[self._told :], len(cases)
+        return fresh
+
+    def _why_stop(self, stop: Callable[[], bool]) -> tuple[str, str] | None:
+        title = self.request.title
+        if stop():
+            return "stopped", f"{title} was stopped"
+        if self._is_late():
+            if self._started_s is None:
+                return (
+                    "timeout",
+                    f"{title} did not start within its deadline and was stopped{_queued(self.request)}",
+                )
+            progress = self.answers.progress()
+            return "timeout", f"{title} overran its deadline and was stopped" + (
+                f": {progress}" if progress else ""
+            )
+        if self.job.log_bytes > _MOST_LOG_BYTES:
+            return "crashed", f"{title} printed more than {_MOST_LOG_BYTES // MIB} MiB and was stopped"
+        return None
+
+    def _is_late(self) -> bool:
+        now_s = time.monotonic()
+        if now_s > self._begun_s + self._deadline_s:
+            return True
+        if self._started_s is None:
+            return now_s > self._begun_s + START_S
+        return now_s > self._started_s + _PREPARE_S + _OVERRUN * self.request.budget_s
+
+
+def _queued(request: BenchRequest) -> str:
+    """A job of Slurm waits until its nodes are free, which nothing here can hasten."""
+    is_job = request.hosts and request.spread_by == "slurm"
+    return (
+        ": its nodes may be taken (squeue); measure inside an allocation of them (salloc)" if is_job else ""
+    )
+
+
+def _failures(
+    run: _Run, result: tuple[Measurement, ...] | BenchFailure, *, kernel_killed: bool
+) -> tuple[BenchFailure, ...]:
+    """Finished samples count even where the worker failed later; what the worker itself told is the cause."""
+    request, lines = run.request, run.answers.lines
+    told = failures_of(request, lines)
+    if run.trouble is not None:
+        return (*told, request.failure(*run.trouble))
+    lost = lost_folder(run.job.directory)
+    if run.code:
+        log = run.job.log_tail(_CAUSE_BYTES)
+        rank, code = failed_rank(log) or (None, run.code)
+        # What the other ranks tell then, such as a closed connection, follows from it.
+        ended = worker_failures_of(request, lines if rank is None else {rank: lines.get(rank, ())})
+        if code > 128 or not ended:
+            kind, message = cause_of_end(request.title, run.code, log, kernel_killed=kernel_killed)
+            ended = (request.failure(kind, f"{message}; {lost}" if lost else message),)
+        return (*case_failures_of(request, lines), *ended)
+    if not told and not complete(request, lines):
+        return (
+            request.failure(
+                "incomplete", f"the answer of {request.title} has no end" + (f"; {lost}" if lost else "")
+            ),
+        )
+    return (result,) if not told and isinstance(result, BenchFailure) else told
+
+
+def _with_surroundings(
+    request: BenchRequest, answers: AnswerFiles, watch: Watch, measurements: tuple[Measurement, ...]
+) -> tuple[Measurement, ...]:
+    starts = [start for lines in answers.lines.values() if (start := start_of(lines)) is not None]
+    used = frozenset(
+        request.subjects.get(start.uuid) or watch.name_of(start.uuid) for start in starts if start.uuid
+    )
+    found = []
+    for row in measurements:
+        seen: dict[str, Parameter] = {**watch.conditions(row.subject, used), **timing_of(row, answers.lines)}
+        found.append(with_conditions(row, seen))
+    return tuple(found)

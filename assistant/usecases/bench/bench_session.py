@@ -1,0 +1,169 @@
+"""Workers that stay: requests that may share a start go one after the other to the same ranks.
+
+Starting torch on every rank takes several times as long as many benchmarks measure. The ranks look for orders
+in a folder; an order that they have ended leaves a mark of each rank beside the answers. Ranks that fail at
+one order end, as those of a single request do, and the next order gets new ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from assistant.runner import Job
+from assistant.usecases.bench.bench_start import argv_of, environment_of
+from probes.bench.bench_requests import BenchRequest
+
+_LOG = "log.txt"
+_LOOK_S = 0.05
+_LEAVE_S = 5.0
+"""For ranks to end by themselves; NCCL takes its time."""
+
+
+class Turn:
+    """One order at ranks that stay, to be watched as the `Job` that it would otherwise be."""
+
+    def __init__(self, job: Job, request: BenchRequest, directory: Path, argv: tuple[str, ...]) -> None:
+        self.directory = directory
+        self._job, self._argv = job, argv
+        self._marks = [directory / "answers" / f"ended{rank}" for rank in range(request.ranks)]
+        self._log_begin = job.log_bytes
+
+    def wait(self, timeout_s: float) -> int | None:
+        """0 when all ranks have ended the order, the exit code where they have gone, None when they still
+        work on it.
+        """
+        ends = time.monotonic() + timeout_s
+        while not self._has_ended():
+            code = self._job.wait(min(_LOOK_S, max(0.0, ends - time.monotonic())))
+            if code is not None:
+                return 0 if self._has_ended() else code
+            if time.monotonic() >= ends:
+                return None
+        return 0
+
+    def _has_ended(self) -> bool:
+        return all(mark.exists() for mark in self._marks)
+
+    def stop(self) -> int:
+        return self._job.stop()
+
+    @property
+    def log_bytes(self) -> int:
+        """Of this order alone."""
+        return max(0, self._job.log_bytes - self._log_begin)
+
+    def log_tail(self, limit_bytes: int = 4000) -> str:
+        size = self.log_bytes
+        # One byte more: the end of the line before, behind which the tail begins.
+        return self._job.log_tail(min(limit_bytes, size) + 1) if size else ""
+
+    @property
+    def command_line(self) -> str:
+        """What to type in a shell to run this order alone."""
+        return self._job.command_line_of(self._argv)
+
+
+class Sessions:
+    """At most one group of ranks that stay. Use as a context manager: leaving it ends them."""
+
+    def __init__(self) -> None:
+        self._open: tuple[tuple[object, ...], Job, Path] | None = None
+        self._orders = 0
+
+    @contextlib.contextmanager
+    def job(
+        self, request: BenchRequest, python: str, directory: Path, program: tuple[str, ...]
+    ) -> Iterator[Job | Turn]:
+        """The ranks at work on `request`, whose files are in `directory`; `program` runs it alone.
+
+        Raises OSError or WorkerError where nothing can be started.
+        """
+        key = session_key(request, python)
+        if self._open is not None and (key != self._open[0] or self._open[1].wait(0) is not None):
+            self.close()
+        if key is None:
+            with own_job(request, python, directory, program) as job:
+                yield job
+            return
+        turn = self._order(key, request, python, directory, program)
+        try:
+            yield turn
+        except BaseException:
+            self._drop()
+            raise
+
+    def _order(
+        self,
+        key: tuple[object, ...],
+        request: BenchRequest,
+        python: str,
+        directory: Path,
+        program: tuple[str, ...],
+    ) -> Turn:
+        if self._open is None:
+            folder = directory / "orders"
+            folder.mkdir(exist_ok=True)
+            job = own_job(request, python, directory, (*program[:2], "--orders", str(folder)))
+            self._open, self._orders = (key, job, folder), 0
+        _, job, folder = self._open
+        for mark in (directory / "answers").glob("ended*"):
+            mark.unlink()
+        turn = Turn(job, request, directory, argv_of(python, request, directory, program))
+        order = {
+            "bench": request.bench_id,
+            "request": str(directory / "request.json"),
+            "out": str(directory / "answers"),
+        }
+        self._put(folder, order)
+        return turn
+
+    def _put(self, folder: Path, order: dict[str, str]) -> None:
+        """The next order; an empty one ends the ranks. Those that look meanwhile see a whole order or
+        none.
+        """
+        self._orders += 1
+        partial = folder / "next"
+        partial.write_bytes(msgspec.json.encode(order))
+        partial.rename(folder / f"{self._orders}.json")
+
+    def close(self) -> None:
+        """End the ranks that stay; nothing of them is left."""
+        if self._open is not None:
+            (_, job, folder), self._open = self._open, None
+            with job, contextlib.suppress(OSError):
+                self._put(folder, {})
+                job.wait(_LEAVE_S)
+
+    def _drop(self) -> None:
+        """End the ranks amid their order, which would keep them from seeing another."""
+        if self._open is not None:
+            (_, job, _), self._open = self._open, None
+            with job:
+                pass
+
+    def __enter__(self) -> Sessions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def own_job(request: BenchRequest, python: str, directory: Path, program: tuple[str, ...]) -> Job:
+    """`program` on ranks of its own."""
+    argv = argv_of(python, request, directory, program)
+    return Job(
+        argv, directory=directory, environment=environment_of(request, directory), log=directory / _LOG
+    )
+
+
+def session_key(request: BenchRequest, python: str) -> tuple[object, ...] | None:
+    """Requests with the same key may share a start; None for one that wants its own."""
+    if not request.shares_start or request.hosts or not request.needs_torch:
+        return None
+    variables = tuple(sorted(request.environment.items()))
+    return python, request.ranks, request.device, request.backend, request.threads_per_rank, variables

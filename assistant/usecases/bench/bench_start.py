@@ -1,0 +1,38 @@
+"""How the ranks of a request are started: on this machine through torch's agent, on several hosts through a
+recipe's launcher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from assistant.interpreter import worker_environment
+from assistant.runner import worker_variables
+from assistant.usecases.bench.bench_spread import spread_argv
+from probes.bench.bench_requests import BenchRequest
+from recipes.launch.agent import agent_argv
+
+
+def argv_of(python: str, request: BenchRequest, directory: Path, program: tuple[str, ...]) -> tuple[str, ...]:
+    """`program` on every rank of `request` with the interpreter `python`; `directory` holds its request and
+    answers.
+
+    Raises WorkerError where hosts cannot be reached or do not see `directory`.
+    """
+    if request.hosts:
+        return spread_argv(python, request, directory, program)
+    return agent_argv(python, request.ranks, program)
+
+
+def environment_of(request: BenchRequest, directory: Path) -> Mapping[str, str]:
+    """Variables for what `argv_of` starts. On several hosts the launch script sets those of the ranks."""
+    if request.hosts:
+        return {}
+    return {
+        **worker_environment(),
+        **worker_variables(request.threads_per_rank),
+        **request.environment,
+        # torch's agent leaves a folder behind where temporary files go.
+        "TMPDIR": str(directory),
+    }

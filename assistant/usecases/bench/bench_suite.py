@@ -1,0 +1,199 @@
+"""Runs the requests of a suite one after the other, within a deadline for all of them, and tells what they
+give.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from assistant.usecases.bench.bench_gate import Gate, Hindrance
+from assistant.usecases.bench.bench_run import (
+    START_S,
+    CaseMeasured,
+    Provisional,
+    RunEnded,
+    RunEvent,
+    run_request,
+)
+from assistant.usecases.bench.bench_session import Sessions, session_key
+from assistant.usecases.bench.bench_watch import Watch
+from assistant.usecases.events import BenchFailed, Event, Measured, Progress
+from probes.base.record import Record
+from probes.base.units import duration
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, Suite
+from probes.facts.measurements import BUSY_SHARE, BenchFailure
+from probes.registry import BenchmarkRow
+
+_OVERRUN = 2.0
+"""Of the estimate: after that, and the time that one start may take, the suite ends with what it has."""
+
+
+class BenchJob(Record, kw_only=True):
+    """One start of a worker."""
+
+    row: BenchmarkRow
+    request: BenchRequest
+    python: str
+    cost_s: float
+
+
+def jobs_of(
+    rows: Sequence[BenchmarkRow], context: BenchContext, gate: Gate
+) -> tuple[list[BenchJob], list[BenchFailure]]:
+    """What can run, in order, and one failure for each benchmark that something prevents."""
+    jobs: list[BenchJob] = []
+    prevented: list[BenchFailure] = []
+    for row in rows:
+        try:
+            requests = row.load().requests(context)
+        except Exception as error:  # noqa: BLE001 -- one broken benchmark must not keep the others from running
+            words = " ".join(f"{type(error).__name__}: {error}".split())
+            prevented.append(
+                failure_of(
+                    row, Hindrance(kind="crashed", message=f"rigtune cannot prepare {row.id}: {words}")
+                )
+            )
+            continue
+        hindered = False
+        for request in requests:
+            python = gate.python_for(request)
+            if isinstance(python, str):
+                jobs.append(
+                    BenchJob(
+                        row=row,
+                        request=request,
+                        python=python,
+                        cost_s=_cost_s(row, context.suite) / len(requests),
+                    )
+                )
+            elif not hindered:
+                hindered = True
+                prevented.append(failure_of(row, python))
+    return jobs, prevented
+
+
+def failure_of(row: BenchmarkRow, hindrance: Hindrance) -> BenchFailure:
+    return BenchFailure(
+        bench_id=row.id, subject="this machine", kind=hindrance.kind, message=hindrance.message
+    )
+
+
+def _cost_s(row: BenchmarkRow, suite: Suite) -> float:
+    return row.full_cost_s if suite == "full" else row.cost_s
+
+
+def run_jobs(
+    jobs: list[BenchJob],
+    directory: Path,
+    *,
+    watch: Watch,
+    stop: Callable[[], bool],
+    device: str,
+    deadline_s: float | None = None,
+) -> Iterator[Event | RunEnded]:
+    """The events of all jobs, and a `RunEnded` after each. `device` is what they occupy, in words.
+
+    After `deadline_s` seconds the job under way is stopped and those to come are not begun.
+    """
+    jobs = sharing_starts(jobs)
+    cost_s = sum(job.cost_s for job in jobs)
+    limit_s = _OVERRUN * cost_s + START_S if deadline_s is None else deadline_s
+    ends = time.monotonic() + limit_s
+    message = f"will occupy {device} for about {cost_s:.0f} s, and {duration(limit_s)} at the most"
+    yield Progress(stage="bench", message=message, done=0, total=len(jobs), remaining_s=cost_s)
+    told: set[str] = set()
+    with Sessions() as sessions:
+        for number, job in enumerate(jobs):
+            if stop():
+                return
+            left_s = ends - time.monotonic()
+            if left_s <= 0:
+                yield from _ended(
+                    (
+                        job.request.failure(
+                            "timeout", f"not begun: the suite had overrun its {duration(limit_s)}"
+                        ),
+                    )
+                )
+                continue
+            steps = _Steps(jobs, number)
+            yield steps.progress(f"{job.request.title}, about {job.request.budget_s:.0f} s")
+            folder = directory / f"{number + 1}-{job.row.id}"
+            events = run_request(
+                job.request,
+                job.row.load(),
+                job.python,
+                folder,
+                stop=stop,
+                watch=watch,
+                deadline_s=left_s,
+                sessions=sessions,
+            )
+            yield from _told(events, steps)
+            yield from _neighbours(watch, told)
+
+
+def sharing_starts(jobs: Sequence[BenchJob]) -> list[BenchJob]:
+    """The jobs in their order, but each that may share a start behind the first that it can share it with."""
+    first: dict[tuple[object, ...], int] = {}
+    places = []
+    for number, job in enumerate(jobs):
+        key = session_key(job.request, job.python)
+        places.append(number if key is None else first.setdefault(key, number))
+    return [jobs[number] for number in sorted(range(len(jobs)), key=lambda number: (places[number], number))]
+
+
+def _told(events: Iterator[RunEvent], steps: _Steps) -> Iterator[Event | RunEnded]:
+    for event in events:
+        if isinstance(event, CaseMeasured):
+            yield steps.progress(f"{steps.title}: {_case(event.case)}")
+        elif isinstance(event, Provisional):
+            yield from (Measured(measurement=measurement) for measurement in event.measurements)
+        else:
+            yield from (Measured(measurement=measurement) for measurement in event.fresh)
+            yield from (BenchFailed(failure=failure) for failure in event.failures)
+            yield event
+
+
+def _ended(failures: tuple[BenchFailure, ...]) -> Iterator[Event | RunEnded]:
+    yield from (BenchFailed(failure=failure) for failure in failures)
+    yield RunEnded(measurements=(), failures=failures)
+
+
+def _neighbours(watch: Watch, told: set[str]) -> Iterator[Progress]:
+    """Who else used the machine meanwhile, each once; the measurements say so too."""
+    share = watch.others_cpu_share
+    if share is not None and share > BUSY_SHARE and "CPUs" not in told:
+        told.add("CPUs")
+        yield Progress(
+            stage="bench", message=f"others keep the CPUs {share:.0%} busy: the numbers may be lower for it"
+        )
+    for gpu, names in sorted(watch.strangers.items()):
+        for name in sorted(names - told):
+            told.add(name)
+            yield Progress(
+                stage="bench", message=f"{gpu} is used by {name} too: the numbers may be lower for it"
+            )
+
+
+class _Steps:
+    """Tells how far the suite is."""
+
+    def __init__(self, jobs: list[BenchJob], number: int) -> None:
+        self._number, self._total = number, len(jobs)
+        self.title = jobs[number].request.title
+        self._cost_s, self._later_s = jobs[number].cost_s, sum(job.cost_s for job in jobs[number + 1 :])
+        self._begun = time.monotonic()
+
+    def progress(self, message: str) -> Progress:
+        left_s = max(0.0, self._cost_s - (time.monotonic() - self._begun)) + self._later_s
+        return Progress(
+            stage="bench", message=message, done=self._number, total=self._total, remaining_s=left_s
+        )
+
+
+def _case(case: Case) -> str:
+    """What was just measured, in a few words: `dtype bf16, m 1024, n 1024, k 1024`."""
+    return ", ".join(f"{name} {value}" for name, value in case.items())

@@ -1,0 +1,287 @@
+"""Find the slow host, or the slow link between good ones, among many hosts, in far fewer runs than there are
+pairs.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from assistant.usecases.bench.bench_context import bench_context
+from assistant.usecases.bench.bench_folder import work_folder
+from assistant.usecases.bench.bench_gate import gate_of
+from assistant.usecases.bench.bench_hosts import REMEDY, unseen_by
+from assistant.usecases.bench.bench_run import RunEnded, run_request
+from assistant.usecases.bench.bench_watch import Watch
+from assistant.usecases.events import BenchFailed, Event, Progress, StageFinished, StageStarted
+from assistant.usecases.measure import MeasureOptions
+from probes.base.errors import UsageError, WorkerError
+from probes.base.record import Record
+from probes.bench import across_nodes
+from probes.bench.bench_requests import BenchContext
+from probes.bench.group_testing import SLOW_BELOW, Group, Search, SearchResult, pairs_of
+from probes.facts import MachineFacts
+from probes.facts.measurements import BenchFailure, Measurement
+
+_AT_ONCE = 16
+"""Groups measured at once: each has a process here for every host."""
+
+_MUCH = 2.0
+"""Between the two directions of a host: less is what bandwidth flutters by."""
+
+
+class Rate(Record, kw_only=True):
+    """What one direction of a link reached, the best of its runs."""
+
+    sender: str
+    receiver: str
+    bytes_per_s: float
+
+
+class HostFault(Record, kw_only=True):
+    """A host that is to be taken out."""
+
+    host: str
+    kind: Literal["unreachable", "slow", "no answer"]
+    """`no answer`: every group that it was in gave no result."""
+    slow_direction: Literal["sends", "receives", "both", ""] = ""
+    links: tuple[Rate, ...] = ()
+    """Its slow links to good hosts, slowest first."""
+    message: str = ""
+    """Why it could not be reached."""
+
+
+class LinkFault(Record, kw_only=True):
+    """A link that is slow although both of its hosts are fast with others."""
+
+    first: str
+    second: str
+    rates: tuple[Rate, ...]
+
+
+class HostSearch(Record, kw_only=True):
+    """Which hosts and links are bad, and by which evidence."""
+
+    schema_version: int = 1
+    hosts: tuple[str, ...]
+    bad_hosts: tuple[HostFault, ...] = ()
+    bad_links: tuple[LinkFault, ...] = ()
+    unresolved: tuple[Group, ...] = ()
+    """Groups that are slow although no host and no link in them could be told to be."""
+    reference_bytes_per_s: float = 0.0
+    """The best pair; slow is less than `slow_below` of it."""
+    slow_below: float = SLOW_BELOW
+    runs: int = 0
+    rounds: int = 0
+    all_pairs: int = 0
+    """Runs that it would have taken to measure each pair by itself."""
+    complete: bool = True
+    """False where the search was stopped."""
+    measurements: tuple[Measurement, ...] = ()
+    failures: tuple[BenchFailure, ...] = ()
+
+
+class _GroupRun(Record, kw_only=True):
+    group: Group
+    pairs: tuple[Measurement, ...]
+    failures: tuple[BenchFailure, ...]
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Of all pairs, none unless all were measured."""
+        wanted = len(self.group) * (len(self.group) - 1)
+        return tuple(pair.median for pair in self.pairs) if len(self.pairs) == wanted else ()
+
+
+def find_bad_hosts(
+    facts: MachineFacts,
+    options: MeasureOptions,
+    stop: Callable[[], bool] = lambda: False,
+    *,
+    expected_bytes_per_s: float = 0.0,
+    slow_below: float = SLOW_BELOW,
+) -> Iterator[Event]:
+    """Measure groups of `options.hosts` until it is known which are slow; the last event's result is the
+    `HostSearch`.
+
+    `expected_bytes_per_s` is what a pair of good hosts reaches, 0 where only the hosts themselves can tell.
+    Raises UsageError for fewer than two hosts or one twice, WorkerError where nothing can be measured: no
+    torch, a work folder that hosts do not see.
+    """
+    started = time.monotonic()
+    hosts = options.hosts
+    if len(hosts) < 2 or len(set(hosts)) != len(hosts):
+        raise UsageError(
+            f"{len(set(hosts))} different hosts are named, of {len(hosts)}",
+            "name at least two, each once: --hosts a,b,c",
+        )
+    yield StageStarted(stage="hosts", title=f"Searching for slow hosts among {len(hosts)}")
+    gate = gate_of(facts, options.python)
+    if gate.interpreter is None or gate.hindrance is not None:
+        message = (
+            gate.hindrance.message
+            if gate.hindrance is not None
+            else "no Python interpreter with torch was found"
+        )
+        raise WorkerError(message, "name the interpreter that you train with: --python PATH")
+    context = msgspec.structs.replace(
+        bench_context(
+            facts, ranks_per_node=options.ranks_per_node, visible_gpus=len(gate.interpreter.devices) or None
+        ),
+        hosts=hosts,
+        spread_by=options.spread_by,
+    )
+    with work_folder(options.work_directory) as folder:
+        silent = _unreachable(hosts, options, folder.path)
+        search = Search(
+            [host for host in hosts if host not in silent],
+            expected=expected_bytes_per_s,
+            slow_below=slow_below,
+        )
+        measure = partial(
+            _measure, _Measuring(facts=facts, context=context, python=gate.interpreter.path), stop
+        )
+        runs: list[_GroupRun] = []
+        for run in _runs(search, measure, folder.path, stop) if len(hosts) - len(silent) > 1 else ():
+            runs.append(run)
+            yield from (BenchFailed(failure=failure) for failure in run.failures)
+            yield Progress(stage="hosts", message=_told(run), done=len(runs))
+        folder.keep = any(run.failures for run in runs)
+    result = _conclude(hosts, silent, search.result, runs, slow_below)
+    yield StageFinished(stage="hosts", result=result, duration_s=time.monotonic() - started)
+
+
+def _unreachable(hosts: tuple[str, ...], options: MeasureOptions, directory: Path) -> dict[str, str]:
+    """The hosts that do not answer, and why. Raises WorkerError where one answers and does not see the
+    folder.
+    """
+    unseen = unseen_by(hosts, options.spread_by, directory)
+    blind = [host for host, why in unseen.items() if not why]
+    if blind:
+        raise WorkerError(f"{', '.join(blind)} cannot see the folder {directory}", REMEDY)
+    return unseen
+
+
+def _runs(
+    search: Search, measure: Callable[[Group, Path], _GroupRun], directory: Path, stop: Callable[[], bool]
+) -> Iterator[_GroupRun]:
+    """Every run of the search as it ends; disjoint groups run at once."""
+    number = 0
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        while not stop() and (groups := search.next_groups()):
+            folders = [directory / f"group{number + place + 1}" for place in range(len(groups))]
+            number += len(groups)
+            for run in pool.map(measure, groups, folders):
+                if not stop():  # of groups that were stopped nothing is known
+                    search.record(run.group, min(run.rates, default=0.0), best=max(run.rates, default=0.0))
+                    yield run
+
+
+class _Measuring(Record, kw_only=True):
+    """What is the same for all groups."""
+
+    facts: MachineFacts
+    context: BenchContext
+    python: str
+
+
+def _measure(measuring: _Measuring, stop: Callable[[], bool], group: Group, directory: Path) -> _GroupRun:
+    request = across_nodes.pairs_request(measuring.context, group)
+    ended = RunEnded(measurements=(), failures=())
+    watch = Watch(measuring.facts)
+    for event in run_request(request, across_nodes, measuring.python, directory, stop=stop, watch=watch):
+        if isinstance(event, RunEnded):
+            ended = event
+    pairs = tuple(one for one in ended.measurements if one.metric == across_nodes.PAIR_METRIC)
+    return _GroupRun(group=group, pairs=pairs, failures=ended.failures)
+
+
+def _told(run: _GroupRun) -> str:
+    names = ", ".join(run.group[:4]) + (", ..." if len(run.group) > 4 else "")
+    if not run.rates:
+        return f"{names}: no result"
+    slowest = min(run.pairs, key=lambda pair: pair.median)
+    return f"{names}: at least {slowest.median / 1e9:.3g} GB/s ({slowest.subject})"
+
+
+def _conclude(
+    hosts: tuple[str, ...],
+    silent: dict[str, str],
+    found: SearchResult | None,
+    runs: list[_GroupRun],
+    slow_below: float,
+) -> HostSearch:
+    result = found or SearchResult(runs=len(runs))
+    rates = _best_rates(runs)
+    limit = slow_below * result.reference
+    good = [host for host in hosts if host not in silent and host not in result.bad_hosts]
+    links = [
+        LinkFault(first=first, second=second, rates=_slow(rates, limit, {first}, {second}))
+        for first, second in result.bad_links
+    ]
+    return HostSearch(
+        hosts=hosts,
+        bad_hosts=(
+            *(HostFault(host=host, kind="unreachable", message=why) for host, why in silent.items()),
+            *(_fault(host, good, rates, limit) for host in result.bad_hosts),
+        ),
+        bad_links=tuple(links),
+        unresolved=result.unresolved,
+        reference_bytes_per_s=result.reference,
+        slow_below=slow_below,
+        runs=result.runs,
+        rounds=result.rounds,
+        all_pairs=pairs_of(len(hosts)),
+        complete=found is not None or len(hosts) - len(silent) < 2,
+        measurements=tuple(pair for run in runs for pair in run.pairs),
+        failures=tuple(failure for run in runs for failure in run.failures),
+    )
+
+
+def _best_rates(runs: list[_GroupRun]) -> dict[tuple[str, str], float]:
+    """Of each direction of each pair: one pass of a network benchmark flutters."""
+    best: dict[tuple[str, str], float] = {}
+    for run in runs:
+        for pair in run.pairs:
+            ends = across_nodes.ends_of(pair)
+            best[ends] = max(best.get(ends, 0.0), pair.median)
+    return best
+
+
+def _slow(
+    rates: dict[tuple[str, str], float], limit: float, ones: set[str], others: set[str]
+) -> tuple[Rate, ...]:
+    found = [
+        Rate(sender=sender, receiver=receiver, bytes_per_s=rate)
+        for (sender, receiver), rate in rates.items()
+        if rate < limit
+        and ((sender in ones and receiver in others) or (receiver in ones and sender in others))
+    ]
+    return tuple(sorted(found, key=lambda rate: rate.bytes_per_s))
+
+
+def _fault(host: str, good: list[str], rates: dict[tuple[str, str], float], limit: float) -> HostFault:
+    links = _slow(rates, limit, {host}, set(good))
+    if not links:
+        return HostFault(host=host, kind="no answer", message="every group with it gave no result")
+    sent = [rate for (sender, receiver), rate in rates.items() if sender == host and receiver in good]
+    received = [rate for (sender, receiver), rate in rates.items() if receiver == host and sender in good]
+    return HostFault(host=host, kind="slow", slow_direction=_direction(sent, received), links=links)
+
+
+def _direction(sent: list[float], received: list[float]) -> Literal["sends", "receives", "both"]:
+    """A way that is slow holds the acknowledgements of the other one up too; the sick one is much the slower
+    of the two.
+    """
+    if sent and received and statistics.median(sent) * _MUCH < statistics.median(received):
+        return "sends"
+    if sent and received and statistics.median(received) * _MUCH < statistics.median(sent):
+        return "receives"
+    return "both"

@@ -1,0 +1,70 @@
+"""What a user can put right, and the exit codes.
+
+    RigtuneError
+    ├── UsageError          wrong arguments, names or settings        exit 2
+    │   └── InputError      a file given by the user is unreadable    exit 2
+    ├── InterpreterError    no usable training interpreter            exit 4
+    ├── WorkerError         a benchmark or training worker failed     exit 4
+    ├── NoFeasiblePlanError nothing fits the given machine            exit 5
+    └── OutputError         the output could not be written           exit 2
+
+Machine conditions are values (`Unknown`, `Finding`, `BenchFailure`), never exceptions. Anything else is a bug
+and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class ExitCode(enum.IntEnum):
+    """Frozen: scripts depend on these numbers."""
+
+    OK = 0
+    FINDINGS = 1
+    USAGE = 2
+    UNKNOWN = 3
+    WORKER = 4
+    NO_PLAN = 5
+    INTERRUPTED = 130
+
+
+class RigtuneError(Exception):
+    """An error whose message names the input and whose hint says what to do."""
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(RigtuneError):
+    """A wrong argument, name or setting."""
+
+
+class InputError(UsageError):
+    """A file that the user gave cannot be read as what it should be."""
+
+
+class OutputError(RigtuneError):
+    """A file or folder cannot be written."""
+
+
+class InterpreterError(RigtuneError):
+    """No Python interpreter with torch was found, or the given one is unusable."""
+
+    exit_code = ExitCode.WORKER
+
+
+class WorkerError(RigtuneError):
+    """A worker or training process failed."""
+
+    exit_code = ExitCode.WORKER
+
+
+class NoFeasiblePlanError(RigtuneError):
+    """No candidate fits the machine; the message names the tightest constraint."""
+
+    exit_code = ExitCode.NO_PLAN

@@ -1,0 +1,99 @@
+"""How numbers are written: GiB for memory, GB/s for bandwidth, Gb/s for network links, SI elsewhere."""
+
+from __future__ import annotations
+
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+GB = 10**9
+
+
+def gib(size_bytes: float) -> str:
+    """Memory size: `80.0 GiB`, or `512 MiB` below one GiB."""
+    if abs(size_bytes) >= GIB:
+        return f"{size_bytes / GIB:.1f} GiB"
+    if abs(size_bytes) >= MIB:
+        return f"{size_bytes / MIB:.0f} MiB"
+    if abs(size_bytes) >= KIB:
+        return f"{size_bytes / KIB:.0f} KiB"
+    return f"{size_bytes:.0f} B"
+
+
+def gb_per_s(bytes_per_s: float) -> str:
+    """Bandwidth: `371.2 GB/s`."""
+    return f"{bytes_per_s / GB:.4g} GB/s"
+
+
+def gbit_per_s(rate_gbps: float) -> str:
+    """Network rate: `400 Gb/s`."""
+    return f"{rate_gbps:g} Gb/s"
+
+
+def si(value: float, unit: str) -> str:
+    """`value` with an SI prefix: `794 TFLOP/s`, `41.2 k tokens/s`."""
+    for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}"
+
+
+def count(value: float) -> str:
+    """A large count: `8.03 B`, `137 M`, `512`."""
+    for factor, suffix in ((1e12, " T"), (1e9, " B"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g}{suffix}"
+    return f"{value:g}"
+
+
+def duration(duration_s: float) -> str:
+    """`1 h 05 min`, `2 min 05 s`, `3.2 s`, `41 ms`, `12 µs`."""
+    if duration_s >= 3600:
+        return f"{int(duration_s // 3600)} h {int(duration_s % 3600 // 60):02d} min"
+    if duration_s >= 60:
+        return f"{int(duration_s // 60)} min {int(duration_s % 60):02d} s"
+    if duration_s >= 1:
+        return f"{duration_s:.3g} s"
+    if duration_s >= 1e-3:
+        return f"{duration_s * 1e3:.3g} ms"
+    return f"{duration_s * 1e6:.3g} µs"
+
+
+def percent(fraction: float) -> str:
+    return f"{fraction * 100:.3g} %"
+
+
+_MOST_COUNT = 1e9
+"""Whole numbers below it, such as a micro-batch, are written with all their digits."""
+
+
+def quantity(value: float, unit: str) -> str:
+    """A measured `value` the way its unit (`flop/s`, `byte/s`, `s`, `byte`, `token/s`, `1/s`, `1` ...) is
+    written.
+    """
+    match unit:
+        case "flop/s":
+            return si(value, "FLOP/s")
+        case "byte/s":
+            return gb_per_s(value)
+        case "s":
+            return duration(value)
+        case "byte":
+            return gib(value)
+        case "token/s" | "image/s" | "sample/s":
+            return f"{count(value) if value >= 1000 else f'{value:.3g}'} {unit.removesuffix('/s')}s/s"
+        case "1/s":
+            return f"{count(value) if value >= 1000 else f'{value:.3g}'}/s"
+        case "degC":
+            return f"{value:.3g} °C"
+        case "1":
+            is_count = value == value // 1 and abs(value) < _MOST_COUNT
+            return f"{int(value)}" if is_count else f"{value:.4g}"
+        case _:
+            return si(value, unit)
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 GPU`, `2 GPUs`, `3 NVSwitches`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}{'es' if noun.endswith('ch') else 's'}"

@@ -1,0 +1,95 @@
+"""What is known of RDMA cards and of machines whose NICs have a fixed place. Rows with sources:
+`probes/data/nics.toml`.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import msgspec
+
+from probes.base.record import EvidenceRef, StrictRecord, known
+from probes.base.rows import read_rows
+from probes.catalogue.thresholds import Cited
+from probes.facts import MachineFacts, Nic
+
+_ENOUGH = 0.75
+"""Share of a layout's places that hold an RDMA device in a machine of its kind, of which some NICs may be
+missing.
+"""
+
+
+class Card(Cited, kw_only=True):
+    """A chip by the part name that the driver shows."""
+
+    part: str
+    title: str
+    rate_gbps: float | None = None
+    """The most that one port of any card with it can do."""
+    lane: str = ""
+    """The fastest speed of one lane: `HDR`."""
+    dpu: bool = False
+    """A BlueField: a computer of its own, mostly for storage and management."""
+    virtual: bool = False
+
+
+class Place(StrictRecord, kw_only=True):
+    """Where a rail is and what it is called."""
+
+    address: str
+    device: str
+    netdev: str = ""
+
+
+class Layout(Cited, kw_only=True):
+    """A machine whose rails are known by their places."""
+
+    id: str
+    title: str
+    rate_gbps: float
+    rails: tuple[Place, ...]
+    interfaces: tuple[str, ...] = ()
+    """Names of its front-end ports, which follow from their places too."""
+    interface_rate_gbps: float | None = None
+
+
+class NicModels(StrictRecord, kw_only=True):
+    """All rows."""
+
+    cards: tuple[Card, ...]
+    layouts: tuple[Layout, ...]
+
+    def card(self, nic: Nic) -> Card | None:
+        """The row of a port's card; None where the part is not known."""
+        return next((card for card in self.cards if card.part == nic.device_type), None)
+
+    def layout(self, facts: MachineFacts) -> Layout | None:
+        """The machine by the addresses of its RDMA devices; None where they fit none."""
+        if not known(facts.nics):
+            return None
+        addresses = {nic.pci_bus_id for nic in facts.nics if known(nic.pci_bus_id)}
+        for layout in self.layouts:
+            there = sum(place.address in addresses for place in layout.rails)
+            if there >= _ENOUGH * len(layout.rails):
+                return layout
+        return None
+
+    def front_end(self, facts: MachineFacts) -> Layout | None:
+        """The machine by the names of its front-end interfaces."""
+        if not known(facts.interfaces):
+            return None
+        names = {interface.name for interface in facts.interfaces}
+        return next(
+            (row for row in self.layouts if row.interfaces and names.issuperset(row.interfaces)), None
+        )
+
+
+def expected_ref(row: Cited, name: str) -> EvidenceRef:
+    """The row as evidence."""
+    return EvidenceRef(source="catalogue", key=name, detail=row.source)
+
+
+@functools.lru_cache(maxsize=1)
+def load_nic_models() -> NicModels:
+    """The rows shipped with rigtune."""
+    return msgspec.convert(read_rows("nics"), NicModels)

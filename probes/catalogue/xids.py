@@ -1,0 +1,82 @@
+"""What Xid and SXid numbers mean: rows of `probes/data/xid.toml`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal
+
+import msgspec
+
+from probes.base.record import EvidenceRef, StrictRecord
+from probes.base.rows import read_rows
+
+XidClass = Literal["application", "reset", "hardware", "link", "driver", "informational"]
+
+
+class Xid(StrictRecord, kw_only=True, rename={"kind": "class"}):
+    """The meaning that some numbers share."""
+
+    codes: tuple[int, ...]
+    name: str
+    kind: XidClass
+    severity: Literal["fail", "warn", "none"]
+    action: str
+    """What a careful operator does first."""
+
+
+class SwitchRows(StrictRecord, kw_only=True):
+    """SXid numbers of the NVSwitch driver."""
+
+    source: str
+    date: str
+    nonfatal: str
+    """Numbers and ranges (`11002-11003`) with blanks between them."""
+    parts: dict[str, str]
+    """The part of the switch by the thousands of the number."""
+
+
+class XidRows(StrictRecord, kw_only=True):
+    """The whole table."""
+
+    source: str
+    date: str
+    xid: tuple[Xid, ...]
+    sub_codes: dict[str, dict[str, str]]
+    """What some sub-codes of an Xid say beyond its row, by both numbers."""
+    switch: SwitchRows
+
+    @property
+    def ref(self) -> EvidenceRef:
+        return EvidenceRef(source="rule", key=self.source, detail=self.date)
+
+    def find(self, code: int | None) -> Xid | None:
+        """The row of an Xid; None for a number without a documented meaning."""
+        return next((row for row in self.xid if code in row.codes), None)
+
+    def sub_code(self, code: int, sub_code: int | None) -> str | None:
+        """What a sub-code adds."""
+        return self.sub_codes.get(str(code), {}).get(str(sub_code))
+
+    def switch_part(self, code: int) -> str | None:
+        """The part of an NVSwitch that an SXid is about."""
+        return self.switch.parts.get(str(code // 1000))
+
+    def switch_fatal(self, code: int) -> bool | None:
+        """Whether an SXid stops traffic, for a log that does not say so itself; None for an unknown
+        number.
+        """
+        if self.switch_part(code) is None:
+            return None
+        return not any(first <= code <= last for first, last in _ranges(self.switch.nonfatal))
+
+
+@functools.lru_cache(maxsize=1)
+def load_xids() -> XidRows:
+    """The rows shipped with rigtune."""
+    return msgspec.convert(read_rows("xid"), XidRows)
+
+
+@functools.lru_cache(maxsize=1)
+def _ranges(text: str) -> tuple[tuple[int, int], ...]:
+    pairs = (word.partition("-") for word in text.split())
+    return tuple((int(first), int(last or first)) for first, _, last in pairs)

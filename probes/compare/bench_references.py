@@ -1,0 +1,163 @@
+"""What healthy hardware reached in measurements like rigtune's own: rows of
+`probes/data/bench_references.toml`.
+
+A row is used where it was measured and nowhere else; what has no row is compared with its peers and with
+itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal
+
+import msgspec
+
+from probes.base.rows import read_rows
+from probes.base.versions import at_least
+from probes.catalogue.thresholds import Cited
+
+Algorithm = Literal["ring", "NVLS", ""]
+
+
+class GemmShapes(Cited, kw_only=True):
+    """From which size of each dimension on a product compares with a reference."""
+
+    least_dimension: int
+
+
+class OfGpus(Cited, kw_only=True):
+    """A row of some GPU models."""
+
+    gpus: tuple[str, ...]
+    """Ids of the catalogue."""
+    firm: bool = True
+    """False where something else than the GPUs decides too: falling short of it warns at most."""
+
+
+class GemmReference(OfGpus, kw_only=True):
+    """Matrix products of a few large shapes."""
+
+    dtypes: tuple[str, ...]
+    value: float
+    """Operations per second."""
+
+
+class MemoryReference(OfGpus, kw_only=True):
+    """Copies within GPU memory."""
+
+    value: float
+    """Bytes read plus bytes written, per second."""
+
+
+class AttentionReference(OfGpus, kw_only=True):
+    """Attention in bf16 or fp16."""
+
+    phase: Literal["forward", "backward"] = msgspec.field(name="pass")
+    head_dimension: int
+    least_sequence: int
+    value: float
+    """Operations per second."""
+
+
+class CollectiveReference(OfGpus, kw_only=True):
+    """Collectives within one machine."""
+
+    ranks: int
+    bytes: int
+    """The smallest message for which it holds."""
+    algorithm: Algorithm = ""
+    """Empty where the source does not say."""
+    nccl_first: str = ""
+    """The first NCCL that can do it so."""
+    rates: dict[str, float]
+    """Bus bandwidth in bytes per second by collective."""
+
+
+class AcrossNodesReference(Cited, kw_only=True):
+    """Collectives across machines."""
+
+    collective: str
+    fraction: float
+    """Of the line rate of all training ports of one machine."""
+    bytes: int
+    """The smallest message for which it holds."""
+
+
+class NicOnlyReference(Cited, kw_only=True):
+    """All-reduce within one machine over its NICs alone."""
+
+    fraction: float
+    """Of the line rate of one port."""
+    bytes: int
+    """The smallest message for which it holds."""
+
+
+class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All rows."""
+
+    gemm_shapes: GemmShapes
+    gemm: tuple[GemmReference, ...]
+    memory: tuple[MemoryReference, ...]
+    attention: tuple[AttentionReference, ...]
+    collective: tuple[CollectiveReference, ...]
+    across_nodes: tuple[AcrossNodesReference, ...]
+    nic_only: NicOnlyReference
+
+    def gemm_rate(self, gpu: str, dtype: str) -> GemmReference | None:
+        """The row of a GPU id and a dtype."""
+        return next((row for row in self.gemm if gpu in row.gpus and dtype in row.dtypes), None)
+
+    def memory_rate(self, gpu: str) -> MemoryReference | None:
+        """The row of a GPU id."""
+        return next((row for row in self.memory if gpu in row.gpus), None)
+
+    def attention_rate(
+        self, gpu: str, phase: str, head_dimension: int, sequence: int
+    ) -> AttentionReference | None:
+        """The row of a GPU id for one pass, head dimension and sequence length."""
+        return next(
+            (
+                row
+                for row in self.attention
+                if gpu in row.gpus
+                and (row.phase, row.head_dimension) == (phase, head_dimension)
+                and sequence >= row.least_sequence
+            ),
+            None,
+        )
+
+    def collective_rates(
+        self, gpu: str, collective: str, ranks: int, message_bytes: int, nccl_version: str
+    ) -> dict[Algorithm, CollectiveReference]:
+        """The rows that hold for a message, by algorithm: of each the one for the largest messages not above
+        it.
+
+        Where the version of NCCL is not known (empty), it is taken to be new enough.
+        """
+        best: dict[Algorithm, CollectiveReference] = {}
+        for row in self.collective:
+            if (
+                gpu not in row.gpus
+                or row.ranks != ranks
+                or collective not in row.rates
+                or message_bytes < row.bytes
+            ):
+                continue
+            if row.nccl_first and nccl_version and not at_least(nccl_version, row.nccl_first):
+                continue
+            if row.algorithm not in best or row.bytes > best[row.algorithm].bytes:
+                best[row.algorithm] = row
+        return best
+
+    def across(self, collective: str, message_bytes: int) -> AcrossNodesReference | None:
+        """The row of a collective across machines."""
+        return next(
+            (row for row in self.across_nodes if row.collective == collective and message_bytes >= row.bytes),
+            None,
+        )
+
+
+@functools.lru_cache(maxsize=1)
+def load_bench_references() -> BenchReferences:
+    """The rows shipped with rigtune."""
+    return msgspec.convert(read_rows("bench_references"), BenchReferences)

@@ -1,0 +1,237 @@
+"""What a measurement should reach on this machine, where anybody knows: pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from probes.base.record import EvidenceRef, Record, known
+from probes.base.units import gib
+from probes.catalogue.hardware import GpuModel
+from probes.compare.bench_references import CollectiveReference, OfGpus, load_bench_references
+from probes.compare.expected_rates import (
+    Expected,
+    host_copy_rate,
+    model_of,
+    only_model,
+    peer_copy_rate,
+    ring_rate,
+)
+from probes.compare.tool_references import load_references
+from probes.facts import Gpu
+from probes.facts.measurements import Measurement
+from probes.judging.findings import Evidence
+from probes.judging.rails import training_rails
+
+
+class Reference(Record, kw_only=True):
+    """A value that healthy hardware of this kind reached."""
+
+    value: float
+    """In the measurement's unit."""
+    words: str
+    """What it is, for people: `H100 SXM, bf16`, `PCIe 5 x16`."""
+    ref: EvidenceRef
+    firm: bool = True
+    """False where falling short of it warns at most."""
+    fallback: Reference | None = None
+    """Of the slower way that the hardware can also go, which is no fault: a ring where the switch could
+    reduce.
+    """
+
+
+def gpu_named(evidence: Evidence, name: str) -> Gpu | None:
+    """`GPU3` of the facts."""
+    gpus = evidence.facts.gpus
+    return next((gpu for gpu in gpus if f"GPU{gpu.index}" == name), None) if known(gpus) else None
+
+
+def gpus_in(subject: str) -> tuple[str, ...]:
+    """The GPUs that a subject names: one for a device, two for a pair."""
+    return tuple(f"GPU{number}" for number in re.findall(r"GPU(\d+)", subject))
+
+
+def reference_of(evidence: Evidence, measured: Measurement) -> Reference | None:
+    """None where nobody published such a value for this hardware, these parameters and this size."""
+    rule = _RULES.get(measured.metric)
+    return rule(evidence, measured) if rule is not None else None
+
+
+def _model(evidence: Evidence, measured: Measurement) -> GpuModel | None:
+    """The model of the one GPU that was measured; whole ones only, a slice reaches a part of it."""
+    names = gpus_in(measured.subject)
+    gpu = gpu_named(evidence, names[0]) if len(names) == 1 else None
+    return None if gpu is None or gpu.mig_enabled is True else model_of(gpu, evidence.catalogue)
+
+
+def _of_row(row: OfGpus, value: float, words: str) -> Reference:
+    return Reference(value=value, words=words, ref=row.ref, firm=row.firm)
+
+
+def _gemm(evidence: Evidence, measured: Measurement) -> Reference | None:
+    model, table = _model(evidence, measured), load_bench_references()
+    dtype, shape = (
+        measured.parameters.get("dtype"),
+        [measured.parameters.get(name) for name in ("m", "n", "k")],
+    )
+    if model is None or not isinstance(dtype, str):
+        return None
+    if any(not isinstance(size, (int, float)) or size < table.gemm_shapes.least_dimension for size in shape):
+        return None
+    row = table.gemm_rate(model.id, dtype)
+    return _of_row(row, row.value, f"{model.title}, {dtype}") if row is not None else None
+
+
+def _attention(evidence: Evidence, measured: Measurement) -> Reference | None:
+    model = _model(evidence, measured)
+    phase, dtype = str(measured.parameters.get("pass")), measured.parameters.get("dtype")
+    head, length = measured.parameters.get("head_dim"), measured.parameters.get("sequence_length")
+    if (
+        model is None
+        or dtype not in ("bf16", "fp16")
+        or not isinstance(head, int)
+        or not isinstance(length, int)
+    ):
+        return None
+    row = load_bench_references().attention_rate(model.id, phase, head, length)
+    return (
+        _of_row(row, row.value, f"{model.title}, {phase}, head dimension {head}") if row is not None else None
+    )
+
+
+def _memory(evidence: Evidence, measured: Measurement) -> Reference | None:
+    direction = measured.parameters.get("direction", "device_to_device")
+    if direction == "device_to_device":
+        model = _model(evidence, measured)
+        row = load_bench_references().memory_rate(model.id) if model is not None else None
+        return (
+            _of_row(row, row.value, f"{model.title}, read and written")
+            if row is not None and model is not None
+            else None
+        )
+    return _host_copy(evidence, measured) if direction in ("host_to_device", "device_to_host") else None
+
+
+def _host_copy(evidence: Evidence, measured: Measurement) -> Reference | None:
+    """Of page-locked memory on the GPU's own NUMA node, one GPU at a time: the rest is slower by nature."""
+    parameters = measured.parameters
+    if (
+        parameters.get("pinned") is False
+        or parameters.get("near") is False
+        or parameters.get("concurrent") is True
+    ):
+        return None
+    if measured.bench_id != "host-device" and measured.conditions.get("concurrent_ranks", 1) != 1:
+        return None
+    names = gpus_in(measured.subject)
+    gpu = gpu_named(evidence, names[0]) if len(names) == 1 else None
+    return _of_link(host_copy_rate(gpu, model_of(gpu, evidence.catalogue)))
+
+
+def _peer_copy(evidence: Evidence, measured: Measurement) -> Reference | None:
+    names = gpus_in(measured.subject)
+    if len(names) != 2 or measured.parameters.get("direction") == "both":
+        return None
+    models = [model_of(gpu_named(evidence, name), evidence.catalogue) for name in names]
+    return _of_link(peer_copy_rate(evidence.facts, names[0], names[1], models))
+
+
+def _of_link(expected: Expected | None) -> Reference | None:
+    return (
+        None if expected is None else Reference(value=expected.rate, words=expected.words, ref=expected.ref)
+    )
+
+
+def _collective(evidence: Evidence, measured: Measurement) -> Reference | None:
+    layer = measured.parameters.get("layers", "all")
+    if measured.parameters.get("backend", "nccl") != "nccl" or layer not in ("all", "nvlink", "nic"):
+        return None
+    if layer == "nic":
+        return _nic_only(evidence, measured)
+    return _across_nodes(evidence, measured) if _nodes(measured) > 1 else _within_node(evidence, measured)
+
+
+def _nic_only(evidence: Evidence, measured: Measurement) -> Reference | None:
+    """Where each GPU has a port to itself."""
+    row, rates = load_bench_references().nic_only, _port_rates(evidence)
+    size, ranks = measured.parameters.get("bytes"), measured.parameters.get("world_size")
+    if (
+        not isinstance(size, int)
+        or not isinstance(ranks, int)
+        or size < row.bytes
+        or len(rates) < ranks
+        or not rates
+    ):
+        return None
+    rate = min(rates)
+    return Reference(
+        value=rate * 1e9 / 8 * row.fraction,
+        words=f"{row.fraction:.0%} of a port with {rate:g} Gb/s",
+        ref=row.ref,
+    )
+
+
+def _port_rates(evidence: Evidence) -> list[float]:
+    """Gb/s of the training ports; empty where one of them is not known."""
+    ports = training_rails(evidence.facts).active
+    rates = [port.rate_gbps for port in ports if known(port.rate_gbps)]
+    return rates if len(rates) == len(ports) else []
+
+
+def _nodes(measured: Measurement) -> int:
+    count = measured.parameters.get("nodes", 1)
+    return count if isinstance(count, int) else 1
+
+
+def _within_node(evidence: Evidence, measured: Measurement) -> Reference | None:
+    model = only_model(evidence)
+    collective, size, ranks = (
+        measured.parameters.get(name) for name in ("collective", "bytes", "world_size")
+    )
+    if (
+        model is None
+        or not isinstance(collective, str)
+        or not isinstance(size, int)
+        or not isinstance(ranks, int)
+    ):
+        return None
+    nccl = str(measured.conditions.get("nccl_version", ""))
+    rows = load_bench_references().collective_rates(model.id, collective, ranks, size, nccl)
+    ways = {algorithm: _of_collective(row, model, collective, ranks) for algorithm, row in rows.items()}
+    ring, fast = ways.get("ring"), ways.get("NVLS") or ways.get("")
+    if ring is None and collective == "all_reduce" and size >= load_references().saturating.collective_bytes:
+        ring = _of_link(ring_rate(evidence, ranks, 1))
+    if fast is None or (ring is not None and ring.value >= fast.value):
+        return ring
+    return Reference(value=fast.value, words=fast.words, ref=fast.ref, firm=fast.firm, fallback=ring)
+
+
+def _of_collective(row: CollectiveReference, model: GpuModel, collective: str, ranks: int) -> Reference:
+    way = {"ring": ", around a ring", "NVLS": ", in the switch (NVLS)", "": ""}[row.algorithm]
+    words = f"{collective.replace('_', '-')} over {ranks} {model.title} from {gib(row.bytes)} up{way}"
+    return Reference(value=row.rates[collective], words=words, ref=row.ref, firm=row.firm)
+
+
+def _across_nodes(evidence: Evidence, measured: Measurement) -> Reference | None:
+    """A share of the line rate of all training ports of this machine, which the others are taken to have
+    too.
+    """
+    collective, size = (measured.parameters.get(name) for name in ("collective", "bytes"))
+    if not isinstance(collective, str) or not isinstance(size, int):
+        return None
+    row = load_bench_references().across(collective, size)
+    rates = _port_rates(evidence)
+    if row is None or not rates:
+        return None
+    line_rate = sum(rates) * 1e9 / 8
+    words = f"{row.fraction:.0%} of {len(rates)} ports with {sum(rates):g} Gb/s in all"
+    return Reference(value=line_rate * row.fraction, words=words, ref=row.ref)
+
+
+_RULES: dict[str, Callable[[Evidence, Measurement], Reference | None]] = {
+    "gemm_flops_per_s": _gemm,
+    "attention_flops_per_s": _attention,
+    "memory_bandwidth_bytes_per_s": _memory,
+    "peer_bandwidth_bytes_per_s": _peer_copy,
+    "bus_bandwidth_bytes_per_s": _collective,
+}

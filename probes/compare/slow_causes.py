@@ -1,0 +1,335 @@
+"""What the facts of a machine say about why something in it is slow. Pure.
+
+A cause is what was read, or what was measured of a part of it: where nothing fits, there is none, and the
+finding says where to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from probes.base.record import Record, known
+from probes.base.statistics import quantile
+from probes.base.units import percent
+from probes.compare.comparing import beside_references
+from probes.compare.reference_values import gpu_named
+from probes.facts import Gpu, MachineFacts
+from probes.facts.measurements import Measurement
+from probes.judging.findings import Evidence, Remedy, Status
+from probes.judging.rails import training_rails
+from probes.judging.reporting import SMI_LINK, fold_names, smi_name
+from probes.reading.pci.paths import REDIRECTS, tree_of
+
+_FEW_PAIRS = 4
+"""With more slow pairs it is the fabric, not a pair."""
+_COMPUTING = ("gemm", "attention", "sustained")
+"""Benchmarks under which the clocks of healthy GPUs of one model are alike."""
+
+
+class Cause(Record, kw_only=True):
+    """What explains a slow measurement."""
+
+    words: str
+    """After `because `: `its power limit is 400 W, below the default of 700 W`."""
+    remedy: Remedy
+
+
+def of_compute(evidence: Evidence, subject: str) -> Cause | None:
+    """Why a GPU computes slowly: its power limit, what holds its clocks down, or who else uses it."""
+    gpu = gpu_named(evidence, subject)
+    return next(_of_compute(evidence, gpu), None) if gpu is not None else None
+
+
+def _of_compute(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
+    name = smi_name(gpu)
+    limit, default = gpu.power_limit_w, gpu.power_limit_default_w
+    if known(limit) and known(default) and round(limit) < round(default):
+        yield Cause(
+            words=f"its power limit is {limit:.0f} W, below the default of {default:.0f} W",
+            remedy=Remedy(
+                text="Set the default limit again, unless the site lowers it on purpose.",
+                command=f"nvidia-smi -i {name} -pl {default:.0f}",
+                needs_root=True,
+            ),
+        )
+    seen = held_down(evidence, f"GPU{gpu.index}")
+    active = {*seen, *(gpu.throttle_reasons if known(gpu.throttle_reasons) else ())}
+    for row in reversed(evidence.thresholds.throttle_reasons):
+        if row.name in active:
+            yield Cause(
+                words=f"its clocks are held down: {row.meaning}",
+                remedy=Remedy(
+                    text=row.remedy, command=f"nvidia-smi -i {name} -q -d PERFORMANCE,TEMPERATURE,POWER"
+                ),
+            )
+    yield from _of_clock(evidence, gpu)
+    clock, usual = gpu.limits.application_sm_clock_mhz, gpu.limits.application_sm_clock_default_mhz
+    if known(clock) and known(usual) and clock < usual:
+        yield Cause(
+            words=f"its application clock is set to {clock} MHz, below the default of {usual} MHz",
+            remedy=Remedy(
+                text="Reset the application clocks.", command=f"nvidia-smi -i {name} -rac", needs_root=True
+            ),
+        )
+    shared = next(
+        (
+            one.conditions["gpu_shared_with"]
+            for one in _of(evidence, gpu)
+            if "gpu_shared_with" in one.conditions
+        ),
+        "",
+    )
+    if shared:
+        yield Cause(
+            words=f"{str(shared).rpartition(': ')[2]} used it meanwhile",
+            remedy=Remedy(text="Wait for it or end it, and measure again.", command=f"nvidia-smi -i {name}"),
+        )
+    if known(gpu.processes) and gpu.processes:
+        yield Cause(
+            words=f"{len(gpu.processes)} other processes compute on it",
+            remedy=Remedy(
+                text="Wait for them or end them, and measure again.", command=f"nvidia-smi -i {name}"
+            ),
+        )
+
+
+def _of_clock(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
+    """Under the same load a lower clock than that of the other GPUs, with what NVML named as the reason."""
+    own: dict[str, list[float]] = {}
+    others: dict[str, list[float]] = {}
+    for one in evidence.measurements:
+        clock_hz = one.conditions.get("sm_clock_hz")
+        if (
+            one.bench_id in _COMPUTING
+            and isinstance(clock_hz, (int, float))
+            and gpu_named(evidence, one.subject) is not None
+        ):
+            (own if one.subject == f"GPU{gpu.index}" else others).setdefault(one.bench_id, []).append(
+                clock_hz
+            )
+    for bench in sorted(own.keys() & others.keys()):
+        mine, usual = quantile(own[bench], 0.5), quantile(others[bench], 0.5)
+        if mine < evidence.thresholds.measured_warn_fraction.value * usual:
+            reasons = ", ".join(sorted(held_down(evidence, f"GPU{gpu.index}")))
+            yield Cause(
+                words=f"its SM clock was {mine / 1e6:.0f} MHz under load, that of the others {usual / 1e6:.0f} MHz"
+                f"{f' ({reasons})' if reasons else ''}",
+                remedy=Remedy(
+                    text="See what holds its clock down: power limit, power supply, heat, or clocks that somebody set.",
+                    command=f"nvidia-smi -i {smi_name(gpu)} -q -d CLOCK,POWER,PERFORMANCE,TEMPERATURE",
+                ),
+            )
+            return
+
+
+def _of(evidence: Evidence, gpu: Gpu) -> Iterator[Measurement]:
+    return (one for one in evidence.measurements if one.subject == f"GPU{gpu.index}")
+
+
+def held_down(evidence: Evidence, subject: str) -> frozenset[str]:
+    """The clock event reasons that were active on a GPU while it was measured, by NVML's names in lower
+    case.
+    """
+    told = (
+        str(one.conditions.get("throttle_reasons", ""))
+        for one in evidence.measurements
+        if one.subject == subject
+    )
+    return frozenset(reason for words in told for reason in words.split(", ") if reason)
+
+
+def of_host_copy(evidence: Evidence, subject: str) -> Cause | None:
+    """Why copies between host and GPU are slow: a narrow PCIe link, or an IOMMU that translates."""
+    gpu = gpu_named(evidence, subject)
+    if gpu is None:
+        return None
+    narrow = narrow_link(gpu)
+    if narrow is not None:
+        return Cause(
+            words=f"its PCIe link has {narrow[0]} of {narrow[1]} lanes",
+            remedy=Remedy(
+                text="Reseat the card and its riser, and look at the slot's settings in the BIOS.",
+                command=SMI_LINK,
+            ),
+        )
+    return _of_iommu(evidence.facts)
+
+
+def narrow_link(gpu: Gpu) -> tuple[int, int] | None:
+    """Lanes that the PCIe link has and could have, where these differ."""
+    width, most = gpu.pcie.width, gpu.pcie.width_max
+    return (width, most) if known(width) and known(most) and width < most else None
+
+
+def of_peer_copy(evidence: Evidence, subjects: Iterable[str]) -> Cause | None:
+    """Why GPUs reach each other slowly: NVLinks that are down, ACS, refused peer access, or an IOMMU that
+    translates.
+    """
+    names = tuple(subjects)
+    gpus = [gpu for name in names if (gpu := gpu_named(evidence, name)) is not None]
+    acs = _of_acs(evidence.facts, _over_pcie(gpus))
+    return _of_nvlinks(gpus) or _of_access(evidence.facts, names) or acs or _of_iommu(evidence.facts)
+
+
+def of_collective(evidence: Evidence) -> Cause | None:
+    """Why collectives within the machine are slow: NVLinks that are down, variables that forbid a way, ACS,
+    or the clocks.
+    """
+    facts = evidence.facts
+    gpus = facts.gpus if known(facts.gpus) else ()
+    cause = _of_nvlinks(gpus) or _of_variables(facts) or _of_acs(facts, _over_pcie(gpus))
+    cause = cause or _of_slow_pairs(evidence)
+    if cause is not None:
+        return cause
+    for gpu in gpus:
+        slow = of_compute(evidence, f"GPU{gpu.index}")
+        if slow is not None:
+            return Cause(words=f"of GPU{gpu.index}: {slow.words}", remedy=slow.remedy)
+    return None
+
+
+def _of_slow_pairs(evidence: Evidence) -> Cause | None:
+    """A few pairs whose copies fail their reference, while others do not: every ring passes them."""
+    copies = [one for one in beside_references(evidence) if one.measured.bench_id == "peer-copy"]
+    slow = {one.measured.subject: one for one in copies if one.status is Status.FAIL}
+    if not slow or len(slow) > _FEW_PAIRS or len(slow) == len({one.measured.subject for one in copies}):
+        return None
+    least = min(one.share for one in slow.values())
+    return Cause(
+        words=f"copies of {', '.join(slow)} reach {percent(round(least, 2))} of what their links give",
+        remedy=Remedy(
+            text="Look at the NVLinks' state, speed and errors of these GPUs.", command="nvidia-smi nvlink -s"
+        ),
+    )
+
+
+def of_network(evidence: Evidence) -> Cause | None:
+    """Why NCCL is slow over NICs: training ports that are down or slower than the others, variables, or ACS
+    above GPUs.
+    """
+    facts = evidence.facts
+    rails = training_rails(facts)
+    for ports, words in ((rails.down, "not up"), (rails.slower, "slower than the others")):
+        if ports and rails.active:
+            names = fold_names([port.name for port in ports])
+            return Cause(
+                words=f"{names} {'are' if len(ports) > 1 else 'is'} {words}",
+                remedy=Remedy(text="Look at the port's cable, module and switch port.", command="ibstat"),
+            )
+    return _of_variables(facts) or _of_acs(facts, facts.gpus if known(facts.gpus) else ())
+
+
+def _of_nvlinks(gpus: Iterable[Gpu]) -> Cause | None:
+    for gpu in gpus:
+        links = gpu.nvlinks if known(gpu.nvlinks) else ()
+        down = [link for link in links if link.active is False and link.disabled is not True]
+        if down and len(down) < len(links):
+            return Cause(
+                words=f"{len(down)} of {len(links)} NVLinks of GPU{gpu.index} are down",
+                remedy=Remedy(
+                    text="Reset the GPU; if the links stay down, have the board looked at.",
+                    command=f"nvidia-smi nvlink -s -i {smi_name(gpu)}",
+                ),
+            )
+    return None
+
+
+def _of_access(facts: MachineFacts, names: tuple[str, ...]) -> Cause | None:
+    for access in facts.peer_access if known(facts.peer_access) else ():
+        if (
+            {access.a, access.b} == set(names)
+            and access.capability in ("read", "write")
+            and access.status != "OK"
+        ):
+            return Cause(
+                words=f"the driver refuses peer access ({access.status})",
+                remedy=Remedy(
+                    text="See what the driver says about peer access.", command="nvidia-smi topo -p2p r"
+                ),
+            )
+    return None
+
+
+def _over_pcie(gpus: Iterable[Gpu]) -> list[Gpu]:
+    """Those without NVLinks, whose copies to other GPUs pass the bridges above them."""
+    return [
+        gpu for gpu in gpus if not known(gpu.nvlinks) or all(link.active is not True for link in gpu.nvlinks)
+    ]
+
+
+def _of_acs(facts: MachineFacts, gpus: Iterable[Gpu]) -> Cause | None:
+    tree = tree_of(facts)
+    for gpu in gpus:
+        device = tree.devices.get(gpu.pci_bus_id) if known(gpu.pci_bus_id) else None
+        for bridge in tree.above(device) if device is not None else ():
+            if isinstance(bridge.acs, tuple) and REDIRECTS & set(bridge.acs):
+                return Cause(
+                    words=f"ACS of the bridge {bridge.bus_id} sends peer-to-peer traffic through the host",
+                    remedy=Remedy(
+                        text="Switch ACS off in the BIOS, or clear it on the bridges above the GPUs.",
+                        command="lspci -vvv | grep -E '^[0-9a-f]|ACSCtl'",
+                        needs_root=True,
+                    ),
+                )
+    return None
+
+
+def _of_iommu(facts: MachineFacts) -> Cause | None:
+    if facts.kernel.iommu != "translated":
+        return None
+    return Cause(
+        words="the IOMMU translates every transfer",
+        remedy=Remedy(
+            text="Boot with iommu=pt, or switch the IOMMU off.", command="cat /proc/cmdline", needs_root=True
+        ),
+    )
+
+
+_FORBIDDING = {
+    "NCCL_P2P_DISABLE": ("1",),
+    "NCCL_P2P_LEVEL": ("LOC", "0"),
+    "NCCL_SHM_DISABLE": ("1",),
+    "NCCL_IB_DISABLE": ("1",),
+    "NCCL_NET_GDR_LEVEL": ("LOC", "0"),
+    "NCCL_PROTO": ("LL", "LL128"),
+}
+"""Variables with the values that take a fast way from NCCL (NCCL user guide, environment variables)."""
+
+
+def _of_variables(facts: MachineFacts) -> Cause | None:
+    for variable in facts.environment if known(facts.environment) else ():
+        if variable.is_effective and variable.value in _FORBIDDING.get(variable.name, ()):
+            return Cause(
+                words=f"{variable.name}={variable.value} forbids NCCL a fast way",
+                remedy=Remedy(
+                    text=f"Unset {variable.name}, which {variable.origin} sets.",
+                    command=f"unset {variable.name}",
+                ),
+            )
+    return None
+
+
+def forbids_nvls(facts: MachineFacts) -> str:
+    """The variable that keeps NCCL from reducing in the switch; empty where none does."""
+    for variable in facts.environment if known(facts.environment) else ():
+        if not variable.is_effective:
+            continue
+        if variable.name == "NCCL_NVLS_ENABLE" and variable.value == "0":
+            return "NCCL_NVLS_ENABLE=0"
+        if variable.name == "NCCL_ALGO" and "nvls" not in variable.value.lower():
+            return f"NCCL_ALGO={variable.value}"
+    return ""
+
+
+VERSIONS = ("torch_version", "cuda_version", "nccl_version", "driver_version", "device_name", "threads")
+"""Conditions of a measurement that explain why it differs from an earlier one."""
+
+
+def changed_since(before: Measurement, after: Measurement) -> tuple[str, ...]:
+    """What was another version then: `torch 2.4.0 -> 2.5.1`."""
+    found = []
+    for name in VERSIONS:
+        old, new = before.conditions.get(name), after.conditions.get(name)
+        if old is not None and new is not None and old != new:
+            found.append(f"{name.removesuffix('_version').replace('_', ' ')} {old} -> {new}")
+    return tuple(found)

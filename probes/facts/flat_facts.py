@@ -1,0 +1,341 @@
+"""Facts as a flat table, so that those of several machines can be laid side by side: subject and field to a
+value in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from probes.base.record import Record, Unknown
+from probes.base.units import duration, gb_per_s, gbit_per_s, gib
+from probes.facts import Count, Gpu, Interface, LogEvent, MachineFacts, Nic, NvLink, PciDevice, State
+
+HOST = "host"
+Leaf = str | tuple[str, ...] | Unknown
+"""A value in words, a set of words, or why there is none."""
+
+
+class Key(NamedTuple):
+    """What a row is about."""
+
+    subject: str
+    """`GPU3`, `mlx5_2`, `host` ..."""
+    field: str
+    """Path in the JSON below the subject; empty for the row that says that the subject exists."""
+
+
+EXISTS = "there"
+
+VOLATILE = frozenset(
+    {
+        *(
+            "temperature_c",
+            "memory_temperature_c",
+            "temperature_margin_c",
+            "power_w",
+            "sm_clock_mhz",
+            "memory_clock_mhz",
+        ),
+        *(
+            "utilization_percent",
+            "memory_used_bytes",
+            "processes",
+            "throttle_reasons",
+            "performance_state",
+            "fan_percent",
+        ),
+        *(
+            "violations_us",
+            "pcie.generation",
+            "pcie_replays",
+            "ecc_corrected_volatile",
+            "corrected_aggregate",
+            "counters",
+        ),
+        *(
+            "aer_correctable",
+            "aer_nonfatal",
+            "aer_fatal",
+            "pre_fec_bit_error_rate",
+            "bit_error_rate",
+            "carrier_changes",
+        ),
+        *(
+            "available_bytes",
+            "free_bytes",
+            "memory_free_bytes",
+            "shm_free_bytes",
+            "free_blocks_1mib",
+            "uptime_s",
+        ),
+        *(
+            "load_average",
+            "zombie_processes",
+            "blocked_processes",
+            "memory_errors_corrected",
+            "system_w",
+            "crc_errors",
+        ),
+        *(
+            "replay_errors",
+            "recovery_errors",
+            "count",
+            "first_time",
+            "last_time",
+            "line",
+            "message",
+            "tool_results",
+        ),
+        *("contradictions", "unread", "failed_queries", "last_line", "first_line"),
+    }
+)
+"""What changes from moment to moment, and counters that only grow; findings tell where they matter."""
+
+IDENTITY = frozenset(
+    {
+        *("hostname", "uuid", "serial", "node_guid", "port_guid", "gids", "lid", "addresses", "cluster_uuid"),
+        *("neighbour", "job_id", "mig_devices"),
+    }
+)
+"""What differs between any two machines of one kind."""
+
+_LEFT_OUT = frozenset({"evidence", "source", "schema_version", "index", "name", "bus_id", "port", "a", "b"})
+_WORDS = {
+    "software.driver_version": "driver",
+    "driver_version": "driver",
+    "software.cuda_driver_version": "CUDA of the driver",
+    "software.kernel": "kernel",
+    "software.operating_system": "operating system",
+    "vbios_version": "VBIOS",
+    "gsp_firmware_version": "GSP firmware",
+    "firmware_version": "firmware",
+    "nvlinks.up": "NVLinks up",
+    "nvlinks.count": "NVLinks",
+    "nvlinks.rate": "rate of an NVLink",
+    "mig_enabled": "MIG",
+    "ecc_enabled": "ECC",
+    "pci_bus_id": "PCI address",
+    "power_limit_default_w": "default power limit",
+    "nvlink_count": "NVLinks",
+    "state": "",
+    "kind": "",
+    "pcie.width": "PCIe width",
+    "pcie.width_max": "PCIe width possible",
+    "pcie.generation_max": "PCIe generation possible",
+    "numa_node": "NUMA node",
+    "cpu_affinity": "CPU affinity",
+    "mtu": "MTU",
+    "value": "",
+    "naming.addresses": "addresses of its name",
+    "cpu.model": "processor",
+    "cpu.architecture": "processor architecture",
+    "cpu.flags": "processor flags",
+    "cpu.max_mhz": "highest processor clock",
+    "memory.total_bytes": "memory",
+    "memory.available_bytes": "available memory",
+    "memory.limit_bytes": "memory limit",
+    "memory.swap_total_bytes": "swap",
+    "memory.hugepages_total": "huge pages",
+    "memory.hugepage_bytes": "size of a huge page",
+    "limits.memlock_bytes": "limit of locked memory",
+    "limits.nofile": "limit of open files",
+    "limits.stack_bytes": "limit of the stack",
+    "limits.shm_bytes": "shared memory",
+    "limits.processes": "limit of processes",
+    "limits.core_bytes": "limit of core dumps",
+    "clock.daemon": "time daemon",
+    "clock.synchronized": "clock synchronised",
+    "power.system_w": "power",
+    "power.supply_capacity_w": "power of the supplies",
+    "training.path": "training interpreter",
+    "training.found_by": "training interpreter found by",
+    "training.nccl_version": "NCCL of torch",
+    "training.torch_cuda_version": "CUDA of torch",
+    "software.fabric_manager": "Fabric Manager",
+    "software.fabric_manager_version": "Fabric Manager version",
+    "container.runtime": "container runtime",
+    "cloud.provider": "cloud",
+    "scheduler.kind": "batch system",
+    "scheduler.version": "version of the batch system",
+    "scheduler.settings": "settings of the batch system",
+    "fabric.status": "fabric status",
+    "fabric.health": "fabric health",
+}
+_ACRONYMS = frozenset({
+    *("bios", "cpu", "cuda", "dcgm", "ecc", "gpu", "gsp", "imex", "ipc", "lid", "mig", "mpi", "mtu", "nccl", "numa", "ofed"),
+    *("pci", "rdma", "sm", "sram", "uuid", "vbios"),
+})  # fmt: skip
+_RECORDS = {"NumaNode": "NUMA node", "NvLink": "NVLink"}
+_UNITS: dict[str, Callable[[float], str]] = {
+    "_bytes_per_s": gb_per_s,
+    "_bytes": gib,
+    "_gbps": gbit_per_s,
+    "_mhz": lambda value: f"{value:g} MHz",
+    "_w": lambda value: f"{value:g} W",
+    "_c": lambda value: f"{value:g} °C",
+    "_s": duration,
+    "_percent": lambda value: f"{value:g} %",
+}
+
+
+def flat(facts: MachineFacts, *, by: str = "bus", skip: frozenset[str] = frozenset()) -> dict[Key, Leaf]:
+    """The table of a machine without the fields in `skip`. GPUs are told apart `by` `bus` (PCI address) or
+    `index`.
+    """
+    # The driver is one for all GPUs; only where nothing tells of it as such, each GPU's own word counts.
+    known_driver = not isinstance(facts.software.driver_version, Unknown)
+    own = frozenset({"driver_version"}) if known_driver else frozenset()
+    rows: dict[Key, Leaf] = {}
+    for name in facts.__struct_fields__:
+        value = getattr(facts, name)
+        if name == "gpus" and isinstance(value, tuple):
+            for gpu in value:
+                rows.update(_gpu(gpu, by, skip | own))
+        elif name not in _LEFT_OUT:
+            rows.update(_rows(HOST, name, value, skip))
+    return rows
+
+
+def words_of(field: str) -> str:
+    """The field in words: `power limit` for `power_limit_w`; empty where the value speaks for itself."""
+    for name in (field, field.rpartition(".")[2]):
+        if name in _WORDS:
+            return _WORDS[name]
+    last = field.rpartition(".")[2]
+    unit = next(
+        (
+            suffix
+            for suffix in _UNITS
+            if (last.endswith(suffix) and suffix not in ("_c", "_s")) or last.endswith(suffix)
+        ),
+        "",
+    )
+    words = last.removesuffix(unit).removesuffix("_version").removeprefix("is_").split("_")
+    return " ".join(map(_capital, words))
+
+
+def _capital(word: str) -> str:
+    """`NCCL`, `CPUs`; other words as they are."""
+    stem = word.removesuffix("s")
+    return stem.upper() + word[len(stem) :] if stem in _ACRONYMS else word
+
+
+def _is_among(field: str, names: frozenset[str]) -> bool:
+    """Whether a field, by its name or by its last two, is one of `names`."""
+    parts = field.split(".")
+    return parts[-1] in names or ".".join(parts[-2:]) in names
+
+
+def gpu_key(gpu: Gpu, by: str) -> str | None:
+    """What tells a GPU from the others; None where it is not known."""
+    value: Any = {"uuid": gpu.uuid, "bus": gpu.pci_bus_id}.get(by, gpu.index)
+    return None if isinstance(value, Unknown) else str(value)
+
+
+def _gpu(gpu: Gpu, by: str, skip: frozenset[str]) -> Iterator[tuple[Key, Leaf]]:
+    subject = f"GPU\0{gpu_key(gpu, by)}"
+    yield Key(subject, ""), EXISTS
+    yield Key(subject, "index"), str(gpu.index)
+    for name in gpu.__struct_fields__:
+        if name == "name":
+            yield Key(subject, "model"), _leaf(name, gpu.name)
+        elif name not in _LEFT_OUT:
+            yield from _rows(subject, name, getattr(gpu, name), skip)
+
+
+def _rows(subject: str, field: str, value: Any, skip: frozenset[str]) -> Iterator[tuple[Key, Leaf]]:
+    """The rows of one value, whatever it is."""
+    if _is_among(field, skip):
+        return
+    if isinstance(value, Record):
+        for name in value.__struct_fields__:
+            if name not in _LEFT_OUT:
+                yield from _rows(subject, f"{field}.{name}", getattr(value, name), skip)
+    elif field == "nvlinks" and isinstance(value, tuple):
+        yield from _nvlinks(subject, value)
+    elif isinstance(value, tuple) and value and isinstance(value[0], Record):
+        for record in value:
+            yield from _record(subject, field, record, skip)
+    else:
+        yield Key(subject, field), _leaf(field, value)
+
+
+def _record(subject: str, field: str, record: Record, skip: frozenset[str]) -> Iterator[tuple[Key, Leaf]]:
+    """One of several records, under the name that tells it from the others."""
+    if isinstance(record, State | Count):
+        yield Key(subject, f"{field}.{record.name}"), str(record.value)
+        return
+    own = _name(record)
+    inner = own if subject == HOST else f"{subject} {own}"
+    yield Key(inner, ""), EXISTS
+    for name in record.__struct_fields__:
+        if name not in _LEFT_OUT:
+            yield from _rows(inner, name, getattr(record, name), skip)
+
+
+def _name(record: Record) -> str:
+    match record:
+        case Nic():
+            return record.name if record.port == 1 else f"{record.name}:{record.port}"
+        case Interface():
+            return f"interface {record.name}"
+        case PciDevice():
+            return f"{record.kind} {record.bus_id}"
+        case LogEvent():
+            code = f" {record.code}" if record.code is not None else ""
+            return f"event {record.kind}{code}" + (f" on {record.device}" if record.device else "")
+    parts = [
+        str(getattr(record, name))
+        for name in (
+            "a",
+            "b",
+            "mount",
+            "tool",
+            "test",
+            "subject",
+            "metric",
+            "size_bytes",
+            "node",
+            "port",
+            "name",
+            "bus_id",
+            "pid",
+        )
+        if getattr(record, name, None) not in (None, "")
+        and not isinstance(getattr(record, name, None), Unknown)
+    ]
+    if hasattr(record, "index"):
+        kind = type(record).__name__
+        parts.append(f"{_RECORDS.get(kind, kind)} {record.index}")
+    if hasattr(record, "capability"):
+        parts.append(str(record.capability))
+    return " ".join(parts) or _RECORDS.get(type(record).__name__, type(record).__name__)
+
+
+def _nvlinks(subject: str, links: tuple[NvLink, ...]) -> Iterator[tuple[Key, Leaf]]:
+    states = [link.active for link in links]
+    unknown = next((state for state in states if isinstance(state, Unknown)), None)
+    yield Key(subject, "nvlinks.count"), str(len(links))
+    yield Key(subject, "nvlinks.up"), unknown or str(sum(state is True for state in states))
+    rates = [
+        link.bandwidth_bytes_per_s for link in links if not isinstance(link.bandwidth_bytes_per_s, Unknown)
+    ]
+    if rates:
+        yield Key(subject, "nvlinks.rate"), gb_per_s(min(rates))
+
+
+def _leaf(field: str, value: Any) -> Leaf:
+    match value:
+        case Unknown():
+            return value
+        case None:
+            return "none"
+        case bool():
+            return "on" if value else "off"
+        case int() | float():
+            unit = next((suffix for suffix in _UNITS if field.endswith(suffix)), "")
+            return _UNITS[unit](value) if unit else f"{value:g}" if isinstance(value, float) else str(value)
+        case tuple():
+            return tuple(sorted(map(str, value)))
+    return str(value)

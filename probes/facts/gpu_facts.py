@@ -1,0 +1,190 @@
+"""Facts of one GPU. Every leaf is a value or an `Unknown`; an empty tuple means "there are none"."""
+
+from __future__ import annotations
+
+from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown
+from probes.facts.named import Count
+
+UNNUMBERED = -1
+"""The index of a GPU in a text that does not number them as NVML does; the collector replaces it."""
+
+
+class PcieLink(Record, kw_only=True):
+    """The trained and the possible PCIe link of a device."""
+
+    generation: int | Unknown = NOT_RECORDED
+    """Now; an idle GPU lowers it, so it is judged under load only."""
+    generation_max: int | Unknown = NOT_RECORDED
+    width: int | Unknown = NOT_RECORDED
+    width_max: int | Unknown = NOT_RECORDED
+
+
+class NvLink(Record, kw_only=True):
+    """One NVLink port of a GPU. Error counters run since the driver was loaded."""
+
+    index: int
+    """`UNNUMBERED` where a text speaks of several ports without their numbers ("all links are inactive")."""
+    active: bool | Unknown
+    bandwidth_bytes_per_s: float | Unknown = NOT_RECORDED
+    """One direction."""
+    remote: str | Unknown = NOT_RECORDED
+    """`switch`, or the PCI bus id of the GPU at the other end."""
+    disabled: bool | Unknown = NOT_RECORDED
+    """True where the link was switched off on purpose (`X` of dcgmi), as against down."""
+    replay_errors: int | Unknown = NOT_RECORDED
+    recovery_errors: int | Unknown = NOT_RECORDED
+    crc_errors: int | Unknown = NOT_RECORDED
+
+
+class GpuProcess(Record, kw_only=True):
+    """A process that computes on a GPU. Programs that only draw are not listed."""
+
+    pid: int
+    name: str | Unknown = NOT_RECORDED
+    memory_bytes: int | Unknown = NOT_RECORDED
+    sm_percent: int | Unknown = NOT_RECORDED
+    """Share of time with a kernel running, of `nvidia-smi pmon`."""
+    memory_percent: int | Unknown = NOT_RECORDED
+    """Share of time with memory traffic, of `nvidia-smi pmon`."""
+
+
+class MigDevice(Record, kw_only=True):
+    """One MIG slice of a GPU."""
+
+    profile: str | Unknown = NOT_RECORDED
+    """`3g.40gb`, `1c.3g.40gb`."""
+    uuid: str | Unknown = NOT_RECORDED
+    memory_bytes: int | Unknown = NOT_RECORDED
+
+
+class Fabric(Record, kw_only=True):
+    """What a GPU knows of the NVLink fabric behind its switches."""
+
+    status: str | Unknown = NOT_RECORDED
+    """`success`, or the driver's words for what went wrong."""
+    clique_id: int | Unknown = NOT_RECORDED
+    cluster_uuid: str | Unknown = NOT_RECORDED
+    health: tuple[str, ...] | Unknown = NOT_RECORDED
+    """The raised flags of the health mask: `degraded_bandwidth`, `route_recovery`, `route_unhealthy`,
+    `access_timeout`, `incorrect_configuration`; empty where all are clear.
+    """
+
+
+class GpuMemoryHealth(Record, kw_only=True):
+    """Error counts and repairs of GPU memory. `volatile` runs since the driver was loaded, `aggregate` over
+    the board's life.
+    """
+
+    ecc_pending: bool | Unknown = NOT_RECORDED
+    """The ECC mode after the next reset."""
+    corrected_aggregate: int | Unknown = NOT_RECORDED
+    uncorrected_aggregate: int | Unknown = NOT_RECORDED
+    sram_uncorrected_volatile: int | Unknown = NOT_RECORDED
+    sram_uncorrected_aggregate: int | Unknown = NOT_RECORDED
+    sram_threshold_exceeded: bool | Unknown = NOT_RECORDED
+    """The driver's own verdict that the board needs to be replaced."""
+    remapped_rows_corrected: int | Unknown = NOT_RECORDED
+    remapped_rows_uncorrected: int | Unknown = NOT_RECORDED
+    remap_banks: tuple[Count, ...] | Unknown = NOT_RECORDED
+    """Banks by spare rows left: `max`, `high`, `partial`, `low`, `none`."""
+    retired_pages_single_bit: int | Unknown = NOT_RECORDED
+    retired_pages_double_bit: int | Unknown = NOT_RECORDED
+    retired_pages_pending: bool | Unknown = NOT_RECORDED
+    repair_pending: bool | Unknown = NOT_RECORDED
+    """A memory channel or a TPC that is repaired at the next reset; drivers from 580 on."""
+    unrepairable: bool | Unknown = NOT_RECORDED
+    """The driver's own word that memory is beyond repair; drivers from 590 on."""
+
+
+class GpuLimits(Record, kw_only=True):
+    """What holds a GPU's clocks down or may do so."""
+
+    temperature_margin_c: int | Unknown = NOT_RECORDED
+    """T.Limit: degrees until clocks fall; Hopper and newer."""
+    temperature_slowdown_c: int | Unknown = NOT_RECORDED
+    """Where clocks fall; on GPUs with a margin, the offset of the margin at which they do (-2)."""
+    temperature_shutdown_c: int | Unknown = NOT_RECORDED
+    temperature_max_operating_c: int | Unknown = NOT_RECORDED
+    memory_temperature_c: int | Unknown = NOT_RECORDED
+    memory_temperature_max_c: int | Unknown = NOT_RECORDED
+    power_limit_requested_w: float | Unknown = NOT_RECORDED
+    power_limit_max_w: float | Unknown = NOT_RECORDED
+    memory_clock_mhz: int | Unknown = NOT_RECORDED
+    memory_clock_max_mhz: int | Unknown = NOT_RECORDED
+    application_sm_clock_mhz: int | Unknown = NOT_RECORDED
+    application_sm_clock_default_mhz: int | Unknown = NOT_RECORDED
+    performance_state: str | Unknown = NOT_RECORDED
+    """`P0` (fastest) to `P12`."""
+    fan_percent: int | Unknown = NOT_RECORDED
+    """Unknown (error) where the fan's sensor fails, unknown (not supported) on boards that the server
+    cools.
+    """
+    violations_us: tuple[Count, ...] | Unknown = NOT_RECORDED
+    """Time that clocks were held down since the driver was loaded, by NVML's reason in lower case."""
+
+
+class Gpu(Record, kw_only=True):
+    """One GPU as the driver shows it."""
+
+    index: int
+    name: str | Unknown = NOT_RECORDED
+    uuid: str | Unknown = NOT_RECORDED
+    serial: str | Unknown = NOT_RECORDED
+    memory_bytes: int | Unknown = NOT_RECORDED
+    memory_used_bytes: int | Unknown = NOT_RECORDED
+    pci_bus_id: str | Unknown = NOT_RECORDED
+    """Lower case with a four-digit domain, as in sysfs: `0000:1b:00.0`."""
+    pci_device_id: str | Unknown = NOT_RECORDED
+    """Vendor and device in lower case hex: `10de:2330`."""
+    driver_version: str | Unknown = NOT_RECORDED
+    vbios_version: str | Unknown = NOT_RECORDED
+    gsp_firmware_version: str | Unknown = NOT_RECORDED
+    inforom_version: str | Unknown = NOT_RECORDED
+    inforom_valid: bool | Unknown = NOT_RECORDED
+    compute_capability: str | Unknown = NOT_RECORDED
+    pcie: PcieLink = PcieLink()
+    pcie_replays: int | Unknown = NOT_RECORDED
+    numa_node: int | Unknown | None = NOT_RECORDED
+    """None where the platform states none (-1 in sysfs)."""
+    cpu_affinity: str | Unknown = NOT_RECORDED
+    """CPU list as the kernel writes it: `0-51,104-155`."""
+    nvlinks: tuple[NvLink, ...] | Unknown = NOT_RECORDED
+    fabric_state: str | Unknown = NOT_RECORDED
+    """`completed`, `in progress`, `not started` or `not supported`."""
+    fabric: Fabric = Fabric()
+    recovery_action: str | Unknown = NOT_RECORDED
+    """What the driver asks for: `none`, `gpu reset`, `node reboot`, `drain p2p`, `drain and reset` ..."""
+    virtualization: str | Unknown = NOT_RECORDED
+    """`none`, `pass-through`, `vgpu` ..."""
+    persistence_mode: bool | Unknown = NOT_RECORDED
+    compute_mode: str | Unknown = NOT_RECORDED
+    """`default`, `exclusive process` or `prohibited`."""
+    confidential_compute: bool | Unknown = NOT_RECORDED
+    mig_enabled: bool | Unknown = NOT_RECORDED
+    mig_pending: bool | Unknown = NOT_RECORDED
+    """The MIG mode after the next reset."""
+    mig_devices: tuple[MigDevice, ...] | Unknown = NOT_RECORDED
+    mig_profiles: tuple[MigDevice, ...] | Unknown = NOT_RECORDED
+    """What MIG can make of it, in a description of the model."""
+    ecc_enabled: bool | Unknown = NOT_RECORDED
+    ecc_corrected_volatile: int | Unknown = NOT_RECORDED
+    ecc_uncorrected_volatile: int | Unknown = NOT_RECORDED
+    row_remap_pending: bool | Unknown = NOT_RECORDED
+    row_remap_failed: bool | Unknown = NOT_RECORDED
+    memory_health: GpuMemoryHealth = GpuMemoryHealth()
+    temperature_c: int | Unknown = NOT_RECORDED
+    power_w: float | Unknown = NOT_RECORDED
+    power_limit_w: float | Unknown = NOT_RECORDED
+    power_limit_default_w: float | Unknown = NOT_RECORDED
+    sm_clock_mhz: int | Unknown = NOT_RECORDED
+    sm_clock_max_mhz: int | Unknown = NOT_RECORDED
+    throttle_reasons: tuple[str, ...] | Unknown = NOT_RECORDED
+    """Active clock event reasons by NVML's names in lower case: `sw_power_cap`, `hw_thermal_slowdown` ..."""
+    limits: GpuLimits = GpuLimits()
+    utilization_percent: int | Unknown = NOT_RECORDED
+    processes: tuple[GpuProcess, ...] | Unknown = NOT_RECORDED
+    failed_queries: tuple[str, ...] | Unknown = NOT_RECORDED
+    """What the driver answered with an error (`Unknown Error`, `GPU is lost`) when it was asked, by
+    nvidia-smi's names.
+    """
+    evidence: tuple[EvidenceRef, ...] = ()

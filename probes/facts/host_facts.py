@@ -1,0 +1,150 @@
+"""Facts of the host: processors, memory, kernel settings, limits, storage."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown
+
+
+class Cpu(Record, kw_only=True):
+    """The processors of the machine, and what of them this process may use."""
+
+    model: str | Unknown = NOT_RECORDED
+    architecture: str | Unknown = NOT_RECORDED
+    sockets: int | Unknown = NOT_RECORDED
+    physical_cores: int | Unknown = NOT_RECORDED
+    logical_cpus: int | Unknown = NOT_RECORDED
+    allowed_cpus: int | Unknown = NOT_RECORDED
+    """CPUs in this process's affinity mask or cgroup."""
+    governor: str | Unknown = NOT_RECORDED
+    flags: tuple[str, ...] | Unknown = NOT_RECORDED
+    """Only those that matter for training: avx2, avx512f, avx512_bf16, amx_bf16, sve ..."""
+    threads_per_core: int | Unknown = NOT_RECORDED
+    virtualization_flag: bool | Unknown = NOT_RECORDED
+    """True where the processor says that a hypervisor stands below."""
+    max_mhz: float | Unknown = NOT_RECORDED
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+class NumaNode(Record, kw_only=True):
+    """One NUMA node."""
+
+    index: int
+    cpus: str | Unknown = NOT_RECORDED
+    memory_bytes: int | Unknown = NOT_RECORDED
+    memory_free_bytes: int | Unknown = NOT_RECORDED
+    distances: tuple[int, ...] | Unknown = NOT_RECORDED
+    """To each node in the order of the nodes, 10 to itself, as the firmware states them."""
+    is_gpu_memory: bool | Unknown = NOT_RECORDED
+    """True for memory of a GPU that the kernel shows as a NUMA node."""
+
+
+class Memory(Record, kw_only=True):
+    """Host memory."""
+
+    total_bytes: int | Unknown = NOT_RECORDED
+    available_bytes: int | Unknown = NOT_RECORDED
+    limit_bytes: int | Unknown | None = NOT_RECORDED
+    """The cgroup's limit; None where there is none."""
+    swap_total_bytes: int | Unknown = NOT_RECORDED
+    hugepages_total: int | Unknown = NOT_RECORDED
+    hugepage_bytes: int | Unknown = NOT_RECORDED
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+Limit = int | Literal["unlimited"] | Unknown
+
+
+class Limits(Record, kw_only=True):
+    """Soft limits of the process that rigtune runs in, and the shared memory it sees."""
+
+    memlock_bytes: Limit = NOT_RECORDED
+    nofile: Limit = NOT_RECORDED
+    stack_bytes: Limit = NOT_RECORDED
+    shm_bytes: int | Unknown = NOT_RECORDED
+    shm_free_bytes: int | Unknown = NOT_RECORDED
+    processes: Limit = NOT_RECORDED
+    core_bytes: Limit = NOT_RECORDED
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+class Filesystem(Record, kw_only=True):
+    """A mounted filesystem that a job may use."""
+
+    mount: str
+    device: str | Unknown = NOT_RECORDED
+    kind: str | Unknown = NOT_RECORDED
+    total_bytes: int | Unknown = NOT_RECORDED
+    free_bytes: int | Unknown = NOT_RECORDED
+    read_only: bool | Unknown = NOT_RECORDED
+    """As it is mounted; the kernel remounts a damaged filesystem so."""
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+class Dmi(Record, kw_only=True):
+    """What the firmware says the machine is."""
+
+    system_vendor: str | Unknown = NOT_RECORDED
+    product_name: str | Unknown = NOT_RECORDED
+    board_name: str | Unknown = NOT_RECORDED
+    bios_version: str | Unknown = NOT_RECORDED
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+class Kernel(Record, kw_only=True):
+    """How the kernel was started and what it counts."""
+
+    command_line: str | Unknown = NOT_RECORDED
+    iommu: str | Unknown = NOT_RECORDED
+    """`off`, `passthrough` or `translated`."""
+    numa_balancing: bool | Unknown = NOT_RECORDED
+    transparent_hugepages: str | Unknown = NOT_RECORDED
+    """`always`, `madvise` or `never`."""
+    clocksource: str | Unknown = NOT_RECORDED
+    uptime_s: float | Unknown = NOT_RECORDED
+    free_blocks_1mib: int | Unknown = NOT_RECORDED
+    """Free blocks of 1 MiB and more in the zone Normal (orders 8 and up with pages of 4 KiB)."""
+    memory_errors_corrected: int | Unknown = NOT_RECORDED
+    memory_errors_uncorrected: int | Unknown = NOT_RECORDED
+    """Of the memory controllers (EDAC) since boot."""
+    zombie_processes: int | Unknown = NOT_RECORDED
+    blocked_processes: tuple[str, ...] | Unknown = NOT_RECORDED
+    """Names of processes in uninterruptible sleep that belong to the GPU driver or to training."""
+    load_average: float | Unknown = NOT_RECORDED
+    """Of one minute."""
+    local_port_first: int | Unknown = NOT_RECORDED
+    local_port_last: int | Unknown = NOT_RECORDED
+    somaxconn: int | Unknown = NOT_RECORDED
+    file_max: int | Unknown = NOT_RECORDED
+    remove_ipc: bool | Unknown = NOT_RECORDED
+    """Whether systemd-logind removes shared memory of a user who logs out."""
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+class Clock(Record, kw_only=True):
+    """Is the time of day kept?"""
+
+    daemon: str | Unknown | None = NOT_RECORDED
+    """`chronyd`, `ntpd`, `systemd-timesyncd` ...; None where none runs."""
+    synchronized: bool | Unknown = NOT_RECORDED
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+class Naming(Record, kw_only=True):
+    """What the host's own name leads to."""
+
+    addresses: tuple[str, ...] | Unknown = NOT_RECORDED
+    """What the name resolves to here; loopback addresses break rendezvous."""
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+class Power(Record, kw_only=True):
+    """Power and temperatures of the whole machine, as its management controller measures them."""
+
+    system_w: float | Unknown = NOT_RECORDED
+    supply_capacity_w: float | Unknown = NOT_RECORDED
+    failed_supplies: tuple[str, ...] | Unknown = NOT_RECORDED
+    sensor_alarms: tuple[str, ...] | Unknown = NOT_RECORDED
+    """Names of sensors beyond a critical limit."""
+    evidence: tuple[EvidenceRef, ...] = ()

@@ -1,0 +1,283 @@
+"""Which NIC and which CPUs belong to each GPU: derived from the facts, never a fact itself.
+
+A rank sends through the training port at the shortest PCIe distance. Among equally near ones, those of its
+NUMA node come first, and GPUs that have the same choice share the ports out evenly. What the facts leave open
+stays unknown. Source: NCCL user guide, NCCL_CROSS_NIC and NCCL_NET_GDR_LEVEL; linux-rdma/perftest#241.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, known, value_or
+from probes.facts import Gpu, LinkKind, MachineFacts, State
+from probes.judging.rails import NEAR, roles_of, training_rails
+from probes.judging.reporting import fold_names, subject_name
+from probes.parsers.host.cpulist import parse_cpu_list
+
+NEAREST_FIRST: tuple[LinkKind, ...] = ("PIX", "PXB", "PHB", "NODE", "SYS")
+_NO_PATH = Unknown(Reason.NOT_RECORDED, "no distance between this GPU and the training ports")
+_ALL_FAR = Unknown(
+    Reason.NOT_RECORDED,
+    "all training ports are equally far (SYS), and the NUMA nodes of GPU and ports are not known",
+)
+_NO_NODE = Unknown(Reason.NOT_SUPPORTED, "the platform states no NUMA node for this GPU")
+_NO_CPU = Unknown(Reason.PERMISSION, "this process may use no CPU near this GPU")
+
+
+class Affinity(Record, kw_only=True):
+    """The place of one GPU in the machine."""
+
+    gpu: str
+    """`GPU0`."""
+    nics: tuple[str, ...] | Unknown
+    """RDMA devices to send through, its share where GPUs share; empty where the machine has none that is
+    up.
+    """
+    kind: LinkKind | Unknown | None = None
+    """Distance to `nics`; None where there are none."""
+    cpus: str | Unknown
+    """CPUs to bind its rank to, as the kernel writes them."""
+    numa_node: int | Unknown
+    """NUMA node to take memory from."""
+    why: str = ""
+
+
+class ProbeReport(MachineFacts, kw_only=True):
+    """What `rigtune probe --format json` prints: the facts, and what follows from them."""
+
+    affinity: tuple[Affinity, ...] | Unknown
+    """For each GPU, in their order."""
+    nic_roles: tuple[State, ...] | Unknown
+    """By port (`mlx5_0`, `mlx4_0:2`), in the words of `probes.judging.rails.roles_of`."""
+
+
+def report_of(facts: MachineFacts) -> ProbeReport:
+    """The facts with what follows from them."""
+    roles = roles_of(facts)
+    return ProbeReport(
+        **{name: getattr(facts, name) for name in MachineFacts.__struct_fields__},
+        affinity=affinity_of(facts),
+        nic_roles=roles
+        if isinstance(roles, Unknown)
+        else tuple(
+            State(name=subject_name(nic), value=roles[nic.name, nic.port]) for nic in value_or(facts.nics, ())
+        ),
+    )
+
+
+def affinity_of(facts: MachineFacts) -> tuple[Affinity, ...] | Unknown:
+    """The map of all GPUs, in their order; empty where there is none."""
+    if isinstance(facts.gpus, Unknown):
+        return facts.gpus
+    ports = _ports(facts)
+    shares = ports if isinstance(ports, Unknown) else _shares(facts.gpus, ports)
+    return tuple(
+        _with_cpus(gpu, shares if isinstance(shares, Unknown) else shares[gpu.index], facts)
+        for gpu in facts.gpus
+    )
+
+
+class _Ports(NamedTuple):
+    """The RDMA devices that a GPU may be given, and those that it would have if they were up."""
+
+    up: tuple[str, ...]
+    down: tuple[str, ...]
+    distances: Mapping[tuple[str, str], LinkKind]
+    """By GPU and device."""
+    nodes: Mapping[str, int]
+    """NUMA node by device."""
+
+
+class _Share(NamedTuple):
+    nics: tuple[str, ...] | Unknown
+    kind: LinkKind | Unknown | None
+    why: str
+
+
+def _ports(facts: MachineFacts) -> _Ports | Unknown:
+    """Training ports alone where the facts tell which those are; else all, or those below a GPU's switch
+    where there are such.
+    """
+    distances: dict[tuple[str, str], LinkKind] = {}
+    others: dict[str, None] = {}
+    for link in value_or(facts.links, ()):
+        gpu, other = (link.a, link.b) if link.a.startswith("GPU") else (link.b, link.a)
+        if gpu.startswith("GPU") and not other.startswith("GPU"):
+            others[other] = None
+            if not isinstance(link.kind, Unknown):
+                distances[gpu, other] = link.kind
+    nics = value_or(facts.nics, ())
+    stated = {nic.name: nic.numa_node for nic in nics if isinstance(nic.numa_node, int)}
+    nodes = _implied_nodes(value_or(facts.gpus, ()), distances) | stated
+    if known(roles_of(facts)):
+        rails = training_rails(facts)
+        up = dict.fromkeys(nic.name for nic in (*rails.active, *rails.slower))
+        down = dict.fromkeys(nic.name for nic in rails.down if nic.name not in up)
+        return _Ports(_natural(up), _natural(down), distances, nodes)
+    names = dict.fromkeys(nic.name for nic in nics) or others
+    if not names:
+        return facts.nics if isinstance(facts.nics, Unknown) else NOT_RECORDED
+    near = {nic for (_, nic), kind in distances.items() if kind in NEAR}
+    return _Ports(_natural([name for name in names if not near or name in near]), (), distances, nodes)
+
+
+def _implied_nodes(gpus: Sequence[Gpu], distances: Mapping[tuple[str, str], LinkKind]) -> dict[str, int]:
+    """NUMA nodes of devices below the host bridge of a GPU. A device below those of several nodes is in a
+    virtual machine that hides where it is.
+    """
+    nodes = {subject_name(gpu): gpu.numa_node for gpu in gpus if isinstance(gpu.numa_node, int)}
+    found: dict[str, set[int]] = {}
+    for (gpu, nic), kind in distances.items():
+        if kind in (*NEAR, "PHB") and gpu in nodes:
+            found.setdefault(nic, set()).add(nodes[gpu])
+    return {nic: next(iter(where)) for nic, where in found.items() if len(where) == 1}
+
+
+def _natural(names: Sequence[str] | Mapping[str, None]) -> tuple[str, ...]:
+    """`mlx5_2` before `mlx5_10`."""
+    stems = {name: name.rstrip("0123456789") for name in names}
+    return tuple(sorted(names, key=lambda name: (stems[name], int(name[len(stems[name]) :][:9] or -1))))
+
+
+def _shares(gpus: Sequence[Gpu], ports: _Ports) -> dict[int, _Share]:
+    """Nearest first, so that a GPU which has no port of its own takes the one that carries least."""
+    shares: dict[int, _Share] = {}
+    groups: dict[tuple[int, tuple[str, ...]], list[Gpu]] = {}
+    choices = {gpu.index: _choice(gpu, ports) for gpu in gpus}
+    for gpu in gpus:
+        choice = choices[gpu.index]
+        if known(choice.nics) and choice.nics:
+            rank = NEAREST_FIRST.index(choice.kind) if isinstance(choice.kind, str) else len(NEAREST_FIRST)
+            groups.setdefault((rank, choice.nics), []).append(gpu)
+        else:
+            shares[gpu.index] = choice
+    load: Counter[str] = Counter()
+    for (_, nics), sharing in sorted(groups.items(), key=lambda item: (item[0][0], item[1][0].index)):
+        free = [nic for nic in nics if not load[nic]]
+        for gpu, given in zip(sharing, _dealt(len(sharing), free, nics, load), strict=True):
+            load.update(given)
+            choice = choices[gpu.index]
+            shares[gpu.index] = choice._replace(nics=given, why=choice.why + _shared(sharing, nics))
+    return shares
+
+
+def _dealt(
+    number: int, free: Sequence[str], nics: Sequence[str], load: Counter[str]
+) -> list[tuple[str, ...]]:
+    """The ports of each of `number` GPUs: their part of the free ones in order, or one of those that carry
+    least.
+    """
+    if len(free) >= number:
+        least, more = divmod(len(free), number)
+        starts = [each * least + min(each, more) for each in range(number + 1)]
+        return [tuple(free[start:end]) for start, end in itertools.pairwise(starts)]
+    if free:
+        return [(free[each * len(free) // number],) for each in range(number)]
+    ordered = sorted(nics, key=lambda nic: load[nic])
+    return [(ordered[each % len(ordered)],) for each in range(number)]
+
+
+def _shared(gpus: Sequence[Gpu], nics: Sequence[str]) -> str:
+    if len(gpus) == 1:
+        return ""
+    return (
+        f", shared out among {fold_names([subject_name(gpu) for gpu in gpus])}"
+        if len(nics) > 1
+        else ", the same for all"
+    )
+
+
+def _choice(gpu: Gpu, ports: _Ports) -> _Share:
+    """All ports that are equally good for one GPU."""
+    name = subject_name(gpu)
+    if not ports.up:
+        return _Share(
+            (),
+            None,
+            f"no training port is up ({fold_names(ports.down)} down)" if ports.down else "no RDMA device",
+        )
+    at: dict[LinkKind, list[str]] = {}
+    for nic in ports.up:
+        if (name, nic) in ports.distances:
+            at.setdefault(ports.distances[name, nic], []).append(nic)
+    kind = next((kind for kind in NEAREST_FIRST if kind in at), None)
+    same_node = [
+        nic
+        for nic in (at[kind] if kind else ports.up)
+        if nic in ports.nodes and ports.nodes[nic] == gpu.numa_node
+    ]
+    if kind is None:
+        why = "a training port of the same NUMA node; the PCIe distances are not known"
+        return (
+            _Share(tuple(same_node), _NO_PATH, why)
+            if same_node
+            else _Share(_NO_PATH, _NO_PATH, _NO_PATH.detail)
+        )
+    if kind == "SYS" and len(at[kind]) > 1 and not same_node:
+        return _Share(_ALL_FAR, kind, _ALL_FAR.detail)
+    narrowed = 0 < len(same_node) < len(at[kind])
+    why = f"nearest training port ({kind})" + (" of the same NUMA node" if narrowed else "")
+    return _Share(tuple(same_node or at[kind]), kind, why + _nearer_but_down(name, kind, ports))
+
+
+def _nearer_but_down(gpu: str, kind: LinkKind, ports: _Ports) -> str:
+    rank = NEAREST_FIRST.index(kind)
+    nearer = [
+        nic
+        for nic in ports.down
+        if (gpu, nic) in ports.distances and NEAREST_FIRST.index(ports.distances[gpu, nic]) < rank
+    ]
+    return f", as {fold_names(nearer)} is down" if nearer else ""
+
+
+def _with_cpus(gpu: Gpu, share: _Share | Unknown, facts: MachineFacts) -> Affinity:
+    if isinstance(share, Unknown):
+        share = _Share(share, share, "the RDMA devices are not known")
+    node = _node(gpu, facts)
+    return Affinity(
+        gpu=subject_name(gpu),
+        nics=share.nics,
+        kind=share.kind,
+        cpus=_cpus(gpu, node, facts),
+        numa_node=node,
+        why=share.why,
+    )
+
+
+def _node(gpu: Gpu, facts: MachineFacts) -> int | Unknown:
+    """As the platform states it; without such a word the only node with CPUs, or the one that holds all CPUs
+    near the GPU.
+    """
+    if isinstance(gpu.numa_node, int):
+        return gpu.numa_node
+    nodes = [
+        node for node in value_or(facts.numa_nodes, ()) if node.cpus != "" and node.is_gpu_memory is not True
+    ]
+    if len(nodes) == 1:
+        return nodes[0].index
+    near = _numbers(gpu.cpu_affinity)
+    holding = [node.index for node in nodes if near and near <= _numbers(node.cpus)]
+    if len(holding) == 1:
+        return holding[0]
+    return _NO_NODE if gpu.numa_node is None else gpu.numa_node
+
+
+def _cpus(gpu: Gpu, node: int | Unknown, facts: MachineFacts) -> str | Unknown:
+    """As the driver or the kernel lists them, else those of the NUMA node."""
+    if isinstance(gpu.cpu_affinity, str):
+        return gpu.cpu_affinity or _NO_CPU
+    cpus: list[str] = [
+        each.cpus
+        for each in value_or(facts.numa_nodes, ())
+        if each.index == node and isinstance(each.cpus, str)
+    ]
+    return cpus[0] if cpus and cpus[0] else gpu.cpu_affinity
+
+
+def _numbers(cpus: str | Unknown) -> frozenset[int]:
+    numbers = parse_cpu_list(cpus) if isinstance(cpus, str) else ()
+    return frozenset() if isinstance(numbers, Unknown) else frozenset(numbers)

@@ -1,0 +1,57 @@
+"""What a check is about, and whether a machine has it. Where it has not, the check does not apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from probes.base.record import Reason, Unknown
+from probes.facts import MachineFacts
+from probes.judging.findings import Evidence
+from probes.judging.policies.policy import Policy
+from probes.judging.reporting import NO_GPU, has_no_gpu
+from probes.registry import Need
+
+
+def missing(needs: tuple[Need, ...], evidence: Evidence) -> str | None:
+    """Why a check with these needs does not apply; None where it does, or where nobody knows."""
+    for need in needs:
+        words, is_missing = _RULES[need]
+        if is_missing(evidence):
+            return words
+    return None
+
+
+def _nothing_in(field: Callable[[MachineFacts], tuple[object, ...] | Unknown]) -> Callable[[Evidence], bool]:
+    """Nobody looked, or there is nothing. Not to be allowed to look is another matter."""
+
+    def is_missing(evidence: Evidence) -> bool:
+        value = field(evidence.facts)
+        return value.reason is Reason.NOT_RECORDED if isinstance(value, Unknown) else not value
+
+    return is_missing
+
+
+def _is_unlogged(evidence: Evidence) -> bool:
+    events = evidence.facts.events
+    return isinstance(events, Unknown) and events.reason is Reason.NOT_RECORDED
+
+
+_RULES: dict[Need, tuple[str, Callable[[Evidence], bool]]] = {
+    "gpus": (NO_GPU, lambda evidence: has_no_gpu(evidence.facts)),
+    "nics": ("this machine has no RDMA port", lambda evidence: evidence.facts.nics == ()),
+    "logs": ("no log was read", _is_unlogged),
+    "diagnoses": ("no diagnosis of another tool was given", _nothing_in(lambda facts: facts.diagnoses)),
+    "tools": ("no measurement of another tool was given", _nothing_in(lambda facts: facts.tool_results)),
+    "fabric-discovery": (
+        "no discovery of the fabric was given",
+        _nothing_in(lambda facts: facts.fabric_ports),
+    ),
+    "switches": ("no state of a switch was given", _nothing_in(lambda facts: facts.fabric_switches)),
+    "container": ("this is no container", lambda evidence: evidence.facts.container.runtime is None),
+    "measurements": (
+        "nothing was measured",
+        lambda evidence: not evidence.measurements and not evidence.bench_failures,
+    ),
+    "baselines": ("no earlier run is known", lambda evidence: not evidence.baselines),
+    "policy": ("no policy is given", lambda evidence: evidence.policy == Policy()),
+}

@@ -1,0 +1,170 @@
+"""What is right or wrong with a machine, and what to do about it."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+
+import msgspec
+
+from probes.base.record import EvidenceRef, Record, Unknown
+from probes.catalogue.hardware import Catalogue
+from probes.catalogue.thresholds import Thresholds, load_thresholds
+from probes.facts import MachineFacts
+from probes.facts.measurements import Baseline, BenchFailure, Measurement
+from probes.judging.policies.policy import Policy, Waiver
+
+
+class Status(str, enum.Enum):
+    """The outcome of one check on one subject."""
+
+    PASS = "PASS"  # noqa: S105 - a status, no password
+    WARN = "WARN"
+    FAIL = "FAIL"
+    SKIP = "SKIP"
+    """The check does not apply here."""
+    UNKNOWN = "UNKNOWN"
+    """The check applies and could not be made."""
+
+
+WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS, Status.SKIP)
+
+
+class Remedy(Record, kw_only=True):
+    """What a careful operator does first. Shown, never executed."""
+
+    text: str
+    command: str = ""
+    needs_root: bool = False
+    reversible: bool = True
+
+
+class Finding(Record, kw_only=True):
+    """One judgement with its evidence."""
+
+    check_id: str
+    subject: str
+    """`GPU3`, `mlx5_0`, `host` ..."""
+    status: Status
+    summary: str
+    expected: str = ""
+    observed: str = ""
+    why: str = ""
+    """Why it matters for training."""
+    remedy: Remedy | None = None
+    evidence: tuple[EvidenceRef, ...] = ()
+    waived: Waiver | None = None
+    """The waiver of the policy under which it does not count; its status stays what it is."""
+
+
+class Evidence(Record, kw_only=True):
+    """The only argument of a check."""
+
+    facts: MachineFacts
+    catalogue: Catalogue
+    measurements: tuple[Measurement, ...] = ()
+    bench_failures: tuple[BenchFailure, ...] = ()
+    """Benchmarks of the same run that gave no result."""
+    baselines: tuple[Baseline, ...] = ()
+    """Earlier runs that the measurements compare to."""
+    thresholds: Thresholds = msgspec.field(default_factory=load_thresholds)
+    policy: Policy = Policy()
+    today: datetime.date | None = None
+    """The day on which the policy's waivers must hold; None where nobody says."""
+
+
+class Judge(Record, kw_only=True):
+    """Writes the findings of one check, so that each check names its id and its reason once."""
+
+    check_id: str
+    why: str
+
+    def passed(
+        self, subject: str, summary: str, *, observed: str = "", evidence: tuple[EvidenceRef, ...] = ()
+    ) -> Finding:
+        return self._finding(subject, Status.PASS, summary, observed=observed, evidence=evidence)
+
+    def warned(
+        self,
+        subject: str,
+        summary: str,
+        *,
+        expected: str,
+        observed: str,
+        remedy: Remedy,
+        evidence: tuple[EvidenceRef, ...] = (),
+    ) -> Finding:
+        return self._finding(
+            subject,
+            Status.WARN,
+            summary,
+            expected=expected,
+            observed=observed,
+            remedy=remedy,
+            evidence=evidence,
+        )
+
+    def failed(
+        self,
+        subject: str,
+        summary: str,
+        *,
+        expected: str,
+        observed: str,
+        remedy: Remedy,
+        evidence: tuple[EvidenceRef, ...] = (),
+    ) -> Finding:
+        return self._finding(
+            subject,
+            Status.FAIL,
+            summary,
+            expected=expected,
+            observed=observed,
+            remedy=remedy,
+            evidence=evidence,
+        )
+
+    def skipped(self, subject: str, summary: str, *, evidence: tuple[EvidenceRef, ...] = ()) -> Finding:
+        return self._finding(subject, Status.SKIP, summary, evidence=evidence)
+
+    def undetermined(
+        self,
+        subject: str,
+        unknown: Unknown,
+        *,
+        what: str,
+        remedy: Remedy | None = None,
+        evidence: tuple[EvidenceRef, ...] = (),
+    ) -> Finding:
+        """The check applies, but `what` could not be read."""
+        return self._finding(
+            subject,
+            Status.UNKNOWN,
+            f"{what} could not be read",
+            observed=unknown.words,
+            remedy=remedy,
+            evidence=evidence,
+        )
+
+    def _finding(
+        self,
+        subject: str,
+        status: Status,
+        summary: str,
+        *,
+        expected: str = "",
+        observed: str = "",
+        remedy: Remedy | None = None,
+        evidence: tuple[EvidenceRef, ...] = (),
+    ) -> Finding:
+        return Finding(
+            check_id=self.check_id,
+            subject=subject,
+            status=status,
+            summary=summary,
+            expected=expected,
+            observed=observed,
+            why=self.why,
+            remedy=remedy,
+            evidence=evidence,
+        )

@@ -1,0 +1,89 @@
+"""Whether a version is one that a policy wants: exact, a pattern, or a range."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+
+from probes.base.record import Unknown, value_or
+from probes.base.versions import numbers_of
+from probes.facts import MachineFacts
+
+_OPERATORS = ("==", "!=", ">=", "<=", ">", "<")
+_PLAIN = re.compile(r"[0-9]+(\.[0-9]+)*")
+
+
+def complaint_of(wanted: str) -> str | None:
+    """What is wrong with an expected version; None where it can be held against a found one."""
+    if wanted[:1] not in "<>=!":
+        return None
+    for part in wanted.split(","):
+        operator, version = _split(part)
+        if not operator:
+            return f"{part.strip()!r} has no comparison; write one of {' '.join(_OPERATORS)} before each version of a range"
+        if not numbers_of(version):
+            return f"{version!r} is not a version"
+    return None
+
+
+def any_matches(found: str, wanted: str | tuple[str, ...]) -> bool:
+    """Whether `found` is one of those wanted."""
+    return any(_matches(found, one) for one in ((wanted,) if isinstance(wanted, str) else wanted))
+
+
+def words_of(wanted: str | tuple[str, ...]) -> str:
+    return wanted if isinstance(wanted, str) else " or ".join(wanted)
+
+
+def nccl_of(facts: MachineFacts) -> str | Unknown | None:
+    """The NCCL that torch brings, which is the one that training uses; else the system's."""
+    brought, installed = facts.training.nccl_version, facts.software.nccl_version
+    return brought if value_or(brought, None) is not None or installed is None else installed
+
+
+def _matches(found: str, wanted: str) -> bool:
+    """A plain dotted number also takes any build of it: `2.6.0` is met by `2.6.0+cu124`; other words are
+    exact.
+    """
+    if wanted[:1] in "<>=!":
+        return all(_holds(found, *_split(part)) for part in wanted.split(","))
+    if any(character in wanted for character in "*?["):
+        return fnmatch.fnmatchcase(found, wanted)
+    return found == wanted or (_PLAIN.fullmatch(wanted) is not None and _order(found, wanted) == 0)
+
+
+def _holds(found: str, operator: str, version: str) -> bool:
+    order = _order(found, version)
+    if order is None:
+        return False
+    match operator:
+        case "==":
+            return order == 0
+        case "!=":
+            return order != 0
+        case ">=":
+            return order >= 0
+        case "<=":
+            return order <= 0
+        case ">":
+            return order > 0
+        case _:
+            return order < 0
+
+
+def _order(found: str, wanted: str) -> int | None:
+    """-1, 0 or 1 as `found` is older, the same or newer; None where it is no version. Missing parts count as
+    zero.
+    """
+    have, need = numbers_of(found), numbers_of(wanted)
+    if not have:
+        return None
+    length = max(len(have), len(need))
+    have, need = have + (0,) * (length - len(have)), need + (0,) * (length - len(need))
+    return (have > need) - (have < need)
+
+
+def _split(part: str) -> tuple[str, str]:
+    part = part.strip()
+    operator = next((operator for operator in _OPERATORS if part.startswith(operator)), "")
+    return operator, part[len(operator) :].strip()

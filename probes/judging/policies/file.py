@@ -1,0 +1,140 @@
+"""policy.toml as a `Policy`, checked against what exists: checks, thresholds, GPU models, versions that can
+be compared.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from probes.base.errors import InputError
+from probes.base.record import Unknown
+from probes.base.versions import numbers_of
+from probes.catalogue.hardware import Catalogue
+from probes.catalogue.thresholds import Names, Number, Thresholds, Version, load_thresholds
+from probes.judging.policies.expected_versions import complaint_of
+from probes.judging.policies.policy import SCHEMA_VERSION, Policy
+from probes.judging.policies.strict_toml import read_strict, suggestion
+from probes.parsers.topology.pci_addresses import normal_address
+from probes.registry import CHECKS
+
+_MISSING = "a waiver needs check, reason and expires (a date such as 2027-01-31)"
+
+
+def load_policy(text: str, name: str, catalogue: Catalogue) -> Policy:
+    """The policy in `text`; `name` is the file's name for messages. Raises InputError for the first fault,
+    with its field.
+    """
+    policy = read_strict(text, name, Policy, schema_version=SCHEMA_VERSION, missing=_MISSING)
+    for place, problem, advice in _faults(policy, catalogue):
+        raise InputError(f"{name}: {place}: {problem}", advice)
+    return policy
+
+
+def thresholds_under(policy: Policy) -> Thresholds:
+    """rigtune's own limits with those of a policy that `load_policy` accepted in their place."""
+    limits = load_thresholds()
+    changed = {
+        name: type(getattr(limits, name))(value=value, source="the policy", date="")
+        for name, value in policy.thresholds.items()
+    }
+    return msgspec.structs.replace(limits, **changed) if changed else limits
+
+
+def _faults(policy: Policy, catalogue: Catalogue) -> Iterator[tuple[str, str, str]]:
+    """Field, what is wrong with it, what to do."""
+    yield from _check_faults(policy)
+    limits = load_thresholds()
+    for name, value in policy.thresholds.items():
+        yield from _threshold_faults(name, value, limits)
+    model = policy.gpu.model
+    if model is not None and catalogue.gpu(model) is None:
+        ids = [row.id for row in catalogue.gpus]
+        begun = [each for each in ids if each.startswith(model.lower())]
+        near = begun or difflib.get_close_matches(model.lower(), ids, n=1, cutoff=0.8)
+        if near:
+            yield "gpu.model", f"there is no GPU {model[:60]!r}", f"did you mean {' or '.join(near)}?"
+    for device, bus_id in policy.nic.places.items():
+        if isinstance(normal_address(bus_id), Unknown):
+            yield (
+                f"nic.places.{device[:60]}",
+                f"{bus_id[:60]!r} is not a PCI address",
+                "write it as lspci does: 0000:1a:00.0",
+            )
+    for place, wanted in _versions(policy):
+        complaint = complaint_of(wanted)
+        if complaint is not None:
+            yield (
+                place,
+                complaint,
+                'write an exact version, a pattern such as "550.90.*", or a range such as ">=550.90,<581"',
+            )
+
+
+def _check_faults(policy: Policy) -> Iterator[tuple[str, str, str]]:
+    ids = [row.id for row in CHECKS]
+    named: tuple[tuple[str, Iterable[str]], ...] = (
+        ("checks.required", policy.checks.required),
+        ("checks.not_required", policy.checks.not_required),
+        ("checks.off", policy.checks.off),
+        *((f"waivers[{index}].check", (waiver.check,)) for index, waiver in enumerate(policy.waivers)),
+    )
+    for place, names in named:
+        for name in names:
+            if name not in ids:
+                yield place, f"there is no check {name[:60]!r}", suggestion(name, ids, "checks")
+    for name in policy.checks.required:
+        if name in policy.checks.not_required or name in policy.checks.off:
+            other = "not_required" if name in policy.checks.not_required else "off"
+            yield "checks.required", f"{name} stands in {other} as well", "keep it in one of them"
+
+
+def _threshold_faults(
+    name: str, value: float | str | tuple[str, ...], limits: Thresholds
+) -> Iterator[tuple[str, str, str]]:
+    place = f"thresholds.{name[:60]}"
+    settable = {
+        field: row
+        for field in Thresholds.__struct_fields__
+        if hasattr(row := getattr(limits, field), "value")
+    }
+    row = settable.get(name)
+    if row is None and hasattr(limits, name):
+        yield (
+            place,
+            "is a table of several rows, which a policy cannot change",
+            f"it can set: {', '.join(settable)}",
+        )
+    elif row is None:
+        near = difflib.get_close_matches(name, settable, n=1, cutoff=0.4)
+        yield (
+            place,
+            "there is no such threshold",
+            f"did you mean {near[0]}?" if near else f"thresholds: {', '.join(settable)}",
+        )
+    elif isinstance(row, Number):
+        if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+            yield place, f"is {value!r:.60}", f"give a number of 0 or more; rigtune's own is {row.value:g}"
+    elif isinstance(row, Version):
+        if not isinstance(value, str) or not numbers_of(value):
+            yield place, f"is {value!r:.60}", f'give a version in quotes; rigtune\'s own is "{row.value}"'
+    elif isinstance(row, Names) and not isinstance(value, tuple):
+        yield place, f"is {value!r:.60}", "give a list of names in quotes"
+
+
+def _versions(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Every expected version with its field."""
+    fields: list[tuple[str, str | tuple[str, ...] | None]] = [
+        ("gpu.vbios", policy.gpu.vbios),
+        ("gpu.driver", policy.gpu.driver),
+    ]
+    fields += [
+        (f"software.{name}", getattr(policy.software, name)) for name in policy.software.__struct_fields__
+    ]
+    fields += [(f"nic.firmware.{kind}", wanted) for kind, wanted in policy.nic.firmware.items()]
+    for place, wanted in fields:
+        for one in (wanted,) if isinstance(wanted, str) else wanted or ():
+            yield place, one

@@ -1,0 +1,140 @@
+"""What an operator demands of a machine: which checks count, other limits, expected hardware and versions,
+waivers.
+
+Fields that are left out demand nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import fnmatch
+from typing import Annotated, Literal
+
+import msgspec
+
+from probes.base.record import EvidenceRef, StrictRecord
+
+SCHEMA_VERSION = 1
+
+Amount = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Percent = Annotated[float, msgspec.Meta(ge=0.0, le=100.0)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+Several = Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
+
+Versions = Text | Several | None
+"""A version, several of which any one will do, or none demanded. Each is exact (`550.90.07`), a pattern
+(`550.90.*`) or a range (`>=550.90,<581`); the forms are told apart by
+`probes/judging/policies/expected_versions.py`.
+"""
+
+
+class CheckPolicy(StrictRecord, kw_only=True):
+    """Which checks count, by their ids."""
+
+    required: tuple[Text, ...] = ()
+    """An UNKNOWN of these counts, too."""
+    not_required: tuple[Text, ...] = ()
+    off: dict[str, Text] = {}
+    """Not run at all: check to the reason."""
+
+
+class GpuExpectation(StrictRecord, kw_only=True):
+    """The GPUs of the machine."""
+
+    model: Text | None = None
+    """Id of `rigtune list gpus`, or the driver's name."""
+    count: Amount | None = None
+    memory_bytes: Positive | None = None
+    """Of each GPU."""
+    memory_tolerance_percent: Percent = 2.0
+    """Drivers differ in what they keep for themselves."""
+    vbios: Versions = None
+    driver: Versions = None
+    mig: bool | None = None
+
+
+class NicExpectation(StrictRecord, kw_only=True):
+    """The RDMA ports that carry training, as `probes/judging/rails.py` tells them from storage and
+    management.
+    """
+
+    count: Amount | None = None
+    """Ports that are up at full rate."""
+    rate_gbps: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    link_layer: Literal["InfiniBand", "Ethernet"] | None = None
+    firmware: dict[str, Text | Several] = {}
+    """By device type: `MT4129 = "28.39.1002"`."""
+    places: dict[str, Text] = {}
+    """PCI bus id by device name: `mlx5_0 = "0000:1a:00.0"`."""
+
+
+class SoftwareExpectation(StrictRecord, kw_only=True):
+    """Versions of what is installed."""
+
+    operating_system: Versions = None
+    kernel: Versions = None
+    cuda: Versions = None
+    """The newest CUDA that the driver supports."""
+    cuda_toolkit: Versions = None
+    nccl: Versions = None
+    """Of the training interpreter, else of the system."""
+    torch: Versions = None
+    fabric_manager: Versions = None
+
+
+class HostExpectation(StrictRecord, kw_only=True):
+    """The rest of the machine."""
+
+    memory_bytes: Positive | None = None
+    memory_tolerance_percent: Percent = 5.0
+    """Firmware and crash kernels take their share."""
+    cpus: Positive | None = None
+    """Logical ones."""
+    numa_nodes: Positive | None = None
+    """Those that hold no GPU's memory."""
+    mounts: tuple[Text, ...] = ()
+    services: tuple[Text, ...] = ()
+    """Units that are active."""
+    modules: tuple[Text, ...] = ()
+    """Kernel modules that are loaded."""
+
+
+class Waiver(StrictRecord, kw_only=True):
+    """A known problem that does not count for a while."""
+
+    check: Text
+    subject: Text = "*"
+    """A pattern: `GPU3`, `mlx5_*`."""
+    reason: Text
+    expires: datetime.date
+    """The last day on which it holds."""
+
+    def holds_on(self, today: datetime.date | None) -> bool:
+        """Where nobody knows the day, no waiver holds."""
+        return today is not None and today <= self.expires
+
+    def covers(self, check_id: str, subject: str) -> bool:
+        return check_id == self.check and fnmatch.fnmatchcase(subject, self.subject)
+
+
+class Policy(StrictRecord, kw_only=True):
+    """A policy file. The empty one is rigtune's own judgement."""
+
+    schema_version: int = SCHEMA_VERSION
+    fail_on: Literal["fail", "warn"] | None = None
+    """Findings that give exit code 1; the command line's own option goes first."""
+    checks: CheckPolicy = CheckPolicy()
+    thresholds: dict[str, float | str | tuple[str, ...]] = {}
+    """By their names in `probes/data/thresholds.toml`."""
+    gpu: GpuExpectation = GpuExpectation()
+    nic: NicExpectation = NicExpectation()
+    software: SoftwareExpectation = SoftwareExpectation()
+    host: HostExpectation = HostExpectation()
+    waivers: tuple[Waiver, ...] = ()
+
+
+def policy_ref(place: str) -> EvidenceRef:
+    """A field of the policy: `gpu.count`."""
+    return EvidenceRef(source="policy", key=place)

@@ -1,0 +1,90 @@
+"""Which checks to make: those of the tier and of the operator's choice, under the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, get_args
+
+import msgspec
+
+from probes.base.errors import UsageError
+from probes.judging.policies.policy import Policy
+from probes.registry import CHECKS, CheckRow, Group, Tier
+
+GROUPS: tuple[str, ...] = get_args(Group)
+
+
+class Selection(NamedTuple):
+    """The checks to make, and what is left out."""
+
+    rows: tuple[CheckRow, ...]
+    tier: Tier = "deep"
+    deep_only: tuple[str, ...] = ()
+    deselected: tuple[str, ...] = ()
+
+
+EVERYTHING = Selection(CHECKS)
+
+
+def select(
+    tier: Tier, only: Iterable[str] = (), skip: Iterable[str] = (), rows: Sequence[CheckRow] = CHECKS
+) -> Selection:
+    """The rows of `tier` that `only` names and `skip` does not, each name a check or a group.
+
+    Raises UsageError for a name that does not exist, for a check that needs the other tier, and where nothing
+    is left.
+    """
+    wanted, unwanted = tuple(only), tuple(skip)
+    for option, names in (("--only", wanted), ("--skip", unwanted)):
+        for name in names:
+            _require_known(option, name, rows)
+    chosen = [row for row in rows if (not wanted or _is_named(row, wanted)) and not _is_named(row, unwanted)]
+    made = tuple(row for row in chosen if tier == "deep" or row.tier == "quick")
+    left_out = tuple(row.id for row in chosen if tier == "quick" and row.tier == "deep")
+    for check_id in left_out:
+        if check_id in wanted:
+            raise UsageError(f"the check {check_id} is not made in the tier {tier}", "add --tier deep")
+    if not made:
+        raise UsageError(
+            "no check is left to make", "name fewer with --skip, others with --only, or add --tier deep"
+        )
+    kept = {row.id for row in chosen}
+    return Selection(
+        rows=made,
+        tier=tier,
+        deep_only=left_out,
+        deselected=tuple(row.id for row in rows if row.id not in kept),
+    )
+
+
+def under_policy(rows: Sequence[CheckRow], policy: Policy) -> tuple[CheckRow, ...]:
+    """The rows with `required` as the policy wants it."""
+    required = {
+        **dict.fromkeys(policy.checks.required, True),
+        **dict.fromkeys(policy.checks.not_required, False),
+    }
+    return tuple(
+        msgspec.structs.replace(row, required=required[row.id])
+        if required.get(row.id, row.required) != row.required
+        else row
+        for row in rows
+    )
+
+
+def _is_named(row: CheckRow, names: tuple[str, ...]) -> bool:
+    return row.id in names or row.group in names
+
+
+def _require_known(option: str, name: str, rows: Sequence[CheckRow]) -> None:
+    ids = [row.id for row in rows]
+    if name in ids or name in GROUPS:
+        return
+    import difflib  # noqa: PLC0415 - only a wrong name needs it
+
+    near = difflib.get_close_matches(name.lower(), [*ids, *GROUPS], n=1, cutoff=0.5)
+    guess = (
+        f"did you mean {near[0]}?"
+        if near
+        else f"groups: {', '.join(GROUPS)}; `rigtune list checks` names the checks"
+    )
+    raise UsageError(f"{option}: there is no check or group {name[:60]!r}", guess)

@@ -1,0 +1,102 @@
+"""TOML that people edit as a strict record, or one clear complaint: which file, which field, what is wrong,
+what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import msgspec
+
+from probes.base.errors import InputError
+from probes.base.record import StrictRecord
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Kind = TypeVar("Kind", bound=StrictRecord)
+
+_PLACE = re.compile(r" - at `\$\.?(?P<place>[^`]*)`$")
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<field>.*)`", re.DOTALL)
+_SHOWN = 60
+"""Characters of a wrong name; more is not for one line."""
+
+
+def read_strict(text: str, name: str, kind: type[Kind], *, schema_version: int, missing: str) -> Kind:
+    """The record in `text`; `name` is the file's name for messages, `missing` the advice where a needed field
+    is absent.
+
+    Raises InputError. Files of a later `schema_version` are refused, as what they mean is not known.
+    """
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise InputError(
+            f"{name} is not valid TOML: {error}", "strings need quotes, each field its own line"
+        ) from error
+    version = document.get("schema_version")
+    if isinstance(version, int) and version > schema_version:
+        problem = f"{name}: schema_version is {version}, this rigtune reads up to {schema_version}"
+        raise InputError(problem, "the file comes from a newer rigtune: update this one")
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise _explained(str(error), name, kind, missing) from error
+
+
+def suggestion(word: str, names: Iterable[str], what: str) -> str:
+    """`did you mean gpu-lost?`, or all of `names` where they are few, or where to find them."""
+    known = tuple(names)
+    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean {near[0]}?"
+    return (
+        f"{what}: {', '.join(known)}" if len(known) <= 20 else f"{what} are listed by `rigtune list checks`"
+    )
+
+
+def _explained(words: str, name: str, kind: type[StrictRecord], missing: str) -> InputError:
+    """msgspec's complaint with the file, the place and advice."""
+    match = _PLACE.search(words)
+    place = match.group("place") if match else ""
+    problem = words[: match.start()] if match else words
+    unknown = _UNKNOWN_FIELD.fullmatch(problem)
+    if unknown is None:
+        choices = _choices_at(kind, place) if "enum value" in problem else ()
+        advice = f"one of: {', '.join(choices)}" if choices else "give the field such a value"
+        advice = missing if "missing required field" in problem else advice
+        return InputError(f"{name}: {place + ': ' if place else ''}{problem.replace(' | null', '')}", advice)
+    field, fields = unknown.group("field"), _fields_at(kind, place)
+    near = difflib.get_close_matches(field, fields, n=1, cutoff=0.5)
+    advice = f"did you mean {near[0]}?" if near else f"fields here: {', '.join(fields)}"
+    return InputError(
+        f"{name}: {place + '.' if place else ''}{field[:_SHOWN]}: there is no such field", advice
+    )
+
+
+def _fields_at(kind: type[StrictRecord], place: str) -> tuple[str, ...]:
+    """The fields of the table at a path such as `environment[0]`."""
+    return tuple(_table_at(kind, place).__struct_fields__)
+
+
+def _choices_at(kind: type[StrictRecord], place: str) -> tuple[str, ...]:
+    """What the field at a path such as `nic.link_layer` may be; empty where that is no list of words."""
+    table, _, field = place.rpartition(".")
+    hint = get_type_hints(_table_at(kind, table)).get(field)
+    words = (*get_args(hint), *(word for inner in get_args(hint) for word in get_args(inner)))
+    return tuple(word for word in words if isinstance(word, str))
+
+
+def _table_at(kind: type[StrictRecord], place: str) -> Any:
+    """The record that stands at a path such as `environment[0]`."""
+    table: Any = kind
+    for part in re.findall(r"[a-z_]+", place):
+        hint = get_type_hints(table)[part]
+        table = next((inner for inner in get_args(hint) if inner is not Ellipsis), hint)
+    return table

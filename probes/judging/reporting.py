@@ -1,0 +1,178 @@
+"""What checks share: whom to look at, and one finding per problem but one for everything that is well."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from probes.base.record import EvidenceRef, Reason, Unknown
+from probes.facts import Filesystem, Gpu, Interface, LogEvent, MachineFacts, Nic
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+
+Judged = Finding | Unknown | str
+"""What a check says about one subject: a problem, why it could not be judged, or what was seen where all is
+well.
+"""
+
+Subject = TypeVar("Subject", Gpu, Nic, Interface, Filesystem)
+
+HOST = "host"
+NO_GPU = "this machine has no NVIDIA GPU"
+SMI_LINK = (
+    "nvidia-smi --query-gpu=pci.bus_id,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max"
+    " --format=csv"
+)
+"""Generation and width of the GPUs' PCIe links; `nvidia-smi -q -d` has no section of its own for them."""
+READ_LOG = Remedy(text="Read the kernel log as root.", command="dmesg", needs_root=True)
+
+
+def subject_name(subject: Gpu | Nic | Interface | Filesystem) -> str:
+    """`GPU3`, `mlx5_0`, `mlx4_0:2`, `eth0`, `/scratch`."""
+    match subject:
+        case Gpu():
+            return f"GPU{subject.index}"
+        case Nic():
+            return subject.name if subject.port == 1 else f"{subject.name}:{subject.port}"
+        case Interface():
+            return subject.name
+        case Filesystem():
+            return subject.mount
+
+
+def smi_name(gpu: Gpu) -> str:
+    """The GPU for `nvidia-smi -i`: by its PCI address, as a container, a lost GPU or a cut text count
+    otherwise than the host.
+    """
+    return shlex.quote(gpu.pci_bus_id) if isinstance(gpu.pci_bus_id, str) else str(gpu.index)
+
+
+def has_no_gpu(facts: MachineFacts) -> bool:
+    """Nothing hints at a GPU. A driver that hangs or refuses does, even where the PCI bus shows none."""
+    if isinstance(facts.gpus, Unknown):
+        return facts.pci_gpus == () and facts.gpus.reason not in (Reason.TIMEOUT, Reason.PERMISSION)
+    return not facts.gpus
+
+
+def gpus_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Gpu, ...]]:
+    """The GPUs to look at. Where there are none, one SKIP says so, and where they could not be read, one
+    UNKNOWN.
+    """
+    gpus = evidence.facts.gpus
+    if has_no_gpu(evidence.facts):
+        yield judge.skipped(HOST, NO_GPU)
+        return ()
+    if isinstance(gpus, Unknown):
+        yield judge.undetermined(HOST, gpus, what="the GPUs")
+        return ()
+    return gpus
+
+
+def nics_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Nic, ...]]:
+    """The RDMA ports to look at, as `gpus_of` does it."""
+    nics = evidence.facts.nics
+    if isinstance(nics, Unknown):
+        yield judge.undetermined(HOST, nics, what="the RDMA ports")
+        return ()
+    if not nics:
+        yield judge.skipped(HOST, "this machine has no RDMA port")
+    return nics
+
+
+def events_of(
+    judge: Judge, evidence: Evidence, log: str = "kernel-log"
+) -> Generator[Finding, None, tuple[LogEvent, ...] | None]:
+    """The events to look at. None where no log of the kind was read, after one SKIP or UNKNOWN that says
+    so.
+    """
+    events, logs = evidence.facts.events, evidence.facts.logs
+    if isinstance(events, Unknown):
+        if events.reason is Reason.NOT_RECORDED:
+            yield judge.skipped(HOST, "no log was read")
+        else:
+            yield judge.undetermined(HOST, events, what="the log", remedy=READ_LOG)
+        return None
+    if not isinstance(logs, Unknown) and log not in logs:
+        yield judge.skipped(HOST, f"no {log.replace('-', ' ')} was read")
+        return None
+    return events
+
+
+def events_in(facts: MachineFacts, log: str = "kernel-log") -> tuple[LogEvent, ...] | Unknown:
+    """The events of the logs; Unknown where none of the kind was read, as of a machine that only gave a log
+    of NCCL.
+    """
+    if isinstance(facts.events, Unknown) or isinstance(facts.logs, Unknown) or log in facts.logs:
+        return facts.events
+    return Unknown(Reason.NOT_RECORDED, f"no {log.replace('-', ' ')} was read")
+
+
+def judge_each(
+    judge: Judge,
+    subjects: Iterable[Subject],
+    verdict_of: Callable[[Subject], Judged],
+    *,
+    what: str,
+    good: str,
+) -> Iterator[Finding]:
+    """Ask `verdict_of` about every subject.
+
+    A problem is a finding of its own. Subjects that could not be judged for the same reason share one finding
+    (SKIP where the device says that it has no such value), and so do all that are well. `what` completes "...
+    could not be read" and `good` the summary after the names: "GPU0-7: no uncorrected errors".
+    """
+    well: dict[str, list[Subject]] = {}
+    unread: dict[Unknown, list[Subject]] = {}
+    for subject in subjects:
+        judged = verdict_of(subject)
+        if isinstance(judged, Finding):
+            yield msgspec.structs.replace(judged, evidence=subject.evidence + judged.evidence)
+        elif isinstance(judged, Unknown):
+            unread.setdefault(judged, []).append(subject)
+        else:
+            well.setdefault(judged, []).append(subject)
+    for unknown, affected in unread.items():
+        names = fold_names([subject_name(subject) for subject in affected])
+        if unknown.reason is Reason.NOT_SUPPORTED:
+            yield judge.skipped(
+                names, f"not supported here: {unknown.detail or what}", evidence=_refs(affected)
+            )
+        else:
+            yield judge.undetermined(names, unknown, what=what, evidence=_refs(affected))
+    if well:
+        fine = [subject for group in well.values() for subject in group]
+        yield judge.passed(
+            fold_names([subject_name(subject) for subject in fine]),
+            good,
+            observed="; ".join(observed for observed in well if observed),
+            evidence=_refs(fine),
+        )
+
+
+def fold_names(names: Sequence[str]) -> str:
+    """Names in natural order with runs of numbers folded: `GPU0-2, GPU5, mlx5_0`."""
+    parts: list[str] = []
+    first = last = ("", -2)
+    for stem, number in sorted(_split(name) for name in names):
+        if number >= 0 and (stem, number) == (last[0], last[1] + 1):
+            parts[-1] = f"{stem}{first[1]}-{number}"
+        else:
+            parts.append(f"{stem}{number}" if number >= 0 else stem)
+            first = (stem, number)
+        last = (stem, number)
+    return ", ".join(parts)
+
+
+def _split(name: str) -> tuple[str, int]:
+    """`mlx5_10` is (mlx5_, 10); a name without a plain number at its end has -1."""
+    stem = name.rstrip("0123456789")
+    digits = name[len(stem) :]
+    is_plain = digits[:1] != "0" or digits == "0"
+    return (stem, int(digits)) if digits and is_plain and len(digits) < 10 else (name, -1)
+
+
+def _refs(subjects: Iterable[Gpu | Nic | Interface | Filesystem]) -> tuple[EvidenceRef, ...]:
+    """The evidence of all subjects, each reference once."""
+    return tuple(dict.fromkeys(ref for subject in subjects for ref in subject.evidence))

@@ -1,0 +1,213 @@
+"""Dumps of torch's flight recorder: one file per rank, as JSON or as a pickle, which is read without running
+anything.
+
+Kinds, all with rank where the file's name or the dump tells it: torch.flight-recorder{version, entries,
+groups}: a dump was read. torch.flight-recorder-group{group, desc, members, enqueued, started, completed}: how
+far a process group came; numbers of the last collectives. torch.flight-recorder-stuck{group, seq, op, state,
+sizes, dtype, timeout_ms, place}: the first collective of a group that did not complete; state is `scheduled`
+(never began on the GPU: a rank is missing, or an earlier one hangs) or `started` (it hangs).
+torch.flight-recorder-entry{group, seq, op, state, sizes, dtype}: the collectives of each group around the one
+that hangs, or the last ones, to compare ranks with. torch.flight-recorder-refused{reason}: a pickle that
+holds more than plain data, which no flight recorder writes. torch.flight-recorder-unread{reason}: cut or
+damaged.
+
+Source: pytorch/pytorch, torch/csrc/distributed/c10d/FlightRecorder*.{hpp,cpp} and TraceUtils.h, versions 1.0
+to 2.10 of the dump (torch 2.2 to 2.13, read 2026-11).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from probes.base.patterns import pattern
+from probes.logs.event import Event, Value, event_of
+from probes.logs.line import LogLine
+from probes.logs.readers.safe_pickle import NotPlainError, RefusedError, loads
+
+DOCUMENT_SIGNS: tuple[bytes, ...] = (
+    b"pg_config",
+    b"profiling_name",
+    b"nccl_comm_state",
+    b"comm_lib_version",
+    b"nccl_version",
+)
+_OURS = (b"profiling_name", b"pg_config", b"entries")
+_PICKLE = b"\x80"
+"""How pickles begin that torch and Python write."""
+_RANK_OF_NAME = pattern(r"(\d{1,7})(?:\.(?:json|pkl|pickle|bin|txt))?$")
+_MOST_ENTRIES = 100_000
+_AROUND = 4
+"""Collectives before and behind the first that hangs: where ranks part, they part there."""
+_MOST_GROUPS = 512
+_LONGEST = 160
+_DONE = "completed"
+
+
+def read_document(name: str, data: bytes) -> tuple[Event, ...]:
+    """The events of one dump; none where the file is none."""
+    if data.lstrip()[:1] not in {_PICKLE, b"{"} or not any(word in data for word in _OURS):
+        return ()
+    line = LogLine(source=name, number=1, text=name.rpartition("/")[2], raw="")
+    try:
+        dump = _load(data)
+    except NotPlainError as error:
+        kind = (
+            "torch.flight-recorder-refused"
+            if isinstance(error, RefusedError)
+            else "torch.flight-recorder-unread"
+        )
+        return (event_of(kind, line, {"reason": str(error)}),)
+    if not isinstance(dump, dict) or not isinstance(dump.get("entries"), list | tuple):
+        return ()
+    rank = _rank(name, dump)
+    told = tuple(_told(line, dump))
+    return told if rank is None else tuple(msgspec.structs.replace(event, rank=rank) for event in told)
+
+
+def _load(data: bytes) -> object:
+    """The value of a dump. Raises NotPlainError."""
+    if data.lstrip()[:1] != b"{":
+        return loads(data)
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise NotPlainError("the JSON is cut or damaged") from error
+
+
+def _told(line: LogLine, dump: dict[str, object]) -> Iterator[Event]:
+    raw = dump["entries"]
+    entries = (
+        [entry for entry in raw if isinstance(entry, dict)][-_MOST_ENTRIES:]
+        if isinstance(raw, list | tuple)
+        else []
+    )
+    groups: dict[str, list[dict[str, object]]] = {}
+    for entry in entries:
+        groups.setdefault(_group(entry), []).append(entry)
+    configured = _dict(dump.get("pg_config"))
+    about: dict[str, Value] = {"entries": len(entries), "groups": len(configured) or len(groups)}
+    version = dump.get("version")
+    yield event_of(
+        "torch.flight-recorder", line, about | {"version": version} if isinstance(version, str) else about
+    )
+    states = _dict(dump.get("pg_status"))
+    for key in list(dict.fromkeys((*configured, *states)))[:_MOST_GROUPS]:
+        yield event_of(
+            "torch.flight-recorder-group",
+            line,
+            _status(str(key), _dict(configured.get(key)), _dict(states.get(key))),
+        )
+    for group, found in list(groups.items())[:_MOST_GROUPS]:
+        collectives = [entry for entry in found if entry.get("is_p2p") is not True]
+        place = next((place for place, entry in enumerate(collectives) if _hangs(entry)), None)
+        if place is not None:
+            stuck = collectives[place]
+            fields = _entry(group, stuck)
+            if (timeout := stuck.get("timeout_ms")) is not None and isinstance(timeout, int):
+                fields["timeout_ms"] = timeout
+            if frame := _place(stuck):
+                fields["place"] = frame
+            yield event_of("torch.flight-recorder-stuck", _worded(line, fields), fields)
+        end = len(collectives) if place is None else place + _AROUND
+        for entry in collectives[max(0, end - 2 * _AROUND) : end]:
+            fields = _entry(group, entry)
+            yield event_of("torch.flight-recorder-entry", _worded(line, fields), fields)
+
+
+def _hangs(entry: dict[str, object]) -> bool:
+    return entry.get("state") != _DONE and entry.get("retired") is not True
+
+
+def _worded(line: LogLine, fields: dict[str, Value]) -> LogLine:
+    """The line that stands for an entry, which a dump has none of."""
+    words = " ".join(str(fields[name]) for name in ("op", "seq", "state", "sizes", "place") if name in fields)
+    return line._replace(text=f"{line.text}: group {fields['group']}: {words}")
+
+
+def _group(entry: dict[str, object]) -> str:
+    """The group's name, which the ranks share; its number in old dumps."""
+    group = entry.get("process_group")
+    if isinstance(group, list | tuple) and group:
+        return str(_short(group[0]))
+    return str(_short(entry.get("pg_id", "0")))
+
+
+def _status(key: str, config: dict[str, object], state: dict[str, object]) -> dict[str, Value]:
+    fields: dict[str, Value] = {"group": str(_short(config.get("name", key)))}
+    if desc := config.get("desc"):
+        fields["desc"] = _short(desc)
+    if members := config.get("ranks"):
+        fields["members"] = _short(members)
+    for name in ("enqueued", "started", "completed"):
+        number = _whole(state.get(f"last_{name}_collective"))
+        if number is not None:
+            fields[name] = number
+    return fields
+
+
+def _entry(group: str, entry: dict[str, object]) -> dict[str, Value]:
+    name = entry.get("profiling_name")
+    fields: dict[str, Value] = {
+        "group": group,
+        "op": str(name).rpartition(":")[2][:_LONGEST] if isinstance(name, str) else "?",
+        "state": str(_short(entry.get("state", "?"))),
+    }
+    number = _whole(entry.get("collective_seq_id", entry.get("seq_id")))
+    if number is not None:
+        fields["seq"] = number
+    for field, keys in (
+        ("sizes", ("input_sizes",)),
+        ("out_sizes", ("output_sizes",)),
+        ("dtype", ("input_dtypes",)),
+    ):
+        value = next((entry[key] for key in keys if entry.get(key)), None)
+        if value is not None:
+            fields[field] = _short(value)
+    return fields
+
+
+def _place(entry: dict[str, object]) -> str:
+    """The first frame of the program's own, not of torch's."""
+    frames = entry.get("frames")
+    for frame in frames[:64] if isinstance(frames, list | tuple) else ():
+        if not isinstance(frame, dict):
+            continue
+        file = frame.get("filename")
+        if isinstance(file, str) and "/torch/" not in file and "torch\\" not in file:
+            return f"{file[-_LONGEST:]}:{_short(frame.get('line', '?'))} {_short(frame.get('name', ''))}"
+    return ""
+
+
+def _rank(name: str, dump: dict[str, object]) -> int | None:
+    rank = _whole(dump.get("rank"))
+    if rank is not None:
+        return rank
+    match = _RANK_OF_NAME.search(name.rpartition("/")[2])
+    return int(match[1]) if match else None
+
+
+def _dict(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 62:
+        return value
+    return int(value) if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value) else None
+
+
+def _short(value: object, depth: int = 3) -> Value:
+    """A value in few words: lists of lists of numbers as they are written, of bounded length and depth."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int):
+        return value if abs(value) < 1 << 62 else "?"
+    if isinstance(value, str):
+        return value[:_LONGEST]
+    if isinstance(value, list | tuple) and depth:
+        return f"[{', '.join(str(_short(item, depth - 1)) for item in value[:8])}]"[:_LONGEST]
+    return str(value)[:_LONGEST] if isinstance(value, float) else "?"

@@ -1,0 +1,232 @@
+"""nccl-tests and rccl-tests (`all_reduce_perf` ...), alone or between NCCL's own lines.
+
+Kinds: nccl_tests.start{collective}. nccl_tests.rank{host, gpu, name, bus, rank}: of the list of devices.
+nccl_tests.rank-twice{rank, host, other_host}: two processes call themselves the same rank of one measurement.
+nccl_tests.result{collective, bytes, algbw_gbps, busbw_gbps, ranks, nodes, in_place, time_us, wrong}: one row
+out of place and in place, with the collective that the run names or that its columns imply; GB/s are 1e9
+bytes per second. nccl_tests.summary{collective, ranks, nodes, sizes, max_bytes, max_busbw_gbps,
+peak_busbw_gbps, peak_bytes, avg_busbw_gbps}: of a run, at its end. nccl_tests.wrong{count, collective}:
+results differ from what they must be. nccl_tests.below-minimum{average}. nccl_tests.failure{reason, file}:
+the test stopped with an error.
+
+Source: NVIDIA/nccl-tests, src/common.cu and doc/PERFORMANCE.md (read 2026-11);
+`probes/parsers/tools/nccl_tests.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from probes.base.patterns import pattern
+from probes.logs.event import Event, Value, event_of
+from probes.logs.line import LogLine
+from probes.parsers.tools.nccl_tests import (
+    average_of,
+    bounds_of,
+    failure_of,
+    rank_of,
+    row_of,
+    started,
+    starts_table,
+)
+from probes.parsers.tools.nccl_tests_words import collective
+from probes.parsers.tools.tool_text import number
+
+SIGNS: tuple[bytes, ...] = (
+    b"float  ",
+    b"half  ",
+    b"bfloat16  ",
+    b"double  ",
+    b"int8  ",
+    b"int32  ",
+    b"int64  ",
+    b"float8",
+    b"reduce_perf",
+    b"gather_perf",
+    b"scatter_perf",
+    b"alltoall_perf",
+    b"alltoallv_perf",
+    b"broadcast_perf",
+    b"sendrecv_perf",
+    b"hypercube_perf",
+    b"  Rank ",
+    b"# nThread ",
+    b"algbw   busbw",
+    b"# Out of bounds values",
+    b"Avg bus bandwidth",
+    b"Test NCCL failure",
+    b"Test CUDA failure",
+    b"Test failure",
+    b"Test timeout",
+    b"Failed: NCCL error",
+    b"Failed: CUDA error",
+)
+_NUMBERED = pattern(r"Rank\s+(\d{1,6})(?: Group\s+\d{1,6})?(?:\s+Pid\s+(\d{1,9}))?")
+_MOST_ROWS = 4096
+_MOST_RANKS = 65536
+_ROUNDED = 0.03
+"""Share by which a time of two digits may be off."""
+_SMALLEST_GBPS = 0.01
+"""Bandwidths have two digits behind the point."""
+_MOST_BUS = 2.02
+"""Of the algorithm's bandwidth: 2 (n - 1) / n for all_reduce, less for the others."""
+
+
+class _Size(NamedTuple):
+    line: LogLine
+    size: int
+    columns: tuple[str, str]
+    rates: tuple[tuple[str, ...], tuple[str, ...]]
+
+
+class Reader:
+    """The tables of one source."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._processes: dict[int, tuple[str, str]] = {}
+        """Host and process of each rank of the list that is being read."""
+        self._name = ""
+        self._rows: list[_Size] = []
+        self._hosts: dict[str, None] = {}
+        self._ranks = 0
+        self._average: float | None = None
+
+    def read(self, line: LogLine) -> tuple[Event, ...]:
+        """Rows are told at the end of their table, where it is known which collective they are."""
+        text = line.text
+        if (row := row_of(text)) is not None:
+            if len(self._rows) < _MOST_ROWS and all(_agrees(row[0], rates) for rates in row[2]):
+                self._rows.append(_Size(line, row[0], row[1], row[2]))
+            return ()
+        if (rank := rank_of(text)) is not None:
+            before = self._finish() if self._rows else ()
+            self._ranks += self._ranks < _MOST_RANKS
+            if len(self._hosts) < _MOST_RANKS:
+                self._hosts.setdefault(rank[0], None)
+            return (*before, *self._rank(line, rank))
+        if text.startswith("# nThread "):
+            self._processes.clear()
+            return ()
+        if (name := started(text)) or starts_table(text):
+            before = self._finish() if self._rows else ()
+            self._name = name or self._name
+            return (*before, event_of("nccl_tests.start", line, {"collective": name})) if name else before
+        return self._verdict(line)
+
+    def _rank(self, line: LogLine, rank: tuple[str, int, str, str]) -> Iterator[Event]:
+        """A line of the list of devices, and whether another process said the same of itself."""
+        fields: dict[str, Value] = {"host": rank[0], "gpu": rank[1], "bus": rank[2], "name": rank[3]}
+        numbered = _NUMBERED.search(line.text)
+        if numbered is None:
+            yield event_of("nccl_tests.rank", line, fields)
+            return
+        number, process = int(numbered[1]), (rank[0], numbered[2] or "")
+        yield event_of("nccl_tests.rank", line, fields | {"rank": number})
+        other = self._processes.setdefault(number, process) if len(self._processes) < _MOST_RANKS else process
+        is_other = (
+            other[1] not in process[1] and process[1] not in other[1]
+        )  # else a broken line of the same process
+        if is_other and number == 0:  # each that measures alone begins at 0
+            yield event_of(
+                "nccl_tests.rank-twice", line, {"rank": number, "host": process[0], "other_host": other[0]}
+            )
+
+    def _verdict(self, line: LogLine) -> tuple[Event, ...]:
+        if (bounds := bounds_of(line.text)) is not None:
+            count, failed = bounds
+            return (
+                (event_of("nccl_tests.wrong", line, {"count": count, "collective": self._name}),)
+                if failed
+                else ()
+            )
+        if (average := average_of(line.text)) is not None:
+            value, failed = average
+            self._average = value
+            told = self._finish(line)
+            if failed:
+                told += (
+                    event_of(
+                        "nccl_tests.below-minimum", line, {"average": value if value is not None else "?"}
+                    ),
+                )
+            return told
+        if (failure := failure_of(line.text)) is not None:
+            return (event_of("nccl_tests.failure", line, {"reason": failure}),)
+        return ()
+
+    def end(self) -> tuple[Event, ...]:
+        """The last table."""
+        return self._finish()
+
+    def _finish(self, line: LogLine | None = None) -> tuple[Event, ...]:
+        """What the table says; of one that was left out of the log its average alone, which stands on
+        `line`.
+        """
+        rows, hosts, ranks, average, name = (
+            self._rows,
+            len(self._hosts),
+            self._ranks,
+            self._average,
+            self._name,
+        )
+        self._begin()
+        rows = [row for row in rows if row.size > 0]
+        if not rows:
+            if average is None or line is None:
+                return ()
+            return (event_of("nccl_tests.summary", line, {"collective": name, "avg_busbw_gbps": average}),)
+        largest = max(rows, key=lambda row: row.size)
+        names = collective(
+            name, largest.columns, (_rate(largest.rates[0], 1), _rate(largest.rates[0], 2)), ranks or None
+        )
+        about: dict[str, Value] = {"collective": names.test}
+        about |= {"ranks": names.ranks} if names.ranks else {}
+        about |= {"nodes": hosts} if hosts else {}
+        told = tuple(
+            event_of("nccl_tests.result", row.line, about | _numbers(row, place))
+            for row in rows
+            for place in (0, 1)
+        )
+        best = max(rows, key=lambda row: max(_rate(rates, 2) for rates in row.rates))
+        summary: dict[str, Value] = about | {
+            "sizes": len(rows),
+            "max_bytes": largest.size,
+            "max_busbw_gbps": max(_rate(rates, 2) for rates in largest.rates),
+            "peak_bytes": best.size,
+            "peak_busbw_gbps": max(_rate(rates, 2) for rates in best.rates),
+        }
+        if average is not None:
+            summary["avg_busbw_gbps"] = average
+        return (*told, event_of("nccl_tests.summary", largest.line, summary))
+
+
+def _agrees(size: int, columns: tuple[str, ...]) -> bool:
+    """Whether size, time and both bandwidths of a row fit each other, as those of a line that was broken do
+    not.
+    """
+    time_us, rate, bus = (_rate(columns, place) for place in range(3))
+    if not (time_us and rate):
+        return True
+    rounded = _ROUNDED * size + 2 * _SMALLEST_GBPS * time_us * 1e3
+    return abs(rate * time_us * 1e3 - size) <= rounded and bus <= _MOST_BUS * rate + _SMALLEST_GBPS
+
+
+def _rate(columns: tuple[str, ...], place: int) -> float:
+    return number(columns[place]) or 0.0
+
+
+def _numbers(row: _Size, place: int) -> dict[str, Value]:
+    columns = row.rates[place]
+    fields: dict[str, Value] = {
+        "bytes": row.size,
+        "time_us": _rate(columns, 0),
+        "algbw_gbps": _rate(columns, 1),
+        "busbw_gbps": _rate(columns, 2),
+        "in_place": place,
+    }
+    wrong = number(columns[3])
+    return fields | {"wrong": wrong} if wrong else fields

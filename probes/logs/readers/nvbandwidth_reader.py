@@ -1,0 +1,89 @@
+"""nvbandwidth, as text between other lines and as a whole file, text or JSON.
+
+Kinds: nvbandwidth.sum{test, value, unit}: the sum that versions since 0.3 print below a matrix, in GB/s or
+ns. nvbandwidth.result{test, slowest, slowest_gbps, fastest_gbps, median_gbps, pairs}: of one test of a whole
+file; slowest is a GPU or a pair of GPUs. nvbandwidth.failure{test, reason}: a test or the tool failed.
+nvbandwidth.warning{reason}: it complains. nvbandwidth.version{version}. GB/s are 1e9 bytes per second.
+
+Source: NVIDIA/nvbandwidth, output.cpp, json_output.cpp (read 2026-11); `probes/parsers/tools/nvbandwidth.py`.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable
+
+from probes.base.units import GB
+from probes.facts import ToolResult
+from probes.logs.event import Event, Value
+from probes.logs.line import LogLine
+from probes.logs.readers.row_readers import read_rows, row, signs
+from probes.logs.readers.whole_files import Document
+from probes.parsers.tools.nvbandwidth import parse_results, recognise
+
+_ROWS = (
+    row("nvbandwidth.version", "nvbandwidth Version", r"nvbandwidth Version: v?(?P<version>[\d.]{1,12})"),
+    row("nvbandwidth.sum", "SUM ", r"^SUM (?P<test>[a-z][a-z0-9_]{3,80}) (?P<value>[\d.]{1,20})\b"),
+    row("nvbandwidth.failure", "CUDA_ERROR_", r"(?P<reason>CUDA_ERROR_\w{3,60}.{0,160}nvbandwidth.{0,80})"),
+    row(
+        "nvbandwidth.failure",
+        "Invalid value when checking",
+        r"(?P<reason>Invalid value when checking.{0,160})",
+    ),
+    row("nvbandwidth.failure", "NVML_ERROR_", r"(?P<reason>.{0,60}NVML_ERROR_\w{3,60}.{0,120})"),
+)
+SIGNS: tuple[bytes, ...] = (
+    *(sign for sign in signs(_ROWS) if sign != b"SUM "),
+    b"SUM host",
+    b"SUM device",
+    b"SUM all_",
+    b"SUM one_",
+)
+DOCUMENT_SIGNS: tuple[bytes, ...] = (
+    b"nvbandwidth",
+    b"memcpy CE ",
+    b"memcpy SM ",
+    b"Running host_to_device",
+    b"Running device_to_",
+)
+_MOST = 256
+_COMPLAINT = re.compile(r"fail|error|invalid|warning|not |[a-z] [a-z]", re.IGNORECASE)
+"""What a test says that did not pass. Half of a word is no complaint."""
+
+
+def read(line: LogLine) -> tuple[Event, ...]:
+    """The event of one line; matrices belong together and are read from whole files."""
+    return read_rows(_ROWS, line)
+
+
+def read_document(name: str, data: bytes) -> tuple[Event, ...]:
+    """The spread of every test's bandwidths, and what failed."""
+    document = Document(name, data)
+    return tuple(_told(document, parse_results(document.text)))[:_MOST] if recognise(document.text) else ()
+
+
+def _told(document: Document, results: tuple[ToolResult, ...]) -> Iterable[Event]:
+    tests: dict[str, list[ToolResult]] = {}
+    for result in results:
+        if result.metric == "status" and _COMPLAINT.search(result.message):
+            fields: dict[str, Value] = {"test": result.test, "reason": result.message[:200]}
+            kind = "nvbandwidth.warning" if result.message.startswith("WARNING") else "nvbandwidth.failure"
+            yield document.event(kind, result.evidence, fields)
+        elif result.metric == "bandwidth" and isinstance(result.value, int | float) and result.value > 0:
+            tests.setdefault(result.test, []).append(result)
+    for test, found in tests.items():
+        ordered = sorted(found, key=_value)
+        about: dict[str, Value] = {
+            "test": test,
+            "slowest": ordered[0].subject,
+            "slowest_gbps": round(_value(ordered[0]) / GB, 3),
+            "median_gbps": round(statistics.median(map(_value, ordered)) / GB, 3),
+            "fastest_gbps": round(_value(ordered[-1]) / GB, 3),
+            "pairs": len(ordered),
+        }
+        yield document.event("nvbandwidth.result", ordered[0].evidence, about)
+
+
+def _value(result: ToolResult) -> float:
+    return float(result.value) if isinstance(result.value, int | float) else 0.0

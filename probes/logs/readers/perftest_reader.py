@@ -1,0 +1,129 @@
+"""perftest (`ib_write_bw`, `ib_read_lat` ...): errors between other lines, results of whole files.
+
+Kinds: perftest.result{test, device, bytes, gbit_per_s} or {test, device, bytes, usec}: of the largest size of
+a bandwidth, of the smallest of a latency; Gbit are 1e9 bits. perftest.completion-error{status, text}: a work
+completion failed. perftest.qp-failed{reason}: queue pairs were not connected. perftest.registration{reason}:
+memory could not be registered. perftest.connect-failed{host, port, reason}: no connection to the server.
+perftest.peer-closed{reason}: the other side ended. perftest.no-device{reason}. perftest.failure{reason}: what
+else it complains of.
+
+Source: linux-rdma/perftest, src/perftest_resources.c, perftest_communication.c (read 2026-11);
+`probes/parsers/tools/perftest.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.facts import ToolResult
+from probes.logs.event import Event, Value
+from probes.logs.line import LogLine
+from probes.logs.readers.row_readers import read_rows, row, signs
+from probes.logs.readers.whole_files import Document
+from probes.parsers.tools.perftest import parse_results, recognise
+
+_ROWS = (
+    row(
+        "perftest.completion-error",
+        "Failed status ",
+        r"Failed status (?P<status>\d{1,3}): wr_id \d{1,20}(?:.{0,40}?vendor_err (?P<vendor>\d{1,5}))?",
+    ),
+    row(
+        "perftest.completion-error",
+        "Completion with error at ",
+        r"(?P<text>Completion with error at \w{1,20})",
+    ),
+    row("perftest.completion-error", "Problems with warm up", r"(?P<text>Problems with warm up)"),
+    row("perftest.qp-failed", "Failed to modify QP", r"(?P<reason>Failed to modify QP.{0,100})"),
+    row(
+        "perftest.qp-failed",
+        "Unable to Connect the HCA's through the link",
+        r"(?P<reason>Unable to Connect the HCA's through the link)",
+    ),
+    row("perftest.qp-failed", "Unable to create QP", r"(?P<reason>Unable to create QP.{0,60})"),
+    row("perftest.registration", "Couldn't allocate MR", r"(?P<reason>Couldn't allocate MR.{0,60})"),
+    row("perftest.registration", "ailed to create mr", r"(?P<reason>[Ff]ailed to create mr.{0,60})"),
+    row("perftest.registration", "allocate MR", r"(?P<reason>.{0,40}allocate MR.{0,60})"),
+    row(
+        "perftest.connect-failed",
+        "Couldn't connect to ",
+        r"(?P<reason>Couldn't connect to (?P<host>[^\s:]{1,120}):(?P<port>\d{1,5}))",
+    ),
+    row("perftest.connect-failed", "Unable to open file descriptor for socket connection"),
+    row("perftest.connect-failed", "Unexpected CM event", r"(?P<reason>Unexpected CM event.{0,60})"),
+    row(
+        "perftest.connect-failed",
+        "Unable to perform rdma_client",
+        r"(?P<reason>Unable to perform rdma_client function)",
+    ),
+    row("perftest.peer-closed", "Couldn't read remote address", r"(?P<reason>Couldn't read remote address)"),
+    row(
+        "perftest.peer-closed",
+        "Failed to exchange data between",
+        r"(?P<reason>Failed to exchange data between.{0,60})",
+    ),
+    row("perftest.no-device", "No IB devices found", r"(?P<reason>No IB devices found)"),
+    row("perftest.no-device", "IB device ", r"(?P<reason>IB device \S{1,40} not found)"),
+    row(
+        "perftest.no-device",
+        "Unable to find the Infiniband/RoCE device",
+        r"(?P<reason>Unable to find the Infiniband/RoCE device)",
+    ),
+    row("perftest.failure", " Couldn't get device attributes", r"(?P<reason>Couldn't get device attributes)"),
+    row("perftest.failure", "Connection mismatch", r"(?P<reason>Connection mismatch.{0,100})"),
+    row(
+        "perftest.failure",
+        "Parser function exited with Error",
+        r"(?P<reason>Parser function exited with Error)",
+    ),
+    row(
+        "perftest.failure",
+        "Perftest doesn't support",
+        r"(?P<reason>Perftest doesn't support(?!s? CUDA tests with inline).{0,100})",
+    ),
+)
+SIGNS: tuple[bytes, ...] = tuple(sign for sign in signs(_ROWS) if sign != b"IB device ")
+DOCUMENT_SIGNS: tuple[bytes, ...] = (b"#iterations",)
+_GBIT = 8e-9
+_MICROSECONDS = 1e6
+_MOST = 256
+
+
+def read(line: LogLine) -> tuple[Event, ...]:
+    """The event of one line; tables belong together and are read from whole files."""
+    return read_rows(_ROWS, line)
+
+
+def read_document(name: str, data: bytes) -> tuple[Event, ...]:
+    """The figure that each test of a file is run for."""
+    document = Document(name, data)
+    return tuple(_told(document, parse_results(document.text)))[:_MOST] if recognise(document.text) else ()
+
+
+def _told(document: Document, results: tuple[ToolResult, ...]) -> Iterator[Event]:
+    best: dict[tuple[str, str], ToolResult] = {}
+    for result in results:
+        if not isinstance(result.value, int | float) or result.size_bytes is None:
+            continue
+        key = (result.test, result.subject)
+        known = best.get(key)
+        if known is None or _is_better(result, known):
+            best[key] = result
+    for result in best.values():
+        value = float(result.value) if isinstance(result.value, int | float) else 0.0
+        fields: dict[str, Value] = {
+            "test": result.test,
+            "device": result.subject,
+            "bytes": result.size_bytes or 0,
+        }
+        if result.metric == "latency":
+            fields["usec"] = round(value * _MICROSECONDS, 3)
+        else:
+            fields["gbit_per_s"] = round(value * _GBIT, 3)
+        yield document.event("perftest.result", result.evidence, fields)
+
+
+def _is_better(one: ToolResult, other: ToolResult) -> bool:
+    """The largest size tells a bandwidth, the smallest a latency."""
+    first, second = one.size_bytes or 0, other.size_bytes or 0
+    return first < second if one.metric == "latency" else first > second

@@ -1,0 +1,46 @@
+"""What readers of whole files share: text of bytes, and lines as evidence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from probes.base.patterns import pattern
+from probes.base.record import EvidenceRef
+from probes.logs.event import Event, Value, event_of
+from probes.logs.line import LogLine
+
+_LONGEST = 1000
+_LINE = pattern(r"\bline (\d{1,12})\b")
+
+
+class Document:
+    """A file as text, whose lines can be pointed at."""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        """Bytes that are no UTF-8 are replaced; lines end with one character whatever the system."""
+        encoding = "utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig"
+        self.name = name
+        self.text = data.decode(encoding, errors="replace").replace("\r\n", "\n")
+        self._ends: list[int] | None = None
+
+    def event(self, kind: str, evidence: Sequence[EvidenceRef], fields: dict[str, Value]) -> Event:
+        """An event of the first line that the references name; of the first line where they name none."""
+        numbers = (match for ref in evidence if (match := _LINE.search(ref.detail)) is not None)
+        first = next(numbers, None)
+        return event_of(kind, self.line(int(first[1]) if first else 1), fields)
+
+    def line(self, number: int) -> LogLine:
+        """A line by its number, from 1; an empty one where there is none."""
+        if self._ends is None:
+            self._ends = [match.start() for match in re.finditer("\n", self.text)]
+        start = (
+            0
+            if number <= 1
+            else self._ends[number - 2] + 1
+            if number - 2 < len(self._ends)
+            else len(self.text)
+        )
+        end = self._ends[number - 1] if 0 < number <= len(self._ends) else len(self.text)
+        text = self.text[start : min(end, start + _LONGEST)]
+        return LogLine(source=self.name, number=number, text=text, raw=text)

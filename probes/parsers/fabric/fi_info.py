@@ -1,0 +1,93 @@
+"""`fi_info -v` of libfabric: the devices that its providers offer."""
+
+from __future__ import annotations
+
+from probes.base.evidence import line_ref
+from probes.base.record import NOT_RECORDED, Unknown
+from probes.facts import Nic
+from probes.parsers.fabric.rdma_words import whole_number
+from probes.parsers.topology.pci_addresses import normal_address
+
+_STATES = {"FI_LINK_UP": "ACTIVE", "FI_LINK_DOWN": "DOWN"}
+_LARGEST_GBPS = 100_000
+
+
+def recognise(text: str) -> bool:
+    """Whether it is the output of `fi_info -v`."""
+    return "fi_info:" in text and ("fi_domain_attr:" in text or "fi_fabric_attr:" in text)
+
+
+def parse_nics(text: str) -> tuple[Nic, ...]:
+    """The hardware devices, each once; a device is offered by several entries (one per endpoint type)."""
+    found: dict[str, Nic] = {}
+    section = ""
+    entry: dict[str, str] = {}
+    start = 0
+
+    def finish() -> None:
+        name = entry.get("fi_device_attr.name", "")
+        if name and name != "(null)":
+            found.setdefault(name, _nic(name, entry, start))
+        entry.clear()
+
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.strip()
+        if words == "fi_info:":
+            finish()
+            section, start = "", number
+        elif words.endswith("_attr:") or words == "nic:":
+            section = words[:-1]
+        else:
+            name, colon, value = words.partition(":")
+            if colon:
+                entry.setdefault(f"{section}.{name}", value.strip())
+    finish()
+    return tuple(found.values())
+
+
+def _nic(name: str, entry: dict[str, str], line: int) -> Nic:
+    speed = whole_number(entry.get("fi_link_attr.speed", ""))
+    gbps = (
+        NOT_RECORDED if isinstance(speed, Unknown) or not 0 < speed < _LARGEST_GBPS * 10**9 else speed / 1e9
+    )
+    mtu = whole_number(entry.get("fi_link_attr.mtu", ""))
+    layer = entry.get("fi_link_attr.network_type", "")
+    driver = entry.get("fi_device_attr.driver", "")
+    return Nic(
+        name=name,
+        link_layer=layer if layer in ("InfiniBand", "Ethernet") else NOT_RECORDED,
+        state=_STATES.get(entry.get("fi_link_attr.state", ""), NOT_RECORDED),
+        rate_gbps=gbps,
+        device_type=_device_type(driver, entry),
+        firmware_version=_stated(entry.get("fi_device_attr.firmware", "")),
+        mtu=NOT_RECORDED if isinstance(mtu, Unknown) or not mtu else mtu,
+        pci_bus_id=_bus_id(entry),
+        evidence=(line_ref(line),),
+    )
+
+
+def _stated(text: str) -> str | Unknown:
+    return NOT_RECORDED if text in ("", "(null)") else text[:60]
+
+
+def _device_type(driver: str, entry: dict[str, str]) -> str | Unknown:
+    """The driver's name, as collectors have it for devices without a part name; the provider's where it
+    states none.
+    """
+    stated = _stated(driver)
+    provider = entry.get("fi_fabric_attr.prov_name", "")
+    return provider if isinstance(stated, Unknown) and provider == "efa" else stated
+
+
+def _bus_id(entry: dict[str, str]) -> str | Unknown:
+    names = ("domain_id", "bus_id", "device_id", "function_id")
+    numbers = [
+        n
+        for name in names
+        if not isinstance(n := whole_number(entry.get(f"fi_pci_attr.{name}", "")), Unknown)
+    ]
+    if len(numbers) != len(names):
+        return NOT_RECORDED
+    domain, bus, device, function = numbers
+    address = normal_address(f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}")
+    return NOT_RECORDED if isinstance(address, Unknown) else address

@@ -1,0 +1,133 @@
+"""`ibv_devinfo`, plain or with -v."""
+
+from __future__ import annotations
+
+import re
+
+from probes.base.evidence import line_ref
+from probes.base.record import Reason, Unknown
+from probes.facts import Gid, Nic
+from probes.parsers.fabric.infiniband_files import port_link_layer
+from probes.parsers.fabric.rdma_words import (
+    guid,
+    lane_speed,
+    long_gid,
+    mapped_ipv4,
+    physical_state,
+    port_state,
+    whole_number,
+)
+
+_HEAD = re.compile(r"[ \t]*hca_id:[ \t]*(\S{1,64})[ \t]*")
+_PORT = re.compile(r"[ \t]*port:[ \t]*(\d{1,3})[ \t]*")
+_GID = re.compile(r"GID\[[ \t]*(\d{1,4})\]")
+_MTU = re.compile(r"(\d{3,5})\b.*")
+_WIDTH = re.compile(r"(\d{1,2})X\b.*")
+_SPEED = re.compile(r"(\d{1,4}(?:\.\d{1,4})?) Gbps.*")
+_MELLANOX = ("0x02c9", "0x2c9", "0x15b3")
+_EFA = "0x1d0f"
+_MISSING = Unknown(Reason.NOT_RECORDED, "not in the output of ibv_devinfo")
+
+_Values = dict[str, str]
+
+
+def recognise(text: str) -> bool:
+    """Whether it is the output of `ibv_devinfo`."""
+    return "hca_id:" in text and any(_HEAD.fullmatch(line) for line in text.splitlines())
+
+
+def parse_nics(text: str) -> tuple[Nic, ...]:
+    """The ports, also of an output that breaks off, and of tabs that were lost."""
+    nics: list[Nic] = []
+    device: _Values = {}
+    port: _Values = {}
+    gids: list[Gid] = []
+    start, has_ports = 0, False
+
+    def finish() -> None:
+        if {"hca_id", "phys_port_cnt"} <= device.keys() and not (has_ports or port):
+            port["port"] = "1"  # cut off before its first port: nothing more is known
+        if "port" in port:
+            nics.append(_nic(device, port, tuple(gids), start))
+        port.clear()
+        gids.clear()
+
+    for number, line in enumerate(text.splitlines(), 1):
+        if (match := _HEAD.fullmatch(line)) is not None:
+            finish()
+            device, has_ports, start = {"hca_id": match[1]}, False, number
+        elif (match := _PORT.fullmatch(line)) is not None and "hca_id" in device:
+            if has_ports:
+                finish()
+            port["port"], start, has_ports = match[1], number, True
+        else:
+            name, colon, value = line.strip().partition(":")
+            if (match := _GID.fullmatch(name.strip())) is not None and port:
+                gids += _gid(int(match[1]), value)
+            elif colon:
+                (port if port else device).setdefault(name.strip(), value.strip())
+    finish()
+    return tuple(nics)
+
+
+def _gid(index: int, text: str) -> list[Gid]:
+    """An entry of the table: `fe80::1, RoCE v2`; older versions print no type."""
+    address, comma, kind = text.strip().partition(",")
+    gid = long_gid(address)
+    if isinstance(gid, Unknown) or not gid.strip("0:"):
+        return []
+    kind = kind.strip()
+    return [
+        Gid(index=index, gid=gid, kind=kind[:20] if comma and kind else _MISSING, address=mapped_ipv4(gid))
+    ]
+
+
+def _nic(device: _Values, port: _Values, gids: tuple[Gid, ...], line: int) -> Nic:
+    layer = port_link_layer(port["link_layer"]) if "link_layer" in port else _MISSING
+    width = _WIDTH.fullmatch(port.get("active_width", ""))
+    lane = _SPEED.fullmatch(port.get("active_speed", ""))
+    lanes = int(width[1]) if width else _MISSING
+    speed = lane_speed(float(lane[1])) if lane else _MISSING
+    guid_of_port = (
+        guid(gids[0].gid[-19:]) if gids and gids[0].index == 0 and layer == "InfiniBand" else _MISSING
+    )
+    return Nic(
+        name=device["hca_id"],
+        port=int(port["port"]),
+        link_layer=layer,
+        state=port_state(port["state"]) if "state" in port else _MISSING,
+        physical_state=physical_state(port["phys_state"]) if "phys_state" in port else _MISSING,
+        rate_gbps=round(lanes * float(lane[1]), 3) if lane and not isinstance(lanes, Unknown) else _MISSING,
+        lanes=lanes,
+        speed=speed,
+        device_type=_device_type(device),
+        firmware_version=device.get("fw_ver", _MISSING) or _MISSING,
+        board_id=device.get("board_id", _MISSING) or _MISSING,
+        node_guid=guid(device["node_guid"]) if "node_guid" in device else _MISSING,
+        port_guid=guid_of_port,
+        lid=whole_number(port["port_lid"]) if "port_lid" in port else _MISSING,
+        sm_lid=whole_number(port["sm_lid"]) if "sm_lid" in port else _MISSING,
+        mtu=_mtu(port, "active_mtu"),
+        mtu_max=_mtu(port, "max_mtu"),
+        gids=_typed(gids, layer) or _MISSING,
+        evidence=(line_ref(line),),
+    )
+
+
+def _typed(gids: tuple[Gid, ...], layer: str | Unknown) -> tuple[Gid, ...]:
+    if layer != "InfiniBand":
+        return gids
+    return tuple(Gid(index=gid.index, gid=gid.gid, kind="IB") for gid in gids)
+
+
+def _device_type(device: _Values) -> str | Unknown:
+    """The part name as sysfs has it; EFA devices have only the driver's."""
+    vendor, part = device.get("vendor_id", "").lower(), whole_number(device.get("vendor_part_id", ""))
+    if vendor in _MELLANOX and not isinstance(part, Unknown):
+        return f"MT{part}"
+    return "efa" if vendor == _EFA else _MISSING
+
+
+def _mtu(port: _Values, name: str) -> int | Unknown:
+    match = _MTU.fullmatch(port.get(name, ""))
+    return int(match[1]) if match else _MISSING

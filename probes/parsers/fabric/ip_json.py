@@ -1,0 +1,262 @@
+"""Network interfaces as `ip -j addr` tells them, alone or in a collection that adds speeds, LLDP neighbours,
+and the host's network configuration; and as `ip addr` prints them.
+
+A collection is a JSON object whose members are found by what they hold: a list of interfaces (each with
+`ifname`), LLDP neighbours (`lldp`, as `lldpctl -f json` writes them), speeds in Mb/s and hardware addresses
+by interface, and settings of ifcfg files by interface.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.facts import Interface
+
+_TEXT_HEAD = re.compile(
+    r"(\d{1,6}): ([\w.:-]{1,32})(?:@([\w.:-]{1,32}))?: <([A-Z0-9_,-]{0,200})> mtu (\d{1,6})\b(.{0,400})"
+)
+_TEXT_ADDRESS = re.compile(r"[ \t]+inet6? ([0-9a-fA-F.:]{2,45}/\d{1,3})\b.*")
+_MASTER = re.compile(r"\bmaster (\S{1,32})")
+_STATE = re.compile(r"\bstate ([A-Z]{2,20})\b")
+_VIRTUAL_KINDS = frozenset(
+    {"bond", "bridge", "vlan", "veth", "vxlan", "dummy", "tun", "macvlan", "ipvlan", "team", "ipip"}
+)
+_MAX_MBPS = 10_000_000
+_ABSENT = Unknown(Reason.ERROR, "the collection names it, and the kernel shows no such interface")
+
+
+def recognise(text: str) -> bool:
+    """Whether it is such an output. The speed of a decision counts: only texts that begin as JSON are
+    decoded.
+    """
+    start = text.lstrip()[:1]
+    if start in ("[", "{"):
+        return '"ifname"' in text and bool(_interfaces_of(_decoded(text)))
+    return "mtu " in text and any(_TEXT_HEAD.match(line) for line in text.splitlines())
+
+
+def parse_interfaces(text: str) -> tuple[Interface, ...] | Unknown:
+    """The interfaces with what is told of each; Unknown where the text holds none."""
+    if text.lstrip()[:1] not in ("[", "{"):
+        return _from_text(text) or Unknown(Reason.UNPARSABLE, "no interface in the text")
+    data = _decoded(text)
+    rows = _interfaces_of(data)
+    if not rows:
+        return Unknown(Reason.UNPARSABLE, "no interface in the JSON")
+    extras = data if isinstance(data, dict) else {}
+    members: dict[str, list[str]] = {}
+    for row in rows:
+        if isinstance(bond := row.get("master", row.get("main")), str):
+            members.setdefault(bond, []).append(row["ifname"])
+    speeds, neighbours, hardware, configured = (
+        _speeds(extras),
+        _neighbours(extras),
+        _hardware(extras),
+        _configured(extras),
+    )
+    found = [
+        _interface(
+            row,
+            members,
+            speeds,
+            neighbours,
+            configured,
+            _configured_name(row["ifname"], hardware, configured),
+        )
+        for row in rows
+    ]
+    there = {row["ifname"] for row in rows}
+    absent = [name for name in dict.fromkeys((*hardware, *configured)) if name not in there]
+    return (*found, *(_absent(name, configured.get(name, {})) for name in absent))
+
+
+def _decoded(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
+
+
+def _interfaces_of(data: object) -> list[dict[str, Any]]:
+    """The rows of `ip`, wherever they lie on the first level."""
+    for candidate in (data, *(data.values() if isinstance(data, dict) else ())):
+        if isinstance(candidate, list):
+            rows = [
+                row
+                for row in candidate
+                if isinstance(row, dict) and isinstance(row.get("ifname"), str) and row["ifname"]
+            ]
+            if rows:
+                return rows
+    return []
+
+
+def _interface(  # noqa: PLR0917 - one argument per source of a collection
+    row: dict[str, Any],
+    members: dict[str, list[str]],
+    speeds: dict[str, float],
+    neighbours: dict[str, str],
+    configured: dict[str, dict[str, str]],
+    configured_name: str | Unknown,
+) -> Interface:
+    name = row["ifname"]
+    flags = [flag for flag in _listed(row, "flags") if isinstance(flag, str)]
+    info = row.get("linkinfo")
+    kind = info.get("info_kind") if isinstance(info, dict) else None
+    settings = configured.get(name)
+    is_bond = name in members or "MASTER" in flags or kind == "bond"
+    bond = row.get("master", row.get("main"))
+    return Interface(
+        name=name,
+        up=_up(row.get("operstate"), flags),
+        speed_gbps=speeds.get(name, NOT_RECORDED),
+        mtu=_number(row.get("mtu")),
+        addresses=tuple(address for info in _listed(row, "addr_info") if (address := _address(info))),
+        is_virtual=True
+        if is_bond or row.get("link_type") == "loopback" or kind in _VIRTUAL_KINDS
+        else NOT_RECORDED,
+        bond=bond if isinstance(bond, str) and ("SLAVE" in flags or kind != "bridge") else None,
+        bond_members=tuple(members.get(name, ())) if is_bond else None,
+        mtu_configured=_number(_as_int(settings.get("MTU", ""))) if settings else NOT_RECORDED,
+        bond_configured=settings.get("MASTER") if settings else NOT_RECORDED,
+        configured_name=configured_name,
+        neighbour=neighbours.get(name) if neighbours else NOT_RECORDED,
+    )
+
+
+def _absent(name: str, settings: dict[str, str]) -> Interface:
+    return Interface(
+        name=name, up=_ABSENT, bond_configured=settings.get("MASTER") if settings else NOT_RECORDED
+    )
+
+
+def _up(state: object, flags: list[str]) -> bool | Unknown:
+    """Drivers without carrier detection say UNKNOWN; then the administrator's flag counts."""
+    if isinstance(state, str) and state.upper() != "UNKNOWN":
+        return state.upper() == "UP"
+    return "UP" in flags if flags else NOT_RECORDED
+
+
+def _address(info: object) -> str:
+    local = info.get("local") if isinstance(info, dict) else None
+    length = info.get("prefixlen") if isinstance(info, dict) else None
+    if not isinstance(local, str) or not local:
+        return ""
+    return f"{local}/{length}" if isinstance(length, int) else local
+
+
+def _listed(row: dict[str, Any], name: str) -> list[Any]:
+    value = row.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _number(value: object) -> int | Unknown:
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 31
+        else NOT_RECORDED
+    )
+
+
+def _as_int(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def _text_table(extras: dict[str, Any], name: str) -> dict[str, str]:
+    table = extras.get(name)
+    return (
+        {key: value for key, value in table.items() if isinstance(value, str)}
+        if isinstance(table, dict)
+        else {}
+    )
+
+
+def _speeds(extras: dict[str, Any]) -> dict[str, float]:
+    found = {name: _as_int(text) for name, text in _text_table(extras, "link_speed").items()}
+    return {name: mbps / 1000 for name, mbps in found.items() if 0 < mbps < _MAX_MBPS}
+
+
+def _hardware(extras: dict[str, Any]) -> dict[str, str]:
+    return _text_table(extras, "phys_macaddr")
+
+
+def _configured(extras: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Settings by interface; those that were not found are left out."""
+    files = extras.get("intf_ifcfg")
+    if not isinstance(files, dict):
+        return {}
+    return {
+        name: {key: value.strip("\"'") for key, value in settings.items() if isinstance(value, str)}
+        for name, settings in files.items()
+        if isinstance(settings, dict)
+    }
+
+
+def _configured_name(
+    name: str, hardware: dict[str, str], configured: dict[str, dict[str, str]]
+) -> str | Unknown:
+    """The interface whose configuration names this one's hardware address; this one where several would
+    do.
+    """
+    own = hardware.get(name, "").lower()
+    owners = [
+        other for other, settings in configured.items() if own and settings.get("HWADDR", "").lower() == own
+    ]
+    if not owners:
+        return NOT_RECORDED
+    return name if name in owners else owners[0]
+
+
+def _neighbours(extras: dict[str, Any]) -> dict[str, str]:
+    """Switch and port by interface. lldpctl writes a list, or an object where there is only one."""
+    status = extras.get("lldp_status", extras)
+    lldp = status.get("lldp") if isinstance(status, dict) else None
+    interfaces = lldp.get("interface") if isinstance(lldp, dict) else None
+    found: dict[str, str] = {}
+    for entry in interfaces if isinstance(interfaces, list) else [interfaces]:
+        for name, about in entry.items() if isinstance(entry, dict) else ():
+            if isinstance(about, dict):
+                found.setdefault(name, _neighbour(about))
+    return found
+
+
+def _neighbour(about: dict[str, Any]) -> str:
+    chassis, port = about.get("chassis"), about.get("port")
+    switch = next((name for name in chassis if name != "id"), "") if isinstance(chassis, dict) else ""
+    identity = port.get("id") if isinstance(port, dict) else None
+    value = identity.get("value") if isinstance(identity, dict) else None
+    return " ".join(part for part in (switch, value) if isinstance(part, str) and part)
+
+
+def _from_text(text: str) -> tuple[Interface, ...]:
+    blocks: list[tuple[re.Match[str], list[str]]] = []
+    for line in text.splitlines():
+        if (match := _TEXT_HEAD.match(line)) is not None:
+            blocks.append((match, []))
+        elif blocks and (address := _TEXT_ADDRESS.fullmatch(line[:400])) is not None:
+            blocks[-1][1].append(address[1])
+    members: dict[str, list[str]] = {}
+    for match, _ in blocks:
+        if (bond := _MASTER.search(match[6])) is not None:
+            members.setdefault(bond[1], []).append(match[2])
+    return tuple(_text_interface(match, addresses, members) for match, addresses in blocks)
+
+
+def _text_interface(match: re.Match[str], addresses: list[str], members: dict[str, list[str]]) -> Interface:
+    _, name, _, flag_text, mtu, rest = match.groups()
+    flags = flag_text.split(",")
+    state, bond = _STATE.search(rest), _MASTER.search(rest)
+    is_bond = "MASTER" in flags
+    return Interface(
+        name=name,
+        up=_up(state[1] if state else None, flags),
+        mtu=_number(int(mtu)),
+        addresses=tuple(addresses),
+        is_virtual=True if is_bond or "LOOPBACK" in flags else NOT_RECORDED,
+        bond=bond[1] if bond and "SLAVE" in flags else None,
+        bond_members=tuple(members.get(name, ())) if is_bond else None,
+    )

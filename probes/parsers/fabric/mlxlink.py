@@ -1,0 +1,176 @@
+"""`mlxlink` of the vendor's firmware tools: the state of a link, its error rates, and what the firmware makes
+of them.
+
+One output may hold several cards below lines of equals signs, and end with `-E-` lines about options that a
+card does not have.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from probes.base.evidence import line_ref
+from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.facts import Nic, counts
+from probes.parsers.fabric.rdma_words import LANE_GBPS, physical_state, port_state, whole_number
+from probes.parsers.tools.tool_text import json_object
+
+_TITLE = re.compile(r"[ \t]*=+[ \t]*([A-Za-z][\w./:-]{0,63})(?:[ \t]+[\w ]{1,40})?[ \t]*=+[ \t]*")
+_COMMAND = re.compile(r"\bmlxlink\b[^\n]{0,80}?[ \t](?:-d|--device)[ \t=]+([\w./:-]{1,64})")
+_SECTIONS = frozenset({"Operational Info", "Physical Counters and BER Info"})
+_MST = re.compile(r"(mt\d{3,6})_pciconf\d{1,3}", re.IGNORECASE)
+_INFINIBAND = re.compile(r"IB-([A-Z]{2,4}\d{0,3})")
+_ETHERNET = re.compile(r"(?:BaseT[xX]?)?(\d{1,4})(?:GbE|GBASE.{0,10}|G)(?:_\d{1,2}[Xx])?")
+_WIDTH = re.compile(r"(\d{1,2})[xX]")
+_RATE = re.compile(r"\d{1,9}(?:\.\d{1,9})?(?:[eE][-+]?\d{1,3})?")
+_UNNAMED = "unnamed"
+_NO_ISSUE = "no issue was observed"
+_COUNTERS = {
+    "Symbol Errors": "symbol_error",
+    "Link Error Recovery Counter": "link_error_recovery",
+    "Link Down Counter": "link_downed",
+    "Effective Physical Errors": "effective_physical_errors",
+}
+_DOWN = ("down", "disable", "polling", "phy down", "physical down")
+
+
+class _Block:
+    def __init__(self, name: str, line: int) -> None:
+        self.name = name
+        self.line = line
+        self.values: dict[str, str] = {}
+
+
+def recognise(text: str) -> bool:
+    """Whether it is the output of `mlxlink`."""
+    if not any(section in text for section in _SECTIONS):
+        return False
+    return _is_json(text) or any(line.strip() in _SECTIONS for line in text.splitlines())
+
+
+def parse_nics(text: str) -> tuple[Nic, ...]:
+    """The ports; those without a name in the text are called `unnamed`."""
+    if _is_json(text):
+        # Its lines are not those of the text.
+        return tuple(msgspec.structs.replace(nic, evidence=()) for nic in parse_nics(_as_printed(text)))
+    blocks: list[_Block] = []
+    name = _UNNAMED
+    for number, line in enumerate(text.splitlines(), 1):
+        if (match := _TITLE.fullmatch(line) or _COMMAND.search(line)) is not None:
+            name = match[1].rpartition("/")[2]
+            blocks.append(_Block(name, number))
+            continue
+        if line.strip() == "Operational Info" and (not blocks or "State" in blocks[-1].values):
+            blocks.append(_Block(name, number))
+        field, colon, value = line.partition(" : ")
+        if colon and not line.lstrip().startswith("-E-"):
+            if not blocks:
+                blocks.append(_Block(name, number))
+            blocks[-1].values.setdefault(field.strip(), value.strip())
+    return tuple(_nic(block) for block in blocks if block.values)
+
+
+def _is_json(text: str) -> bool:
+    return any(f'"{section}"' in text for section in _SECTIONS)
+
+
+def _as_printed(text: str) -> str:
+    """The first result of `mlxlink --json` as mlxlink prints it without the option, below the command that
+    asked for it.
+    """
+    command = next((line for line in text.splitlines()[:200] if _COMMAND.search(line)), "")
+    lines = [command]
+    for section in sorted(_SECTIONS | {"Troubleshooting Info", "Tool Information"}):
+        found = json_object(text, section)
+        values = found[0].get(section) if found else None
+        if isinstance(values, dict):
+            words = {
+                name: value.get("values", "") if isinstance(value, dict) else value
+                for name, value in values.items()
+            }
+            lines += [section, *(f"{name} : {_word(value)}" for name, value in words.items())]
+    return "\n".join(lines)
+
+
+def _word(value: object) -> str:
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return " ".join(text[:200].split())
+
+
+def _nic(block: _Block) -> Nic:
+    values = block.values
+    lanes = _lanes(values.get("Width", ""))
+    infiniband = _INFINIBAND.fullmatch(values.get("Speed", ""))
+    mst = _MST.fullmatch(block.name)
+    counters = {
+        name: value
+        for title, name in _COUNTERS.items()
+        if title in values and not isinstance(value := whole_number(values[title]), Unknown)
+    }
+    return Nic(
+        name=block.name,
+        link_layer=_link_layer(values.get("Speed", "")),
+        state=_state(values["State"]) if "State" in values else NOT_RECORDED,
+        physical_state=_physical(values),
+        rate_gbps=_rate_gbps(values.get("Speed", ""), lanes),
+        lanes=lanes,
+        speed=infiniband[1] if infiniband else NOT_RECORDED,
+        device_type=mst[1].upper() if mst else NOT_RECORDED,
+        firmware_version=values.get("Firmware Version", NOT_RECORDED),
+        counters=counts(counters) if counters else NOT_RECORDED,
+        pre_fec_bit_error_rate=_error_rate(values.get("Raw Physical BER", "")),
+        bit_error_rate=_error_rate(values.get("Effective Physical BER", "")),
+        fec=values.get("FEC", NOT_RECORDED),
+        advice=_advice(values.get("Recommendation")),
+        evidence=(line_ref(block.line),),
+    )
+
+
+def _state(word: str) -> str | Unknown:
+    state = port_state(word)
+    return "DOWN" if isinstance(state, Unknown) and word.strip().lower() in _DOWN else state
+
+
+def _physical(values: dict[str, str]) -> str | Unknown:
+    """Ethernet states are those of a state machine (`ETH_AN_FSM_ENABLE`), which say less than the state
+    itself.
+    """
+    if "Physical state" not in values:
+        return NOT_RECORDED
+    return physical_state(values["Physical state"])
+
+
+def _link_layer(speed: str) -> str | Unknown:
+    if _INFINIBAND.fullmatch(speed):
+        return "InfiniBand"
+    return "Ethernet" if _ETHERNET.fullmatch(speed) else NOT_RECORDED
+
+
+def _lanes(width: str) -> int | Unknown:
+    match = _WIDTH.fullmatch(width)
+    return int(match[1]) if match and int(match[1]) else NOT_RECORDED
+
+
+def _rate_gbps(speed: str, lanes: int | Unknown) -> float | Unknown:
+    if (match := _INFINIBAND.fullmatch(speed)) is not None:
+        lane = LANE_GBPS.get(match[1])
+        return lane * lanes if lane is not None and not isinstance(lanes, Unknown) else NOT_RECORDED
+    match = _ETHERNET.fullmatch(speed)
+    return float(match[1]) if match else NOT_RECORDED
+
+
+def _error_rate(text: str) -> float | Unknown:
+    """`15E-255` is the tool's way to say that no error was seen."""
+    if not text:
+        return NOT_RECORDED
+    if _RATE.fullmatch(text) is None or (rate := float(text)) > 1:
+        return Unknown(Reason.NOT_SUPPORTED, f"error rate {text[:30]!r}")
+    return 0.0 if rate < 1e-100 else rate
+
+
+def _advice(words: str | None) -> str | Unknown | None:
+    if words is None or words.upper() in ("", "N/A"):
+        return NOT_RECORDED
+    return None if words.rstrip(". ").lower().startswith(_NO_ISSUE) else words[:200]

@@ -1,0 +1,124 @@
+"""Words and numbers that the tools of RDMA ports have in common: states, rates, identifiers."""
+
+from __future__ import annotations
+
+import re
+
+from probes.base.patterns import pattern
+from probes.base.record import Reason, Unknown
+
+_RATE = pattern(
+    r"(\d{1,5}(?:\.\d{1,5})?)(?: \(FDR10\)|\s*Gb/sec(?:\s*\((\d{1,2})X(?:\s+([A-Z]{2,4}\d{0,3}))?\))?.{0,40})?"
+)
+_HEX = pattern(r"(?:0x)?([0-9a-f]{1,16})", re.IGNORECASE)
+_INTEGER = pattern(r"0x[0-9a-f]{1,16}|\d{1,20}", re.IGNORECASE)
+
+LANE_GBPS = {
+    "SDR": 2.5,
+    "DDR": 5.0,
+    "QDR": 10.0,
+    "FDR10": 10.0,
+    "FDR": 14.0,
+    "EDR": 25.0,
+    "HDR": 50.0,
+    "NDR": 100.0,
+    "XDR": 200.0,
+}
+"""Gb/s of one lane as the kernel counts them (ib_port_sysfs rate; drivers/infiniband/core/sysfs.c,
+ib_rate_to_mult).
+"""
+
+_STATES = {
+    "active": "ACTIVE",
+    "init": "INIT",
+    "initialize": "INIT",
+    "initializing": "INIT",
+    "armed": "ARMED",
+    "arm": "ARMED",
+    "down": "DOWN",
+    "active defer": "ACTIVE_DEFER",
+    "active_defer": "ACTIVE_DEFER",
+}
+_PHYSICAL = {
+    "linkup": "LinkUp",
+    "polling": "Polling",
+    "disabled": "Disabled",
+    "disable": "Disabled",
+    "sleep": "Sleep",
+    "linkerrorrecovery": "LinkErrorRecovery",
+    "portconfigurationtraining": "PortConfigurationTraining",
+    "training": "PortConfigurationTraining",
+    "phytest": "Phy Test",
+}
+
+
+def port_state(word: str) -> str | Unknown:
+    """The logical state in upper case: `ACTIVE` of ibstat's `Active`, ibv_devinfo's `PORT_ACTIVE (4)`, rdma's
+    `ACTIVE`.
+    """
+    name = word.partition("(")[0].strip().lower().removeprefix("port_")
+    return _STATES.get(name) or Unknown(Reason.UNPARSABLE, f"{word[:40]!r} is not a port state")
+
+
+def physical_state(word: str) -> str | Unknown:
+    """The physical state in the kernel's words: `LinkUp` of `LINK_UP (5)`."""
+    name = re.sub(r"[\s_]", "", word[:60].partition("(")[0]).lower()
+    return _PHYSICAL.get(name) or Unknown(Reason.UNPARSABLE, f"{word[:40]!r} is not a physical port state")
+
+
+def port_rate(text: str) -> tuple[float | Unknown, int | Unknown, str | Unknown]:
+    """Rate in Gb/s, lanes and speed of `400 Gb/sec (4X NDR)`; of ibstat's bare `400` only the rate."""
+    match = _RATE.fullmatch(text.strip())
+    if match is None:
+        unknown = Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a port rate")
+        return unknown, unknown, unknown
+    missing = Unknown(Reason.NOT_SUPPORTED, f"rate {text[:40]!r} names none")
+    return float(match[1]), int(match[2]) if match[2] else missing, match[3] or missing
+
+
+def lane_speed(gbps: float) -> str | Unknown:
+    """The name of the speed of a lane that signals at `gbps` or carries it: EDR for 25.78125, HDR for
+    53.125.
+    """
+    for name, rate in LANE_GBPS.items():
+        if name != "FDR10" and 0.98 * rate <= gbps <= 1.07 * rate:
+            return name
+    return Unknown(Reason.UNPARSABLE, f"no lane runs at {gbps:g} Gb/s")
+
+
+def guid(text: str) -> str | Unknown:
+    """A 64-bit identifier as sysfs writes it: `946d:ae03:0012:3456` for `0x946dae0300123456`."""
+    match = _HEX.fullmatch(text.strip().replace(":", ""))
+    if match is None:
+        return Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a GUID")
+    digits = match[1].lower().zfill(16)
+    return ":".join(digits[start : start + 4] for start in range(0, 16, 4))
+
+
+def whole_number(text: str) -> int | Unknown:
+    """A decimal or 0x number of at most 64 bits: counters and LIDs."""
+    match = _INTEGER.fullmatch(text.strip())
+    if match is None:
+        return Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a number")
+    return int(match[0], 16 if match[0][:2].lower() == "0x" else 10)
+
+
+def mapped_ipv4(gid: str) -> str | None:
+    """The IPv4 address that a RoCE GID maps (`::ffff:a.b.c.d`), in whatever notation."""
+    import ipaddress  # noqa: PLC0415 - RoCE only; it costs several milliseconds
+
+    try:
+        address = ipaddress.IPv6Address(gid)
+    except ValueError:
+        return None
+    return str(address.ipv4_mapped) if address.ipv4_mapped else None
+
+
+def long_gid(text: str) -> str | Unknown:
+    """A GID with all digits in groups of four: `fe80:0000:...`."""
+    import ipaddress  # noqa: PLC0415 - as above
+
+    try:
+        return ipaddress.IPv6Address(text.strip()[:64]).exploded
+    except ValueError:
+        return Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a GID")

@@ -1,0 +1,107 @@
+"""`lscpu`, as text (old, and with the sections of util-linux 2.37 and newer) or as JSON (`lscpu -J`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from probes.base.evidence import line_ref
+from probes.base.record import NOT_RECORDED, EvidenceRef, Unknown
+from probes.facts import Cpu, NumaNode
+from probes.parsers.host.cpulist import is_cpu_list
+
+_NODE = re.compile(r"NUMA node(\d{1,5}) CPU\(s\)")
+_MARK = re.compile(
+    r"^ {0,4}(?:NUMA node\(s\)|NUMA node\d{1,5} CPU\(s\)|Core\(s\) per (?:socket|cluster)|Thread\(s\) per core):",
+    re.MULTILINE,
+)
+_JSON = re.compile(r"\{\s{0,100}\"lscpu\"\s{0,20}:")
+_FLAGS = re.compile(r"avx|amx|sve|bf16|asimd")
+_MOST_FIELDS = 4000
+
+
+class _Field(msgspec.Struct):
+    field: str = ""
+    data: str | None = None
+    children: list[_Field] = []
+
+
+class _Document(msgspec.Struct):
+    lscpu: list[_Field] = []
+
+
+def recognise(text: str) -> bool:
+    return _MARK.search(text) is not None or _JSON.match(text.lstrip()) is not None
+
+
+def parse_cpu(text: str) -> Cpu:
+    """The processors. Offline ones do not count."""
+    fields = {name: value for name, value, _ in _fields(text)}
+    first = next((line for _, _, line in _fields(text)), 0)
+    sockets = _whole(fields.get("Socket(s)"))
+    cores = _whole(fields.get("Core(s) per socket"))
+    threads = _whole(fields.get("Thread(s) per core"))
+    online = fields.get("On-line CPU(s) list", "")
+    total = _listed(online) if is_cpu_list(online) else _whole(fields.get("CPU(s)"))
+    flags = fields.get("Flags")
+    return Cpu(
+        model=fields.get("Model name") or NOT_RECORDED,
+        architecture=fields.get("Architecture") or NOT_RECORDED,
+        sockets=sockets,
+        physical_cores=cores
+        if isinstance(cores, Unknown) or isinstance(sockets, Unknown)
+        else cores * sockets,
+        logical_cpus=total,
+        flags=NOT_RECORDED if flags is None else tuple(flag for flag in flags.split() if _FLAGS.search(flag)),
+        threads_per_core=threads,
+        virtualization_flag=True if "Hypervisor vendor" in fields else NOT_RECORDED,
+        max_mhz=_number(fields.get("CPU max MHz")),
+        evidence=(line_ref(first),) if first else (EvidenceRef(source="", key=""),),
+    )
+
+
+def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
+    """The nodes by their CPUs. One without CPUs is memory alone: of a GPU, or behind CXL."""
+    nodes: dict[int, NumaNode] = {}
+    for name, value, _ in _fields(text):
+        match = _NODE.fullmatch(name)
+        if match is not None and (not value or is_cpu_list(value)):
+            nodes[int(match[1])] = NumaNode(index=int(match[1]), cpus=value)
+    return tuple(nodes[index] for index in sorted(nodes))
+
+
+def _fields(text: str) -> Iterator[tuple[str, str, int]]:
+    """Name, value and line of each field; the line is 0 in JSON."""
+    if _JSON.match(text.lstrip()):
+        yield from _json_fields(text)
+        return
+    for number, line in enumerate(text.splitlines()[:_MOST_FIELDS], 1):
+        name, colon, value = line.partition(":")
+        if colon:
+            yield name.strip(), value.strip(), number
+
+
+def _json_fields(text: str) -> Iterator[tuple[str, str, int]]:
+    try:
+        waiting = msgspec.json.decode(text, type=_Document).lscpu
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return
+    while waiting:
+        field = waiting.pop(0)
+        waiting[:0] = field.children
+        yield field.field.rstrip(":"), (field.data or "").strip(), 0
+
+
+def _listed(text: str) -> int:
+    parts = [part.partition("-") for part in text.split(",")]
+    return sum(int(last or first) - int(first) + 1 for first, _, last in parts)
+
+
+def _whole(text: str | None) -> int | Unknown:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 7 else NOT_RECORDED
+
+
+def _number(text: str | None) -> float | Unknown:
+    return float(text) if text and re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", text) else NOT_RECORDED

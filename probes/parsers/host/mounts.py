@@ -1,0 +1,90 @@
+"""/proc/self/mounts, /proc/self/mountinfo and `df -Pk`."""
+
+from __future__ import annotations
+
+from probes.base.patterns import pattern
+from probes.base.record import Record
+from probes.base.units import KIB
+
+_OCTAL = pattern(r"\\([0-7]{3})")
+_DF = pattern(r"(.+?)\s+(\d+)\s+(\d+)\s+(\d+)\s+(?:\d+%|-)\s+(/.*)")
+
+
+class Mount(Record, kw_only=True):
+    """One line of /proc/self/mounts."""
+
+    device: str
+    path: str
+    kind: str
+    options: tuple[str, ...]
+
+
+class MountRoot(Record, kw_only=True):
+    """One line of /proc/self/mountinfo: which part of a filesystem is mounted where."""
+
+    root: str
+    path: str
+    kind: str
+    options: tuple[str, ...]
+    """Of the superblock: the controllers of a version 1 cgroup mount are among them."""
+
+
+class Space(Record, kw_only=True):
+    """One line of df."""
+
+    device: str
+    path: str
+    total_bytes: int
+    available_bytes: int
+    """For a process without root's reserve."""
+
+
+def parse_mounts(text: str) -> tuple[Mount, ...]:
+    """The mounts in order; of several on one path the last is the one that is seen."""
+    rows = (line.split(" ") for line in text.splitlines())
+    by_path = {
+        _plain(row[1]): Mount(
+            device=_plain(row[0]), path=_plain(row[1]), kind=row[2], options=tuple(row[3].split(","))
+        )
+        for row in rows
+        if len(row) >= 4 and row[1].startswith("/")
+    }
+    return tuple(by_path.values())
+
+
+def parse_mountinfo(text: str) -> tuple[MountRoot, ...]:
+    """The mounts in order (proc(5), /proc/PID/mountinfo)."""
+    mounts: list[MountRoot] = []
+    for line in text.splitlines():
+        left, dash, right = line.partition(" - ")
+        fields, kinds = left.split(" "), right.split(" ")
+        if dash and len(fields) >= 6 and len(kinds) >= 3:
+            mounts.append(
+                MountRoot(
+                    root=_plain(fields[3]),
+                    path=_plain(fields[4]),
+                    kind=kinds[0],
+                    options=tuple(kinds[2].split(",")),
+                )
+            )
+    return tuple(mounts)
+
+
+def parse_df(text: str) -> tuple[Space, ...]:
+    """The filesystems of `df -Pk`. Lines about filesystems that df could not ask are skipped."""
+    matches = (_DF.fullmatch(line) for line in text.splitlines())
+    return tuple(
+        Space(
+            device=match[1],
+            path=match[5],
+            total_bytes=int(match[2]) * KIB,
+            available_bytes=int(match[4]) * KIB,
+        )
+        for match in matches
+        if match is not None
+    )
+
+
+def _plain(text: str) -> str:
+    """The kernel writes spaces and tabs in paths as octal escapes."""
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)

@@ -1,0 +1,105 @@
+"""What is installed: the loader's cache, package queries, `systemctl show`, IMEX, and versions that other
+outputs mention.
+"""
+
+from __future__ import annotations
+
+import re
+
+from probes.base.patterns import pattern
+from probes.base.record import Reason, Record, Unknown
+
+_NVIDIA_SMI = pattern(r"(Driver|CUDA) Version\s*:\s*(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)")
+_LIBRARY_MISMATCH = pattern(r"NVML library version:\s*(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)")
+_LOADING = pattern(
+    r"NVRM: loading NVIDIA UNIX (Open )?(?:\S{1,20} )?Kernel Module(?: for \S{1,20})?\s{1,8}(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)"
+)
+_LINUX = pattern(r"\] Linux version (\d\S{1,60}) ")
+_LIBRARY = pattern(r"\.so\.(\d{1,6}(?:\.\d{1,6}){1,3})$")
+_IMEX = pattern(r"Domain State:\s*([A-Z_]{1,30})", re.IGNORECASE)
+_EFA_LIBFABRIC = pattern(
+    r"libfabric\S{0,20}?[-_ ](\d{1,3}\.\d{1,3}\.\d{1,3}\S{0,20}?)(?:-|\.el|\.amzn20|_|\s|$)"
+)
+_LONGEST_NAME = 4096
+
+
+def parse_ld_cache(data: bytes, beginning: str) -> tuple[str, ...]:
+    """Paths of the libraries in /etc/ld.so.cache whose file name begins so, in the order in which the loader
+    finds them.
+    """
+    wanted = f"/{beginning}".encode()
+    paths: list[str] = []
+    position = data.find(wanted)
+    while position >= 0:
+        start = data.rfind(b"\0", max(0, position - _LONGEST_NAME), position) + 1
+        end = data.find(b"\0", position, position + _LONGEST_NAME)
+        if start and end > 0 and data[start : start + 1] == b"/" and b"/" not in data[position + 1 : end]:
+            paths.append(data[start:end].decode("utf-8", "replace"))
+        position = data.find(wanted, position + 1)
+    return tuple(dict.fromkeys(paths))
+
+
+def library_version(path: str) -> str | Unknown:
+    """4.2.3 of .../libdcgm.so.4.2.3."""
+    match = _LIBRARY.search(path)
+    return match[1] if match else Unknown(Reason.NOT_SUPPORTED, f"{path[:120]} does not state a version")
+
+
+def parse_packages(text: str) -> dict[str, str]:
+    """Versions by package of lines `name version`, as dpkg-query and rpm are asked to print them."""
+    rows = (line.split() for line in text.splitlines())
+    return {row[0]: row[1] for row in rows if len(row) == 2 and row[1][:1].isdigit()}
+
+
+def parse_units(text: str) -> dict[str, str]:
+    """States by unit, without `.service`, of `systemctl show -p Id,LoadState,ActiveState`; absent units are
+    left out.
+    """
+    found: dict[str, str] = {}
+    for block in text.split("\n\n"):
+        fields = {
+            name: value.strip() for name, _, value in (line.partition("=") for line in block.splitlines())
+        }
+        unit, state = fields.get("Id", ""), fields.get("ActiveState", "")
+        if unit and state and fields.get("LoadState") != "not-found":
+            found[unit.removesuffix(".service")] = state
+    return found
+
+
+def parse_imex(text: str) -> str | Unknown:
+    """The state of the domain of `nvidia-imex-ctl -N`."""
+    match = _IMEX.search(text)
+    return (
+        match[1].upper() if match else Unknown(Reason.UNPARSABLE, f"nvidia-imex-ctl: {text.strip()[:60]!r}")
+    )
+
+
+def parse_efa_packages(text: str) -> str | Unknown:
+    """libfabric's version of /opt/amazon/efa_installed_packages."""
+    match = _EFA_LIBFABRIC.search(text)
+    return match[1] if match else Unknown(Reason.UNPARSABLE, "efa_installed_packages names no libfabric")
+
+
+class Mentioned(Record, kw_only=True):
+    """Versions that a text mentions beside what it is about. None where it does not."""
+
+    driver: str | None = None
+    driver_open: bool | None = None
+    cuda: str | None = None
+    library: str | None = None
+    kernel: str | None = None
+
+
+def parse_mentioned(text: str) -> Mentioned:
+    """Of an output of nvidia-smi, one of its errors, or a kernel log; of several starts in a log the last."""
+    smi = {match[1]: match[2] for match in _NVIDIA_SMI.finditer(text[:20_000])}
+    mismatch = _LIBRARY_MISMATCH.search(text[:20_000])
+    loads = list(_LOADING.finditer(text)) if "NVRM: loading" in text else []
+    kernels = list(_LINUX.finditer(text)) if "] Linux version" in text else []
+    return Mentioned(
+        driver=loads[-1][2] if loads else smi.get("Driver"),
+        driver_open=bool(loads[-1][1]) if loads else None,
+        cuda=smi.get("CUDA"),
+        library=mismatch[1] if mismatch else None,
+        kernel=kernels[-1][1] if kernels else None,
+    )

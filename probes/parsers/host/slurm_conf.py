@@ -1,0 +1,77 @@
+"""Slurm's configuration files: slurm.conf, cgroup.conf and gres.conf.
+
+Source of the syntax: slurm.conf(5), gres.conf(5), cgroup.conf(5) of Slurm 24.05: names in any case, `#`
+begins a comment, a backslash at the end of a line continues it.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PAIR = re.compile(r"(\w{1,60})\s*=\s*([^\s#]{1,2000})")
+_PART = re.compile(r"([^\[\],]{0,200})(?:\[([0-9,-]{1,2000})\]([^\[\],]{0,200}))?(?:,|$)")
+_GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]{1,60})?:(\d{1,4})(?=[,(]|$)", re.IGNORECASE)
+_LONGEST = 400_000
+
+
+def parse_lines(text: str) -> tuple[dict[str, str], ...]:
+    """The `Name=value` pairs of every line, with names in lower case."""
+    whole = text[:_LONGEST].replace("\\\n", " ")
+    lines = (line.partition("#")[0] for line in whole.splitlines())
+    rows = (
+        {match[1].lower(): match[2] for match in _PAIR.finditer(line[:8000])} for line in lines if "=" in line
+    )
+    return tuple(row for row in rows if row)
+
+
+def settings_of(text: str, names: tuple[str, ...]) -> dict[str, str]:
+    """The wanted settings that a file has, by their usual spelling."""
+    found: dict[str, str] = {}
+    for row in parse_lines(text):
+        first = next(iter(row))
+        found.update({name: row[first] for name in names if name.lower() == first})
+    return found
+
+
+def gpus_of_node(text: str, host: str) -> int | None:
+    """GPUs that slurm.conf gives the node: 0 where its line names none, None where no line is about it."""
+    default = ""
+    for row in parse_lines(text):
+        names = row.get("nodename")
+        if names is None:
+            continue
+        if names.upper() == "DEFAULT":
+            default = row.get("gres", default)
+        elif holds(names, host):
+            return sum(int(count) for count in _GPUS.findall(row.get("gres", default)))
+    return None
+
+
+def holds(hostlist: str, host: str) -> bool:
+    """Whether `node[01-16,20],login` names the host."""
+    for match in _PART.finditer(hostlist):
+        prefix, ranges, suffix = match[1], match[2], match[3] or ""
+        if ranges is None:
+            if prefix and prefix == host:
+                return True
+        elif (
+            host.startswith(prefix)
+            and host.endswith(suffix)
+            and _in_ranges(host[len(prefix) : len(host) - len(suffix)], ranges)
+        ):
+            return True
+    return False
+
+
+def _in_ranges(digits: str, ranges: str) -> bool:
+    """Numbers are written with as many digits as the first of their range."""
+    if not digits.isdecimal() or len(digits) > 9:
+        return False
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        last = last or first
+        if not (first.isdecimal() and last.isdecimal() and len(first) < 10 and len(last) < 10):
+            continue
+        if int(first) <= int(digits) <= int(last) and len(digits) == max(len(first), len(str(int(digits)))):
+            return True
+    return False

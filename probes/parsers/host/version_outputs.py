@@ -1,0 +1,107 @@
+"""Version numbers out of files and `--version` outputs."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from probes.base.patterns import pattern
+from probes.base.record import Reason, Record, Unknown
+
+_DRIVER = pattern(r"NVRM version:.*?Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)*)")
+_OPEN_MODULE = pattern(r"NVRM version:.*Open Kernel Module")
+_NVCC = pattern(r"release \d+\.\d+, V(\d+\.\d+(?:\.\d+)?)")
+_NCCL_LIBRARY = pattern(r"libnccl\.so\.(\d+\.\d+\.\d+)$")
+_MPI = (
+    (pattern(r"\(Open(?:RTE|MPI| MPI)\)\s+(\d\S*)"), "Open MPI"),
+    (pattern(r"\(PRRTE\)\s+(\d\S*)"), "PRRTE"),
+    (pattern(r"Intel\(R\) MPI Library.*?Version\s+(\d\S*)"), "Intel MPI"),
+    (pattern(r"HYDRA build details:\s+Version:\s+(\d\S*)"), "MPICH"),
+)
+"""First lines of `mpirun --version` by their vendors."""
+_SLURM = pattern(r"slurm(?:-wlm)?\s+(\d+\.\d+\.\d+\S*)")
+_PYTHON_ASSIGNMENT = pattern(
+    r"^(\w+)\s*(?::[^=\n]+)?=\s*(?:'([^'\n]*)'|\"([^\"\n]*)\"|(None))\s*$", re.MULTILINE
+)
+_OS_RELEASE = pattern(r"^(\w+)=(?:\"([^\"\n]*)\"|'([^'\n]*)'|(\S*))\s*$", re.MULTILINE)
+
+
+class _CudaJson(msgspec.Struct):
+    class Part(msgspec.Struct):
+        version: str
+
+    cuda: Part
+
+
+class DriverModule(Record, kw_only=True):
+    """The loaded kernel module of the NVIDIA driver."""
+
+    version: str
+    is_open: bool
+
+
+def parse_driver_module(text: str) -> DriverModule | Unknown:
+    """/proc/driver/nvidia/version."""
+    match = _DRIVER.search(text)
+    if match is None:
+        return Unknown(Reason.UNPARSABLE, f"/proc/driver/nvidia/version: {text[:60]!r}")
+    return DriverModule(version=match[1], is_open=_OPEN_MODULE.search(text) is not None)
+
+
+def cuda_version(number: int) -> str | Unknown:
+    """`12.8` for NVML's 12080 (1000 x major + 10 x minor)."""
+    if number < 1000:
+        return Unknown(Reason.UNPARSABLE, f"CUDA version number {number}")
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def toolkit_version(text: str) -> str | Unknown:
+    """The toolkit of its version.json."""
+    try:
+        return msgspec.json.decode(text, type=_CudaJson).cuda.version
+    except (msgspec.DecodeError, RecursionError) as error:
+        return Unknown(Reason.UNPARSABLE, f"version.json: {error}")
+
+
+def nvcc_version(text: str) -> str | Unknown:
+    """The toolkit of `nvcc --version`."""
+    return _first(_NVCC, text, "nvcc --version")
+
+
+def nccl_library_version(path: str) -> str | Unknown:
+    """2.27.3 of .../libnccl.so.2.27.3."""
+    return _first(_NCCL_LIBRARY, path, "the path of libnccl")
+
+
+def mpi_version(text: str) -> str | Unknown:
+    """Implementation and version: `Open MPI 4.1.6`."""
+    for words, name in _MPI:
+        if (match := words.search(text)) is not None:
+            return f"{name} {match[1]}"
+    return Unknown(Reason.UNPARSABLE, f"mpirun --version: {text[:60]!r}")
+
+
+def slurm_version(text: str) -> str | Unknown:
+    """23.11.4 of `slurm 23.11.4` and `slurm-wlm 23.11.4`."""
+    return _first(_SLURM, text, "the Slurm version")
+
+
+def python_assignments(text: str) -> dict[str, str | None]:
+    """Module-level strings and Nones of a generated file like torch/version.py."""
+    return {
+        match[1]: None if match[4] else match[2] or match[3] or ""
+        for match in _PYTHON_ASSIGNMENT.finditer(text)
+    }
+
+
+def os_name(text: str) -> str | Unknown:
+    """The name of a distribution from its os-release file: `Ubuntu 22.04.4 LTS`."""
+    fields = {match[1]: match[2] or match[3] or match[4] or "" for match in _OS_RELEASE.finditer(text)}
+    name = fields.get("PRETTY_NAME") or " ".join(filter(None, (fields.get("NAME"), fields.get("VERSION_ID"))))
+    return name or Unknown(Reason.UNPARSABLE, "os-release names no distribution")
+
+
+def _first(pattern: re.Pattern[str], text: str, what: str) -> str | Unknown:
+    match = pattern.search(text)
+    return match[1] if match else Unknown(Reason.UNPARSABLE, f"{what}: {text[:60]!r}")

@@ -1,0 +1,198 @@
+"""Small files of the kernel that say how it is set: command line, memory blocks, processes, capabilities,
+logind's settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from probes.base.patterns import pattern
+from probes.base.record import Reason, Record, Unknown
+
+_BRACKETED = pattern(r"\[([\w-]{1,40})\]")
+_FIRST_ORDER = {11: 8, 12: 6, 14: 4}
+"""The first order of at least 1 MiB by the number of orders: with pages of 4 KiB the kernel lists 11, with 16
+KiB 12, with 64 KiB 14 (Linux 6.12, arch/arm64/Kconfig, ARCH_FORCE_MAX_ORDER, and mmzone.h).
+"""
+_STAT = pattern(r"(\d{1,9}) \((.{0,64})\) ([A-Za-z])", re.DOTALL)
+_ARGUMENT = pattern(r"(\w{1,40})\s*=\s*(.*?)\s*", re.DOTALL)
+_LOG_COMMAND_LINE = pattern(r"(?:Kernel command|Command) line: (.{1,4096})")
+_LOG_IOMMU = pattern(r"iommu: Default domain type: (Translated|Passthrough)")
+_LOG_CLOCK = pattern(r"clocksource: Switched to clocksource (\w{1,40})")
+
+CAPABILITIES = (
+    *("chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap"),
+    *(
+        "linux_immutable",
+        "net_bind_service",
+        "net_broadcast",
+        "net_admin",
+        "net_raw",
+        "ipc_lock",
+        "ipc_owner",
+    ),
+    *(
+        "sys_module",
+        "sys_rawio",
+        "sys_chroot",
+        "sys_ptrace",
+        "sys_pacct",
+        "sys_admin",
+        "sys_boot",
+        "sys_nice",
+    ),
+    *(
+        "sys_resource",
+        "sys_time",
+        "sys_tty_config",
+        "mknod",
+        "lease",
+        "audit_write",
+        "audit_control",
+        "setfcap",
+    ),
+    *("mac_override", "mac_admin", "syslog", "wake_alarm", "block_suspend", "audit_read", "perfmon", "bpf"),
+    "checkpoint_restore",
+)
+"""By bit, from 0 (linux/capability.h of Linux 6.12)."""
+
+
+def parse_chosen(text: str) -> str | Unknown:
+    """The word in brackets of a file like `always [madvise] never`."""
+    match = _BRACKETED.search(text)
+    return match[1] if match else Unknown(Reason.UNPARSABLE, f"no choice in {text[:60]!r}")
+
+
+def parse_buddyinfo(text: str) -> int | Unknown:
+    """Free blocks of 1 MiB and more in the zones Normal of all nodes."""
+    total: int | None = None
+    for line in text.splitlines():
+        _, zone, rest = line.partition("zone")
+        words = rest.split()
+        if not zone or words[:1] != ["Normal"]:
+            continue
+        first = _FIRST_ORDER.get(len(words) - 1)
+        if first is None or not all(word.isdecimal() and len(word) < 19 for word in words[1:]):
+            return Unknown(Reason.UNPARSABLE, f"/proc/buddyinfo: {line[:60]!r}")
+        total = (total or 0) + sum(int(word) for word in words[1 + first :])
+    return Unknown(Reason.NOT_SUPPORTED, "this machine has no zone Normal") if total is None else total
+
+
+def iommu_of_command_line(text: str) -> str | None:
+    """`off` or `passthrough` or `translated` where the command line decides it; None where it leaves it to
+    the kernel.
+
+    `intel_iommu=on` alone does not: distributions build different defaults (Linux 6.12,
+    kernel-parameters.txt).
+    """
+    found: str | None = None
+    for word in text.split():
+        name, _, value = word.partition("=")
+        values = value.split(",")
+        if name in ("iommu", "intel_iommu", "amd_iommu") and "off" in values:
+            return "off"
+        if (name == "iommu" and "pt" in values) or (
+            name == "iommu.passthrough" and value in ("1", "y", "on")
+        ):
+            found = "passthrough"
+        elif (name == "iommu" and "nopt" in values) or (
+            name == "iommu.passthrough" and value in ("0", "n", "off")
+        ):
+            found = "translated"
+    return found
+
+
+def iommu_of_types(types: Iterable[str]) -> str | None:
+    """The mode that the domain types of the groups show, the strictest of them; None without a type that
+    tells.
+    """
+    kinds = {kind.strip() for kind in types}
+    if any(kind.startswith("DMA") for kind in kinds):
+        return "translated"
+    return "passthrough" if "identity" in kinds else None
+
+
+class BootLog(Record, kw_only=True):
+    """What a kernel log says about the start. None where it does not."""
+
+    command_line: str | None
+    iommu: str | None
+    clocksource: str | None
+
+
+def parse_boot_log(text: str) -> BootLog:
+    """The last start in a kernel log."""
+    command_line, iommu, clock = (
+        _last(pattern, text) for pattern in (_LOG_COMMAND_LINE, _LOG_IOMMU, _LOG_CLOCK)
+    )
+    return BootLog(command_line=command_line, iommu=iommu.lower() if iommu else None, clocksource=clock)
+
+
+def _last(pattern: re.Pattern[str], text: str) -> str | None:
+    found = None
+    for match in pattern.finditer(text):
+        found = match[1].strip()
+    return found
+
+
+class Process(Record, kw_only=True):
+    """One process by its /proc/PID/stat."""
+
+    pid: int
+    name: str
+    state: str
+    """`R`, `S`, `D` (uninterruptible), `Z` (zombie) ..."""
+
+
+def parse_process(text: str) -> Process | None:
+    """The first fields; the name may hold blanks and brackets."""
+    match = _STAT.match(text[:200])
+    return Process(pid=int(match[1]), name=match[2], state=match[3]) if match else None
+
+
+def parse_capabilities(mask: str) -> tuple[str, ...] | Unknown:
+    """Names of the bits of `CapEff`, which is hexadecimal."""
+    if not re.fullmatch(r"[0-9a-fA-F]{1,16}", mask):
+        return Unknown(Reason.UNPARSABLE, f"capabilities {mask[:40]!r}")
+    bits = int(mask, 16)
+    return tuple(name for bit, name in enumerate(CAPABILITIES) if bits >> bit & 1)
+
+
+def parse_settings(text: str, section: str) -> dict[str, str]:
+    """`Name=value` of one section of a systemd file; of several lines the last counts."""
+    return dict(_settings(text, section, comments=False))
+
+
+def parse_commented(text: str, section: str) -> dict[str, str]:
+    """The settings that stand as comments: systemd's files show what was compiled in that way."""
+    return dict(_settings(text, section, comments=True))
+
+
+def _settings(text: str, section: str, *, comments: bool) -> Iterator[tuple[str, str]]:
+    current = ""
+    for raw in text.splitlines():
+        line = raw.strip()
+        if line.startswith("[") and line.endswith("]"):
+            current = line[1:-1]
+            continue
+        is_comment = line.startswith(("#", ";"))
+        match = (
+            _ARGUMENT.fullmatch(line.lstrip("#;")[:400])
+            if is_comment == comments and current == section
+            else None
+        )
+        if match is not None:
+            yield match[1], match[2]
+
+
+def parse_switch(text: str) -> bool | Unknown:
+    """systemd's booleans."""
+    word = text.strip().lower()
+    if word in ("1", "yes", "y", "true", "t", "on"):
+        return True
+    return (
+        False
+        if word in ("0", "no", "n", "false", "f", "off")
+        else Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is no switch")
+    )

@@ -1,0 +1,138 @@
+"""Count what a log says again and again: one event per kind, number and device, however many lines there
+are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from probes.base.record import NOT_RECORDED, Unknown
+from probes.facts import LogEvent
+from probes.facts.observed import EventKind
+
+MOST_EVENTS = 4096
+"""Different events that are kept of one log. A machine has far fewer; a hostile text has as many as it has
+lines.
+"""
+_LONGEST_MESSAGE = 400
+LESSER = "~"
+"""What the name of a view begins with whose lines say less: where it has no more lines than another, the
+other one counts.
+"""
+
+
+class Sighting(NamedTuple):
+    """What one line says."""
+
+    kind: EventKind
+    message: str
+    device: str | None = None
+    code: int | None = None
+    sub_code: int | None = None
+    fatal: bool | None = None
+    """None where the line has no word for it."""
+    variant: str = ""
+    """Lines of one kind and device that differ in this are different events."""
+    view: str = ""
+    """Who saw it. Where several report the same thing (a NIC's driver, its bond, the network daemon), only
+    the one with the most lines counts.
+    """
+    adds: bool = True
+    """False for a line that goes on with an event of the lines before it."""
+
+
+class _Count:
+    """The lines of one event."""
+
+    __slots__ = ("count", "fatal", "first", "first_time", "last_line", "last_time", "line", "settled")
+
+    def __init__(self, first: Sighting, line: int, time: str) -> None:
+        self.first = first
+        self.line = self.last_line = line
+        self.first_time = self.last_time = time
+        self.count = 1
+        self.fatal = first.fatal
+        self.settled = False
+
+    def add(self, sighting: Sighting, line: int, time: str) -> None:
+        self.count += sighting.adds
+        self.last_line = line
+        self.last_time = time or self.last_time
+        self.settled = False
+        if sighting.fatal is not None:
+            self.fatal = bool(self.fatal) or sighting.fatal
+
+    def event(self) -> LogEvent:
+        first = self.first
+        fatal: bool | Unknown = NOT_RECORDED if self.fatal is None else self.fatal
+        return LogEvent(
+            kind=first.kind,
+            code=first.code,
+            sub_code=first.sub_code,
+            device=first.device,
+            message=first.message[:_LONGEST_MESSAGE],
+            fatal=fatal,
+            count=self.count,
+            first_time=self.first_time,
+            last_time=self.last_time,
+            line=self.line,
+            last_line=self.last_line,
+            settled=self.settled,
+        )
+
+
+_Key = tuple[str, str | None, int | None, int | None, str, str]
+
+
+class Tally:
+    """The events of one log, in the order of their first lines."""
+
+    def __init__(self) -> None:
+        self._counts: dict[_Key, _Count] = {}
+
+    def add(self, sighting: Sighting, line: int, time: str) -> None:
+        key = (
+            sighting.kind,
+            sighting.device,
+            sighting.code,
+            sighting.sub_code,
+            sighting.variant,
+            sighting.view,
+        )
+        count = self._counts.get(key)
+        if count is not None:
+            count.add(sighting, line, time)
+        elif len(self._counts) < MOST_EVENTS:
+            self._counts[key] = _Count(sighting, line, time)
+
+    def settle(
+        self,
+        *,
+        kinds: frozenset[EventKind] | None = None,
+        device: str | None = None,
+        but: frozenset[str] = frozenset(),
+    ) -> None:
+        """What was seen so far is over: all of it, or that of some kinds, or of one device. `but` are
+        variants that go on.
+        """
+        for count in self._counts.values():
+            first = count.first
+            if (
+                (kinds is None or first.kind in kinds)
+                and device in {None, first.device}
+                and first.variant not in but
+            ):
+                count.settled = True
+
+    def events(self) -> tuple[LogEvent, ...]:
+        best: dict[tuple[object, ...], _Count] = {}
+        for key, count in self._counts.items():
+            without_view = key[:-1]
+            rival = best.get(without_view)
+            if rival is None or _rank(count) > _rank(rival):
+                best[without_view] = count
+        return tuple(count.event() for count in sorted(best.values(), key=lambda count: count.line))
+
+
+def _rank(count: _Count) -> tuple[int, bool]:
+    return count.count, not count.first.view.startswith(LESSER)

@@ -1,0 +1,144 @@
+"""`nvidia-smi nvlink --status`, and --capabilities, which tells what ports there are."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from probes.base.evidence import line_ref
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
+from probes.base.units import GB
+from probes.facts import Gpu, NvLink
+from probes.facts.gpu_facts import UNNUMBERED
+
+_GPU = re.compile(r"GPU (\d{1,4}): (.+?)(?: \(UUID: ([^)\s]+)\)?)?")
+_LINK = re.compile(r"\s*Link (\d{1,3}): (?:(\d+(?:\.\d+)?) GB/s|(<inactive>))\s*", re.IGNORECASE)
+_CAPABILITY = re.compile(
+    r"\s*Link (\d{1,3}), [A-Za-z0-9][A-Za-z0-9 ]{2,60}: (?:true|false)\s*", re.IGNORECASE
+)
+_P2P = re.compile(r"^[ \t]*Link \d{1,3}, P2P is supported: (?:true|false)", re.MULTILINE | re.IGNORECASE)
+_BEGIN = re.compile(
+    r"^[ \t]*GPU \d+: [^\n(]{1,120}(?:\(UUID: [^)\n]*\))?[ \t]*\n"
+    r"\s*(?:Link \d+: (?:<inactive>|[\d.]+ [GM]B/s)"
+    r"|NVML: Unable to retrieve NVLink information"
+    r"|Device does not have or support Nvlink"
+    r"|Nvlink queries are not supported)",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+_ALL_INACTIVE = "all links are inactive"
+_CUT = re.compile(
+    r"(?:\[ ?)?(?:\.{2,10}|…)(?: ?\])?|\[?(?:snip|cut|truncated|output omitted)\]?", re.IGNORECASE
+)
+"""What people write in place of lines."""
+
+
+class NvlinkStatus(Record, kw_only=True):
+    """The NVLink ports of one GPU. An empty tuple means that the GPU has none."""
+
+    index: int
+    """`UNNUMBERED` where the text does not name the GPU."""
+    name: str | Unknown
+    uuid: str | Unknown = NOT_RECORDED
+    nvlinks: tuple[NvLink, ...] | Unknown = NOT_RECORDED
+    line: int = 0
+    """Where its block begins, from 1."""
+
+
+def recognise(text: str) -> bool:
+    return bool(_BEGIN.search(text) or _P2P.search(text))
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """The GPUs of the output. Links that the text speaks of without a number share one record, numbered
+    `UNNUMBERED`: all of them, where the driver says that all are inactive, or the rest, where a person has
+    cut the list.
+    """
+    status = parse_nvlink_status(text)
+    if isinstance(status, Unknown):
+        return ()
+    return tuple(
+        Gpu(
+            index=gpu.index,
+            name=gpu.name,
+            uuid=gpu.uuid,
+            nvlinks=_ports(gpu.nvlinks),
+            evidence=(line_ref(gpu.line),),
+        )
+        for gpu in status
+    )
+
+
+def _ports(links: tuple[NvLink, ...] | Unknown) -> tuple[NvLink, ...] | Unknown:
+    if isinstance(links, Unknown) and _ALL_INACTIVE in links.detail.lower():
+        return (NvLink(index=UNNUMBERED, active=False),)
+    return links
+
+
+def parse_nvlink_status(text: str) -> tuple[NvlinkStatus, ...] | Unknown:
+    """The GPUs of the output in its order; Unknown where it names none."""
+    found: dict[tuple[int, str | Unknown], NvlinkStatus] = {}
+    links: list[NvLink] = []
+    verdict: tuple[NvLink, ...] | Unknown = NOT_RECORDED
+    heading: re.Match[str] | None = None
+    start = 0
+
+    def finish() -> None:
+        if heading is None and not links:
+            return
+        index, name = (int(heading[1]), heading[2]) if heading else (UNNUMBERED, NOT_RECORDED)
+        uuid = heading[3] or NOT_RECORDED if heading else NOT_RECORDED
+        earlier = found.get((index, uuid))
+        nvlinks = tuple(links) if links else verdict
+        if earlier is None:
+            found[index, uuid] = NvlinkStatus(index=index, name=name, uuid=uuid, nvlinks=nvlinks, line=start)
+        else:
+            found[index, uuid] = msgspec.structs.replace(earlier, nvlinks=_joined(earlier.nvlinks, nvlinks))
+
+    for number, line in enumerate(text.split("\n"), 1):
+        if (match := _GPU.fullmatch(line.strip())) is not None:
+            finish()
+            heading, links, verdict, start = match, [], NOT_RECORDED, number
+        elif (match := _LINK.fullmatch(line)) is not None:
+            speed = float(match[2]) * GB if match[2] else NOT_RECORDED
+            links.append(
+                NvLink(index=int(match[1]), active=match[2] is not None, bandwidth_bytes_per_s=speed)
+            )
+        elif (match := _CAPABILITY.fullmatch(line)) is not None:
+            start = start or number
+            if not links or links[-1].index != int(match[1]):
+                links.append(NvLink(index=int(match[1]), active=NOT_RECORDED))
+        elif links and _CUT.fullmatch(line.strip()):
+            links.append(
+                NvLink(index=UNNUMBERED, active=Unknown(Reason.NOT_RECORDED, "the list of links was cut"))
+            )
+        else:
+            verdict = _verdict(line, verdict)
+    finish()
+    return tuple(found.values()) or Unknown(Reason.UNPARSABLE, "no GPU in the output of nvidia-smi nvlink")
+
+
+def _joined(
+    earlier: tuple[NvLink, ...] | Unknown, later: tuple[NvLink, ...] | Unknown
+) -> tuple[NvLink, ...] | Unknown:
+    """What two blocks say of one GPU: its links and, after them, what they are capable of, which also ends
+    where it was cut.
+    """
+    if isinstance(earlier, Unknown) or isinstance(later, Unknown):
+        return later if isinstance(earlier, Unknown) else earlier
+    known = {link.index for link in earlier}
+    return (*earlier, *(link for link in later if link.index not in known and link.index != UNNUMBERED))
+
+
+def _verdict(line: str, so_far: tuple[NvLink, ...] | Unknown) -> tuple[NvLink, ...] | Unknown:
+    """What a line that stands in place of the links says."""
+    words = line.strip().lower()
+    if "does not have or support nvlink" in words:
+        return ()
+    if "not supported" in words and "nvlink" in words:
+        return Unknown(Reason.NOT_SUPPORTED, line.strip()[:120])
+    if _ALL_INACTIVE in words or words.startswith("nvml:"):
+        return Unknown(Reason.ERROR, line.strip()[:120])
+    return so_far

@@ -1,0 +1,283 @@
+"""`nvidia-smi --query-gpu=... --format=csv`, and tables with the same columns under similar names.
+
+Without the header (`noheader`) only cells that explain themselves are read: index, PCI address, UUID, name
+and driver version.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from probes.base.evidence import line_ref
+from probes.base.record import NOT_RECORDED, Unknown
+from probes.facts import Count, Gpu, GpuProcess, Unread
+from probes.facts.gpu_facts import UNNUMBERED
+from probes.parsers.nvidia_smi.nvidia_words import memory_bytes, printed, whole
+from probes.parsers.nvidia_smi.nvsmi_fields import FIELDS, gpu_of, read_field
+from probes.parsers.nvidia_smi.nvsmi_sections import (
+    BANKS,
+    HEALTH_FLAGS,
+    REASON_NAMES,
+    active_reasons,
+    fabric_health,
+)
+from probes.parsers.nvidia_smi.nvsmi_values import is_failure
+
+_UNIT = re.compile(r"\s*\[([A-Za-z%]{1,8})\]$")
+_BARE = re.compile(r"-?\d{1,15}(?:\.\d{1,6})?")
+_ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
+_UUID = re.compile(r"GPU-[0-9a-fA-F-]{8,40}")
+_NAME = re.compile(r"(?:NVIDIA|Tesla|GeForce|Quadro|TITAN|GRID|Graphics Device)\b.*", re.IGNORECASE)
+_VALUE = re.compile(
+    r"-?\d{1,15}(?:\.\d{1,6}){0,2}(?: ?(?:%|W|C|[KMG]i?B|[KMG]Hz))?|\[?N/A\]?|\[[A-Z][a-zA-Z ]{2,30}\]|P\d{1,2}"
+    r"|0x[0-9a-fA-F]{1,16}|(?:En|Dis)abled|(?:Not )?Active|Yes|No|Default"
+)
+"""What stands in a cell that is no name."""
+_LONGEST_NAME = 60
+_DRIVER = re.compile(r"[3-9]\d{2}\.\d{2,3}(?:\.\d{2})?")
+_INDEX = re.compile(r"\d{1,3}")
+_UNITS = {
+    "temperature": "C",
+    "power": "W",
+    "enforced": "W",
+    "clocks": "MHz",
+    "fan": "%",
+    "utilization": "%",
+    "memory": "MiB",
+}
+"""What nvidia-smi leaves out of temperatures always and of the others with `nounits`, by the first part of
+the column.
+"""
+_PROCESS_COLUMNS = frozenset(("pid", "process_name", "used_gpu_memory", "used_memory"))
+_OWN_COLUMNS = (
+    frozenset(column for row in FIELDS for column in row.columns)
+    | frozenset(("index", "count", "timestamp"))
+    | frozenset(f"clocks_event_reasons.{name}" for name in REASON_NAMES)
+)
+_MARKS = frozenset(
+    ("name", "gpu_name", "uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "memory.total")
+)
+"""A header has one of these beside another column that is known."""
+_LONGEST_LINE = 65_536
+_FIRST_LINES = 200
+
+
+class _Header(NamedTuple):
+    columns: list[str]
+    units: list[str]
+
+
+def recognise(text: str) -> bool:
+    lines = _lines(text)[:_FIRST_LINES]
+    return any(_header(cells) is not None or _is_bare_row(cells) for _, cells in lines)
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """One GPU per row; rows of --query-compute-apps add their process to the GPU that they name."""
+    header: _Header | None = None
+    gpus: list[Gpu] = []
+    for number, cells in _lines(text):
+        found = _header(cells)
+        if found is not None:
+            header = found
+        elif header is not None and len(cells) == len(header.columns):
+            gpus.append(_gpu(header, cells, number, len(gpus)))
+        elif header is None and _is_bare_row(cells):
+            gpus.append(_bare_gpu(cells, number))
+    return _with_processes(gpus)
+
+
+def unread(text: str) -> tuple[Unread, ...]:
+    """Rows with more or fewer cells than the header."""
+    header: _Header | None = None
+    odd: list[Unread] = []
+    for number, cells in _lines(text):
+        found = _header(cells)
+        if found is not None:
+            header = found
+        elif header is not None and len(cells) > 1 and len(cells) != len(header.columns):
+            why = f"{len(cells)} cells where the header has {len(header.columns)}"
+            odd.append(Unread(source="", line=number, text=", ".join(cells)[:120], why=why))
+    return tuple(odd)
+
+
+def _lines(text: str) -> list[tuple[int, list[str]]]:
+    """The lines with a comma, as cells. A name in quotes may hold commas."""
+    found: list[tuple[int, list[str]]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if "," not in line or len(line) > _LONGEST_LINE:
+            continue
+        try:
+            rows = list(csv.reader(io.StringIO(line.replace("\0", "")), skipinitialspace=True))
+        except csv.Error:
+            continue
+        if rows:
+            found.append((number, [cell.strip() for cell in rows[0]]))
+    return found
+
+
+def _header(cells: list[str]) -> _Header | None:
+    columns, units = [], []
+    for cell in cells:
+        unit = _UNIT.search(cell)
+        units.append(unit[1] if unit else "")
+        columns.append(_column(_UNIT.sub("", cell)))
+    known = [column for column in columns if column in _OWN_COLUMNS]
+    is_header = len(known) >= 2 or (bool(known) and bool(_PROCESS_COLUMNS & set(columns)))
+    return _Header(columns, units) if is_header and _MARKS & set(known) else None
+
+
+def _column(name: str) -> str:
+    """The name as nvidia-smi writes it today: `memory_total` of other tools' tables is memory.total."""
+    lower = name.strip().lower().replace("clocks_throttle_reasons", "clocks_event_reasons")
+    if lower in _OWN_COLUMNS or lower in _PROCESS_COLUMNS:
+        return lower
+    dotted = lower.replace(" ", ".").replace("_", ".")
+    return dotted if dotted in _OWN_COLUMNS else lower
+
+
+def _gpu(header: _Header, cells: list[str], number: int, position: int) -> Gpu:
+    texts = {
+        column: _with_unit(column, unit, cell)
+        for column, unit, cell in zip(header.columns, header.units, cells, strict=True)
+    }
+    values: dict[str, object] = {row.field: read_field(row, row.columns, texts.get) for row in FIELDS}
+    flags = [(name, texts[f"clocks_event_reasons.{name}"]) for name in _reason_names(texts)]
+    values |= {
+        "throttle_reasons": _reasons(texts, flags),
+        "limits.violations_us": _violations(texts),
+        "memory_health.remap_banks": _remap_banks(texts),
+        "fabric.health": fabric_health(
+            {name: texts[f"fabric.health.{name}"] for name in _HEALTH if f"fabric.health.{name}" in texts}
+        ),
+        "failed_queries": tuple(column for column, text in texts.items() if is_failure(text)),
+        "evidence": (line_ref(number),),
+    }
+    for period in ("volatile", "aggregate"):
+        field = f"memory_health.sram_uncorrected_{period}"
+        if isinstance(values[field], Unknown):
+            values[field] = _sram(texts, period, values[field])
+    if "pid" in texts:
+        values["processes"] = _process(texts)
+    index = whole(texts.get("index"), "index")
+    place = UNNUMBERED if "pid" in texts or _has_identity(texts) else position
+    return gpu_of(place if isinstance(index, Unknown) or index < 0 else index, values)
+
+
+_HEALTH = ("summary", "bandwidth", "incorrect_configuration", *HEALTH_FLAGS)
+
+
+def _has_identity(texts: dict[str, str]) -> bool:
+    return any(column in texts for column in ("pci.bus_id", "gpu_bus_id"))
+
+
+def _with_unit(column: str, unit: str, cell: str) -> str:
+    if _BARE.fullmatch(cell) is None:
+        return cell
+    usual = unit or _UNITS.get(column.partition(".")[0], "")
+    return f"{cell} {usual}".rstrip() if usual else cell
+
+
+def _reason_names(texts: dict[str, str]) -> list[str]:
+    return [name for name in sorted(REASON_NAMES) if f"clocks_event_reasons.{name}" in texts]
+
+
+def _reasons(texts: dict[str, str], flags: list[tuple[str, str]]) -> tuple[str, ...] | Unknown:
+    """Of the single flags; where only the mask was asked for, of its bits."""
+    if flags:
+        return active_reasons(flags)
+    mask = printed(texts.get("clocks_event_reasons.active"), "clocks_event_reasons.active")
+    if isinstance(mask, Unknown):
+        return mask
+    from probes.parsers.nvidia_smi.nvml_words import event_reasons  # noqa: PLC0415 - few tables need it
+
+    return event_reasons(mask)
+
+
+def _violations(texts: dict[str, str]) -> tuple[Count, ...] | Unknown:
+    start = "clocks_event_reasons_counters."
+    values = {name: whole(text, name, "us") for name, text in texts.items() if name.startswith(start)}
+    counters = tuple(
+        Count(name=name.removeprefix(start), value=value)
+        for name, value in values.items()
+        if not isinstance(value, Unknown)
+    )
+    return counters or next((value for value in values.values() if isinstance(value, Unknown)), NOT_RECORDED)
+
+
+def _remap_banks(texts: dict[str, str]) -> tuple[Count, ...] | Unknown:
+    start = "remapped_rows.histogram."
+    values = {name: whole(texts[start + name], start + name) for name in BANKS if start + name in texts}
+    unknown = next((value for value in values.values() if isinstance(value, Unknown)), None)
+    if unknown or not values:
+        return unknown or NOT_RECORDED
+    return tuple(Count(name=name, value=int(str(value))) for name, value in values.items())
+
+
+def _sram(texts: dict[str, str], period: str, missing: object) -> object:
+    """The sum of parity and SECDED errors, where only they are there."""
+    start = f"ecc.errors.uncorrected.{period}.sram."
+    parts = [
+        whole(texts[start + kind], start + kind) for kind in ("parity", "secded") if start + kind in texts
+    ]
+    known = [part for part in parts if not isinstance(part, Unknown)]
+    return sum(known) if known and len(known) == len(parts) else missing
+
+
+def _process(texts: dict[str, str]) -> tuple[GpuProcess, ...] | Unknown:
+    pid = whole(texts["pid"], "pid")
+    if isinstance(pid, Unknown):
+        return pid
+    memory = texts.get("used_gpu_memory") or texts.get("used_memory")
+    name = printed(texts.get("process_name"), "process_name")
+    return (GpuProcess(pid=pid, name=name, memory_bytes=memory_bytes(memory, "used_gpu_memory")),)
+
+
+def _with_processes(gpus: list[Gpu]) -> tuple[Gpu, ...]:
+    """Rows of one GPU with a process each become one record."""
+    joined: dict[object, Gpu] = {}
+    for gpu in gpus:
+        identity = next(
+            (value for value in (gpu.pci_bus_id, gpu.uuid) if not isinstance(value, Unknown)), None
+        )
+        key: object = identity if identity is not None else ("row", len(joined))
+        earlier = joined.get(key)
+        if earlier is not None and isinstance(earlier.processes, tuple) and isinstance(gpu.processes, tuple):
+            gpu = msgspec.structs.replace(earlier, processes=earlier.processes + gpu.processes)  # noqa: PLW2901
+        elif earlier is not None:
+            key = ("row", len(joined))
+        joined[key] = gpu
+    return tuple(joined.values())
+
+
+def _is_bare_row(cells: list[str]) -> bool:
+    """A row without header that names a GPU by its PCI address or UUID beside an index or a name, or by its
+    name alone among nothing but values.
+    """
+    named = any(_ADDRESS.fullmatch(cell) or _UUID.fullmatch(cell) for cell in cells)
+    if named and any(_INDEX.fullmatch(cell) or _NAME.fullmatch(cell) for cell in cells):
+        return True
+    others = [cell for cell in cells if len(cell) > _LONGEST_NAME or _NAME.fullmatch(cell) is None]
+    return len(others) == len(cells) - 1 and len(others) > 1 and all(map(_VALUE.fullmatch, others))
+
+
+def _bare_gpu(cells: list[str], number: int) -> Gpu:
+    columns = {
+        column: next((cell for cell in cells if pattern.fullmatch(cell)), None)
+        for column, pattern in (
+            ("pci.bus_id", _ADDRESS),
+            ("uuid", _UUID),
+            ("name", _NAME),
+            ("driver_version", _DRIVER),
+        )
+    }
+    index = int(cells[0]) if _INDEX.fullmatch(cells[0]) else UNNUMBERED
+    values: dict[str, object] = {
+        row.field: read_field(row, row.columns, columns.get) for row in FIELDS if row.columns
+    }
+    return gpu_of(index, {**values, "evidence": (line_ref(number),)})

@@ -1,0 +1,226 @@
+"""`nvidia-smi -q`, whole or a part (-d): drivers 418 to 610, Linux and Windows."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from probes.base.evidence import line_ref
+from probes.base.record import NOT_RECORDED, Record, Unknown
+from probes.facts import Gpu, Unread
+from probes.facts.gpu_facts import UNNUMBERED
+from probes.parsers.nvidia_smi.nvidia_words import printed, whole
+from probes.parsers.nvidia_smi.nvsmi_sections import read_tree
+from probes.parsers.nvidia_smi.nvsmi_tree import Tree, path_word
+
+_LOG = re.compile(r"^=+ ?NVSMI LOG ?=+[ \t]*$", re.MULTILINE)
+_GPU = re.compile(
+    r"^[ \t]{0,8}GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])[ \t]*$", re.MULTILINE
+)
+_PART = re.compile(
+    r"^[ \t]*(?:ECC Errors[ \t]*\n[ \t]*Volatile|Retired Pages[ \t]*\n[ \t]*Single Bit ECC[ \t]*:"
+    r"|Remapped Rows[ \t]*\n[ \t]*Correctable Error[ \t]*:|Clocks (?:Event|Throttle) Reasons[ \t]*\n[ \t]*Idle[ \t]*:"
+    r"|(?:Volatile|Aggregate)[ \t]*\n[ \t]*(?:[SD]RAM Correctable[ \t]*:|Single Bit[ \t]*\n)"
+    r"|Fabric[ \t]*\n[ \t]*State[ \t]*:|GPU Recovery Action[ \t]*: )",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""A pasted part without the line that names the GPU."""
+_HEADER = {
+    "driver_version": "driver",
+    "kmd_version": "driver",
+    "cuda_version": "cuda",
+    "cuda_umd_version": "cuda",
+    "attached_gpus": "attached",
+}
+_REMARK = re.compile(r"\s+\[[^\]]*\]?$")
+"""What driver 610 writes behind the values of renamed labels."""
+_CUT = "[...]"
+_PARENTS = {
+    "volatile": "ecc_errors",
+    "aggregate": "ecc_errors",
+    "gpu_link_info": "pci",
+    "pcie_generation": "pci/gpu_link_info",
+    "link_width": "pci/gpu_link_info",
+    "bank_remap_availability_histogram": "remapped_rows",
+    "health": "fabric",
+}
+"""Sections within others, for pastes that lost their indentation."""
+_WRAPPER = "performance"
+"""A heading that some outputs of `-d PERFORMANCE` put above the clock event reasons."""
+_PROCESS = {"type": "type", "name": "process_name", "used_gpu_memory": "used_memory"}
+_DEEPEST = 8
+
+
+class SmiText(Record, kw_only=True):
+    """One output. `gpus` holds those whose block is there, in the order of the output."""
+
+    driver_version: str | Unknown = NOT_RECORDED
+    cuda_version: str | Unknown = NOT_RECORDED
+    attached_gpus: int | Unknown = NOT_RECORDED
+    gpus: tuple[Gpu, ...] = ()
+    unread: tuple[Unread, ...] = ()
+
+
+class _Line(NamedTuple):
+    number: int
+    indent: int
+    label: str
+    value: str | None
+    """None for the heading of a section."""
+
+
+class _Block(NamedTuple):
+    """The lines of one GPU."""
+
+    address: str
+    """Empty where the paste does not name it."""
+    number: int
+    lines: list[_Line]
+
+
+def recognise(text: str) -> bool:
+    return bool(_LOG.search(text) or _GPU.search(text) or _PART.search(text))
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """The GPUs of the report."""
+    return parse_smi_text(text).gpus
+
+
+def attached_gpus(text: str) -> int | Unknown | None:
+    """The driver's own count; None in a part that does not state it."""
+    count = parse_smi_text(text).attached_gpus
+    return None if count == NOT_RECORDED else count
+
+
+def unread(text: str) -> tuple[Unread, ...]:
+    """Where the report was cut."""
+    return parse_smi_text(text).unread
+
+
+def parse_smi_text(text: str) -> SmiText:
+    """Everything in `text`; nothing where it is no report."""
+    header: dict[str, str] = {}
+    blocks: list[_Block] = []
+    cuts: list[Unread] = []
+    block: _Block | None = None
+    for number, raw in enumerate(text.splitlines(), start=1):
+        if raw.strip() == _CUT:
+            cuts.append(Unread(source="", line=number, text=_CUT, why="the report was shortened here"))
+            continue
+        heading = _GPU.match(raw)
+        if heading is not None:
+            block = _Block(heading[1], number, [])
+            blocks.append(block)
+            continue
+        line = _line(number, raw)
+        if line is None:
+            continue
+        if line.value is not None and path_word(line.label) in _HEADER:
+            header[_HEADER[path_word(line.label)]] = _REMARK.sub("", line.value)
+        elif block is not None:
+            block.lines.append(line)
+        elif _PART.match(raw) or _starts_part(line):
+            block = _Block("", number, [line])
+            blocks.append(block)
+    driver = printed(header.get("driver"), "driver version")
+    gpus = tuple(_gpu(index, block, driver) for index, block in enumerate(blocks))
+    attached = whole(header.get("attached"), "attached GPUs") if "attached" in header else NOT_RECORDED
+    if isinstance(attached, int) and attached > len(gpus):
+        why = f"{attached} GPUs are attached, and {len(gpus)} are in the report"
+        cuts.append(Unread(source="", line=len(text.splitlines()), why=why))
+    return SmiText(
+        driver_version=driver,
+        cuda_version=printed(header.get("cuda"), "CUDA version"),
+        attached_gpus=attached,
+        gpus=gpus,
+        unread=tuple(cuts),
+    )
+
+
+_PART_NAMES = frozenset(
+    (
+        "ecc_errors",
+        "volatile",
+        "aggregate",
+        "retired_pages",
+        "remapped_rows",
+        "clocks_event_reasons",
+        "clocks_throttle_reasons",
+        "fabric",
+        "temperature",
+    )
+)
+
+
+def _starts_part(line: _Line) -> bool:
+    word = path_word(line.label)
+    return (line.value is None and word in _PART_NAMES) or (
+        word == "gpu_recovery_action" and line.value is not None
+    )
+
+
+def _line(number: int, raw: str) -> _Line | None:
+    """A label with its value, or a heading; None for what is neither."""
+    stripped = raw.strip()
+    if not stripped or stripped.startswith(("=", "+", "|", "#")) or len(stripped) > 400:
+        return None
+    indent = len(raw) - len(raw.lstrip())
+    label, colon, value = stripped.partition(" : ") if " : " in stripped else stripped.partition(":")
+    if colon and (not value or value[0] == " " or " : " in stripped):
+        return _Line(number, indent, label.strip(), value.strip())
+    return None if colon else _Line(number, indent, stripped, None)
+
+
+def _gpu(index: int, block: _Block, driver: str | Unknown) -> Gpu:
+    tree = _tree(block.lines)
+    if block.address:
+        tree.add("id", block.address)
+    gpu = read_tree(index, tree, driver, (line_ref(block.number),))
+    return gpu if block.address else msgspec.structs.replace(gpu, index=UNNUMBERED)
+
+
+def _tree(lines: list[_Line]) -> Tree:
+    """The values of one block by path. Sections are told by their indentation, where there is one."""
+    tree = Tree()
+    is_flat = len({line.indent for line in lines}) == 1
+    stack: list[tuple[int, str]] = []
+    for line in lines:
+        word = path_word(line.label)
+        if not word or (word == _WRAPPER and line.value is None):
+            continue
+        while stack and not is_flat and stack[-1][0] >= line.indent:
+            stack.pop()
+        above = (
+            f"{stack[-1][1]}/"
+            if stack
+            else f"{_PARENTS[word]}/"
+            if word in _PARENTS and line.value is None
+            else ""
+        )
+        if line.value is None:
+            if len(stack) < _DEEPEST:
+                if is_flat:
+                    above = f"{_PARENTS[word]}/" if word in _PARENTS else ""
+                    stack.clear()
+                stack.append((line.indent, tree.section(f"{above}{word}")))
+            continue
+        if above.startswith("processes/"):
+            _process_line(tree, word, line.value)
+            continue
+        tree.add(f"{above}{word}", line.value)
+        if is_flat:
+            tree.add(word, line.value)
+        elif len(stack) < _DEEPEST:
+            stack.append((line.indent, f"{above}{word}"))  # `HW Slowdown : Active` has its causes below it
+    return tree
+
+
+def _process_line(tree: Tree, word: str, value: str) -> None:
+    """Processes stand one after the other; each begins with its id."""
+    if word == "process_id":
+        tree.add(f"{tree.section('processes/process_info')}/pid", value)
+    elif word in _PROCESS and (sections := tree.numbered("processes/process_info")):
+        tree.add(f"{sections[-1]}/{_PROCESS[word]}", value)

@@ -1,0 +1,134 @@
+"""`nvidia-smi -q -x`, schemas 10 to 13 (drivers 418 to 610)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from xml.etree.ElementTree import Element, ParseError, XMLPullParser
+
+from probes.base.record import EvidenceRef, Reason, Record, Unknown
+from probes.facts import Gpu, Unread
+from probes.parsers.nvidia_smi.nvidia_words import printed, whole
+from probes.parsers.nvidia_smi.nvsmi_sections import read_tree
+from probes.parsers.nvidia_smi.nvsmi_tree import Tree, path_word
+
+_ROOT = "<nvidia_smi_log"
+_END = "</nvidia_smi_log>"
+_PART = re.compile(r'<gpu id="[0-9A-Fa-f]{4,8}:')
+"""The element of a GPU, where somebody pasted it without the log around it."""
+_DEEPEST = 8
+"""More levels than any schema has; what lies deeper is not read."""
+
+
+class SmiLog(Record, kw_only=True):
+    """One output. `gpus` holds the elements that arrived whole, in the order of NVML's indices."""
+
+    driver_version: str | Unknown
+    cuda_version: str | Unknown
+    attached_gpus: int | Unknown
+    """What the driver counted; more than `gpus` where the output was shortened."""
+    gpus: tuple[Gpu, ...]
+    problem: str = ""
+    """Why the output ends early, where it does."""
+
+
+def recognise(text: str) -> bool:
+    return _ROOT in text or _PART.search(text) is not None
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """The GPUs of the log; none where it cannot be read."""
+    log = parse_smi_xml(text)
+    return () if isinstance(log, Unknown) else log.gpus
+
+
+def attached_gpus(text: str) -> int | Unknown | None:
+    """The driver's own count."""
+    log = parse_smi_xml(text)
+    return None if isinstance(log, Unknown) else log.attached_gpus
+
+
+def unread(text: str) -> tuple[Unread, ...]:
+    """Where the log ends early, or has fewer GPUs than the driver counted."""
+    log = parse_smi_xml(text)
+    if isinstance(log, Unknown):
+        return (Unread(source="", why=log.detail),)
+    if log.problem:
+        return (Unread(source="", line=len(text.splitlines()), why=log.problem),)
+    if isinstance(log.attached_gpus, int) and log.attached_gpus > len(log.gpus):
+        return (
+            Unread(
+                source="", why=f"{log.attached_gpus} GPUs are attached, and {len(log.gpus)} are in the log"
+            ),
+        )
+    return ()
+
+
+def parse_smi_xml(text: str, evidence: tuple[EvidenceRef, ...] = ()) -> SmiLog | Unknown:
+    """The log in `text`, each GPU with `evidence`; Unknown where no log or not one whole GPU of those
+    attached is there.
+
+    The document type and everything else before the root element is skipped, so no entity is ever defined.
+    """
+    start = text.find(_ROOT)
+    part = _PART.search(text) if start < 0 else None
+    if part is not None:
+        end = text.rfind("</gpu>")
+        text = f"{_ROOT}>{text[part.start() : end + len('</gpu>') if end >= 0 else len(text)]}{_END}"
+        start = 0
+    if start < 0:
+        return Unknown(Reason.UNPARSABLE, "no nvidia_smi_log in the output of nvidia-smi -q -x")
+    root, elements, problem = _read(text[start:])
+    if root is None:
+        return Unknown(Reason.UNPARSABLE, f"nvidia-smi -q -x: {problem}")
+    driver = printed(root.findtext("driver_version"), "driver_version")
+    attached = whole(root.findtext("attached_gpus"), "attached_gpus")
+    if not elements and (problem or attached != 0):
+        return Unknown(Reason.UNPARSABLE, f"nvidia-smi -q -x: {problem or 'no gpu element'}")
+    return SmiLog(
+        driver_version=driver,
+        cuda_version=printed(root.findtext("cuda_version"), "cuda_version"),
+        attached_gpus=attached,
+        gpus=tuple(
+            read_tree(index, _tree(element), driver, evidence) for index, element in enumerate(elements)
+        ),
+        problem=problem,
+    )
+
+
+def _read(text: str) -> tuple[Element | None, list[Element], str]:
+    """The root, the complete GPU elements and, where the rest is damaged or missing, a word on it."""
+    end = text.find(_END)
+    parser: XMLPullParser[Any] = XMLPullParser(events=("start", "end"))
+    root: Element | None = None
+    gpus: list[Element] = []
+    try:
+        parser.feed(text if end < 0 else text[: end + len(_END)])
+        for event in parser.read_events():
+            kind, element = event[0], event[-1]
+            if isinstance(element, Element):
+                root = element if root is None else root
+                if kind == "end" and element.tag == "gpu":
+                    gpus.append(element)
+        parser.close()
+    except ParseError as error:
+        return root, gpus, f"damaged or cut XML ({error})"
+    return root, gpus, ""
+
+
+def _tree(gpu: Element) -> Tree:
+    """The values of a gpu element by path."""
+    tree = Tree()
+    address = gpu.get("id")
+    if address:
+        tree.add("id", address)
+    waiting = [("", child, 1) for child in reversed(gpu)]
+    while waiting:
+        above, element, depth = waiting.pop()
+        path = f"{above}{path_word(element.tag)}"
+        if len(element) == 0:
+            tree.add(path, (element.text or "").strip())
+        elif depth < _DEEPEST:
+            section = tree.section(path)
+            waiting += [(f"{section}/", child, depth + 1) for child in reversed(element)]
+    return tree

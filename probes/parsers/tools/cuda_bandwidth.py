@@ -1,0 +1,167 @@
+"""`bandwidthTest` of the CUDA samples, and `gpu_copy` of SuperBench: copies between host and GPU and between
+GPUs.
+
+bandwidthTest prints one line per size (`--csv`, shmoo mode) or a table; its D2D copies stay within one GPU's
+memory. Of a sweep over sizes the largest rate counts. Units: GB/s are 1e9 bytes per second.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from probes.base.evidence import line_ref
+from probes.base.record import Reason, Unknown
+from probes.base.units import GB
+from probes.facts import Gpu, ToolResult
+from probes.parsers.tools.tool_text import gpus_measured, number, untagged
+
+BANDWIDTH_TEST = "bandwidthTest"
+GPU_COPY = "gpu_copy"
+
+_CSV = re.compile(
+    r"bandwidthTest-(H2D|D2H|D2D)(?:-(Pinned|Paged))?, Bandwidth = (\S{1,24}) ([GM])B/s, "
+    r"Time = \S{1,24} s?,? ?Size = (\d{1,18}) bytes.{0,60}"
+)
+_HEADING = re.compile(
+    r"\s{0,8}(Host to Device|Device to Host|Device to Device) Bandwidth, \d{1,4} Device\(s\).{0,40}"
+)
+_MEMORY = re.compile(r"\s{0,8}(PINNED|PAGEABLE) Memory Transfers.{0,40}")
+_UNIT = re.compile(r"\s{0,8}Transfer Size \(Bytes\)\s+Bandwidth\(([GM])B/s\)\s*")
+_ROW = re.compile(r"\s{0,8}(\d{1,18})\s+(\S{1,24})\s*")
+_DEVICE = re.compile(r"\s{0,8}Device (\d{1,4}): (\S.{0,100}?)\s*")
+_COMPLAINT = re.compile(
+    r"\s{0,8}Result = FAIL\s*|.{0,80}(?:CUDA error at|cudaGetDeviceCount returned|code=\d{1,6}\().*"
+)
+_COPY = re.compile(
+    r"((?:cpu|gpu\d{1,3})_(?:to|and)_(?:cpu|gpu\d{1,3})(?:_(?:read|write))?_by_(?:sm|dma)(?:_under_numa\d{1,3})?)"
+    r":? (\S{1,24})\s*"
+)
+_COPY_NAME = re.compile(
+    r"(cpu|gpu\d{1,3})_(to|and)_(cpu|gpu\d{1,3})(_read|_write)?_by_(sm|dma)(?:_under_numa\d{1,3})?"
+)
+_DIRECTIONS = {"Host to Device": "H2D", "Device to Host": "D2H", "Device to Device": "D2D"}
+_TITLES = ("[CUDA Bandwidth Test]", "bandwidthTest-H2D", "bandwidthTest-D2H", "bandwidthTest-D2D")
+
+
+def recognise(text: str) -> bool:
+    return any(title in text for title in _TITLES) or any(
+        _COPY.fullmatch(line) for line in text.split("\n") if "_by_" in line
+    )
+
+
+def parse_results(text: str) -> tuple[ToolResult, ...]:
+    """The best rate of each direction and kind of host memory, and each copy of gpu_copy."""
+    best: dict[tuple[str, str, str], ToolResult] = {}
+    others: list[ToolResult] = []
+    for result in _results(text):
+        key = (result.tool, result.test, result.subject)
+        if result.metric != "bandwidth":
+            others.append(result)
+        elif key not in best or _value(result) > _value(best[key]):
+            best[key] = result
+    return (*best.values(), *others)
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """The GPUs that were measured. CUDA numbers them; where all are visible that is NVML's order."""
+    found: dict[int, Gpu] = {index: Gpu(index=index) for index in gpus_measured(parse_results(text))}
+    for line_number, line in enumerate(text.split("\n"), 1):
+        match = _DEVICE.fullmatch(line)
+        if match is not None:
+            found[int(match[1])] = Gpu(index=int(match[1]), name=match[2], evidence=(line_ref(line_number),))
+    return tuple(found[index] for index in sorted(found))
+
+
+def _value(result: ToolResult) -> float:
+    return result.value if isinstance(result.value, float) else 0.0
+
+
+def _results(text: str) -> Iterator[ToolResult]:
+    table = _Table()
+    for line_number, raw in enumerate(text.split("\n"), 1):
+        line = untagged(raw)
+        if (match := _CSV.fullmatch(line)) is not None:
+            kind = f"{match[1]}-{match[2]}" if match[2] else match[1]
+            yield from _rate((kind, table.device), match[3], _factor(match[4]), int(match[5]), line_number)
+        elif (match := _COPY.fullmatch(line)) is not None:
+            yield from _copy(match[1], match[2], line_number)
+        elif _COMPLAINT.fullmatch(line):
+            yield _complaint(line, line_number)
+        else:
+            yield from table.read(line, line_number)
+
+
+class _Table:
+    """The tables of bandwidthTest, whose lines mean something below their headings only."""
+
+    def __init__(self) -> None:
+        self.device, self.direction, self.memory, self.factor = "0", "", "", 0.0
+
+    def read(self, line: str, line_number: int) -> Iterator[ToolResult]:
+        if (match := _HEADING.fullmatch(line)) is not None:
+            self.direction, self.memory, self.factor = _DIRECTIONS[match[1]], "", 0.0
+        elif (match := _MEMORY.fullmatch(line)) is not None:
+            self.memory = "Pinned" if match[1] == "PINNED" else "Paged"
+        elif (match := _UNIT.fullmatch(line)) is not None:
+            self.factor = _factor(match[1])
+        elif self.factor and self.direction and (match := _ROW.fullmatch(line)) is not None:
+            # Copies within a GPU are headed PINNED too, though no host memory takes part.
+            is_inside = self.direction == "D2D" or not self.memory
+            kind = self.direction if is_inside else f"{self.direction}-{self.memory}"
+            yield from _rate((kind, self.device), match[2], self.factor, int(match[1]), line_number)
+        elif (match := _DEVICE.fullmatch(line)) is not None:
+            self.device = match[1]
+
+
+def _factor(prefix: str) -> float:
+    return GB if prefix == "G" else 1e6
+
+
+def _rate(
+    what: tuple[str, str], printed: str, factor: float, size_bytes: int, line: int
+) -> Iterator[ToolResult]:
+    """The result of one line; `what` is the direction and the number of the GPU."""
+    value = number(printed)
+    if value is not None:
+        yield ToolResult(
+            tool=BANDWIDTH_TEST,
+            test=what[0],
+            subject=f"GPU{what[1]}",
+            metric="bandwidth",
+            value=value * factor,
+            size_bytes=size_bytes,
+            evidence=(line_ref(line),),
+        )
+
+
+def _copy(name: str, printed: str, line: int) -> Iterator[ToolResult]:
+    match, value = _COPY_NAME.fullmatch(name), number(printed)
+    if match is None or value is None:
+        return
+    ends = [end.upper() for end in (match[1], match[3])]
+    kinds = [re.sub(r"\d", "", end) for end in (match[1], match[3])]
+    subject = "-".join(end for end in ends if end != "CPU")
+    if ends[0] == ends[1]:
+        subject, kinds[1] = ends[0], "itself"
+    yield ToolResult(
+        tool=GPU_COPY,
+        test=f"{kinds[0]}_{match[2]}_{kinds[1]}{match[4] or ''}_by_{match[5]}",
+        subject=subject or "host",
+        metric="bandwidth",
+        value=value * GB,
+        evidence=(line_ref(line),),
+    )
+
+
+def _complaint(line: str, line_number: int) -> ToolResult:
+    return ToolResult(
+        tool=BANDWIDTH_TEST,
+        test="run",
+        subject="host",
+        metric="status",
+        value=Unknown(Reason.ERROR, "the tool complains"),
+        unit="",
+        message=line.strip()[:300],
+        evidence=(line_ref(line_number),),
+    )

@@ -1,0 +1,61 @@
+"""`dcgmi discovery -l`: the GPUs that DCGM has found. Source: NVIDIA DCGM user guide; dcgmi/Query.cpp (read
+2026-11).
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from probes.base.evidence import line_ref
+from probes.base.record import Reason, Unknown
+from probes.facts import Gpu
+from probes.parsers.nvidia_smi.nvidia_words import printed
+from probes.parsers.topology.pci_addresses import normal_address
+
+_COUNT = re.compile(r"^[ \t]*(\d{1,4}) GPUs? found(?: \(Active\))?\.", re.MULTILINE)
+_DEVICES = re.compile(r"GPU ID(?:: \d{1,4}\b|\s{0,4}\| Device Information\b)")
+_INDEX = re.compile(r"(?:\|\s{0,4}|GPU ID: )(\d{1,4})(?:\s{0,8}\|.{0,200})?\s*")
+_FIELD = re.compile(r"(?:.{0,40}\|)?\s*(Name|PCI Bus ID|Device UUID): (.{1,100}?)\s*\|?\s*")
+_NO_TEXT = "<<<NULL>>>"
+
+
+def recognise(text: str) -> bool:
+    return _COUNT.search(text) is not None and _DEVICES.search(text) is not None
+
+
+def attached_gpus(text: str) -> int | None:
+    """DCGM's own count."""
+    found = _COUNT.search(text)
+    return int(found[1]) if found else None
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """The GPUs by DCGM's number, which is NVML's where no GPU is hidden."""
+    gpus: list[Gpu] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        bare = line.strip()
+        if len(bare) > 300 or bare.startswith("+"):
+            continue
+        if "Switch" in bare or "CPU" in bare or "ConnectX" in bare:
+            if " found" in bare:
+                break
+            continue
+        heading, field = _INDEX.fullmatch(bare), _FIELD.fullmatch(bare)
+        if heading is not None:
+            gpus.append(Gpu(index=int(heading[1]), evidence=(line_ref(number),)))
+        if field is not None and gpus:
+            gpus[-1] = _with(gpus[-1], field[1], field[2])
+    return tuple(gpus)
+
+
+def _with(gpu: Gpu, label: str, text: str) -> Gpu:
+    if label == "PCI Bus ID":
+        return msgspec.structs.replace(gpu, pci_bus_id=normal_address(text))
+    if label == "Device UUID":
+        return msgspec.structs.replace(gpu, uuid=printed(text, "uuid"))
+    name: str | Unknown = printed(text, "name")
+    if text == _NO_TEXT:
+        name = Unknown(Reason.NOT_RECORDED, "DCGM shows no name")
+    return msgspec.structs.replace(gpu, name=name)

@@ -1,0 +1,82 @@
+"""`dcgmi health --check`: what DCGM's background watches have seen. DCGM 1 to 4, table or JSON.
+
+Until DCGM 1.7 a row per GPU with `PCIe system: Warning - text`; since then a tree with a row per watch and
+its text below. Source: NVIDIA DCGM user guide, active health checks, of versions 1.7 and 4; dcgmi/Health.cpp
+(read 2026-11).
+"""
+
+from __future__ import annotations
+
+import re
+
+from probes.base.evidence import line_ref
+from probes.facts import Diagnosis
+from probes.parsers.tools.dcgm_words import HOST, Result
+
+TOOL = "dcgmi health"
+
+_TITLE = re.compile(r"Health Monitor Report")
+_OVERALL = re.compile(r'Overall Health[": |{]{1,40}(?:value" ?: ?")?(Healthy|Warning|Failure)\b')
+_ROW = re.compile(r"\|(.{1,60}?)\|(.{0,200}?)\|?\s*")
+_GPU = re.compile(r"GPU ID: (\d{1,4})|-> (\d{1,4})")
+_GROUP = re.compile(r"(?:-> )?(GPUs?|NvSwitch(?:es)?|CPUs?|ConnectX|NvLinks?)")
+_WATCH = re.compile(r"-> ([A-Za-z][A-Za-z ]{1,40})")
+_OLD = re.compile(r"([A-Za-z][A-Za-z ]{1,40}?): (Healthy|Warning|Failure)\b(?: - )?(.*)")
+_RESULTS: dict[str, Result] = {"healthy": "PASS", "warning": "WARN", "failure": "FAIL"}
+_ALL = "health"
+_MOST = 4096
+
+
+class _Watch:
+    """One watch of one device, with its text."""
+
+    def __init__(self, subject: str, name: str, word: str, line: int, text: str = "") -> None:
+        self.subject, self.name, self.word, self.line, self.text = subject, name, word, line, text
+
+
+def recognise(text: str) -> bool:
+    return _TITLE.search(text) is not None and _OVERALL.search(text) is not None
+
+
+def parse_diagnoses(text: str) -> tuple[Diagnosis, ...]:
+    """One diagnosis per GPU and watch; of a machine without any, the word for the whole."""
+    watches = _watches(text)
+    overall = _OVERALL.search(text)
+    if overall is not None and not any(watch.word == overall[1] for watch in watches):
+        watches.append(_Watch(HOST, _ALL, overall[1], text.count("\n", 0, overall.start()) + 1))
+    return tuple(
+        Diagnosis(
+            tool=TOOL,
+            test=watch.name,
+            subject=watch.subject,
+            result=_RESULTS[watch.word.lower()],
+            message=" ".join(watch.text.split())[:600],
+            evidence=(line_ref(watch.line),),
+        )
+        for watch in watches[:_MOST]
+    )
+
+
+def _watches(text: str) -> list[_Watch]:
+    found: list[_Watch] = []
+    subject, group, whole = HOST, "GPU", None
+    for number, line in enumerate(text.split("\n"), 1):
+        row = _ROW.fullmatch(line.strip()) if len(line) < 400 else None
+        if row is None or "Overall Health" in line:
+            continue
+        left, right = row[1].strip(), row[2].strip()
+        if (match := _GROUP.fullmatch(left)) is not None:
+            group, whole = match[1], None
+        elif (match := _GPU.fullmatch(left)) is not None:
+            subject = f"GPU{match[1] or match[2]}" if group.startswith("GPU") else HOST
+            whole = _Watch(subject, _ALL, right, number) if right.lower() in _RESULTS else None
+            found += [whole] if whole else []
+        elif (match := _WATCH.fullmatch(left)) is not None and right.lower() in _RESULTS:
+            found = [watch for watch in found if watch is not whole]
+            found.append(_Watch(subject, match[1], right, number))
+        elif not left and (match := _OLD.fullmatch(right)) is not None:
+            found = [watch for watch in found if watch is not whole]
+            found.append(_Watch(subject, match[1], match[2], number, match[3]))
+        elif not left and found:
+            found[-1].text += f" {right}"
+    return found

@@ -1,0 +1,115 @@
+"""`dcgmi nvlink -s`, the state of every link as a letter, and `dcgmi nvlink -e`, the error counters."""
+
+from __future__ import annotations
+
+import re
+
+from probes.base.evidence import line_ref
+from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.facts import Gpu, NvLink, Unread
+
+_TITLE = re.compile(r"NvLink Link Status|NVLINK Error Counts|Key: Up=U, Down=D, Disabled=X")
+_STATUS_GPU = re.compile(r"gpuId (\d{1,4}):?")
+_SECTION = re.compile(r"(?:Nv[Ss]witches|NvSwitch|switchId|physicalId)\b.*")
+_LETTERS = re.compile(r"[UDX_](?: [UDX_])*")
+_ERROR_GPU = re.compile(r"\|?\s*GPU (?:ID:? )?(\d{1,4})\s*\|?")
+_ERROR_LINK = re.compile(r"\|?\s*Link (\d{1,2})\s*\|[\s|]*")
+_ERROR = re.compile(r"\|?\s*->\s*([A-Za-z][A-Za-z ]{2,40}?)\s*\|\s*(\S{1,40})\s*\|?")
+_STATE = re.compile(r"^[ \t]*gpuId \d{1,4}:?[ \t]*\n\s*[UDX_](?: [UDX_])*[ \t]*$", re.MULTILINE)
+_COUNTER = re.compile(r"->\s*(?:CRC FLIT|CRC Data|Replay|Recovery) Error")
+_FIELDS: tuple[tuple[str, str], ...] = (
+    ("replay", "replay_errors"),
+    ("recovery", "recovery_errors"),
+    ("crc", "crc_errors"),
+)
+_MOST = 2**63
+
+
+def recognise(text: str) -> bool:
+    return (
+        _TITLE.search(text) is not None
+        or _STATE.search(text) is not None
+        or _COUNTER.search(text) is not None
+    )
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """The GPUs with the state of their links, their counters, or both."""
+    states: dict[int, tuple[NvLink, ...]] = {}
+    counters: dict[int, dict[int, dict[str, int]]] = {}
+    lines: dict[int, int] = {}
+    gpu: int | None = None
+    link: int | None = None
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.strip()
+        if (match := _STATUS_GPU.fullmatch(line) or _ERROR_GPU.fullmatch(line)) is not None:
+            gpu, link = int(match[1]), None
+            lines.setdefault(gpu, number)
+        elif _SECTION.fullmatch(line):
+            gpu = link = None
+        elif gpu is None:
+            continue
+        elif _LETTERS.fullmatch(line) and gpu not in states:
+            states[gpu] = _links(line)
+        elif (match := _ERROR_LINK.fullmatch(line)) is not None:
+            link = int(match[1])
+        elif link is not None and (match := _ERROR.fullmatch(line)) is not None and match[2].isdecimal():
+            _count(counters.setdefault(gpu, {}).setdefault(link, {}), match[1], int(match[2]))
+    return tuple(
+        Gpu(
+            index=index,
+            nvlinks=_joined(states.get(index), counters.get(index, {})),
+            evidence=(line_ref(lines[index]),),
+        )
+        for index in sorted({*states, *counters})
+    )
+
+
+def unread(text: str) -> tuple[Unread, ...]:
+    """Counters that are no numbers, apart from those that DCGM says it could not read."""
+    found: list[Unread] = []
+    for number, raw in enumerate(text.split("\n"), 1):
+        match = _ERROR.fullmatch(raw.strip())
+        if match is not None and not match[2].isdecimal() and match[2] not in ("N/A", "Not"):
+            found.append(
+                Unread(source="", line=number, text=raw.strip()[:80], why="no count of NVLink errors")
+            )
+    return tuple(found)
+
+
+def _links(letters: str) -> tuple[NvLink, ...]:
+    """Ports by their letters; `_`, a port that the GPU does not have, is left out."""
+    return tuple(
+        NvLink(index=index, active=letter == "U", disabled=letter == "X")
+        for index, letter in enumerate(letters.split())
+        if letter != "_"
+    )
+
+
+def _count(counters: dict[str, int], name: str, value: int) -> None:
+    """FLIT and data CRC errors tell of the same trouble: the larger counts."""
+    for part, field in _FIELDS:
+        if part in name.lower():
+            counters[field] = min(max(value, counters.get(field, 0)), _MOST)
+
+
+def _joined(
+    states: tuple[NvLink, ...] | None, counters: dict[int, dict[str, int]]
+) -> tuple[NvLink, ...] | Unknown:
+    if states is None and not counters:
+        return Unknown(Reason.NOT_RECORDED, "no NVLink in the output of dcgmi nvlink")
+    by_index = {link.index: link for link in states or ()}
+    return tuple(
+        _link(index, by_index.get(index), counters.get(index, {})) for index in sorted({*by_index, *counters})
+    )
+
+
+def _link(index: int, state: NvLink | None, counters: dict[str, int]) -> NvLink:
+    return NvLink(
+        index=index,
+        active=state.active if state else NOT_RECORDED,
+        disabled=state.disabled if state else NOT_RECORDED,
+        replay_errors=counters.get("replay_errors", NOT_RECORDED),
+        recovery_errors=counters.get("recovery_errors", NOT_RECORDED),
+        crc_errors=counters.get("crc_errors", NOT_RECORDED),
+    )

@@ -1,0 +1,26 @@
+"""How NCCL says that ranks reach each other, in a log with NCCL_DEBUG=INFO of any version.
+
+One line per channel and peer: `Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read`, `via SHM/direct/direct`,
+`[send] via NET/IB/3(5)/GDRDMA`, `via COLLNET/SHARP/0`. NVLink SHARP has none. `NVLS comm 0x... headRank 0
+...` tells of its buffers, which are made when it is to be used (2.18 and newer); `Connected NVLS tree` comes
+within one host in the first versions alone, later between hosts only. Source: NCCL, src/transport/*.cc and
+src/transport/nvls.cc, versions 2.16 to 2.30.
+"""
+
+from __future__ import annotations
+
+import re
+
+_VIA = re.compile(r"\bvia (P2P|SHM|NET|COLLNET)/([\w .-]{1,40})((?:/[\w ().-]{1,40}){0,4})")
+_NVLS = re.compile(r"Connected NVLS tree|NVLS comm \w+ headRank")
+
+
+def transports(log: str) -> tuple[str, ...]:
+    """What was used, each once, in order of names: `NET/IB/GDRDMA`, `NET/Socket`, `NVLS`, `P2P/CUMEM`,
+    `SHM/direct`.
+    """
+    found = {"NVLS"} if _NVLS.search(log) else set()
+    for match in _VIA.finditer(log):
+        direct = "/GDRDMA" if match[1] == "NET" and "GDRDMA" in match[3] else ""
+        found.add(f"{match[1]}/{match[2].partition(' comm')[0].strip()}{direct}")
+    return tuple(sorted(found))

@@ -1,0 +1,221 @@
+"""`nvbandwidth`, text of all versions and `--json`: copies between host and GPUs and among GPUs.
+
+A row and a column of a matrix are the two ends of a copy; which of them is the host is said above it. Units:
+GB/s are 1e9 bytes per second. Tests that a machine cannot run (device to device with one GPU) are waived,
+which is no fault.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from probes.base.evidence import line_ref
+from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.units import GB
+from probes.facts import Gpu, ToolResult, Unread
+from probes.parsers.tools.tool_text import gpus_measured, json_object, line_at, number, untagged
+from probes.parsers.topology.pci_addresses import normal_address
+
+TOOL = "nvbandwidth"
+
+_RUNNING = re.compile(r"Running (?:benchmark )?([a-z][a-z0-9_]{3,80})\.?\s*")
+_TITLE = re.compile(
+    r".{0,60}?(CPU|GPU)\(row\) ?(<->|<-|->) ?(CPU|GPU)\(column\).{0,20}?\((GB/s|ns|us)\).{0,20}"
+)
+_ROW = re.compile(r"\s{0,8}(\d{1,4})((?:\s+(?:-?\d{1,12}(?:\.\d{1,12})?|N/A|nan|-nan|inf)){1,512})\s*")
+_DEVICE = re.compile(
+    r"(?:Process \d{1,4} .{0,80}?: )?[Dd]evice (\d{1,4}): (.{1,100}?)(?: \(([0-9a-fA-F:.]{7,16})\).{0,40})?"
+)
+_LISTED = re.compile(r"(\d{1,4}): (.{1,100}?) \(([0-9a-fA-F:.]{7,16})\).{0,40}")
+"""In the list of the JSON output."""
+_COMPLAINT = re.compile(
+    r"\s{0,8}(?:WARNING|ERROR)\b.*|.*(?:CUDA_ERROR_|NVML_ERROR_|Invalid value when checking).*"
+)
+_WAIVED = re.compile(r"\s*(?:Test )?\.?Waived[.:]?.*", re.IGNORECASE)
+_MOST_RESULTS = 65536
+_NAMES = {
+    ("CPU", "->", "GPU"): "host_to_device_memcpy",
+    ("CPU", "<-", "GPU"): "device_to_host_memcpy",
+    ("CPU", "<->", "GPU"): "host_to_device_bidirectional_memcpy",
+    ("GPU", "->", "GPU"): "device_to_device_memcpy_write",
+    ("GPU", "<-", "GPU"): "device_to_device_memcpy_read",
+    ("GPU", "<->", "GPU"): "device_to_device_bidirectional_memcpy",
+}
+"""What a matrix is called whose first line was not pasted."""
+_HEADS = (
+    "Running host_to_device",
+    "Running device_to_",
+    "Running host_device_latency",
+    "Running all_to_",
+    "Running one_to_",
+)
+
+
+def recognise(text: str) -> bool:
+    if json_object(text, TOOL) is not None or "nvbandwidth Version" in text:
+        return True
+    if not any(head in text for head in _HEADS) and "memcpy " not in text:
+        return False
+    return any(_TITLE.fullmatch(line.strip()) for line in text.split("\n") if "(row)" in line)
+
+
+def parse_results(text: str) -> tuple[ToolResult, ...]:
+    """Every number of every matrix, every test without numbers, and what the tool complains of."""
+    found = json_object(text, TOOL)
+    if found is None:
+        return tuple(_text_results(text))
+    document, start, end = found
+    body = document[TOOL]
+    results = list(_json_results(body, line_at(text, start))) if isinstance(body, dict) else []
+    return (*results, *_complaints(text[:start], 1), *_complaints(text[end:], line_at(text, end)))
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """The GPUs that the list of devices names, else those that were measured.
+
+    CUDA numbers them; where all are visible that is NVML's order.
+    """
+    found: dict[int, Gpu] = {}
+    document = json_object(text, TOOL)
+    body = document[0][TOOL] if document else None
+    listed = body.get("GPU Device list") if isinstance(body, dict) else None
+    pattern, lines = (_LISTED, listed) if isinstance(listed, list) else (_DEVICE, text.split("\n"))
+    for line in lines:
+        match = pattern.fullmatch(line.strip()) if isinstance(line, str) and ": " in line else None
+        if match is not None:
+            found.setdefault(
+                int(match[1]), Gpu(index=int(match[1]), name=match[2], pci_bus_id=_address(match[3] or ""))
+            )
+    for index in () if found else gpus_measured(parse_results(text)):
+        found[index] = Gpu(index=index)
+    return tuple(found[index] for index in sorted(found))
+
+
+def _address(printed: str) -> str | Unknown:
+    """nvbandwidth leaves the function out: `00000009:01:00`, and before version 0.5 the address."""
+    if not printed:
+        return NOT_RECORDED
+    return normal_address(printed if "." in printed else f"{printed}.0")
+
+
+def parse_unread(text: str) -> tuple[Unread, ...]:
+    """A JSON output without its end."""
+    if f'"{TOOL}"' in text and json_object(text, TOOL) is None:
+        return (Unread(source="", text=f'"{TOOL}"', why="the JSON object is not whole"),)
+    return ()
+
+
+def _text_results(text: str) -> Iterator[ToolResult]:
+    test, title = "", None
+    count = 0
+    is_said = False
+    for line_number, raw in enumerate(text.split("\n"), 1):
+        line = untagged(raw).rstrip()
+        if (match := _RUNNING.fullmatch(line)) is not None:
+            test, title, is_said = match[1], None, True
+        elif (match := _TITLE.fullmatch(line.strip())) is not None:
+            title = match
+            if not is_said:
+                test = _name(match)
+        elif _WAIVED.fullmatch(line):
+            # Old versions print the line without a name, or before the next test.
+            title = None
+        elif (
+            title is not None
+            and test
+            and (match := _ROW.fullmatch(line)) is not None
+            and not _is_column_line(match)
+        ):
+            for result in _cells(test, title, int(match[1]), match[2].split(), line_number):
+                count += 1
+                if count <= _MOST_RESULTS:
+                    yield result
+        elif _COMPLAINT.fullmatch(line):
+            yield _complaint(line, line_number)
+
+
+def _name(title: re.Match[str]) -> str:
+    """The test by what stands above its matrix; empty for latencies, which have several."""
+    if title[4] != "GB/s":
+        return ""
+    return f"{_NAMES.get((title[1], title[2], title[3]), 'copy')}_{'sm' if ' SM ' in title[0] else 'ce'}"
+
+
+def _is_column_line(match: re.Match[str]) -> bool:
+    """The numbers of the columns above a matrix: 0 1 2 ..."""
+    words = [match[1], *match[2].split()]
+    return words == [str(index) for index in range(len(words))]
+
+
+def _cells(test: str, title: re.Match[str], row: int, cells: list[str], line: int) -> Iterator[ToolResult]:
+    metric: Literal["bandwidth", "latency"] = "bandwidth" if title[4] == "GB/s" else "latency"
+    factor = {"GB/s": float(GB), "ns": 1e-9, "us": 1e-6}[title[4]]
+    for column, cell in enumerate(cells):
+        value = number(cell)
+        if title[1] == title[3] == "GPU":
+            if row == column:
+                continue
+            subject = f"GPU{row}-GPU{column}"
+        else:
+            subject = f"GPU{column if title[3] == 'GPU' else row}"
+        if value is not None:
+            yield ToolResult(
+                tool=TOOL,
+                test=test,
+                subject=subject,
+                metric=metric,
+                value=value * factor,
+                unit="B/s" if metric == "bandwidth" else "s",
+                evidence=(line_ref(line),) if line else (),
+            )
+
+
+def _json_results(body: dict[str, object], line: int) -> Iterator[ToolResult]:
+    tests = body.get("testcases")
+    count = 0
+    for test in tests if isinstance(tests, list) else ():
+        if not isinstance(test, dict) or not isinstance(name := test.get("name"), str):
+            continue
+        status = test.get("status")
+        title = _TITLE.fullmatch(str(test.get("bandwidth_description", "")).strip())
+        matrix = test.get("bandwidth_matrix")
+        if title is not None and isinstance(matrix, list):
+            for row, cells in enumerate(matrix):
+                words = [str(cell) for cell in cells] if isinstance(cells, list) else []
+                for result in _cells(name[:80], title, row, words, line):
+                    count += 1
+                    if count <= _MOST_RESULTS:
+                        yield result
+        if status == "Waived":
+            yield _status(name, Unknown(Reason.NOT_SUPPORTED, "waived"), "", line)
+        elif status != "Passed":
+            reason = test.get("error") or test.get("reason") or status or "no status"
+            yield _status(name, Unknown(Reason.ERROR, str(status)[:60]), str(reason)[:300], line)
+    error = body.get("error")
+    if isinstance(error, str) and error:
+        yield _status("run", Unknown(Reason.ERROR, "error"), error[:300], line)
+
+
+def _status(test: str, value: Unknown, message: str, line: int) -> ToolResult:
+    return ToolResult(
+        tool=TOOL,
+        test=test[:80],
+        subject="host",
+        metric="status",
+        value=value,
+        unit="",
+        message=message,
+        evidence=(line_ref(line),),
+    )
+
+
+def _complaints(text: str, first: int) -> Iterator[ToolResult]:
+    for line_number, line in enumerate(text.split("\n"), first):
+        if _COMPLAINT.fullmatch(line):
+            yield _complaint(line, line_number)
+
+
+def _complaint(line: str, line_number: int) -> ToolResult:
+    return _status("run", Unknown(Reason.ERROR, "the tool complains"), line.strip()[:300], line_number)

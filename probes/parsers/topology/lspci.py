@@ -1,0 +1,319 @@
+"""`lspci`: short, -n, -nn, -v to -vvv, with or without domains; -mm and -vmm; trees (-t, -tv); lines that
+stand alone.
+
+The forms of pciutils 3.5 to 3.13. Source of the field names: pciutils, ls-caps.c and ls-ecaps.c.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from probes.base.evidence import line_ref
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
+from probes.facts import Gpu, Link, Nic, PciDevice, PcieLink, Unread
+from probes.parsers.topology.lspci_machine import as_plain, is_machine_form
+from probes.parsers.topology.lspci_tree import is_tree, parse_tree
+from probes.parsers.topology.pci_addresses import GENERATION_BY_SPEED, link_width, normal_address
+from probes.parsers.topology.pci_classes import (
+    class_of_words,
+    gpu_of_device,
+    kind_of,
+    nic_of_device,
+    vendor_of_words,
+)
+from probes.parsers.topology.pci_tree import End, tree_links
+
+_HEADER = re.compile(r"((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]) +(\S.{3,300})")
+_NUMERIC = re.compile(r"([0-9a-f]{4}): ([0-9a-f]{4}:[0-9a-f]{4})(?: |$)")
+_CLASS = re.compile(r"([A-Z3][^:\[]{1,60}?)(?: \[([0-9a-f]{4})\])?: (.*)")
+_GENERIC = re.compile(
+    r"[A-Z][A-Za-z /-]{2,40} (?:controller|bridge|device|interface|bus|counters|peripheral|memory)"
+)
+"""How the names of the remaining device classes look."""
+_IDS = re.compile(r"\[([0-9a-f]{4}:[0-9a-f]{4})\]")
+_BARE_DEVICE = re.compile(r"Device ([0-9a-f]{4})\b")
+_REVISION = re.compile(r" \((?:rev|prog-if) .*")
+_LINK = re.compile(
+    r"\bLnk(Cap|Sta):[ \t].{0,40}?Speed ([\d.]{1,5}|unknown)(?: ?GT/s)?(?: \((\w+)\))?, Width (x\d{1,3})(?: \((\w+)\))?"
+)
+_PAYLOAD = re.compile(r"MaxPayload (\d{2,4}) bytes")
+_READ_REQUEST = re.compile(r"MaxReadReq (\d{2,4}) bytes")
+_BUS = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
+_ALL_ONES = re.compile(r"\(rev ff\)|!!! Unknown header type 7f")
+_ACS_LINE = re.compile(r"ACSCtl:[ \t]*SrcValid[+-] ")
+_ACS = {
+    "SrcValid": "source_validation",
+    "TransBlk": "translation_blocking",
+    "ReqRedir": "request_redirect",
+    "CmpltRedir": "completion_redirect",
+    "UpstreamFwd": "upstream_forwarding",
+    "EgressCtrl": "egress_control",
+    "DirectTrans": "direct_translated",
+}
+_MOST_LINES = 400_000
+"""Far more than the largest server prints: a hostile text."""
+
+
+class Lspci(Record, kw_only=True):
+    """One listing."""
+
+    devices: tuple[PciDevice, ...]
+    """In its order. A device without address (`bus_id` is empty) is a link line that stands alone."""
+    unread: tuple[Unread, ...] = ()
+
+
+def recognise(text: str) -> bool:
+    """True where a line is a device of lspci, one of its link lines, or its tree."""
+    for line in text.splitlines()[:_MOST_LINES]:
+        if line[:1] in " \tLA" and (_LINK.match(bare := line.lstrip()) or _ACS_LINE.match(bare)):
+            return True
+        if ":" in line[2:9] and (match := _HEADER.fullmatch(line)) and _class_and_name(match[2]) is not None:
+            return True
+    return is_tree(text) or is_machine_form(text)
+
+
+def parse_lspci(text: str) -> Lspci:
+    """The devices in `text`, each with the line that it begins in."""
+    if is_machine_form(text):
+        text = as_plain(text)
+    blocks: list[_Block] = []
+    unread: list[Unread] = []
+    for number, line in enumerate(text.splitlines()[:_MOST_LINES], 1):
+        header = _HEADER.match(line)
+        if header is not None:
+            told = _class_and_name(header[2])
+            if told is None:
+                if len(unread) < 20 and line[:1] not in " \t":
+                    unread.append(
+                        Unread(
+                            source="", line=number, text=line[:80], why="no device class that lspci prints"
+                        )
+                    )
+                continue
+            blocks.append(_Block(str(normal_address(header[1])), *told, number))
+            blocks[-1].take_header(header[2])
+        elif not blocks or not blocks[-1].address:
+            # A link's state follows its capability; an ACSCtl line of `lspci -vvv | grep` is a bridge of its
+            # own.
+            bare = line.strip()
+            if _ACS_LINE.match(bare) or (_LINK.match(bare) and not blocks):
+                blocks.append(_Block("", "", "", "", number))
+                blocks[-1].take(line)
+            elif blocks:
+                blocks[-1].take(line)
+        else:
+            blocks[-1].take(line)
+    devices = [block.device(last=block is blocks[-1]) for block in blocks]
+    told_apart = _with_parents(devices, blocks)
+    return Lspci(
+        devices=_with_tree(told_apart, parse_tree(text)) if is_tree(text) else told_apart,
+        unread=tuple(unread),
+    )
+
+
+def parse_devices(text: str) -> tuple[PciDevice, ...]:
+    return parse_lspci(text).devices
+
+
+def parse_unread(text: str) -> tuple[Unread, ...]:
+    return parse_lspci(text).unread
+
+
+def parse_nics(text: str) -> tuple[Nic, ...]:
+    """The functions that can do RDMA; lspci does not know the names of their RDMA devices."""
+    return tuple(
+        nic_of_device(device) for device in parse_devices(text) if device.kind == "rdma" and device.bus_id
+    )
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    return tuple(
+        gpu_of_device(device) for device in parse_devices(text) if device.kind == "gpu" and device.bus_id
+    )
+
+
+def parse_links(text: str) -> tuple[Link, ...]:
+    """Every pair of GPUs and NICs of a listing that shows its tree (-v); NICs are named by their address."""
+    devices = {device.bus_id: device for device in parse_devices(text)}
+    gpus = sorted(
+        (device for device in devices.values() if device.kind == "gpu"), key=lambda device: device.bus_id
+    )
+    if not gpus or isinstance(gpus[0].parent, Unknown):
+        return ()
+    ends = [End(f"GPU{index}", device) for index, device in enumerate(gpus)]
+    ends += [
+        End(device.bus_id, device) for device in devices.values() if device.kind == "rdma" and device.bus_id
+    ]
+    return tree_links(ends, devices, {})
+
+
+def _class_and_name(rest: str) -> tuple[str, str, str] | None:
+    """Class code, device id (`10de:` where only the vendor is known, or empty) and name of the rest of a
+    device line.
+    """
+    numeric = _NUMERIC.match(rest)
+    if numeric is not None:
+        return numeric[1], numeric[2], ""
+    match = _CLASS.match(rest)
+    if match is None:
+        return None
+    code = match[2] or class_of_words(match[1]) or ""
+    if not code and not _GENERIC.fullmatch(match[1]):
+        return None
+    words = _REVISION.sub("", match[3])
+    ids = _IDS.findall(words)
+    if ids:
+        return code, ids[-1], _IDS.sub("", words).strip()
+    vendor = vendor_of_words(words)
+    bare = _BARE_DEVICE.search(words)
+    return code, f"{vendor}:{bare[1] if bare else ''}" if vendor else "", words.strip()
+
+
+class _Block:
+    """The lines of one device."""
+
+    def __init__(self, address: str, code: str, device_id: str, name: str, line: int) -> None:
+        self.address = address
+        self.secondary: int | None = None
+        self.is_verbose = False
+        self._code, self._id, self._name, self._line = code, device_id, name, line
+        self._section = ""
+        self._links: dict[str, tuple[str, str, str, str]] = {}
+        self._acs: tuple[str, ...] | Unknown | None = None
+        self._numbers: dict[str, int] = {}
+        self._words: dict[str, str] = {}
+        self._denied = False
+        self._ended = False
+        self._is_gone = False
+
+    def take_header(self, rest: str) -> None:
+        self._is_gone = _ALL_ONES.search(rest) is not None
+
+    def take(self, line: str) -> None:
+        text = line.strip()
+        if not text:
+            self._ended = True
+        if not text or self._ended:
+            return
+        key, colon, value = text.partition(":")
+        if colon and key.isalnum():
+            self._section = key
+        self.is_verbose = self.is_verbose or key in ("Control", "Flags", "Capabilities")
+        self._denied = self._denied or "<access denied>" in text
+        self._is_gone = self._is_gone or _ALL_ONES.match(text) is not None
+        link = _LINK.match(text)
+        if link is not None:
+            self._links.setdefault(link[1], (link[2], link[3] or "", link[4], link[5] or ""))
+        elif key == "ACSCtl":
+            self._acs = tuple(name for flag, name in _ACS.items() if f"{flag}+" in value.split())
+        elif key in ("NUMA node", "Kernel driver in use", "Physical Slot"):
+            self._words.setdefault(key, value.strip()[:80])
+        elif match := _BUS.match(text):
+            self.secondary = int(match[2], 16)
+        self._take_sizes(text)
+
+    def _take_sizes(self, text: str) -> None:
+        payload, request = _PAYLOAD.search(text), _READ_REQUEST.search(text)
+        if payload and self._section in ("DevCap", "DevCtl"):
+            self._numbers.setdefault(self._section, int(payload[1]))
+        if request and self._section == "DevCtl":
+            self._numbers.setdefault("MaxReadReq", int(request[1]))
+
+    def device(self, *, last: bool) -> PciDevice:
+        """The record. Of the last device in a text, nothing is taken for absent: the text may be cut."""
+        complete = self.is_verbose and not self._denied and not last
+        absent = (
+            None
+            if complete
+            else Unknown(Reason.PERMISSION, "lspci was not run by root")
+            if self._denied
+            else NOT_RECORDED
+        )
+        node = self._words.get("NUMA node", "")
+        code: str | Unknown = self._code or NOT_RECORDED
+        whole_id = len(self._id) == len("10de:2330")
+        return PciDevice(
+            bus_id=self.address,
+            kind=kind_of(code, self._id or NOT_RECORDED),
+            device_id=self._id if whole_id else NOT_RECORDED,
+            class_code=code,
+            name=self._name or NOT_RECORDED,
+            driver=self._words.get(
+                "Kernel driver in use", None if self.is_verbose and not last else NOT_RECORDED
+            ),
+            numa_node=int(node)
+            if node.isdecimal() and len(node) < 6
+            else None
+            if node == "-1"
+            else NOT_RECORDED,
+            pcie=self._pcie(),
+            downgraded=self._downgraded(),
+            max_payload_bytes=self._numbers.get("DevCtl", NOT_RECORDED),
+            max_payload_supported_bytes=self._numbers.get("DevCap", NOT_RECORDED),
+            max_read_request_bytes=self._numbers.get("MaxReadReq", NOT_RECORDED),
+            acs=absent if self._acs is None else self._acs,
+            responds=False if self._is_gone else NOT_RECORDED,
+            slot=self._words.get("Physical Slot", NOT_RECORDED),
+            is_virtual_function=True if "Virtual Function" in self._name else NOT_RECORDED,
+            evidence=(line_ref(self._line),),
+        )
+
+    def _pcie(self) -> PcieLink:
+        status, ability = self._links.get("Sta"), self._links.get("Cap")
+        now = _speed_and_width(status)
+        most = _speed_and_width(ability)
+        if status is not None and ability is None:
+            # A link line without its capability still tells the maximum where lspci finds that it is reached.
+            most = (
+                now[0] if status[1] == "ok" else NOT_RECORDED,
+                now[1] if status[3] == "ok" else NOT_RECORDED,
+            )
+        return PcieLink(generation=now[0], width=now[1], generation_max=most[0], width_max=most[1])
+
+    def _downgraded(self) -> tuple[str, ...] | Unknown:
+        status = self._links.get("Sta")
+        if status is None or not (status[1] or status[3]):
+            return NOT_RECORDED
+        return tuple(
+            name for name, mark in (("speed", status[1]), ("width", status[3])) if mark == "downgraded"
+        )
+
+
+def _speed_and_width(link: tuple[str, str, str, str] | None) -> tuple[int | Unknown, int | Unknown]:
+    if link is None:
+        return NOT_RECORDED, NOT_RECORDED
+    speed = link[0]
+    generation = GENERATION_BY_SPEED.get(speed, Unknown(Reason.NOT_SUPPORTED, f"link speed {speed} GT/s"))
+    return generation, link_width(link[2][1:])
+
+
+def _with_parents(devices: list[PciDevice], blocks: list[_Block]) -> tuple[PciDevice, ...]:
+    """Each device with the bridge that leads to its bus, where the listing names the bridges' buses (-v)."""
+    above: dict[tuple[str, int], str] = {}
+    for block in blocks:
+        if block.secondary is not None and block.address:
+            above.setdefault((block.address.split(":", 1)[0], block.secondary), block.address)
+    if not above:
+        return tuple(devices)
+    placed: list[PciDevice] = []
+    for device in devices:
+        domain, _, rest = device.bus_id.partition(":")
+        parent = above.get((domain, int(rest[:2], 16))) if rest else None
+        own = parent == device.bus_id
+        placed.append(device if own or not rest else msgspec.structs.replace(device, parent=parent))
+    return tuple(placed)
+
+
+def _with_tree(devices: tuple[PciDevice, ...], tree: tuple[PciDevice, ...]) -> tuple[PciDevice, ...]:
+    """`devices` with their places in the tree of the same text, and the others that it has."""
+    places = {device.bus_id: device for device in tree}
+    placed = [
+        msgspec.structs.replace(device, parent=places[device.bus_id].parent)
+        if device.bus_id in places and isinstance(device.parent, Unknown)
+        else device
+        for device in devices
+    ]
+    named = {device.bus_id for device in devices}
+    return (*placed, *(device for device in tree if device.bus_id not in named))

@@ -1,0 +1,72 @@
+"""`lspci -mm` and `lspci -vmm`, which are made for scripts, in the words of `lspci` and `lspci -v`.
+
+Source: pciutils, lspci(8), section "Machine readable output".
+"""
+
+from __future__ import annotations
+
+from probes.base.patterns import pattern
+
+_ADDRESS = r"((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
+_ONE_LINE = pattern(
+    rf'{_ADDRESS} "([^"\n]{{2,80}})" "([^"\n]{{2,120}})" "([^"\n]{{0,200}})"(?: -r([0-9a-f]{{2}}))?.*'
+)
+_SLOT = pattern(rf"(?:Slot|Device):[ \t]*{_ADDRESS}[ \t]*")
+_FIELD = pattern(
+    r"(Class|Vendor|Device|Rev|NUMANode|Driver|PhySlot|SVendor|SDevice|ProgIf|Module|IOMMUGroup):[ \t]*(.{0,200})"
+)
+_BARE = pattern(r"([0-9a-f]{4}) ([0-9a-f]{4})")
+_BOTH = pattern(r"(.{1,120})\[([0-9a-f]{4})\] (.{0,200})\[([0-9a-f]{4})\]")
+_PLAIN = {"NUMANode": "NUMA node", "Driver": "Kernel driver in use", "PhySlot": "Physical Slot"}
+
+
+def is_machine_form(text: str) -> bool:
+    if '" "' in text and any(_ONE_LINE.fullmatch(line) for line in text.splitlines()[:1000]):
+        return True
+    return (
+        "Slot:" in text
+        and "Class:" in text
+        and any(_SLOT.fullmatch(line) for line in text.splitlines()[:1000])
+    )
+
+
+def as_plain(text: str) -> str:
+    """The same devices as `lspci` prints them, line for line."""
+    lines = text.splitlines()
+    plain: list[str] = []
+    for number, line in enumerate(lines):
+        if (one := _ONE_LINE.fullmatch(line)) is not None:
+            plain.append(_header(one[1], one[2], f"{one[3]} {one[4]}", one[5] or ""))
+        elif (slot := _SLOT.fullmatch(line)) is not None:
+            fields = _fields(lines, number + 1)
+            what = f"{fields.get('Vendor', '')} {fields.get('Device', '')}"
+            plain.append(
+                _header(slot[1], fields.get("Class", "Unclassified device"), what, fields.get("Rev", ""))
+            )
+        elif (field := _FIELD.fullmatch(line)) is not None:
+            plain.append(f"\t{_PLAIN[field[1]]}: {field[2]}" if field[1] in _PLAIN else "\t-")
+        else:
+            plain.append(line)
+    return "\n".join(plain)
+
+
+def _fields(lines: list[str], start: int) -> dict[str, str]:
+    """Those of one device: up to an empty line."""
+    found: dict[str, str] = {}
+    for line in lines[start : start + 20]:
+        field = _FIELD.fullmatch(line)
+        if field is None:
+            break
+        found.setdefault(field[1], field[2].strip())
+    return found
+
+
+def _header(address: str, words: str, what: str, revision: str) -> str:
+    """Numbers alone (-n) stand without words; names with their numbers (-nn) have those of vendor and device
+    apart.
+    """
+    if (bare := _BARE.fullmatch(what)) is not None:
+        what = f"{bare[1]}:{bare[2]}"
+    elif (both := _BOTH.fullmatch(what)) is not None:
+        what = f"{both[1]}{both[3]}[{both[2]}:{both[4]}]"
+    return f"{address} {words}: {what}" + (f" (rev {revision})" if revision else "")

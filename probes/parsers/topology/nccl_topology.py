@@ -1,0 +1,415 @@
+"""NCCL's topology XML (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE), of NVIDIA and of AMD (RCCL).
+
+`link_speed` and `link_width` are what the path allows (`max_link_speed` of sysfs), not what is trained; a
+`pci` element of class 0604 is the upstream port of a switch, as NCCL leaves its downstream ports out. A file
+without `gpu` and `net` elements is a template of a cloud: places without devices. NVLinks that are missing
+were not looked for. Source: NVIDIA/nccl, src/graph/xml.cc and topo.cc; ROCm/rccl (read 2026-11).
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+
+import msgspec
+
+from probes.base.evidence import line_ref
+from probes.base.record import NOT_RECORDED, Record, Unknown, value_or
+from probes.facts import Gpu, Interface, Link, LinkKind, Nic, NumaNode, NvLink, PciDevice, PcieLink, Unread
+from probes.parsers.host.cpumask import mask_list
+from probes.parsers.nvidia_smi.pci_gpu_names import driver_name
+from probes.parsers.topology.pci_addresses import link_generation, link_width, normal_address
+from probes.parsers.topology.pci_classes import UNNUMBERED, kind_of, nic_of_device
+from probes.parsers.topology.xml_events import Element, walk
+
+_TAGS = ("system", "cpu ", "pci ")
+_MARK = re.compile(r"<(?:cpu [^<>]{0,200}numaid=|pci busid=)|<system[^<>]{0,80}>\s{0,200}<cpu ")
+_MOST_COMPLAINTS = 20
+_SOCKETS = "65536"
+"""`maxconn` of the socket transport (src/transport/net_socket.cc)."""
+_MOST_LINKS = 64
+"""Between two devices; the largest GPU has 18 links."""
+_GPU_CODES = frozenset({"0300", "0302", "0380", "1200"})
+_GPU_CLASSES = ("0x03", "0x12")
+"""Display controllers and processing accelerators."""
+_HEX = re.compile(r"0x[0-9a-fA-F]{4,8}")
+_MODEL = re.compile(r"(?:gfx)?([0-9a-f]{3,4})")
+
+
+class TopologyGpu(Record, kw_only=True):
+    """A `gpu` element."""
+
+    dev: int
+    sm: int | None
+    gcn: str
+    """AMD's architecture, `gfx90a`; empty on NVIDIA."""
+    nvlinks: tuple[tuple[str, int, bool], ...] = ()
+    """Address of the other end, number of links, and whether it is a GPU."""
+
+
+class TopologyNet(Record, kw_only=True):
+    """A `net` element."""
+
+    name: str
+    port: int
+    speed_gbps: float | None
+    is_socket: bool
+    """An interface that NCCL uses by TCP: its socket transport knows no ports and no GPUDirect."""
+    numa_node: int | Unknown | None
+    line: int
+
+
+class TopologyPlace(Record, kw_only=True):
+    """A `pci` element, and what is in it."""
+
+    device: PciDevice
+    gpu: TopologyGpu | None = None
+    nets: tuple[TopologyNet, ...] = ()
+
+
+class NcclTopology(Record, kw_only=True):
+    """One file, as far as it could be read."""
+
+    places: tuple[TopologyPlace, ...]
+    numa_nodes: tuple[NumaNode, ...]
+    loose_nets: tuple[TopologyNet, ...] = ()
+    """Those that NCCL found on no PCI device."""
+    architecture: str = ""
+    unread: tuple[Unread, ...] = ()
+
+
+def recognise(text: str) -> bool:
+    return _MARK.search(text) is not None
+
+
+def parse_nccl_topology(text: str) -> NcclTopology:
+    """What `text` holds. Of a file that is cut, all elements that began before the cut."""
+    reader = _Reader()
+    end = walk(text, _TAGS, reader.take)
+    if end is not None:
+        reader.complain(end[0], "", end[1])
+    return reader.topology()
+
+
+def parse_devices(text: str) -> tuple[PciDevice, ...]:
+    return tuple(place.device for place in parse_nccl_topology(text).places)
+
+
+def parse_unread(text: str) -> tuple[Unread, ...]:
+    return parse_nccl_topology(text).unread
+
+
+def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
+    return parse_nccl_topology(text).numa_nodes
+
+
+def parse_nics(text: str) -> tuple[Nic, ...]:
+    """The RDMA ports: by name where NCCL found them (it uses active ports only), else by the place of their
+    card.
+    """
+    topology = parse_nccl_topology(text)
+    nics: list[Nic] = []
+    for place in topology.places:
+        if not place.nets and place.device.kind == "rdma":
+            nics.append(nic_of_device(place.device))
+        nics += [_nic(nic_of_device(place.device, net.name), net) for net in place.nets if not net.is_socket]
+    nics += [
+        _nic(Nic(name=net.name, numa_node=net.numa_node, evidence=(line_ref(net.line),)), net)
+        for net in topology.loose_nets
+        if not net.is_socket
+    ]
+    return tuple(nics)
+
+
+def _nic(nic: Nic, net: TopologyNet) -> Nic:
+    rate: float | Unknown = NOT_RECORDED if net.speed_gbps is None else net.speed_gbps
+    return msgspec.structs.replace(nic, port=max(net.port, 1), state="ACTIVE", rate_gbps=rate)
+
+
+def parse_interfaces(text: str) -> tuple[Interface, ...]:
+    """The network interfaces that NCCL would use by TCP."""
+    topology = parse_nccl_topology(text)
+    found = [(net, place.device.bus_id) for place in topology.places for net in place.nets if net.is_socket]
+    found += [(net, "") for net in topology.loose_nets if net.is_socket]
+    return tuple(
+        Interface(
+            name=net.name,
+            up=True,
+            speed_gbps=NOT_RECORDED if net.speed_gbps is None else net.speed_gbps,
+            pci_bus_id=address or NOT_RECORDED,
+            evidence=(line_ref(net.line),),
+        )
+        for net, address in found
+    )
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """The GPUs by NCCL's numbers, which are NVML's; in a template they have none.
+
+    NCCL counts the NVLinks by their other end and does not tell their ports: they are numbered as they come.
+    """
+    places = _gpu_places(parse_nccl_topology(text))
+    return tuple(_gpu(place, UNNUMBERED if place.gpu is None else place.gpu.dev) for _, place in places)
+
+
+def _gpu_places(topology: NcclTopology) -> list[tuple[int, TopologyPlace]]:
+    """The places of the GPUs, with NCCL's numbers where all have one, else numbered by their addresses as
+    NVML does.
+    """
+    places = [place for place in topology.places if place.device.kind == "gpu"]
+    numbers = {place.gpu.dev for place in places if place.gpu is not None}
+    if len(numbers) == len(places):
+        return sorted(
+            ((place.gpu.dev, place) for place in places if place.gpu is not None), key=lambda pair: pair[0]
+        )
+    return list(enumerate(sorted(places, key=lambda place: place.device.bus_id)))
+
+
+def _gpu(place: TopologyPlace, index: int) -> Gpu:
+    device, gpu = place.device, place.gpu
+    name = driver_name(value_or(device.device_id, "")) or (
+        f"AMD {gpu.gcn}" if gpu is not None and gpu.gcn else ""
+    )
+    sm = gpu.sm if gpu is not None and not gpu.gcn else None
+    links = gpu.nvlinks if gpu is not None and not gpu.gcn else ()
+    return Gpu(
+        index=index,
+        name=name or NOT_RECORDED,
+        pci_bus_id=device.bus_id,
+        pci_device_id=device.device_id,
+        compute_capability=NOT_RECORDED if sm is None else f"{sm // 10}.{sm % 10}",
+        pcie=device.pcie,
+        numa_node=device.numa_node,
+        nvlinks=_nvlinks(links) or NOT_RECORDED,
+        evidence=device.evidence,
+    )
+
+
+def _nvlinks(links: tuple[tuple[str, int, bool], ...]) -> tuple[NvLink, ...]:
+    ends = [target if is_gpu else "switch" for target, count, is_gpu in links for _ in range(count)]
+    return tuple(NvLink(index=index, active=True, remote=end) for index, end in enumerate(ends))
+
+
+def parse_links(text: str) -> tuple[Link, ...]:
+    """Every pair of GPUs and NICs. Distances are NCCL's: it knows no host bridges, so that PHB means one NUMA
+    node.
+    """
+    topology = parse_nccl_topology(text)
+    ends = [(f"GPU{index}", place) for index, place in _gpu_places(topology)]
+    for place in topology.places:
+        names = dict.fromkeys(net.name for net in place.nets if not net.is_socket)
+        if not place.nets and place.device.kind == "rdma":
+            names = {place.device.bus_id: None}
+        ends += [(name, place) for name in names]
+    parents = {place.device.bus_id: place.device.parent for place in topology.places}
+    sees_nvlink = any(place.gpu is not None and place.gpu.nvlinks for _, place in ends)
+    return tuple(_link(a, b, parents, sees_nvlink) for a, b in combinations(ends, 2))
+
+
+End = tuple[str, TopologyPlace]
+
+
+def _link(a: End, b: End, parents: dict[str, str | Unknown | None], sees_nvlink: bool) -> Link:
+    """A file that somebody wrote for NCCL holds the PCI tree alone: it sees NVLinks where it has some."""
+    evidence = (*a[1].device.evidence, *b[1].device.evidence)
+    count = _direct(a[1], b[1])
+    if count:
+        return Link(a=a[0], b=b[0], kind="NVLINK", nvlink_count=count, sees_nvlink=True, evidence=evidence)
+    distance = _distance(a[1].device, b[1].device, parents)
+    return Link(a=a[0], b=b[0], kind=distance, sees_nvlink=sees_nvlink, evidence=evidence)
+
+
+def _direct(a: TopologyPlace, b: TopologyPlace) -> int:
+    """NVLinks (xGMI links on AMD) between two GPUs; over switches, all that the lesser of the two has to
+    them.
+    """
+    if a.gpu is None or b.gpu is None:
+        return 0
+    straight = sum(count for target, count, _ in a.gpu.nvlinks if target == b.device.bus_id)
+    to_switch = [sum(count for _, count, is_gpu in gpu.nvlinks if not is_gpu) for gpu in (a.gpu, b.gpu)]
+    return straight or min(to_switch)
+
+
+def _distance(a: PciDevice, b: PciDevice, parents: dict[str, str | Unknown | None]) -> LinkKind | Unknown:
+    if a.bus_id == b.bus_id:
+        return "PIX"
+    above_a, above_b = _above(a, parents), _above(b, parents)
+    common = next((bridge for bridge in above_a if bridge in above_b), None)
+    if common is not None:
+        return "PIX" if common == above_a[0] == above_b[0] else "PXB"
+    tops = [parents.get(above[-1]) if above else end.parent for above, end in ((above_a, a), (above_b, b))]
+    cut = next((top for top in tops if isinstance(top, Unknown)), None)
+    return cut or ("PHB" if a.numa_node == b.numa_node else "SYS")
+
+
+def _above(device: PciDevice, parents: dict[str, str | Unknown | None]) -> list[str]:
+    """The switches above a device, the nearest first."""
+    found: list[str] = []
+    parent = device.parent
+    while isinstance(parent, str) and parent not in found:
+        found.append(parent)
+        parent = parents.get(parent)
+    return found
+
+
+class _Reader:
+    """Puts the elements together as they come."""
+
+    def __init__(self) -> None:
+        self._places: list[_Place] = []
+        self._open: list[_Place] = []
+        self._numa: int | Unknown | None = NOT_RECORDED
+        self._nodes: dict[int, NumaNode] = {}
+        self._cpu: dict[str, str] = {}
+        self._loose: list[TopologyNet] = []
+        self._unread: list[Unread] = []
+
+    def complain(self, line: int, text: str, why: str) -> None:
+        if len(self._unread) < _MOST_COMPLAINTS:
+            self._unread.append(Unread(source="", line=line, text=text[:80], why=why))
+
+    def take(self, element: Element) -> None:
+        given = element.attributes
+        if given is None:
+            if element.tag == "pci" and self._open:
+                self._open.pop()
+            return
+        match element.tag:
+            case "cpu":
+                self._open.clear()
+                self._take_cpu(given)
+            case "pci":
+                self._take_pci(element.line, given)
+            case "gpu" if self._open:
+                self._open[-1].gpu = TopologyGpu(
+                    dev=_whole(given.get("dev")) or 0, sm=_whole(given.get("sm")), gcn=_gcn(given)
+                )
+            case "net":
+                self._take_net(element.line, given)
+            case "nvlink" | "xgmi" if self._open and self._open[-1].gpu is not None:
+                self._take_nvlink(element.line, given)
+
+    def _take_cpu(self, given: dict[str, str]) -> None:
+        self._cpu = self._cpu or given
+        node = _whole(given.get("numaid"))
+        self._numa = node if node is not None else None if given.get("numaid") == "-1" else NOT_RECORDED
+        if node is not None:
+            mask = given.get("affinity")
+            self._nodes.setdefault(node, NumaNode(index=node, cpus=mask_list(mask) if mask else NOT_RECORDED))
+
+    def _take_pci(self, line: int, given: dict[str, str]) -> None:
+        address = normal_address(given.get("busid", ""))
+        if isinstance(address, Unknown):
+            self.complain(line, given.get("busid", ""), "pci element without an address")
+            address = ""
+        # Without the processor around it, what was above it was cut off.
+        top = None if self._cpu else NOT_RECORDED
+        parent = self._open[-1].address or None if self._open else top
+        self._open.append(_Place(line, address, parent, self._numa, given))
+        if address:
+            self._places.append(self._open[-1])
+
+    def _take_net(self, line: int, given: dict[str, str]) -> None:
+        name, speed = given.get("name", ""), _whole(given.get("speed"))
+        if not name:
+            self.complain(line, "", "net element without a name")
+            return
+        port = _whole(given.get("port")) or 0
+        is_socket = port == 0 and given.get("gdr", "0") == "0" and given.get("maxconn", _SOCKETS) == _SOCKETS
+        net = TopologyNet(
+            name=name,
+            port=port,
+            speed_gbps=speed / 1000 if speed else None,
+            is_socket=is_socket,
+            numa_node=self._numa,
+            line=line,
+        )
+        (self._open[-1].nets if self._open else self._loose).append(net)
+
+    def _take_nvlink(self, line: int, given: dict[str, str]) -> None:
+        count, gpu = _whole(given.get("count")), self._open[-1].gpu
+        if count is None or not 0 < count <= _MOST_LINKS or gpu is None:
+            self.complain(line, str(given), "link element without a count")
+            return
+        target = normal_address(given.get("target", ""))
+        end = (str(target), count, given.get("tclass", "").startswith(_GPU_CLASSES))
+        self._open[-1].gpu = msgspec.structs.replace(gpu, nvlinks=(*gpu.nvlinks, end))
+
+    def topology(self) -> NcclTopology:
+        return NcclTopology(
+            places=tuple(place.record() for place in self._places),
+            numa_nodes=tuple(self._nodes[index] for index in sorted(self._nodes)),
+            loose_nets=tuple(self._loose),
+            architecture=self._cpu.get("arch", ""),
+            unread=tuple(self._unread),
+        )
+
+
+class _Place:
+    """A `pci` element in the making."""
+
+    def __init__(
+        self,
+        line: int,
+        address: str,
+        parent: str | Unknown | None,
+        numa: int | Unknown | None,
+        given: dict[str, str],
+    ) -> None:
+        self.address = address
+        self.gpu: TopologyGpu | None = None
+        self.nets: list[TopologyNet] = []
+        self._line, self._parent, self._numa, self._given = line, parent, numa, given
+
+    def record(self) -> TopologyPlace:
+        given = self._given
+        code = given.get("class", "").lower().removeprefix("0x")[:4]
+        class_code: str | Unknown = code if len(code) == len("0302") else NOT_RECORDED
+        device_id = _device_id(given)
+        kind = kind_of(class_code, device_id)
+        is_nameless = isinstance(device_id, Unknown)
+        if self.gpu is not None or (is_nameless and code in _GPU_CODES):
+            kind = "gpu"
+        elif kind == "ethernet" and (
+            any(not net.is_socket for net in self.nets) or (is_nameless and not self.nets)
+        ):
+            kind = "rdma"  # a template lists nothing but what NCCL is to use
+        device = PciDevice(
+            bus_id=self.address,
+            kind=kind,
+            device_id=device_id,
+            class_code=class_code,
+            parent=self._parent,
+            numa_node=self._numa,
+            pcie=PcieLink(
+                generation_max=_generation(given.get("link_speed")), width_max=_width(given.get("link_width"))
+            ),
+            evidence=(line_ref(self._line),),
+        )
+        return TopologyPlace(device=device, gpu=self.gpu, nets=tuple(self.nets))
+
+
+def _device_id(given: dict[str, str]) -> str | Unknown:
+    vendor, device = given.get("vendor", ""), given.get("device", "")
+    if not _HEX.fullmatch(vendor) or not _HEX.fullmatch(device) or int(vendor, 16) == 0:
+        return NOT_RECORDED
+    return f"{int(vendor, 16):04x}:{int(device, 16):04x}"
+
+
+def _gcn(given: dict[str, str]) -> str:
+    match = _MODEL.fullmatch(given.get("gcn", ""))
+    return f"gfx{match[1]}" if match else ""
+
+
+def _generation(speed: str | None) -> int | Unknown:
+    if speed is None:
+        return NOT_RECORDED
+    return link_generation(speed)
+
+
+def _width(width: str | None) -> int | Unknown:
+    return NOT_RECORDED if width is None else link_width(width)
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None

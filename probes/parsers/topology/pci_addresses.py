@@ -1,0 +1,107 @@
+"""PCI addresses, link speeds and distances."""
+
+from __future__ import annotations
+
+import re
+
+from probes.base.patterns import pattern
+from probes.base.record import Reason, Unknown
+from probes.facts import LinkKind
+
+_ADDRESS = pattern(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.IGNORECASE)
+_ROOT = pattern(r"pci[0-9a-f]{4,}:[0-9a-f]{2}", re.IGNORECASE)
+
+_RATE = pattern(r"\d{1,3}(?:\.\d{1,3})?")
+
+GENERATION_BY_SPEED = {
+    "2.5": 1,
+    "5": 2,
+    "5.0": 2,
+    "8": 3,
+    "8.0": 3,
+    "16": 4,
+    "16.0": 4,
+    "32": 5,
+    "32.0": 5,
+    "64": 6,
+    "64.0": 6,
+}
+"""GT/s as Linux prints them, by PCI Express Base Specification 6.0 (2022), table of data rates."""
+
+_WIDTHS = frozenset({1, 2, 4, 8, 12, 16, 32})
+"""Lane counts of the specification. A device without a real link (in a VM) shows 0, 63 or 255."""
+
+
+def normal_address(text: str) -> str | Unknown:
+    """The address as sysfs writes it: `0000:1b:00.0` for NVML's `00000000:1B:00.0` and for `1b:00.0`."""
+    match = _ADDRESS.fullmatch(text.strip())
+    if match is None:
+        return Unknown(Reason.UNPARSABLE, f"{text[:60]!r} is not a PCI address")
+    domain, bus, device = (int(part or "0", 16) for part in match.groups()[:3])
+    return f"{domain:04x}:{bus:02x}:{device:02x}.{match[4]}"
+
+
+def link_generation(speed: str) -> int | Unknown:
+    """The PCIe generation of a sysfs speed: 5 for `32.0 GT/s PCIe`; Unknown (unparsable) for a rate that no
+    generation has.
+    """
+    value = speed.split(" ", 1)[0]
+    if value in GENERATION_BY_SPEED and "GT/s" in speed:
+        return GENERATION_BY_SPEED[value]
+    if "GT/s" in speed and _RATE.fullmatch(value):
+        return Unknown(Reason.UNPARSABLE, f"link speed {value} GT/s")
+    return Unknown(Reason.NOT_SUPPORTED, f"link speed {speed[:40]!r}")
+
+
+def link_width(text: str) -> int | Unknown:
+    """The number of lanes: 16 for sysfs's `16` and nvidia-smi's `16x`."""
+    digits = text.strip().removesuffix("x")
+    if digits.isascii() and digits.isdigit() and int(digits) in _WIDTHS:
+        return int(digits)
+    return Unknown(Reason.NOT_SUPPORTED, f"link width {text[:40]!r}")
+
+
+def pci_distance(
+    path_a: str, path_b: str, numa_a: int | Unknown | None, numa_b: int | Unknown | None
+) -> LinkKind | Unknown:
+    """How far apart two PCI devices are, from their canonical sysfs paths and NUMA nodes.
+
+    The kinds are those of the `nvidia-smi topo` legend: PIX at most one switch, PXB several without the host
+    bridge, PHB through one host bridge, NODE between host bridges of a NUMA node, SYS between nodes. In sysfs
+    a switch is an upstream port with one downstream port per device, so devices on one switch lie at most two
+    levels below their last common bridge. That one shared `pciDDDD:BB` root means PHB, and that two devices
+    without a node count as one node, was NCCL's rule too before it had a graph (NVIDIA/nccl,
+    src/graph/topo.cc, pciDistance; read 2026-11).
+
+    On Grace every device has a PCI domain of its own. There `nvidia-smi topo` prints SYS between each GPU and
+    each NIC, as the domains meet nowhere; the NUMA node tells more, so that those of one CPU are NODE here.
+    """
+    parts_a, parts_b = path_a.split("/"), path_b.split("/")
+    root_a, root_b = _root_index(parts_a), _root_index(parts_b)
+    if root_a is None or root_b is None:
+        return Unknown(
+            Reason.UNPARSABLE, f"{path_a if root_a is None else path_b} is not below a PCI host bridge"
+        )
+    if parts_a[: root_a + 1] != parts_b[: root_b + 1]:
+        return _across_roots(numa_a, numa_b)
+    common = 0
+    for part_a, part_b in zip(parts_a, parts_b, strict=False):
+        if part_a != part_b:
+            break
+        common += 1
+    if common == root_a + 1:
+        return "PHB"
+    return "PIX" if max(len(parts_a), len(parts_b)) - common <= 2 else "PXB"
+
+
+def _root_index(parts: list[str]) -> int | None:
+    return next((index for index, part in enumerate(parts) if _ROOT.fullmatch(part)), None)
+
+
+def _across_roots(numa_a: int | Unknown | None, numa_b: int | Unknown | None) -> LinkKind | Unknown:
+    for numa in (numa_a, numa_b):
+        if isinstance(numa, Unknown):
+            return numa
+    if (numa_a is None) != (numa_b is None):
+        return Unknown(Reason.NOT_SUPPORTED, "the platform states the NUMA node of only one of the two")
+    return "NODE" if numa_a == numa_b else "SYS"

@@ -1,0 +1,105 @@
+"""The binary configuration space of a PCI device (`config` in sysfs).
+
+Unprivileged readers see the first 64 bytes only, which hold no capability. Source of offsets and bits: PCI
+Express Base Specification 6.0, 7.5.3 (PCI Express capability) and 7.7.11 (Access Control Services).
+"""
+
+from __future__ import annotations
+
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
+
+_STATUS, _HAS_LIST, _POINTER = 0x06, 0x10, 0x34
+_EXPRESS, _ACS = 0x10, 0x000D
+_STANDARD_BYTES, _EXTENDED_BYTES = 256, 4096
+_CONTROLS = (
+    "source_validation",
+    "translation_blocking",
+    "request_redirect",
+    "completion_redirect",
+    "upstream_forwarding",
+    "egress_control",
+    "direct_translated",
+)
+"""Bits 0 to 6 of the ACS control register."""
+_MOST_CAPABILITIES = 64
+_PAYLOADS = 6
+"""Sizes are 128 << n with n from 0 to 5; 6 and 7 are reserved."""
+
+
+class PciConfig(Record, kw_only=True):
+    """What training cares for."""
+
+    max_payload_bytes: int | Unknown = NOT_RECORDED
+    max_payload_supported_bytes: int | Unknown = NOT_RECORDED
+    max_read_request_bytes: int | Unknown = NOT_RECORDED
+    acs: tuple[str, ...] | Unknown | None = NOT_RECORDED
+    """The controls that are on; None where the device has no such capability."""
+
+
+def parse_config(data: bytes) -> PciConfig:
+    """What `data` holds; Unknown (permission) for what lies beyond the part that the reader was shown."""
+    if len(data) < _STANDARD_BYTES:
+        hidden = Unknown(Reason.PERMISSION, "only root reads the capabilities of a PCI device")
+        return PciConfig(
+            max_payload_bytes=hidden,
+            max_payload_supported_bytes=hidden,
+            max_read_request_bytes=hidden,
+            acs=hidden,
+        )
+    express = _capability(data)
+    acs = _acs(data)
+    if express is None:
+        absent = Unknown(Reason.NOT_SUPPORTED, "no PCI Express capability")
+        return PciConfig(
+            max_payload_bytes=absent,
+            max_payload_supported_bytes=absent,
+            max_read_request_bytes=absent,
+            acs=acs,
+        )
+    able, control = _word(data, express + 4), _word(data, express + 8)
+    return PciConfig(
+        max_payload_bytes=_size(control >> 5),
+        max_payload_supported_bytes=_size(able),
+        max_read_request_bytes=_size(control >> 12),
+        acs=acs,
+    )
+
+
+def _capability(data: bytes) -> int | None:
+    """Offset of the PCI Express capability."""
+    if not data[_STATUS] & _HAS_LIST:
+        return None
+    offset = data[_POINTER] & 0xFC
+    for _ in range(_MOST_CAPABILITIES):
+        if offset < 0x40 or offset + 20 > _STANDARD_BYTES:
+            return None
+        if data[offset] == _EXPRESS:
+            return offset
+        offset = data[offset + 1] & 0xFC
+    return None
+
+
+def _acs(data: bytes) -> tuple[str, ...] | Unknown | None:
+    if len(data) < _EXTENDED_BYTES:
+        return Unknown(Reason.NOT_SUPPORTED, "the extended configuration space is not shown here")
+    offset = 0x100
+    for _ in range(_MOST_CAPABILITIES):
+        header = int.from_bytes(data[offset : offset + 4], "little")
+        if header in (0, 0xFFFFFFFF):
+            return None
+        if header & 0xFFFF == _ACS:
+            control = _word(data, offset + 6)
+            return tuple(name for bit, name in enumerate(_CONTROLS) if control >> bit & 1)
+        offset = header >> 20 & 0xFFC
+        if offset < 0x100 or offset + 8 > _EXTENDED_BYTES:
+            return None
+    return None
+
+
+def _word(data: bytes, offset: int) -> int:
+    return int.from_bytes(data[offset : offset + 2], "little")
+
+
+def _size(field: int) -> int | Unknown:
+    value = field & 7
+    return 128 << value if value < _PAYLOADS else Unknown(Reason.UNPARSABLE, f"reserved size {value}")

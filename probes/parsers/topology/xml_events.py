@@ -1,0 +1,122 @@
+"""Elements of an XML text one after the other: no tree, no entities, no recursion, and what came before a
+damage is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+from xml.parsers import expat
+
+_MOST_CUTS = 64
+"""Ends without a beginning that a part may have; the deepest topology nests less."""
+_MISMATCH = expat.errors.XML_ERROR_TAG_MISMATCH
+_DEEPEST = 200
+"""More than any topology nests."""
+
+
+class Element(NamedTuple):
+    """The start of an element (`attributes` set), or its end (None) with the text in it."""
+
+    line: int
+    tag: str
+    attributes: dict[str, str] | None
+    text: str = ""
+
+
+class _RootClosedError(Exception):
+    pass
+
+
+class _TooDeepError(Exception):
+    pass
+
+
+def walk(text: str, roots: tuple[str, ...], take: Callable[[Element], None]) -> tuple[int, str] | None:
+    """Hand the elements from the first of `roots` on to `take`; the line and reason of an early end, None
+    where it is whole.
+
+    `roots` are tags; where the text begins in the middle, the first of them that occurs counts as a part of
+    the document. Whatever stands before it is skipped, so that no document type and no entity is ever
+    defined.
+    """
+    starts = [(text.find(f"<{root}"), order) for order, root in enumerate(roots)]
+    found = next(
+        ((start, order) for start, order in sorted(starts, key=lambda item: item[1]) if start >= 0), None
+    )
+    if found is None:
+        return 1, f"no element {roots[0]}"
+    start, order = found
+    is_part = order > 0
+    if is_part:
+        start = min(position for position, _ in starts if position >= 0)
+    if not is_part:
+        return _walk(text, start, take, is_part=False)
+    # The ends of elements whose beginnings were cut off stop the parser: it goes on behind them.
+    end: tuple[int, str] | None = None
+    for _ in range(_MOST_CUTS):
+        end = _walk(text, start, take, is_part=True)
+        if end is None or _MISMATCH not in end[1]:
+            return end
+        following = _line_start(text, end[0] + 1)
+        start = min((place for root in roots if (place := text.find(f"<{root}", following)) >= 0), default=-1)
+        if start < 0:
+            return None
+    return end
+
+
+def _line_start(text: str, line: int) -> int:
+    """Where a line begins, counted from 1; the end of the text behind the last one."""
+    place = 0
+    for _ in range(line - 1):
+        place = text.find("\n", place) + 1
+        if place == 0:
+            return len(text)
+    return place
+
+
+def _walk(text: str, start: int, take: Callable[[Element], None], *, is_part: bool) -> tuple[int, str] | None:
+    before = text.count("\n", 0, start)
+    parser = expat.ParserCreate()
+    _Handlers(parser, before, take, is_part=is_part)
+    try:
+        if is_part:
+            parser.Parse("<part>")
+        parser.Parse(text[start:], True)  # noqa: FBT003 - the only way to say "this is all"
+    except _RootClosedError:
+        return None
+    except _TooDeepError:
+        return parser.CurrentLineNumber + before, "elements nested too deep"
+    except expat.ExpatError as error:
+        return error.lineno + before, f"damaged or cut XML ({expat.ErrorString(error.code)})"
+    except ValueError:  # a NUL or a lone surrogate, which no XML may hold
+        return before + 1, "no XML text"
+    return None
+
+
+class _Handlers:
+    def __init__(
+        self, parser: expat.XMLParserType, before: int, take: Callable[[Element], None], *, is_part: bool
+    ) -> None:
+        self._parser, self._before, self._take = parser, before, take
+        self._depth = -1 if is_part else 0
+        self._is_part = is_part
+        self._text: list[str] = []
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text.append
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise _TooDeepError
+        self._text.clear()
+        if self._depth > 0:
+            self._take(Element(self._parser.CurrentLineNumber + self._before, tag, attributes))
+
+    def _end(self, tag: str) -> None:
+        self._take(Element(self._parser.CurrentLineNumber + self._before, tag, None, "".join(self._text)))
+        self._text.clear()
+        self._depth -= 1
+        if self._depth == 0 and not self._is_part:
+            raise _RootClosedError

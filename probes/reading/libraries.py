@@ -1,0 +1,85 @@
+"""Shared libraries by the names of their files, as the loader finds them; none is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.base.record import Reason, Unknown
+from probes.facts import Library
+from probes.parsers.host.package_lists import library_version, parse_ld_cache
+from probes.sources.base import Source
+
+LIBRARY_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/usr/local/nccl/lib",
+    "/opt/nccl/build/lib",
+)
+"""Where the packages of NVIDIA, the distributions and the cloud images put their libraries."""
+_CACHE = "/etc/ld.so.cache"
+_MOST_FOLDERS = 24
+
+
+def loader_cache(source: Source) -> bytes | Unknown:
+    """/etc/ld.so.cache; empty where the system has none, as with musl."""
+    data = source.read(_CACHE)
+    return b"" if isinstance(data, Unknown) and data.reason is Reason.TOOL_MISSING else data
+
+
+def version_of(source: Source, cache: bytes | Unknown, *sonames: str) -> tuple[str | Unknown | None, str]:
+    """The version of the first of the libraries that is installed, with its path; None where none is.
+
+    The loader's cache tells where; without one the usual folders are looked at.
+    """
+    silence = cache if isinstance(cache, Unknown) else None
+    for soname in sonames:
+        cached = () if isinstance(cache, Unknown) else parse_ld_cache(cache, soname)
+        for path in cached if cache else [f"{folder}/{soname}" for folder in LIBRARY_FOLDERS]:
+            target = source.link(path)
+            if not isinstance(target, Unknown):
+                return library_version(target), path
+            if target.reason is not Reason.TOOL_MISSING:
+                silence = silence or target
+    return silence, ""
+
+
+def nccl_files(
+    source: Source, cache: bytes | Unknown
+) -> tuple[tuple[Library, ...] | Unknown, tuple[str, ...] | Unknown]:
+    """Every libnccl.so.2 that the loader would find by itself, and the plugins that NCCL would, in the order
+    of finding.
+    """
+    if isinstance(cache, Unknown):
+        return cache, cache
+    libraries: dict[str, Library] = {}
+    plugins: dict[str, None] = {}
+    for path, found_by in _candidates(source, cache):
+        name = path.rpartition("/")[2]
+        if name.startswith("libnccl.so"):
+            target = source.link(path)
+            if not isinstance(target, Unknown):
+                libraries.setdefault(
+                    target, Library(path=path, version=library_version(target), found_by=found_by)
+                )
+        elif name.startswith("libnccl-") and found_by != "LD_PRELOAD":
+            plugins[path] = None
+    return tuple(libraries.values()), tuple(plugins)
+
+
+def _candidates(source: Source, cache: bytes) -> Iterator[tuple[str, str]]:
+    """Paths of NCCL's files and how the loader comes to them."""
+    preloaded = source.env("LD_PRELOAD")
+    for path in preloaded.replace(":", " ").split() if isinstance(preloaded, str) else ():
+        if path.startswith("/"):
+            yield path, "LD_PRELOAD"
+    folders = source.env("LD_LIBRARY_PATH")
+    for folder in folders.split(":")[:_MOST_FOLDERS] if isinstance(folders, str) else ():
+        names = source.names(folder) if folder.startswith("/") else ()
+        for name in () if isinstance(names, Unknown) else names:
+            if name == "libnccl.so.2" or (name.startswith("libnccl-") and ".so" in name):
+                yield f"{folder.rstrip('/')}/{name}", "LD_LIBRARY_PATH"
+    for path in parse_ld_cache(cache, "libnccl"):
+        if path.endswith("/libnccl.so.2") or path.rpartition("/")[2].startswith("libnccl-"):
+            yield path, "system"

@@ -1,0 +1,213 @@
+"""Put together what several texts say of the GPUs of one machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from probes.base.record import Record, Unknown
+from probes.facts import Contradiction, Gpu, GpuProcess, MigDevice, NvLink
+from probes.facts.gpu_facts import UNNUMBERED
+from probes.reading.merging import merge
+
+R = TypeVar("R", bound=Record)
+
+STEADY = frozenset(
+    {
+        "name",
+        "uuid",
+        "serial",
+        "memory_bytes",
+        "pci_bus_id",
+        "pci_device_id",
+        "driver_version",
+        "vbios_version",
+        "gsp_firmware_version",
+        "inforom_version",
+        "compute_capability",
+        "pcie.width_max",
+        "numa_node",
+        "virtualization",
+        "confidential_compute",
+        "mig_enabled",
+        "ecc_enabled",
+        "power_limit_default_w",
+        "sm_clock_max_mhz",
+    }
+)
+"""What stays from one look at a GPU to the next, so that two readings must agree. The fastest PCIe generation
+is not in it: nvidia-smi states that of the slot, lspci that of the card.
+"""
+
+_SHORT = "..."
+"""Ends a name that the table had no room for."""
+
+
+def _volatile() -> frozenset[str]:
+    names: set[str] = set()
+    for name in Gpu.__struct_fields__:
+        value = getattr(Gpu(index=0), name)
+        inner = value.__struct_fields__ if isinstance(value, Record) else ()
+        names |= {f"{name}.{leaf}" for leaf in inner} or {name}
+    return frozenset(names - STEADY)
+
+
+def merge_gpus(
+    texts: Sequence[Sequence[Gpu]], others: Sequence[Sequence[Gpu]] = ()
+) -> tuple[tuple[Gpu, ...], tuple[Contradiction, ...]]:
+    """One record per GPU of `texts`, which come in order of trust, in the order of their indices.
+
+    `others` add to those GPUs and bring none of their own. A GPU is known again by its address, else by its
+    UUID, else by its index; a UUID or address that a text gives to several GPUs (redacted ones) tells
+    nothing.
+    """
+    slots: list[list[Gpu]] = []
+    for text, is_own in (*((text, True) for text in texts), *((text, False) for text in others)):
+        new: list[list[Gpu]] = []
+        addresses, uuids = _unique(text, "pci_bus_id"), _unique(text, "uuid")
+        is_related = any(_known_by(slot, "pci_bus_id", addresses) for slot in slots)
+        for gpu in text:
+            slot = _slot_of(gpu, slots, addresses, uuids, is_related=is_related)
+            if slot is not None:
+                slot.append(gpu)
+            elif is_own:
+                new.append([gpu])
+        slots += new
+    return _joined(_numbered(slots))
+
+
+def _unique(text: Sequence[Gpu], field: str) -> frozenset[str]:
+    counts = Counter(value for gpu in text if isinstance(value := getattr(gpu, field), str))
+    return frozenset(value for value, count in counts.items() if count == 1)
+
+
+def _known_by(slot: list[Gpu], field: str, values: Iterable[str]) -> bool:
+    return any(getattr(gpu, field) in values for gpu in slot)
+
+
+def _slot_of(
+    gpu: Gpu, slots: list[list[Gpu]], addresses: frozenset[str], uuids: frozenset[str], *, is_related: bool
+) -> list[Gpu] | None:
+    for field, values in (("pci_bus_id", addresses), ("uuid", uuids)):
+        value = getattr(gpu, field)
+        if value in values:
+            found = [slot for slot in slots if _known_by(slot, field, (value,))]
+            if len(found) == 1:
+                return found[0]
+    if gpu.index == UNNUMBERED:
+        return None
+    for slot in slots:
+        if any(other.index == gpu.index for other in slot):
+            elsewhere = isinstance(gpu.pci_bus_id, str) and any(
+                isinstance(other.pci_bus_id, str) for other in slot
+            )
+            # A text that knows none of the addresses is of another machine or a virtual one: its GPUs are
+            # compared, not added.
+            return None if elsewhere and is_related else slot
+    return None
+
+
+def _numbered(slots: list[list[Gpu]]) -> list[list[Gpu]]:
+    """Slots in the order of their indices; those without one, or with a taken one, are numbered by their
+    addresses.
+    """
+    by_index: dict[int, list[Gpu]] = {}
+    waiting: list[list[Gpu]] = []
+    for slot in slots:
+        index = next((gpu.index for gpu in slot if gpu.index != UNNUMBERED), UNNUMBERED)
+        if index == UNNUMBERED or index in by_index:
+            waiting.append(slot)
+        else:
+            by_index[index] = slot
+    free = 0
+    for slot in sorted(waiting, key=lambda slot: str(slot[0].pci_bus_id)):
+        while free in by_index:
+            free += 1
+        by_index[free] = slot
+    return [
+        [msgspec.structs.replace(gpu, index=index) for gpu in by_index[index]] for index in sorted(by_index)
+    ]
+
+
+def _joined(slots: list[list[Gpu]]) -> tuple[tuple[Gpu, ...], tuple[Contradiction, ...]]:
+    volatile = _volatile()
+    merged: list[Gpu] = []
+    contradictions: list[Contradiction] = []
+    for slot in slots:
+        if len(slot) == 1:
+            merged.append(slot[0])
+            continue
+        gpu, conflicts = merge(f"GPU{slot[0].index}", _without_short_names(slot), volatile=volatile)
+        contradictions += conflicts
+        merged.append(
+            msgspec.structs.replace(
+                gpu,
+                nvlinks=_by_key([record.nvlinks for record in slot], _link_key),
+                processes=_by_key([record.processes for record in slot], _process_key),
+                mig_devices=_mig_devices([record.mig_devices for record in slot]),
+                failed_queries=_failed_queries(slot),
+            )
+        )
+    return tuple(merged), tuple(contradictions)
+
+
+def _without_short_names(slot: list[Gpu]) -> list[Gpu]:
+    """`NVIDIA A100-SXM...` is no other name than the full one."""
+    full = [gpu.name for gpu in slot if isinstance(gpu.name, str) and not gpu.name.endswith(_SHORT)]
+
+    def is_short(gpu: Gpu) -> bool:
+        return isinstance(gpu.name, str) and any(
+            gpu.name.endswith(_SHORT) and name.startswith(gpu.name.removesuffix(_SHORT).rstrip())
+            for name in full
+        )
+
+    return [msgspec.structs.replace(gpu, name=Gpu(index=0).name) if is_short(gpu) else gpu for gpu in slot]
+
+
+def _link_key(link: NvLink) -> Hashable:
+    return link.index
+
+
+def _process_key(process: GpuProcess) -> Hashable:
+    return process.pid
+
+
+def _by_key(
+    values: Sequence[tuple[R, ...] | Unknown], key: Callable[[R], Hashable]
+) -> tuple[R, ...] | Unknown:
+    """The parts of all texts; one that several texts name is one record."""
+    known = [value for value in values if not isinstance(value, Unknown)]
+    if not known:
+        return values[0]
+    parts: dict[Hashable, list[R]] = {}
+    for value in known:
+        for part in value:
+            parts.setdefault(key(part), []).append(part)
+    return tuple(
+        merge("", group, volatile=_all_fields(group[0]))[0] if len(group) > 1 else group[0]
+        for group in parts.values()
+    )
+
+
+def _mig_devices(values: Sequence[tuple[MigDevice, ...] | Unknown]) -> tuple[MigDevice, ...] | Unknown:
+    """One text knows their profiles, another one their memory, all in the same order."""
+    known = [value for value in values if not isinstance(value, Unknown)]
+    if not known:
+        return values[0]
+    longest = max(known, key=len)
+    alike = [value for value in known if len(value) == len(longest)]
+    return tuple(merge("", group, volatile=_all_fields(group[0]))[0] for group in zip(*alike, strict=True))
+
+
+def _failed_queries(slot: list[Gpu]) -> tuple[str, ...] | Unknown:
+    known = [gpu.failed_queries for gpu in slot if not isinstance(gpu.failed_queries, Unknown)]
+    return (
+        tuple(dict.fromkeys(name for names in known for name in names)) if known else slot[0].failed_queries
+    )
+
+
+def _all_fields(record: Record) -> frozenset[str]:
+    return frozenset(record.__struct_fields__)

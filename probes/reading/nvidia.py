@@ -1,0 +1,140 @@
+"""What several collectors ask about NVIDIA GPUs: NVML's devices and NVLinks, and nvidia-smi where NVML does
+not answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.facts import NvLink
+from probes.parsers.topology.pci_addresses import normal_address
+from probes.reading.pci import DEVICES
+from probes.sources.base import Source, read_text
+
+SMI_QUERY = ("nvidia-smi", "-q", "-x")
+SMI_TOPOLOGY = ("nvidia-smi", "topo", "-m")
+SMI_NVLINK = ("nvidia-smi", "nvlink", "-s")
+SMI_TIMEOUT_S = 30.0
+"""Without persistence mode nvidia-smi first wakes every GPU, which takes seconds each."""
+
+_MAX_DEVICES = 256
+"""More than PCIe puts into any machine: a damaged recording."""
+_MAX_NVLINKS = 36
+"""NVML_NVLINK_MAX_LINKS of nvml.h 13."""
+_SPEED_FIELD = 90
+"""NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: megabytes per second of one active link, one direction."""
+_REMOTE_GPU, _REMOTE_SWITCH = 0, 2
+"""nvmlIntNvLinkDeviceType_t."""
+_BRIDGE_CLASS = "0x0680"
+"""An NVSwitch is a PCI bridge of another kind (class 0680h)."""
+
+
+def device_count(source: Source) -> int | Unknown:
+    """How many GPUs NVML shows to this process."""
+    count = source.nvml("nvmlDeviceGetCount")
+    if isinstance(count, Unknown):
+        return count
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= _MAX_DEVICES:
+        return Unknown(Reason.UNPARSABLE, f"nvmlDeviceGetCount: {str(count)[:60]!r}")
+    return count
+
+
+def bus_id(source: Source, index: int) -> str | Unknown:
+    """The PCI address of a GPU as sysfs writes it."""
+    info = source.nvml("nvmlDeviceGetPciInfo", index)
+    if isinstance(info, Unknown):
+        return info
+    text = info.get("busId") if isinstance(info, dict) else None
+    return (
+        normal_address(text)
+        if isinstance(text, str)
+        else Unknown(Reason.UNPARSABLE, f"nvmlDeviceGetPciInfo: {info!r}")
+    )
+
+
+def nvlinks(source: Source, index: int, bus_ids: Sequence[str | Unknown]) -> tuple[NvLink, ...] | Unknown:
+    """The NVLink ports of a GPU: none where the GPU has no NVLink, Unknown where NVML does not tell (MIG)."""
+    links: list[NvLink] = []
+    speed = _link_speed(source, index)
+    for port in range(_MAX_NVLINKS):
+        state = source.nvml("nvmlDeviceGetNvLinkState", index, port)
+        if isinstance(state, Unknown):
+            if _is_end(state):
+                break
+            if not links:
+                return state
+            links.append(NvLink(index=port, active=state))
+        elif state:
+            links.append(
+                NvLink(
+                    index=port,
+                    active=True,
+                    bandwidth_bytes_per_s=speed,
+                    remote=_remote(source, index, port, bus_ids),
+                )
+            )
+        else:
+            links.append(NvLink(index=port, active=False))
+    if not links and _mig_enabled(source, index):
+        return Unknown(Reason.NOT_SUPPORTED, "NVML does not show the NVLinks of a GPU in MIG mode")
+    return tuple(links)
+
+
+def _is_end(state: Unknown) -> bool:
+    """NVML answers `not supported` or `invalid argument` for a port that the GPU does not have."""
+    return state.reason is Reason.NOT_SUPPORTED or "invalid argument" in state.detail.lower()
+
+
+def _mig_enabled(source: Source, index: int) -> bool:
+    mode = source.nvml("nvmlDeviceGetMigMode", index)
+    return isinstance(mode, list) and bool(mode) and mode[0] == 1
+
+
+def _link_speed(source: Source, index: int) -> float | Unknown:
+    answer = source.nvml("nvmlDeviceGetFieldValues", index, _SPEED_FIELD)
+    if isinstance(answer, Unknown):
+        return answer
+    match answer:
+        case [{"nvmlReturn": 0, "value": {"uiVal": int(speed)}}, *_] if speed > 0:
+            return speed * 1e6
+    return Unknown(Reason.NOT_SUPPORTED, "NVML states no NVLink speed")
+
+
+def _remote(source: Source, index: int, port: int, bus_ids: Sequence[str | Unknown]) -> str | Unknown:
+    """`switch`, or the address of the GPU at the other end."""
+    if source.nvml("nvmlDeviceGetNvLinkRemoteDeviceType", index, port) == _REMOTE_SWITCH:
+        return "switch"
+    info = source.nvml("nvmlDeviceGetNvLinkRemotePciInfo", index, port)
+    if isinstance(info, Unknown):
+        return info
+    text = info.get("busId") if isinstance(info, dict) else None
+    address = (
+        normal_address(text)
+        if isinstance(text, str)
+        else Unknown(Reason.UNPARSABLE, f"remote of NVLink {port}: {info!r}")
+    )
+    if isinstance(address, Unknown) or address in bus_ids:
+        return address
+    device_class = read_text(source, f"{DEVICES}/{address}/class")
+    if not isinstance(device_class, Unknown) and device_class.startswith(_BRIDGE_CLASS):
+        return "switch"
+    if source.nvml("nvmlDeviceGetNvLinkRemoteDeviceType", index, port) == _REMOTE_GPU:
+        return address  # a GPU that belongs to another virtual machine or container
+    return Unknown(
+        Reason.NOT_SUPPORTED, f"NVLink {port} leads to {address}, which is neither a GPU nor a known switch"
+    )
+
+
+def driver_silence(addresses: tuple[str, ...] | Unknown, reason: Unknown) -> Unknown | None:
+    """Why there are no GPU facts when no tool answers; None where the PCI bus has no NVIDIA GPU at all.
+
+    A driver that hangs or refuses is there, whatever the bus shows: a virtual machine or container may hide
+    it.
+    """
+    if isinstance(addresses, Unknown):
+        return reason if reason.reason is not NOT_RECORDED.reason else addresses
+    if not addresses:
+        return reason if reason.reason in (Reason.TIMEOUT, Reason.PERMISSION) else None
+    count = f"{len(addresses)} NVIDIA GPU{'s' if len(addresses) > 1 else ''}"
+    return Unknown(reason.reason, f"{count} on the PCI bus, but no driver answers ({reason.detail})")

@@ -1,0 +1,153 @@
+"""NVML's answers about one device, each as a value of the wanted type or Unknown."""
+
+from __future__ import annotations
+
+from probes.base.record import Reason, Unknown
+from probes.facts import GpuProcess
+from probes.parsers.nvidia_smi.nvml_words import event_reasons
+from probes.parsers.topology.pci_addresses import link_width
+from probes.sources.base import NvmlValue, Source, read_text
+
+_NO_FUNCTION = "function not found"
+_VALUE_MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
+"""nvmlValueType_t and the member of nvmlValue_t that holds such a value (nvml.h of NVML 13)."""
+_NO_SUCH_FIELD = (2, 3, 13)
+"""NVML_ERROR_INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND: an older driver answers the first for a
+field it lacks.
+"""
+
+
+class Device:
+    """NVML's answers about one device, each as a value of the wanted type or Unknown."""
+
+    def __init__(self, source: Source, index: int) -> None:
+        self._source = source
+        self._index = index
+
+    def ask(self, call: str, *args: int) -> NvmlValue | Unknown:
+        """A driver that is older than the call has no such value."""
+        answer = self._source.nvml(call, self._index, *args)
+        if (
+            isinstance(answer, Unknown)
+            and answer.reason is Reason.TOOL_MISSING
+            and _NO_FUNCTION in answer.detail.lower()
+        ):
+            return Unknown(Reason.NOT_SUPPORTED, answer.detail)
+        return answer
+
+    def text(self, call: str) -> str | Unknown:
+        value = self.ask(call)
+        if isinstance(value, Unknown):
+            return value
+        return value if isinstance(value, str) and value else odd(call, value)
+
+    def whole(self, call: str, *args: int) -> int | Unknown:
+        return whole_of(self.ask(call, *args))
+
+    def lanes(self, call: str) -> int | Unknown:
+        width = self.whole(call)
+        return width if isinstance(width, Unknown) else link_width(str(width))
+
+    def watts(self, call: str) -> float | Unknown:
+        milliwatts = self.whole(call)
+        return milliwatts if isinstance(milliwatts, Unknown) else milliwatts / 1000
+
+    def compute_capability(self) -> str | Unknown:
+        pair = self.ask("nvmlDeviceGetCudaComputeCapability")
+        major, minor = whole_of(item(pair, 0)), whole_of(item(pair, 1))
+        if isinstance(major, Unknown):
+            return major
+        return minor if isinstance(minor, Unknown) else f"{major}.{minor}"
+
+    def threshold(self, kind: int) -> int | Unknown:
+        """A temperature of nvmlTemperatureThresholds_t."""
+        return self.whole("nvmlDeviceGetTemperatureThreshold", kind)
+
+    def fabric_info(self) -> NvmlValue | Unknown:
+        """With the health mask; drivers before 550 know the older call only."""
+        info = self.ask("nvmlDeviceGetGpuFabricInfoV")
+        return self.ask("nvmlDeviceGetGpuFabricInfo") if isinstance(info, Unknown) else info
+
+    def throttle_reasons(self) -> tuple[str, ...] | Unknown:
+        """Drivers before 535 know the call by its old name only."""
+        mask = self.whole("nvmlDeviceGetCurrentClocksEventReasons")
+        if isinstance(mask, Unknown):
+            mask = self.whole("nvmlDeviceGetCurrentClocksThrottleReasons")
+        if isinstance(mask, Unknown):
+            return mask
+        return event_reasons(mask)
+
+    def fields(self, *ids: int) -> dict[int, int | Unknown]:
+        """Field values by their ids, in one call. Each has a type and an error code of its own."""
+        answer = self.ask("nvmlDeviceGetFieldValues", *ids)
+        if isinstance(answer, Unknown):
+            return dict.fromkeys(ids, answer)
+        values = answer if isinstance(answer, list) else []
+        return {
+            id_: _field(values[place]) if place < len(values) else odd("field", id_)
+            for place, id_ in enumerate(ids)
+        }
+
+    def processes(self) -> tuple[GpuProcess, ...] | Unknown:
+        running = self.ask("nvmlDeviceGetComputeRunningProcesses")
+        if isinstance(running, Unknown):
+            return running
+        if not isinstance(running, list):
+            return odd("nvmlDeviceGetComputeRunningProcesses", running)
+        return tuple(self._process(entry) for entry in running if isinstance(member(entry, "pid"), int))
+
+    def _process(self, entry: NvmlValue) -> GpuProcess:
+        pid = member(entry, "pid")
+        number = pid if isinstance(pid, int) else 0
+        return GpuProcess(
+            pid=number,
+            name=read_text(self._source, f"/proc/{number}/comm"),
+            memory_bytes=whole_of(member(entry, "usedGpuMemory")),
+        )
+
+
+def _field(entry: NvmlValue) -> int | Unknown:
+    code, kind = member(entry, "nvmlReturn"), member(entry, "valueType")
+    if code == 0 and isinstance(kind, int):
+        return whole_of(member(member(entry, "value"), _VALUE_MEMBERS.get(kind, "ullVal")))
+    reason = Reason.NOT_SUPPORTED if code in _NO_SUCH_FIELD else Reason.ERROR
+    return Unknown(reason, f"NVML field: error {code}")
+
+
+def odd(what: str, value: object) -> Unknown:
+    return Unknown(Reason.UNPARSABLE, f"{what}: {str(value)[:60]!r}")
+
+
+def member(value: NvmlValue | Unknown, name: str) -> NvmlValue | Unknown:
+    if isinstance(value, Unknown):
+        return value
+    return value[name] if isinstance(value, dict) and name in value else odd(name, value)
+
+
+def item(value: NvmlValue | Unknown, position: int) -> NvmlValue | Unknown:
+    if isinstance(value, Unknown):
+        return value
+    return (
+        value[position]
+        if isinstance(value, list) and position < len(value)
+        else odd(f"item {position}", value)
+    )
+
+
+def whole_of(value: NvmlValue | Unknown) -> int | Unknown:
+    """NVML writes None for a number that it keeps to itself (the memory of another container's process)."""
+    if isinstance(value, Unknown):
+        return value
+    if value is None:
+        return Unknown(Reason.NOT_SUPPORTED, "NVML does not say")
+    return value if isinstance(value, int) and not isinstance(value, bool) else odd("number", value)
+
+
+def flag(value: NvmlValue | Unknown) -> bool | Unknown:
+    number = whole_of(value)
+    return number if isinstance(number, Unknown) else number != 0
+
+
+def named(value: NvmlValue | Unknown, names: dict[int, str]) -> str | Unknown:
+    number = whole_of(value)
+    return number if isinstance(number, Unknown) else names.get(number, odd("state", number))

@@ -1,0 +1,86 @@
+"""The part of the PCI tree that training uses: devices by address, the bridges above each, and what a link
+could be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from probes.base.record import NOT_RECORDED, Unknown, known
+from probes.facts import Gpu, MachineFacts, Nic, PciDevice
+
+REDIRECTS = frozenset({"request_redirect", "completion_redirect"})
+"""Controls of Access Control Services that send peer-to-peer traffic up to the host."""
+_DEEPEST = 64
+
+
+class Tree(NamedTuple):
+    """The devices of a machine by address; empty where they could not be read."""
+
+    devices: Mapping[str, PciDevice]
+
+    def above(self, device: PciDevice) -> tuple[PciDevice, ...]:
+        """The bridges above `device`, the nearest first, as far as they are known."""
+        chain: list[PciDevice] = []
+        parent = device.parent
+        while isinstance(parent, str) and parent in self.devices and len(chain) < _DEEPEST:
+            bridge = self.devices[parent]
+            if bridge in chain:
+                break
+            chain.append(bridge)
+            parent = bridge.parent
+        return tuple(chain)
+
+    def possible_width(self, device: PciDevice) -> int | Unknown:
+        """Lanes that both ends of the device's link have."""
+        return _lesser(device.pcie.width_max, [bridge.pcie.width_max for bridge in self.above(device)[:1]])
+
+    def possible_generation(self, device: PciDevice) -> int | Unknown:
+        """The PCIe generation that both ends of the device's link can do."""
+        return _lesser(
+            device.pcie.generation_max, [bridge.pcie.generation_max for bridge in self.above(device)[:1]]
+        )
+
+
+def tree_of(facts: MachineFacts) -> Tree:
+    devices = facts.pci_devices if known(facts.pci_devices) else ()
+    return Tree({device.bus_id: device for device in devices if device.bus_id})
+
+
+def training_devices(facts: MachineFacts) -> tuple[PciDevice, ...]:
+    """GPUs and NICs on the PCI bus."""
+    return tuple(device for device in tree_of(facts).devices.values() if device.kind in ("gpu", "rdma"))
+
+
+def names_of(facts: MachineFacts) -> dict[str, str]:
+    """What people call the device at an address: `GPU3`, `mlx5_0`."""
+    owners: tuple[Gpu | Nic, ...] = (
+        *(facts.gpus if known(facts.gpus) else ()),
+        *(facts.nics if known(facts.nics) else ()),
+    )
+    names: dict[str, str] = {}
+    for owner in owners:
+        if known(owner.pci_bus_id):
+            names.setdefault(owner.pci_bus_id, f"GPU{owner.index}" if isinstance(owner, Gpu) else owner.name)
+    return names
+
+
+def _lesser(own: int | Unknown, others: list[int | Unknown]) -> int | Unknown:
+    if isinstance(own, Unknown):
+        return own
+    return min([own, *(other for other in others if known(other))])
+
+
+UNNAMED = "PCI device"
+"""Subject of a link line that does not name its device."""
+
+
+def subject_of(device: PciDevice, names: Mapping[str, str]) -> str:
+    """`GPU3`, `mlx5_0`, else the address."""
+    return names.get(device.bus_id, device.bus_id) or UNNAMED
+
+
+def unread_tree(facts: MachineFacts) -> Unknown:
+    """Why there is no device to look at."""
+    return facts.pci_devices if isinstance(facts.pci_devices, Unknown) else NOT_RECORDED

@@ -1,0 +1,26 @@
+"""The processes of the machine. Walking them costs 20 µs each, so only deep checks do."""
+
+from __future__ import annotations
+
+from probes.base.record import Reason, Unknown
+from probes.parsers.kernel.kernel_files import Process, parse_process
+from probes.sources.base import Source, read_text
+
+DEEP_ONLY = Unknown(Reason.NOT_RECORDED, "read with --tier deep only")
+_MOST = 20_000
+
+
+def processes(source: Source) -> tuple[Process, ...] | Unknown:
+    """All that are there; those that end meanwhile are left out."""
+    names = source.names("/proc")
+    if isinstance(names, Unknown):
+        return names
+    numbers = [name for name in names if name.isdecimal()]
+    if not numbers:
+        return Unknown(Reason.NOT_RECORDED, "/proc lists no process")
+    if len(numbers) > _MOST:
+        return Unknown(Reason.ERROR, f"more than {_MOST} processes")
+    texts = (read_text(source, f"/proc/{number}/stat") for number in numbers)
+    found = (parse_process(text) for text in texts if not isinstance(text, Unknown))
+    read = tuple(process for process in found if process is not None)
+    return read or Unknown(Reason.NOT_RECORDED, "no process could be read")

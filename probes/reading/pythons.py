@@ -1,0 +1,198 @@
+"""What a Python interpreter has installed, read from its files without starting it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from probes.base.patterns import pattern
+from probes.base.record import Reason, Record, Unknown
+from probes.parsers.host.version_outputs import python_assignments
+from probes.sources.base import Source, read_text
+
+_LIB = pattern(r"python(\d+\.\d+)t?")
+_SETTING = pattern(r"^\s*([\w-]+)\s*=\s*(.*?)\s*$", re.MULTILINE)
+_NCCL = pattern(r"nvidia_nccl_cu\d+-(\d+\.\d+\.\d+[\w.]*)\.dist-info")
+_WHERE = "import sys; print(sys.prefix); print(sys.base_prefix); print(sys.version.split()[0])"
+
+
+class Python(Record, kw_only=True):
+    """An interpreter: its version and the folders that it imports packages from, first one first."""
+
+    version: str | Unknown
+    packages: tuple[str, ...]
+    was_asked: bool = False
+    """It was started once, as its files tell nothing."""
+
+
+class Torch(Record, kw_only=True):
+    """The torch of an interpreter."""
+
+    version: str
+    cuda: str | Unknown | None
+    """None for a build without CUDA."""
+    nccl: str | Unknown | None
+    folder: str
+    """Where its packages lie."""
+
+
+def exists(source: Source, path: str) -> bool | Unknown:
+    """Whether an interpreter is there."""
+    target = source.link(path)
+    if isinstance(target, Unknown):
+        return False if target.reason is Reason.TOOL_MISSING else target
+    return True
+
+
+def read_python(source: Source, path: str, *, directory: str, may_ask: bool) -> Python | Unknown:
+    """The interpreter at `path`, as it is seen from the working directory.
+
+    A virtual environment is known by its pyvenv.cfg, one or two levels above the file that is named (PEP
+    405); links are followed only after that, as Python does. A shim of pyenv is followed by pyenv's own
+    rules. Another file without a lib/pythonX.Y beside it is a wrapper: it is started once where `may_ask`
+    allows it, and else Unknown.
+    """
+    path = _behind_shim(source, path, directory) or path
+    folder = posixpath.dirname(posixpath.normpath(path))
+    for prefix in (posixpath.dirname(folder), folder):
+        configuration = read_text(source, posixpath.join(prefix, "pyvenv.cfg"))
+        if not isinstance(configuration, Unknown):
+            return _virtual_environment(source, prefix, dict(_SETTING.findall(configuration)))
+    real = source.link(path)
+    if isinstance(real, Unknown):
+        return real
+    found = _installation(source, posixpath.dirname(posixpath.dirname(real)), posixpath.basename(real))
+    if found is not None:
+        return found
+    if not may_ask:
+        return Unknown(Reason.NOT_SUPPORTED, f"{path} is a wrapper, and it is not to be started here")
+    return _asked(source, path)
+
+
+def find_torch(source: Source, python: Python) -> Torch | Unknown | None:
+    """The first torch that `python` would import; None where it has none."""
+    silence: Unknown | None = None
+    for folder in python.packages:
+        text = read_text(source, f"{folder}/torch/version.py")
+        if isinstance(text, Unknown):
+            silence = silence if text.reason is Reason.TOOL_MISSING else silence or text
+            continue
+        values = python_assignments(text)
+        version = values.get("__version__")
+        if not version:
+            return Unknown(Reason.UNPARSABLE, f"{folder}/torch/version.py names no version")
+        cuda = values.get(
+            "cuda", Unknown(Reason.UNPARSABLE, f"{folder}/torch/version.py does not speak of CUDA")
+        )
+        return Torch(
+            version=version, cuda=cuda, nccl=None if cuda is None else _nccl(source, python), folder=folder
+        )
+    return silence
+
+
+def _nccl(source: Source, python: Python) -> str | Unknown:
+    """NVIDIA's wheel of NCCL; builds that carry NCCL inside libtorch have none."""
+    for folder in python.packages:
+        names = source.names(folder)
+        for name in () if isinstance(names, Unknown) else names:
+            if (match := _NCCL.fullmatch(name)) is not None:
+                return match[1]
+    return Unknown(Reason.NOT_SUPPORTED, "torch carries NCCL inside and its files do not state the version")
+
+
+def _behind_shim(source: Source, path: str, directory: str) -> str | None:
+    """The interpreter that a pyenv shim leads to: by $PYENV_VERSION, a .python-version on the way up, or the
+    global one.
+
+    pyenv(1), "Choosing the Python version". It saves the tenth of a second that the shim's shell scripts
+    take.
+    """
+    root, marker, name = path.rpartition("/shims/")
+    if not marker:
+        return None
+    named = source.env("PYENV_VERSION")
+    files = [posixpath.join(folder, ".python-version") for folder in _upwards(directory)]
+    texts = (read_text(source, file) for file in (*files, f"{root}/version"))
+    version = (
+        named
+        if isinstance(named, str) and named
+        else next((text for text in texts if isinstance(text, str)), "")
+    )
+    target = f"{root}/versions/{version}/bin/{name}"
+    return target if version and exists(source, target) is True else None
+
+
+def _upwards(directory: str) -> list[str]:
+    folders = [directory] if directory.startswith("/") else []
+    while folders and folders[-1] != "/":
+        folders.append(posixpath.dirname(folders[-1]))
+    return folders
+
+
+def _virtual_environment(source: Source, prefix: str, settings: dict[str, str]) -> Python:
+    number = settings.get("version") or settings.get("version_info", "")
+    version = ".".join(number.split(".")[:3])
+    short = ".".join(number.split(".")[:2])
+    libraries = _libraries(source, prefix)
+    chosen = short if short in libraries else libraries[0] if libraries else short
+    packages = [f"{prefix}/lib/python{chosen}/site-packages", f"{prefix}/lib64/python{chosen}/site-packages"]
+    if settings.get("include-system-site-packages", "").lower() == "true":
+        home = posixpath.dirname(settings.get("home", ""))
+        packages += [*_user_packages(source, chosen), *_prefix_packages(home, chosen)]
+    unknown = Unknown(Reason.UNPARSABLE, f"{prefix}/pyvenv.cfg names no version")
+    return Python(version=version or chosen or unknown, packages=tuple(packages))
+
+
+def _installation(source: Source, prefix: str, executable: str) -> Python | None:
+    libraries = _libraries(source, prefix)
+    named = _LIB.fullmatch(executable)
+    version = named[1] if named else libraries[0] if len(libraries) == 1 else ""
+    if version not in libraries:
+        return None
+    return Python(
+        version=version, packages=(*_user_packages(source, version), *_prefix_packages(prefix, version))
+    )
+
+
+def _asked(source: Source, path: str) -> Python | Unknown:
+    text = source.run((path, "-c", _WHERE)).text()
+    if isinstance(text, Unknown):
+        return text
+    lines = text.split("\n")
+    if len(lines) < 3 or not lines[0].startswith("/") or not re.fullmatch(r"\d+\.\d+\.\d+\S*", lines[2]):
+        return Unknown(Reason.UNPARSABLE, f"{path} answers {text[:60]!r}")
+    prefix, base, version = lines[:3]
+    short = ".".join(version.split(".")[:2])
+    configuration = read_text(source, f"{prefix}/pyvenv.cfg")
+    if prefix != base and not isinstance(configuration, Unknown):
+        packages = _virtual_environment(source, prefix, dict(_SETTING.findall(configuration))).packages
+    else:
+        packages = (*_user_packages(source, short), *_prefix_packages(prefix, short))
+    return Python(version=version, packages=packages, was_asked=True)
+
+
+def _libraries(source: Source, prefix: str) -> list[str]:
+    """The versions X.Y of the lib/pythonX.Y folders below `prefix`, newest first."""
+    found: set[str] = set()
+    for folder in ("lib", "lib64"):
+        names = source.names(posixpath.join(prefix, folder))
+        if not isinstance(names, Unknown):
+            found.update(match[1] for name in names if (match := _LIB.fullmatch(name)) is not None)
+    return sorted(found, key=lambda version: [int(part) for part in version.split(".")], reverse=True)
+
+
+def _prefix_packages(prefix: str, version: str) -> tuple[str, ...]:
+    """The package folders of an installation; Debian's own Python has three."""
+    library = posixpath.join(prefix, "lib")
+    packages = (f"{library}/python{version}/site-packages", f"{prefix}/lib64/python{version}/site-packages")
+    if prefix in ("/usr", ""):
+        return (f"/usr/local/lib/python{version}/dist-packages", "/usr/lib/python3/dist-packages", *packages)
+    if prefix == "/usr/local":
+        return (*packages, f"/usr/local/lib/python{version}/dist-packages")
+    return packages
+
+
+def _user_packages(source: Source, version: str) -> tuple[str, ...]:
+    """Where `pip install --user` puts packages (PEP 370)."""
+    home = source.env("HOME")
+    return (f"{home}/.local/lib/python{version}/site-packages",) if isinstance(home, str) and home else ()

@@ -1,0 +1,200 @@
+"""Run commands, each with a deadline and a bound on its output."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+
+from probes.base.record import Reason, Unknown, printable
+from probes.base.units import MIB
+from probes.sources.base import CommandResult
+
+MAX_OUTPUT_BYTES = 32 * MIB
+_START_S = 1.0
+"""How long a command may take to start before `close` leaves it alone: a program on a dead network mount
+never does.
+"""
+_FORGIVEN_S = 60.0
+"""How long a program that did not answer is left alone: behind a wedged driver every call of it would cost
+its whole deadline.
+"""
+_REAP_S = 1.0
+"""How long a killed process may take to disappear. One that waits inside a driver never does."""
+
+
+class CommandRunner:
+    """Runs commands for any number of threads, and can end them all."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._starting = 0
+        self._closed = False
+        self._change = threading.Condition()
+        self._silent: dict[str, tuple[float, Unknown]] = {}
+        """Programs that hung: when, and the failure."""
+
+    def run(
+        self, argv: tuple[str, ...], *, timeout_s: float, max_output_bytes: int = MAX_OUTPUT_BYTES
+    ) -> CommandResult:
+        """Run `argv` without a shell, in the C locale, without input, as its own process group.
+
+        At the deadline, or when it writes more than `max_output_bytes`, the whole group is killed; what it
+        wrote until then is kept in the result. Nothing is raised for a command that cannot be started or does
+        not end. A program that has hung is not started again for a while; what is asked of it then fails like
+        the first question.
+        """
+        name = printable(argv[0])
+        missing = CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{name} is not installed"))
+        program = _found(argv[0])
+        if program is None:
+            return missing  # without the cost of a fork
+        since, hung = self._silent.get(argv[0], (0.0, None))
+        if hung is not None and time.monotonic() - since < _FORGIVEN_S:
+            return CommandResult(failure=hung)
+        try:
+            process = self._start(argv, program)
+        except FileNotFoundError:
+            return missing
+        except PermissionError as error:
+            return CommandResult(failure=Unknown(Reason.PERMISSION, f"{name}: {error.strerror}"))
+        except OSError as error:
+            return CommandResult(failure=Unknown(Reason.ERROR, f"{name}: {error.strerror}"))
+        try:
+            result = _result(process, name, timeout_s, max_output_bytes)
+        finally:
+            with self._change:
+                self._running.discard(process)
+        if result.failure is not None and result.failure.reason is Reason.TIMEOUT:
+            self._silent[argv[0]] = time.monotonic(), result.failure
+        return result
+
+    def close(self) -> None:
+        """Kill what is running or starting. The threads that wait for it go on; nothing can be run any
+        more.
+        """
+        with self._change:
+            self._closed = True
+            self._change.wait_for(lambda: not self._starting, _START_S)
+            for process in self._running:
+                signal_group(process)
+
+    def _start(self, argv: tuple[str, ...], program: str) -> subprocess.Popen[bytes]:
+        """`program` under the name and with the arguments of `argv`. Raises OSError where it cannot be
+        started.
+        """
+        with self._change:
+            if self._closed:
+                raise ProcessLookupError(errno.ESRCH, "not started, rigtune is ending")
+            self._starting += 1
+        process = None
+        try:
+            process = subprocess.Popen(
+                argv,
+                executable=program,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "LC_ALL": "C"},
+                start_new_session=True,
+            )
+            return process
+        finally:
+            with self._change:
+                self._starting -= 1
+                if process is not None:
+                    self._running.add(process)
+                self._change.notify_all()
+
+
+def _found(name: str) -> str | None:
+    """The program that PATH leads to. Like shutil.which, which loads three compression libraries."""
+    if "/" in name:
+        return name
+    paths = (os.path.join(folder or ".", name) for folder in os.get_exec_path())  # noqa: PTH118 - once per folder and command
+    return next((path for path in paths if os.access(path, os.X_OK) and not os.path.isdir(path)), None)  # noqa: PTH112
+
+
+def _result(
+    process: subprocess.Popen[bytes], name: str, timeout_s: float, max_output_bytes: int
+) -> CommandResult:
+    """Wait for the end of `process`, or bring it about."""
+    deadline = time.monotonic() + timeout_s
+    try:
+        output, complete = _collect(process, deadline, max_output_bytes)
+        if complete:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(deadline - time.monotonic(), 0))
+    except BaseException:
+        kill_group(process)
+        raise
+    unfinished = process.returncode is None
+    if unfinished:
+        kill_group(process)
+    else:
+        close_pipes(process)
+    failure = None
+    if sum(map(len, output)) > max_output_bytes:
+        failure = Unknown(Reason.ERROR, f"{name} wrote more than {max_output_bytes} bytes")
+    elif unfinished and process.returncode in (None, -signal.SIGKILL):
+        failure = Unknown(Reason.TIMEOUT, f"{name} took longer than {timeout_s:g} s")
+    stdout, stderr = output
+    return CommandResult(
+        exit_code=process.returncode or 0, stdout=bytes(stdout), stderr=bytes(stderr), failure=failure
+    )
+
+
+def signal_group(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to a process that has not been waited for, and to all of its group."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that has not been waited for, with all of its group, and reap it where it can be reaped.
+
+    A process that had ended by itself keeps its own exit code: only a helper of it was holding the pipes
+    open.
+    """
+    signal_group(process)
+    close_pipes(process)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_REAP_S)
+
+
+def close_pipes(process: subprocess.Popen[bytes]) -> None:
+    """Close our ends of the pipes of `process`."""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+def _collect(
+    process: subprocess.Popen[bytes], deadline: float, max_output_bytes: int
+) -> tuple[tuple[bytearray, bytearray], bool]:
+    """Standard output and error until both end (True), the deadline passes or the bound is exceeded
+    (False).
+    """
+    output = (bytearray(), bytearray())
+    with selectors.DefaultSelector() as selector:
+        for pipe, buffer in zip((process.stdout, process.stderr), output, strict=True):
+            if pipe is not None:
+                selector.register(pipe.fileno(), selectors.EVENT_READ, buffer)
+        while selector.get_map():
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or sum(map(len, output)) > max_output_bytes:
+                return output, False
+            for key, _ in selector.select(remaining):
+                chunk = os.read(key.fd, 1 << 16)
+                if chunk:
+                    key.data.extend(chunk)
+                else:
+                    selector.unregister(key.fd)
+    return output, True

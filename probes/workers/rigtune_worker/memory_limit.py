@@ -1,0 +1,118 @@
+"""A limit on the memory that this process may take, so that a trial that does not fit fails instead of the
+host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+
+import torch
+
+from .peak_memory import status_bytes
+from .protocol import CaseError
+
+MARGIN = 0.8
+"""Of the memory that is available now; the rest is for everybody else."""
+MEMORY_INFO = "/proc/meminfo"
+OWN_GROUPS = "/proc/self/cgroup"
+GROUPS = "/sys/fs/cgroup"
+
+
+def available_bytes() -> int:
+    """Memory that can be taken without swapping: the kernel's estimate, and what control groups leave. 0
+    where unknown.
+    """
+    known = [value for value in (available_on_host(), available_in_groups()) if value is not None]
+    return max(0, min(known)) if known else 0
+
+
+def available_on_host() -> int | None:
+    for line in text_of(MEMORY_INFO).splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def available_in_groups() -> int | None:
+    """The least that a control group of this process has left; files in its page cache can be dropped and do
+    not count.
+
+    Version 2 has memory.max, memory.current and memory.stat, version 1 limit_in_bytes, usage_in_bytes and the
+    same stat (kernel documentation, admin-guide/cgroup-v2 and cgroup-v1/memory).
+    """
+    left = []
+    for line in text_of(OWN_GROUPS).splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0" and not controllers:
+            root, names = GROUPS, ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            root, names = (
+                f"{GROUPS}/memory",
+                ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+            )
+        else:
+            continue
+        parts = path.strip("/").split("/") if path.strip("/") else []
+        for depth in range(len(parts) + 1):
+            folder = os.path.join(root, *parts[:depth])
+            limit, used = (text_of(os.path.join(folder, name)).strip() for name in names[:2])
+            if limit.isdigit() and used.isdigit():
+                stat = dict(
+                    row.split(maxsplit=1) for row in text_of(os.path.join(folder, "memory.stat")).splitlines()
+                )
+                left.append(int(limit) - int(used) + int(stat.get(names[2], 0)))
+    return min(left) if left else None
+
+
+def text_of(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def limit_memory(device: torch.device, limit_bytes: int = 0, ranks: int = 1) -> None:
+    """Let this process take no more than `limit_bytes` from now on.
+
+    Without a number, a GPU has no limit of ours, and on a CPU it is this rank's share of what is available.
+    On a CPU the limit is on private writable memory (RLIMIT_DATA, which counts such mappings since Linux 4.7,
+    getrlimit(2)): address space that is only reserved does not count, and torch says that it is out of
+    memory.
+    """
+    if device.type == "cuda":
+        if limit_bytes:
+            total = torch.cuda.get_device_properties(device).total_memory
+            torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total), device)
+        return
+    limit_bytes = limit_bytes or int(MARGIN * available_bytes() / ranks)
+    if not limit_bytes:
+        return
+    most = status_bytes("VmData") + limit_bytes
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(
+            resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
+        )
+
+
+def refuse_beyond_memory(needed_bytes: int, device: torch.device) -> None:
+    """Raises CaseError where a CPU rank would take more than its share of the available memory. GPUs refuse
+    themselves.
+    """
+    share_bytes = int(MARGIN * available_bytes() / int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    if device.type == "cpu" and 0 < share_bytes < needed_bytes:
+        needed, share = (f"{size / 2**30:.1f} GiB" for size in (needed_bytes, share_bytes))
+        raise CaseError(
+            "out_of_memory", f"takes {needed} of memory on each rank, where {share} are available"
+        )
+
+
+def be_first_to_go() -> None:
+    """Let the kernel end this process before any other when the host runs out of memory (proc(5),
+    oom_score_adj).
+    """
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")

@@ -1,0 +1,260 @@
+"""How a case lays its model over its GPUs, with what the row leaves blank worked out from the rest and from a
+choice.
+"""
+
+from __future__ import annotations
+
+import math
+
+from probes.base.record import Record
+from recipes.cases.case import Case, CaseError
+from recipes.cases.choices import Choice
+from recipes.cases.table_words import (
+    Recomputed,
+    Sharing,
+    checkpointing_of,
+    names_zero,
+    offloads,
+    offloads_weights,
+    recomputed_of,
+    schedule_of,
+    sharing_of,
+    steps_on_host,
+)
+from recipes.planning.plan import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
+from recipes.predict.stacks import Stack
+
+_SHARING_RANKS = 8
+"""Data-parallel ranks of a case that says that they share states, but not how many they are."""
+_MICRO_BATCHES_PER_STAGE = 4
+"""With which a pipeline hardly waits (GPipe, arXiv 1811.06965, section 2.3)."""
+_PARTS = 2
+"""Of a pipeline stage whose schedule is interleaved, where nothing says how many (torchtitan's default)."""
+_SELECTED = 0.5
+"""Part of the layers that a selection of whole layers recomputes where nothing says it (torchtitan:
+selective_ac_option 2).
+"""
+_STAGES: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
+
+
+class Layout(Record, kw_only=True):
+    """The candidate of a case."""
+
+    candidate: Candidate
+    notes: tuple[str, ...] = ()
+    """What was assumed."""
+
+
+def gpus_of(case: Case) -> int:
+    """The GPUs of the job: stated, or the product of what is. Experts are spread over tensor-parallel ranks
+    too.
+    """
+    if case.n_gpus:
+        return case.n_gpus
+    tensor, pipeline, context = case.tp or 1, case.pp or 1, case.cp or 1
+    stated = (case.dp or 1) * (case.fsdp or 1)
+    sharing = sharing_of(case.sharding)
+    if stated == 1 and not sharing.is_alone and case.global_batch and case.micro_batch and case.grad_accum:
+        stated = max(1, case.global_batch // (case.micro_batch * case.grad_accum))
+    elif stated == 1 and sharing.sharding not in (None, "none"):
+        stated = _SHARING_RANKS
+    return pipeline * max(tensor * context * stated, math.lcm(tensor * context, case.ep or 1))
+
+
+def recompute_words(candidate: Candidate) -> str:
+    """`none`, `full`, `full of 25 % of the layers`."""
+    part = (
+        f" of {candidate.recomputed_share:.0%} of the layers".replace("%", " %")
+        if candidate.recomputed_share < 1.0
+        else ""
+    )
+    together = (
+        f", {candidate.recomputed_together} layers at once" if candidate.recomputed_together > 1 else ""
+    )
+    return candidate.activation_checkpointing + part + together
+
+
+def layout_of(
+    case: Case,
+    stack: Stack,
+    gpus: int,
+    *,
+    per_node: int,
+    layers: int,
+    precision: str,
+    micro_batch: int,
+    choice: Choice,
+) -> Layout:
+    """`micro_batch` is assumed where nothing says it, `per_node` is the machine's, `layers` the model's.
+
+    Raises CaseError where the degrees contradict the number of GPUs or each other.
+    """
+    tensor, pipeline, context = case.tp or 1, case.pp or 1, case.cp or 1
+    model_parallel = tensor * pipeline * context
+    if gpus % model_parallel:
+        raise CaseError(f"n_gpus is {gpus}, which tp {tensor} x pp {pipeline} x cp {context} do not divide")
+    replicas = gpus // model_parallel
+    sharing = sharing_of(case.sharding)
+    if sharing.is_alone and replicas > 1:
+        raise CaseError(
+            f"sharding is {case.sharding[:40]!r}, but n_gpus is {gpus}: give ddp, zero1 to zero3 or fsdp"
+        )
+    notes = [sharing.note] if sharing.note else []
+    sharding = choice.sharding or _sharding(case, stack, sharing, replicas)
+    fully = sharding == "zero3"
+    shards = (
+        _shards(case, sharing, replicas, context, min(gpus, case.gpus_per_node or per_node) / gpus)
+        if fully
+        else 1
+    )
+    if fully and sharing.hybrid and case.fsdp is None and case.gpus_per_node is None and replicas > 1:
+        notes.append(
+            f"fsdp {shards}, the data-parallel GPUs of a node: fsdp or gpus_per_node says how many share one copy"
+        )
+    offload = sharing.offload or steps_on_host(case.optimizer)
+    if (
+        gpus == 1
+        and sharding in ("zero2", "zero3")
+        and not offload
+        and (case.zero_stage or names_zero(case.sharding))
+    ):
+        offload = stack.offloads_alone
+        where = (
+            "states live in the host's memory, as in the stack's own examples"
+            if offload
+            else "states stay there"
+        )
+        notes.append(
+            f"sharding {sharding} on one GPU: {where}; `{sharding} offload` says that the host holds them"
+        )
+    if fully and replicas % shards:
+        raise CaseError(f"fsdp is {shards}, which does not divide {replicas} data-parallel GPUs")
+    if case.dp is not None and not fully and case.dp != replicas:
+        notes.append(f"dp {case.dp} does not follow from {gpus} GPUs: {replicas} is taken")
+    micro, accumulation, batch = _batch(case, choice, replicas, micro_batch)
+    if batch < micro * replicas:
+        words = f"global_batch {batch} is less than micro_batch {micro} on {replicas} data-parallel GPUs"
+        micro = max(1, batch // replicas)
+        notes.append(f"{words}: micro_batch {micro} is taken")
+    if case.grad_accum is not None and case.global_batch is not None and accumulation != case.grad_accum:
+        notes.append(
+            f"grad_accum {case.grad_accum} does not follow from the batches: {accumulation} is taken"
+        )
+    parts = case.vp or 1
+    schedule: Schedule = "layers" if choice.splits_layers else _schedule(case)
+    if schedule == "interleaved" and parts == 1:
+        parts = _PARTS
+        notes.append(f"vp {parts}")
+    checkpointing, again = _recomputation(case, stack, choice, notes)
+    return Layout(
+        candidate=Candidate(
+            strategy="fsdp" if fully else "ddp",
+            degrees=Degrees(
+                dp=replicas // shards,
+                fsdp=shards,
+                tp=tensor,
+                pp=pipeline,
+                cp=context,
+                ep=case.ep or 1,
+                vp=parts,
+            ),
+            micro_batch=micro,
+            grad_accum=accumulation,
+            global_batch=batch,
+            activation_checkpointing=checkpointing,
+            recomputed_share=again.share
+            if again.layers is None
+            else min(1.0, again.layers * pipeline * parts / max(1, layers)),
+            recomputed_together=again.together,
+            precision=precision,
+            sharding=sharding,
+            offload=offload,
+            offload_checkpoints=stack.memory.checkpoints_on_host or offloads(case.activation_checkpointing),
+            offload_weights=offload and fully and offloads_weights(case.sharding),
+            compiled=case.compile,
+            flash_attention=case.flash_attention,
+            sequence_parallel=case.sequence_parallel,
+            schedule=schedule,
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _recomputation(
+    case: Case, stack: Stack, choice: Choice, notes: list[str]
+) -> tuple[ActivationCheckpointing, Recomputed]:
+    """How much is recomputed, as stated; `notes` grow by what a stack's selection is taken for."""
+    words = case.activation_checkpointing
+    if not words:
+        return choice.checkpointing or stack.checkpointing, Recomputed(choice.recomputed)
+    mode = checkpointing_of(words)
+    if mode == "selective" and stack.memory.selective == "blocks":
+        notes.append(
+            "activation_checkpointing selective is taken for every second layer: `selective 1/3` states another part"
+        )
+        return "full", Recomputed(_SELECTED)
+    return mode, recomputed_of(words)
+
+
+def _schedule(case: Case) -> Schedule:
+    """As stated; 1F1B is interleaved where stages have several parts. A schedule says nothing where there is
+    no pipeline.
+    """
+    stated = schedule_of(case.pp_schedule) if case.pp_schedule else "1f1b"
+    if (case.pp or 1) == 1 and stated == "interleaved":
+        stated = "1f1b"
+    return "interleaved" if stated == "1f1b" and (case.vp or 1) > 1 else stated
+
+
+def _shards(case: Case, sharing: Sharing, replicas: int, context: int, node: float) -> int:
+    """Data-parallel GPUs that share one copy of the parameters; a node has the part `node` of all GPUs.
+
+    Frameworks count the GPUs of context parallelism among those that share, or not (torchtitan: dp_shard_cp,
+    dp_shard).
+    """
+    if case.fsdp is not None:
+        if case.fsdp > replicas * context:
+            raise CaseError(
+                f"fsdp is {case.fsdp}, but the layout leaves fewer GPUs for it: give at most {replicas * context}"
+            )
+        return min(case.fsdp, replicas)
+    return math.gcd(replicas, max(1, int(replicas * node))) if sharing.hybrid else replicas
+
+
+def _sharding(case: Case, stack: Stack, sharing: Sharing, replicas: int) -> Sharding:
+    if case.zero_stage is not None:
+        stage = _STAGES[case.zero_stage]
+        shared = sharing.sharding not in (None, "none")
+        if shared and stage != sharing.sharding and (stage == "none" or names_zero(case.sharding)):
+            raise CaseError(
+                f"zero_stage is {case.zero_stage}, but sharding is {case.sharding[:40]!r}: leave one of them blank"
+            )
+        return stage
+    if case.fsdp is not None and case.fsdp > 1 and sharing.sharding not in ("zero1", "zero2"):
+        return "zero3"
+    if sharing.sharding is not None:
+        return sharing.sharding
+    if stack.shards_parameters and not case.sharding:
+        return "zero3" if replicas > 1 else "none"
+    return "zero1" if stack.shards_optimizer else "none"
+
+
+def _batch(case: Case, choice: Choice, replicas: int, assumed: int) -> tuple[int, int, int]:
+    """Micro-batch, accumulation and global batch. The stated global batch is kept as it is."""
+    micro, batch = case.micro_batch or assumed, case.global_batch
+    if batch is None:
+        accumulation = case.grad_accum or _accumulated(case, choice, micro)
+        return micro, accumulation, micro * accumulation * replicas
+    if case.micro_batch is None:
+        micro = max(1, min(micro, batch // replicas))
+    return micro, max(1, round(batch / (micro * replicas))), batch
+
+
+def _accumulated(case: Case, choice: Choice, micro: int) -> int:
+    """Micro-batches of a step where nothing tells its batch: enough for the pipeline, and as many sequences
+    as there are GPUs where the layout is a choice, so that all that are tried take the same batch.
+    """
+    stages = 1 if choice.splits_layers else case.pp or 1
+    enough = _MICRO_BATCHES_PER_STAGE * stages if stages > 1 else 1
+    same = -(-(case.tp or 1) * stages * (case.cp or 1) // micro) if choice.is_tried else 1
+    return max(enough, same)

@@ -1,0 +1,151 @@
+"""What the words of a table say about links: `8x HDR InfiniBand 200 Gb/s per node` as bandwidth and transport
+of a node.
+
+Nothing is guessed: None where the words do not tell, and the caller takes what such machines usually have.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+
+from recipes.planning.plan import Fabric, Transport
+
+_LONGEST = 500
+_BETWEEN = re.compile(r"[,;+]|\s(?:and|&)\s", re.IGNORECASE)
+_COUNT = re.compile(r"(\d{1,4})\s*[x×*]\s*(?=\S)", re.IGNORECASE)
+_COUNT_AFTER = re.compile(
+    r"(?:[\s-]*(?:IB|infini\s?band|[FEHNX]DR|RoCE|EFA|ether?net|NICs?|ports?|links?|rails?))*\s*[x×*]\s*(\d{1,4})(?![\w.])",
+    re.IGNORECASE,
+)
+_RATE = re.compile(
+    r"(\d{1,6}(?:\.\d{1,3})?)\s*([GT]|M(?=[bB]))(?:(b|B)(?:i?t)?)?(?:\s?(?:/\s*s(?:ec)?|ps))?(E)?\b"
+)
+_RATE_IN_WORDS = re.compile(
+    r"(?<![\w.])(\d{1,6}(?:\.\d{1,3})?)[\s-]*(?:(mega|giga|tera)-?|gig)(?:bit|(byte))?s?(?!\w)", re.IGNORECASE
+)
+_NAMED_RATE = (
+    # Gb/s of one port with four lanes (InfiniBand Trade Association, roadmap)
+    (re.compile(r"\bHDR-?100\b", re.IGNORECASE), 100),
+    (re.compile(r"\bNDR-?200\b", re.IGNORECASE), 200),
+    (re.compile(r"\bFDR\b", re.IGNORECASE), 56),
+    (re.compile(r"\bEDR\b", re.IGNORECASE), 100),
+    (re.compile(r"\bHDR\b", re.IGNORECASE), 200),
+    (re.compile(r"\bNDR\b", re.IGNORECASE), 400),
+    (re.compile(r"\bXDR\b", re.IGNORECASE), 800),
+    # HPE's two generations
+    (re.compile(r"\bslingshot[\s-]?11\b", re.IGNORECASE), 200),
+    (re.compile(r"\bslingshot[\s-]?10\b", re.IGNORECASE), 100),
+)
+_GIGABIT_ETHERNET = re.compile(r"\bgig(?:a|abit)?\s*(?:e\b|ethernet)", re.IGNORECASE)
+_OTHER_ROLE = re.compile(
+    r"\b(?:storage|management|mgmt|front-?end|oob|out-of-band)\b|\bfor NS\b", re.IGNORECASE
+)
+_COMPUTE = re.compile(r"\b(?:compute|back-?end|east-?west)\b|\bfor EW\b", re.IGNORECASE)
+_NOT_NETWORK = re.compile(r"PCIe-NIC|GPU-PCIe|\bPCIe\s+bandwidth", re.IGNORECASE)
+_PER_GPU = re.compile(r"(?:\bper|/)\s*(?:gpu|gcd|rank|accelerator|device)\b", re.IGNORECASE)
+_TRANSPORTS: tuple[tuple[re.Pattern[str], Transport], ...] = (
+    (re.compile(r"\bEFA(?:v\d)?\b", re.IGNORECASE), "efa"),
+    (re.compile(r"TCP-?XO?\b|\bTCP-?X\b", re.IGNORECASE), "tcpxo"),
+    (re.compile(r"infini\s?band|\bIB\b|\b(?:FDR|EDR|HDR|NDR|XDR)(?:-?\d+)?\b", re.IGNORECASE), "infiniband"),
+    (re.compile(r"ro?ce\s?v?2?\b|\bRDMA\b|slingshot|spectrum-?x", re.IGNORECASE), "roce"),
+    (re.compile(r"ether?net|\d\s*GbE|\bTCP\b|\bWAN\b|\binternet\b", re.IGNORECASE), "ethernet"),
+    (re.compile(r"ConnectX|BlueField|BF3\b|\bCX-?\d", re.IGNORECASE), "roce"),
+)
+_FABRICS: tuple[tuple[re.Pattern[str], Fabric], ...] = (
+    (re.compile(r"nv\s?switch|\bNVL\d+", re.IGNORECASE), "nvswitch"),
+    (re.compile(r"xgmi|infinity\s?fabric", re.IGNORECASE), "xgmi"),
+    (re.compile(r"nv\s?link", re.IGNORECASE), "nvlink"),
+    (re.compile(r"pci", re.IGNORECASE), "pcie"),
+)
+_DOMAIN = re.compile(r"\bNVL(\d{2,3})\b", re.IGNORECASE)
+
+
+@functools.lru_cache(maxsize=1024)
+def inter_bandwidth_of(text: str, gpus_per_node: int, ports: int = 1) -> float | None:
+    """Line rate of a node's compute network, one direction, bytes/s. None where the text gives no rate of it.
+
+    Ports for storage and management do not count where the text tells them apart, and Ethernet does not
+    beside RDMA ports. A rate without a count and without `per GPU` is the whole node's. A generation alone
+    (`NDR`) is that of each of the `ports` that such a node usually has.
+    """
+    rates: dict[int, float] = {}
+    for part, rank in _network_parts(text):
+        gbps = _gigabits(part, ports)
+        if gbps is not None:
+            rates[rank] = rates.get(rank, 0.0) + gbps * (gpus_per_node if _PER_GPU.search(part) else 1)
+    return rates[max(rates)] / 8 * 1e9 if rates else None
+
+
+def _network_parts(text: str) -> list[tuple[str, int]]:
+    """The parts of the text that may tell of the compute network, with how sure that is: named so, RDMA,
+    plain Ethernet.
+    """
+    found = []
+    for part in _BETWEEN.split(text[:_LONGEST]):
+        compute = bool(_COMPUTE.search(part))
+        if not _NOT_NETWORK.search(part) and (compute or not _OTHER_ROLE.search(part)):
+            found.append((part, 2 if compute else 0 if _transport(part) == "ethernet" else 1))
+    return found
+
+
+def _gigabits(part: str, ports: int) -> float | None:
+    """Count times rate of the ports in one part of the text, Gb/s."""
+    found = [
+        (match.start(), match.end(), _rate(match[1], match[2], match[3] == "B"))
+        for match in _RATE.finditer(part)
+    ]
+    found += [
+        (match.start(), match.end(), _rate(match[1], (match[2] or "g")[0].upper(), match[3] is not None))
+        for match in _RATE_IN_WORDS.finditer(part)
+    ]
+    # `10Gb/25Gb` is one port that can do either
+    start, end, rate = max(found, key=lambda one: one[2], default=(0, 0, 0.0))
+    usual = 1
+    if not found:
+        named = next(
+            ((match, gbps, ports) for pattern, gbps in _NAMED_RATE if (match := pattern.search(part))), None
+        )
+        if named is None and (gigabit := _GIGABIT_ETHERNET.search(part)):
+            named = gigabit, 1, 1
+        if named is None:
+            return None
+        start, end, rate, usual = named[0].start(), named[0].end(), float(named[1]), named[2]
+    counts = [int(match.group(1)) for match in _COUNT.finditer(part[: start + 1]) if match.start() < start]
+    after = _COUNT_AFTER.match(part, end)
+    if after is not None and not counts:
+        counts = [int(after.group(1))]
+    return math.prod(counts or [usual]) * rate or None
+
+
+def _rate(number: str, unit: str, in_bytes: bool) -> float:
+    """Gb/s."""
+    value = float(number) * {"M": 1e-3, "G": 1.0, "T": 1e3}[unit]
+    return value * 8 if in_bytes else value
+
+
+@functools.lru_cache(maxsize=1024)
+def transport_of(text: str) -> Transport:
+    """How the nodes speak to each other; the fastest kind that the text names for the compute network."""
+    parts = _network_parts(text)
+    surest = max((rank for part, rank in parts if _transport(part) != "unknown"), default=0)
+    return _transport(" , ".join(part for part, rank in parts if rank == surest))
+
+
+def _transport(part: str) -> Transport:
+    return next((kind for pattern, kind in _TRANSPORTS if pattern.search(part)), "unknown")
+
+
+@functools.lru_cache(maxsize=1024)
+def fabric_of(text: str) -> Fabric | None:
+    """What joins the GPUs of a node. `nvlink` where the text names no switch: whether there is one, the model
+    tells.
+    """
+    return next((kind for pattern, kind in _FABRICS if pattern.search(text[:_LONGEST])), None)
+
+
+def domain_of(text: str) -> int | None:
+    """GPUs of one NVLink domain that spans nodes: 72 of `NVLink5 NVL72`. None where the text names none."""
+    match = _DOMAIN.search(text[:_LONGEST])
+    return int(match.group(1)) if match and int(match.group(1)) > 8 else None

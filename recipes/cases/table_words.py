@@ -1,0 +1,373 @@
+"""What the words of a case mean, however they are spelled: precision, optimizer, task, sharding,
+checkpointing.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Literal, NamedTuple
+
+from recipes.cases.case import CaseError
+from recipes.job.workload import AdapterTargets, Optimizer, OptimizerStep, Precision, Tuning
+from recipes.planning.plan import ActivationCheckpointing, Schedule, Sharding
+
+
+class Numbers(NamedTuple):
+    """What a run computes in and keeps its weights in."""
+
+    precision: Precision | None
+    """None where only the base of adapters is named."""
+    mixed: bool
+    """Weights are kept in fp32 too."""
+    base_bits: Literal[4, 8, 16]
+
+
+_PRODUCTS: tuple[tuple[str, Precision], ...] = (
+    (r"nvfp4|mxfp4|fp4(?!-?bnb)|float4", "nvfp4"),
+    (r"mxfp8|mx-?float8|fp8-?mx", "mxfp8"),
+    (r"fp8|float8|e4m3|e5m2|f8", "fp8"),
+    (r"bf-?16|bfloat16|b-float16", "bf16"),
+    (r"fp-?16|float16|half|f16|16-mixed|16-true", "fp16"),
+    (r"tf-?32|tensorfloat", "tf32"),
+    (r"fp-?32|float32|f32|full|single|32-true|^32$", "fp32"),
+    (r"amp|mixed|autocast|apex|o1|o2", "fp16"),
+)
+"""The first that is found counts: the smallest format of a mix is that of its products."""
+_FOUR_BITS = r"nf4|int-?4|4-?bit|gptq|awq|hqq|aqlm|w4|fp4-?bnb|bnb-?fp4"
+_EIGHT_BITS = r"int-?8|8-?bit|w8"
+
+
+@functools.lru_cache(maxsize=1024)
+def numbers_of(words: str) -> Numbers:
+    """The precision of `bf16-mixed`, `fp8 hybrid`, `amp`, `nf4` ... Raises CaseError."""
+    text = _plain(words)
+    base: Literal[4, 8, 16] = 8 if re.search(_EIGHT_BITS, text) else 4 if re.search(_FOUR_BITS, text) else 16
+    found = next((precision for pattern, precision in _PRODUCTS if re.search(pattern, text)), None)
+    if found is None and base == 16:
+        raise CaseError(
+            f"precision is {words[:40]!r}: give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4, nf4, int8"
+        )
+    is_mixed = re.search(r"mixed|amp|autocast|master|o1|o2", text) is not None
+    return Numbers(found, is_mixed or found not in ("bf16", "fp16"), base)
+
+
+def names_pure(words: str) -> bool:
+    """Whether a precision says of itself that nothing is kept in more bits: `bf16-true`, `pure bf16`."""
+    return re.search(r"true|pure", _plain(words)) is not None
+
+
+_OPTIMIZERS: tuple[tuple[str, Optimizer], ...] = (
+    (r"galore.*8-?bit|8-?bit.*galore|q-?galore", "galore-8bit"),
+    (r"galore|apollo|flora", "galore"),
+    (r"ada-?lomo", "adafactor"),
+    (r"lomo", "lomo"),
+    (r"adam-?mini", "adam-mini"),
+    (r"lion.*8-?bit|8-?bit.*lion", "lion-8bit"),
+    (r"4-?bit|int4", "adamw-4bit"),
+    (r"(?<!\d)8-?bit|bnb(?!.*(16|32)-?bit)|int8", "adamw-8bit"),
+    (r"adafactor|came", "adafactor"),
+    (r"muon", "muon"),
+    (r"lamb", "lamb"),
+    (r"lars", "lars"),
+    (r"lion", "lion"),
+    (r"adam|adan|sophia|novograd|lookahead|radam|ranger", "adamw"),
+    (r"sgd|momentum|nesterov|nag|rmsprop|adagrad|signum", "sgd"),
+)
+
+
+@functools.lru_cache(maxsize=1024)
+def optimizer_of(words: str) -> Optimizer:
+    """The row of optimizers that keeps as many states. Raises CaseError."""
+    text = _plain(words)
+    found = next((optimizer for pattern, optimizer in _OPTIMIZERS if re.search(pattern, text)), None)
+    if found is None:
+        known = ", ".join(optimizer for _, optimizer in _OPTIMIZERS)
+        raise CaseError(f"optimizer is {words[:40]!r}: give one of {known}, or leave it blank")
+    return found
+
+
+class Step(NamedTuple):
+    """How an optimizer goes about its step."""
+
+    kind: OptimizerStep
+    pages: bool
+    """Its states lie in memory that the driver moves between GPU and host."""
+
+
+@functools.lru_cache(maxsize=1024)
+def step_of(words: str) -> Step:
+    """`AdamW (fused)`, `paged_adamw_8bit, optimizer in backward`, `galore_adamw_layerwise` ..."""
+    text = _plain(words)
+    if re.search(r"in-?-?(the-)?(backward|bwd)|layer-?wise|per-?layer|lomo", text):
+        return Step("in-backward", "paged" in text)
+    return Step("fused" if re.search(r"(?<!un)(?<!non-)fused|apex", text) else "after", "paged" in text)
+
+
+class Task(NamedTuple):
+    """What is trained."""
+
+    tuning: Tuning
+    from_scratch: bool
+    is_known: bool = True
+
+
+@functools.lru_cache(maxsize=1024)
+def task_of(words: str) -> Task:
+    """Pre-training, fine-tuning, or adapters over a frozen model."""
+    text = _plain(words)
+    if re.search(r"qlora|q-lora", text):
+        return Task("qlora", from_scratch=False)
+    if re.search(r"lora|dora|adapter|peft|prefix|prompt-tuning|p-tuning|ia3|galore", text):
+        return Task("lora", from_scratch=False)
+    if re.search(r"pre-?train|scratch|^train(ing)?$|^$|mlm|causal-?lm|language-model", text):
+        return Task("full", from_scratch=True)
+    if re.search(r"sft|tun|instruct|squad|alignment|chat|dpo|orpo|kto|rlhf|ppo|grpo|reward", text):
+        return Task("full", from_scratch=False)
+    return Task("full", from_scratch=True, is_known=False)
+
+
+_EVERY_LAYER = r"all-?linear"
+_FEED_FORWARD = r"mlp|ffn|feed-?forward|gate|\bup\b|\bdown\b|fc|h-to-4h|4h-to-h|\bw[123]\b|\bwi\b"
+_WHOLE_ATTENTION = r"att|qkv|q-?k-?v|query-key-value|key|\bout|in-proj|linear-proj|c-proj|\bw?[ko]\b"
+_QUERY_OR_VALUE = r"query|value|\bw?[qv]\b|\bqv\b"
+
+
+@functools.lru_cache(maxsize=1024)
+def adapter_targets_of(words: str) -> AdapterTargets:
+    """Linear layers that LoRA's adapters stand beside: `all-linear`, `q_proj,k_proj,v_proj,o_proj`,
+    `attention`, `qv` ...
+
+    Each name counts for its part of a layer; `dense` is attention's output beside `query_key_value` and any
+    layer elsewhere. Raises CaseError.
+    """
+    text = _plain(words)
+    if re.search(_EVERY_LAYER, text):
+        return "all"
+    names = [_plain(name) for name in re.split(r"[,;+&|\s]+", words)]
+    parts = {_adapted_part(name) for name in names}
+    if "dense" in names and not any("qkv" in name or "query-key-value" in name for name in names):
+        parts.add("all")
+    for found in ("all", "attention", "query-value"):
+        if found in parts:
+            return found
+    if re.search(r"all|linear", text):
+        return "all"
+    raise CaseError(
+        f"lora_targets is {words[:40]!r}: give query-value, attention or all, or the names of the layers"
+    )
+
+
+def _adapted_part(name: str) -> AdapterTargets | None:
+    if re.search(_FEED_FORWARD, name):
+        return "all"
+    if re.search(_WHOLE_ATTENTION, name):
+        return "attention"
+    return "query-value" if re.search(_QUERY_OR_VALUE, name) else None
+
+
+class Sharing(NamedTuple):
+    """What data-parallel ranks share."""
+
+    sharding: Sharding | None
+    """None where the words leave it to the stack."""
+    hybrid: bool = False
+    """Shared within a node and copied across nodes."""
+    offload: bool = False
+    splits_layers: bool = False
+    """No data parallelism: the GPUs hold consecutive layers of one model and wait for each other."""
+    is_alone: bool = False
+    """One GPU, or one replica, is all that there is."""
+    is_known: bool = True
+    note: str = ""
+    """What the words say that no model here has."""
+
+
+@functools.lru_cache(maxsize=1024)
+def sharing_of(words: str) -> Sharing:
+    """`ddp`, `zero-3 offload`, `FSDP (SHARD_GRAD_OP)`, `hsdp`, `distributed optimizer`, `device_map` ..."""
+    text = _plain(_without_denied(words))
+    offload = re.search(r"offload|infinity|nvme|(?:zero|fsdp|stage).*\bcpu\b", text) is not None
+    note = (
+        "states on NVMe are taken to live in the host's memory" if re.search(r"nvme|infinity", text) else ""
+    )
+    zero = _zero_of(text, offload=offload, note=note)
+    if zero is not None:
+        return zero
+    if re.search(r"device-?map|naive|layer-?split|model-?split", text):
+        return Sharing("none", splits_layers=True)
+    if re.search(r"shard-grad-op|sharded-?ddp", text):
+        return Sharing("zero2", offload=offload)
+    if re.search(r"no-shard|replicat", text):
+        return Sharing("none", offload=offload)
+    if re.search(r"hsdp|hybrid|hfsdp|mics", text):  # MiCS shares all states within a group (arXiv 2205.00119)
+        return Sharing("zero3", hybrid=True, offload=offload)
+    if re.search(r"fsdp|full(y)?-shard|gemini|infinity", text):
+        return Sharing("zero3", offload=offload, note=note)
+    if re.search(r"dist(ributed)?-?opt|optimizer", text):
+        return Sharing("zero1", offload=offload)
+    if re.search(r"single|^none$|^no$|1-?gpu|^local$", text):
+        alone = re.search(r"^single(-?(gpu|device|card|process))?$|^1-?gpu$", text) is not None
+        return Sharing("none", offload=offload, is_alone=alone)
+    if re.search(r"ddp|^dp$|data-?parallel|horovod|mirrored|multi-?worker|all-?reduce|bagua|kvstore", text):
+        return Sharing(None, offload=offload)
+    is_known = (
+        re.search(r"megatron|\dd$|3d|tp|pp|tensor|pipeline|model-?parallel|deepspeed|zero(?!-?\d)|^$", text)
+        is not None
+    )
+    return Sharing(None, offload=offload, is_known=is_known)
+
+
+def _zero_of(text: str, *, offload: bool, note: str) -> Sharing | None:
+    """DeepSpeed's stages. ZeRO++ (arXiv 2306.10209) is ZeRO-3 with more copies of the weights and quantised
+    communication.
+    """
+    if re.search(r"zero-?[123]?\+\+|zero-?pp|zero-?plus-?plus", text):
+        lacks = "zero++ is taken for ZeRO-3: neither its copy of the weights in each node nor its quantised communication is modelled"
+        return Sharing("zero3", offload=offload, note=lacks)
+    if re.search(r"^zero-?offload$", text):  # arXiv 2101.06840
+        return Sharing("zero2", offload=offload)
+    stage = re.search(r"(?:zero|stage|\bz)-?([0-3])", text)
+    if stage is None:
+        return None
+    level = stage.group(1)
+    return Sharing("none" if level == "0" else f"zero{level}", offload=offload, note=note)  # type: ignore[arg-type]
+
+
+def steps_on_host(words: str) -> bool:
+    """Whether an optimizer is one for the host's processors (`DeepSpeedCPUAdam`)."""
+    return re.search(r"cpu-?(adam|lion|adagrad|offload)|offload", _plain(words)) is not None
+
+
+_DENIED = re.compile(
+    r"\b(?:no|without|w/o)[\s_-]+(?:(?:cpu|param\w*|optimizer)[\s_-]+)*offload\w*|offload\w*\s*[:=]\s*(?:false|no(?:ne)?|0|off)\b",
+    re.IGNORECASE,
+)
+
+
+def _without_denied(words: str) -> str:
+    """The words less an offload that they say there is not."""
+    return _DENIED.sub("", words)
+
+
+def offloads(words: str) -> bool:
+    """Whether something is said to live in the host's memory."""
+    return "offload" in _without_denied(words).lower()
+
+
+def offloads_weights(words: str) -> bool:
+    """Whether what is offloaded are parameters too, where these are shared: unless the words name the
+    optimizer alone.
+    """
+    text = _plain(words)
+    return "optim" not in text or "param" in text
+
+
+def names_zero(words: str) -> bool:
+    """Whether sharding is called by DeepSpeed's words."""
+    return re.search(r"zero|deepspeed|\bz-?[0-3]\b", _plain(words)) is not None
+
+
+_PART = re.compile(
+    r"(\d{1,6}(?:\.\d{1,6})?)\s*%|(?<!\d)(\d{1,4})\s*/\s*(\d{1,4})(?!\d)|selective\W*(\d{1,4})$",
+    re.IGNORECASE | re.ASCII,
+)
+"""A part of the layers: 25 %, 1/3 (fms-fsdp: selective_checkpointing), or every n-th (torchtitan:
+selective_ac_option).
+"""
+
+
+@functools.lru_cache(maxsize=1024)
+def checkpointing_of(words: str) -> ActivationCheckpointing:
+    """How much of the forward pass is computed again. Raises CaseError."""
+    text = _plain(words)
+    if re.search(r"^none$|^no$|^false$|^off$|^0$|disabled", text):
+        return "none"
+    if "every" in text or _PART.search(words):
+        return "full"
+    if re.search(r"selective|sac|core|^op$", text):
+        return "selective"
+    if re.search(r"full|uniform|block|^true$|^yes$|^on$|^1$|all|gradient|layer|%", text):
+        return "full"
+    if re.search(r"attn|attention|mlp|moe|partial|norm|act", text):
+        return "selective"
+    raise CaseError(f"activation_checkpointing is {words[:40]!r}: give none, selective or full")
+
+
+class Recomputed(NamedTuple):
+    """Which layers are recomputed, where checkpointing is full."""
+
+    share: float = 1.0
+    layers: int | None = None
+    """Of each stage of a pipeline, or each part of an interleaved one; None: `share` of all."""
+    together: int = 1
+    """Consecutive layers of which only the first one's input is kept."""
+
+
+@functools.lru_cache(maxsize=1024)
+def recomputed_of(words: str) -> Recomputed:
+    """Half of the layers for `every 2nd layer`, a quarter for `full 25 %` and `selective 1/4`, 10 of each
+    stage for `block 10` or `10 layers`, all of them in pairs for `uniform 2`, else all (Megatron-LM:
+    --recompute-method, --recompute-num-layers).
+
+    Raises CaseError.
+    """
+    text = _plain(words)
+    together = re.search(r"uniform\W*(\d{1,4})\b", text, re.ASCII)
+    some = re.search(r"(?:block|num-layers)\W*(\d{1,4})\b|(?<![\d-])(\d{1,4})-?layers?\b", text, re.ASCII)
+    if "every" in text or (together is None and some is None):
+        return Recomputed(_share_of(words))
+    number = int(next(found for found in (together or some).groups() if found))  # type: ignore[union-attr]
+    if number < 1:
+        raise CaseError(f"activation_checkpointing is {words[:40]!r}: give at least 1 layer, or none")
+    return Recomputed(layers=number) if together is None else Recomputed(together=number)
+
+
+def _share_of(words: str) -> float:
+    every = re.search(r"every\W*(\d{1,6}|other|second)", words, re.IGNORECASE | re.ASCII)
+    part = _PART.search(words)
+    share = 1.0
+    if every is not None:
+        share = _over(1.0, float(every[1]) if every[1].isdigit() else 2.0)
+    elif part is not None:
+        percent, over, under, apart = part.groups()
+        share = (
+            float(percent) / 100.0
+            if percent
+            else _over(float(over), float(under))
+            if over
+            else _over(1.0, float(apart))
+        )
+    if not 0.0 < share <= 1.0:
+        raise CaseError(
+            f"activation_checkpointing is {words[:40]!r}: more than 0 % of the layers, and at most 100 %"
+        )
+    return share
+
+
+def _over(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+_SCHEDULES: tuple[tuple[str, Schedule], ...] = (
+    (r"zero-?bubble|^zb|dualpipe", "zero-bubble"),
+    (r"interleav|looped|virtual|vpp", "interleaved"),
+    (r"gpipe|all-?forward|afab", "gpipe"),
+    (r"1f1b|one-forward|pipedream", "1f1b"),
+)
+
+
+@functools.lru_cache(maxsize=1024)
+def schedule_of(words: str) -> Schedule:
+    """The schedule of a pipeline: `1F1B`, `Interleaved1F1B`, `GPipe`, `zero-bubble` ... Raises CaseError."""
+    text = _plain(words)
+    found = next((schedule for pattern, schedule in _SCHEDULES if re.search(pattern, text)), None)
+    if found is None:
+        raise CaseError(
+            f"pp_schedule is {words[:40]!r}: give 1f1b, interleaved, gpipe or zero-bubble, or leave it blank"
+        )
+    return found
+
+
+def _plain(words: str) -> str:
+    return re.sub(r"[\s_./]+", "-", words.strip().lower())

@@ -1,0 +1,156 @@
+"""The GPUs of a machine as hardware to build around: how many of which model, their power, how well they work
+together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from probes.base.errors import UsageError
+from probes.base.record import NOT_RECORDED, Record, StrictRecord, Unknown, known
+from probes.catalogue.hardware import Catalogue, GpuModel
+from probes.catalogue.thresholds import Cited
+from probes.facts import Gpu, MachineFacts, PciDevice
+from recipes.rows import load_rows
+
+
+class Hardware(StrictRecord, kw_only=True):
+    """The GPUs to install for."""
+
+    model: GpuModel
+    count: int
+    has_switch: bool
+    """NVSwitches on the board, which need the Fabric Manager."""
+
+
+class PowerFactor(Cited, kw_only=True):
+    """The draw of a whole machine for each watt of its boards' limits."""
+
+    factor: float
+
+
+class PowerBudget(Record, kw_only=True):
+    """Board power against the supplies, in watts; the same watts are the heat to carry away."""
+
+    boards_w: float | Unknown
+    """Sum of the boards' limits."""
+    machine_w: float | Unknown
+    """What a machine with such boards draws at most, by a published one."""
+    supplies_w: float | Unknown | None
+    """Stated by the management controller or the user; None where nobody did."""
+    verdict: str
+    source: str
+
+
+def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
+    """The GPUs of a machine, seen by the driver or by the PCI bus alone. UsageError where there is none, or
+    none is known.
+    """
+    devices = facts.pci_devices if known(facts.pci_devices) else ()
+    named = [row for gpu in (facts.gpus if known(facts.gpus) else ()) if (row := _row_of(gpu, catalogue))]
+    on_bus = [
+        row
+        for device in devices
+        if device.kind == "gpu"
+        and known(device.device_id)
+        and (row := catalogue.gpu_by_device(device.device_id))
+    ]
+    rows = named or on_bus
+    if not rows:
+        raise UsageError(
+            "no GPU of this machine is in the catalogue",
+            "Say what it will have: `rigtune advise install --gpu h100-sxm --count 8`; `rigtune list gpus` names them.",
+        )
+    model, count = Counter(row.id for row in rows).most_common(1)[0]
+    row = next(row for row in rows if row.id == model)
+    return Hardware(model=row, count=count, has_switch=_has_switch(facts, devices, row, count))
+
+
+def planned_hardware(model: GpuModel, count: int) -> Hardware:
+    """GPUs that are not there yet. Boards with NVLinks that need no bridge hang on NVSwitches when they are
+    more than four.
+    """
+    return Hardware(
+        model=model, count=count, has_switch=model.nvlink_count > 0 and not model.nvlink_bridge and count > 4
+    )
+
+
+def power_budget(facts: MachineFacts, hardware: Hardware, supplies_w: float | None) -> PowerBudget:
+    """Board limits that the driver states, else the catalogue's; supplies that the user states, else the
+    BMC's.
+    """
+    gpus = facts.gpus if known(facts.gpus) else ()
+    limits = [gpu.power_limit_w for gpu in gpus if known(gpu.power_limit_w)]
+    each = hardware.model.power_limit_w
+    boards: float | Unknown = sum(limits) if limits and len(limits) == len(gpus) else NOT_RECORDED
+    if isinstance(boards, Unknown) and each is not None:
+        boards = each * hardware.count
+    factor = load_rows("power", PowerFactor, file="installation")[0]
+    machine = boards if isinstance(boards, Unknown) else boards * factor.factor
+    supplies = supplies_w if supplies_w is not None else facts.power.supply_capacity_w
+    stated = None if isinstance(supplies, Unknown) else supplies
+    return PowerBudget(
+        boards_w=boards,
+        machine_w=machine,
+        supplies_w=stated,
+        verdict=_power_verdict(boards, machine, stated),
+        source=f"{factor.source} ({factor.date})",
+    )
+
+
+def _power_verdict(boards: float | Unknown, machine: float | Unknown, supplies: float | None) -> str:
+    if isinstance(boards, Unknown) or isinstance(machine, Unknown):
+        return "the boards' power is not known"
+    heat = f"{boards / 1000:.1f} kW of boards are {boards / 1000:.1f} kW of heat"
+    if supplies is None:
+        return f"{heat}; state the supplies with --supplies-watts to compare (about {machine / 1000:.1f} kW for the whole machine)"
+    left = f"{(supplies - boards) / 1000:.1f} kW left for processors, memory, NICs and fans"
+    if boards > supplies:
+        return f"{heat}, more than the supplies' {supplies / 1000:.1f} kW: the boards will be throttled or the machine switches off"
+    if machine > supplies:
+        return f"{heat}; {left}: less than a published machine of this kind has, so lower the power limits or add a supply"
+    return f"{heat}; {left}: enough"
+
+
+def remarks_on(facts: MachineFacts, hardware: Hardware) -> tuple[str, ...]:
+    model = hardware.model
+    remarks: list[str] = []
+    if hardware.count > 1:
+        if model.nvlink_count == 0:
+            remarks.append(
+                f"{model.title}: no NVLink; the GPUs exchange data over PCIe, which suits data parallelism of small models"
+            )
+        elif model.nvlink_bridge:
+            remarks.append(
+                f"{model.title}: NVLink joins pairs with a bridge; across pairs the GPUs exchange data over PCIe"
+            )
+        else:
+            remarks.append(
+                f"{model.title}: {model.nvlink_count} NVLinks join all GPUs; fit for any parallelism within the machine"
+            )
+        if "GeForce" in model.driver_name and model.architecture in ("ada", "blackwell"):
+            remarks.append(
+                f"{model.title}: the driver allows no peer-to-peer access; data between GPUs goes through host memory"
+            )
+    narrow = [
+        f"GPU{gpu.index} x{gpu.pcie.width_max}"
+        for gpu in (facts.gpus if known(facts.gpus) else ())
+        if known(gpu.pcie.width_max) and gpu.pcie.width_max < model.pcie_width
+    ]
+    if narrow:
+        remarks.append(f"slots narrower than x{model.pcie_width}: {', '.join(narrow)}")
+    return tuple(remarks)
+
+
+def _row_of(gpu: Gpu, catalogue: Catalogue) -> GpuModel | None:
+    row = catalogue.gpu(gpu.name) if known(gpu.name) else None
+    return row or (catalogue.gpu_by_device(gpu.pci_device_id) if known(gpu.pci_device_id) else None)
+
+
+def _has_switch(facts: MachineFacts, devices: tuple[PciDevice, ...], row: GpuModel, count: int) -> bool:
+    if any(device.kind == "nvswitch" for device in devices):
+        return True
+    gpus = facts.gpus if known(facts.gpus) else ()
+    return any(link.remote == "switch" for gpu in gpus if known(gpu.nvlinks) for link in gpu.nvlinks) or (
+        not gpus and planned_hardware(row, count).has_switch
+    )

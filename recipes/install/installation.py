@@ -1,0 +1,309 @@
+"""What to install on a machine so that it can train: driver, toolkits, fabric services; with what goes with
+what.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Literal
+
+from probes.base.errors import UsageError
+from probes.base.record import Record, Unknown
+from probes.base.versions import at_least, numbers_of
+from probes.catalogue.thresholds import Cited
+from probes.facts import MachineFacts
+from recipes.install.hardware_plan import Hardware, PowerBudget, power_budget, remarks_on
+from recipes.rows import load_rows
+
+SCHEMA_VERSION = 1
+
+CONTAINER_GUIDE = (
+    "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
+)
+TOOLKIT_GUIDE = "https://docs.nvidia.com/cuda/cuda-installation-guide-linux/"
+
+
+class Branch(Cited, kw_only=True):
+    """A branch of data center drivers."""
+
+    branch: int
+    kind: Literal["long-term support", "production", "new feature"]
+    end_of_life: str
+    """Year and month after which it gets no more fixes."""
+    cuda_major: int
+
+
+class Architecture(Cited, kw_only=True):
+    """What a GPU architecture asks of driver and CUDA."""
+
+    architecture: str
+    modules: Literal["open", "proprietary"]
+    """The kernel modules to choose."""
+    only_open: bool = False
+    """True where the proprietary modules do not drive it at all."""
+    first_branch: int
+    last_branch: int | None = None
+    cuda_first: str
+    cuda_last: str | None = None
+
+
+class Toolkit(Cited, kw_only=True):
+    """A CUDA toolkit, the oldest driver for it, and torch releases built with it."""
+
+    cuda: str
+    driver: str
+    torch: str
+
+
+class Distribution(Cited, kw_only=True):
+    """The commands of a Linux distribution."""
+
+    id: str
+    title: str
+    """What people call it."""
+    names: tuple[str, ...]
+    repository: str
+    headers: tuple[str, ...]
+    driver_open: tuple[str, ...]
+    driver_proprietary: tuple[str, ...]
+    fabric_manager: tuple[str, ...]
+    subnet_manager: tuple[str, ...]
+    imex: tuple[str, ...]
+    toolkit: tuple[str, ...]
+    container_toolkit: tuple[str, ...]
+
+
+class Step(Record, kw_only=True):
+    """One thing to install, or to leave as it is."""
+
+    title: str
+    because: str
+    commands: tuple[str, ...] = ()
+    """Run as root, in their order; empty where nothing is to be done."""
+    source: str
+
+
+class Compatibility(Record, kw_only=True):
+    """One row of what goes with what on this machine."""
+
+    cuda: str
+    oldest_driver: str
+    torch: str
+    fits: bool
+    """Whether the chosen driver and these GPUs allow it."""
+    source: str
+
+
+class InstallationAdvice(Record, kw_only=True):
+    """The JSON of `rigtune advise install`."""
+
+    schema_version: int = SCHEMA_VERSION
+    operating_system: str | Unknown
+    gpus: str
+    """Count and model in words."""
+    steps: tuple[Step, ...]
+    compatibility: tuple[Compatibility, ...]
+    power: PowerBudget
+    remarks: tuple[str, ...]
+    """On slots and on how well these GPUs work together."""
+
+
+def advise_installation(
+    facts: MachineFacts, hardware: Hardware, *, today: datetime.date, supplies_w: float | None = None
+) -> InstallationAdvice:
+    """What to install on this distribution for these GPUs on that day. Raises UsageError for a distribution
+    without a row.
+    """
+    architecture = _architecture(hardware.model.architecture)
+    branch = _branch(architecture, today)
+    distribution = _distribution(facts)
+    toolkit = _toolkit(architecture, branch)
+    steps = [
+        _driver_step(facts, architecture, branch, distribution),
+        *_fabric_steps(facts, hardware, branch, distribution),
+        _toolkit_step(facts, toolkit, distribution),
+        _container_step(facts, distribution),
+    ]
+    return InstallationAdvice(
+        operating_system=facts.software.operating_system,
+        gpus=f"{hardware.count} x {hardware.model.title}",
+        steps=tuple(steps),
+        compatibility=tuple(_compatibility(row, architecture, branch) for row in _toolkits()),
+        power=power_budget(facts, hardware, supplies_w),
+        remarks=remarks_on(facts, hardware),
+    )
+
+
+def _architecture(name: str) -> Architecture:
+    for row in load_rows("architectures", Architecture, file="installation"):
+        if row.architecture == name:
+            return row
+    raise UsageError(
+        f"there is no installation advice for the architecture {name}",
+        "Follow NVIDIA's driver installation guide.",
+    )
+
+
+def _branch(architecture: Architecture, today: datetime.date) -> Branch:
+    """Of the branches that still get fixes and drive the GPU: long-term support before production, then the
+    longest life.
+    """
+    month = today.strftime("%Y-%m")
+    rows = load_rows("branches", Branch, file="installation")
+    usable = [
+        row
+        for row in rows
+        if architecture.first_branch <= row.branch <= (architecture.last_branch or row.branch)
+        and row.end_of_life >= month
+    ]
+    if not usable:
+        raise UsageError(
+            f"no driver branch that rigtune knows supports {architecture.architecture} GPUs in {month}",
+            "The table may be out of date; see docs.nvidia.com/datacenter/tesla/drivers.",
+        )
+    order = ("long-term support", "production", "new feature")
+    return min(usable, key=lambda row: (order.index(row.kind), -int(row.end_of_life.replace("-", ""))))
+
+
+def _distribution(facts: MachineFacts) -> Distribution:
+    name = facts.software.operating_system
+    rows = load_rows("distributions", Distribution, file="installation")
+    if isinstance(name, Unknown):
+        raise UsageError(
+            f"the distribution is unknown ({name.words})", "Name it with --os, such as --os 'Ubuntu 24.04'."
+        )
+    for row in rows:
+        if any(re.fullmatch(pattern, name.strip(), re.IGNORECASE) for pattern in row.names):
+            return row
+    raise UsageError(
+        f"there is no installation advice for {name[:80]!r}",
+        f"Known: {'; '.join(row.title for row in rows)}. Name a similar one with --os, such as --os 'Ubuntu 24.04'.",
+    )
+
+
+def _toolkits() -> tuple[Toolkit, ...]:
+    return load_rows("toolkits", Toolkit, file="installation")
+
+
+def _allows(row: Toolkit, architecture: Architecture, branch: Branch) -> bool:
+    major = numbers_of(row.cuda)[:1]
+    too_old = not at_least(row.cuda, architecture.cuda_first)
+    too_new = architecture.cuda_last is not None and major > numbers_of(architecture.cuda_last)[:1]
+    return not too_old and not too_new and numbers_of(row.driver)[:1] <= (branch.branch,)
+
+
+def _toolkit(architecture: Architecture, branch: Branch) -> Toolkit:
+    """The newest one that fits."""
+    return [row for row in _toolkits() if _allows(row, architecture, branch)][-1]
+
+
+def _compatibility(row: Toolkit, architecture: Architecture, branch: Branch) -> Compatibility:
+    return Compatibility(
+        cuda=row.cuda,
+        oldest_driver=row.driver,
+        torch=row.torch,
+        fits=_allows(row, architecture, branch),
+        source=f"{row.source} ({row.date})",
+    )
+
+
+def _driver_step(
+    facts: MachineFacts, architecture: Architecture, branch: Branch, distribution: Distribution
+) -> Step:
+    life = f"branch {branch.branch} ({branch.kind}, until {branch.end_of_life})"
+    only = "; its proprietary modules do not drive these GPUs" if architecture.only_open else ""
+    because = f"{life} drives {architecture.architecture} GPUs; the {architecture.modules} kernel modules suit them{only}"
+    source = f"{branch.source}; {architecture.source} ({branch.date})"
+    installed = facts.software.driver_version
+    if isinstance(installed, str) and numbers_of(installed)[:1] == (branch.branch,):
+        return Step(title=f"Driver: keep {installed}", because=f"it is of {life}", source=source)
+    commands = distribution.driver_open if architecture.modules == "open" else distribution.driver_proprietary
+    title = f"Driver: branch {branch.branch}" + (
+        f" in place of {installed}" if isinstance(installed, str) else ""
+    )
+    if distribution.repository:
+        because += f". First add NVIDIA's package repository: {distribution.repository}"
+    return Step(
+        title=title,
+        because=because,
+        commands=_filled(
+            (*distribution.headers, *commands, "systemctl enable --now nvidia-persistenced", "reboot"), branch
+        ),
+        source=f"{source}; {distribution.source}",
+    )
+
+
+def _fabric_steps(
+    facts: MachineFacts, hardware: Hardware, branch: Branch, distribution: Distribution
+) -> list[Step]:
+    rack = hardware.model.id.startswith("gb")
+    if rack:
+        return [
+            Step(
+                title="IMEX service",
+                because="the GPUs of the rack share memory over NVLink only while IMEX runs on every node; the Fabric "
+                "Manager runs in the rack's switches, not here. First write the addresses of all nodes to its nodes_config.cfg",
+                commands=_filled((*distribution.imex, "systemctl enable --now nvidia-imex"), branch),
+                source="NVIDIA IMEX service guide; NVIDIA Fabric Manager user guide (2026-11)",
+            )
+        ]
+    if not hardware.has_switch:
+        return []
+    fifth = hardware.model.architecture == "blackwell"
+    commands = (*distribution.fabric_manager, *(distribution.subnet_manager if fifth else ()))
+    running = facts.software.fabric_manager == "active" and (
+        facts.software.fabric_manager_version == facts.software.driver_version
+    )
+    because = (
+        "the GPUs hang on NVSwitches: without the Fabric Manager of the very same version CUDA does not start"
+    )
+    if fifth:
+        because += (
+            "; on these boards it also needs the NVLink subnet manager, which comes from NVIDIA's package repository, and the "
+            "module ib_umad"
+        )
+    return [
+        Step(
+            title="Fabric Manager: keep it" if running else "Fabric Manager, in the driver's version",
+            because="it runs in the driver's version" if running else because,
+            commands=()
+            if running
+            else _filled((*commands, "systemctl enable --now nvidia-fabricmanager"), branch),
+            source="NVIDIA Fabric Manager user guide (2026-11)",
+        )
+    ]
+
+
+def _toolkit_step(facts: MachineFacts, toolkit: Toolkit, distribution: Distribution) -> Step:
+    dashed = toolkit.cuda.replace(".", "-")
+    installed = facts.software.cuda_toolkit_version
+    note = f" (here: {installed})" if isinstance(installed, str) else ""
+    return Step(
+        title=f"CUDA toolkit {toolkit.cuda}, only to compile extensions{note}",
+        because="torch brings its own CUDA libraries; the toolkit is for what is compiled here, such as flash-attn. "
+        f"It comes from NVIDIA's package repository: {TOOLKIT_GUIDE}",
+        commands=tuple(command.format(cuda=dashed) for command in distribution.toolkit),
+        source=f"{toolkit.source} ({toolkit.date})",
+    )
+
+
+def _container_step(facts: MachineFacts, distribution: Distribution) -> Step:
+    version = facts.software.container_toolkit_version
+    source = "NVIDIA container toolkit, installation guide (2026-11)"
+    if isinstance(version, str):
+        return Step(title=f"Container toolkit: keep {version}", because="it is installed", source=source)
+    return Step(
+        title="Container toolkit, where training runs in containers",
+        because=f"it hands GPUs and driver libraries to containers. It comes from NVIDIA's own repository: {CONTAINER_GUIDE}",
+        commands=(
+            *distribution.container_toolkit,
+            "nvidia-ctk runtime configure --runtime=docker",
+            "systemctl restart docker",
+        ),
+        source=source,
+    )
+
+
+def _filled(commands: tuple[str, ...], branch: Branch) -> tuple[str, ...]:
+    return tuple(command.replace("{branch}", str(branch.branch)) for command in commands)

@@ -1,0 +1,398 @@
+"""A transformer as groups of equal blocks, each a list of matrix products, its attention and what it keeps
+per token.
+
+The time model, the memory model and the parameter counts all walk these groups, so a new kind of layer is
+described once.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal
+
+import msgspec
+
+from probes.base.record import Record
+from recipes.job.workload import TransformerModel
+
+Split = Literal["columns", "rows", "none"]
+"""How tensor parallelism cuts a weight: by output columns, by input rows, or not at all."""
+
+
+class Product(Record, kw_only=True):
+    """A linear layer: each of `rows` copies of a token meets a weight of `inputs` x `outputs`."""
+
+    inputs: int
+    outputs: int
+    split: Split = "columns"
+    rows: float = 1.0
+    """Copies of a token that meet such a weight: the experts per token, else 1."""
+    experts: int = 1
+    """Weights of this shape in the block, of which a token meets `rows`. Expert parallelism divides them."""
+    part: Literal[
+        "attention", "cross-attention", "mlp", "experts", "shared", "router", "state-space", "head"
+    ] = "mlp"
+
+    @property
+    def parameters(self) -> int:
+        return self.inputs * self.outputs * self.experts
+
+
+class Attention(Record, kw_only=True):
+    """Scores and values of one layer."""
+
+    heads: int
+    query_key_dim: int
+    value_dim: int
+    kv_heads: int
+    causal: bool
+    window: int = 0
+    """Tokens looked back at; 0 for all."""
+    cross: bool = False
+
+
+class StateSpace(Record, kw_only=True):
+    """A Mamba-2 mixer."""
+
+    inner: int
+    heads: int
+    groups: int
+    states: int
+
+
+class Block(Record, kw_only=True):
+    """`count` equal blocks in sequence."""
+
+    count: int
+    products: tuple[Product, ...]
+    attention: tuple[Attention, ...] = ()
+    state_space: StateSpace | None = None
+    hidden: int
+    ffn_width: float = 0.0
+    """Width of the MLP that a token passes, with the experts and shared experts that it meets."""
+    gated: bool = True
+    norms: int = 2
+    parallel: bool = False
+    """Attention and MLP read the same input, so that tensor parallelism reduces their outputs together."""
+    decoder: bool = True
+    """False for the encoder of an encoder-decoder."""
+    tokens: float = 1.0
+    """Tokens that pass, per token of the workload's sequence: the decoder of an encoder-decoder sees its own
+    length.
+    """
+    vector_parameters: int = 0
+    """Biases, norms, convolutions and other parameters of one block that are no product's."""
+    extra: bool = False
+    """A block that serves training only and is in no parameter count (multi-token prediction)."""
+
+    @property
+    def parameters(self) -> int:
+        """Of one of the blocks."""
+        return sum(product.parameters for product in self.products) + self.vector_parameters
+
+
+@functools.lru_cache(maxsize=1024)
+def blocks_of(model: TransformerModel) -> tuple[Block, ...]:
+    """All blocks in the order of the forward pass. The head is `head_product`. Kept: thousands of cases share
+    a few models.
+    """
+    if model.attention_layers is not None or model.state_space_layers:
+        return _hybrid_blocks(model)
+    if model.kind == "encoder-decoder":
+        return (
+            _block(model, model.encoder_layers, causal=False, decoder=False),
+            _block(model, model.layers, causal=True, cross=True),
+        )
+    groups: list[Block] = []
+    causal = model.kind == "decoder"
+    dense = min(model.dense_layers, model.layers) if model.is_moe else model.layers
+    local = min(model.local_layers, model.layers) if model.sliding_window else 0
+    for moe, layers in ((False, dense), (True, model.layers - dense)):
+        share = round(local * layers / model.layers) if model.layers else 0
+        if layers - share > 0:
+            groups.append(_block(model, layers - share, causal=causal, moe=moe))
+        if share > 0:
+            groups.append(_block(model, share, causal=causal, moe=moe, window=model.sliding_window))
+    if model.prediction_layers:
+        groups.append(_prediction_block(model))
+    return tuple(groups)
+
+
+def head_product(model: TransformerModel) -> Product:
+    """The product that gives the logits."""
+    return Product(inputs=model.hidden, outputs=model.head_outputs or model.vocab, part="head")
+
+
+def norm_parameters(model: TransformerModel, width: int) -> int:
+    """Of one norm over `width` elements."""
+    bias = model.norm == "layernorm" and model.bias if model.norm_bias is None else model.norm_bias
+    return width * (2 if bias else 1)
+
+
+def _block(
+    model: TransformerModel,
+    count: int,
+    *,
+    causal: bool,
+    moe: bool = False,
+    window: int = 0,
+    cross: bool = False,
+    decoder: bool = True,
+) -> Block:
+    products = list(_attention_products(model))
+    attentions = [_attention(model, causal=causal, window=window)]
+    vectors = _attention_vectors(model)
+    norms = model.layer_norms
+    if cross:
+        products += _cross_products(model)
+        attentions.append(_attention(model, causal=False, cross=True))
+        vectors *= 2
+        norms += 1
+    feed_forward, width = (
+        _expert_products(model) if moe else (_mlp_products(model, model.ffn_hidden), float(model.ffn_hidden))
+    )
+    vectors += _expert_vectors(model) if moe else _mlp_vectors(model, model.ffn_hidden)
+    return Block(
+        count=count,
+        products=(*products, *feed_forward),
+        attention=tuple(attentions),
+        hidden=model.hidden,
+        ffn_width=width,
+        gated=model.gated_mlp,
+        norms=norms,
+        parallel=model.parallel_mlp,
+        decoder=decoder,
+        tokens=model.decoder_tokens if cross else 1.0,
+        vector_parameters=vectors + norms * norm_parameters(model, model.hidden),
+    )
+
+
+def _prediction_block(model: TransformerModel) -> Block:
+    """Multi-token prediction: a layer of the usual kind behind a projection of the two joined inputs (arXiv
+    2412.19437, 2.2).
+    """
+    block = _block(model, model.prediction_layers, causal=True, moe=model.is_moe)
+    joined = Product(inputs=2 * model.hidden, outputs=model.hidden, part="mlp")
+    return msgspec.structs.replace(
+        block, products=(joined, *block.products), norms=block.norms + 2, extra=True
+    )
+
+
+def _attention(model: TransformerModel, *, causal: bool, window: int = 0, cross: bool = False) -> Attention:
+    latent = model.key_value_latent > 0
+    return Attention(
+        heads=model.heads,
+        query_key_dim=model.head_dim + model.rotary_head_dim if latent else model.head_dim,
+        value_dim=(model.value_head_dim or model.head_dim) if latent else model.head_dim,
+        kv_heads=model.heads if latent else model.kv_heads,
+        causal=causal,
+        window=window,
+        cross=cross,
+    )
+
+
+def _query_products(model: TransformerModel, outputs: int) -> tuple[Product, ...]:
+    if not model.query_latent:
+        return (Product(inputs=model.hidden, outputs=outputs, part="attention"),)
+    return (
+        Product(inputs=model.hidden, outputs=model.query_latent, split="none", part="attention"),
+        Product(inputs=model.query_latent, outputs=outputs, part="attention"),
+    )
+
+
+def _attention_products(model: TransformerModel) -> tuple[Product, ...]:
+    hidden = model.hidden
+    if model.key_value_latent:
+        value_dim = model.heads * (model.value_head_dim or model.head_dim)
+        return (
+            *_query_products(model, model.heads * (model.head_dim + model.rotary_head_dim)),
+            Product(
+                inputs=hidden,
+                outputs=model.key_value_latent + model.rotary_head_dim,
+                split="none",
+                part="attention",
+            ),
+            Product(
+                inputs=model.key_value_latent,
+                outputs=model.heads * model.head_dim + value_dim,
+                part="attention",
+            ),
+            Product(inputs=value_dim, outputs=hidden, split="rows", part="attention"),
+        )
+    query, key_value = model.heads * model.head_dim, 2 * model.kv_heads * model.head_dim
+    if model.query_latent:  # DeepSeek-V4: one head serves as key and value
+        inputs = (
+            *_query_products(model, query),
+            Product(inputs=hidden, outputs=key_value // 2, split="none", part="attention"),
+        )
+    else:
+        gate = query if model.attention_gate else 0
+        inputs = (Product(inputs=hidden, outputs=query + gate + key_value, part="attention"),)
+    if not model.output_latent:
+        return (*inputs, Product(inputs=query, outputs=hidden, split="rows", part="attention"))
+    return (
+        *inputs,
+        Product(inputs=query // model.output_groups, outputs=model.output_latent, part="attention"),
+        Product(inputs=model.output_latent, outputs=hidden, split="rows", part="attention"),
+    )
+
+
+def _cross_products(model: TransformerModel) -> tuple[Product, ...]:
+    """Queries of the decoder's tokens meet keys and values of the encoder's."""
+    query, key_value = model.heads * model.head_dim, 2 * model.kv_heads * model.head_dim
+    return (
+        Product(inputs=model.hidden, outputs=query, part="cross-attention"),
+        Product(
+            inputs=model.hidden, outputs=key_value, rows=1.0 / model.decoder_tokens, part="cross-attention"
+        ),
+        Product(inputs=query, outputs=model.hidden, split="rows", part="cross-attention"),
+    )
+
+
+def _attention_vectors(model: TransformerModel) -> int:
+    """Biases of the projections, norms of queries and keys, sinks."""
+    heads, kv_heads, size = model.heads, model.kv_heads, model.head_dim
+    vectors = model.query_latent + model.key_value_latent  # their norms
+    if model.query_latent and not model.key_value_latent:
+        vectors += size
+    if model.bias or model.qkv_bias:
+        vectors += (heads + 2 * kv_heads) * size
+    if model.bias or "attention-output" in model.other_biases:
+        vectors += model.hidden
+    if model.query_key_norm != "none":
+        vectors += (
+            2 * norm_parameters(model, size) if model.query_key_norm == "head" else (heads + kv_heads) * size
+        )
+    return vectors + (heads if model.attention_sinks else 0)
+
+
+def _mlp_products(model: TransformerModel, width: int) -> tuple[Product, ...]:
+    return (
+        Product(inputs=model.hidden, outputs=width * (2 if model.gated_mlp else 1)),
+        Product(inputs=width, outputs=model.hidden, split="rows"),
+    )
+
+
+def _mlp_vectors(model: TransformerModel, width: int) -> int:
+    return (
+        width * (2 if model.gated_mlp else 1) + model.hidden
+        if model.bias or "mlp" in model.other_biases
+        else 0
+    )
+
+
+def _expert_products(model: TransformerModel) -> tuple[tuple[Product, ...], float]:
+    width, outer = model.expert_ffn_hidden or model.ffn_hidden, model.expert_latent or model.hidden
+    rows, wide = float(model.experts_per_token), width * (2 if model.gated_mlp else 1)
+    products = [Product(inputs=model.hidden, outputs=model.experts, split="none", part="router")]
+    if model.expert_latent:
+        products.append(Product(inputs=model.hidden, outputs=outer, split="none", part="shared"))
+    products += [
+        Product(inputs=outer, outputs=wide, rows=rows, experts=model.experts, part="experts"),
+        Product(inputs=width, outputs=outer, split="rows", rows=rows, experts=model.experts, part="experts"),
+    ]
+    if model.expert_latent:
+        products.append(Product(inputs=outer, outputs=model.hidden, split="none", part="shared"))
+    shared = model.shared_ffn_hidden
+    if shared:
+        products += [
+            Product(inputs=model.hidden, outputs=shared * (2 if model.gated_mlp else 1), part="shared"),
+            Product(inputs=shared, outputs=model.hidden, split="rows", part="shared"),
+        ]
+    return tuple(products), rows * width + shared
+
+
+def _expert_vectors(model: TransformerModel) -> int:
+    vectors = model.experts * _mlp_vectors(model, model.expert_ffn_hidden or model.ffn_hidden)
+    if model.bias or "router" in model.other_biases:
+        vectors += model.experts
+    if model.router_correction:
+        vectors += model.experts
+    if model.shared_ffn_hidden:
+        vectors += _mlp_vectors(model, model.shared_ffn_hidden) + (
+            model.hidden if model.shared_expert_gate else 0
+        )
+    return vectors
+
+
+def _hybrid_blocks(model: TransformerModel) -> tuple[Block, ...]:
+    """Mixers and MLPs as blocks of their own: attention, state space, MLP or experts (Nemotron-H,
+    Qwen3-Next).
+    """
+    norm = norm_parameters(model, model.hidden)
+    groups = []
+    if model.state_space_layers:
+        groups.append(_state_space_block(model, norm))
+    if model.attention_layers:
+        groups.append(
+            Block(
+                count=model.attention_layers,
+                products=_attention_products(model),
+                attention=(_attention(model, causal=True),),
+                hidden=model.hidden,
+                norms=1,
+                vector_parameters=_attention_vectors(model) + norm,
+            )
+        )
+    feed_forward = model.feed_forward_layers if model.feed_forward_layers is not None else model.layers
+    dense = min(model.dense_layers, feed_forward) if model.is_moe else feed_forward
+    if dense:
+        groups.append(
+            Block(
+                count=dense,
+                products=_mlp_products(model, model.ffn_hidden),
+                hidden=model.hidden,
+                ffn_width=float(model.ffn_hidden),
+                gated=model.gated_mlp,
+                norms=1,
+                vector_parameters=_mlp_vectors(model, model.ffn_hidden) + norm,
+            )
+        )
+    if feed_forward - dense > 0:
+        products, width_met = _expert_products(model)
+        groups.append(
+            Block(
+                count=feed_forward - dense,
+                products=products,
+                hidden=model.hidden,
+                ffn_width=width_met,
+                gated=model.gated_mlp,
+                norms=1,
+                vector_parameters=_expert_vectors(model) + norm,
+            )
+        )
+    if model.prediction_layers:
+        groups.append(_prediction_block(model))
+    return tuple(groups)
+
+
+def _state_space_block(model: TransformerModel, norm: int) -> Block:
+    """A Mamba-2 mixer, or a gated delta net whose values and gate are the inner width and whose keys are the
+    states.
+    """
+    inner, heads, width = (
+        model.state_space_inner,
+        model.state_space_heads,
+        model.state_space_groups * model.state_space_states,
+    )
+    mamba = model.state_space_kind == "mamba2"
+    channels = inner + 2 * width
+    vectors = channels * (model.state_space_convolution + (1 if mamba else 0))
+    vectors += 3 * heads + inner if mamba else 2 * heads + inner // heads
+    return Block(
+        count=model.state_space_layers,
+        products=(
+            Product(
+                inputs=model.hidden,
+                outputs=2 * inner + 2 * width + heads * (1 if mamba else 2),
+                part="state-space",
+            ),
+            Product(inputs=inner, outputs=model.hidden, split="rows", part="state-space"),
+        ),
+        state_space=StateSpace(
+            inner=inner, heads=heads, groups=model.state_space_groups, states=model.state_space_states
+        ),
+        hidden=model.hidden,
+        norms=1,
+        vector_parameters=vectors + norm,
+    )

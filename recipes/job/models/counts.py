@@ -1,0 +1,140 @@
+"""The model presets, and what follows from a model's sizes alone: parameters and FLOPs."""
+
+from __future__ import annotations
+
+import functools
+
+from recipes.job.models.blocks import Block, blocks_of, head_product, norm_parameters
+from recipes.job.models.files import model_from_file, with_learning_rate
+from recipes.job.workload import TransformerModel
+from recipes.rows import load_families
+
+__all__ = [
+    "attention_flops_per_token",
+    "flops_per_token",
+    "layer_matmul_parameter_count",
+    "layer_parameter_count",
+    "load_models",
+    "matmul_parameter_count",
+    "model_from_file",
+    "parameter_count",
+    "root_parameter_count",
+]
+
+
+@functools.lru_cache(maxsize=1)
+def load_models() -> tuple[TransformerModel, ...]:
+    """The presets of `recipes/data/models/`. Where nobody published a learning rate, GPT-3's at the nearest
+    size stands in.
+    """
+    return tuple(with_learning_rate(model) for model in load_families("models", TransformerModel))
+
+
+def layer_matmul_parameter_count(model: TransformerModel) -> int:
+    """Weights of one layer that take part in a matrix product, all experts; the mean where layers differ."""
+    weights = sum(
+        block.count * sum(product.parameters for product in block.products) for block in _counted(model)
+    )
+    return round(weights / model.layers)
+
+
+def layer_parameter_count(model: TransformerModel) -> int:
+    """All parameters of one layer: matrices, biases, norms; the mean where layers differ."""
+    return round(sum(block.count * block.parameters for block in _counted(model)) / model.layers)
+
+
+def root_parameter_count(model: TransformerModel) -> int:
+    """Parameters outside the layers: tables of tokens and positions, outer norms, pooler, and the head unless
+    it is tied.
+    """
+    width = model.embedding_size or model.hidden
+    stacks = 2 if model.kind == "encoder-decoder" else 1
+    positions = stacks * model.learned_positions * (width if model.kind == "encoder" else model.hidden)
+    count = (
+        (model.vocab + model.token_types) * width + positions + stacks * model.position_buckets * model.heads
+    )
+    if model.embedding_size:  # into the layers, and of a decoder out of them again; BERT's kind has a bias
+        count += model.hidden * (width + 1) if model.kind == "encoder" else 2 * model.hidden * width
+    if model.embedding_norm:
+        count += stacks * norm_parameters(model, width)
+    if model.final_norm:
+        count += stacks * norm_parameters(model, model.hidden)
+    if model.pooler:
+        count += model.hidden * (model.hidden + 1)
+    if not model.tied_embeddings:
+        count += model.vocab * width
+    return count + (model.vocab if "head" in model.other_biases else 0)
+
+
+@functools.lru_cache(maxsize=1024)
+def parameter_count(model: TransformerModel) -> int:
+    """All trainable parameters, each once; equal to the published counts of the presets.
+
+    Of an encoder it is the bare model, without the head that pre-training puts on it.
+    """
+    return sum(block.count * block.parameters for block in _counted(model)) + root_parameter_count(model)
+
+
+def active_parameter_count(model: TransformerModel) -> int:
+    """Parameters that one token meets: all but those of the experts that it is not sent to."""
+    idle = sum(
+        block.count * product.inputs * product.outputs * (product.experts - product.rows)
+        for block in _counted(model)
+        for product in block.products
+        if product.experts > 1
+    )
+    return round(parameter_count(model) - idle)
+
+
+@functools.lru_cache(maxsize=1024)
+def matmul_parameter_count(model: TransformerModel) -> int:
+    """Weights that multiply one token: the layers with the experts that it is sent to and the head, without
+    look-ups.
+    """
+    layers = sum(
+        block.count * block.tokens * product.inputs * product.outputs * product.rows
+        for block in _counted(model)
+        for product in block.products
+    )
+    tokens = model.head_fraction * (model.decoder_tokens if model.kind == "encoder-decoder" else 1.0)
+    return round(layers + tokens * head_product(model).parameters)
+
+
+def attention_flops_per_token(model: TransformerModel, sequence_length: int, *, causal: bool = True) -> float:
+    """Scores, values and state-space scans, forward and backward: 6 a d s per layer of causal attention, half
+    of the full 12.
+
+    `causal` False counts a decoder's attention in full, as torchtitan and llm-foundry do.
+    """
+    total = 0.0
+    for block in _counted(model):
+        for one in block.attention:
+            keys = float(sequence_length) * (1.0 if one.cross else block.tokens)
+            if one.window and one.window < keys:
+                keys = float(one.window)
+            elif one.causal and causal:
+                keys /= 2
+            total += block.count * block.tokens * 6.0 * one.heads * (one.query_key_dim + one.value_dim) * keys
+        if block.state_space is not None:
+            total += block.count * _SCAN_FLOPS * 3.0 * block.state_space.inner * block.state_space.states
+    return total
+
+
+_SCAN_FLOPS = 7.0
+"""Of the scan, forward, per token, inner element and state: the count of Megatron-LM's throughput report."""
+
+
+def flops_per_token(model: TransformerModel, sequence_length: int, *, causal: bool = True) -> float:
+    """Model FLOPs of one token, forward and backward: 6 per weight that multiplies it, plus attention.
+
+    Recomputation is not counted. The convention is that of Megatron-LM; torchtitan and llm-foundry count full
+    attention. A token of an encoder-decoder is one of the encoder, with the tokens of the decoder that go
+    with it.
+    """
+    return 6.0 * matmul_parameter_count(model) + attention_flops_per_token(
+        model, sequence_length, causal=causal
+    )
+
+
+def _counted(model: TransformerModel) -> tuple[Block, ...]:
+    return tuple(block for block in blocks_of(model) if not block.extra)

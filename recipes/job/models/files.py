@@ -1,0 +1,198 @@
+"""Reads a model from a file that the user gives: a row as in `data/models/`, or a `config.json` of Hugging
+Face.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from probes.base.errors import InputError
+from recipes.job.models.hugging_face import ARCHITECTURES
+from recipes.job.models.hugging_face_config import Config
+from recipes.job.models.hugging_face_types import MODEL_TYPES, UNREAD
+from recipes.job.workload import TransformerModel
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_MAX_SIZE = 10**9
+_COUNT_IT = "give the name of a preset (`rigtune list models`), or count your module: `rigtune predict -h`, --own-module"
+_TABLE = "GPT-3 (arXiv 2005.14165) table 2.1, the row of the nearest size"
+_PUBLISHED_RATES = (
+    (125e6, 6e-4, 524_288),
+    (350e6, 3e-4, 524_288),
+    (760e6, 2.5e-4, 524_288),
+    (1.3e9, 2e-4, 1_048_576),
+    (2.7e9, 1.6e-4, 1_048_576),
+    (6.7e9, 1.2e-4, 2_097_152),
+    (13e9, 1e-4, 2_097_152),
+    (175e9, 0.6e-4, 3_355_443),
+)
+"""Parameters, peak learning rate and batch in tokens: GPT-3 (arXiv 2005.14165) table 2.1, batches rounded to
+powers of two.
+"""
+
+
+def names_model_file(text: str) -> bool:
+    """Whether a model's name is a file that holds its sizes: a row as in `data/models/`, or a
+    `config.json`.
+    """
+    return text.endswith((".json", ".toml"))
+
+
+def model_from_file(text: str, name: str) -> TransformerModel:
+    """The model in `text`, a TOML row or a Hugging Face `config.json`; `name` is the path, for messages and
+    the id.
+
+    Raises InputError that names the file and what is wrong with it.
+    """
+    is_json = text.lstrip().startswith("{")
+    try:
+        data: Any = json.loads(text) if is_json else tomllib.loads(text)
+        if is_json and isinstance(data, dict) and ("architectures" in data or "model_type" in data):
+            data = _from_hugging_face(data, name)
+        rows = data.get("models") if isinstance(data, dict) else None
+        if isinstance(rows, list):
+            if len(rows) != 1:
+                raise InputError(f"{name} holds {len(rows)} models", "leave one [[models]] table in the file")
+            data = rows[0]
+        model = msgspec.convert(data, TransformerModel)
+    except (ValueError, RecursionError) as error:  # json, tomllib and msgspec errors are ValueErrors
+        raise InputError(
+            f"{name} is not a model: {error}", "see `rigtune list models` for presets"
+        ) from error
+    _require_sound(model, name)
+    model = with_learning_rate(model)
+    if not 0 < model.learning_rate < 1 or model.learning_rate_batch_tokens < 1:
+        raise InputError(
+            f"{name}: learning_rate is {model.learning_rate} at {model.learning_rate_batch_tokens} tokens",
+            "give a number between 0 and 1 and the tokens per step that it is for, or neither",
+        )
+    return model
+
+
+_AT_LEAST_ONE = (
+    "layers",
+    "hidden",
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "ffn_hidden",
+    "vocab",
+    "sequence_length",
+    "output_groups",
+)
+
+
+def _require_sound(model: TransformerModel, name: str) -> None:
+    """Raises InputError for sizes that no model has or that contradict each other."""
+    for field in msgspec.structs.fields(TransformerModel):
+        value, least = getattr(model, field.name), 1 if field.name in _AT_LEAST_ONE else 0
+        if isinstance(value, int) and not least <= value <= _MAX_SIZE:
+            raise InputError(
+                f"{name}: {field.name} is {value}", f"give a whole number from {least} to {_MAX_SIZE}"
+            )
+    if model.heads % model.kv_heads:
+        raise InputError(
+            f"{name}: {model.heads} heads cannot share {model.kv_heads} kv_heads",
+            "kv_heads must divide heads",
+        )
+    if model.learned_positions and model.sequence_length > model.learned_positions:
+        raise InputError(
+            f"{name}: sequence_length {model.sequence_length} exceeds {model.learned_positions} learned positions",
+            "shorten it",
+        )
+    _require_parts(model, name)
+
+
+def _require_parts(model: TransformerModel, name: str) -> None:
+    """The fields of a kind of layer come together."""
+    if model.is_moe and not 1 <= model.experts_per_token <= model.experts:
+        raise InputError(
+            f"{name}: a token cannot be sent to {model.experts_per_token} of {model.experts} experts",
+            "give experts_per_token from 1 to the number of experts",
+        )
+    if model.kind == "encoder-decoder" and not (model.encoder_layers and model.decoder_tokens > 0):
+        raise InputError(f"{name}: an encoder-decoder lacks encoder_layers or decoder_tokens", "give both")
+    if model.state_space_layers and not (
+        model.state_space_heads
+        and model.state_space_groups
+        and model.state_space_inner % model.state_space_heads == 0
+    ):
+        raise InputError(
+            f"{name}: a state-space layer lacks its sizes",
+            "give state_space_inner, _heads, _groups and _states",
+        )
+    if not 0 < model.head_fraction <= 1:
+        raise InputError(
+            f"{name}: head_fraction is {model.head_fraction}", "give a number above 0, at most 1"
+        )
+
+
+def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
+    """The fields of TransformerModel from a `config.json`. Raises InputError for other architectures."""
+    architectures = config.get("architectures")
+    architecture = architectures[0] if isinstance(architectures, list) and architectures else architectures
+    if not architecture:
+        architecture = MODEL_TYPES.get(str(config.get("model_type")), config.get("model_type"))
+    adapter = ARCHITECTURES.get(architecture) if isinstance(architecture, str) else None
+    if adapter is None:
+        reason = next(
+            (
+                words
+                for pattern, words in UNREAD.items()
+                if re.match(pattern, str(architecture), re.IGNORECASE)
+            ),
+            None,
+        )
+        if reason is not None:
+            raise InputError(f"{name}: {str(architecture)[:60]!r} is not read: {reason}", _COUNT_IT)
+        known = ", ".join(sorted(ARCHITECTURES))
+        raise InputError(
+            f"{name}: architecture {str(architecture)[:60]!r} is none that rigtune knows", f"known: {known}"
+        )
+    sizes = adapter(Config(config))
+    for field, value in sizes.items():
+        if value is None or (isinstance(value, int) and value > _MAX_SIZE):
+            raise InputError(
+                f"{name}: {field} is {'missing' if value is None else value}",
+                "is it the model's own config.json?",
+            )
+    path = PurePath(name)
+    learning_rate, tokens = _published_rate(sizes["layers"], sizes["hidden"])
+    return {
+        "id": (path.stem if path.stem != "config" else path.parent.name) or "model",
+        "title": str(config.get("_name_or_path") or path.parent.name or architecture),
+        **sizes,
+        "learning_rate": learning_rate,
+        "learning_rate_batch_tokens": tokens,
+        "source": f"sizes: {name}; learning rate: {_TABLE}",
+        "date": "",
+    }
+
+
+def with_learning_rate(model: TransformerModel) -> TransformerModel:
+    """`model`, with the learning rate of GPT-3's row of the nearest size where its own has none."""
+    if model.learning_rate:
+        return model
+    rate, tokens = _published_rate(model.layers, model.hidden)
+    source = f"{model.source}; learning rate: {_TABLE}"
+    return msgspec.structs.replace(
+        model, learning_rate=rate, learning_rate_batch_tokens=tokens, source=source
+    )
+
+
+def _published_rate(layers: int, hidden: int) -> tuple[float, int]:
+    matrices = 12 * layers * hidden**2  # the table's models are 12 L h^2 and embeddings
+    _, learning_rate, tokens = min(
+        _PUBLISHED_RATES, key=lambda row: abs(row[0] - matrices) / min(row[0], max(matrices, 1))
+    )
+    return learning_rate, tokens

@@ -1,0 +1,122 @@
+"""The values of a `config.json` of Hugging Face under their many names, and the sizes that most architectures
+share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Sizes = dict[str, Any]
+"""Fields of TransformerModel; None for a size that the file lacks."""
+
+GPT = {"gated_mlp": False, "norm": "layernorm", "bias": True, "tied_embeddings": True}
+"""What GPT-2, OPT, BLOOM and BERT have in common."""
+_LENGTH_LIMIT = 8192
+"""Configs state the longest context; pre-training mostly runs at no more than this (Llama 3, arXiv
+2407.21783, section 3.4).
+"""
+
+
+class Config:
+    """The values of one file, under the names that architectures give them."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def whole(self, *names: str) -> int | None:
+        """The first of these that is a whole number."""
+        for name in names:
+            value = self._values.get(name)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+        return None
+
+    def flag(self, name: str, *, default: bool = False) -> Any:
+        """As it stands: what is no boolean is refused where the model is built."""
+        value = self._values.get(name)
+        return default if value is None else value
+
+    def text(self, name: str) -> str:
+        value = self._values.get(name)
+        return value if isinstance(value, str) else ""
+
+    def items(self, name: str) -> list[Any]:
+        value = self._values.get(name)
+        return value if isinstance(value, list) else []
+
+    def beside(self, usual: Mapping[str, Any]) -> Config:
+        """This config, with `usual` for what it leaves out."""
+        return Config({**usual, **self._values})
+
+    def part(self, name: str) -> Config:
+        """A config inside, of the text model of a multimodal one; this one where there is none."""
+        value = self._values.get(name)
+        return Config(value) if isinstance(value, dict) else self
+
+
+def decoder(config: Config) -> Sizes:
+    """Llama and most that came after it."""
+    hidden = config.whole("hidden_size", "n_embd", "d_model", "n_embed")
+    heads = config.whole("num_attention_heads", "n_head", "n_heads", "num_heads")
+    context = config.whole(
+        "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length"
+    )
+    bias, places = config.flag("attention_bias"), []
+    if bias is True:
+        places.append("attention-output")
+    if config.flag("mlp_bias") is True:
+        places.append("mlp")
+    return {
+        "layers": config.whole("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+        "hidden": hidden,
+        "heads": heads,
+        "kv_heads": config.whole("num_key_value_heads") or heads,
+        "head_dim": config.whole("head_dim") or (hidden // heads if hidden and heads else None),
+        "ffn_hidden": config.whole("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "d_ff"),
+        "vocab": config.whole("vocab_size", "padded_vocab_size"),
+        "tied_embeddings": config.flag("tie_word_embeddings"),
+        "qkv_bias": bias,
+        "other_biases": places,
+        "sequence_length": min(context, _LENGTH_LIMIT) if context else _LENGTH_LIMIT,
+    }
+
+
+def experts_of(config: Config) -> Sizes:
+    """A mixture of experts, where the file states one."""
+    experts = config.whole("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts") or 0
+    if not experts:
+        return {}
+    width = config.whole("moe_intermediate_size", "expert_intermediate_size") or 0
+    shared = config.whole("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size") or 0
+    return {
+        "experts": experts,
+        "experts_per_token": config.whole(
+            "num_experts_per_tok", "num_experts_per_token", "moe_top_k", "experts_per_token"
+        ),
+        "expert_ffn_hidden": width,
+        "shared_ffn_hidden": shared or (config.whole("n_shared_experts") or 0) * width,
+        "dense_layers": config.whole("first_k_dense_replace") or 0,
+    }
+
+
+def windows(config: Config, layers: int | None, every: int = 0) -> Sizes:
+    """Local attention in all layers but each `every`-th (0: in all); the file's own list of layers goes
+    first.
+    """
+    window, kinds = config.whole("sliding_window", "attention_chunk_size"), config.items("layer_types")
+    local = sum(kind in ("sliding_attention", "chunked_attention") for kind in kinds)
+    if not kinds and layers:
+        local = layers - layers // every if every else layers
+    return {"sliding_window": window, "local_layers": local} if window and local else {}
+
+
+def later_windows(config: Config, layers: int | None) -> Sizes:
+    """Qwen's: none unless `use_sliding_window` says so, and then from layer `max_window_layers` on."""
+    if config.flag("use_sliding_window") is not True:
+        return {}
+    found = windows(config, layers)
+    first = config.whole("max_window_layers") or 0
+    if config.items("layer_types") or not found or not layers:
+        return found
+    return found | {"local_layers": layers - first} if first < layers else {}

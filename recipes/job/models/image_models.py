@@ -1,0 +1,195 @@
+"""Image models by name, with their counts at any image size."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from importlib import resources
+
+import msgspec
+
+from probes.base.record import StrictRecord
+from recipes.job.workload import VisionModel
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_MEGA, _KILO = 1e6, 1e3
+_PREFIXES = ("timm", "torchvision", "tf", "legacy", "dm", "tv", "gluon", "swsl", "ssl")
+"""What tables put before a name without another architecture being meant."""
+_SUFFIX = re.compile(
+    r"[._-](v1\.5|v15|v1b?|fp16|fp32|tf32|amp|nchw|nhwc|torchvision|baseline|pretrained|in1k|in22k|in21k|imagenet|\d{3})$"
+)
+
+
+_REGNET = re.compile(r"regnet[-_ ]?([xyz])[-_ ]?(\d+(?:[._]\d+)?)[-_ ]?([gm])f\b")
+"""By FLOPs, as their paper has it: `RegNetX-1.6GF`, `regnet_y_400mf`."""
+
+
+class _File(StrictRecord, kw_only=True):
+    source: str
+    date: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | int, ...], ...]
+
+
+class Alias(StrictRecord, kw_only=True):
+    """Names of a counted model that do not follow from its id."""
+
+    model: str
+    names: tuple[str, ...] = ()
+    fixed_size: bool = False
+    image_operators: int = 0
+    source: str = ""
+
+
+class _Aliases(StrictRecord, kw_only=True):
+    aliases: tuple[Alias, ...]
+
+
+def _text(name: str) -> dict[str, object]:
+    return tomllib.loads(resources.files("recipes").joinpath("data", name).read_text("utf-8"))
+
+
+@functools.lru_cache(maxsize=1)
+def load_vision_models() -> dict[str, VisionModel]:
+    """All counted models by id."""
+    counted = msgspec.convert(_text("vision_models.toml"), _File)
+    extra = {one.model: one for one in load_aliases()}
+    found = {}
+    for cells in counted.rows:
+        row = dict(zip(counted.columns, cells, strict=True))
+        name = str(row["id"])
+        alias = extra.get(name)
+        found[name] = VisionModel(
+            id=name,
+            title=name,
+            parameters=int(row["parameters"]),
+            image_size=int(row["image_size"]),
+            dimensions=int(row["dimensions"]),
+            fixed_size=alias.fixed_size if alias else False,
+            forward_flops=_MEGA * float(row["forward_mflops"]),
+            dense_flops=_MEGA * float(row["dense_mflops"]),
+            grouped_flops=_MEGA * float(row["grouped_mflops"]),
+            product_flops=_MEGA * float(row["product_mflops"]),
+            spatial_flops=_MEGA * float(row["spatial_mflops"]),
+            depthwise_flops=_MEGA * float(row["depthwise_mflops"]),
+            convolution_elements=_KILO * float(row["convolution_kilo_elements"]),
+            matrix_elements=_KILO * float(row["matrix_kilo_elements"]),
+            depthwise_elements=_KILO * float(row["depthwise_kilo_elements"]),
+            pointwise_elements=_KILO * float(row["pointwise_kilo_elements"]),
+            saved_elements=_KILO * float(row["saved_kilo_elements"]),
+            operators=int(row["operators"]),
+            image_operators=alias.image_operators if alias else 0,
+            source=counted.source,
+            date=counted.date,
+        )
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def load_aliases() -> tuple[Alias, ...]:
+    """Other names of counted models."""
+    return msgspec.convert(_text("vision_names.toml"), _Aliases).aliases
+
+
+def plain_name(name: str) -> str:
+    """Letters and digits alone, in lower case: `ResNet-50` and `resnet_50` are one name."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+@functools.lru_cache(maxsize=1)
+def _by_name() -> dict[str, str]:
+    models = load_vision_models()
+    found: dict[str, str] = {}
+    for name in models:
+        # `_100` is a width of 1.0, `_224` the usual input.
+        for short in (name.removesuffix("_100"), name.removesuffix("_224"), *_without_prefix(name)):
+            found.setdefault(plain_name(short), name)
+    found |= {plain_name(name): name for name in models}
+    found |= {plain_name(name): one.model for one in load_aliases() for name in one.names}
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def find_vision_model(name: str, image_size: int | None = None) -> VisionModel | None:
+    """The model at this image size, or at its usual one; None where nobody counted it."""
+    known = _by_name()
+    name = name if "dino" in name.lower() else _GIGANTIC.sub(r"\1gigantic", name)
+    # What is in brackets is a remark; what follows a dot may name a set of weights.
+    stripped = _REGNET.sub(_as_timm_has_it, re.sub(r"\([^)]*\)", "", name.lower())).strip()
+    while stripped:
+        for one in (stripped, stripped.split(".")[0], *_without_prefix(stripped)):
+            found = known.get(plain_name(one))
+            if found is not None:
+                model = load_vision_models()[found]
+                return model if image_size is None else at_size(model, image_size)
+        shorter = _SUFFIX.sub("", stripped)
+        if shorter == stripped:
+            break
+        stripped = shorter
+    return _vision_transformer(name.lower(), image_size)
+
+
+_VIT_SIZES = {
+    "ti": "tiny", "t": "tiny", "s": "small", "b": "base", "l": "large", "h": "huge", "g": "giant", "bigg": "gigantic",
+}  # fmt: skip
+_GIGANTIC = re.compile(r"(?<![A-Za-z])((?:[Vv]i[Tt]|VIT|[Vv]ision[-_ ][Tt]ransformer)[-_ /]?)G(?![A-Za-z])")
+"""Capital, as arXiv 2106.04560 has it; DINO's largest is giant in any letters."""
+_VIT_PATCHES = {"tiny": 16, "small": 16, "base": 16, "large": 16, "huge": 14, "giant": 14, "gigantic": 14}
+"""Pixels of a patch's side in the sizes of arXiv 2010.11929 and 2106.04560."""
+_VIT = re.compile(
+    r"(?<![a-z])(?:vit|dinov[23]|vision[-_ ]transformer)[-_ /]?"
+    r"(?P<size>tiny|small|base|large|huge|gigantic|giant|bigg|ti|[tsblhg])(?![a-z])"
+    r"(?:[-_ /]?(?:patch|p)?[-_ ]?(?P<patch>8|14|16|32)(?!\d))?"
+)
+
+
+def _vision_transformer(name: str, image_size: int | None) -> VisionModel | None:
+    """A vision transformer by its size, however it was trained (DINOv2, CLIP's image tower): heads and
+    weights differ little.
+
+    A patch of a size that nobody counted is one that was, on an image of as many patches.
+    """
+    found = _VIT.search(name)
+    if found is None:
+        return None
+    size = _VIT_SIZES.get(found["size"], found["size"])
+    usual = 14 if "dinov2" in name else _VIT_PATCHES[size]
+    patch = int(found["patch"] or usual)
+    models = load_vision_models()
+    pixels = image_size or 224
+    for counted in (patch, _VIT_PATCHES[size]):
+        model = models.get(f"vit_{size}_patch{counted}_224")
+        if model is not None:
+            return at_size(model, round(pixels * counted / patch))
+    return None
+
+
+def _as_timm_has_it(found: re.Match[str]) -> str:
+    """`regnetx_016` for 1.6 GFLOPs: hundreds of millions in three digits."""
+    hundreds = float(found[2].replace("_", ".")) * (10 if found[3] == "g" else 0.01)
+    return f"regnet{found[1]}_{round(hundreds):03d}"
+
+
+def _without_prefix(name: str) -> list[str]:
+    return [re.sub(rf"^{prefix}[-_/]?", "", name) for prefix in _PREFIXES if name.startswith(prefix)]
+
+
+@functools.lru_cache(maxsize=1024)
+def at_size(model: VisionModel, image_size: int) -> VisionModel:
+    """The model on images of another size: everything but parameters and kernels grows with the samples of an
+    image.
+    """
+    if model.fixed_size or image_size == model.image_size:
+        return model
+    share = (image_size / model.image_size) ** model.dimensions
+    names = (
+        "forward_flops", "dense_flops", "grouped_flops", "product_flops", "spatial_flops", "depthwise_flops",
+        "convolution_elements", "matrix_elements", "depthwise_elements", "pointwise_elements", "saved_elements",
+    )  # fmt: skip
+    scaled = {name: share * getattr(model, name) for name in names}
+    return msgspec.structs.replace(model, image_size=image_size, **scaled)

@@ -1,0 +1,314 @@
+"""What the user wants to train, and what he insists on."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from probes.base.record import StrictRecord
+
+Precision = Literal["bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4"]
+"""What matrix products compute in. The 16-bit and smaller ones are mixed precision, with fp32 master weights,
+unless the workload says that its weights are pure.
+"""
+
+PLANNED_PRECISIONS = ("bf16", "fp32")
+"""What the planner offers and the reference workload can run."""
+
+ModelKind = Literal["decoder", "encoder", "encoder-decoder"]
+BiasPlace = Literal["attention-output", "mlp", "router", "head"]
+
+
+class TransformerModel(StrictRecord, kw_only=True):
+    """A transformer. Sizes are per layer; `kv_heads` < `heads` is grouped-query attention, one is multi-query
+    attention.
+    """
+
+    id: str
+    title: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn_hidden: int
+    vocab: int
+    gated_mlp: bool = True
+    """Three matrices (gate, up, down) instead of two."""
+    tied_embeddings: bool = False
+    learned_positions: int = 0
+    """Rows of a learned position table; 0 for rotary positions."""
+    norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    bias: bool = False
+    """Biases in the linear layers."""
+    qkv_bias: bool = False
+    """Biases in the query, key and value projections alone (Qwen2)."""
+    other_biases: tuple[BiasPlace, ...] = ()
+    """Where else there are biases, for models that have them in some linear layers only (GPT-J, GPT-OSS,
+    Phi).
+    """
+    norm_bias: bool | None = None
+    """Whether norms have a bias; None: a LayerNorm has one where the linear layers do."""
+    layer_norms: int = 2
+    """Norms over the hidden size in one layer: 1 where attention and MLP share one, 4 with norms after both
+    as well.
+    """
+    parallel_mlp: bool = False
+    """Attention and MLP read the same input, and their outputs are added up (GPT-NeoX, Falcon, Phi,
+    Command).
+    """
+    query_key_norm: Literal["none", "head", "full"] = "none"
+    """Norm of queries and keys, of each head by itself or of all heads together."""
+    attention_gate: bool = False
+    """A gate as wide as the queries on attention's output (Qwen3-Next)."""
+    attention_sinks: bool = False
+    """One learned logit per head beside the scores (GPT-OSS)."""
+    embedding_norm: bool = False
+    """A norm right after the embedding (BERT, BLOOM)."""
+    final_norm: bool = True
+    pooler: bool = False
+    """A dense layer over the first token (BERT)."""
+    embedding_size: int = 0
+    """Width of the token table where it is not the hidden size: projections join them. 0: the hidden size."""
+    position_buckets: int = 0
+    """Rows of a table of relative positions, one column per head, one table per stack of layers (T5)."""
+    kind: ModelKind = "decoder"
+    encoder_layers: int = 0
+    """Of an encoder-decoder, whose `layers` are the decoder's: each with attention over itself and over the
+    encoder.
+    """
+    decoder_tokens: float = 1.0
+    """Of an encoder-decoder: tokens of the decoder per token of the encoder, whose length `sequence_length`
+    is.
+    """
+    head_outputs: int = 0
+    """Logits of one token where an adaptive softmax leaves most out; 0: one for each row of the
+    vocabulary.
+    """
+    head_fraction: float = 1.0
+    """Share of the tokens that the head gives logits for, in pre-training: the masked ones of a masked
+    language model.
+    """
+    dropout: bool = False
+    """Of a decoder, in its published configuration (GPT-2)."""
+    raises_logits: bool = True
+    """Its code in Hugging Face's format computes the loss from fp32 logits, in 16-bit runs too."""
+    token_types: int = 0
+    """Rows of a token type table (BERT)."""
+    sliding_window: int = 0
+    """Tokens that a layer with local attention looks back; 0 where there is none."""
+    local_layers: int = 0
+    """Layers whose attention is limited to `sliding_window`."""
+    experts: int = 0
+    """Routed experts of a mixture-of-experts layer; 0 for a dense model."""
+    experts_per_token: int = 0
+    expert_ffn_hidden: int = 0
+    shared_ffn_hidden: int = 0
+    """Width of all shared experts of a layer together."""
+    shared_expert_gate: bool = False
+    """A gate of one output decides how much of the shared expert's output is taken (Qwen2-MoE)."""
+    expert_latent: int = 0
+    """Width that tokens are projected to before routed experts and back after them; 0: the hidden size."""
+    router_correction: bool = False
+    """A learned number per expert beside the router's score, for balance without a loss (DeepSeek-V3)."""
+    dense_layers: int = 0
+    """Layers of a mixture of experts that have one dense MLP of `ffn_hidden` instead."""
+    prediction_layers: int = 0
+    """Extra layers that predict tokens further ahead in training (multi-token prediction). Not in the
+    parameter count.
+    """
+    query_latent: int = 0
+    """Rank of the query's projection in multi-head latent attention (MLA)."""
+    key_value_latent: int = 0
+    """Rank of the joint key and value projection of MLA; 0 for ordinary attention."""
+    output_latent: int = 0
+    """Rank of attention's output projection where it has two factors, the first in `output_groups` groups
+    (DeepSeek-V4).
+    """
+    output_groups: int = 1
+    rotary_head_dim: int = 0
+    """MLA: part of a head that carries positions, beside `head_dim` that does not."""
+    value_head_dim: int = 0
+    """MLA: size of a value head."""
+    attention_layers: int | None = None
+    """Hybrid models, where a layer is one mixer: how many are attention; None where each layer has
+    attention.
+    """
+    feed_forward_layers: int | None = None
+    """Hybrid models: how many layers are an MLP or a mixture of experts; None where each layer has one."""
+    state_space_layers: int = 0
+    """Hybrid models: how many layers are a state-space mixer (Mamba-2) or linear attention (gated delta
+    net).
+    """
+    state_space_kind: Literal["mamba2", "gated-delta"] = "mamba2"
+    state_space_inner: int = 0
+    """Inner width of a state-space mixer (heads x head size)."""
+    state_space_heads: int = 0
+    state_space_groups: int = 0
+    state_space_states: int = 0
+    state_space_convolution: int = 4
+    """Taps of the causal convolution before the mixer."""
+    sequence_length: int
+    """The length that the published recipe trains with."""
+    learning_rate: float = 0.0
+    """Peak learning rate of the published recipe, at `learning_rate_batch_tokens`; 0 where nobody published
+    one.
+    """
+    learning_rate_batch_tokens: int = 0
+    names: tuple[str, ...] = ()
+    """Other names in tables of published runs, in lower case with `-` between words. Separators do not
+    matter.
+    """
+    source: str
+    date: str
+
+    @property
+    def is_moe(self) -> bool:
+        return self.experts > 0
+
+    @property
+    def has_dropout(self) -> bool:
+        """Whether training drops part of the residual stream and of attention's probabilities, as models with
+        an encoder do.
+        """
+        return self.dropout or self.kind != "decoder"
+
+
+class VisionModel(StrictRecord, kw_only=True):
+    """An image model by its counts for one image of `image_size`; a step is a forward and a backward pass."""
+
+    id: str
+    title: str
+    parameters: int
+    image_size: int
+    """Side of the square, or of the cube, that has as many samples as the input; 0 where the input is no
+    image.
+    """
+    block_parameters: int = 0
+    """Of the largest of the blocks that FSDP gathers one by one; 0 where the whole model is one unit."""
+    root_parameters: int = 0
+    """Outside of such blocks."""
+    dimensions: int = 2
+    fixed_size: bool = False
+    """The name stands for one input size (SSD300)."""
+    forward_flops: float
+    """Two per multiply-add."""
+    dense_flops: float
+    """Of a step: convolutions over all channels and matrix products, which tensor cores run well."""
+    grouped_flops: float
+    """Of a step: convolutions in groups of several channels."""
+    product_flops: float = 0.0
+    """Of the dense ones: matrix products."""
+    spatial_flops: float = 0.0
+    """Of the dense ones: 3x3 convolutions of many channels without stride or dilation, which Winograd's
+    algorithm hastens.
+    """
+    depthwise_flops: float = 0.0
+    """Of a step: depthwise convolutions, which are no part of the dense or grouped ones."""
+    convolution_elements: float
+    """Read and written in a step by dense and grouped convolutions."""
+    matrix_elements: float
+    """The same of matrix products."""
+    depthwise_elements: float
+    """The same of depthwise convolutions."""
+    pointwise_elements: float
+    """The same of all else: normalisation, activation, addition, pooling, copies."""
+    saved_elements: float
+    """Kept for the backward pass."""
+    operators: int
+    """Kernels of an eager step, whatever the batch."""
+    image_operators: int = 0
+    """Further kernels for each image of the batch: matching and sampling of boxes."""
+    source: str
+    date: str
+
+    @property
+    def gathered_parameters(self) -> int:
+        """What fully sharded ranks hold whole at a time: the root, the present block and the next."""
+        if not self.block_parameters:
+            return self.parameters
+        return min(self.parameters, self.root_parameters + 2 * self.block_parameters)
+
+
+Optimizer = Literal[
+    "adamw",
+    "adamw-8bit",
+    "adamw-4bit",
+    "adam-mini",
+    "sgd",
+    "adafactor",
+    "lion",
+    "lion-8bit",
+    "lamb",
+    "lars",
+    "muon",
+    "galore",
+    "galore-8bit",
+    "lomo",
+]
+OptimizerStep = Literal["after", "fused", "in-backward"]
+"""All tensors operation by operation where the stack does that, each tensor in one kernel, or each as soon as
+its gradient is there, which is freed then.
+"""
+Tuning = Literal["full", "lora", "qlora"]
+AdapterTargets = Literal["query-value", "attention", "all"]
+"""Linear layers that LoRA's adapters stand beside."""
+
+
+class Workload(StrictRecord, kw_only=True):
+    """One training job, independent of the machine."""
+
+    model: TransformerModel
+    sequence_length: int
+    global_batch: int
+    """Sequences per optimizer step. A convergence setting: the planner never changes it silently."""
+    precision: Precision = "bf16"
+    optimizer: Optimizer = "adamw"
+    steps: int = 1000
+    """Length of the run, for the warm-up."""
+    pure_weights: bool = False
+    """Weights, gradients and optimizer states all in the precision of the products, without fp32 masters."""
+    tuning: Tuning = "full"
+    """`lora` trains adapters over frozen 16-bit weights, `qlora` over quantised ones."""
+    base_bits: Literal[4, 8, 16] = 16
+    """Of the frozen weights under adapters."""
+    fine_tuning: bool = False
+    """Samples of instructions or questions, which may be shorter than `sequence_length`, instead of packed
+    text.
+    """
+    length_stated: bool = True
+    """False where nobody said how long the sequences are: then `sequence_length` is only where longer samples
+    end.
+    """
+    optimizer_step: OptimizerStep = "after"
+    pages_states: bool = False
+    """Optimizer states lie in memory that the driver moves between GPU and host, beside what the framework
+    allocates.
+    """
+    adapter_rank: int = 16
+    """Of LoRA's matrices, in every linear layer of a block unless the stack's row says otherwise."""
+
+    @property
+    def tokens_per_step(self) -> int:
+        return self.global_batch * self.sequence_length
+
+
+class VisionWorkload(StrictRecord, kw_only=True):
+    """Training of an image model, independent of the machine."""
+
+    model: VisionModel
+    image_size: int
+    global_batch: int
+    """Images per optimizer step."""
+    precision: Precision = "fp16"
+    optimizer: Optimizer = "sgd"
+
+
+class Pins(StrictRecord, kw_only=True):
+    """What the user fixed. The planner obeys or says why it cannot; it never overrides."""
+
+    strategy: str | None = None
+    micro_batch: int | None = None
+    activation_checkpointing: Literal["none", "full"] | None = None
+    learning_rate: float | None = None
+    warmup_steps: int | None = None
+    ranks_per_node: int | None = None

@@ -1,0 +1,24 @@
+"""The command line that starts the ranks of one node."""
+
+from __future__ import annotations
+
+
+def agent_argv(python: str, ranks_per_node: int, program: tuple[str, ...]) -> tuple[str, ...]:
+    """`program` (`-m module args` or `script args`) on `ranks_per_node` ranks of this node, through torch's
+    agent.
+
+    A single rank needs no agent. The address is the loopback: host names of fresh servers often resolve to
+    nowhere.
+    """
+    if ranks_per_node == 1:
+        return (python, *program)
+    agent = (
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--local-addr",
+        "127.0.0.1",
+        "--nproc-per-node",
+        str(ranks_per_node),
+    )
+    return (python, *agent, *program)

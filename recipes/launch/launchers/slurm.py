@@ -1,0 +1,18 @@
+"""Slurm: a batch script that starts one torchrun per node."""
+
+from __future__ import annotations
+
+from recipes.launch.recipe import Artifact, Recipe
+from recipes.launch.script_parts import companions, render_script
+
+SCRIPT = "train.sbatch"
+
+
+def render(recipe: Recipe) -> tuple[Artifact, ...]:
+    """The batch script, then what lies beside it. Raises UsageError for a recipe that contradicts itself."""
+    return (Artifact(path=SCRIPT, text=render_script("slurm.sbatch.j2", recipe)), *companions(recipe))
+
+
+def start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """The command that submits the job."""
+    return ("sbatch", f"{folder}/{SCRIPT}", "--", *arguments)

@@ -1,0 +1,179 @@
+"""Ready-made files that run `rigtune check` where machines are provisioned. A new kind is a template and a
+row here.
+
+What each scheduler expects of its hooks: Slurm's pages on prologs and HealthCheckProgram (slurm.schedmd.com,
+read 2026-11), the Kubernetes reference on init containers and Jobs (kubernetes.io, read 2026-11), and the
+notes beside each template.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import posixpath
+import re
+
+from probes.base.errors import UsageError
+from probes.base.record import Record, StrictRecord
+from recipes.launch.recipe import Artifact
+from recipes.launch.script_parts import templates
+
+_PLAIN = re.compile(r"[A-Za-z0-9/._+@-]+")
+REASON_TAG = "rigtune:"
+"""Begins every reason that the health check writes; only drains with such a reason are lifted by it."""
+QUICK_S = 5
+"""A prolog holds up every job; Slurm's own advice is to keep it short."""
+DEEP_S = 30
+"""slurmd kills a HealthCheckProgram after 60 s, and telling Slurm may take some of them."""
+
+
+class ProvisionOptions(StrictRecord, kw_only=True):
+    """What differs from site to site."""
+
+    program: str = "/opt/rigtune/bin/rigtune"
+    """Absolute path of the command on the nodes. Slurm runs its hooks without a search path."""
+    policy: str | None = None
+    """Absolute path of the policy file on the nodes."""
+    slurm_conf: str | None = None
+    """Absolute path of slurm.conf where it is not Slurm's default one: slurmd does not tell its hooks."""
+    image: str = "rigtune:latest"
+    """Container image that holds rigtune."""
+    gpus: int = 8
+    """GPUs of a node that a pod asks for."""
+
+
+class ProvisionFile(Record, kw_only=True):
+    path: str
+    template: str
+    mode: int = 0o644
+
+
+class ProvisionRow(Record, kw_only=True):
+    """One kind of use."""
+
+    id: str
+    title: str
+    files: tuple[ProvisionFile, ...]
+    install: str
+    """What the administrator does with the files."""
+
+
+def _row(kind: str, title: str, *files: tuple[str, int], install: str) -> ProvisionRow:
+    return ProvisionRow(
+        id=kind,
+        title=title,
+        files=tuple(
+            ProvisionFile(path=path, template=f"provision/{path}.j2", mode=mode) for path, mode in files
+        ),
+        install=install,
+    )
+
+
+PROVISIONS: tuple[ProvisionRow, ...] = (
+    _row(
+        "slurm-health",
+        "Slurm HealthCheckProgram: drains a bad node with one line of reason, resumes what it drained itself",
+        ("rigtune-health", 0o755),
+        install="Put it on every node and set HealthCheckProgram to its path, HealthCheckInterval=300 and "
+        "HealthCheckNodeState=ANY in slurm.conf; then `scontrol reconfigure`.",
+    ),
+    _row(
+        "slurm-prolog",
+        "Slurm Prolog: refuses a job on a bad node within seconds",
+        ("rigtune-prolog", 0o755),
+        install="Put it on every node and set Prolog to its path and PrologFlags=Alloc in slurm.conf; then "
+        "`scontrol reconfigure`. With rigtune-health beside it, the drain gets its reason and is lifted after the repair.",
+    ),
+    _row(
+        "kubernetes-init",
+        "Kubernetes: an init container that keeps a training pod from starting on a bad node",
+        ("rigtune-init.yaml", 0o644),
+        ("Dockerfile", 0o644),
+        install="Build and push the image, then `kubectl patch` your Deployment or merge it into your pod template.",
+    ),
+    _row(
+        "kubernetes-job",
+        "Kubernetes: a Job that checks one node",
+        ("rigtune-job.yaml", 0o644),
+        ("Dockerfile", 0o644),
+        install="Build and push the image, set the node's name in the Job, then `kubectl apply -f rigtune-job.yaml`.",
+    ),
+    _row(
+        "systemd",
+        "systemd: a timer that writes the verdict for Prometheus' node_exporter and to the journal",
+        ("rigtune-check.service", 0o644),
+        ("rigtune-check.timer", 0o644),
+        install="Copy both to /etc/systemd/system, then `systemctl enable --now rigtune-check.timer`.",
+    ),
+    _row(
+        "ansible",
+        "Ansible: tasks that install rigtune, check the node and stop the play on a bad one",
+        ("rigtune-tasks.yaml", 0o644),
+        install="Set rigtune_package to the wheel's address and use `import_tasks: rigtune-tasks.yaml` in your play.",
+    ),
+    _row(
+        "cloud-init",
+        "cloud-init: checks the machine at its first boot and leaves the verdict",
+        ("rigtune-user-data.yaml", 0o644),
+        install="Set the wheel's address in it, then give it as user data or merge it into yours.",
+    ),
+)
+
+
+def find_provision(kind: str) -> ProvisionRow:
+    """The row of a kind. Raises UsageError that names the nearest."""
+    for row in PROVISIONS:
+        if row.id == kind:
+            return row
+    ids = [row.id for row in PROVISIONS]
+    near = difflib.get_close_matches(kind.lower(), ids, n=1, cutoff=0.4)
+    guess = f"did you mean {near[0]}? " if near else ""
+    raise UsageError(f"there is no kind {kind[:80]!r} of provisioning", f"{guess}kinds: {', '.join(ids)}")
+
+
+def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Artifact, ...]:
+    """The files of `row`. Raises UsageError for options that no node can follow."""
+    _require_plain("the program", options.program)
+    if options.policy is not None:
+        _require_plain("the policy", options.policy)
+    if options.slurm_conf is not None:
+        _require_plain("slurm.conf", options.slurm_conf)
+    if options.gpus < 1:
+        raise UsageError(
+            f"a pod with {options.gpus} GPUs checks nothing", "give the number of GPUs of a node, such as 8"
+        )
+    if not options.image.strip() or any(character.isspace() for character in options.image):
+        raise UsageError(
+            f"{options.image!r} is no container image", "give one such as registry.example.org/rigtune:1.0"
+        )
+    arguments = ("--policy", options.policy) if options.policy else ()
+    return tuple(
+        Artifact(
+            path=file.path,
+            mode=file.mode,
+            text=templates()
+            .get_template(file.template)
+            .render(
+                options=options,
+                policy=arguments,
+                tag=REASON_TAG,
+                quick_s=QUICK_S,
+                deep_s=DEEP_S,
+                quoted=json.dumps,
+            ),
+        )
+        for file in row.files
+    )
+
+
+def _require_plain(what: str, path: str) -> None:
+    """systemd, YAML and shells each quote in their own way; a plain path means the same to all."""
+    if not posixpath.isabs(path):
+        raise UsageError(
+            f"{what} {path!r} is no absolute path", "hooks run without a search path or working directory"
+        )
+    if not _PLAIN.fullmatch(path):
+        raise UsageError(
+            f"{what} {path!r} has characters that hooks may misread",
+            "use letters, digits and / . _ + @ - alone",
+        )

@@ -1,0 +1,142 @@
+"""A recipe: a plan fully resolved and independent of the launcher. A TOML file that people read and edit."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from probes.base.record import StrictRecord
+
+SCHEMA_VERSION = 1
+
+
+class Parallelism(StrictRecord, kw_only=True):
+    """How the ranks share the work."""
+
+    strategy: str
+    nodes: int
+    ranks_per_node: int
+    micro_batch: int
+    grad_accum: int
+    global_batch: int
+    activation_checkpointing: Literal["none", "full"] = "none"
+    precision: Literal["bf16", "fp32"] = "bf16"
+
+    @property
+    def world_size(self) -> int:
+        return self.nodes * self.ranks_per_node
+
+
+class Convergence(StrictRecord, kw_only=True):
+    """Settings that decide what is learned, not how fast."""
+
+    learning_rate: float
+    warmup_steps: int
+    steps: int
+
+
+class Environment(StrictRecord, kw_only=True):
+    """One environment variable and its reason."""
+
+    name: str
+    value: str
+    why: str
+    source: str
+
+
+class Command(StrictRecord, kw_only=True):
+    """What every rank runs."""
+
+    kind: Literal["reference", "script", "module"]
+    """The shipped reference workload, a Python file, or a Python module."""
+    target: str = ""
+    """Path of the script or dotted name of the module; empty for the reference workload."""
+    arguments: tuple[str, ...] = ()
+    """May hold {micro_batch}, {grad_accum}, {global_batch}, {learning_rate}, {warmup_steps}, {steps},
+    {sequence_length}.
+    """
+    working_directory: str = ""
+    """Empty for the folder that the job is started from."""
+
+
+class Resources(StrictRecord, kw_only=True):
+    """What each node gives to the job."""
+
+    device: Literal["cuda", "cpu"]
+    backend: Literal["nccl", "gloo"]
+    device_name: str = ""
+    python: str = ""
+    """Training interpreter, the same path on every node; empty for `python3` on the PATH."""
+    cpus_per_node: int | None = None
+    time_limit: str = ""
+    """Slurm time, `HH:MM:SS`; empty for the partition's default."""
+    partition: str = ""
+    account: str = ""
+    hosts: tuple[str, ...] = ()
+    """Ordered host names or addresses, the first is the master; empty where the scheduler chooses."""
+
+
+class Prediction(StrictRecord, kw_only=True):
+    """What the plan expects, for `rigtune verify`. None where it could not be predicted."""
+
+    step_time_s: float | None = None
+    step_time_low_s: float | None = None
+    step_time_high_s: float | None = None
+    peak_memory_bytes: float | None = None
+    """Peak that the framework's allocator (or, on a CPU, the process) reports."""
+    tokens_per_s_per_rank: float | None = None
+    mfu: float | None = None
+
+
+class ModelShape(StrictRecord, kw_only=True):
+    """The model's sizes, as the reference workload builds it."""
+
+    id: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn_hidden: int
+    vocab: int
+    gated_mlp: bool
+    tied_embeddings: bool
+    learned_positions: int
+    norm: Literal["rmsnorm", "layernorm"]
+    bias: bool
+    qkv_bias: bool
+    sequence_length: int
+
+
+class Recipe(StrictRecord, kw_only=True):
+    """Everything that a launcher needs."""
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    """Short id of the job: letters, digits, `.`, `_` and `-`."""
+    title: str
+    model: ModelShape
+    parallelism: Parallelism
+    convergence: Convergence
+    resources: Resources
+    command: Command
+    environment: tuple[Environment, ...] = ()
+    predicted: Prediction = Prediction()
+    not_in_reference: tuple[str, ...] | None = None
+    """What the model has that the reference workload does not build, as `experts 8`; the command then runs
+    another program. None where it builds all of it.
+    """
+    notes: tuple[str, ...] = ()
+    """Reasons behind the main decisions; they become comments of the launch script."""
+
+
+class Artifact(StrictRecord, kw_only=True):
+    """A file to write: `path` is relative to the export folder."""
+
+    path: str
+    text: str
+    mode: int = 0o644
+
+
+NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+VARIABLE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -1,0 +1,28 @@
+"""The ordered tables of strategies and launchers. A new one is a file and a row here."""
+
+from __future__ import annotations
+
+from probes.registry import Row
+
+STRATEGIES: tuple[Row, ...] = (
+    Row(
+        id="ddp",
+        title="Data parallel, every rank holds the whole model",
+        module="recipes.planning.strategies.ddp",
+    ),
+    Row(id="fsdp", title="Fully sharded data parallel (FSDP2)", module="recipes.planning.strategies.fsdp"),
+)
+
+LAUNCHERS: tuple[Row, ...] = (
+    Row(id="torchrun", title="torchrun on one or several nodes", module="recipes.launch.launchers.torchrun"),
+    Row(id="slurm", title="Slurm, one torchrun per node", module="recipes.launch.launchers.slurm"),
+    Row(id="mpi", title="mpirun of Open MPI, MPICH or Intel MPI", module="recipes.launch.launchers.mpi"),
+)
+"""Each module has two pure functions:
+
+- `render(recipe: Recipe) -> tuple[Artifact, ...]`, the files of the export folder; the first one is to be started.
+- `start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]`, the command that starts them from the
+  absolute path of that folder, with extra arguments for the program.
+
+Both raise UsageError where the recipe does not allow it.
+"""

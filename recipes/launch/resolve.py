@@ -1,0 +1,127 @@
+"""From a plan to a recipe: every choice becomes a setting, every reason a note."""
+
+from __future__ import annotations
+
+from probes.base.errors import UsageError
+from recipes.job.workload import Workload
+from recipes.launch.recipe import (
+    Command,
+    Convergence,
+    Environment,
+    ModelShape,
+    Parallelism,
+    Prediction,
+    Recipe,
+    Resources,
+)
+from recipes.launch.reference_files import not_in_reference
+from recipes.planning.plan import Choice, Decision, Plan
+from recipes.predict.speed.loading import without_loading
+
+_SHAPE = tuple(name for name in ModelShape.__struct_fields__ if name != "sequence_length")
+
+
+def recipe_of(
+    plan: Plan,
+    *,
+    name: str,
+    command: Command,
+    python: str,
+    hosts: tuple[str, ...] = (),
+    partition: str = "",
+    account: str = "",
+    time_limit: str = "",
+) -> Recipe:
+    """The recipe of the plan's choice.
+
+    `name` is the job's name, `command` what every rank runs, `python` the path of the training interpreter on
+    the nodes (empty for `python3`), `hosts` the nodes in order; the rest are settings of the Slurm site.
+    Raises UsageError where the reference workload shall run a model that it cannot build.
+    """
+    beyond = not_in_reference(plan.workload.model)
+    if command.kind == "reference" and beyond:
+        raise UsageError(
+            f"the reference workload cannot train {plan.workload.model.id}: it builds dense decoders alone",
+            "give your own training program behind `--`, or plan without a recipe",
+        )
+    chosen, cluster = plan.chosen, plan.cluster
+    cores = cluster.physical_cores_per_rank
+    return Recipe(
+        name=name,
+        title=f"{plan.workload.model.title} on {cluster.title}",
+        model=_shape(plan.workload),
+        parallelism=Parallelism(
+            strategy=chosen.strategy,
+            nodes=cluster.nodes,
+            ranks_per_node=cluster.ranks_per_node,
+            micro_batch=chosen.micro_batch,
+            grad_accum=chosen.grad_accum,
+            global_batch=chosen.global_batch,
+            activation_checkpointing="full" if chosen.activation_checkpointing == "full" else "none",
+            precision="fp32" if plan.workload.precision == "fp32" else "bf16",
+        ),
+        convergence=Convergence(
+            learning_rate=chosen.learning_rate, warmup_steps=chosen.warmup_steps, steps=plan.workload.steps
+        ),
+        resources=Resources(
+            device=cluster.device,
+            backend="nccl" if cluster.device == "cuda" else "gloo",
+            device_name=cluster.device_name,
+            python=python,
+            cpus_per_node=cores * cluster.ranks_per_node if cores is not None else None,
+            time_limit=time_limit,
+            partition=partition,
+            account=account,
+            hosts=hosts,
+        ),
+        command=command,
+        environment=tuple(
+            Environment(name=variable.name, value=variable.value, why=variable.why, source=variable.source)
+            for variable in plan.env
+        ),
+        predicted=_prediction(chosen, makes_data=command.kind == "reference"),
+        not_in_reference=beyond or None,
+        notes=_notes(plan),
+    )
+
+
+def _shape(workload: Workload) -> ModelShape:
+    return ModelShape(
+        sequence_length=workload.sequence_length, **{name: getattr(workload.model, name) for name in _SHAPE}
+    )
+
+
+def _prediction(chosen: Choice, *, makes_data: bool) -> Prediction:
+    """The figures that `rigtune verify` can measure; the reference workload makes its data and waits for
+    none.
+    """
+    memory, time = chosen.predicted.memory_bytes_per_gpu, chosen.predicted.step_time_s
+    if makes_data:
+        time = without_loading(time)
+    return Prediction(
+        step_time_s=_number(time.total),
+        step_time_low_s=_number(time.low),
+        step_time_high_s=_number(time.high),
+        peak_memory_bytes=memory.allocated,
+        tokens_per_s_per_rank=_number(chosen.predicted.tokens_per_s_per_gpu),
+        mfu=_number(chosen.predicted.mfu),
+    )
+
+
+def _number(value: object) -> float | None:
+    """None where the model could not tell."""
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _notes(plan: Plan) -> tuple[str, ...]:
+    """The decisions as sentences. Left out is what says nothing new: arithmetic, and variables, which carry
+    their own reason.
+    """
+    silent = {"grad_accum", *(variable.name for variable in plan.env)}
+    decisions = [_sentence(decision) for decision in plan.decisions if decision.name not in silent]
+    return (*decisions, *(f"Warning: {warning}" for warning in plan.warnings))
+
+
+def _sentence(decision: Decision) -> str:
+    because = decision.because.rstrip().removesuffix(".")
+    return f"{decision.name} = {decision.value} ({decision.basis}): {because}."

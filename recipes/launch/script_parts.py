@@ -1,0 +1,133 @@
+"""What every launch script is made of: the template engine, quoting, and the parts of a recipe as text."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import textwrap
+import zlib
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from probes.base.units import duration, gib
+from recipes.launch.placeholders import program_arguments
+from recipes.launch.recipe import Artifact, Prediction, Recipe
+from recipes.launch.recipe_file import dump_recipe
+from recipes.launch.reference_files import CONFIG, PACKAGE, reference_files
+from recipes.launch.validation import require_valid
+
+COMMENT_WIDTH = 110
+PORT_RANGE_START = 20000
+PORT_RANGE_SIZE = 10000
+"""Rendezvous ports 20000 to 29999: below Linux' ephemeral ports (ip_local_port_range, 32768 and up), where
+any outgoing connection may take one first, and below the NodePorts of Kubernetes (30000 to 32767).
+"""
+
+
+def render_script(template: str, recipe: Recipe, **values: object) -> str:
+    """The text of `recipes/launch/templates/<template>` for a recipe. Raises UsageError for a recipe that
+    contradicts itself.
+    """
+    require_valid(recipe)
+    return (
+        templates()
+        .get_template(template)
+        .render(
+            recipe=recipe,
+            summary=summary(recipe),
+            prediction=prediction(recipe.predicted),
+            program=program_words(recipe),
+            port_start=PORT_RANGE_START,
+            port_count=PORT_RANGE_SIZE,
+            port_base=zlib.crc32(recipe.name.encode()) % PORT_RANGE_SIZE,
+            last_rank=recipe.parallelism.nodes - 1,
+            **values,
+        )
+    )
+
+
+def companions(recipe: Recipe) -> tuple[Artifact, ...]:
+    """The files that belong beside every launch script: the recipe, and the reference program where it is
+    what runs.
+    """
+    files = reference_files(recipe) if recipe.command.kind == "reference" else ()
+    return (Artifact(path="recipe.toml", text=dump_recipe(recipe)), *files)
+
+
+def summary(recipe: Recipe) -> str:
+    """The plan in one sentence."""
+    parallelism, resources = recipe.parallelism, recipe.resources
+    nodes, ranks = _counted(parallelism.nodes, "node"), _counted(parallelism.ranks_per_node, "rank")
+    device = resources.device_name or resources.device
+    steps = _counted(parallelism.grad_accum, "accumulation step")
+    return (
+        f"{parallelism.strategy.upper()} on {nodes} x {ranks} ({device}, {resources.backend}), {parallelism.precision}, "
+        f"activation checkpointing {parallelism.activation_checkpointing}. Micro-batch {parallelism.micro_batch} x {steps} x "
+        f"{_counted(parallelism.world_size, 'rank')} = global batch {parallelism.global_batch}."
+    )
+
+
+def prediction(predicted: Prediction) -> str:
+    """What the plan expects, in one sentence."""
+    parts = []
+    if predicted.step_time_s is not None:
+        span = ""
+        if predicted.step_time_low_s is not None and predicted.step_time_high_s is not None:
+            span = f" ({duration(predicted.step_time_low_s)} to {duration(predicted.step_time_high_s)})"
+        parts.append(f"{duration(predicted.step_time_s)} per step{span}")
+    if predicted.peak_memory_bytes is not None:
+        parts.append(f"{gib(predicted.peak_memory_bytes)} peak memory per rank")
+    if not parts:
+        return "Nothing could be predicted for this machine."
+    return f"Predicted: {', '.join(parts)}; `rigtune verify recipe.toml` measures it."
+
+
+def program_words(recipe: Recipe) -> tuple[str, ...]:
+    """What follows the interpreter: `-m rigtune_worker.train --config workload.json`, `train.py --lr 0.1`
+    ...
+    """
+    command, arguments = recipe.command, program_arguments(recipe)
+    if command.kind == "reference":
+        return ("-m", f"{PACKAGE}.train", "--config", CONFIG, *arguments)
+    if command.kind == "module":
+        return ("-m", command.target, *arguments)
+    # A path that starts with a dash would be read as an option.
+    return (f"./{command.target}" if command.target.startswith("-") else command.target, *arguments)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _assignable(value: str) -> str:
+    """`value` quoted for the right side of an assignment, where a leading `=` would look like a
+    comparison.
+    """
+    return f"'{value}'" if shlex.quote(value) == value and value.startswith("=") else shlex.quote(value)
+
+
+def _words(values: tuple[str, ...]) -> str:
+    return " ".join(map(shlex.quote, values))
+
+
+def _comment(text: str, indent: str = "") -> str:
+    """`text` as lines of a comment. Line breaks fold into spaces, so it cannot leave the comment."""
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    lines = textwrap.wrap(
+        " ".join(printable.split()), COMMENT_WIDTH, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(f"# {indent if number else ''}{line}" for number, line in enumerate(lines)) or "#"
+
+
+@functools.lru_cache(maxsize=1)
+def templates() -> Environment:
+    """The template engine of `recipes/launch/templates`, for shell text and settings files."""
+    environment = Environment(  # noqa: S701  shell text, quoted by the `sh` filter; HTML escapes would corrupt it
+        loader=PackageLoader("recipes.launch", "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(sh=shlex.quote, assignable=_assignable, words=_words, comment=_comment)
+    return environment

@@ -1,0 +1,57 @@
+"""What a short run of a recipe measured, beside what the plan predicted."""
+
+from __future__ import annotations
+
+from probes.base.record import Record
+from recipes.launch.recipe import Prediction
+
+SCHEMA_VERSION = 1
+
+
+class Comparison(Record, kw_only=True):
+    """One figure, predicted and measured."""
+
+    measured: float
+    predicted: float | None = None
+    relative_error: float | None = None
+    """Predicted over measured, minus one: 0.1 is a prediction 10 % too high. None where nothing was
+    predicted.
+    """
+    within_range: bool | None = None
+    """True when the measurement lies between the predicted bounds; None where there are none."""
+
+
+class Verification(Record, kw_only=True):
+    """The result of `rigtune verify`."""
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    steps: int
+    world_size: int
+    backend: str
+    device_name: str
+    torch_version: str
+    step_time_s: Comparison
+    """Median over the steps after warm-up."""
+    peak_memory_bytes: Comparison
+    """Of the fullest rank."""
+    loss_first: float
+    loss_last: float
+    notes: tuple[str, ...] = ()
+    log: str = ""
+    """Path of the run's output."""
+
+
+def compare_step_time(predicted: Prediction, measured_s: float) -> Comparison:
+    low, high = predicted.step_time_low_s, predicted.step_time_high_s
+    within = low <= measured_s <= high if low is not None and high is not None else None
+    return _compare(predicted.step_time_s, measured_s, within)
+
+
+def compare_peak_memory(predicted: Prediction, measured_bytes: float) -> Comparison:
+    return _compare(predicted.peak_memory_bytes, measured_bytes, None)
+
+
+def _compare(predicted: float | None, measured: float, within_range: bool | None) -> Comparison:
+    error = predicted / measured - 1 if predicted is not None and measured > 0 else None
+    return Comparison(measured=measured, predicted=predicted, relative_error=error, within_range=within_range)

@@ -1,0 +1,200 @@
+"""mpirun: what it hands on, where it puts ranks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from recipes.lint.context import Context
+from recipes.lint.document import Command, Document, Setting
+from recipes.lint.finding import LintFinding
+from recipes.lint.reach import given_to, told_to
+from recipes.lint.rule_table import found
+from recipes.lint.views import commands, number, option, resolved, says, settings_of
+
+Documents = tuple[Document, ...]
+
+_HANDED = (
+    "NCCL_",
+    "TORCH_",
+    "GLOO_",
+    "FI_",
+    "CUDA_DEVICE",
+    "UCX_",
+    "OMP_NUM_THREADS",
+    "LD_LIBRARY_PATH",
+    "MASTER_",
+)
+
+
+def _is_open_mpi(command: Command) -> bool:
+    """Options that only Open MPI has."""
+    told = command.options.keys() & {
+        "x",
+        "mca",
+        "allow-run-as-root",
+        "map-by",
+        "bind-to",
+        "npernode",
+        "tag-output",
+    }
+    return bool(told) or any(argument.text == "-H" for argument in command.arguments)
+
+
+def _hosts(command: Command) -> list[str]:
+    text = option(command, "host", "hosts", "H") or ""
+    return [one for one in re.split(r"[,\n]", text) if one]
+
+
+def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """Variables that ranks on other machines do not get."""
+    del context
+    for document in documents:
+        for command in commands(document, "mpirun"):
+            remote = (
+                len(_hosts(command)) > 1 or "hostfile" in command.options or "machinefile" in command.options
+            )
+            given = given_to(document, command)
+            if not _is_open_mpi(command) or not remote or "OMPI_MCA_mca_base_env_list" in given:
+                continue
+            told = option(command, "x") or ""
+            named = set(re.findall(r"(?:^|[\n,;])\s*([A-Za-z_]\w*)", told)) | {
+                item.name for item in command.settings
+            }
+            wildcard = "mca_base_env_list" in (option(command, "mca") or "") or "*" in told or "$" in told
+            lost = [name for name in given if name.startswith(_HANDED) and name not in named]
+            if lost and not wildcard:
+                yield found(
+                    "mpi-not-forwarded",
+                    document,
+                    command.place,
+                    f"mpirun hands {', '.join(lost)} to no other machine",
+                    fix="Add " + " ".join(f"-x {name}" for name in lost) + ".",
+                )
+
+
+_INHERITED = re.compile(r"\w*PATH|HOME|USER|SHELL|TMPDIR|LD_PRELOAD|\w+_(?:HOME|ROOT|DIR)")
+"""Names that most logins and modules export: to set them again keeps them exported."""
+
+
+def _is_inherited(item: Setting) -> bool:
+    return (
+        _INHERITED.fullmatch(item.name) is not None
+        or re.search(rf"\$\{{?{item.name}\b", item.written) is not None
+    )
+
+
+def handed(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """Names that `-x` is to hand on, and that only the shell knows."""
+    del context
+    for document in documents:
+        if document.kind not in ("shell", "sbatch") or says(document, r"\bset -\w*a|allexport"):
+            continue
+        own = {item.name for item in document.settings if not item.is_exported and not _is_inherited(item)}
+        for command in commands(document, "mpirun"):
+            told = [
+                one for one in (option(command, "x") or "").split("\n") if re.fullmatch(r"[A-Za-z_]\w*", one)
+            ]
+            lost = [name for name in dict.fromkeys(told) if name in own and name not in document.last_given]
+            if lost:
+                names = ", ".join(lost)
+                yield found(
+                    "mpi-not-exported",
+                    document,
+                    command.place,
+                    f"-x {names}: the script sets it for the shell alone, and mpirun hands on what is exported",
+                    fix=f'Write export {" ".join(lost)} before, or -x {lost[0]}="${lost[0]}".',
+                )
+
+
+def placement(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """Slots and cores."""
+    del context
+    for document in documents:
+        for command in commands(document, "horovodrun"):
+            yield from _counted(document, command, _hosts(command))
+        for command in commands(document, "mpirun"):
+            hosts, ranks = _hosts(command), number(option(command, "np", "n"))
+            plain = hosts and not any(":" in host or "$" in host for host in hosts)
+            crowded = (
+                "oversubscribe" in command.options
+                or "OVERSUBSCRIBE" in (option(command, "map-by") or "").upper()
+            )
+            per_node = any(name in command.options for name in ("npernode", "N", "ppn"))
+            if (
+                plain
+                and ranks is not None
+                and ranks > len(hosts)
+                and _is_open_mpi(command)
+                and not crowded
+                and not per_node
+            ):
+                yield found(
+                    "mpi-slots",
+                    document,
+                    command.place,
+                    f"{ranks} ranks on {len(hosts)} hosts of one slot each",
+                    fix="Write the slots: -H "
+                    + ",".join(f"{host}:{-(-ranks // len(hosts))}" for host in hosts)
+                    + ".",
+                )
+            if _is_open_mpi(command) and not crowded:
+                yield from _counted(document, command, hosts)
+            if option(command, "bind-to") == "core" or "bind-to-core" in command.options:
+                yield found(
+                    "mpi-bound-to-core",
+                    document,
+                    command.place,
+                    "--bind-to core puts all threads of a rank, those of NCCL and of loaders too, on one core",
+                    fix="Write --bind-to none, or numa.",
+                )
+            yield from _components(document, command)
+
+
+def _counted(document: Document, command: Command, hosts: list[str]) -> Iterator[LintFinding]:
+    """Slots that are all written out."""
+    counts = [number(host.rpartition(":")[2]) if ":" in host else None for host in hosts]
+    told = [count for count in counts if count is not None]
+    ranks = number(resolved(document, option(command, "np", "n")))
+    if ranks is not None and told and len(told) == len(counts) and ranks > sum(told):
+        yield found(
+            "mpi-slots",
+            document,
+            command.place,
+            f"{ranks} ranks on {sum(told)} slots",
+            fix="Raise the slots, or start fewer ranks.",
+        )
+
+
+def _components(document: Document, command: Command) -> Iterator[LintFinding]:
+    told = option(command, "mca") or ""
+    for part in ("btl_tcp_if", "oob_tcp_if"):
+        both = [
+            f"{part}_{way}" in told or told_to(document, command, f"OMPI_MCA_{part}_{way}") is not None
+            for way in ("include", "exclude")
+        ]
+        if all(both):
+            message = f"{part}_include and {part}_exclude exclude each other"
+            yield found("mpi-include-and-exclude", document, command.place, message, fix="Keep one of them.")
+
+
+def ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """Python under mpirun needs to be told its rank."""
+    del context
+    for document in documents:
+        if re.search(r"\b(?:ba)?sh -\w*c\b", document.text):
+            continue  # set by the shell that mpirun starts
+        for item in settings_of(document):
+            from_mpi = item.name in ("RANK", "WORLD_SIZE", "LOCAL_RANK") and re.search(
+                r"\$\{?OMPI_COMM_WORLD_", item.written
+            )
+            if not from_mpi or item.reaches == "command":
+                continue
+            if any(told_to(document, command, item.name) == item for command in commands(document, "mpirun")):
+                yield found(
+                    "mpi-rank-too-early",
+                    document,
+                    item.place,
+                    f"{item.name} is set before mpirun starts the ranks, so it is empty, or the same for all",
+                    fix="Set it in what mpirun starts: mpirun ... bash -c '...' with single quotes.",
+                )

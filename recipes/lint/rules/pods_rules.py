@@ -1,0 +1,164 @@
+"""What containers of a pod ask for and start, against what the API and the shell make of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from recipes.lint.context import Context
+from recipes.lint.document import Command, Document, Entry, Place
+from recipes.lint.finding import LintFinding
+from recipes.lint.readers.grammars import SHELLS
+from recipes.lint.rule_table import found
+from recipes.lint.rules.pod_counts import container_at
+from recipes.lint.views import entries, entry_value, number, of_kind, option
+
+Documents = tuple[Document, ...]
+
+_EXTENDED = re.compile(r"(?:nvidia|amd)\.com/.+|rdma/.+|vpc\.amazonaws\.com/efa")
+"""Resources that no node gives more of than it has. Source: Kubernetes documentation, extended resources."""
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
+_OF_THE_OPERATOR = frozenset({"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"})
+_RANKS = ("node-rank", "machine-rank")
+
+
+def requests(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """GPUs and NICs are asked for by limits."""
+    del context
+    for document in of_kind(documents, "kubernetes"):
+        for item in entries(document, r".*containers\[\d+\]\.resources\.requests\..+"):
+            head, _, name = item.path.partition(".resources.requests.")
+            if not _EXTENDED.fullmatch(name):
+                continue
+            limit = entry_value(document, f"{head}.resources.limits.{name}")
+            if limit is None and not _is_filled_in(document, head):
+                message = f"{name} has no limit, and the API refuses the pod"
+                yield found(
+                    "kubernetes-gpu-limit",
+                    document,
+                    item.place,
+                    message,
+                    fix="Write it below limits; requests follow.",
+                )
+            elif (
+                limit is not None
+                and None not in (number(str(limit)), number(str(item.value)))
+                and str(limit) != str(item.value)
+            ):
+                message = f"{item.value} {name} are requested and the limit is {limit}: the API refuses what is not equal"
+                yield found(
+                    "kubernetes-gpu-limit",
+                    document,
+                    item.place,
+                    message,
+                    fix="Write the number below limits alone.",
+                )
+
+
+def _is_filled_in(document: Document, container: str) -> bool:
+    """A patch or a template, which is no whole pod."""
+    return entry_value(document, f"{container}.image") is None or "{{" in document.text
+
+
+def ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """A rank that every replica of a template gets."""
+    del context
+    for document in of_kind(documents, "kubernetes"):
+        for command in document.commands:
+            rank = next((name for name in _RANKS if number(option(command, name)) is not None), None)
+            several = option(command, "nnodes", "num-machines", "num-nodes")
+            if rank is None or several is None or number(several) == 1:
+                continue
+            container = container_at(document, command.place)
+            count = _replicas(document, container) if container else 1
+            if count > 1:
+                yield found(
+                    "kubernetes-rank-fixed",
+                    document,
+                    _place_of(command, option(command, rank) or ""),
+                    f"{count} pods of this template all call themselves node {option(command, rank)}",
+                    fix="Take the rank from what the operator sets: RANK, JOB_COMPLETION_INDEX or LWS_WORKER_INDEX.",
+                )
+
+
+def operators(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """Variables that an operator sets itself."""
+    del context
+    for document in of_kind(documents, "kubernetes"):
+        told: dict[str, list[Entry]] = {}
+        for item in entries(document, r".*\bpytorchReplicaSpecs\..*containers\[\d+\]\.env\[\d+\]\.name"):
+            value = entry_value(document, item.path.removesuffix("name") + "value")
+            if str(item.value) in _OF_THE_OPERATOR and value is not None:
+                told.setdefault(item.path.rpartition(".env[")[0], []).append(item)
+        for items in told.values():
+            names = ", ".join(str(item.value) for item in items)
+            yield found(
+                "kubernetes-operator-variable",
+                document,
+                items[0].place,
+                f"the operator sets {names} for each pod; which of two values counts differs between its versions",
+                fix="Leave it to the operator.",
+            )
+
+
+def _place_of(command: Command, text: str) -> Place:
+    """Of the word that ends with the rank."""
+    for argument in command.arguments:
+        if re.fullmatch(rf"--(?:node|machine)[-_]rank=?(?:{re.escape(text)})?", argument.text):
+            return argument.place
+    return command.place
+
+
+def _replicas(document: Document, container: str) -> int:
+    """Pods that a controller makes of the template. Groups of a LeaderWorkerSet are jobs of their own."""
+    parts = container.split(".")
+    if "leaderTemplate" in parts or ("leaderWorkerTemplate" in parts and "workerTemplate" not in parts):
+        return 1
+    if "workerTemplate" in parts:
+        size = entry_value(document, ".".join([*parts[: parts.index("workerTemplate")], "size"]))
+        return size - 1 if isinstance(size, int) else 1
+    most = 1
+    for end in range(len(parts), 0, -1):
+        for name in ("replicas", "parallelism"):
+            told = entry_value(document, ".".join([*parts[:end], name]))
+            most = max(most, told if isinstance(told, int) and not isinstance(told, bool) else 1)
+    return most
+
+
+def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """Variables in a list of words, which no shell reads."""
+    del context
+    for document in of_kind(documents, "kubernetes"):
+        seen: set[str] = set()
+        for item in entries(document, r".*containers\[\d+\]\.(?:command|args)\[\d+\]"):
+            container = item.path.rpartition(".")[0]
+            if container in seen or not isinstance(item.value, str) or "\n" in item.value:
+                continue
+            own = _names(document, container)
+            match = next((one for one in _VARIABLE.finditer(item.value) if one[1] in own), None)
+            if match is None or _has_shell(document, container):
+                continue
+            seen.add(container)
+            yield found(
+                "kubernetes-list-variable",
+                document,
+                item.place,
+                f"{match[0]} reaches the program as these letters: no shell reads a list of words",
+                fix=f"Write $({match[1]}), which Kubernetes fills in, or start it by a shell.",
+            )
+
+
+def _names(document: Document, container: str) -> set[str]:
+    """Variables of the container."""
+    return {str(one.value) for one in entries(document, re.escape(container) + r"\.env\[\d+\]\.name")}
+
+
+def _has_shell(document: Document, container: str) -> bool:
+    words: list[Entry] = [
+        one
+        for one in document.entries
+        if one.path.startswith((f"{container}.command[", f"{container}.args["))
+    ]
+    return any(
+        str(one.value).rpartition("/")[2] in SHELLS or str(one.value) == "-c" for one in words
+    ) or not any(".command[" in one.path for one in words)

@@ -1,0 +1,420 @@
+"""What a batch script asks Slurm for, and what it starts in the job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from probes.base.units import plural
+from recipes.lint.context import Context
+from recipes.lint.document import Command, Document, Place, Setting
+from recipes.lint.finding import LintFinding
+from recipes.lint.reach import given_to, text_in, told_to
+from recipes.lint.readers.grammars import SHELLS
+from recipes.lint.rule_table import found
+from recipes.lint.views import (
+    TRAINERS,
+    commands,
+    directive,
+    enclosing,
+    gpus_per_node,
+    nodes_of,
+    number,
+    option,
+    resolved,
+    says,
+    settings_of,
+    starts,
+    tasks_per_node,
+)
+
+Documents = tuple[Document, ...]
+
+_RANKS = (
+    "RANK",
+    "NODE_RANK",
+    "LOCAL_RANK",
+    "GROUP_RANK",
+    "MACHINE_RANK",
+    "PET_NODE_RANK",
+    "GLOBAL_RANK",
+    "THEID",
+)
+_PER_TASK = r"\$\{?SLURM_(PROCID|NODEID|LOCALID)\b"
+
+
+def _batches(documents: Documents) -> Iterator[Document]:
+    return (document for document in documents if document.kind == "sbatch")
+
+
+def _step_tasks(document: Document, step: Command) -> int | None:
+    """Tasks on each node of a step, where numbers tell."""
+    told = number(resolved(document, option(step, "ntasks-per-node")))
+    if told is not None:
+        return told
+    tasks, nodes = (
+        number(resolved(document, option(step, "ntasks"))),
+        number(resolved(document, option(step, "nodes"))),
+    )
+    if tasks is not None:
+        over = nodes or nodes_of(document)
+        return max(1, tasks // over) if over else (1 if tasks == 1 else None)
+    return tasks_per_node(document) if option(step, "ntasks", "ntasks-per-node") is None else None
+
+
+def tasks(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """A launcher of local ranks in each of several tasks of a node."""
+    del context
+    for document in documents:
+        for command in commands(document, *TRAINERS):
+            step = enclosing(document, command, "srun")
+            if step is None or resolved(document, option(command, "nproc-per-node")) == "1":
+                continue
+            count = _step_tasks(document, step)
+            if count is not None and count > 1:
+                yield found(
+                    "slurm-launcher-per-task",
+                    document,
+                    command.place,
+                    f"srun starts {count} tasks on each node, and each starts a {starts(command)} with ranks of its own",
+                    fix="Ask for --ntasks-per-node=1; the launcher starts the ranks.",
+                )
+
+
+def early(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """Ranks that the batch shell expands, once, on the first node."""
+    del context
+    for document in documents:
+        if document.kind not in ("sbatch", "shell") or nodes_of(document) == 1:
+            continue
+        for command in document.commands:
+            if (
+                "srun" not in command.inside
+                or command.in_single_quotes
+                or command.options.get("rdzv-backend") == "c10d"
+            ):
+                continue
+            for argument in command.arguments:
+                match = re.search(_PER_TASK, argument.text)
+                if (
+                    match is not None
+                    and not argument.is_literal
+                    and not _is_quoted(document, command, match[0])
+                ):
+                    yield _early(document, command, match[0].strip("${}"))
+                    break
+        if document.kind == "sbatch" and not says(document, r"srun .*(?:\$0|BASH_SOURCE)"):
+            yield from _early_settings(document)
+
+
+def unexpanded(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """Ranks that no shell expands: quoted or escaped against the batch shell, and handed to the launcher as
+    they are.
+    """
+    del context
+    for document in documents:
+        if document.kind not in ("sbatch", "shell"):
+            continue
+        for command in document.commands:
+            # Other programs around it (eval, ssh, a wrapper) may expand the words that they are given.
+            if (
+                starts(command) not in ("torchrun", "accelerate")
+                or command.inside != ("srun",)
+                or command.in_single_quotes
+            ):
+                continue
+            rank = option(command, "node-rank", "machine-rank")
+            is_written = any(
+                word.is_literal and rank and word.text.endswith(rank) for word in command.arguments
+            )
+            if rank and is_written and re.fullmatch(r"\$(?:\w+|\{\w+\})", rank):
+                yield found(
+                    "slurm-rank-literal",
+                    document,
+                    command.place,
+                    f"no shell expands {rank}: {starts(command)} is given these letters, and it asks for a number",
+                    fix="Start it by srun bash -c '...' with single quotes, so that each node expands its own.",
+                )
+
+
+def _is_quoted(document: Document, command: Command, variable: str) -> bool:
+    """Whether the variable stands in single quotes after the command's begin: a guard, which takes quotes as
+    they come.
+    """
+    lines = document.text.splitlines(keepends=True)
+    start = sum(map(len, lines[: command.place.line - 1]))
+    at = document.text.find(variable, start)
+    quote, index = "", 0
+    text = document.text
+    while 0 <= index < at:
+        character = text[index]
+        if character == "\\" and quote != "'":
+            index += 1
+        elif character in "'\"" and quote in ("", character):
+            quote = "" if quote else character
+        elif character == "#" and not quote and text[index - 1 : index] in ("", "\n", " ", "\t"):
+            index = text.find("\n", index)
+            if index < 0:
+                break
+        index += 1
+    return quote == "'"
+
+
+def _is_inside_step(document: Document, item: Setting) -> bool:
+    """Whether it stands in the words of `srun bash -c '...'`."""
+    line = item.place.line
+    shells = [one.place.line for one in document.commands if "srun" in one.inside and one.program in SHELLS]
+    inner = [one.place.line for one in document.commands if one.in_single_quotes and "srun" in one.inside]
+    return any(begin <= line for begin in shells) and any(line <= end for end in inner)
+
+
+def _early_settings(document: Document) -> Iterator[LintFinding]:
+    for item in settings_of(document):
+        match = re.search(_PER_TASK, item.written)
+        if item.name not in _RANKS or match is None or item.reaches != "all":
+            continue
+        dynamic = says(document, r"rdzv[-_]backend[= ]+[\"']?c10d") and item.name != "LOCAL_RANK"
+        inner = _is_inside_step(document, item)
+        if item.name == "LOCAL_RANK" and tasks_per_node(document) == 1:
+            continue  # 0 is right
+        if not dynamic and not inner:
+            yield found(
+                "slurm-rank-too-early",
+                document,
+                item.place,
+                f"{item.name} gets the {match[0].strip('${}')} of the batch script: 0, for all tasks",
+                fix="Set it in what srun starts: srun bash -c '...' with single quotes, or a script of its own.",
+            )
+
+
+def _early(document: Document, command: Command, name: str) -> LintFinding:
+    return found(
+        "slurm-rank-too-early",
+        document,
+        command.place,
+        f"${name} is expanded by the batch shell, so every node gets 0",
+        fix="Start it by srun bash -c '...' with single quotes, so that each node expands its own.",
+    )
+
+
+def cpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """Cores that the job has and the step does not get."""
+    del context
+    for document in _batches(documents):
+        asked = number(directive(document, "cpus-per-task"))
+        trained = _steps_that_compute(document)
+        for step in commands(document, "srun"):
+            has_own = option(step, "cpus-per-task", "cpus-per-gpu", "cpu-bind", "exclusive") is not None
+            if (
+                id(step) not in trained
+                or has_own
+                or told_to(document, step, "SRUN_CPUS_PER_TASK") is not None
+            ):
+                continue
+            if asked is not None and asked > 1:
+                yield found(
+                    "slurm-cpus-not-passed",
+                    document,
+                    step.place,
+                    f"since Slurm 22.05 srun does not take over --cpus-per-task={asked} of the job: tasks may get one core each",
+                    fix='export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK, or give srun --cpus-per-task="$SLURM_CPUS_PER_TASK".',
+                )
+                break
+        launchers = [
+            one for one in commands(document, *TRAINERS) if enclosing(document, one, "srun") is not None
+        ]
+        sets = any(told_to(document, one, "SRUN_CPUS_PER_TASK") is not None for one in launchers)
+        whole = any(
+            name in _names(document) for name in ("cpus-per-task", "exclusive", "cpus-per-gpu", "mincpus")
+        )
+        many = (gpus_per_node(document) or 0) > 1
+        if (
+            launchers
+            and not whole
+            and not sets
+            and many
+            and not _any_step(document, "cpus-per-task", "cpus-per-gpu", "cpu-bind")
+        ):
+            yield found(
+                "slurm-cpus-missing",
+                document,
+                launchers[0].place,
+                "nothing asks for cores: by Slurm's default the one task of each node gets one, for all ranks and their loaders",
+                fix="Add #SBATCH --cpus-per-task with the cores of the node, and hand it to srun.",
+            )
+
+
+def _steps_that_compute(document: Document) -> set[int]:
+    """The steps, by identity, in which a launcher, Python or a script runs."""
+    found_steps = set[int]()
+    step: Command | None = None
+    for command in document.commands:
+        if starts(command) == "srun":
+            step = command
+        elif (
+            step is not None
+            and _computes(command)
+            and command.inside[: len(step.inside) + 1] == (*step.inside, step.program)
+        ):
+            found_steps.add(id(step))
+    return found_steps
+
+
+def _names(document: Document) -> set[str]:
+    return {item.name for item in document.directives} | {
+        "cpus-per-task" for item in document.directives if item.name == "c"
+    }
+
+
+def _any_step(document: Document, *names: str) -> bool:
+    return any(option(step, *names) is not None for step in commands(document, "srun"))
+
+
+def _computes(command: Command) -> bool:
+    return starts(command) in (*TRAINERS, "python") or command.program.endswith((".py", ".sh"))
+
+
+def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """GPUs that are bound to tasks, and hidden from each other."""
+    del context
+    for document in documents:
+        count = tasks_per_node(document)
+        for where, name, text, bind in _gpu_requests(document):
+            one_each = name == "gpus-per-task" and text.rpartition(":")[2] in ("1", "") and bind != "none"
+            isolates = one_each or (
+                name == "gpu-bind" and text.startswith(("single", "closest", "map", "mask"))
+            )
+            if isolates and count != 1:
+                yield found(
+                    "slurm-gpus-per-task",
+                    document,
+                    where,
+                    f"--{name}={text} shows each task one GPU alone: peers cannot reach each other over NVLink",
+                    fix="Ask for --gpus-per-node, and let tasks choose by LOCAL_RANK (--gpu-bind=none).",
+                )
+        if document.kind != "sbatch":
+            continue
+        ranks = [
+            one
+            for one in commands(document, "torchrun")
+            if number(resolved(document, option(one, "nproc-per-node")))
+        ]
+        have = gpus_per_node(document)
+        for command in ranks:
+            wanted = number(resolved(document, option(command, "nproc-per-node"))) or 0
+            if have is not None and wanted > have:
+                yield found(
+                    "slurm-more-ranks-than-gpus",
+                    document,
+                    command.place,
+                    f"{plural(wanted, 'rank')} on each node, and the job asks for {plural(have, 'GPU')}",
+                    fix=f"Start {plural(have, 'rank')}, or ask for {plural(wanted, 'GPU')}.",
+                )
+
+
+def _gpu_requests(document: Document) -> Iterator[tuple[Place, str, str, str | None]]:
+    """Where, what and how much; and how GPUs are bound where it takes effect: a step takes over what the job
+    asked for.
+    """
+    of_job = directive(document, "gpu-bind")
+    steps = list(commands(document, "srun"))
+    binds = {_bind(document, step, of_job) for step in steps} or {of_job}
+    for item in document.directives:
+        if item.name in ("gpus-per-task", "gpu-bind"):
+            yield item.place, item.name, item.value.strip(), binds.copy().pop() if len(binds) == 1 else None
+    for step in steps:
+        for name in ("gpus-per-task", "gpu-bind"):
+            if name in step.options:
+                yield step.place, name, step.options[name], _bind(document, step, of_job)
+
+
+def _bind(document: Document, step: Command, of_job: str | None) -> str | None:
+    own = option(step, "gpu-bind") or text_in(given_to(document, step), "SLURM_GPU_BIND")
+    return own or of_job
+
+
+def surroundings(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """Variables and bindings that do not reach the ranks as meant."""
+    del context
+    for document in _batches(documents):
+        if (directive(document, "export") or "").upper() == "NONE" and document.settings:
+            steps = [
+                one
+                for one in commands(document, "srun")
+                if "export" not in one.options and not _hands_on(document, one)
+            ]
+            if steps:
+                yield found(
+                    "slurm-export-none",
+                    document,
+                    steps[0].place,
+                    "--export=NONE holds for srun too: the ranks do not get what the script exports",
+                    fix="Give srun --export=ALL.",
+                )
+        for step in commands(document, "srun"):
+            names = step.options.get("export", "")
+            if (
+                names
+                and "container-image" not in step.options
+                and not re.search(r"\b(?:ALL|NONE|NIL)\b|\$", names)
+            ):
+                yield found(
+                    "slurm-export-list",
+                    document,
+                    step.place,
+                    f"--export={names} hands on these variables alone, without PATH and what the script exports",
+                    fix=f"Write --export=ALL,{names}.",
+                )
+        yield from _containers(document)
+        yield from _binding(document)
+
+
+def _hands_on(document: Document, step: Command) -> bool:
+    return any(told_to(document, step, name) is not None for name in ("SLURM_EXPORT_ENV", "SRUN_EXPORT_ENV"))
+
+
+def _containers(document: Document) -> Iterator[LintFinding]:
+    for step in commands(document, "srun"):
+        threads = told_to(document, step, "OMP_NUM_THREADS")
+        keeps = says(document, r"(?:--container-env|--export)\S*OMP_NUM_THREADS")
+        if threads is not None and "container-image" in step.options and not keeps:
+            yield found(
+                "slurm-container-threads",
+                document,
+                threads.place,
+                "enroot's hook for PyTorch sets OMP_NUM_THREADS anew in the container",
+                fix="Give srun --container-env=OMP_NUM_THREADS, or set it inside the container.",
+            )
+            return
+
+
+def _binding(document: Document) -> Iterator[LintFinding]:
+    count = tasks_per_node(document)
+    for step in commands(document, "srun"):
+        bind = option(step, "cpu-bind") or ""
+        match = re.search(r"map_cpu:([\w,]+)", bind)
+        if match is not None:
+            places = match[1].split(",")
+            if len(set(places)) < len(places) or (count is not None and len(places) < count):
+                yield found(
+                    "slurm-cpu-binding",
+                    document,
+                    step.place,
+                    f"--cpu-bind={bind} puts several of {count or len(places)} tasks on the same cores",
+                    fix="Give each task cores of its own beside its GPU, or use --cpu-bind=cores.",
+                )
+    each = count is not None and count > 1 and count == gpus_per_node(document)
+    direct = [one for one in document.commands if "srun" in one.inside and starts(one) == "python"]
+    if (
+        each
+        and direct
+        and not ({"cpus-per-task", "cpus-per-gpu", "exclusive"} & _names(document))
+        and not _any_step(document, "cpus-per-task", "cpus-per-gpu", "cpu-bind")
+    ):
+        yield found(
+            "slurm-cpu-binding",
+            document,
+            direct[0].place,
+            f"{count} tasks with a GPU each and no --cpus-per-task: by Slurm's default each gets one core",
+            fix="Ask for --cpus-per-task with the cores of a node over the tasks, and hand it to srun.",
+        )

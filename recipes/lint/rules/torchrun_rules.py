@@ -1,0 +1,333 @@
+"""Do the nodes of a torchrun find each other, and the ranks their GPUs?"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+
+from recipes.lint.context import Context
+from recipes.lint.document import Command, Document, Place
+from recipes.lint.finding import LintFinding
+from recipes.lint.reach import given_to, told_to
+from recipes.lint.readers.grammars import SHELLS, TORCHRUN_OPTIONS
+from recipes.lint.rule_table import found
+from recipes.lint.views import (
+    TRAINERS,
+    code_lines,
+    commands,
+    enclosing,
+    has_unknown_words,
+    has_whole_nodes,
+    last,
+    nodes_of,
+    number,
+    option,
+    resolved,
+    settings_of,
+    starts,
+    value,
+)
+
+Documents = tuple[Document, ...]
+
+_OPERATED = re.compile(
+    r"^\s*apiVersion:\s*[\"']?(?!(?:apps|batch|[\w.-]+[.-]k8s\.io)/)[\w.-]+/", re.MULTILINE
+)
+"""Kinds of no part of Kubernetes: their controllers set variables that the file does not show."""
+_LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0)(?::\d+)?")
+
+
+def _nodes(document: Document, command: Command) -> int | None:
+    """Nodes of a torchrun: its own word, else the job's."""
+    told = option(command, "nnodes")
+    if told is None:
+        return (
+            1 if not has_unknown_words(command) and told_to(document, command, "PET_NNODES") is None else None
+        )
+    known = number((resolved(document, told) or "").partition(":")[0])
+    return known if known is not None else nodes_of(document)
+
+
+def _is_told_elsewhere(document: Document, command: Command) -> bool:
+    """Operators set PET_*, and arguments may come from outside."""
+    told = any(name.startswith("PET_") for name in given_to(document, command))
+    by_operator = _OPERATED.search(document.text) if document.kind == "kubernetes" else None
+    return told or by_operator is not None or has_unknown_words(command)
+
+
+def rendezvous(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """How several nodes meet."""
+    del context
+    for document in documents:
+        for command in commands(document, "torchrun"):
+            nodes = _nodes(document, command)
+            options = command.options
+            if "standalone" in options and nodes is not None and nodes > 1:
+                yield found(
+                    "torchrun-standalone",
+                    document,
+                    command.place,
+                    f"--standalone starts a rendezvous on each of {nodes} nodes, each for itself",
+                    fix="Give --rdzv-backend c10d and --rdzv-endpoint with the first node.",
+                )
+                continue
+            if nodes is None or nodes <= 1 or "standalone" in options:
+                continue
+            endpoint = options.get("rdzv-endpoint", "")
+            if _LOOPBACK.fullmatch(endpoint) or _LOOPBACK.fullmatch(options.get("master-addr", "")):
+                yield found(
+                    "torchrun-loopback",
+                    document,
+                    command.place,
+                    f"{endpoint or options['master-addr']} is each node's own address, and {nodes} nodes are to meet there",
+                    fix="Give the name or address of the first node.",
+                )
+            elif not _is_told_elsewhere(document, command):
+                yield from _meeting(document, command, nodes)
+
+
+def _meeting(document: Document, command: Command, nodes: int) -> Iterator[LintFinding]:
+    options = command.options
+    backend = options.get("rdzv-backend", "static")
+    dynamic = backend != "static" or ("rdzv-endpoint" in options and "rdzv-backend" in options)
+    in_job = document.kind == "sbatch" or "srun" in command.inside
+    has_host = re.search(r"\b(?:endpoint|rdzv_endpoint)=", options.get("rdzv-conf", "")) is not None
+    if backend == "c10d" and "rdzv-endpoint" not in options and not has_host:
+        master = ": it reads --master-addr for a static rendezvous alone" if "master-addr" in options else ""
+        yield found(
+            "torchrun-nowhere",
+            document,
+            command.place,
+            f"{nodes} nodes and no --rdzv-endpoint: torchrun takes localhost:29400 on each{master}",
+            fix="Give --rdzv-endpoint FIRST_NODE:PORT.",
+        )
+    elif "rdzv-endpoint" not in options and "master-addr" not in options:
+        yield found(
+            "torchrun-nowhere",
+            document,
+            command.place,
+            f"{nodes} nodes and no place to meet: torchrun takes 127.0.0.1 on each"
+            + ("" if in_job else ", unless an operator sets PET_RDZV_ENDPOINT or PET_MASTER_ADDR"),
+            fix="Give --rdzv-backend c10d --rdzv-endpoint FIRST_NODE:PORT, or --master-addr, --master-port and --node-rank.",
+            severity=None if in_job else "warning",
+        )
+    elif backend == "static" and "node-rank" not in options:
+        extra = ""
+        if re.search(r"\bNODE_RANK=", document.text):
+            extra = "; NODE_RANK is set, and torchrun does not read it"
+        yield found(
+            "torchrun-no-node-rank",
+            document,
+            command.place,
+            f"a static rendezvous of {nodes} nodes without --node-rank makes each of them node 0{extra}",
+            fix="Give --node-rank, another on every node, or --rdzv-backend c10d with --rdzv-endpoint.",
+        )
+    elif (
+        not dynamic
+        and options.get("node-rank") == "0"
+        and enclosing(document, command, "srun", "mpirun") is not None
+    ):
+        yield found(
+            "torchrun-no-node-rank",
+            document,
+            command.place,
+            "--node-rank 0 on every node",
+            fix="Give each node its own number, as $SLURM_NODEID in single quotes.",
+        )
+
+
+def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """Ports and ids that two jobs share."""
+    del context
+    for document in documents:
+        alone = has_whole_nodes(document)
+        for command in commands(document, "torchrun"):
+            if document.kind != "sbatch" and "srun" not in command.inside:
+                continue
+            run_id = resolved(document, command.options.get("rdzv-id"))
+            if (
+                run_id is not None
+                and not re.search(r"\$", command.options["rdzv-id"])
+                and (_nodes(document, command) or 2) > 1
+            ):
+                yield found(
+                    "rendezvous-id-constant",
+                    document,
+                    command.place,
+                    f"--rdzv-id {run_id} is the same for every job: another that meets at this place joins",
+                    fix='Write --rdzv-id "$SLURM_JOB_ID".',
+                )
+            port = resolved(document, command.options.get("master-port"))
+            endpoint = re.fullmatch(r".*:(\d+)", command.options.get("rdzv-endpoint", ""))
+            port = port or (endpoint[1] if endpoint else None)
+            if (
+                port is not None
+                and port != "0"
+                and not alone
+                and told_to(document, command, "MASTER_PORT") is None
+            ):
+                yield _constant(document, command.place, port)
+        item = last(document, "MASTER_PORT")
+        if (
+            item is not None
+            and document.kind == "sbatch"
+            and not alone
+            and number(value(document, "MASTER_PORT")) not in (None, 0)
+        ):
+            yield _constant(document, item.place, item.value or "")
+
+
+def _constant(document: Document, place: Place, port: str) -> LintFinding:
+    return found(
+        "port-constant",
+        document,
+        place,
+        f"port {port} is the same for every job: two on one node fail with address in use",
+        fix="Take the port from the job: $((20000 + SLURM_JOB_ID % 10000)).",
+    )
+
+
+_RANDOM = re.compile(r"[\"']?\$\{?RANDOM\}?[\"']?")
+
+
+def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """Ports that do not exist, or not always."""
+    del context
+    for document in documents:
+        yield from _drawn(document)
+        for item in settings_of(document):
+            if item.name in ("MASTER_PORT", "PET_MASTER_PORT", "MAIN_PROCESS_PORT"):
+                port = number(item.value) if item.is_literal else None
+                if port is not None and (port > 65535 or 0 < port < 1024):
+                    why = "the highest port is 65535" if port > 65535 else "ports below 1024 are for root"
+                    yield found(
+                        "port-out-of-range",
+                        document,
+                        item.place,
+                        f"{item.name}={port}: {why}",
+                        fix="Choose 20000 to 29999.",
+                    )
+        if document.kind in ("shell", "sbatch"):
+            yield from _growing(document)
+
+
+def _drawn(document: Document) -> Iterator[LintFinding]:
+    ports_set = {one.name: one for one in document.settings if one.name.endswith("PORT")}
+    drawn = [one.place for one in ports_set.values() if _RANDOM.fullmatch(one.written)]
+    for command in commands(document, *TRAINERS, "composer", "python"):
+        if _RANDOM.fullmatch(option(command, "master-port", "main-process-port") or ""):
+            drawn.append(command.place)
+    if drawn:
+        yield found(
+            "port-random",
+            document,
+            drawn[0],
+            "$RANDOM is 0 to 32767, and one in thirty of these ports is below 1024, for root alone",
+            fix="Write $((20000 + RANDOM % 10000)).",
+        )
+
+
+def _growing(document: Document) -> Iterator[LintFinding]:
+    for index, line in code_lines(document):
+        match = re.search(r"PORT=[\"']?\$\(\(\s*([^()%]*\bSLURM_JOB_?ID\b[^()%]*)\)\)", line)
+        if match is not None:
+            yield found(
+                "port-overflow",
+                document,
+                Place(line=index),
+                f"{match[1].strip()} grows past 65535 with the job's number",
+                fix="Take the rest: $((20000 + SLURM_JOB_ID % 10000)).",
+            )
+
+
+def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
+    """Options that torchrun does not have, or no longer wants."""
+    del context
+    for document in documents:
+        for command in commands(document, "torchrun"):
+            for name in command.options:
+                near = (
+                    difflib.get_close_matches(name, TORCHRUN_OPTIONS, n=1, cutoff=0.85)
+                    if name not in TORCHRUN_OPTIONS
+                    else []
+                )
+                if near and len(name) > 3:
+                    yield found(
+                        "torchrun-option-unknown",
+                        document,
+                        command.place,
+                        f"torchrun has no --{name}; did you mean --{near[0]}?",
+                        fix=f"Write --{near[0]}.",
+                    )
+            nested = [
+                one
+                for one in document.commands
+                if "torchrun" in one.inside and one.program in ("deepspeed", "accelerate", "torchrun")
+            ]
+            if nested:
+                yield found(
+                    "launcher-in-launcher",
+                    document,
+                    nested[0].place,
+                    f"torchrun starts {nested[0].program}, which starts ranks of its own in each rank",
+                    fix="Use one of the two launchers.",
+                )
+        for command in commands(document, *TRAINERS):
+            yield from _script(document, command)
+            yield from _repeated(document, command)
+        old = [
+            one
+            for one in document.commands
+            if one.options.get("module") == "torch.distributed.launch" and one.program == "python"
+        ]
+        if old:
+            yield found(
+                "torch-launch-deprecated",
+                document,
+                old[0].place,
+                "torch.distributed.launch is deprecated, and gives ranks their number by --local-rank",
+                fix="Use torchrun, and read LOCAL_RANK from the environment.",
+            )
+
+
+def _repeated(document: Document, command: Command) -> Iterator[LintFinding]:
+    """An option of the launcher with two values."""
+    seen: dict[str, str] = {}
+    texts = [argument.text for argument in command.arguments]
+    for number_of, text in enumerate(texts):
+        name, equals, told = text.partition("=")
+        if not name.startswith("--") or name.lstrip("-").replace("_", "-") not in command.options:
+            continue
+        told = told if equals else next(iter(texts[number_of + 1 : number_of + 2]), "")
+        name = name.replace("_", "-")
+        if seen.setdefault(name, told) != told and not told.startswith("--"):
+            yield found(
+                "launcher-option-twice",
+                document,
+                command.place,
+                f"{name} is {seen[name]} and then {told}, and {starts(command)} takes the last",
+                fix="Keep one of them; another option may be meant.",
+            )
+            return
+
+
+_NO_SCRIPTS = SHELLS | {"python", "python3", "nsys", "ncu", "apptainer", "singularity", "numactl"}
+
+
+def _script(document: Document, launcher: Command) -> Iterator[LintFinding]:
+    """A program where the launcher runs a Python script."""
+    at = next(number for number, one in enumerate(document.commands) if one is launcher)
+    after = document.commands[at + 1] if at + 1 < len(document.commands) else None
+    if after is None or after.inside != (*launcher.inside, launcher.program):
+        return
+    if {"no-python", "module"} & set(launcher.options) or has_unknown_words(launcher):
+        return
+    if after.program in _NO_SCRIPTS or after.program.endswith(".sh"):
+        yield found(
+            "launcher-runs-program",
+            document,
+            after.place,
+            f"{starts(launcher)} runs its script by Python, and {after.program} is none",
+            fix="Leave python away, or give --no-python.",
+        )

@@ -1,0 +1,43 @@
+"""How many ranks a machine gets when nobody says."""
+
+from __future__ import annotations
+
+from probes.base.record import known, value_or
+from probes.facts import Gpu, MachineFacts
+
+_LEAST_CPU_RANKS = 2
+"""Two, so that communication between ranks is exercised on every machine."""
+
+
+def training_gpus(facts: MachineFacts) -> tuple[Gpu, ...]:
+    """The GPUs that a rank can drive whole: those not split by MIG. NCCL cannot join slices of one GPU before
+    2.31.
+    """
+    gpus = facts.gpus if known(facts.gpus) else ()
+    return tuple(gpu for gpu in gpus if gpu.mig_enabled is not True)
+
+
+def default_ranks(facts: MachineFacts) -> int:
+    """Ranks per node: one per GPU, or on a machine without GPUs one per NUMA node, at least two, at most one
+    per CPU.
+    """
+    gpus = training_gpus(facts)
+    if gpus:
+        return len(gpus)
+    numa_nodes = len(facts.numa_nodes) if known(facts.numa_nodes) else 1
+    cpus = value_or(facts.cpu.allowed_cpus, value_or(facts.cpu.logical_cpus, _LEAST_CPU_RANKS))
+    return max(1, min(max(_LEAST_CPU_RANKS, numa_nodes), cpus))
+
+
+def cores_per_rank(facts: MachineFacts, ranks: int) -> int:
+    """Physical cores that each of `ranks` ranks may use, at least one: the threads of its CPU work
+    (OMP_NUM_THREADS).
+
+    Where this process may use only some of the CPUs, the same share of the physical cores counts.
+    """
+    logical = value_or(facts.cpu.logical_cpus, 0)
+    allowed = value_or(facts.cpu.allowed_cpus, logical)
+    cores = value_or(facts.cpu.physical_cores, logical)
+    if logical > 0:
+        cores = cores * min(allowed, logical) // logical
+    return max(1, cores // max(1, ranks))

@@ -1,0 +1,287 @@
+"""Figures of the models taken from measurements of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from probes.bench.latency_bandwidth import Fit, fits
+from probes.facts.measurements import Measurement, Parameter
+from recipes.constants import constant
+from recipes.planning.plan import AttentionRate, Figure, ImageAnchor, StepAnchor
+
+_LARGEST_RESIDUAL = 0.2
+"""A fit that misses half of its own sizes by more than that says less than the model of the links."""
+_STEPS = ("train-step", "micro-batch")
+"""Benchmarks that run optimizer steps of the reference workload."""
+_OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
+"""Benchmarks of what stands beside the training devices, with metrics of the same names."""
+
+
+def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
+    """What was measured of the training devices."""
+    return [
+        measurement
+        for measurement in measurements
+        if measurement.metric == metric and measurement.samples and measurement.bench_id not in _OTHER_DEVICES
+    ]
+
+
+def threads_of(measurement: Measurement) -> int:
+    """Threads of the rank that measured; 0 where it did not say."""
+    return int(_number(measurement.conditions.get("threads")))
+
+
+def _share_of_rank(measurement: Measurement, threads: int | None) -> float:
+    """What a rank with `threads` threads has of the CPUs, over the rank that measured; 1 for GPUs (None).
+
+    All ranks measure at once, so that a rank with twice the threads has twice the cores and twice the
+    memory's bandwidth.
+    """
+    measured = threads_of(measurement)
+    return threads / measured if threads and measured else 1.0
+
+
+def measured_flops(measurements: tuple[Measurement, ...], threads: int | None = None) -> dict[str, Figure]:
+    """Best GEMM rate by dtype over the measured shapes, of the slowest device: all ranks wait for it.
+
+    On a CPU `threads` are those of one rank.
+    """
+    best: dict[str, dict[str, float]] = {}
+    for measurement in _of(measurements, "gemm_flops_per_s"):
+        by_subject = best.setdefault(str(measurement.parameters.get("dtype")), {})
+        rate = measurement.median * _share_of_rank(measurement, threads)
+        by_subject[measurement.subject] = max(rate, by_subject.get(measurement.subject, 0.0))
+    return {
+        dtype: Figure(
+            value=min(rates.values()),
+            basis="measured",
+            source="benchmark gemm, best shape of the slowest device",
+        )
+        for dtype, rates in best.items()
+        if min(rates.values()) > 0
+    }
+
+
+def measured_attention(
+    measurements: tuple[Measurement, ...], threads: int | None = None
+) -> tuple[AttentionRate, ...]:
+    """Rates of fused attention by precision, pass and sequence length, each of the slowest device."""
+    rates: dict[tuple[str, bool, int, int], float] = {}
+    for measurement in _of(measurements, "attention_flops_per_s"):
+        case = measurement.parameters
+        length, head_dim = (int(_number(case.get(name))) for name in ("sequence_length", "head_dim"))
+        rate = measurement.median * _share_of_rank(measurement, threads)
+        if case.get("kernel") == "math" or min(length, head_dim) < 1 or rate <= 0:
+            continue
+        key = str(case.get("dtype")), case.get("pass") == "backward", length, head_dim
+        rates[key] = min(rate, rates.get(key, rate))
+    return tuple(
+        AttentionRate(
+            precision=dtype, backward=backward, sequence_length=length, head_dim=head_dim, flops_per_s=rate
+        )
+        for (dtype, backward, length, head_dim), rate in sorted(rates.items())
+    )
+
+
+def measured_overlap(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
+    """Part of the shorter of communication and computation that passes beside the other, over `ranks` ranks
+    of this machine.
+    """
+    found = [m for m in _of(measurements, "overlap_fraction") if m.parameters.get("world_size") == ranks]
+    if not found:
+        return None
+    return Figure(value=found[-1].median, basis="measured", source=f"benchmark overlap over {ranks} ranks")
+
+
+def measured_memory_bandwidth(
+    measurements: tuple[Measurement, ...], threads: int | None = None
+) -> Figure | None:
+    """Copy bandwidth within the device's memory, of the slowest device; neither triad nor copies to and from
+    the host count.
+    """
+    by_subject: dict[str, float] = {}
+    for measurement in _of(measurements, "memory_bandwidth_bytes_per_s"):
+        parameters = measurement.parameters
+        is_copy = parameters.get("operation", "copy") == "copy"
+        if is_copy and parameters.get("direction", "device_to_device") == "device_to_device":
+            rate = measurement.median * _share_of_rank(measurement, threads)
+            by_subject[measurement.subject] = max(rate, by_subject.get(measurement.subject, 0.0))
+    if not by_subject or min(by_subject.values()) <= 0:
+        return None
+    return Figure(
+        value=min(by_subject.values()), basis="measured", source="benchmark memory-copy, slowest device"
+    )
+
+
+def measured_host_bandwidth(measurements: tuple[Measurement, ...]) -> Figure | None:
+    """Copy bandwidth between page-locked host memory and the device, of the slower direction and the slowest
+    device.
+    """
+    by_case: dict[tuple[str, str], float] = {}
+    for measurement in measurements:
+        parameters = measurement.parameters
+        direction = str(parameters.get("direction"))
+        if measurement.metric != "memory_bandwidth_bytes_per_s" or direction not in (
+            "host_to_device",
+            "device_to_host",
+        ):
+            continue
+        if measurement.samples and parameters.get("pinned", True) is True:
+            case = (measurement.subject, direction)
+            by_case[case] = max(measurement.median, by_case.get(case, 0.0))
+    if not by_case or min(by_case.values()) <= 0:
+        return None
+    return Figure(
+        value=min(by_case.values()),
+        basis="measured",
+        source="benchmark host-device, slowest GPU and direction",
+    )
+
+
+def all_reduces(measurements: tuple[Measurement, ...], metric: str, ranks: int) -> list[Measurement]:
+    """All-reduce measurements of this metric over `ranks` ranks of this machine, by ascending size."""
+    found = [
+        measurement
+        for measurement in _of(measurements, metric)
+        if measurement.bench_id == "collectives"
+        and measurement.parameters.get("collective", "all_reduce") == "all_reduce"
+        and measurement.parameters.get("world_size") == ranks
+        and measurement.parameters.get("layers", "all") == "all"
+        and _number(measurement.parameters.get("bytes")) > 0
+    ]
+    return sorted(found, key=lambda measurement: _number(measurement.parameters["bytes"]))
+
+
+def collective_fits(measurements: tuple[Measurement, ...], ranks: int) -> dict[str, Fit]:
+    """By collective, the fitted cost over `ranks` ranks of this machine. Fits that miss what was measured are
+    left out.
+    """
+    mine = [measurement for measurement in measurements if measurement.bench_id == "collectives"]
+    return {
+        str(fit.parameters["collective"]): fit
+        for fit in fits(mine)
+        if fit.parameters.get("world_size") == ranks
+        and "collective" in fit.parameters
+        and fit.residual <= _LARGEST_RESIDUAL
+    }
+
+
+def step_anchors(measurements: tuple[Measurement, ...]) -> tuple[StepAnchor, ...]:
+    """The training steps that were measured, each with the spread of its samples."""
+    anchors = []
+    for measurement in _of(measurements, "step_time_s"):
+        parameters = measurement.parameters
+        sizes = [_number(parameters.get(name)) for name in ("micro_batch", "sequence_length", "world_size")]
+        if measurement.bench_id not in _STEPS or min(sizes) < 1 or measurement.median <= 0:
+            continue
+        anchors.append(
+            StepAnchor(
+                model=str(parameters.get("model")),
+                strategy=str(parameters.get("strategy")),
+                micro_batch=int(sizes[0]),
+                grad_accum=max(1, int(_number(parameters.get("grad_accum", 1)))),
+                sequence_length=int(sizes[1]),
+                precision=str(parameters.get("precision")),
+                world_size=int(sizes[2]),
+                activation_checkpointing="full"
+                if parameters.get("activation_checkpointing") == "full"
+                else "none",
+                threads=threads_of(measurement),
+                step_time_s=measurement.median,
+                low_s=measurement.quantile(0.1),
+                high_s=measurement.quantile(0.9),
+                source=f"benchmark {measurement.bench_id} on {measurement.subject}",
+            )
+        )
+    return tuple(anchors)
+
+
+def image_anchors(measurements: tuple[Measurement, ...]) -> tuple[ImageAnchor, ...]:
+    """The training steps on images that were measured."""
+    anchors = []
+    for measurement in _of(measurements, "step_time_s"):
+        case = measurement.parameters
+        sizes = [int(_number(case.get(name))) for name in ("micro_batch", "image_size", "world_size")]
+        if measurement.bench_id != "train-cnn" or min(sizes) < 1 or measurement.median <= 0:
+            continue
+        anchors.append(
+            ImageAnchor(
+                model=str(case.get("model")),
+                micro_batch=sizes[0],
+                image_size=sizes[1],
+                precision=str(case.get("precision")),
+                world_size=sizes[2],
+                threads=threads_of(measurement),
+                step_time_s=measurement.median,
+                source=f"benchmark {measurement.bench_id} on {measurement.subject}",
+            )
+        )
+    return tuple(anchors)
+
+
+def measured_noise_scale(measurements: tuple[Measurement, ...]) -> Figure | None:
+    """Gradient noise scale of the user's own step, in its sequences; the reference model's data are synthetic
+    and say nothing.
+    """
+    own = [m for m in _of(measurements, "noise_scale_sequences") if "step" in m.parameters]
+    if not own:
+        return None
+    return Figure(
+        value=own[-1].median,
+        basis="measured",
+        source=f"benchmark noise-scale of {own[-1].parameters['step']}",
+    )
+
+
+def measured_workers(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
+    """The fewest DataLoader workers per rank that keep their rate, where `ranks` ranks of this machine loaded
+    at once.
+    """
+    found = [m for m in _of(measurements, "recommended_workers") if m.parameters.get("world_size") == ranks]
+    if not found:
+        return None
+    path = found[-1].parameters.get("data_path")
+    source = f"benchmark data-loader, {path}" if path else "benchmark data-loader, a made-up data set"
+    return Figure(value=found[-1].median, basis="measured", source=source)
+
+
+def measured_reads(measurements: tuple[Measurement, ...]) -> Figure | None:
+    """Requests per second that the data's storage answered at random places, in the size of
+    `read_request_bytes`.
+    """
+    size = constant("read_request_bytes")
+    found = [
+        m
+        for m in _of(measurements, "read_rate_per_s")
+        if m.bench_id == "storage" and m.parameters.get("block_bytes") == size
+    ]
+    found = [m for m in found if m.median > 0]
+    if not found:
+        return None
+    return Figure(
+        value=found[-1].median,
+        basis="measured",
+        source=f"benchmark storage, {found[-1].parameters.get('data_path')}",
+    )
+
+
+def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
+    """Samples per second of one rank's DataLoader workers, their best number, where `ranks` ranks loaded at
+    once.
+    """
+    found = [m for m in _of(measurements, "batch_rate_per_s") if m.parameters.get("world_size") == ranks]
+    # Without workers the training step itself loads.
+    rates = [
+        m.median * _number(m.parameters.get("batch_size"))
+        for m in found
+        if _number(m.parameters.get("num_workers")) > 0
+    ]
+    if not rates or max(rates) <= 0:
+        return None
+    return Figure(
+        value=max(rates), basis="measured", source="benchmark data-loader, the best number of workers"
+    )
+
+
+def _number(value: Parameter | None) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0

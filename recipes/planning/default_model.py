@@ -1,0 +1,33 @@
+"""What is trained when the user names no model."""
+
+from __future__ import annotations
+
+from probes.base.record import known
+from probes.facts import MachineFacts
+from recipes.job.models.counts import parameter_count
+from recipes.job.models.names import find_model
+from recipes.machine.layout import training_gpus
+
+CPU_MODEL = "rigtune-mini"
+"""The shipped reference workload, small enough that a CPU trains it in seconds."""
+
+_GPU_MODELS = ("llama-3-8b", "llama-3.2-3b", "llama-3.2-1b", "gpt2")
+"""Well-known ones, largest first."""
+_STATE_BYTES_PER_PARAMETER = 16
+"""fp32 weights, gradients and two Adam moments (ZeRO, arXiv 1910.02054, section 3.1)."""
+
+
+def default_model_id(facts: MachineFacts) -> str:
+    """The largest well-known model that fits the machine's GPUs; the shipped one where there is none, or no
+    usable GPU.
+    """
+    memory_bytes = sum(gpu.memory_bytes for gpu in training_gpus(facts) if known(gpu.memory_bytes))
+    return first_that_fits(_GPU_MODELS, memory_bytes) or CPU_MODEL
+
+
+def first_that_fits(model_ids: tuple[str, ...], memory_bytes: float) -> str | None:
+    """The first model whose training states fit twice over, so that activations have room."""
+    for model_id in model_ids:
+        if 2 * _STATE_BYTES_PER_PARAMETER * parameter_count(find_model(model_id)) <= memory_bytes:
+            return model_id
+    return None

@@ -1,0 +1,145 @@
+"""The environment of a job by rules that are rows of `recipes/data/environment.toml`, nearly empty by
+default.
+
+A row's predicate looks at facts and plan and answers with what its value and reason mention, or None. NCCL's
+debugging class (NCCL_P2P_DISABLE, NCCL_IB_DISABLE, NCCL_ALGO ...) has no rows: these variables hide faults
+and cost speed. Neither has NCCL_IB_GID_INDEX: NCCL chooses it since 2.21.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Literal
+
+from probes.base.record import Record, StrictRecord, known
+from probes.base.units import percent
+from probes.facts import MachineFacts
+from recipes.fabric import active_ports, candidate_interfaces, default_interface, training_ports
+from recipes.planning.plan import Cluster, EnvVar, MemoryBreakdown
+from recipes.rows import load_rows
+
+_TIGHT = 0.9
+"""Share of the memory limit from which fragmentation decides whether a job fits."""
+_ALLOC_CONF_SINCE = (2, 9)
+"""torch version that renamed PYTORCH_CUDA_ALLOC_CONF."""
+
+
+class Rule(StrictRecord, kw_only=True):
+    """One row: a variable, when it is set, to what, why and by whose word."""
+
+    variable: str
+    when: str
+    value: str
+    why: str
+    source: str
+    versions: str
+    tier: Literal["required", "recommended", "default", "experiment"]
+
+
+class Situation(Record, kw_only=True):
+    """What predicates look at."""
+
+    facts: MachineFacts
+    cluster: Cluster
+    memory: MemoryBreakdown
+
+
+Words = dict[str, str]
+"""What a predicate found, by the names that the row's `value` and `why` mention."""
+
+
+def _uses_nccl(situation: Situation) -> Words | None:
+    return {} if situation.cluster.device == "cuda" else None
+
+
+def _cores_known(situation: Situation) -> Words | None:
+    cores = situation.cluster.physical_cores_per_rank
+    return None if cores is None else {"cores": str(cores)}
+
+
+def _interface_ambiguous(situation: Situation) -> Words | None:
+    """Several nodes, several candidate interfaces, and one of them holds the default route."""
+    if situation.cluster.nodes == 1 or len(candidate_interfaces(situation.facts)) < 2:
+        return None
+    interface = default_interface(situation.facts)
+    return None if interface is None else {"interface": interface.name}
+
+
+def _nccl_interface_ambiguous(situation: Situation) -> Words | None:
+    return _interface_ambiguous(situation) if situation.cluster.device == "cuda" else None
+
+
+def _gloo_interface_ambiguous(situation: Situation) -> Words | None:
+    return _interface_ambiguous(situation) if situation.cluster.device == "cpu" else None
+
+
+def _other_ports_active(situation: Situation) -> Words | None:
+    """NCCL would use every active port, and some are not for training."""
+    if situation.cluster.nodes == 1 or situation.cluster.device != "cuda":
+        return None
+    training = training_ports(situation.facts)
+    others = [port for port in active_ports(situation.facts) if port not in training]
+    if not training or not others:
+        return None
+    return {
+        "ports": ",".join(f"{port.name}:{port.port}" for port in training),
+        "others": ", ".join(f"{port.name}:{port.port}" for port in others),
+    }
+
+
+def _memory_share(situation: Situation) -> Words | None:
+    limit = situation.cluster.memory_bytes_per_rank
+    if situation.cluster.device != "cuda" or limit is None or situation.memory.upper < _TIGHT * limit.value:
+        return None
+    return {"share": percent(min(1.0, situation.memory.upper / limit.value))}
+
+
+def _torch_version(facts: MachineFacts) -> tuple[int, int] | None:
+    version = facts.training.torch_version
+    if not known(version) or version is None:
+        return None
+    parts = version.split(".")
+    if len(parts) < 2 or not (parts[0].isdigit() and parts[1].isdigit()):
+        return None
+    return int(parts[0]), int(parts[1])
+
+
+def _memory_tight(situation: Situation) -> Words | None:
+    """Also where the version is unknown: the plan's own requirement is a current torch."""
+    version = _torch_version(situation.facts)
+    return _memory_share(situation) if version is None or version >= _ALLOC_CONF_SINCE else None
+
+
+def _memory_tight_before_torch_2_9(situation: Situation) -> Words | None:
+    version = _torch_version(situation.facts)
+    return _memory_share(situation) if version is not None and version < _ALLOC_CONF_SINCE else None
+
+
+PREDICATES: dict[str, Callable[[Situation], Words | None]] = {
+    "uses_nccl": _uses_nccl,
+    "cores_known": _cores_known,
+    "nccl_interface_ambiguous": _nccl_interface_ambiguous,
+    "gloo_interface_ambiguous": _gloo_interface_ambiguous,
+    "other_ports_active": _other_ports_active,
+    "memory_tight": _memory_tight,
+    "memory_tight_before_torch_2_9": _memory_tight_before_torch_2_9,
+}
+
+
+@functools.lru_cache(maxsize=1)
+def load_rules() -> tuple[Rule, ...]:
+    """The rows of `recipes/data/environment.toml`."""
+    return load_rows("rules", Rule, file="environment")
+
+
+def environment(facts: MachineFacts, cluster: Cluster, memory: MemoryBreakdown) -> tuple[EnvVar, ...]:
+    """The variables of a job on this machine, in the order of the rows, each with its reason and source."""
+    situation = Situation(facts=facts, cluster=cluster, memory=memory)
+    variables = []
+    for rule in load_rules():
+        words = PREDICATES[rule.when](situation)
+        if words is not None:
+            value, why = rule.value.format(**words), rule.why.format(**words)
+            variables.append(EnvVar(name=rule.variable, value=value, why=why, source=rule.source))
+    return tuple(variables)

@@ -1,0 +1,81 @@
+"""Learning rate and warm-up: rules that carry a published recipe over to the batch that is used here."""
+
+from __future__ import annotations
+
+import math
+
+from probes.base.record import Record
+from probes.base.units import count
+from recipes.job.models.counts import parameter_count
+from recipes.job.workload import TransformerModel, Workload
+
+BETA2 = 0.95
+"""AdamW's second decay in the reference workload and most recipes (GPT-3, arXiv 2005.14165, appendix B)."""
+_FEWEST_WARMUP_STEPS = 200
+"""2 / (1 - beta2) is only 40 at 0.95; recipes take at least a few hundred steps."""
+_WARMUP_SHARE = 10
+"""A warm-up takes at most a tenth of the run, so that short runs train at all."""
+
+
+class Rule(Record, kw_only=True):
+    """A value with the words that justify it."""
+
+    value: float
+    because: str
+    warning: str = ""
+
+
+def critical_batch_tokens(model: TransformerModel) -> float:
+    """Batch beyond which more samples per step bring little: 93.2 N^0.47 sequences of 512 tokens, N in
+    millions.
+
+    Fitted along compute-optimal runs of 85 M to 1.2 B parameters (Zhang 2024, arXiv 2410.21676). Other laws
+    differ up to 4 times.
+    """
+    return 93.2 * math.pow(parameter_count(model) / 1e6, 0.47) * 512
+
+
+def learning_rate(workload: Workload) -> Rule:
+    """The published peak, times the square root of the batch ratio (Malladi 2022, arXiv 2205.10287, for
+    Adam).
+
+    The rate is not raised beyond the larger of the published batch and the critical batch, where the law
+    ends.
+    """
+    model = workload.model
+    published, tokens = model.learning_rate, workload.tokens_per_step
+    ceiling = max(float(model.learning_rate_batch_tokens), critical_batch_tokens(model))
+    factor = math.sqrt(min(float(tokens), ceiling) / model.learning_rate_batch_tokens)
+    value = float(f"{published * factor:.3g}")
+    recipe = f"{published:g} at {count(model.learning_rate_batch_tokens)} tokens per step ({model.source})"
+    if tokens == model.learning_rate_batch_tokens:
+        return Rule(value=value, because=f"the published recipe: {recipe}")
+    because = f"{recipe}, times sqrt({count(tokens)} / {count(model.learning_rate_batch_tokens)}) for AdamW (arXiv 2205.10287)"
+    if tokens > ceiling:
+        return Rule(
+            value=value,
+            because=f"{because}, capped at a batch of {count(ceiling)} tokens",
+            warning=f"{count(tokens)} tokens per step is beyond the critical batch of about {count(ceiling)} (arXiv 2410.21676, "
+            "known within a factor of 2 to 4): more samples per step will teach little more",
+        )
+    return Rule(value=value, because=because)
+
+
+def warmup_steps(workload: Workload) -> Rule:
+    """2 / (1 - beta2) steps (Ma & Yarats 2019, arXiv 1910.04209), at least 200, kept in tokens when the batch
+    shrinks.
+
+    Never more than a tenth of the run, and at least one step.
+    """
+    least = max(_FEWEST_WARMUP_STEPS, math.ceil(2 / (1 - BETA2)))
+    in_tokens = math.ceil(
+        least * max(1.0, workload.model.learning_rate_batch_tokens / workload.tokens_per_step)
+    )
+    steps = max(1, min(in_tokens, workload.steps // _WARMUP_SHARE))
+    tokens = count(steps * workload.tokens_per_step)
+    rule = f"2 / (1 - beta2) steps, at least {_FEWEST_WARMUP_STEPS} (arXiv 1910.04209)"
+    if in_tokens > least:
+        rule += f", kept in tokens for the smaller batch: {in_tokens}"
+    if steps < in_tokens:
+        rule = f"a tenth of the run of {workload.steps} steps, so that the rest trains at the full rate; of a longer run: {rule}"
+    return Rule(value=steps, because=f"{rule}; {tokens} tokens")

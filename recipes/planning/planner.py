@@ -1,0 +1,232 @@
+"""Chooses how a workload runs on a cluster: enumerate, drop what does not fit, predict the rest, rank,
+explain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal
+
+from probes.base.errors import NoFeasiblePlanError, UsageError
+from probes.base.record import Record, Unknown
+from probes.base.units import gib
+from probes.facts import MachineFacts
+from recipes.constants import constant
+from recipes.job.workload import PLANNED_PRECISIONS, Pins, Precision, TransformerModel, Workload
+from recipes.launch.registry import STRATEGIES
+from recipes.planning.batch import require_divisible, round_global_batch
+from recipes.planning.environment_rules import environment
+from recipes.planning.learning_rate import learning_rate, warmup_steps
+from recipes.planning.plan import Candidate, Choice, Cluster, Plan, Predicted, Rejected
+from recipes.planning.reasons import decisions_of, is_within, rejection, tightest
+from recipes.predict.candidate_prediction import predict, predict_memory, strategy_module
+
+_LONGEST_RUN = 10**9
+
+
+def default_workload(
+    model: TransformerModel,
+    cluster: Cluster,
+    *,
+    global_batch: int | None = None,
+    sequence_length: int | None = None,
+    precision: Precision | None = None,
+    steps: int | None = None,
+) -> Workload:
+    """The job that the model's published recipe suggests, with what the user set.
+
+    bf16 where the device multiplies it natively, else fp32. The recipe's batch in tokens becomes whole
+    sequences, rounded to what the ranks can share; a batch that the user gives is never changed. Raises
+    UsageError for sizes that cannot be.
+    """
+    length = model.sequence_length if sequence_length is None else sequence_length
+    steps = int(constant(f"default_steps_{cluster.device}")) if steps is None else steps
+    for name, value in (("sequence length", length), ("global batch", global_batch or 1), ("steps", steps)):
+        if not 1 <= value <= _LONGEST_RUN:
+            raise UsageError(f"{name} is {value}", f"give a whole number from 1 to {_LONGEST_RUN}")
+    if model.learned_positions and length > model.learned_positions:
+        raise UsageError(
+            f"sequence length {length} exceeds the {model.learned_positions} learned positions of {model.id}",
+            f"give at most {model.learned_positions}, or take a model with rotary positions",
+        )
+    if global_batch is None:
+        published = max(1, round(model.learning_rate_batch_tokens / length))
+        global_batch = round_global_batch(published, cluster.world_size)
+    chosen: Precision = precision or ("bf16" if cluster.has_bf16 else "fp32")
+    return Workload(
+        model=model, sequence_length=length, global_batch=global_batch, precision=chosen, steps=steps
+    )
+
+
+class Fitting(Record, kw_only=True):
+    """A candidate that fits, with its prediction."""
+
+    candidate: Candidate
+    predicted: Predicted
+
+    @property
+    def step_time_s(self) -> float | Unknown:
+        return self.predicted.step_time_s.total
+
+
+def make_plan(workload: Workload, cluster: Cluster, facts: MachineFacts, pins: Pins) -> Plan:
+    """The best plan with its reasons, alternatives and rejected candidates.
+
+    Raises UsageError where pins contradict the machine or each other, NoFeasiblePlanError where nothing fits.
+    """
+    _require_sound(workload, cluster, pins)
+    limit = cluster.memory_bytes_per_rank
+    if limit is None:
+        raise NoFeasiblePlanError(
+            f"the memory of {cluster.device_name} is unknown, so nothing can be said to fit",
+            "read it on the machine with `rigtune probe`, or name a catalogue machine with --machine",
+        )
+    fitting: list[Fitting] = []
+    rejected: list[Rejected] = []
+    for strategy in STRATEGIES:
+        if pins.strategy in (None, strategy.id):
+            candidates = strategy_module(strategy.id).candidates(workload, cluster, pins)
+            _sift(candidates, workload, cluster, fitting, rejected, is_pinned=pins.micro_batch is not None)
+    if not fitting:
+        message, hint = tightest(workload, cluster, tuple(rejected), pins)
+        raise NoFeasiblePlanError(message, hint)
+    ranked = rank(fitting, workload, cluster)
+    rate, warmup = learning_rate(workload), warmup_steps(workload)
+    learning, warm = (
+        pins.learning_rate or rate.value,
+        pins.warmup_steps if pins.warmup_steps is not None else int(warmup.value),
+    )
+    choices = [_choice(one, learning, warm) for one in ranked]
+    variables = environment(facts, cluster, ranked[0].predicted.memory_bytes_per_gpu)
+    warnings = [*cluster.warnings, *([rate.warning] if rate.warning else [])]
+    memory = choices[0].predicted.memory_bytes_per_gpu
+    if not is_within(memory, cluster):
+        warnings.append(
+            f"the fixed micro-batch may run out of memory: up to {gib(memory.upper)} of {gib(limit.value)}"
+        )
+    time = ranked[0].step_time_s
+    if isinstance(time, Unknown):
+        warnings.append(
+            f"no step time: {time.detail or time} is unknown; ranked by memory and simplicity alone"
+        )
+    return Plan(
+        workload=workload,
+        cluster=cluster,
+        chosen=choices[0],
+        decisions=decisions_of(
+            workload, cluster, pins, choices, rate=rate, warmup=warmup, variables=variables
+        ),
+        env=variables,
+        alternatives=tuple(choices[1:]),
+        rejected=tuple(rejected),
+        warnings=tuple(warnings),
+    )
+
+
+def _require_sound(workload: Workload, cluster: Cluster, pins: Pins) -> None:
+    if workload.precision not in PLANNED_PRECISIONS:
+        raise UsageError(
+            f"{workload.precision} cannot be planned for", f"precisions: {', '.join(PLANNED_PRECISIONS)}"
+        )
+    known = [row.id for row in STRATEGIES]
+    if pins.strategy is not None and pins.strategy not in known:
+        raise UsageError(f"there is no strategy {pins.strategy[:60]!r}", f"strategies: {', '.join(known)}")
+    if pins.micro_batch is not None and pins.micro_batch < 1:
+        raise UsageError(f"micro-batch {pins.micro_batch} is too small", "give at least 1")
+    if pins.learning_rate is not None and not 0 < pins.learning_rate < math.inf:
+        raise UsageError(f"learning rate {pins.learning_rate} is not positive", "give a number above 0")
+    if pins.warmup_steps is not None and not 0 <= pins.warmup_steps <= workload.steps:
+        raise UsageError(
+            f"{pins.warmup_steps} warm-up steps do not fit in {workload.steps} steps", "give fewer"
+        )
+    if pins.ranks_per_node is not None and pins.ranks_per_node != cluster.ranks_per_node:
+        raise UsageError(
+            f"{pins.ranks_per_node} ranks per node are pinned, but the cluster was described with {cluster.ranks_per_node}",
+            "describe the cluster with the pinned number",
+        )
+    require_divisible(workload, cluster, pins)
+
+
+def _sift(
+    candidates: Iterator[Candidate],
+    workload: Workload,
+    cluster: Cluster,
+    fitting: list[Fitting],
+    rejected: list[Rejected],
+    *,
+    is_pinned: bool,
+) -> None:
+    """Sort candidates into what fits by the upper bound and what does not; a micro-batch that the user fixed
+    needs no margin.
+
+    Micro-batches come in ascending order: after the first that does not fit, larger ones of the same kind
+    need no look.
+    """
+    limit = cluster.memory_bytes_per_rank
+    full: set[tuple[str, str]] = set()
+    for candidate in candidates:
+        kind = (candidate.strategy, candidate.activation_checkpointing)
+        if kind in full:
+            continue
+        memory = predict_memory(workload, candidate, cluster)
+        if limit is not None and (memory.needed if is_pinned else memory.upper) > limit.value:
+            full.add(kind)
+            rejected.append(Rejected(candidate=candidate, reason=rejection(memory, limit.value)))
+        else:
+            fitting.append(Fitting(candidate=candidate, predicted=predict(workload, candidate, cluster)))
+
+
+def rank(fitting: list[Fitting], workload: Workload, cluster: Cluster) -> list[Fitting]:
+    """Best first, one per strategy and checkpointing mode: by step time, and near-ties by simplicity.
+
+    Between kinds a difference below the models' own error is a tie, within a kind one below repeatability.
+    Simpler is: the strategy listed first, less recomputation; within a kind the largest micro-batch that does
+    not exceed saturation. Where no time is known, everything is a tie.
+    """
+    kinds: dict[tuple[str, str], list[Fitting]] = {}
+    for one in fitting:
+        kinds.setdefault((one.candidate.strategy, one.candidate.activation_checkpointing), []).append(one)
+    best = [_best_micro_batch(members, workload, cluster) for members in kinds.values()]
+    best.sort(key=lambda one: (_seconds(one), _simplicity(one)))
+    ranked: list[Fitting] = []
+    while best:
+        fastest = _seconds(best[0])
+        ties = [one for one in best if _is_tie(_seconds(one), fastest, constant("modelled_tie"))]
+        simplest = min(ties, key=_simplicity)
+        ranked.append(simplest)
+        best.remove(simplest)
+    return ranked
+
+
+def _seconds(one: Fitting) -> float:
+    return math.inf if isinstance(one.step_time_s, Unknown) else one.step_time_s
+
+
+def _is_tie(seconds: float, fastest: float, tolerance: float) -> bool:
+    return seconds == fastest or seconds <= fastest * (1 + tolerance)
+
+
+def _simplicity(one: Fitting) -> tuple[int, int]:
+    order = [row.id for row in STRATEGIES]
+    return order.index(one.candidate.strategy), int(one.candidate.activation_checkpointing == "full")
+
+
+def _best_micro_batch(members: list[Fitting], workload: Workload, cluster: Cluster) -> Fitting:
+    device: Literal["cuda", "cpu"] = cluster.device
+    saturation = constant(f"saturation_tokens_{device}")
+    fastest = min(_seconds(one) for one in members)
+    ties = [one for one in members if _is_tie(_seconds(one), fastest, constant("near_tie"))]
+    modest = [one for one in ties if one.candidate.micro_batch * workload.sequence_length <= saturation]
+    if modest:
+        return max(modest, key=lambda one: one.candidate.micro_batch)
+    return min(ties, key=lambda one: one.candidate.micro_batch)
+
+
+def _choice(one: Fitting, rate: float, warmup: int) -> Choice:
+    shared = {
+        name: getattr(one.candidate, name)
+        for name in Choice.__struct_fields__
+        if hasattr(one.candidate, name)
+    }
+    return Choice(**shared, learning_rate=rate, warmup_steps=warmup, predicted=one.predicted)

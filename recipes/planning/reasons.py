@@ -1,0 +1,329 @@
+"""The words of a plan: why each choice was made, why a candidate was dropped, what would make room."""
+
+from __future__ import annotations
+
+from probes.base.record import EvidenceRef, Unknown
+from probes.base.units import count, duration, gib
+from recipes.constants import constant
+from recipes.job.workload import Pins, Workload
+from recipes.launch.registry import STRATEGIES
+from recipes.planning.learning_rate import Rule
+from recipes.planning.plan import (
+    Basis,
+    Candidate,
+    Choice,
+    Cluster,
+    Decision,
+    EnvVar,
+    Figure,
+    MemoryBreakdown,
+    Rejected,
+)
+from recipes.predict.candidate_prediction import nearness, predict_memory
+from recipes.predict.intervals import memory_interval
+
+_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
+
+
+def rejection(memory: MemoryBreakdown, limit_bytes: float) -> str:
+    """`needs 91.2 GiB of 79.1 GiB: activations 48.0 GiB`, with the largest terms; where only the margin is
+    too much, that.
+    """
+    largest = sorted(_TERMS, key=lambda term: -getattr(memory, term))[:2]
+    terms = ", ".join(f"{term} {gib(getattr(memory, term))}" for term in largest)
+    if memory.needed > limit_bytes:
+        return f"needs {gib(memory.needed)} of {gib(limit_bytes)}: {terms}"
+    return f"may need {gib(memory.upper)} of {gib(limit_bytes)}, {gib(memory.margin)} of it the models' error: {terms}"
+
+
+def bound_words(memory: MemoryBreakdown) -> str:
+    """What a plan must have room for on a GPU and what it is the sum of, `48.9 GiB (40.0 GiB needed + 8.9 GiB
+    ...)`.
+
+    What is needed is less than the total by what the allocator gives back when memory is short.
+    """
+    summed = f"{gib(memory.needed)} needed when memory is short + {gib(memory.margin)} for the models' error"
+    if memory.total > memory.needed + memory.margin:
+        return f"{gib(memory.upper)} (more than {summed})"
+    return f"{gib(memory.upper)} ({summed})"
+
+
+def tightest(
+    workload: Workload, cluster: Cluster, rejected: tuple[Rejected, ...], pins: Pins
+) -> tuple[str, str]:
+    """Message and hint where nothing fits: the candidate nearest to fitting, its largest term and what would
+    shrink it.
+    """
+    limit = cluster.memory_bytes_per_rank
+    nearest = min(rejected, key=lambda one: predict_memory(workload, one.candidate, cluster).upper)
+    memory = predict_memory(workload, nearest.candidate, cluster)
+    largest = max(_TERMS, key=lambda term: float(getattr(memory, term)))
+    message = f"{workload.model.id} does not fit: even {describe(nearest.candidate)} {nearest.reason}"
+    ways = []
+    if largest in ("activations", "logits"):
+        ways.append(f"shorten the sequence of {workload.sequence_length}")
+    if largest in ("parameters", "gradients", "optimizer"):
+        ways.append(
+            "more nodes to share the states"
+            if nearest.candidate.strategy == "fsdp"
+            else "more memory per rank"
+        )
+    elif largest == "buffers":
+        ways.append("a model with smaller layers or vocabulary")
+    if pins.strategy == "ddp" and cluster.world_size > 1:
+        ways.append("let FSDP share the states (drop the pinned ddp)")
+    if pins.activation_checkpointing == "none":
+        ways.append("allow activation checkpointing")
+    if pins.micro_batch is not None and pins.micro_batch > 1:
+        ways.append(f"a micro-batch below the pinned {pins.micro_batch}")
+    if limit is not None and memory.needed <= limit.value < memory.upper and pins.micro_batch is None:
+        ways.append(
+            f"pin micro-batch {nearest.candidate.micro_batch} to try what is predicted to fit without the margin"
+        )
+    if cluster.device == "cpu" and limit is not None:
+        ways.append("fewer ranks per node, so that each has more memory")
+    return message, "; ".join(ways) or "take a smaller model, a shorter sequence or a GPU with more memory"
+
+
+def describe(candidate: Candidate | Choice) -> str:
+    """`fsdp with full checkpointing, micro-batch 2`."""
+    mode = " with full checkpointing" if candidate.activation_checkpointing == "full" else ""
+    return f"{candidate.strategy}{mode}, micro-batch {candidate.micro_batch}"
+
+
+def _outlook(choice: Choice) -> str:
+    memory = f"{gib(choice.predicted.memory_bytes_per_gpu.upper)} at most"
+    time = choice.predicted.step_time_s.total
+    return (
+        f"{describe(choice)}: {memory}"
+        if isinstance(time, Unknown)
+        else f"{describe(choice)}: {duration(time)}, {memory}"
+    )
+
+
+def decisions_of(
+    workload: Workload,
+    cluster: Cluster,
+    pins: Pins,
+    choices: list[Choice],
+    *,
+    rate: Rule,
+    warmup: Rule,
+    variables: tuple[EnvVar, ...],
+) -> tuple[Decision, ...]:
+    """One decision per setting of the chosen plan, then one per environment variable."""
+    chosen = choices[0]
+    basis = _basis(workload, cluster, chosen)
+    return (
+        _decision(
+            "strategy",
+            chosen.strategy,
+            pins.strategy,
+            basis=basis,
+            because=_why_strategy(cluster, choices, pinned=pins.strategy is not None),
+            alternatives=tuple(_outlook(other) for other in choices[1:]),
+        ),
+        _decision(
+            "activation_checkpointing",
+            chosen.activation_checkpointing,
+            pins.activation_checkpointing,
+            basis=basis,
+            because=_why_checkpointing(choices),
+        ),
+        _decision(
+            "micro_batch",
+            str(chosen.micro_batch),
+            pins.micro_batch,
+            basis=basis,
+            because=_why_micro_batch(workload, cluster, chosen),
+        ),
+        *_margin(chosen.predicted.memory_bytes_per_gpu, cluster),
+        Decision(
+            name="grad_accum",
+            value=str(chosen.grad_accum),
+            basis="rule",
+            because=f"global batch {workload.global_batch} = micro-batch {chosen.micro_batch} x {chosen.grad_accum} x "
+            f"{cluster.world_size} ranks",
+        ),
+        Decision(
+            name="global_batch",
+            value=str(workload.global_batch),
+            basis="rule",
+            because=_why_global_batch(workload, cluster),
+        ),
+        Decision(
+            name="precision",
+            value=workload.precision,
+            basis="rule",
+            because=_why_precision(workload, cluster),
+        ),
+        _decision(
+            "learning_rate",
+            f"{chosen.learning_rate:g}",
+            pins.learning_rate,
+            basis="rule",
+            because=rate.because,
+        ),
+        _decision(
+            "warmup_steps", str(chosen.warmup_steps), pins.warmup_steps, basis="rule", because=warmup.because
+        ),
+        *_loading(cluster.data_loader_workers),
+        *(
+            Decision(
+                name=variable.name,
+                value=variable.value,
+                basis="rule",
+                because=variable.why,
+                evidence=(EvidenceRef(source="rule", key=variable.source),),
+            )
+            for variable in variables
+        ),
+    )
+
+
+def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
+    """How far the plan stays below the memory that there is, and why; nothing on a CPU, whose bound has
+    another reason.
+    """
+    if not memory.margin:
+        return ()
+    times = memory_interval("allocated").high
+    because = f"9 of 10 published runs needed less than {times:.2f} x what was predicted; with it at most {bound_words(memory)}"
+    if not is_within(memory, cluster):
+        because += "; you fixed the micro-batch, and with this margin it would not fit"
+    evidence = EvidenceRef(source="rule", key="interval.peak_memory_high.allocated")
+    return (
+        Decision(
+            name="memory_margin",
+            value=gib(memory.margin),
+            basis="rule",
+            because=because,
+            evidence=(evidence,),
+        ),
+    )
+
+
+def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:
+    """Whether what a candidate needs fits with the margin for the models' error."""
+    limit = cluster.memory_bytes_per_rank
+    return limit is None or memory.upper <= limit.value
+
+
+def _loading(workers: Figure | None) -> tuple[Decision, ...]:
+    """What rigtune's own program has no use for, and the user's has."""
+    if workers is None:
+        return ()
+    because = (
+        f"for a DataLoader in your program: the fewest per rank that load as fast as more ({workers.source})"
+    )
+    return (Decision(name="num_workers", value=f"{workers.value:.0f}", basis="measured", because=because),)
+
+
+def _decision(
+    name: str, value: str, pin: object, *, basis: Basis, because: str, alternatives: tuple[str, ...] = ()
+) -> Decision:
+    if pin is not None:
+        return Decision(
+            name=name,
+            value=value,
+            basis="user",
+            because=f"you fixed it; {because}",
+            alternatives=alternatives,
+        )
+    return Decision(name=name, value=value, basis=basis, because=because, alternatives=alternatives)
+
+
+def _basis(workload: Workload, cluster: Cluster, chosen: Choice) -> Basis:
+    """`measured` where this very step was, `rule` where no time is known, else `modelled`."""
+    if isinstance(chosen.predicted.step_time_s.total, Unknown):
+        return "rule"
+    return "measured" if nearness(workload, _candidate(chosen), cluster) == "same" else "modelled"
+
+
+def _candidate(choice: Choice) -> Candidate:
+    return Candidate(
+        strategy=choice.strategy,
+        degrees=choice.degrees,
+        micro_batch=choice.micro_batch,
+        grad_accum=choice.grad_accum,
+        global_batch=choice.global_batch,
+        activation_checkpointing=choice.activation_checkpointing,
+        precision=choice.precision,
+    )
+
+
+def _why_strategy(cluster: Cluster, choices: list[Choice], *, pinned: bool) -> str:
+    chosen = choices[0]
+    memory = chosen.predicted.memory_bytes_per_gpu
+    limit = cluster.memory_bytes_per_rank
+    of_limit = f" of {gib(limit.value)}" if limit else ""
+    states = memory.parameters + memory.gradients + memory.optimizer
+    needs = f"needs at most {gib(memory.upper)} per rank{of_limit}, {gib(states)} of it model states"
+    other = next((choice for choice in choices[1:] if choice.strategy != chosen.strategy), None)
+    if other is None:
+        others = ", ".join(row.id for row in STRATEGIES if row.id != chosen.strategy)
+        return (
+            needs
+            if pinned or cluster.world_size == 1
+            else f"{needs}; no other that rigtune plans ({others}) fits"
+        )
+    mine, its = chosen.predicted.step_time_s.total, other.predicted.step_time_s.total
+    if isinstance(mine, Unknown) or isinstance(its, Unknown):
+        return f"{needs}; the simplest strategy that fits, as no step time is known"
+    if its <= mine * (1 + constant("modelled_tie")):
+        return f"{needs}; {other.strategy} is not faster by more than the models' error, so the simpler one"
+    return f"{needs}; {other.strategy} takes {duration(its)} per step instead of {duration(mine)}"
+
+
+def _why_checkpointing(choices: list[Choice]) -> str:
+    chosen = choices[0]
+    if chosen.activation_checkpointing == "none":
+        return "it fits without recomputation, which would cost one more forward pass (about a third)"
+    without = [
+        choice
+        for choice in choices
+        if (choice.strategy, choice.activation_checkpointing) == (chosen.strategy, "none")
+    ]
+    return (
+        "faster than without: what it frees allows larger micro-batches"
+        if without
+        else "without recomputation it does not fit"
+    )
+
+
+def _why_micro_batch(workload: Workload, cluster: Cluster, chosen: Choice) -> str:
+    tokens = chosen.micro_batch * workload.sequence_length
+    share = workload.global_batch // cluster.world_size
+    if chosen.micro_batch == share:
+        return f"a rank's whole share of the global batch, {count(tokens)} tokens, fits at once"
+    saturation = constant(f"saturation_tokens_{cluster.device}")
+    if 2 * tokens > saturation:
+        return f"{count(tokens)} tokens per forward pass keep the device busy; more than {count(saturation)} gain nothing"
+    return f"{count(tokens)} tokens per forward pass: the largest divisor of a rank's {share} sequences that fits or still gains"
+
+
+def _why_global_batch(workload: Workload, cluster: Cluster) -> str:
+    published = count(workload.model.learning_rate_batch_tokens)
+    why = f"{count(workload.tokens_per_step)} tokens per step; the published recipe has {published}"
+    noise = cluster.noise_scale_sequences
+    if noise is None or noise.value <= 0:
+        return why
+    # It grows while the loss falls (arXiv 1812.06162, section 4), so that it forbids no batch.
+    times = f"{workload.global_batch / noise.value:.2g} times the gradient noise scale of your step at the start of its training"
+    measured = f"{count(noise.value)} sequences, {noise.source}"
+    return f"{why}; {times} ({measured}), the least batch beyond which more samples begin to teach less (arXiv 1812.06162)"
+
+
+def _why_precision(workload: Workload, cluster: Cluster) -> str:
+    if workload.precision == "bf16":
+        return "mixed precision: bf16 computation over fp32 parameters" + (
+            "" if cluster.has_bf16 else ", as asked for"
+        )
+    if cluster.has_bf16:
+        return "fp32, as asked for"
+    device = (
+        "is not measured to be faster in bf16"
+        if cluster.device == "cpu"
+        else "is not known to multiply bf16 natively"
+    )
+    return f"{cluster.device_name} {device}"

@@ -1,0 +1,16 @@
+"""Distributed data parallel: every rank holds the whole model and reduces the gradients once per step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recipes.job.workload import Pins, Workload
+from recipes.planning.batch import divisions
+from recipes.planning.plan import Candidate, Cluster, Degrees
+
+ID = "ddp"
+
+
+def candidates(workload: Workload, cluster: Cluster, pins: Pins) -> Iterator[Candidate]:
+    """Every micro-batch that divides the ranks' share, in ascending order, without and with checkpointing."""
+    yield from divisions(workload, cluster, pins, strategy=ID, degrees=Degrees(dp=cluster.world_size))

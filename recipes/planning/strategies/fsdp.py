@@ -1,0 +1,22 @@
+"""Fully sharded data parallel (FSDP2): parameters, gradients and optimizer states are split over all
+ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recipes.job.workload import Pins, Workload
+from recipes.planning.batch import divisions
+from recipes.planning.plan import Candidate, Cluster, Degrees
+
+ID = "fsdp"
+
+
+def candidates(workload: Workload, cluster: Cluster, pins: Pins) -> Iterator[Candidate]:
+    """Every micro-batch that divides the ranks' share, in ascending order, without and with checkpointing.
+
+    One rank has nothing to share, so FSDP is offered there only when it is pinned.
+    """
+    if cluster.world_size > 1 or pins.strategy == ID:
+        yield from divisions(workload, cluster, pins, strategy=ID, degrees=Degrees(fsdp=cluster.world_size))

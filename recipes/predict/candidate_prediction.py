@@ -1,0 +1,230 @@
+"""What the models say of one candidate: memory, step time with its interval, throughput, MFU.
+
+Where a training step was measured on this machine, the modelled time is scaled by measured over modelled of
+the nearest such step: the model then only has to carry the difference between the two.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Literal, cast
+
+import msgspec
+
+from probes.base.record import Reason, Record, Unknown
+from recipes.constants import constant
+from recipes.job.models.counts import flops_per_token, load_models
+from recipes.job.workload import Workload
+from recipes.launch.registry import STRATEGIES
+from recipes.planning.plan import (
+    Candidate,
+    Cluster,
+    Degrees,
+    Figure,
+    MemoryBreakdown,
+    Predicted,
+    StepAnchor,
+    TimeBreakdown,
+    scaled_terms,
+)
+from recipes.predict.intervals import time_interval
+from recipes.predict.memory import memory_of
+from recipes.predict.speed.loading import with_loading
+from recipes.predict.speed.step import step_time
+from recipes.predict.stacks import REFERENCE, load_stacks
+
+
+def strategy_module(strategy: str) -> ModuleType:
+    """The module of a strategy by its id. Raises KeyError for an unknown one."""
+    return {row.id: row for row in STRATEGIES}[strategy].load()
+
+
+def predict_memory(
+    workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
+) -> MemoryBreakdown:
+    """Peak memory of the fullest rank."""
+    return memory_of(workload, candidate, cluster, load_stacks()[stack])
+
+
+def model_step(
+    workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
+) -> TimeBreakdown | Unknown:
+    """The step from formulas and rates alone, without a measured step."""
+    return step_time(workload, candidate, cluster, load_stacks()[stack])
+
+
+def predict_time(
+    workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
+) -> TimeBreakdown:
+    """One optimizer step with an interval: the samples' spread where this very step was measured, the models'
+    error else.
+    """
+    terms = model_step(workload, candidate, cluster, stack=stack)
+    if isinstance(terms, Unknown):
+        return TimeBreakdown(
+            total=terms, compute=terms, exposed_communication=terms, optimizer=terms, low=terms, high=terms
+        )
+    # What was measured trained on data made on the spot.
+    return with_loading(_scaled(terms, _anchored(workload, candidate, cluster)), workload, candidate, cluster)
+
+
+def corrected(
+    time: TimeBreakdown, workload: Workload, candidate: Candidate, cluster: Cluster
+) -> TimeBreakdown:
+    """`step_time`'s answer with what was measured on this machine; itself where nothing was, or where it is
+    not known.
+    """
+    scale = (
+        _anchored(workload, candidate, cluster)
+        if cluster.anchors and not isinstance(time.total, Unknown)
+        else None
+    )
+    return time if scale is None or scale.nearness == "none" else _scaled(time, scale)
+
+
+def _scaled(time: TimeBreakdown, scale: _Scale) -> TimeBreakdown:
+    total = cast("float", time.total) * scale.factor
+    return TimeBreakdown(
+        total=total, low=total * scale.low, high=total * scale.high, **scaled_terms(time, scale.factor)
+    )
+
+
+def predict(
+    workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
+) -> Predicted:
+    """Memory, time and what follows from them. MFU is against the datasheet peak; both are Unknown where a
+    rate is.
+    """
+    memory = predict_memory(workload, candidate, cluster, stack=stack)
+    time = predict_time(workload, candidate, cluster, stack=stack)
+    if isinstance(time.total, Unknown):
+        return Predicted(
+            memory_bytes_per_gpu=memory, step_time_s=time, tokens_per_s_per_gpu=time.total, mfu=time.total
+        )
+    tokens_per_s = workload.tokens_per_step / cluster.world_size / time.total
+    peak = cluster.peak_flops_per_s.get(workload.precision)
+    mfu: float | Unknown = Unknown(Reason.NOT_RECORDED, f"{workload.precision} peak of {cluster.device_name}")
+    if peak is not None:
+        mfu = tokens_per_s * flops_per_token(workload.model, workload.sequence_length) / peak.value
+    return Predicted(
+        memory_bytes_per_gpu=memory, step_time_s=time, tokens_per_s_per_gpu=tokens_per_s, mfu=mfu
+    )
+
+
+Nearness = Literal["same", "similar", "none"]
+
+
+class _Scale(Record, kw_only=True):
+    """Measured over modelled time of the nearest measured step, with the interval around its product."""
+
+    factor: float
+    low: float
+    high: float
+    nearness: Nearness = "none"
+
+
+def nearness(workload: Workload, candidate: Candidate, cluster: Cluster) -> Nearness:
+    """Whether the prediction rests on a measurement of the same step, of a similar one, or on none."""
+    return _anchored(workload, candidate, cluster).nearness
+
+
+def _anchored(workload: Workload, candidate: Candidate, cluster: Cluster) -> _Scale:
+    usable = [anchor for anchor in cluster.anchors if anchor.precision == workload.precision]
+    for anchor in sorted(usable, key=lambda one: _distance(one, workload, candidate, cluster)):
+        modelled = _model_anchor(anchor, cluster)
+        if isinstance(modelled, Unknown):
+            continue
+        factor = anchor.step_time_s / modelled
+        if _distance(anchor, workload, candidate, cluster)[:-1] == (False, False, False, False, 0.0):
+            spread = constant("measured_error")
+            return _Scale(
+                factor=factor,
+                low=min(anchor.low_s / anchor.step_time_s, 1 - spread),
+                high=max(anchor.high_s / anchor.step_time_s, 1 + spread),
+                nearness="same",
+            )
+        error = constant("anchored_error")
+        return _Scale(factor=factor, low=1 / (1 + error), high=1 + error, nearness="similar")
+    ends = time_interval("moe" if workload.model.is_moe else "dense", "catalogue")
+    return _Scale(factor=1.0, low=ends.low, high=ends.high)
+
+
+_Distance = tuple[bool, bool, bool, bool, float, int]
+
+
+def _threads(measured: int, cluster: Cluster) -> int:
+    """Threads of one of the cluster's ranks; where that does not matter or is not known, as many as were
+    measured with.
+    """
+    if cluster.device == "cuda" or not measured:
+        return measured or 1
+    return cluster.physical_cores_per_rank or measured
+
+
+def _distance(anchor: StepAnchor, workload: Workload, candidate: Candidate, cluster: Cluster) -> _Distance:
+    """For ordering: as much of the machine at work first, then model, strategy with checkpointing, tokens per
+    micro-batch, accumulation.
+    """
+    tokens = candidate.micro_batch * workload.sequence_length
+    measured = anchor.micro_batch * anchor.sequence_length
+    return (
+        anchor.world_size * (anchor.threads or 1) != cluster.world_size * _threads(anchor.threads, cluster),
+        anchor.world_size != cluster.world_size,
+        anchor.model != workload.model.id,
+        (anchor.strategy, anchor.activation_checkpointing)
+        != (candidate.strategy, candidate.activation_checkpointing),
+        max(tokens, measured) / min(tokens, measured) - 1.0,
+        abs(anchor.grad_accum - candidate.grad_accum),
+    )
+
+
+def _model_anchor(anchor: StepAnchor, cluster: Cluster) -> float | Unknown:
+    """What the model alone says of a measured step, which ran the reference workload."""
+    model = next((preset for preset in load_models() if preset.id == anchor.model), None)
+    if model is None or anchor.strategy not in {row.id for row in STRATEGIES}:
+        return Unknown(Reason.NOT_RECORDED, f"model {anchor.model} with {anchor.strategy}")
+    ranks = anchor.world_size
+    global_batch = anchor.micro_batch * anchor.grad_accum * ranks
+    precision: Literal["bf16", "fp32"] = "bf16" if anchor.precision == "bf16" else "fp32"
+    workload = Workload(
+        model=model, sequence_length=anchor.sequence_length, global_batch=global_batch, precision=precision
+    )
+    candidate = Candidate(
+        strategy=anchor.strategy,
+        degrees=Degrees(dp=ranks) if anchor.strategy == "ddp" else Degrees(fsdp=ranks),
+        micro_batch=anchor.micro_batch,
+        grad_accum=anchor.grad_accum,
+        global_batch=global_batch,
+        activation_checkpointing=anchor.activation_checkpointing,
+        precision=precision,
+    )
+    terms = model_step(workload, candidate, as_measured(cluster, ranks, anchor.threads))
+    return terms if isinstance(terms, Unknown) else cast("float", terms.total)
+
+
+def as_measured(cluster: Cluster, ranks: int, threads: int) -> Cluster:
+    """The cluster as it was when a step was measured: that many ranks of one node, on a CPU with that many
+    threads each.
+    """
+    share = (threads or 1) / _threads(threads, cluster)
+    if ranks == cluster.world_size and share == 1:
+        return cluster
+    measured = msgspec.structs.replace(cluster, nodes=1, ranks_per_node=ranks)
+    return measured if share == 1 else _with_share(measured, share)
+
+
+def _with_share(cluster: Cluster, share: float) -> Cluster:
+    """The cluster with `share` of a rank's cores in each rank."""
+
+    def scaled(figure: Figure | None) -> Figure | None:
+        return None if figure is None else msgspec.structs.replace(figure, value=figure.value * share)
+
+    rates = (
+        msgspec.structs.replace(one, flops_per_s=one.flops_per_s * share) for one in cluster.attention_rates
+    )
+    return msgspec.structs.replace(
+        cluster,
+        flops_per_s={name: scaled(figure) for name, figure in cluster.flops_per_s.items()},
+        memory_bandwidth_bytes_per_s=scaled(cluster.memory_bandwidth_bytes_per_s),
+        attention_rates=tuple(rates),
+    )

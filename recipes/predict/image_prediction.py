@@ -1,0 +1,72 @@
+"""What the models say of a training step on images on a machine that was measured.
+
+As in `predict`, the modelled time is scaled by measured over modelled of the nearest step of the reference
+network.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from probes.base.record import Unknown
+from recipes.job.workload import Precision, VisionWorkload
+from recipes.planning.plan import Candidate, Cluster, Degrees, ImageAnchor, TimeBreakdown, scaled_terms
+from recipes.predict.candidate_prediction import as_measured
+from recipes.predict.reference_images import NETWORKS, reference_vision_model
+from recipes.predict.speed.image_speed import vision_time
+from recipes.predict.stacks import REFERENCE, Stack, load_stacks
+
+
+def predict_images(
+    work: VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack
+) -> TimeBreakdown | Unknown:
+    """`vision_time`, corrected by what was measured here in the same precision, if anything was."""
+    time = vision_time(work, candidate, cluster, stack)
+    usable = [
+        one for one in cluster.image_anchors if one.precision == work.precision and one.model in NETWORKS
+    ]
+    if isinstance(time, Unknown) or not usable:
+        return time
+    nearest = min(usable, key=lambda one: _distance(one, work, candidate, cluster))
+    modelled = _modelled(nearest, cluster)
+    if isinstance(modelled, Unknown):
+        return time
+    factor = nearest.step_time_s / modelled
+    ends = {name: cast("float", getattr(time, name)) * factor for name in ("total", "low", "high")}
+    return msgspec.structs.replace(time, **scaled_terms(time, factor), **ends)
+
+
+def _distance(
+    anchor: ImageAnchor, work: VisionWorkload, candidate: Candidate, cluster: Cluster
+) -> tuple[bool, bool, float]:
+    """For ordering: as many ranks first, then the model, then the pixels of a micro-batch."""
+    pixels, measured = candidate.micro_batch * work.image_size**2, anchor.micro_batch * anchor.image_size**2
+    return (
+        anchor.world_size != cluster.world_size,
+        anchor.model != work.model.id,
+        max(pixels, measured) / max(1, min(pixels, measured)),
+    )
+
+
+def _modelled(anchor: ImageAnchor, cluster: Cluster) -> float | Unknown:
+    ranks = anchor.world_size
+    batch = anchor.micro_batch * ranks
+    work = VisionWorkload(
+        model=reference_vision_model(NETWORKS[anchor.model], anchor.image_size),
+        image_size=anchor.image_size,
+        global_batch=batch,
+        precision=cast("Precision", anchor.precision),
+    )
+    candidate = Candidate(
+        strategy="ddp",
+        degrees=Degrees(dp=ranks),
+        micro_batch=anchor.micro_batch,
+        grad_accum=1,
+        global_batch=batch,
+        activation_checkpointing="none",
+        precision=anchor.precision,
+    )
+    time = vision_time(work, candidate, as_measured(cluster, ranks, anchor.threads), load_stacks()[REFERENCE])
+    return time if isinstance(time, Unknown) else cast("float", time.total)

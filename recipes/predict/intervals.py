@@ -1,0 +1,42 @@
+"""How far predictions of published runs were off: the interval around a figure that nobody has measured yet.
+
+The rows `interval.*` are quantiles of measured over predicted, from the runs of sources that the fit had not
+seen (`tests/calibration/`): 8 of 10 runs lie between `low` and `high` times the prediction.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from recipes.job.workload import TransformerModel
+from recipes.predict.parameters import parameter
+
+Kind = Literal["dense", "moe", "encoder", "cnn"]
+Rates = Literal["catalogue", "measured"]
+"""Whether the machine's rates are those of its kind or were measured on it."""
+
+
+def kind_of(model: TransformerModel) -> Kind:
+    """Which interval of the step time is that of a transformer."""
+    return "moe" if model.is_moe else "encoder" if model.kind == "encoder" else "dense"
+
+
+class Interval(NamedTuple):
+    """Factors on a prediction."""
+
+    low: float
+    high: float
+
+
+def time_interval(kind: Kind, rates: Rates) -> Interval:
+    """Around the time of a step."""
+    return Interval(
+        *(parameter(f"interval.step_time_{end}", f"{kind}-{rates}", rates, kind) for end in ("low", "high"))
+    )
+
+
+def memory_interval(figure: str) -> Interval:
+    """Around a figure of peak memory: `allocated`, `reserved` or `device`; of software that
+    `recipes/data/stacks.toml` knows.
+    """
+    return Interval(*(parameter(f"interval.peak_memory_{end}", figure) for end in ("low", "high")))

@@ -1,0 +1,118 @@
+"""Copies of parameters and gradients that a strategy holds for a while: gathered windows, buckets, optimizer
+temporaries.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from recipes.constants import constant
+from recipes.job.optimizers import steps_all_at_once
+from recipes.job.workload import Workload
+from recipes.planning.plan import Candidate
+from recipes.predict.memory.stages import Stage
+from recipes.predict.memory.states import States, frozen_bytes, is_pure
+from recipes.predict.stacks import Stack
+
+_FP32 = 4.0
+
+
+class Buffers(NamedTuple):
+    """Bytes at each moment of a step."""
+
+    loss: float
+    backward: float
+    end: float
+    step: float
+
+
+def buffers_of(
+    workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, states: States
+) -> Buffers:
+    """What is held beside states and activations."""
+    step = (
+        states.updated * states.each.weight * stack.memory.step_copies if steps_all_at_once(workload) else 0.0
+    )
+    step += _raised(candidate, stack, states)
+    sharding, degrees = candidate.sharding_stage, candidate.degrees
+    if sharding == "zero3" and (degrees.fsdp > 1 or candidate.strategy == "fsdp"):
+        return _windows(workload, candidate, stack, stage, states, step)
+    if degrees.dp * degrees.fsdp * degrees.cp == 1:
+        return Buffers(0.0, 0.0, 0.0, step)
+    buckets = 0.0
+    own = stack.memory.keeps_gradients or stack.shards_optimizer
+    if sharding in ("zero1", "zero2") and (stack.memory.bucket_elements or not own):
+        # DeepSpeed: one bucket fills while the other is reduced, whole however little is trained
+        # (zero/stage_1_and_2.py)
+        wide = _FP32 if workload.precision in ("fp32", "tf32") else 2.0
+        buckets = 2 * wide * (stack.memory.bucket_elements or constant("deepspeed_bucket_elements"))
+        return Buffers(buckets, buckets, buckets, buckets + step)
+    if not stack.memory.keeps_gradients:
+        size = states.trained * states.each.gradient
+        buckets = 2 * min(constant("ddp_bucket_bytes"), size)
+        if sharding == "none" and candidate.grad_accum > 1:
+            buckets += size  # gradients that accumulate are tensors of their own beside the reducer's buckets
+            return Buffers(
+                buckets - min(2 * constant("ddp_bucket_bytes"), size), buckets, buckets, buckets + step
+            )
+    return Buffers(0.0, buckets, buckets, step)
+
+
+def _raised(candidate: Candidate, stack: Stack, states: States) -> float:
+    """A flat copy of 16-bit gradients and its fp32 copy, beside what is left of the gradients, which others
+    update.
+
+    deepspeed/runtime/zero/stage_1_and_2.py frees what other ranks update, then flattens and raises its own
+    part; stage3.py does so for a group of parameters at a time.
+    """
+    at_once = stack.memory.step_elements
+    if (
+        not at_once
+        or candidate.sharding_stage == "none"
+        or states.each.gradient == _FP32
+        or states.each.optimizer == 0.0
+    ):
+        return 0.0
+    both = states.each.gradient + _FP32
+    if candidate.sharding_stage == "zero3":
+        return both * min(at_once, states.updated)
+    return max(0.0, (states.each.gradient + both) * states.updated - states.gradients)
+
+
+def _windows(  # noqa: PLR0917
+    workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, states: States, step: float
+) -> Buffers:
+    """Blocks are gathered one by one: the present one, the prefetched one and the all-gather's staging
+    buffer, then unsharded gradients and two reduce-scatter inputs in flight, in fp32 unless all is 16 bits.
+    Embedding, final norm and head form the root unit, which stays gathered from the forward pass to the end
+    of the backward pass, where its gradients are reduced too.
+
+    DeepSpeed fetches single modules instead, up to a number of live parameters, and reduces gradients through
+    a flat buffer that is there from the start, however few are trained (deepspeed/runtime/zero/stage3.py).
+    """
+    wide = _FP32 if workload.precision in ("fp32", "tf32") else 2.0
+    if candidate.degrees.fsdp == 1 and wide == _FP32 and not candidate.offload:
+        wide = 0.0  # gathering one rank's fp32 parameters is a view
+    root = stage.table + stage.head
+    if stack.memory.bucket_elements or (candidate.offload and not candidate.offload_weights):
+        part = wide if workload.tuning == "full" else frozen_bytes(workload, stack)
+        live = part * min(constant("deepspeed_live_parameters") + root, stage.dense + stage.expert)
+        bucket = wide * (stack.memory.bucket_elements or constant("deepspeed_bucket_elements"))
+        return Buffers(loss=live + bucket, backward=live + bucket, end=bucket, step=step + bucket)
+    if workload.tuning == "full":
+        layer, part = stage.largest.total, wide
+        reduced = 2.0 if is_pure(workload, candidate, stack) else _FP32
+    else:
+        layer, reduced, part = stage.largest.total, 0.0, frozen_bytes(workload, stack)
+    # One of the blocks is what gradients are written to.
+    # The way to the host is narrower than that between GPUs: nothing waits behind what travels it.
+    kept, flying = (3, 1) if candidate.offload_weights else (4, 2)
+    return Buffers(
+        loss=wide * root + part * layer,
+        backward=wide * (root + (stage.head or stage.table if reduced else 0.0))
+        + (kept * part + flying * reduced) * layer
+        if reduced
+        else wide * root + (kept - 1) * part * layer,
+        end=(2 * wide + reduced) * root if reduced else wide * root,
+        step=step,
+    )

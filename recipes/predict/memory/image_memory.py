@@ -1,0 +1,63 @@
+"""Peak memory of a rank that trains an image model."""
+
+from __future__ import annotations
+
+from recipes.constants import constant
+from recipes.job.models.image_models import at_size
+from recipes.job.optimizers import STATE_BYTES
+from recipes.job.workload import VisionWorkload
+from recipes.planning.plan import Candidate, Cluster, MemoryBreakdown
+from recipes.predict.image_precision import HALF, computed_in
+from recipes.predict.intervals import memory_interval
+from recipes.predict.parameters import parameter
+
+
+def vision_memory(work: VisionWorkload, candidate: Candidate, cluster: Cluster) -> MemoryBreakdown:
+    """Peak memory of a rank, bytes: at the start of the backward pass, where all that was saved is there."""
+    model = at_size(work.model, work.image_size)
+    half = computed_in(work.precision, cluster) in HALF
+    element_bytes = 2 if half else 4
+    stage = candidate.sharding_stage
+    fully = stage == "zero3"
+    shards = candidate.degrees.fsdp if fully else candidate.degrees.dp * candidate.degrees.fsdp
+    weights = 4.0 * model.parameters / (shards if fully else 1)
+    # Mixed precision keeps casts of the weights until the end of the forward pass; FSDP gathers them unit by
+    # unit.
+    casts = 2.0 * model.parameters if half else 0.0
+    if fully:
+        casts = float(element_bytes * model.gathered_parameters) if half or shards > 1 else 0.0
+    gradients = 4.0 * model.parameters / (shards if stage in ("zero2", "zero3") else 1)
+    optimizer = STATE_BYTES[work.optimizer] * model.parameters / (1 if stage == "none" else shards)
+    activations = candidate.micro_batch * model.saved_elements * element_bytes
+    # What is read and written by the largest layers, and cuDNN's workspace.
+    workspace, buckets = parameter("vision.workspace_bytes"), 4.0 * model.parameters
+    if cluster.device == "cpu":  # the reference workload, whose gradients are views of the buckets
+        workspace, buckets = (
+            parameter("vision.live_share") * activations,
+            min(constant("ddp_bucket_bytes"), buckets),
+        )
+    if fully:  # gradients of a unit before they are reduced
+        buckets = float(element_bytes * model.gathered_parameters)
+    buffers = casts + workspace + (buckets if cluster.world_size > 1 else 0.0)
+    allocated = weights + gradients + optimizer + activations + buffers
+    kept = parameter("memory.fragmentation") * activations
+    overhead = parameter("vision.context_bytes") if cluster.device == "cuda" else 0.0
+    high = memory_interval("allocated").high if cluster.device == "cuda" else 1.0
+    reserved = allocated + (kept if cluster.device == "cuda" else 0.0)
+    if cluster.memory_bytes_per_rank is not None:  # blocks that are kept are given back when memory is short
+        reserved = max(allocated, min(reserved, cluster.memory_bytes_per_rank.value - overhead))
+    return MemoryBreakdown(
+        total=reserved + overhead,
+        parameters=weights,
+        gradients=gradients,
+        optimizer=optimizer,
+        activations=activations,
+        logits=0.0,
+        buffers=buffers,
+        overhead=reserved - allocated + overhead,
+        allocated=allocated,
+        reserved=reserved,
+        upper=max(allocated * high, allocated + kept) + overhead,
+        margin=allocated * (high - 1.0),
+        needed=allocated + overhead,
+    )

@@ -1,0 +1,327 @@
+"""Peak memory of the fullest rank, term by term.
+
+A rank's memory is followed through the moments of a step, and the largest one is reported:
+
+    loading    weights before they are sharded, where every rank loads all of them
+    loss       all activations, the loss's temporaries, what the strategy holds at the end of the forward pass
+    backward   all activations (checkpoints and one live layer), the strategy's windows around one layer
+    end        no activations, all gradients, what the strategy holds when the last of them are reduced
+    step       no activations, all gradients, the optimizer's temporaries
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from recipes.constants import constant
+from recipes.job.workload import TransformerModel, Workload
+from recipes.planning.plan import Candidate, Cluster, MemoryBreakdown
+from recipes.predict.implementations import Compute, Implementation, SavedBytes, load_implementations
+from recipes.predict.intervals import memory_interval
+from recipes.predict.memory.activations import kept_by, root_kept
+from recipes.predict.memory.buffers import buffers_of
+from recipes.predict.memory.stages import Stage, stages_of
+from recipes.predict.memory.states import States, autocasts_loss, compute_of, model_head_outputs, states_of
+from recipes.predict.parameters import parameter
+from recipes.predict.stacks import BEFORE_FUSED, Stack
+
+_CHUNKED_BYTES = 2.5
+"""Of a logit whose loss is computed in eight parts: in 16 bits, as its gradient that takes its place, and in
+one part in fp32 (pytorch/torchtune modules/loss/ce_chunked_output_loss.py).
+"""
+
+
+class _Moment(NamedTuple):
+    gradients: float
+    activations: float
+    logits: float
+    buffers: float
+
+    @property
+    def total(self) -> float:
+        return self.gradients + self.activations + self.logits + self.buffers
+
+
+class _Peak(NamedTuple):
+    weights: float
+    optimizer: float
+    moment: _Moment
+    moments: tuple[_Moment, ...]
+    one_size: bool
+    """The loss's temporaries are all of one size."""
+    apart: float
+    """Gradients that take no place of what is freed before they come; 0 where they do."""
+
+    @property
+    def allocated(self) -> float:
+        return self.weights + self.optimizer + self.moment.total
+
+
+def memory_of(workload: Workload, candidate: Candidate, cluster: Cluster, stack: Stack) -> MemoryBreakdown:
+    """The bill of one candidate on its fullest rank, bytes. Every pipeline stage is looked at.
+
+    `needed` is what decides whether it fits, and `upper` whether a plan may recommend it: on a GPU with a
+    margin for the model's own error, on a CPU as if the C library gave nothing back between the moments.
+    """
+    degrees = candidate.degrees
+    stages = stages_of(
+        workload.model, degrees, candidate.grad_accum, candidate.schedule, unties=stack.memory.unties_head
+    )
+    peaks = [_peak(workload, candidate, stack, stage, cluster.architecture) for stage in stages]
+    most = max(peaks, key=lambda one: one.allocated)
+    logged = {"fullest": most, "first": peaks[0], "last": peaks[-1]}[stack.memory.logged_stage]
+    if cluster.device == "cpu":
+        upper = max(_on_cpu(one).upper for one in peaks)
+        return msgspec.structs.replace(_on_cpu(most), upper=upper, needed=upper)
+    context = parameter("memory.context_bytes")
+    network = constant("nccl_bytes") if cluster.world_size > 1 else 0.0
+    limit = cluster.memory_bytes_per_rank.value if cluster.memory_bytes_per_rank is not None else None
+    usable = None if limit is None else limit - context - network
+    kind = "varying" if stack.samples_vary(workload) else stack.implementation
+    reserved, fullest = max(((_reserved(one, kind, usable), one) for one in peaks), key=lambda pair: pair[0])
+    held = most.allocated * (1 + parameter("memory.least_fragmentation"))
+    needed, margin = held + context + network, held * (memory_interval("allocated").high - 1)
+    moment = fullest.moment
+    return MemoryBreakdown(
+        total=reserved + context + network,
+        parameters=fullest.weights,
+        gradients=moment.gradients,
+        optimizer=fullest.optimizer,
+        activations=moment.activations,
+        logits=moment.logits,
+        buffers=moment.buffers,
+        overhead=reserved - fullest.allocated + context + network,
+        allocated=most.allocated,
+        reserved=reserved,
+        upper=max(needed + margin, reserved + context + network),
+        margin=margin,
+        needed=needed,
+        logged=logged.allocated / most.allocated,
+        logged_figure=stack.memory.logged_figure,
+    )
+
+
+def figure_bytes(breakdown: MemoryBreakdown, figure: str) -> float:
+    """What a program reports of the run: `allocated`, `reserved` (the framework's allocator) or `device`
+    (nvidia-smi).
+
+    Anything else is the figure that the stack's users print. Some stacks log one pipeline stage that is not
+    the fullest: what is asked of a log is that stage's; nvidia-smi, and a figure that nobody asked for by
+    name, are of the fullest GPU.
+    """
+    known = figure in ("allocated", "reserved", "device")
+    kind = figure if known else breakdown.logged_figure
+    value = {"allocated": breakdown.allocated, "reserved": breakdown.reserved}.get(kind, breakdown.total)
+    return value if figure in ("", "device") else value * breakdown.logged
+
+
+def fuses_attention(model: TransformerModel, candidate: Candidate, stack: Stack, architecture: str) -> bool:
+    """Whether the scores of attention are never written out: as the candidate says, else as the stack does.
+
+    GPUs that FlashAttention and cuDNN do not support have torch's memory-efficient kernels.
+    """
+    if candidate.flash_attention is not None:
+        return candidate.flash_attention
+    return not stack.writes_scores(model) and not (
+        stack.model_kernels == "fused" and architecture in BEFORE_FUSED
+    )
+
+
+def _held_gradients(candidate: Candidate, stack: Stack, states: States, compute: Compute) -> float:
+    """Gradients that are there before the backward pass: in buffers, in the reducer's buckets, or of
+    micro-batches before.
+    """
+    degrees = candidate.degrees
+    if stack.defers_reduction(candidate):
+        return states.trained * (states.each.gradient if compute == "fp32" else 2.0)  # in what it computes in
+    replicated = candidate.sharding_stage == "none" and degrees.dp * degrees.fsdp > 1
+    held = stack.memory.keeps_gradients or replicated or candidate.grad_accum > 1 or degrees.pp > 1
+    return states.gradients if held else 0.0
+
+
+def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
+    """The caching allocator keeps freed blocks of sizes that do not come again, until memory is short.
+
+    Activations come and go. Beside the optimizer's step part of what they had is kept. The loss's temporaries
+    are far larger than those of a layer, which the next layer takes again; of one size, they take each
+    other's place. `key` is of the fitted rows: `varying` where samples differ in length.
+    """
+    layers, loss = parameter("memory.fragmentation", key), parameter("memory.loss_fragmentation", key)
+    if peak.one_size and key != "varying":
+        loss = 0.0
+    pool = max(one.activations + one.logits for one in peak.moments)
+    freed = max(layers * one.activations + loss * one.logits for one in peak.moments)
+    unused = parameter("memory.unused_pool") * (pool + freed)
+    held = max(
+        one.total + max(0.0, peak.apart - one.gradients) + (unused if one.activations == 0.0 else freed)
+        for one in peak.moments
+    )
+    reserved = peak.weights + peak.optimizer + held
+    if limit is not None:
+        reserved = min(reserved, max(limit, peak.allocated * (1 + parameter("memory.least_fragmentation"))))
+    return reserved
+
+
+def _on_cpu(peak: _Peak) -> MemoryBreakdown:
+    """The worker reports its resident memory beyond the start of the process, which holds what the C library
+    keeps.
+    """
+    moment = peak.moment
+    dynamic = max(one.total - one.gradients for one in peak.moments)
+    heap = constant("cpu_heap_fraction") * dynamic + constant("cpu_lazy_bytes")
+    overhead = constant("cpu_process_bytes") + heap
+    states = peak.weights + peak.optimizer + max(one.gradients for one in peak.moments)
+    upper = states + sum(one.total - one.gradients for one in peak.moments)
+    upper = (
+        upper * (1 + constant("cpu_upper_fraction"))
+        + constant("cpu_process_bytes")
+        + constant("cpu_lazy_bytes")
+    )
+    upper = max(upper, peak.allocated + overhead)
+    return MemoryBreakdown(
+        total=peak.allocated + overhead,
+        parameters=peak.weights,
+        gradients=moment.gradients,
+        optimizer=peak.optimizer,
+        activations=moment.activations,
+        logits=moment.logits,
+        buffers=moment.buffers,
+        overhead=overhead,
+        allocated=peak.allocated + heap,
+        reserved=peak.allocated + heap,
+        upper=upper,
+        needed=upper,
+        logged=1.0,
+        logged_figure="allocated",
+    )
+
+
+def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, architecture: str) -> _Peak:
+    model, degrees = workload.model, candidate.degrees
+    states = states_of(workload, candidate, stack, stage)
+    buffers = buffers_of(workload, candidate, stack, stage, states)
+    compute = compute_of(workload, candidate, stack)
+    row = load_implementations()[_implementation(candidate, stack)]
+    saved = row.kept(compute)
+    adapted = None if workload.tuning == "full" else stack.memory.adapter_targets
+    split_norms = degrees.tp > 1 and stack.divides_norms(candidate.sequence_parallel)
+    fused = fuses_attention(model, candidate, stack, architecture)
+    sequence = workload.sequence_length / degrees.cp
+    tokens = candidate.micro_batch * sequence
+    layer = checkpoints = 0.0
+    live = 0.0
+    checkpointing = candidate.activation_checkpointing
+    residual = 0.0 if candidate.offload_checkpoints else saved.residual / (degrees.tp if split_norms else 1)
+    for count, block in stage.blocks:
+        kept = kept_by(
+            block,
+            saved,
+            rms=model.norm == "rmsnorm",
+            rotary=not model.learned_positions,
+            tensor=degrees.tp,
+            split_norms=split_norms,
+            adapted=adapted,
+            quantised=workload.base_bits < 16 and adapted is not None,
+            fused=fused,
+            dropout=model.has_dropout,
+        )
+        scores = kept.per_key * workload.sequence_length
+        one = kept.fixed + scores
+        live = max(live, one)
+        if checkpointing == "full":
+            recomputed = count * candidate.recomputed_share
+            checkpoints += recomputed * block.hidden * residual * block.tokens / candidate.recomputed_together
+            layer += (count - recomputed) * one
+        elif checkpointing == "selective":
+            layer += count * (kept.fixed if stack.memory.selective == "scores" else kept.half)
+        else:
+            layer += count * one
+    live *= max(1.0, min(candidate.recomputed_together, sum(count for count, _ in stage.blocks)))
+    cached = row.weight_cache_bytes.get(compute, 0.0) if workload.tuning == "full" else 0.0
+    # Leaves are cast once in a forward pass, recomputed or not; views of experts that stand in one tensor are
+    # not kept.
+    casts = cached * (stage.linear + stage.head)
+    if checkpointing == "full":
+        cache, live_cache = (
+            casts - cached * candidate.recomputed_share * stage.linear,
+            cached * stage.largest.linear,
+        )
+    else:
+        cache, live_cache = casts, 0.0
+        live = live if checkpointing == "selective" and stack.memory.selective == "products" else 0.0
+    activations = tokens * (layer + checkpoints) * stage.in_flight
+    root = tokens * root_kept(model, saved, degrees.tp if split_norms else 1) if stage.last else 0.0
+    each, one_size = _loss(workload, stack, row, compute, degrees.tp)
+    logits = tokens * each if stage.last else 0.0
+    held = _held_gradients(candidate, stack, states, compute)
+    loading = 0.0
+    if stack.memory.loads_whole and candidate.sharding_stage == "zero3":
+        loading = 2.0 * (stage.dense + stage.expert) - states.optimizer
+        loading += (parameter("memory.loading_shards") - 1.0) * states.weights
+    moments = (
+        _Moment(0.0, 0.0, 0.0, loading),
+        _Moment(held, activations + root, logits, buffers.loss + casts),
+        _Moment(held, activations + tokens * live, 0.0, buffers.backward + cache + live_cache),
+        _Moment(states.gradients, 0.0, 0.0, buffers.end),
+        _Moment(states.gradients, 0.0, 0.0, buffers.step),
+    )
+    moment = max(moments, key=lambda one: one.total)
+    weights = states.weights + _transposes(workload, candidate, row, architecture) * (
+        stage.linear + stage.expert
+    )
+    # FSDP reduces gradients on a stream of its own, and the allocator keeps freed blocks for the stream that
+    # had them.
+    apart = states.gradients if candidate.sharding_stage == "zero3" else 0.0
+    return _Peak(weights, states.optimizer, moment, moments, one_size, apart)
+
+
+def _loss(
+    workload: Workload, stack: Stack, row: Implementation, compute: Compute, tensor: int
+) -> tuple[float, bool]:
+    """Bytes of the loss's temporaries per token, and whether they are all of one size."""
+    model, saved = workload.model, row.kept(compute)
+    upcasts = autocasts_loss(workload, stack)
+    kept = row.kept("autocast") if upcasts and compute in ("cast", "raised") else saved
+    half = stack.memory.own_loss or (not model.raises_logits and saved.raised_logits > 0.0)
+    return _logit_bytes(model, kept, tensor, stack, compute, upcasts=upcasts), compute == "fp32" or (
+        half and not upcasts
+    )
+
+
+def _logit_bytes(
+    model: TransformerModel, saved: SavedBytes, tensor: int, stack: Stack, compute: Compute, *, upcasts: bool
+) -> float:
+    """Per token. Of a loss that is done its gradient stays, in the place of its logits.
+
+    A fused loss works on so many tokens at a time that their logits, in 16 bits and fp32, are as many as the
+    hidden states of all, whose gradient is kept (Liger-Kernel, fused_linear_cross_entropy.py).
+    """
+    if stack.memory.loss == "fused":
+        return 8.0 * model.hidden
+    each = saved.split_logits if tensor > 1 and saved.split_logits else saved.logits
+    if compute == "cast" and model.raises_logits and saved.raised_logits and not stack.memory.own_loss:
+        each = saved.raised_logits
+    if compute == "raised" and not upcasts:
+        each *= 2.0  # a head in fp32 gives logits in fp32
+    if stack.memory.loss == "chunked":
+        each = min(each, _CHUNKED_BYTES)
+    return model_head_outputs(model) * (each + model.prediction_layers * saved.input) / tensor
+
+
+def _transposes(workload: Workload, candidate: Candidate, row: Implementation, architecture: str) -> float:
+    """Bytes of the transposed copy of a weight (Transformer Engine: quantizers' columnwise usage). Sharded
+    weights get theirs as they are gathered, frozen ones as they are used (NeMo:
+    disable_parameter_transpose_cache).
+    """
+    if candidate.sharding_stage == "zero3" or workload.tuning != "full":
+        return 0.0
+    both = bool(row.transposes_on) and workload.precision in ("mxfp8", "nvfp4")
+    return 1.0 if both or (workload.precision == "fp8" and architecture in row.transposes_on) else 0.0
+
+
+def _implementation(candidate: Candidate, stack: Stack) -> str:
+    if candidate.compiled and stack.kernels in ("eager", "upcasting"):
+        return "compiled"
+    return stack.implementation

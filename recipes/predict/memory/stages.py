@@ -1,0 +1,142 @@
+"""What one pipeline stage holds on one rank before data-parallel sharding: blocks, parameters by kind,
+embedding and head.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import msgspec
+
+from recipes.job.models.blocks import Block, blocks_of
+from recipes.job.models.counts import root_parameter_count
+from recipes.job.workload import TransformerModel
+from recipes.planning.plan import Degrees
+from recipes.predict.shares import BlockShare, block_share
+
+
+class Stage(NamedTuple):
+    """One pipeline stage on one rank."""
+
+    blocks: tuple[tuple[float, Block], ...]
+    """How many of each kind of block."""
+    linear: float
+    other: float
+    expert: float
+    table: float
+    """Parameters of the embedding and what stands beside it. The last stage has a copy for layers that
+    predict tokens further ahead, each with a loss of its own (DeepSeek-V3, arXiv 2412.19437, section 2.2).
+    """
+    head: float
+    """Parameters of the head: of a tied one, the embedding's, which is a copy of its own on another stage."""
+    largest: BlockShare
+    first: bool
+    last: bool
+    in_flight: float
+    """Micro-batches whose activations are held at a time."""
+
+    @property
+    def dense(self) -> float:
+        return self.linear + self.other + self.table + self.head
+
+
+@functools.lru_cache(maxsize=4096)
+def stages_of(
+    model: TransformerModel, degrees: Degrees, micro_batches: int, schedule: str, *, unties: bool = False
+) -> tuple[Stage, ...]:
+    """The stages that may be the fullest: first, second and last. The second holds no embedding but nearly as
+    much in flight.
+
+    `unties`: the code has a head of its own even where the model shares the embedding's weights.
+    """
+    if unties and model.tied_embeddings:
+        model = msgspec.structs.replace(model, tied_embeddings=False)
+    stages = degrees.pp
+    chosen = sorted({0, min(1, stages - 1), stages - 1})
+    return tuple(_stage(model, degrees, micro_batches, schedule, index) for index in chosen)
+
+
+def _stage(model: TransformerModel, degrees: Degrees, micro_batches: int, schedule: str, index: int) -> Stage:
+    first, last = index == 0, index == degrees.pp - 1
+    root = float(root_parameter_count(model))
+    width = model.embedding_size or model.hidden
+    head = float(model.vocab * width)
+    table = (root if model.tied_embeddings else root - head) / degrees.tp
+    blocks, linear, other, expert = [], 0.0, 0.0, 0.0
+    largest = BlockShare(0.0, 0.0, 0.0)
+    for count, block in _shares(model, degrees.pp, degrees.vp, index, 1.0 if schedule == "layers" else 0.0):
+        share = block_share(block, degrees.tp, degrees.ep)
+        blocks.append((count, block))
+        linear += count * share.linear
+        other += count * share.other
+        expert += count * share.expert
+        largest = max(largest, share, key=lambda one: one.total)
+    own_head = last and not (model.tied_embeddings and first)
+    return Stage(
+        blocks=tuple(blocks),
+        linear=linear,
+        other=other,
+        expert=expert,
+        table=table if first or (last and model.prediction_layers) else 0.0,
+        head=head / degrees.tp if own_head else 0.0,
+        largest=largest,
+        first=first,
+        last=last,
+        in_flight=in_flight(degrees.pp, degrees.vp, index, micro_batches, schedule),
+    )
+
+
+def _shares(
+    model: TransformerModel, stages: int, chunks: int, index: int, ahead: float
+) -> list[tuple[float, Block]]:
+    """Blocks of one stage. Layers are dealt evenly; where they do not divide, embedding and head count as one
+    layer each.
+
+    Layers that predict tokens further ahead stand on the last stage beside its share (Megatron-LM, multi_token_prediction.py),
+    and count as layers only where the others do not divide.
+    Every stage but the last takes `ahead` more than its share: Hugging Face's `device_map` fills a GPU up to an even share and
+    1.25 times the largest layer (accelerate, utils/modeling.py, get_balanced_memory).
+    """
+    groups = blocks_of(model)
+    if stages == 1:
+        return [(float(group.count), group) for group in groups]
+    units = stages * chunks
+    beside = tuple(group for group in groups if group.extra)
+    total = sum(group.count for group in groups if not group.extra)
+    if total % units:
+        beside, total = (), sum(group.count for group in groups)
+    before = after = 0
+    if total % units and (total + 2) % units == 0:
+        before = after = 1
+    elif total % units and (total + 1) % units == 0:
+        after = 1
+    even = (total + before + after) / units
+    ahead = min(ahead, total / (stages * stages))
+    dealt = [group for group in groups if group not in beside]
+    counts = [0.0] * len(dealt)
+    for chunk in range(chunks):
+        start = (chunk * stages + index) * (even + ahead) - before
+        end = start + even + ahead if index < stages - 1 or chunk < chunks - 1 else float(total)
+        low, high = max(0.0, start), min(float(total), end)
+        at = 0.0
+        for position, group in enumerate(dealt):
+            counts[position] += max(0.0, min(high, at + group.count) - max(low, at))
+            at += group.count
+    shares = [(count, group) for count, group in zip(counts, dealt, strict=True) if count > 0]
+    return shares + [(float(group.count), group) for group in beside if index == stages - 1]
+
+
+def in_flight(stages: int, chunks: int, index: int, micro_batches: int, schedule: str) -> float:
+    """Micro-batches whose activations stage `index` (from 0) holds at most, in units of the whole stage.
+
+    1F1B (arXiv 2104.04473): those that later stages still work on; interleaved: the warm-up of its chunks.
+    GPipe: all. ZB-H1 (arXiv 2401.10241): as many as 1F1B.
+    """
+    if stages == 1 or schedule == "layers":
+        return 1.0
+    if schedule == "gpipe":
+        return float(micro_batches)
+    if chunks > 1:
+        return min(micro_batches * chunks, 2 * (stages - index - 1) + (chunks - 1) * stages + 1) / chunks
+    return float(min(micro_batches, stages - index))

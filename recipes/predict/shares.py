@@ -1,0 +1,79 @@
+"""What one rank holds of a block: its share of the parameters by kind, and the adapters that stand beside
+them.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+from recipes.job.models.blocks import Block, Product
+from recipes.job.workload import AdapterTargets
+
+QUANTISED_PARTS = ("attention", "cross-attention", "mlp", "experts", "shared", "state-space")
+"""Parts whose weights a quantised base keeps in few bits; tables, norms and routers stay in 16."""
+
+
+class BlockShare(NamedTuple):
+    """Parameters of one block on one rank, before data-parallel sharding."""
+
+    linear: float
+    """Matrices that are not routed experts."""
+    other: float
+    """Norms, biases, routers."""
+    expert: float
+    expert_tensor: int = 1
+    """Tensor-parallel ranks that one expert is cut over; with 1 each of them holds other experts, or other
+    tokens.
+    """
+
+    @property
+    def total(self) -> float:
+        return self.linear + self.other + self.expert
+
+
+_WHOLE_EXPERT = 2.5e8
+"""Parameters up to which an expert stands on one rank; larger ones are cut by tensor parallelism, as
+Megatron-LM does unless it is told (--expert-tensor-parallel-size). Between those of Mixtral 8x7B and 8x22B.
+"""
+
+
+@functools.lru_cache(maxsize=4096)
+def block_share(block: Block, tensor: int, experts: int) -> BlockShare:
+    """Shares of tensor and expert parallelism taken out."""
+    linear = other = expert = 0.0
+    count = max(product.experts for product in block.products) if block.products else 1
+    for product in block.products:
+        if product.experts > 1:
+            expert += product.parameters / min(experts, product.experts)
+        elif product.part in QUANTISED_PARTS:
+            linear += product.parameters / (1 if product.split == "none" else tensor)
+        else:
+            other += product.parameters
+    if expert * min(experts, count) / count > _WHOLE_EXPERT:
+        return BlockShare(linear, other + block.vector_parameters, expert / tensor, tensor)
+    return BlockShare(linear, other + block.vector_parameters, expert)
+
+
+def is_adapted(product: Product, targets: AdapterTargets) -> bool:
+    """Whether LoRA's matrices stand beside this layer; routers and routed experts have none.
+
+    Queries, keys and values are one product, so `query-value` stands beside all three.
+    """
+    if product.part == "router" or product.experts > 1:
+        return False
+    return targets == "all" or (
+        product.part == "attention" and (targets == "attention" or product.split == "columns")
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def adapter_parameters(block: Block, rank: int, targets: AdapterTargets) -> int:
+    """LoRA's two thin matrices beside each adapted linear layer of a block: rank x (inputs + outputs) (arXiv
+    2106.09685).
+    """
+    return sum(
+        rank * (product.inputs + product.outputs)
+        for product in block.products
+        if is_adapted(product, targets)
+    )

@@ -1,0 +1,48 @@
+"""What one rank holds of the model, as communication and the optimizer see it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from recipes.job.models.blocks import Block
+from recipes.job.models.counts import root_parameter_count
+from recipes.predict.shares import adapter_parameters, block_share
+from recipes.predict.speed.job import Job
+
+
+class Held(NamedTuple):
+    """Parameters of one rank before data-parallel sharding, the mean over pipeline stages."""
+
+    dense: float
+    """Reduced over all data-parallel ranks."""
+    expert: float
+    """Reduced over the ranks that hold the same experts."""
+    expert_tensor: int
+    """Tensor-parallel ranks that one expert is cut over."""
+    root: float
+    """Of those outside the layers, what a first or a last stage has: an embedding or a head."""
+    trained_share: float
+    """Part of all that is trained: everything, or LoRA's adapters."""
+
+
+def held_by(job: Job, blocks: tuple[Block, ...]) -> Held:
+    """The share of one rank of these blocks, which are the whole model's, and of what is outside them."""
+    workload, candidate, _, stack = job
+    degrees = candidate.degrees
+    dense = root = root_parameter_count(workload.model) / degrees.tp
+    expert, adapters, cut = 0.0, 0.0, 1
+    for block in blocks:
+        share = block_share(block, degrees.tp, degrees.ep)
+        dense += block.count * (share.linear + share.other)
+        expert += block.count * share.expert
+        cut = max(cut, share.expert_tensor)
+        if workload.tuning != "full":
+            each = adapter_parameters(block, stack.adapter_rank(workload), stack.memory.adapter_targets)
+            adapters += block.count * each / degrees.tp
+    return Held(
+        dense=dense / degrees.pp,
+        expert=expert / degrees.pp,
+        expert_tensor=cut,
+        root=root if workload.model.tied_embeddings else root / 2,
+        trained_share=1.0 if workload.tuning == "full" else adapters / (dense + expert),
+    )

@@ -1,0 +1,244 @@
+"""Time of training image models.
+
+Convolutions run at a part of the peak rate. Everything that is read or written takes its bytes over a part of
+the memory bandwidth, and a multiprocessor handles only so many elements a clock. Each kernel costs a little
+whatever its size. The terms are added, since a step alternates between what each of them limits. The host
+launches kernels ahead of the GPU, so it limits a step only where launching them all takes longer than the GPU
+works.
+"""
+
+from __future__ import annotations
+
+import math
+
+from probes.base.record import Reason, Unknown
+from recipes.job.models.image_models import at_size
+from recipes.job.optimizers import STATE_BYTES
+from recipes.job.workload import Precision, VisionModel, VisionWorkload
+from recipes.planning.plan import Candidate, Cluster, TimeBreakdown
+from recipes.predict.image_precision import HALF, computed_in, convolved_in
+from recipes.predict.parameters import parameter
+from recipes.predict.speed.collectives import collective_time_s, world_group
+from recipes.predict.speed.rates import power_share
+from recipes.predict.stacks import Stack, on_cpu
+
+_HELD = 2.5
+"""Tensor rate over that of the shaders; 4 to 30 where nothing is held back."""
+_NARROW = {"pascal": 1.5, "volta": 0.0, "turing": 0.0, "ampere": 8.0}
+"""Architectures whose multiprocessors have 64 fp32 lanes where the fp16 rate over that of fp32 is larger: it
+is 2 in the P100 and 1 or less in other Pascals, 16 in the A100 and 4 in the A10.
+"""
+_CLOCK = 1.5e9
+"""Clocks per second of a multiprocessor, about."""
+_VOLUME = 3
+"""Dimensions of a volume."""
+_BACKWARD = 2 / 3
+"""Part of a step that is the backward pass."""
+
+
+def vision_time(
+    work: VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack
+) -> TimeBreakdown | Unknown:
+    """One optimizer step, seconds; `low` and `high` are the total until an interval is known. Unknown where a
+    rate is.
+    """
+    if cluster.device == "cpu":
+        stack = on_cpu(stack)
+    model = at_size(work.model, work.image_size)
+    kernels, images = _kernels(work, candidate, stack), candidate.micro_batch
+    image = _image_s(model, work.precision, kernels, cluster, stack)
+    if isinstance(image, Unknown):
+        return image
+    gap, launch = parameter("vision.kernel_s", kernels), parameter("vision.launch_s", kernels)
+    gap += _tail_s(convolved_in(work.precision, cluster, stack), cluster)
+    # What works image by image waits for the GPU's answers, so its launches cannot run ahead.
+    micro = (
+        max(images * image + gap * model.operators, launch * model.operators)
+        + launch * model.image_operators * images
+    )
+    compute = candidate.grad_accum * micro
+    degrees, fully = candidate.degrees, candidate.sharding_stage == "zero3"
+    updated = (
+        1 if candidate.sharding_stage == "none" else degrees.fsdp if fully else degrees.dp * degrees.fsdp
+    )
+    optimizer = _optimizer_s(work, model, cluster) / updated + gap
+    element_bytes = 2 if computed_in(work.precision, cluster) in HALF else 4
+    if fully:
+        exposed = _gathering_s(model, cluster, stack, element_bytes, candidate.grad_accum, beside=compute)
+    else:
+        exposed = _exposed_s(model, cluster, stack, element_bytes, backward=_BACKWARD * micro)
+    if isinstance(exposed, Unknown):
+        return exposed
+    waiting = compute * _straggling(cluster, "graphs" if stack.graphs else kernels)
+    total = compute + optimizer + exposed + waiting
+    return TimeBreakdown(
+        total=total,
+        compute=compute,
+        exposed_communication=exposed,
+        optimizer=optimizer,
+        overhead=waiting,
+        low=total,
+        high=total,
+    )
+
+
+def _image_s(
+    model: VisionModel, wanted: Precision, kernels: str, cluster: Cluster, stack: Stack
+) -> float | Unknown:
+    """Forward and backward pass of one image of a large batch."""
+    precision, multiplied = convolved_in(wanted, cluster, stack), computed_in(wanted, cluster)
+    peak = cluster.peak_flops_per_s.get(precision) or cluster.flops_per_s.get(precision)
+    bandwidth = cluster.memory_bandwidth_bytes_per_s
+    if peak is None or bandwidth is None:
+        return Unknown(Reason.NOT_RECORDED, f"{precision} rate or memory bandwidth of {cluster.device_name}")
+    kind = "half" if precision in HALF else precision
+    volume = parameter("vision.volume_share") if model.dimensions == _VOLUME else 1.0
+    flops = model.dense_flops
+    if precision == "fp32" and cluster.device == "cuda":
+        flops -= model.spatial_flops * (1.0 - 1.0 / parameter("vision.winograd_gain", cluster.architecture))
+    seconds = 0.0
+    if multiplied != precision:
+        slow = cluster.peak_flops_per_s.get(multiplied)
+        if slow is not None:
+            flops -= model.product_flops
+            seconds += model.product_flops / (slow.value * _dense_efficiency(multiplied, multiplied, cluster))
+    seconds += flops / (volume * peak.value * _dense_efficiency(kind, precision, cluster))
+    if model.grouped_flops:
+        seconds += model.grouped_flops / (peak.value * parameter("vision.grouped_efficiency", kind))
+    shaders = cluster.peak_flops_per_s.get("fp32")
+    if model.depthwise_flops and shaders is not None and cluster.device == "cuda":
+        seconds += model.depthwise_flops / (shaders.value * parameter("vision.depthwise_efficiency", kind))
+    elements = (
+        model.matrix_elements
+        + model.convolution_elements * _convolution_passes(kind, kernels, stack)
+        + model.pointwise_elements * parameter("vision.pointwise_share", kernels)
+    )
+    if model.depthwise_elements:
+        elements += model.depthwise_elements * parameter("vision.depthwise_passes", kind)
+    seconds += (
+        elements
+        * (2 if kind == "half" else 4)
+        / (bandwidth.value * parameter("vision.memory_efficiency", cluster.device))
+    )
+    clocks = _clocks_per_s(cluster)
+    return seconds + (
+        elements / (parameter("vision.elements_per_clock", kernels) * clocks) if clocks else 0.0
+    )
+
+
+def _tail_s(precision: str, cluster: Cluster) -> float:
+    """What a kernel loses at its end, where some multiprocessors work on their last tile and others have
+    none.
+    """
+    peak, clocks = cluster.peak_flops_per_s.get(precision), _clocks_per_s(cluster)
+    return (
+        parameter("vision.tail_flops") * clocks / (_CLOCK * peak.value)
+        if peak is not None and clocks is not None
+        else 0.0
+    )
+
+
+def _dense_efficiency(kind: str, precision: str, cluster: Cluster) -> float:
+    """GeForce cards hold the tensor cores to half of their rate, which is then easier to feed."""
+    shaders, tensor = cluster.peak_flops_per_s.get("fp32"), cluster.peak_flops_per_s.get(precision)
+    held = (
+        kind != "fp32"
+        and shaders is not None
+        and tensor is not None
+        and tensor.value <= _HELD * shaders.value
+    )
+    if cluster.device == "cpu":
+        return parameter("vision.dense_efficiency", "cpu")
+    share = power_share(cluster.gpu, cluster.architecture) if cluster.gpu else None
+    clock = 1.0 if share is None else math.pow(share, parameter("vision.power_exponent"))
+    return clock * parameter(
+        "vision.dense_efficiency", *(("half-rate",) if held else (f"{cluster.architecture}-{kind}", kind))
+    )
+
+
+def _clocks_per_s(cluster: Cluster) -> float | None:
+    """Clocks of all multiprocessors together: the fp32 peak over the lanes of one, two operations each; None
+    without that peak.
+
+    Lanes: 192 in Kepler, 64 in Volta, Turing and the data-centre parts of Pascal and Ampere, 128 in the
+    others (NVIDIA's architecture white papers).
+    """
+    peak = cluster.peak_flops_per_s.get("fp32")
+    if peak is None or cluster.device != "cuda":
+        return None
+    tensor = cluster.peak_flops_per_s.get("fp16", peak).value
+    narrow = tensor > _NARROW.get(cluster.architecture, math.inf) * peak.value
+    return peak.value / (2 * (192 if cluster.architecture == "kepler" else 64 if narrow else 128))
+
+
+def _kernels(work: VisionWorkload, candidate: Candidate, stack: Stack) -> str:
+    convolves = work.model.product_flops < work.model.dense_flops / 2
+    if stack.fuses_half_images and convolves and work.precision not in ("fp32", "tf32"):
+        return "fused"
+    return "cpu" if stack.kernels == "cpu" else "compiled" if candidate.compiled else "eager"
+
+
+def _convolution_passes(kind: str, kernels: str, stack: Stack) -> float:
+    """Tensor cores read channels last; where they lie first, they are transposed before and after."""
+    layouts = ("first", "last") if stack.layout == "either" else (stack.layout,)
+    return sum(
+        parameter("vision.convolution_passes", kernels, f"{kind}-{one}", kind) for one in layouts
+    ) / len(layouts)
+
+
+def _optimizer_s(work: VisionWorkload, model: VisionModel, cluster: Cluster) -> float:
+    """Gradients, weights and states are read, weights and states written, all in fp32."""
+    if cluster.memory_bandwidth_bytes_per_s is None:
+        return 0.0
+    moved = 4.0 * 3 + 2 * STATE_BYTES[work.optimizer]
+    rate = cluster.memory_bandwidth_bytes_per_s.value * parameter("vision.memory_efficiency", cluster.device)
+    return model.parameters * moved / rate
+
+
+def _exposed_s(
+    model: VisionModel, cluster: Cluster, stack: Stack, element_bytes: int, *, backward: float
+) -> float | Unknown:
+    """What the reduction of gradients adds: what does not pass beside the backward pass."""
+    if cluster.world_size == 1:
+        return 0.0
+    size = model.parameters * float(element_bytes)
+    whole = collective_time_s("all_reduce", size, world_group(cluster), cluster)
+    if isinstance(whole, Unknown):
+        return whole
+    if not stack.overlaps_gradients:
+        return whole
+    measured = cluster.hidden_communication
+    hidden = (
+        measured.value if measured is not None else parameter("vision.hidden_share", cluster.device)
+    ) * whole
+    return whole - min(hidden, backward)
+
+
+def _gathering_s(
+    model: VisionModel,
+    cluster: Cluster,
+    stack: Stack,
+    element_bytes: int,
+    micro_batches: int,
+    *,
+    beside: float,
+) -> float | Unknown:
+    """What full sharding adds: weights are gathered for each pass, gradients reduced after each, for each
+    micro-batch.
+    """
+    size = model.parameters * float(element_bytes)
+    gather = collective_time_s("all_gather", size, world_group(cluster), cluster)
+    reduce = collective_time_s("reduce_scatter", size, world_group(cluster), cluster)
+    if isinstance(gather, Unknown):
+        return gather
+    if isinstance(reduce, Unknown):
+        return reduce
+    whole = micro_batches * (2 * gather + reduce)
+    hidden = parameter("vision.hidden_share", cluster.device) * whole if stack.overlaps_gradients else 0.0
+    return whole - min(hidden, beside)
+
+
+def _straggling(cluster: Cluster, how: str) -> float:
+    """Part of a step by which the slowest of the ranks is late."""
+    within = parameter("vision.straggling", how) * math.log2(cluster.ranks_per_node)
+    return within + parameter("vision.straggling_nodes", how) * math.log2(cluster.nodes)

@@ -1,0 +1,334 @@
+"""Computation of the blocks of one pipeline stage for one micro-batch: matrix products, attention,
+elementwise work, launches.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from probes.base.record import Unknown
+from recipes.job.models.blocks import Block, head_product
+from recipes.planning.plan import Candidate, Cluster
+from recipes.predict.parameters import parameter
+from recipes.predict.shares import is_adapted
+from recipes.predict.speed.communication import dispatched_width
+from recipes.predict.speed.job import Job
+from recipes.predict.speed.rates import (
+    AttentionKernel,
+    AttentionRates,
+    ProductRates,
+    alignment_share,
+    attention_rates,
+    attention_time_s,
+    grouped_training_time_s,
+    prefers_cudnn,
+    product_rates,
+    training_time_s,
+)
+from recipes.predict.stacks import BEFORE_FUSED, Stack
+
+WIDE = ("fp32", "tf32", "fp16", "bf16")
+"""Precisions that the whole step may run in; narrower ones are for products alone."""
+
+
+class Rates(NamedTuple):
+    """What one rank computes per second."""
+
+    product: ProductRates
+    """In the workload's precision."""
+    wide: ProductRates
+    """In 16 bits where the workload's products use less: router and head."""
+    experts: ProductRates
+    """Of grouped products, whose inputs come from permutations, which cast nothing."""
+    attention: AttentionRates
+    memory: float
+    """Bytes per second of elementwise kernels."""
+
+
+class BlockTime(NamedTuple):
+    """One block, one micro-batch, seconds; the last four are of both passes together and sum to them."""
+
+    forward: float
+    backward: float
+    weights: float
+    """Of the backward pass, the products that give the gradients of weights; adapters' are too small to
+    count.
+    """
+    products: float
+    attention: float
+    elementwise: float
+    launches: float
+    """What the host adds where it launches kernels more slowly than the device runs them."""
+
+
+def rates_of(job: Job) -> Rates | Unknown:
+    """Rates of the cluster's devices for this workload; Unknown where the cluster does not know them."""
+    workload, candidate, cluster, stack = job
+    precision = workload.precision
+    wide = precision if precision in WIDE else "bf16"
+    if (
+        precision == "bf16"
+        and cluster.device == "cuda"
+        and "bf16" not in cluster.peak_flops_per_s | cluster.flops_per_s
+    ):
+        precision = wide = "fp16"
+    fused = "flash2" if stack.attention == "unfused" else stack.attention
+    if fused == "flash3" and cluster.architecture != "hopper":
+        fused = "flash2"
+    if fused == "flash2" and prefers_cudnn(cluster):
+        fused = "cudnn"
+    stated = candidate.flash_attention
+    unfused = stack.writes_scores(workload.model) if stated is None else not stated
+    kernel: AttentionKernel = "unfused" if unfused or cluster.architecture in BEFORE_FUSED else fused
+    product = product_rates(cluster, precision, share=_share(cluster, precision))
+    experts = product
+    if not isinstance(product, Unknown):
+        product = product._replace(
+            cast_s=product.cast_s * parameter("time.cast_share", _kernels(stack, candidate))
+        )
+    broad = product if wide == precision else product_rates(cluster, wide, share=_share(cluster, wide))
+    share = _share(cluster, wide) * parameter("time.attention_share", cluster.device, kernel)
+    attention = attention_rates(cluster, wide, kernel, share=share, sequence=job.attended)
+    bandwidth = cluster.memory_bandwidth_bytes_per_s
+    for rate in (product, broad, attention):
+        if isinstance(rate, Unknown):
+            return rate
+    assert bandwidth is not None  # noqa: S101 - product_rates said so
+    memory = bandwidth.value * (1.0 if bandwidth.basis == "measured" else parameter("time.memory_fraction"))
+    return Rates(product, broad, experts, attention, memory)  # type: ignore[arg-type]
+
+
+def _share(cluster: Cluster, precision: str) -> float:
+    """What a training step sustains of a benchmark's rate: clocks under constant load, neighbours, gaps
+    between kernels.
+    """
+    if cluster.device == "cpu":
+        return parameter("time.product_share", f"cpu.{precision}", "cpu")
+    return parameter(
+        "time.product_share", f"{cluster.architecture}.{precision}", cluster.architecture, precision
+    )
+
+
+def block_times(job: Job, rates: Rates, block: Block) -> BlockTime:
+    """One block on one rank.
+
+    A product's time is its FLOPs over a rate that falls for few rows or narrow weights. Elementwise work is
+    bytes over memory bandwidth. On a GPU a block takes at least what the host needs to launch its kernels.
+    """
+    workload, candidate, _, stack = job
+    degrees = candidate.degrees
+    tokens = job.tokens_of(block)
+    sequence = job.attended * tokens / job.tokens
+    forward_products = backward_products = weights_products = 0.0
+    trains_weights = workload.tuning == "full"
+    # Where gradients are kept in fp32, products of the backward pass add to them: 4 bytes read and 4 written.
+    gradient = 8.0 if stack.memory.keeps_gradients else 2.0
+    adapter_cost = parameter("time.adapter_cost")
+    for product in block.products:
+        outputs, inputs = float(product.outputs), float(product.inputs)
+        if product.experts > 1:
+            # Tensor-parallel ranks share the experts' work: each dispatches its part of the sequence, or
+            # holds part of the width.
+            local = max(1.0, product.experts / degrees.ep)
+            rows = tokens * product.rows / degrees.tp
+            times = grouped_training_time_s(
+                rates.experts, rows, inputs, outputs, local, gradient_bytes=gradient
+            )
+        else:
+            if product.split == "columns":
+                outputs /= degrees.tp
+            elif product.split == "rows":
+                inputs /= degrees.tp
+            rate = rates.wide if product.part == "router" else rates.product
+            times = training_time_s(rate, tokens * product.rows, inputs, outputs, gradient_bytes=gradient)
+            share = alignment_share(rate, inputs, outputs)
+            times = (times[0] / share, times[1] / share, times[2] / share)
+        forward_products += times[0]
+        backward_products += times[1]
+        if trains_weights:
+            backward_products += times[2]
+            weights_products += times[2]
+        elif is_adapted(product, stack.memory.adapter_targets):
+            backward_products += times[0] * adapter_cost
+    attention = attention_back = 0.0
+    for one in block.attention:
+        forth, back = attention_time_s(
+            rates.attention,
+            sequences=tokens / sequence,
+            heads=max(1.0, one.heads / degrees.tp),
+            kv_heads=max(1.0, one.kv_heads / degrees.tp),
+            queries=sequence,
+            keys=job.sequence if one.cross else sequence,
+            query_key_dim=one.query_key_dim,
+            value_dim=one.value_dim,
+            causal=one.causal,
+            window=one.window,
+        )
+        attention += forth
+        attention_back += back
+    if block.state_space is not None:
+        space = block.state_space
+        flops = 2.0 * tokens * space.inner * space.states * parameter("time.state_space_passes") / degrees.tp
+        attention += flops / rates.attention.forward_flops_per_s
+        attention_back += 2.5 * flops / rates.attention.backward_flops_per_s
+    elementwise = _elementwise_bytes(job, block) / rates.memory
+    forward = forward_products + attention + elementwise
+    backward = backward_products + attention_back + 2.0 * elementwise
+    launches, launches_back = _launches_s(job, block, forward, backward)
+    return BlockTime(
+        forward=forward + launches,
+        backward=backward + launches_back,
+        weights=weights_products,
+        products=forward_products + backward_products,
+        attention=attention + attention_back,
+        elementwise=3.0 * elementwise,
+        launches=launches + launches_back,
+    )
+
+
+def _launches_s(job: Job, block: Block, forward_s: float, backward_s: float) -> tuple[float, float]:
+    """What launching a block's kernels adds to the time that they run, forward and backward."""
+    workload, candidate, cluster, stack = job
+    kernels = parameter("time.block_kernels", _kernels(stack, candidate)) * (
+        1.0 + 0.5 * (len(block.attention) > 1)
+    )
+    again = parameter("time.backward_launches")
+    if cluster.device == "cpu":
+        # The thread that launches a kernel also computes it.
+        launches = kernels * parameter("time.launch_s.cpu")
+        return launches, launches * again
+    local = max(
+        (product.experts / candidate.degrees.ep for product in block.products if product.experts > 1),
+        default=0.0,
+    )
+    if local:
+        kernels += (
+            parameter("time.expert_kernels")
+            + parameter("time.kernels_per_expert", _width(workload.precision)) * local
+        )
+    if workload.tuning != "full":
+        layers = [product for product in block.products if product.experts == 1 and product.part != "router"]
+        adapted = sum(is_adapted(product, stack.memory.adapter_targets) for product in layers) / max(
+            1, len(layers)
+        )
+        kernels *= 1.0 + (parameter("time.adapter_kernels") - 1.0) * adapted
+    launches = kernels * parameter("time.launch_s", "graphs" if stack.graphs else cluster.architecture)
+    hooks = _hooks_s(job, block)
+    return (
+        _at_least(forward_s, launches + hooks) - forward_s,
+        # before a module's gradients its parameters are gathered again, after them the gradients are reduced
+        _at_least(backward_s, launches * again + 2.0 * hooks) - backward_s,
+    )
+
+
+def _hooks_s(job: Job, block: Block) -> float:
+    """Host time of the hooks that gather and free the parameters of a block, or of each of its modules, in
+    one pass.
+    """
+    if job.candidate.sharding_stage != "zero3" or job.candidate.degrees.fsdp == 1 or job.stack.graphs:
+        return 0.0
+    modules = (
+        sum(product.experts for product in block.products) + block.norms
+        if job.stack.gathers_modules == "always"
+        else 1
+    )
+    return modules * parameter("time.module_hook_s")
+
+
+def root_s(job: Job, rates: Rates) -> tuple[float, float]:
+    """Head, loss and embedding of one micro-batch, forward and backward, on the rank that has them."""
+    workload, candidate, cluster, stack = job
+    degrees, tokens = candidate.degrees, job.tokens
+    head = head_product(workload.model)
+    share = workload.model.head_fraction * job.target_share
+    product, inputs_s, weights_s = training_time_s(
+        rates.wide, tokens * share, float(head.inputs), head.outputs / degrees.tp
+    )
+    if not stack.pads_vocabulary and not candidate.compiled and stack.model_kernels in ("eager", "upcasting"):
+        # by-hand kernels and compilers pad the vocabulary (Megatron-LM, torch/_inductor/fx_passes/pad_mm.py)
+        aligned = alignment_share(rates.wide, float(head.inputs), head.outputs / degrees.tp)
+        product, inputs_s, weights_s = product / aligned, inputs_s / aligned, weights_s / aligned
+    loss = (
+        tokens
+        * share
+        * head.outputs
+        / degrees.tp
+        * parameter("time.loss_bytes", _kernels(stack, candidate))
+        / rates.memory
+    )
+    back = inputs_s + (weights_s if workload.tuning == "full" else 0.0)
+    if cluster.device == "cpu":
+        loss += _fresh_memory_s(4.0 * tokens * share * head.outputs)
+    return product + loss / 2, back + loss / 2
+
+
+def _fresh_memory_s(logits_bytes: float) -> float:
+    """What the kernel needs to clear pages for the loss's tensors, which the C library takes anew each time
+    beyond a size.
+    """
+    if logits_bytes < parameter("time.fresh_bytes"):
+        return 0.0
+    return logits_bytes * parameter("time.loss_copies") * parameter("time.page_s_per_byte")
+
+
+def _at_least(work: float, floor: float) -> float:
+    """The larger of the two, rounded off where they are near: kernels vary in length, so both limits bite
+    there.
+    """
+    if work <= 0.0:
+        return floor
+    ratio = floor / work
+    return work * math.sqrt(math.sqrt(1.0 + ratio**4))
+
+
+def _width(precision: str) -> str:
+    return "wide" if precision in WIDE else "narrow"
+
+
+def _kernels(stack: Stack, candidate: Candidate) -> str:
+    return "compiled" if candidate.compiled else stack.kernels
+
+
+def _elementwise_bytes(job: Job, block: Block) -> float:
+    """Bytes that norms, residuals, rotary positions, activation and routing move in a forward pass, 2 per
+    element.
+
+    A norm reads and writes (2 h), a residual reads two and writes one (3 h), attention reads and writes its
+    operands, a gate reads two and writes one. Models with an encoder also have dropout. Adapters drop parts
+    of their input (2.5 of it) and are added to the output (3 of it). Sequence parallelism divides all of it
+    by the tensor-parallel ranks, else norms are repeated.
+    """
+    workload, candidate, cluster, stack = job
+    tokens, tensor = job.tokens_of(block), candidate.degrees.tp
+    element = 4.0 if workload.precision in ("fp32", "tf32") or cluster.device == "cpu" else 2.0
+    split = tensor if stack.divides_norms(candidate.sequence_parallel) else 1
+    passes = (
+        5.0
+        if workload.model.kind == "decoder"
+        else 5.0 + parameter("time.dropout_passes", _kernels(stack, candidate))
+    )
+    elements = block.hidden * passes * block.norms / split
+    for one in block.attention:
+        elements += (
+            (one.heads * (one.query_key_dim + one.value_dim) + one.kv_heads * one.query_key_dim * 2)
+            * 2.0
+            / tensor
+        )
+    elements += block.ffn_width * (3.0 if block.gated else 2.0) / tensor
+    elements += dispatched_width(block) * parameter("time.dispatch_passes") / split
+    if block.state_space is not None:
+        # convolution 2.5, scan and its chunks' states in fp32 6, gated norm 3.5 (state-spaces/mamba,
+        # ssd_combined.py)
+        elements += block.state_space.inner * 12.0 / tensor
+    if workload.tuning != "full":
+        targets = stack.memory.adapter_targets
+        beside = sum(
+            2.5 * one.inputs + 3.0 * one.outputs for one in block.products if is_adapted(one, targets)
+        )
+        elements += parameter("time.adapter_traffic") * beside / tensor
+    traffic = elements * element * parameter("time.traffic", _kernels(stack, candidate))
+    if workload.tuning != "full" and workload.base_bits < 16:
+        weights = sum(product.parameters for product in block.products)
+        return tokens * traffic + weights / tensor * parameter("time.dequantise_bytes")
+    return tokens * traffic

@@ -1,0 +1,432 @@
+"""How fast a GPU multiplies matrices and attends, by shape: the physics between a datasheet's peak and a
+kernel's time.
+
+For other modules:
+
+    rates = product_rates(cluster, "bf16")            # ProductRates | Unknown; cached by what it depends on
+    product_time_s(rates, m, n, k)                    # seconds of one product of m x k by k x n
+    training_time_s(rates, tokens, inputs, outputs)   # seconds of (forward, input gradient, weight gradient) of a linear layer
+    alignment_share(rates, inputs, outputs)           # part of the rate that widths leave which do not fill lines of memory
+    grouped_training_time_s(rates, tokens, inputs, outputs, experts)   # the same of the experts of one rank
+    product_flops_per_s(rates, m, n, k)               # 2 m n k over its time
+    attention = attention_rates(cluster, "bf16", "flash2")
+    attention_time_s(attention, sequences=1, heads=32, kv_heads=8, queries=4096, keys=4096, query_key_dim=128, value_dim=128,
+                     causal=True, window=0)
+                                                      # seconds of (forward, backward) of one layer
+
+All times are continuous and never fall when a size grows.
+
+A product keeps the tensor cores busy for its output and, over and above, for the part of a wave of tiles that
+leaves multiprocessors idle and for the filling of the pipeline along k; it takes at least as long as its
+operands need to and from memory; a kernel costs a fixed time to start and drain. The sustained rate depends
+on the power that a GPU may draw per peak FLOP: where it is little, clocks fall with about its square root.
+Narrow precisions also pay for the casting of activations.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Literal, NamedTuple
+
+from probes.base.record import Reason, Unknown
+from probes.catalogue.hardware import GpuModel, load_catalogue
+from recipes.planning.plan import Cluster
+from recipes.predict.parameters import cached, parameter
+
+TILE = 128
+"""Edge of a tile of output that one multiprocessor computes at a time."""
+_DTYPES = {
+    "bf16": ("bf16", "fp16"),
+    "fp16": ("fp16", "bf16"),
+    "mxfp8": ("mxfp8", "fp8"),
+    "nvfp4": ("nvfp4", "fp4"),
+}
+"""Names of a peak that serve a precision, best first."""
+_BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "mxfp8": 1.03, "nvfp4": 0.56}
+"""Bytes of one operand's element with its share of the scales."""
+_CAST = frozenset({"fp8", "mxfp8", "nvfp4"})
+
+_LINE_BYTES, _VECTOR_BYTES = 128, 16
+"""Of memory, and of what a thread loads at once."""
+_CUDNN_FIRST = ("sm100", "sm103")
+
+AttentionKernel = Literal["flash2", "flash3", "cudnn", "unfused"]
+
+
+class ProductRates(NamedTuple):
+    """What a product's time depends on, beside its shape."""
+
+    flops_per_s: float
+    """Sustained rate of a product without edges."""
+    bytes_per_s: float
+    operand_bytes: float
+    idle_elements: float
+    """Output elements that idle multiprocessors could have computed in the last, partly filled wave."""
+    prologue_k: float
+    """Length of k that the filling of the pipeline costs."""
+    cast_s: float
+    """Casting one element of an activation to the operand's type."""
+    launch_s: float
+    grouped_share: float
+    """Rate of a grouped product over that of a dense one of the same tiles."""
+    grouped_idle_rows: float
+    """Rows that each group's last tile computes for nothing."""
+    group_s: float
+    """What each group adds by itself."""
+    line_share: float = 1.0
+    """Part of the rate that is left where rows of an operand are no whole lines of 128 bytes."""
+    vector_share: float = 1.0
+    """The same where they are no whole vectors of 16 bytes either."""
+
+
+class AttentionRates(NamedTuple):
+    """What the time of one layer's attention depends on, beside its shape."""
+
+    forward_flops_per_s: float
+    backward_flops_per_s: float
+    bytes_per_s: float
+    idle_rows: float
+    """Query rows that idle multiprocessors could have computed in the last, partly filled wave of the forward
+    pass.
+    """
+    backward_idle_rows: float
+    prologue_keys: float
+    """Keys per row that the start and end of a tile cost."""
+    score_bytes: float
+    """Memory traffic per score and forward pass; 0 where scores stay on the chip."""
+    softmax_dims: float
+    """Head dimensions whose products take as long as the exponential of a score."""
+    launch_s: float
+    pads_heads: bool = False
+    """Heads are computed at the next width that the kernel was compiled for."""
+
+
+class _Machine(NamedTuple):
+    gpu: str
+    architecture: str
+    device: str
+    peak_flops_per_s: float
+    measured_flops_per_s: float
+    memory_bytes_per_s: float
+
+
+@functools.lru_cache(maxsize=256)
+def _row(gpu: str) -> GpuModel | None:
+    return load_catalogue().model(gpu) if gpu else None
+
+
+def _chip(gpu: str, architecture: str) -> str:
+    """The chip generation that parameters are keyed by: `sm90`, `gfx942`, else the architecture."""
+    row = _row(gpu)
+    if row is None:
+        return architecture
+    digits = row.compute_capability.replace(".", "")
+    return f"sm{digits}" if digits.isdigit() else row.compute_capability
+
+
+def product_rates(cluster: Cluster, precision: str, *, share: float = 1.0) -> ProductRates | Unknown:
+    """Rates of products on one rank; `share` is what a training step sustains of a benchmark's rate.
+
+    Unknown where no peak or memory bandwidth of the machine is known.
+    """
+    memory = cluster.memory_bandwidth_bytes_per_s
+    if memory is None:
+        return Unknown(Reason.NOT_RECORDED, f"memory bandwidth of {cluster.device_name}")
+    names = _DTYPES.get(precision, (precision,))
+    measured = next(
+        (
+            figure.value
+            for name in names
+            if (figure := cluster.flops_per_s.get(name)) and figure.basis == "measured"
+        ),
+        0.0,
+    )
+    peak = next((figure.value for name in names if (figure := cluster.peak_flops_per_s.get(name))), 0.0)
+    if not measured and not peak:
+        return Unknown(Reason.NOT_RECORDED, f"{precision} rate of {cluster.device_name}")
+    machine = _Machine(
+        cluster.gpu, cluster.architecture, cluster.device, peak * share, measured * share, memory.value
+    )
+    return _product_rates(machine, precision)
+
+
+@cached(1024)
+def _product_rates(machine: _Machine, precision: str) -> ProductRates:
+    gpu, architecture, memory = machine.gpu, machine.architecture, machine.memory_bytes_per_s
+    chip = _chip(gpu, architecture)
+    keys = (f"{chip}.{precision}", chip, precision)
+    rate = machine.measured_flops_per_s or machine.peak_flops_per_s * sustained_fraction(
+        gpu, architecture, precision
+    )
+    if machine.device == "cpu":
+        return ProductRates(rate, memory, _BYTES.get(precision, 4.0), 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+    row = _row(gpu)
+    multiprocessors = (row.multiprocessors if row else None) or parameter("gemm.multiprocessors", chip)
+    bytes_per_s = memory * parameter("gemm.memory_fraction", chip)
+    return ProductRates(
+        flops_per_s=rate,
+        bytes_per_s=bytes_per_s,
+        operand_bytes=_BYTES.get(precision, 2.0),
+        idle_elements=parameter("gemm.idle_waves", *keys) * multiprocessors * TILE * TILE,
+        prologue_k=parameter("gemm.prologue_k", *keys),
+        cast_s=parameter("gemm.cast_bytes", *keys) / bytes_per_s if precision in _CAST else 0.0,
+        launch_s=parameter(
+            "gemm.launch_s", f"{chip}.{precision}", *((precision, chip) if precision in _CAST else (chip,))
+        ),
+        grouped_share=parameter("gemm.grouped_share", chip),
+        grouped_idle_rows=parameter("gemm.grouped_idle_rows", chip),
+        group_s=parameter("gemm.group_s", chip),
+        line_share=parameter("gemm.line_share", chip),
+        vector_share=parameter("gemm.vector_share", chip),
+    )
+
+
+def sustained_fraction(gpu: str, architecture: str, precision: str) -> float:
+    """Share of the datasheet's peak that long products hold, by chip, precision and the power the GPU may
+    draw per peak FLOP.
+    """
+    chip = _chip(gpu, architecture)
+    largest = parameter("gemm.max_fraction", f"{chip}.{precision}", "fp32" if precision == "fp32" else chip)
+    factor = parameter("gemm.datasheet_factor", gpu) if precision != "fp32" else 1.0
+    if precision == "fp32":
+        return largest
+    share = power_share(gpu, architecture, factor)
+    return largest if share is None else factor * largest * math.pow(share, parameter("gemm.power_exponent"))
+
+
+def power_share(gpu: str, architecture: str, factor: float = 1.0) -> float | None:
+    """Watts per 16-bit FLOP, of which `factor` times the datasheet's are held, over what the chip holds its
+    full clock with.
+
+    At most 1; None where the catalogue has neither watts nor a 16-bit peak.
+    """
+    row = _row(gpu)
+    peak = (row.peak_flops_per_s.get("bf16") or row.peak_flops_per_s.get("fp16")) if row else None
+    watts = row.power_limit_w if row else None
+    if not peak or not watts:
+        return None
+    return min(
+        1.0,
+        watts / (factor * peak / 1e12) / parameter("gemm.full_power_w_per_tflops", _chip(gpu, architecture)),
+    )
+
+
+def product_time_s(rates: ProductRates, m: float, n: float, k: float, *, output_bytes: float = 2.0) -> float:
+    """One product of m x k by k x n; `output_bytes` are moved per element of the result (8 where fp32 is
+    added to).
+    """
+    busy = 2.0 * (m * n + rates.idle_elements) * (k + rates.prologue_k) / rates.flops_per_s
+    moved = ((m + n) * k * rates.operand_bytes + m * n * output_bytes) / rates.bytes_per_s
+    return (busy if busy > moved else moved) + m * k * rates.cast_s + rates.launch_s
+
+
+def alignment_share(rates: ProductRates, *widths: float) -> float:
+    """Part of the rate that is left by widths of a weight whose rows, in 16 bits, begin at any byte.
+
+    A step of its own, as a unit more or less may cost a third. Of narrower types frameworks pad the rows, or
+    refuse them; and a width that ranks do not share evenly is padded too.
+    """
+    lengths = [width * rates.operand_bytes for width in widths if width == int(width)]
+    if rates.operand_bytes != 2.0 or all(length % _LINE_BYTES == 0 for length in lengths):
+        return 1.0
+    return rates.line_share if all(length % _VECTOR_BYTES == 0 for length in lengths) else rates.vector_share
+
+
+def product_flops_per_s(rates: ProductRates, m: float, n: float, k: float) -> float:
+    """The rate that a product of this shape reaches."""
+    return 2.0 * m * n * k / product_time_s(rates, m, n, k)
+
+
+def training_time_s(
+    rates: ProductRates, tokens: float, inputs: float, outputs: float, *, gradient_bytes: float = 2.0
+) -> tuple[float, float, float]:
+    """Seconds of a linear layer's forward pass, of its input's gradient and of its weight's gradient.
+
+    `gradient_bytes`: traffic per element of the weight's gradient, 2 where it is written in bf16, 8 where it
+    is added to fp32.
+    """
+    return (
+        product_time_s(rates, tokens, outputs, inputs),
+        product_time_s(rates, tokens, inputs, outputs),
+        product_time_s(rates, outputs, inputs, tokens, output_bytes=gradient_bytes),
+    )
+
+
+def grouped_training_time_s(
+    rates: ProductRates,
+    tokens: float,
+    inputs: float,
+    outputs: float,
+    experts: float,
+    *,
+    gradient_bytes: float = 2.0,
+) -> tuple[float, float, float]:
+    """The same for `experts` weights of one shape that share `tokens` (copies of) tokens, as one grouped
+    kernel.
+    """
+    rows = tokens + experts * rates.grouped_idle_rows
+    rate = rates.flops_per_s * rates.grouped_share
+    weights = experts * inputs * outputs
+
+    def time_s(busy: float, moved_bytes: float, cast: float) -> float:
+        busy_s, moved_s = 2.0 * busy / rate, moved_bytes / rates.bytes_per_s
+        return (
+            (busy_s if busy_s > moved_s else moved_s)
+            + cast * rates.cast_s
+            + rates.launch_s
+            + experts * rates.group_s
+        )
+
+    ends = tokens * (inputs + outputs)
+    forward = (rows * outputs + rates.idle_elements) * (inputs + rates.prologue_k)
+    backward = (rows * inputs + rates.idle_elements) * (outputs + rates.prologue_k)
+    weight = (
+        (experts * inputs * outputs + rates.idle_elements) / experts * (rows + experts * rates.prologue_k)
+    )
+    moved = weights * rates.operand_bytes + ends * 2.0
+    return (
+        time_s(forward, moved, tokens * inputs),
+        time_s(backward, moved, tokens * outputs),
+        time_s(weight, weights * gradient_bytes + ends * 2.0, 0.0),
+    )
+
+
+def prefers_cudnn(cluster: Cluster) -> bool:
+    """Whether software that leaves the choice of an attention kernel to torch gets cuDNN's, written for the
+    chip: where the compute capability is 10 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
+    check_prefer_cudnn_attention).
+    """
+    return _chip(cluster.gpu, cluster.architecture) in _CUDNN_FIRST
+
+
+def attention_rates(
+    cluster: Cluster, precision: str, kernel: AttentionKernel, *, share: float = 1.0, sequence: float = 0.0
+) -> AttentionRates | Unknown:
+    """Rates of attention on one rank; scores are computed in 16 bits where products use less. Unknown as in
+    `product_rates`.
+
+    Where fused attention was measured on this machine, the measured length nearest to `sequence` counts.
+    """
+    wide = "bf16" if precision in _CAST else precision
+    products = product_rates(cluster, wide, share=share)
+    if isinstance(products, Unknown):
+        return products
+    rates = _attention_rates((cluster.gpu, cluster.architecture, cluster.device), wide, kernel, products)
+    if not cluster.attention_rates or kernel == "unfused":
+        return rates
+    return _as_measured(rates, cluster, wide, share=share, sequence=sequence)
+
+
+def _as_measured(
+    rates: AttentionRates, cluster: Cluster, precision: str, *, share: float, sequence: float
+) -> AttentionRates:
+    """Rates that give the measured times at the nearest length, the exponentials apart, as they do not grow
+    with the head.
+
+    On a CPU the exponentials take most of the time, so one precision tells of the others.
+    """
+    names = _DTYPES.get(precision, (precision,))
+    found = {}
+    for backward in (False, True):
+        of_pass = [one for one in cluster.attention_rates if one.backward is backward]
+        points = [one for one in of_pass if one.precision in names] or (
+            of_pass if cluster.device == "cpu" else []
+        )
+        if points:
+            point = min(points, key=lambda one: abs(math.log(one.sequence_length / max(sequence, 1.0))))
+            found[backward] = point.flops_per_s * (1.0 + rates.softmax_dims / point.head_dim) * share
+    if len(found) < 2:
+        return rates
+    return rates._replace(
+        forward_flops_per_s=found[False],
+        backward_flops_per_s=found[True],
+        idle_rows=0.0,
+        prologue_keys=0.0,
+        backward_idle_rows=0.0,
+    )
+
+
+@cached(1024)
+def _attention_rates(
+    machine: tuple[str, str, str], precision: str, kernel: AttentionKernel, products: ProductRates
+) -> AttentionRates:
+    gpu, architecture, device = machine
+    chip = _chip(gpu, architecture)
+    row = _row(gpu)
+    multiprocessors = (row.multiprocessors if row else None) or parameter("gemm.multiprocessors", chip)
+    wave = 0.0 if device == "cpu" else multiprocessors * TILE
+    unfused = kernel == "unfused"
+    keys = (f"{chip}.{kernel}", chip, kernel)
+    return AttentionRates(
+        forward_flops_per_s=products.flops_per_s
+        * (1.0 if unfused else parameter("attention.forward_share", *keys)),
+        backward_flops_per_s=products.flops_per_s
+        * (1.0 if unfused else parameter("attention.backward_share", *keys)),
+        bytes_per_s=products.bytes_per_s,
+        idle_rows=wave * parameter("attention.idle_waves", *keys),
+        prologue_keys=0.0 if device == "cpu" or unfused else parameter("attention.prologue_keys", *keys),
+        backward_idle_rows=wave * parameter("attention.backward_idle_waves", *keys),
+        softmax_dims=0.0 if unfused else parameter("attention.softmax_dims", *keys),
+        score_bytes=parameter("attention.score_bytes") * (_BYTES.get(precision, 2.0) / 2.0)
+        if unfused
+        else 0.0,
+        launch_s=0.0 if device == "cpu" else products.launch_s * (4.0 if unfused else 1.0),
+        pads_heads=kernel == "flash2" and device != "cpu",
+    )
+
+
+_COMPILED_HEADS = (32, 64, 96, 128, 192, 256)
+"""Head widths of FlashAttention-2's kernels (Dao-AILab/flash-attention,
+csrc/flash_attn/src/generate_kernels.py).
+"""
+
+
+def _compiled(head_dim: float) -> float:
+    return next((float(width) for width in _COMPILED_HEADS if head_dim <= width), head_dim)
+
+
+def attention_time_s(
+    rates: AttentionRates,
+    *,
+    sequences: float,
+    heads: float,
+    kv_heads: float,
+    queries: float,
+    keys: float,
+    query_key_dim: float,
+    value_dim: float,
+    causal: bool,
+    window: int = 0,
+) -> tuple[float, float]:
+    """Seconds of the forward and of the backward pass of one layer's attention over `sequences`.
+
+    Fused kernels skip the scores that a causal mask or a window hides; unfused ones compute and store all of
+    them.
+    """
+    skips = not rates.score_bytes
+    seen = keys
+    if skips:
+        seen = keys / 2.0 if causal else keys
+        # A causal window of w sees w keys, and less at the start: w - w^2 / (2 keys) on average.
+        if 0 < window < keys:
+            seen = window - window * window / (2.0 * keys) if causal else float(window)
+    # FLOPs per score, products and exponential apart: the backward pass makes five products instead of two.
+    dims = _compiled(query_key_dim) + _compiled(value_dim) if rates.pads_heads else query_key_dim + value_dim
+    width, exponential = 2.0 * dims, 4.0 * rates.softmax_dims
+    rows = sequences * heads * queries
+    # The longest row of tiles ends last: it sees all keys, twice the mean under a causal mask.
+    longest = min(keys, 2.0 * seen) if causal else seen
+    seen += rates.prologue_keys
+    forward_flops = (width + exponential) * (rows * seen + rates.idle_rows * longest)
+    backward_flops = ((2.5 if skips else 2.0) * width + exponential) * (
+        rows * seen + rates.backward_idle_rows * longest
+    )
+    moved = sequences * (heads * queries + kv_heads * keys) * (query_key_dim + value_dim) * 2.0
+    scores = rates.score_bytes * rows * keys / rates.bytes_per_s
+    forward = max(forward_flops / rates.forward_flops_per_s, moved / rates.bytes_per_s) + scores
+    backward = (
+        max(backward_flops / rates.backward_flops_per_s, 2.0 * moved / rates.bytes_per_s) + 2.0 * scores
+    )
+    # The backward pass prepares its row sums with a kernel of its own.
+    return forward + rates.launch_s, backward + 2.0 * rates.launch_s

@@ -1,0 +1,230 @@
+"""Duration of one optimizer step by what it is spent on: computation, visible communication, pipeline bubble,
+optimizer, rest.
+"""
+
+from __future__ import annotations
+
+import math
+
+from probes.base.record import Unknown
+from recipes.job.models.blocks import blocks_of
+from recipes.job.optimizers import steps_all_at_once, traffic_share
+from recipes.job.workload import Workload
+from recipes.planning.plan import COMPUTE_TERMS, Candidate, Cluster, TimeBreakdown
+from recipes.predict.memory.states import is_pure
+from recipes.predict.parameters import parameter
+from recipes.predict.speed.collectives import collective_time_s
+from recipes.predict.speed.communication import (
+    beside,
+    block_s,
+    boundary_s,
+    exposed_share,
+    gradients_s,
+    replica_group,
+    shards_s,
+)
+from recipes.predict.speed.held import Held, held_by
+from recipes.predict.speed.job import Job
+from recipes.predict.speed.layers import Rates, block_times, rates_of, root_s
+from recipes.predict.speed.offload import offloaded_s
+from recipes.predict.stacks import Stack, on_cpu
+
+_OF_BLOCKS = ("products", "attention", "elementwise", "launches")
+
+
+def step_time(
+    workload: Workload, candidate: Candidate, cluster: Cluster, stack: Stack
+) -> TimeBreakdown | Unknown:
+    """One optimizer step of the slowest rank; `low` and `high` are the total until an interval is known.
+
+    Unknown where the cluster does not know a rate that the step needs.
+    """
+    if cluster.device == "cpu":
+        stack = on_cpu(stack)
+    job = Job(workload, candidate, cluster, stack)
+    rates = rates_of(job)
+    if isinstance(rates, Unknown):
+        return rates
+    degrees = candidate.degrees
+    blocks = blocks_of(workload.model)
+    stages = degrees.pp
+    forward = backward = weights = exposed = repeated = 0.0
+    parts = dict.fromkeys(COMPUTE_TERMS, 0.0)
+    for block in blocks:
+        times = block_times(job, rates, block)
+        talk = block_s(job, block)
+        if isinstance(talk, Unknown):
+            return talk
+        again = block.count * _recomputed(candidate, times.forward)
+        if candidate.activation_checkpointing == "full":
+            talk = (talk[0], talk[1] + talk[0] * candidate.recomputed_share)
+        forward += block.count * times.forward
+        backward += block.count * times.backward + again
+        weights += block.count * times.weights
+        repeated += again
+        exposed += block.count * (talk[0] + talk[1])
+        for name in _OF_BLOCKS:
+            parts[name] += block.count * getattr(times, name)
+    forward, backward, exposed = forward / stages, backward / stages, exposed / stages
+    root_forward, root_backward = root_s(job, rates)
+    root = (root_forward + root_backward) * (1.0 if stages == 1 else parameter("time.head_on_stage"))
+    micro_batches = candidate.grad_accum
+    parts |= {"recomputation": repeated, "head": root * stages}
+    computing = forward + backward + root
+    held = held_by(job, blocks)
+    layers = max(1.0, sum(block.count for block in blocks) / stages)
+    sharded = _sharding(job, held, layers, forward=forward, backward=backward)
+    if isinstance(sharded, Unknown):
+        return sharded
+    each, once = sharded
+    passing = boundary_s(job, computing)
+    if isinstance(passing, Unknown):
+        return passing
+    boundary, filling = passing
+    copies, optimizer = _stepped(job, held, rates, forward=forward, backward=backward)
+    each += copies
+    one = computing + exposed + each
+    waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
+    # Gradients of weights wait for the gaps, which shrink by twice their time: they leave the path and fill
+    # it (ZB-H1).
+    filled = 2.0 * weights / stages if candidate.schedule == "zero-bubble" else 0.0
+    bubble = (stages - 1) * waits * max(0.0, one - filled)
+    waiting = parameter("time.step_overhead_s", cluster.device) + (
+        micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)
+    )
+    slowest = (
+        1.0 + parameter("time.straggler") * math.log2(max(1, cluster.nodes)) if cluster.nodes > 1 else 1.0
+    )
+    compute = micro_batches * computing
+    talk_total = micro_batches * (exposed + each + boundary) + once + filling
+    work = compute + talk_total + bubble + optimizer
+    overhead = waiting + work * (slowest - 1.0)
+    total = work + overhead
+    return TimeBreakdown(
+        total=total,
+        compute=compute,
+        exposed_communication=talk_total,
+        bubble=bubble,
+        optimizer=optimizer,
+        overhead=overhead,
+        low=total,
+        high=total,
+        **{name: micro_batches * value / stages for name, value in parts.items()},
+    )
+
+
+def _recomputed(candidate: Candidate, forward_s: float) -> float:
+    """Time of the forward pass that the backward pass repeats."""
+    if candidate.activation_checkpointing == "full":
+        return forward_s * candidate.recomputed_share
+    if candidate.activation_checkpointing == "selective":
+        return forward_s * parameter("time.selective_share")
+    return 0.0
+
+
+def _sharding(
+    job: Job, held: Held, layers: float, *, forward: float, backward: float
+) -> tuple[float, float] | Unknown:
+    """Visible data-parallel communication: of each micro-batch, and once per step. A stage has `layers`
+    blocks.
+    """
+    _, candidate, cluster, stack = job
+    degrees = candidate.degrees
+    if candidate.sharding_stage != "zero3":
+        once = gradients_s(job, held, forward_s=forward, backward_s=backward)
+        return once if isinstance(once, Unknown) else (0.0, once)
+    each = last = shards_s(job, held, layers, forward_s=forward, backward_s=backward)
+    if stack.defers_reduction(candidate):
+        each = shards_s(job, held, layers, forward_s=forward, backward_s=backward, reduces=False)
+    if isinstance(each, Unknown):
+        return each
+    if isinstance(last, Unknown):
+        return last
+    once = last - each
+    replicas = replica_group(candidate, cluster)
+    if replicas.ranks <= 1:
+        return each, once
+    size = (
+        (held.dense + held.expert) * held.trained_share * stack.travelling_bytes / (degrees.fsdp * degrees.cp)
+    )
+    time = collective_time_s("all_reduce", size, replicas, cluster)
+    if isinstance(time, Unknown):
+        return time
+    return each, once + beside(time, backward, exposed_share(cluster, "time.gradient_exposed"))
+
+
+def _stepped(job: Job, held: Held, rates: Rates, *, forward: float, backward: float) -> tuple[float, float]:
+    """What the host's memory costs each micro-batch, and the optimizer's step, on the host or on the GPU."""
+    if not job.candidate.offload:
+        return 0.0, _optimizer(job, held, rates)
+    stored = _updated(held, job.candidate, _shards(job.candidate))
+    return offloaded_s(
+        job, stored=stored, trained=stored * held.trained_share, forward_s=forward, backward_s=backward
+    )
+
+
+def _shards(candidate: Candidate) -> int:
+    """Ranks that share optimizer states: fully sharded replicas each hold all of them (HSDP), else all
+    data-parallel ranks.
+    """
+    degrees = candidate.degrees
+    replicas = 1 if candidate.sharding_stage == "zero3" else degrees.dp
+    return replicas * degrees.fsdp * degrees.cp if candidate.sharding_stage != "none" else 1
+
+
+def _updated(held: Held, candidate: Candidate, shards: int) -> float:
+    """Parameters of one rank's share."""
+    return held.dense / shards + held.expert / _expert_shards(held, candidate, shards)
+
+
+def _expert_shards(held: Held, candidate: Candidate, shards: int) -> int:
+    """Ranks that share the states of one expert."""
+    degrees = candidate.degrees
+    return max(1, shards * degrees.tp // (degrees.ep * held.expert_tensor)) if shards > 1 else 1
+
+
+def _optimizer(job: Job, held: Held, rates: Rates) -> float:
+    """The optimizer's traffic over memory bandwidth, states shared as the sharding says, and the norm of the
+    gradients.
+    """
+    workload, candidate, cluster, stack = job
+    shards = _shards(candidate)
+    updated = _updated(held, candidate, shards)
+    # An optimizer that keeps temporaries works operation by operation on all tensors, a fused one reads each
+    # once. Small kernels do not gain from 16 bits: runs of either kind gave the figure of the former.
+    whole = stack.memory.step_copies and steps_all_at_once(workload)
+    share = traffic_share(workload.optimizer, pure=not whole and is_pure(workload, candidate, stack))
+    traffic = parameter("time.optimizer_bytes", cluster.device, "foreach" if whole else "") * share * updated
+    norm = (
+        stack.gradient_bytes
+        * (held.dense + held.expert)
+        / (shards if candidate.sharding_stage in ("zero2", "zero3") else 1)
+    )
+    turning = _orthogonal_s(job, held, rates, shards) if workload.optimizer == "muon" else 0.0
+    return (traffic + 2 * norm) * held.trained_share / rates.memory + turning
+
+
+def _orthogonal_s(job: Job, held: Held, rates: Rates, shards: int) -> float:
+    """Muon's Newton-Schulz iterations on every matrix of a layer: X X^T, its square, and the product with X,
+    in 16 bits.
+
+    Of an m x n matrix, m the shorter side, an iteration is 4 m^2 n + 2 m^3 FLOPs (KellerJordan/Muon,
+    muon.py). Ranks that share optimizer states share the matrices.
+    """
+    workload, candidate, _, _ = job
+    degrees = candidate.degrees
+    flops = 0.0
+    for block in blocks_of(workload.model):
+        for product in block.products:
+            short, long = sorted((float(product.inputs), float(product.outputs)))
+            ranks = degrees.tp * shards
+            if product.experts > 1:
+                ranks = degrees.ep * held.expert_tensor * _expert_shards(held, candidate, shards)
+            flops += block.count * product.experts * (4.0 * short * short * long + 2.0 * short**3) / ranks
+    return (
+        parameter("time.orthogonal_iterations")
+        * flops
+        / degrees.pp
+        * held.trained_share
+        / rates.wide.flops_per_s
+    )

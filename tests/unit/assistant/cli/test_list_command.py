@@ -1,0 +1,61 @@
+"""`rigtune list`: what it says of each check."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from assistant.cli import command_line
+from probes.registry import BENCHMARKS, CHECKS
+
+
+def test_checks_as_json(capsysbinary: pytest.CaptureFixture) -> None:
+    assert command_line(["list", "checks", "--format", "json"]) == 0
+    rows = {row["id"]: row for row in json.loads(capsysbinary.readouterr().out)["checks"]}
+    assert list(rows) == [row.id for row in CHECKS]
+    assert rows["nvlink-active"] == {
+        "id": "nvlink-active",
+        "title": "All NVLinks are up",
+        "group": "fabric",
+        "tier": "quick",
+        "required": True,
+        "needs": ["gpus"],
+    }
+    assert rows["sensors"]["tier"] == "deep"
+
+
+def test_benchmarks_say_what_they_cost_and_occupy(capsysbinary: pytest.CaptureFixture) -> None:
+    assert command_line(["list", "benchmarks", "--format", "json"]) == 0
+    rows = {row["id"]: row for row in json.loads(capsysbinary.readouterr().out)["benchmarks"]}
+    assert list(rows) == [row.id for row in BENCHMARKS]
+    assert set(rows["gemm"]) == {"id", "title", "suites", "cost_s", "full_cost_s", "occupies", "applies"}
+    assert command_line(["list", "benchmarks"]) == 0
+    lines = {line.split()[0]: line for line in capsysbinary.readouterr().out.decode().splitlines()}
+    assert "quick, full" in lines["gemm"]
+    assert "needs --step" in lines["own-step"]
+
+
+def test_checks_as_text(capsysbinary: pytest.CaptureFixture) -> None:
+    assert command_line(["list", "checks"]) == 0
+    lines = capsysbinary.readouterr().out.decode().splitlines()
+    assert len(lines) == len(CHECKS)
+    wanted = [
+        "nvlink-active",
+        "fabric",
+        "quick",
+        "required",
+        "All",
+        "NVLinks",
+        "are",
+        "up",
+        "(needs",
+        "gpus)",
+    ]
+    assert wanted in [line.split() for line in lines]
+
+
+def test_models_of_language_and_of_images_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line(["list", "models"]) == 0
+    listed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert {"llama-3-8b", "resnet50"} <= listed

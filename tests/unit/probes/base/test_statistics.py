@@ -1,0 +1,152 @@
+"""Statistics by their definitions and their invariances, and by what chance alone must not show."""
+
+# ruff: noqa: S311 - draws for tests, no secrets
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from probes.base.statistics import compare, confidence_interval, outliers, quantile, spread
+
+positive = st.floats(0.1, 1e12, allow_nan=False)
+several = st.lists(positive, min_size=1, max_size=30)
+
+
+@given(several, st.floats(0, 1))
+def test_a_quantile_lies_within_the_samples(samples: list[float], fraction: float) -> None:
+    assert min(samples) <= quantile(samples, fraction) <= max(samples)
+
+
+@given(several)
+def test_the_interval_holds_the_sample_median(samples: list[float]) -> None:
+    low, high = confidence_interval(samples)
+    assert low <= quantile(samples, 0.5) <= high
+    assert {low, high} <= set(samples)
+    if len(samples) < 9:
+        assert (low, high) == (min(samples), max(samples))
+
+
+@pytest.mark.parametrize(("count", "low", "high"), [(9, 2, 8), (20, 6, 15), (30, 10, 21), (100, 40, 61)])
+def test_the_interval_has_the_ranks_of_the_tables(count: int, low: int, high: int) -> None:
+    """W. J. Conover, Practical Nonparametric Statistics, table A3, and its large-sample rule."""
+    assert confidence_interval([float(number) for number in range(1, count + 1)]) == (low, high)
+
+
+@pytest.mark.parametrize("count", [6, 12, 41, 80])
+def test_the_interval_covers_the_median_as_often_as_it_says(count: int) -> None:
+    draw = random.Random(count)
+    hits = 0
+    for _ in range(600):
+        low, high = confidence_interval([draw.expovariate(1.0) for _ in range(count)])
+        hits += low <= 0.6931 <= high
+    assert hits / 600 > 0.93
+
+
+def equals(count: int, noise: float, seed: int) -> dict[str, float]:
+    draw = random.Random(seed)
+    return {f"GPU{index}": 100.0 * (1 + noise * draw.uniform(-1, 1)) for index in range(count)}
+
+
+@given(st.integers(3, 1000), st.floats(0, 0.02), st.integers(0, 99))
+@settings(max_examples=60)
+def test_one_slow_member_is_found_and_nobody_else(count: int, noise: float, seed: int) -> None:
+    values = equals(count, noise, seed)
+    assert outliers(values, worse="low") == ()
+    slow = {**values, "GPU1": 70.0}
+    assert [one.name for one in outliers(slow, worse="low")] == ["GPU1"]
+    assert outliers(slow, worse="high") == ()
+    (late,) = outliers({**values, "GPU0": 150.0}, worse="high")
+    assert late.name == "GPU0"
+    assert late.share == pytest.approx(1.5, rel=0.05)
+
+
+def test_nobody_is_accused_where_nobody_can_tell() -> None:
+    assert outliers({"a": 100.0, "b": 50.0}, worse="low") == ()
+    assert outliers({"a": 100.0, "b": 100.0, "c": 50.0, "d": 50.0}, worse="low") == ()
+    assert outliers({"a": 100.0, "b": 80.0, "c": 60.0}, worse="low") == ()
+    assert outliers({"a": 1.0}, worse="low") == outliers({}, worse="low") == ()
+    assert spread({"a": 100.0, "b": 50.0}) == pytest.approx(2 / 3)
+    assert spread({"a": 5.0}) == 0.0
+
+
+def test_several_slow_members_are_told_worst_first() -> None:
+    values = {**equals(8, 0.01, 1), "GPU3": 60.0, "GPU6": 40.0, "GPU7": 93.9}
+    assert [one.name for one in outliers(values, worse="low")] == ["GPU6", "GPU3", "GPU7"]
+
+
+@given(several, several)
+@settings(max_examples=60, deadline=None)
+def test_a_comparison_turns_with_its_sides(before: list[float], after: list[float]) -> None:
+    there, back = compare(before, after), compare(after, before)
+    assert there.p_value == pytest.approx(back.p_value)
+    assert there.ratio == pytest.approx(1 / back.ratio)
+    assert 0 < there.p_value <= 1
+    assert compare(before, after) == there
+
+
+@given(several, several, st.sampled_from((1e-9, 0.5, 4.0, 1e9)))
+@settings(max_examples=40, deadline=None)
+def test_the_unit_changes_nothing(before: list[float], after: list[float], factor: float) -> None:
+    scaled = compare([value * factor for value in before], [value * factor for value in after])
+    plain = compare(before, after)
+    assert scaled.ratio == pytest.approx(plain.ratio)
+    assert (scaled.low, scaled.high) == (pytest.approx(plain.low), pytest.approx(plain.high))
+
+
+@given(several)
+@settings(max_examples=40, deadline=None)
+def test_nothing_changed(samples: list[float]) -> None:
+    change = compare(samples, samples)
+    assert (change.ratio, change.p_value) == (1.0, 1.0)
+    assert change.low <= 1.0 <= change.high
+
+
+@pytest.mark.parametrize(("sizes", "most"), [((8, 8), 0.075), ((5, 30), 0.075), ((40, 40), 0.075)])
+def test_chance_is_called_a_change_no_more_often_than_it_may(sizes: tuple[int, int], most: float) -> None:
+    draw = random.Random(7)
+    alarms = 0
+    for _ in range(400):
+        before, after = ([draw.lognormvariate(0, 0.1) for _ in range(size)] for size in sizes)
+        alarms += compare(before, after).is_significant
+    assert alarms / 400 <= most
+
+
+@pytest.mark.parametrize("count", [6, 25])
+def test_a_change_of_a_tenth_is_found_in_quiet_samples(count: int) -> None:
+    draw = random.Random(3)
+    before = [1.0 + draw.gauss(0, 0.02) for _ in range(count)]
+    change = compare(before, [0.9 * value for value in before])
+    assert change.is_significant
+    assert change.low < change.ratio < change.high < 1.0
+
+
+def test_the_exact_test_counts_every_arrangement() -> None:
+    """Against the definition: all ways to deal the pooled samples, ties and all."""
+    one, other = [1.0, 2.0, 2.0, 5.0], [2.0, 3.0, 7.0, 8.0, 8.0]
+    pooled = one + other
+
+    def statistic(picked: tuple[int, ...]) -> float:
+        rest = [pooled[index] for index in range(len(pooled)) if index not in picked]
+        wins = sum(
+            (pooled[index] > value) + (pooled[index] == value) / 2 for index in picked for value in rest
+        )
+        return abs(wins - len(picked) * len(rest) / 2)
+
+    deals = list(itertools.combinations(range(len(pooled)), len(one)))
+    seen = statistic(tuple(range(len(one))))
+    expected = sum(statistic(deal) >= seen for deal in deals) / len(deals)
+    assert compare(one, other).p_value == pytest.approx(expected)
+
+
+def test_small_runs_prove_nothing_and_wrong_ones_are_refused() -> None:
+    assert not compare([1.0, 1.1, 0.9], [5.0, 5.1, 4.9]).is_significant
+    for before, after in (([], [1.0]), ([1.0], []), ([1.0], [0.0]), ([float("nan")], [1.0])):
+        with pytest.raises(ValueError, match="samples"):
+            compare(before, after)
+    with pytest.raises(ValueError, match="samples"):
+        confidence_interval([])

@@ -1,0 +1,137 @@
+"""What measurements compare to, and how a share is told."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probes.compare.comparing import (
+    beside_baselines,
+    beside_peers,
+    beside_references,
+    comparisons,
+    judged_cases,
+    share_of,
+    worse,
+)
+from probes.facts.measurements import Baseline, Measurement
+from probes.judging.findings import Evidence, Status
+from probes.judging.policies.file import load_policy, thresholds_under
+from tests.support.machines import CATALOGUE, evidence_of, h100_node
+from tests.support.measured import collective, copies, earlier, gemm, measured
+
+
+def evidence(*measurements: Measurement, baselines: tuple[Baseline, ...] = ()) -> Evidence:
+    return msgspec.structs.replace(evidence_of(h100_node()), measurements=measurements, baselines=baselines)
+
+
+@given(st.floats(1e-6, 1e12), st.floats(1e-6, 1e12))
+def test_a_share_is_the_same_for_a_rate_and_for_its_time(one: float, other: float) -> None:
+    assert share_of(one, other, "low") == pytest.approx(share_of(1 / one, 1 / other, "high"))
+    assert share_of(one, one, "low") == share_of(one, one, "high") == 1.0
+
+
+def test_which_side_is_bad() -> None:
+    assert worse(gemm(1.0)[0]) == "low"
+    assert worse(measured("train-step", "step_time_s", "8 ranks", 1.0)) == "high"
+    assert worse(measured("train-step", "peak_memory_bytes", "8 ranks", 1.0)) == "high"
+    assert worse(measured("noise-scale", "noise_scale_sequences", "8 ranks", 1.0)) is None
+
+
+def test_of_a_sweep_the_best_case_is_judged() -> None:
+    (beside,) = beside_references(evidence(*collective((512, 440.0), (1024, 465.0))))
+    assert beside.measured.parameters["bytes"] == 1024 * 2**20
+    assert beside.status is Status.PASS
+    assert 0.9 < beside.share < 1.1
+
+
+def test_a_ring_is_no_failure_of_the_switch() -> None:
+    (beside,) = beside_references(evidence(*collective((1024, 345.0))))
+    assert (beside.status, beside.uses_fallback) == (Status.WARN, True)
+    assert "ring" in beside.compared.words
+    assert "NVLS" in beside.reference.words
+
+
+def test_a_policy_moves_the_limits() -> None:
+    policy = load_policy(
+        "[thresholds]\nmeasured_fail_fraction = 0.5\nmeasured_warn_fraction = 0.6\n", "site.toml", CATALOGUE
+    )
+    half = evidence(*gemm(450.0))
+    moved = msgspec.structs.replace(half, thresholds=thresholds_under(policy))
+    assert [one.status for one in beside_references(half)] == [Status.FAIL]
+    assert [one.status for one in beside_references(moved)] == [Status.PASS]
+
+
+def test_peers_are_of_one_kind_and_one_case() -> None:
+    both = [*gemm(700.0, 701.0, 400.0), *copies(2500.0, 2501.0, 2502.0)]
+    groups = list(beside_peers(evidence(*both)))
+    assert [len(group.members) for group in groups] == [3, 3]
+    assert [group.slow for group in groups] == [("GPU2",), ()]
+    other = [msgspec.structs.replace(one, conditions={"device_name": "another model"}) for one in gemm(700.0)]
+    assert list(beside_peers(evidence(*gemm(300.0), *other))) == []
+
+
+def test_only_equal_parameters_compare_with_an_earlier_run() -> None:
+    now = gemm(650.0)
+    same = list(beside_baselines(evidence(*now, baselines=earlier("previous", gemm(720.0)))))
+    assert [round(one.share, 2) for one in same] == [0.9]
+    assert same[0].status is Status.WARN
+    low, high = same[0].interval or (0.0, 0.0)
+    assert low < same[0].share < high < 1.0
+    assert not list(beside_baselines(evidence(*now, baselines=earlier("previous", gemm(720.0, size=4096)))))
+    times = measured("train-step", "step_time_s", "8 ranks", 0.2)
+    (slower,) = beside_baselines(
+        evidence(times, baselines=earlier("pinned", measured("train-step", "step_time_s", "8 ranks", 0.1)))
+    )
+    assert (slower.share, slower.status) == (pytest.approx(0.5), Status.FAIL)
+
+
+def test_a_single_sample_proves_no_change() -> None:
+    now, then = (measured("memory-test", "sustained_bytes", "GPU0", value) for value in (2.0, 1.0))
+    lone = msgspec.structs.replace(now, samples=(2.0,))
+    before = msgspec.structs.replace(then, samples=(1.0,))
+    (found,) = beside_baselines(evidence(lone, baselines=earlier("previous", before)))
+    assert (found.share, found.status) == (0.5, Status.PASS)
+
+
+def test_judged_is_the_largest_case_and_of_times_the_smallest() -> None:
+    sizes = (1, 64, 1024)
+    now, then = collective(*((size, 100.0) for size in sizes)), collective(*((size, 99.0) for size in sizes))
+    found = list(judged_cases(beside_baselines(evidence(*now, baselines=earlier("previous", then)))))
+    assert [one.measured.parameters["bytes"] for one in found] == [1024 * 2**20]
+    times = [msgspec.structs.replace(one, metric="collective_time_s", unit="s") for one in now]
+    (latency,) = judged_cases(beside_baselines(evidence(*times, baselines=earlier("previous", times))))
+    assert latency.measured.parameters["bytes"] == 2**20
+    both = [now[0], times[0]]
+    (stopped,) = judged_cases(beside_baselines(evidence(*both, baselines=earlier("previous", both))))
+    assert stopped.measured.metric == "collective_time_s"
+
+
+def test_a_case_that_no_finding_rests_on_is_no_failure() -> None:
+    now, then = collective((1, 10.0), (1024, 100.0)), collective((1, 100.0), (1024, 100.0))
+    found = [
+        one
+        for one in comparisons(evidence(*now, baselines=earlier("previous", then)))
+        if one.to == "previous"
+    ]
+    assert [one.status for one in found] == [Status.WARN, Status.PASS]
+
+
+def test_comparisons_for_the_table() -> None:
+    found = list(comparisons(evidence(*gemm(715.0, 700.0, 430.0), baselines=earlier("pinned", gemm(720.0)))))
+    assert [(one.to, one.subject, one.status.value) for one in found] == [
+        ("reference", "GPU0", "PASS"),
+        ("reference", "GPU1", "PASS"),
+        ("reference", "GPU2", "FAIL"),
+        ("peers", "GPU0", "PASS"),
+        ("peers", "GPU1", "PASS"),
+        ("peers", "GPU2", "WARN"),
+        ("pinned", "GPU0", "PASS"),
+    ]
+    assert all(one.source and one.value > 0 for one in found)
+    pinned = found[-1]
+    assert pinned.share_low is not None
+    assert pinned.share_high is not None
+    assert pinned.share_low <= pinned.share <= pinned.share_high

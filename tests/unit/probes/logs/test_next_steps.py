@@ -1,0 +1,49 @@
+"""Where the cause is not known, what to collect next depends on what the logs hold and what they lack."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.log_cases.reading import explained
+
+AT = "kit-3:44:55 [0] "
+BARE = (
+    f"{AT}enqueue.cc:700 NCCL WARN Cuda failure 'a new kind of failure'\n{AT}NCCL INFO enqueue.cc:701 -> 3\n"
+)
+INFO = f"{AT}NCCL INFO Bootstrap: Using eth0:10.9.0.3<0>\n"
+CHANNEL = f"{AT}NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
+START = f"{AT}NCCL INFO ncclCommInitRank comm 0x1 rank 2 nranks 12 cudaDev 0 nvmlDev 0 busId 1000 commId 0x9 - Init START\n"
+CLOSED = f"{AT}misc/socket.cc:80 NCCL WARN socketProgress: Connection closed by remote peer kit-9<4455>\n"
+PROGRAM = "Traceback (most recent call last):\nValueError: the shapes of both do not fit\n"
+EXIT = "srun: error: kit-3: task 4: Exited with exit code 1\n"
+KERNEL = "[ 1234.5] nvidia 0000:1b:00.0: enabled\n[ 1240.1] mlx5_core 0000:1a:00.0 eth2: Link down\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "without"),
+    [
+        (BARE, "NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,NET,ENV,BOOTSTRAP,GRAPH beside"),
+        (
+            BARE + INFO,
+            "NCCL_DEBUG_SUBSYS=INIT,NET,ENV,BOOTSTRAP,GRAPH beside",
+            "Run again with NCCL_DEBUG=INFO and",
+        ),
+        (BARE + INFO + CHANNEL, "kernel log", "NCCL_DEBUG_SUBSYS"),
+        (BARE + START, "tell of 1 of 12 ranks: add those of ranks 0-1, 3-11", "all other ranks"),
+        (BARE + EXIT, "sacct -j", "ncclras"),
+        (BARE + KERNEL, "NCCL_DEBUG=INFO", "kernel log"),
+    ],
+)
+def test_what_to_collect(text: str, words: str, without: str) -> None:
+    explanation = explained(text)
+    assert explanation.diagnoses[0].cause_id == "unknown", explanation.diagnoses
+    pieces = " ".join(explanation.collect_next)
+    assert words in pieces
+    assert without not in pieces
+    assert "{" not in pieces + explanation.diagnoses[0].remedy
+    assert "?" not in pieces
+
+
+def test_no_more_than_a_person_does() -> None:
+    explanation = explained(BARE + START + EXIT)
+    assert 0 < len(explanation.collect_next) <= 6

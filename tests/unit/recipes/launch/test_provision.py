@@ -1,0 +1,101 @@
+"""Files for provisioning: valid in their own formats, with the site's paths in them, and safe against strange
+ones.
+"""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from probes.base.errors import UsageError
+from recipes.launch.provision import PROVISIONS, ProvisionOptions, find_provision, render_provision
+from recipes.launch.recipe import Artifact
+
+ODD = ProvisionOptions(program="/opt/tools@1.0/bin/rigtune", policy="/policy.toml", gpus=4)
+OPTIONS = [ProvisionOptions(), ProvisionOptions(policy="/etc/rigtune/policy.toml"), ODD]
+KINDS = [row.id for row in PROVISIONS]
+
+
+def files(kind: str, options: ProvisionOptions) -> dict[str, Artifact]:
+    return {artifact.path: artifact for artifact in render_provision(find_provision(kind), options)}
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["plain", "policy", "other paths"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_parse_in_their_formats(kind: str, options: ProvisionOptions) -> None:
+    for path, artifact in files(kind, options).items():
+        if path.endswith(".yaml"):
+            assert yaml.safe_load(artifact.text)
+        elif path.endswith((".service", ".timer")):
+            unit = configparser.ConfigParser(interpolation=None, strict=False)
+            unit.optionxform = str  # type: ignore[assignment,method-assign]
+            unit.read_string(artifact.text)
+            assert "Unit" in unit
+        elif path != "Dockerfile":
+            assert artifact.mode == 0o755
+            subprocess.run(("bash", "-n"), input=artifact.text, text=True, check=True)
+
+
+@pytest.mark.parametrize("kind", ["slurm-health", "slurm-prolog"])
+@pytest.mark.parametrize("options", OPTIONS, ids=["plain", "policy", "other paths"])
+def test_scripts_have_no_complaints(kind: str, options: ProvisionOptions) -> None:
+    if shutil.which("shellcheck") is None:
+        pytest.skip("shellcheck is not installed")
+    for artifact in files(kind, options).values():
+        done = subprocess.run(
+            ("shellcheck", "-"), input=artifact.text, text=True, capture_output=True, check=False
+        )
+        assert done.stdout == ""
+
+
+def test_the_policy_reaches_every_check() -> None:
+    for kind in KINDS:
+        text = "".join(artifact.text for artifact in files(kind, OPTIONS[1]).values())
+        assert "--policy" in text
+        assert "/etc/rigtune/policy.toml" in text
+        assert "--policy" not in "".join(artifact.text for artifact in files(kind, OPTIONS[0]).values())
+
+
+def test_no_file_installs_whatever_an_index_has_under_our_name() -> None:
+    for kind in KINDS:
+        for artifact in files(kind, OPTIONS[0]).values():
+            assert not re.search(r"pip\S*[ ,]+install\b.*\brigtune\W*$", artifact.text, re.MULTILINE), (
+                artifact.path
+            )
+            assert "default('rigtune')" not in artifact.text
+
+
+def test_pods_ask_for_the_gpus_of_the_node() -> None:
+    (container,) = yaml.safe_load(files("kubernetes-job", ODD)["rigtune-job.yaml"].text)["spec"]["template"][
+        "spec"
+    ]["containers"]
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": 4}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"program": "rigtune"}, "no absolute path"),
+        ({"program": "/opt/a\nb"}, "may misread"),
+        ({"program": "/opt/$HOME/rigtune"}, "may misread"),
+        ({"policy": "/etc/a b.toml"}, "may misread"),
+        ({"policy": "policy.toml"}, "no absolute path"),
+        ({"slurm_conf": "slurm.conf"}, "no absolute path"),
+        ({"image": "two words"}, "no container image"),
+        ({"gpus": 0}, "checks nothing"),
+    ],
+)
+def test_options_that_no_node_can_follow(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        render_provision(PROVISIONS[0], ProvisionOptions(**changes))  # type: ignore[arg-type]
+
+
+def test_a_misspelt_kind_is_guessed() -> None:
+    with pytest.raises(UsageError) as error:
+        find_provision("slurm-helth")
+    assert "slurm-health" in error.value.hint
