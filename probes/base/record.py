@@ -82,6 +82,13 @@ def value_or(value: T | Unknown, default: T) -> T:
     return default if isinstance(value, Unknown) else value
 
 
+def items_of(values: tuple[T, ...] | Unknown) -> tuple[T, ...]:
+    """Return the elements; none where they are unknown. Do not judge by it: "there are none" and "unknown"
+    look alike.
+    """
+    return () if isinstance(values, Unknown) else values
+
+
 class EvidenceRef(Record, kw_only=True):
     """Where something was read: enough to show the raw text again."""
 

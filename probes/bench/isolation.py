@@ -31,6 +31,7 @@ from probes.bench.worker_answers import DoneLine, LinesByRank
 from probes.compare.slow_layers import LAYERS, Layer, not_isolated
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement, Parameter
+from probes.judging.rails import is_down, is_up
 from probes.parsers.tools.nccl_transports import transports
 
 LOG_PREFIX = "nccl-debug"
@@ -111,8 +112,11 @@ def layers_left_out(facts: MachineFacts) -> dict[Layer, str]:
         missing["nic"] = "the RDMA devices could not be read"
     elif not facts.nics:
         missing["nic"] = "this machine has no RDMA device"
-    elif not any(nic.state == "ACTIVE" for nic in facts.nics):
-        missing["nic"] = "no port of an RDMA device is active"
+    elif not any(is_up(nic) for nic in facts.nics):
+        is_settled = all(is_down(nic) for nic in facts.nics)
+        missing["nic"] = (
+            "no port of an RDMA device is active" if is_settled else "the state of the RDMA ports is unknown"
+        )
     return missing
 
 

@@ -8,12 +8,13 @@ documentation, ip-sysctl (arp_ignore).
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from probes.base.record import EvidenceRef, Unknown, known
-from probes.facts import Interface, MachineFacts
+from probes.facts import Interface
 from probes.facts.variables import value_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import candidate_interfaces, default_interface
 from probes.judging.reporting import HOST
 
 CHOICE = Judge(
@@ -24,35 +25,17 @@ SUBNETS = Judge(
     check_id="interface-subnets",
     why="With two interfaces in one subnet the kernel answers and sends over either: traffic leaves its rail.",
 )
-_NOT_A_NETWORK = (
-    "lo",
-    "docker",
-    "virbr",
-    "veth",
-    "cni",
-    "cali",
-    "flannel",
-    "br-",
-    "tun",
-    "tap",
-    "podman",
-    "lxc",
-    "cilium",
-)
-"""Beginnings of names of interfaces that lead to containers, guests or nowhere; NCCL itself leaves out lo and
-docker.
-"""
 
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
-    if isinstance(facts.interfaces, Unknown):
-        yield CHOICE.undetermined(HOST, facts.interfaces, what="the network interfaces")
+    usable = candidate_interfaces(facts)
+    if isinstance(usable, Unknown):
+        yield CHOICE.undetermined(HOST, usable, what="the network interfaces")
         return
     forced = value_of(facts, "NCCL_SOCKET_IFNAME")
-    usable = [one for one in facts.interfaces if _is_usable(one)]
     unread = next((one.addresses for one in usable if isinstance(one.addresses, Unknown)), None)
-    default = next((one for one in usable if one.is_default_route is True), None)
+    default = default_interface(facts)
     refs = _refs(usable)
     if forced is not None:
         yield CHOICE.passed(HOST, "NCCL_SOCKET_IFNAME chooses the interface", observed=forced, evidence=refs)
@@ -74,7 +57,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     else:
         yield CHOICE.warned(
             HOST,
-            "several interfaces have an address, and none has the default route",
+            "several interfaces have an address, and none of them alone has the default route"
+            if any(one.is_default_route is True for one in usable)
+            else "several interfaces have an address, and none has the default route",
             expected="one interface, or NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME",
             observed=", ".join(one.name for one in usable),
             remedy=Remedy(
@@ -85,21 +70,12 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _is_usable(one: Interface) -> bool:
-    """Up, not part of a bond, and with an address as far as is known."""
-    if one.up is not True or isinstance(one.bond, str) or one.name.startswith(_NOT_A_NETWORK):
-        return False
-    return isinstance(one.addresses, Unknown) or any(
-        not address.lower().startswith("fe80") for address in one.addresses
-    )
-
-
 def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
-    if isinstance(facts.interfaces, Unknown):
-        yield SUBNETS.undetermined(HOST, facts.interfaces, what="the network interfaces")
+    usable = candidate_interfaces(facts)
+    if isinstance(usable, Unknown):
+        yield SUBNETS.undetermined(HOST, usable, what="the network interfaces")
         return
-    usable = [one for one in facts.interfaces if _is_usable(one)]
     unread = next((one.addresses for one in usable if isinstance(one.addresses, Unknown)), None)
     shared = {network: names for network, names in _networks(usable).items() if len(names) > 1}
     for network, names in shared.items():
@@ -121,11 +97,11 @@ def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
         yield SUBNETS.skipped(HOST, "no interface leads to a network")
     elif not shared:
         yield SUBNETS.passed(
-            HOST, "no two interfaces are in one subnet", observed=_words(facts), evidence=_refs(usable)
+            HOST, "no two interfaces are in one subnet", observed=_words(usable), evidence=_refs(usable)
         )
 
 
-def _networks(usable: list[Interface]) -> dict[str, list[str]]:
+def _networks(usable: Iterable[Interface]) -> dict[str, list[str]]:
     """The interfaces of each IPv4 network; point-to-point addresses are none."""
     found: dict[str, list[str]] = {}
     for one in usable:
@@ -143,12 +119,11 @@ def _networks(usable: list[Interface]) -> dict[str, list[str]]:
     return found
 
 
-def _words(facts: MachineFacts) -> str:
-    usable = [one for one in facts.interfaces if _is_usable(one)] if known(facts.interfaces) else []
+def _words(usable: Iterable[Interface]) -> str:
     return ", ".join(
         f"{one.name} {one.addresses[0]}" for one in usable if known(one.addresses) and one.addresses
     )
 
 
-def _refs(interfaces: list[Interface]) -> tuple[EvidenceRef, ...]:
+def _refs(interfaces: Iterable[Interface]) -> tuple[EvidenceRef, ...]:
     return tuple(dict.fromkeys(ref for one in interfaces for ref in one.evidence))

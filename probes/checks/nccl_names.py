@@ -11,10 +11,10 @@ import shlex
 from collections.abc import Iterator
 
 from probes.base.record import Unknown
-from probes.facts import EnvironmentVariable, Interface
+from probes.facts import EnvironmentVariable, MachineFacts
 from probes.judging.environment_values import NameList, chosen, parse_names, setting, variables_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.rails import training_rails
+from probes.judging.rails import NOT_A_NETWORK, default_interface, training_rails
 from probes.judging.reporting import HOST, fold_names
 
 INTERFACES = Judge(
@@ -29,7 +29,6 @@ GLOO = Judge(
     check_id="gloo-interface",
     why="Gloo ends with an error, or binds to an address that other nodes cannot reach.",
 )
-_LOCAL = ("lo", "docker", "virbr", "veth", "cni", "flannel", "cali", "br-", "tun", "tap", "wg")
 
 
 def nccl_interfaces(evidence: Evidence) -> Iterator[Finding]:
@@ -48,7 +47,7 @@ def nccl_interfaces(evidence: Evidence) -> Iterator[Finding]:
         return
     wanted = parse_names(variable.value)
     found = chosen(wanted, (interface.name for interface in interfaces if interface.addresses != ()))
-    best = _best(interfaces)
+    best = _best(evidence.facts)
     expected = f"NCCL_SOCKET_IFNAME=={best}" if best else "the exact name of one interface"
     problem = _of_interfaces(wanted, found)
     if problem is None:
@@ -71,7 +70,7 @@ def nccl_interfaces(evidence: Evidence) -> Iterator[Finding]:
 def _of_interfaces(wanted: NameList, found: tuple[str, ...]) -> str | None:
     if not found:
         return "NCCL_SOCKET_IFNAME names no interface of this machine that has an address"
-    local = [name for name in found if name.startswith(_LOCAL)]
+    local = [name for name in found if name.startswith(NOT_A_NETWORK)]
     if wanted.excludes and local:
         return f"NCCL_SOCKET_IFNAME replaces NCCL's own filter and lets {', '.join(local[:4])} through"
     if local:
@@ -146,7 +145,7 @@ def gloo_interface(evidence: Evidence) -> Iterator[Finding]:
         yield GLOO.skipped(HOST, "GLOO_SOCKET_IFNAME is not set, see hostname-address")
         return
     interfaces = evidence.facts.interfaces
-    best = "" if isinstance(interfaces, Unknown) else _best(interfaces)
+    best = _best(evidence.facts)
     expected = f"GLOO_SOCKET_IFNAME={best}" if best else "the whole name of an interface"
     if variable.value[0] in "^=":
         yield _warned(GLOO, variable, "gloo takes whole names, without ^ and =", expected, setting(variable))
@@ -165,7 +164,7 @@ def gloo_interface(evidence: Evidence) -> Iterator[Finding]:
             expected,
             setting(variable),
         )
-    elif any(name.startswith(_LOCAL) for name in names):
+    elif any(name.startswith(NOT_A_NETWORK) for name in names):
         yield _warned(GLOO, variable, "the interface reaches no other node", expected, setting(variable))
     else:
         yield GLOO.passed(
@@ -176,9 +175,10 @@ def gloo_interface(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _best(interfaces: tuple[Interface, ...]) -> str:
-    """The interface of the default route."""
-    return next((interface.name for interface in interfaces if interface.is_default_route is True), "")
+def _best(facts: MachineFacts) -> str:
+    """Return the name of the interface of the default route; empty where it is unknown."""
+    default = default_interface(facts)
+    return default.name if default is not None else ""
 
 
 def _without_ports(wanted: NameList) -> NameList:

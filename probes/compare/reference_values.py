@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from probes.base.record import EvidenceRef, Record, known
+from probes.base.record import EvidenceRef, Record, items_of, known
 from probes.base.units import gib
 from probes.catalogue.hardware import GpuModel
 from probes.compare.bench_references import CollectiveReference, OfGpus, load_bench_references
@@ -21,7 +21,7 @@ from probes.compare.tool_references import load_references
 from probes.facts import Gpu
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence
-from probes.judging.rails import training_rails
+from probes.judging.rails import training_ports
 
 
 class Reference(Record, kw_only=True):
@@ -173,7 +173,7 @@ def _nic_only(evidence: Evidence, measured: Measurement) -> Reference | None:
 
 def _port_rates(evidence: Evidence) -> list[float]:
     """Gb/s of the training ports; empty where one of them is not known."""
-    ports = training_rails(evidence.facts).active
+    ports = items_of(training_ports(evidence.facts))
     rates = [port.rate_gbps for port in ports if known(port.rate_gbps)]
     return rates if len(rates) == len(ports) else []
 

@@ -16,7 +16,7 @@ from probes.compare.reference_values import gpu_named
 from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Remedy, Status
-from probes.judging.rails import training_rails
+from probes.judging.rails import is_down, training_rails
 from probes.judging.reporting import SMI_LINK, fold_names, smi_name
 from probes.reading.pci.paths import REDIRECTS, tree_of
 
@@ -209,7 +209,8 @@ def of_network(evidence: Evidence) -> Cause | None:
     """
     facts = evidence.facts
     rails = training_rails(facts)
-    for ports, words in ((rails.down, "not up"), (rails.slower, "slower than the others")):
+    down = tuple(port for port in rails.down if is_down(port))
+    for ports, words in ((down, "not up"), (rails.slower, "slower than the others")):
         if ports and rails.active:
             names = fold_names([port.name for port in ports])
             return Cause(

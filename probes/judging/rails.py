@@ -1,17 +1,38 @@
-"""Which RDMA ports carry training. A node also has ports for storage and management, and those may be down or
-slower.
+"""The RDMA ports and the network interface that carry training: one answer for checks, plans and scripts.
+
+A node also has ports and interfaces for storage and management, and those may be down or slower.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from probes.base.record import NOT_RECORDED, Record, Unknown, known, value_or
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, items_of, known, value_or
 from probes.catalogue.nic_models import load_nic_models
-from probes.facts import Link, MachineFacts, Nic
+from probes.facts import Interface, Link, MachineFacts, Nic
 
 NEAR = frozenset({"PIX", "PXB"})
 """A NIC below the same PCIe switch as a GPU was put there for it."""
+BRIDGES_AND_TUNNELS = (
+    "docker",
+    "virbr",
+    "veth",
+    "cni",
+    "cali",
+    "flannel",
+    "br-",
+    "tun",
+    "tap",
+    "podman",
+    "lxc",
+    "cilium",
+    "wg",
+    "tailscale",
+)
+NOT_A_NETWORK = ("lo", *BRIDGES_AND_TUNNELS)
+"""Beginnings of names of interfaces that lead to containers, guests or nowhere; NCCL itself leaves out lo and
+docker.
+"""
 
 
 class Rails(Record, kw_only=True):
@@ -22,14 +43,58 @@ class Rails(Record, kw_only=True):
     slower: tuple[Nic, ...] = ()
     """Up and of the same kind, but below the rate of the others."""
     down: tuple[Nic, ...] = ()
-    """Of the same kind, and not up."""
+    """Ports of the same kind that are not up, or whose state is unknown (see `is_down`)."""
     others: tuple[Nic, ...] = ()
     """Storage, management, unused."""
 
 
 def is_up(nic: Nic) -> bool:
-    """Whether it carries traffic; where only its network interface is known, that one's state counts."""
+    """Return whether the port carries traffic. The state of its network interface counts where its own is
+    unknown.
+    """
     return nic.state == "ACTIVE" or (isinstance(nic.state, Unknown) and nic.netdev_up is True)
+
+
+def is_down(nic: Nic) -> bool:
+    """Return whether the port is known to carry no traffic."""
+    return not is_up(nic) and _has_known_state(nic)
+
+
+def _has_known_state(nic: Nic) -> bool:
+    return known(nic.state) or isinstance(nic.netdev_up, bool)
+
+
+def training_ports(facts: MachineFacts) -> tuple[Nic, ...] | Unknown:
+    """Return the ports that carry training traffic: the active rails. Unknown where the facts leave several
+    answers open.
+
+    That is so where no text states which ports are up, where a port of the rails' kind has an unknown state,
+    and where ports of known and unknown rates compete.
+    """
+    unread = _unread_states(facts)
+    if unread is not None:
+        return unread
+    rails = training_rails(facts)
+    doubtful = [nic for nic in rails.down if not _has_known_state(nic)]
+    if doubtful:
+        return Unknown(Reason.NOT_RECORDED, f"the state of {doubtful[0].name}")
+    competing = _competing(facts)
+    blank = [nic for nic in competing if not known(nic.rate_gbps) or not known(nic.link_layer)]
+    if blank and len({_kind(nic) for nic in competing}) > 1:
+        return Unknown(Reason.NOT_RECORDED, f"the rate or the link layer of {blank[0].name}")
+    return rails.active
+
+
+def _unread_states(facts: MachineFacts) -> Unknown | None:
+    """Return why nothing is known of the ports or of the state of every one of them; None where some state is
+    known.
+    """
+    if isinstance(facts.nics, Unknown):
+        return facts.nics
+    if not facts.nics or any(_has_known_state(nic) for nic in facts.nics):
+        return None
+    first = facts.nics[0].state
+    return first if isinstance(first, Unknown) else NOT_RECORDED
 
 
 def training_rails(facts: MachineFacts) -> Rails:
@@ -42,20 +107,18 @@ def training_rails(facts: MachineFacts) -> Rails:
     below a GPU's switch too); the unused second port of a card does not, unless other cards use both. When no
     port is up, all of them are `down`.
     """
-    nics = facts.nics if known(facts.nics) else ()
-    up = [nic for nic in nics if is_up(nic)]
-    if not up:
-        return Rails(down=tuple(nics))
-    near = _names_near_gpus(facts.links) & {nic.name for nic in up}
-    fabric, aside = _set_aside(_widest_group([nic for nic in up if nic.name in near] or up))
+    nics, competing = items_of(facts.nics), _competing(facts)
+    if not competing:
+        return Rails(down=nics)
+    near = _names_near_gpus(facts.links)
+    near_and_up = bool(near & {nic.name for nic in competing})
+    fabric, aside = _set_aside(_widest_group(competing))
     chosen = {(nic.name, nic.port) for nic in fabric}
     rest = [nic for nic in nics if (nic.name, nic.port) not in chosen]
     kin = [
         nic
         for nic in rest
-        if _is_kin(nic, fabric[0])
-        and nic not in aside
-        and (not near or nic.name in _names_near_gpus(facts.links))
+        if _is_kin(nic, fabric[0]) and nic not in aside and (not near_and_up or nic.name in near)
     ]
     if not any(_is_bond(nic) for nic in fabric):
         kin = [nic for nic in kin if not _is_bond(nic)]
@@ -70,17 +133,22 @@ def training_rails(facts: MachineFacts) -> Rails:
     )
 
 
+def _competing(facts: MachineFacts) -> list[Nic]:
+    """Return the ports that are up: those below a GPU's switch where there are such, else all."""
+    up = [nic for nic in items_of(facts.nics) if is_up(nic)]
+    near = _names_near_gpus(facts.links)
+    return [nic for nic in up if nic.name in near] or up
+
+
 def roles_of(facts: MachineFacts) -> dict[tuple[str, int], str] | Unknown:
-    """What every port is for, by name and port: `rail`, `slow rail`, `rail, down`; of the others `bond`,
-    `DPU`, `side` (storage, management) and `unused` (not up). Unknown where no text tells the state of any
-    port.
+    """Return what every port is for, by name and port.
+
+    The training ports are `rail`, `slow rail` and `rail, down`; the others are `bond`, `DPU`, `side`
+    (storage, management) and `unused` (not up). Unknown where no text states which ports are up.
     """
-    if isinstance(facts.nics, Unknown):
-        return facts.nics
-    if facts.nics and all(
-        isinstance(nic.state, Unknown) and not isinstance(nic.netdev_up, bool) for nic in facts.nics
-    ):
-        return facts.nics[0].state if isinstance(facts.nics[0].state, Unknown) else NOT_RECORDED
+    unread = _unread_states(facts)
+    if unread is not None:
+        return unread
     rails = training_rails(facts)
     roles = {(nic.name, nic.port): _role_aside(nic) for nic in rails.others}
     for role, nics in (("rail", rails.active), ("slow rail", rails.slower), ("rail, down", rails.down)):
@@ -99,10 +167,13 @@ def _role_aside(nic: Nic) -> str:
 def _widest_group(nics: list[Nic]) -> list[Nic]:
     groups: dict[tuple[str, float], list[Nic]] = {}
     for nic in nics:
-        key = (value_or(nic.link_layer, ""), value_or(nic.rate_gbps, 0.0))
-        groups.setdefault(key, []).append(nic)
+        groups.setdefault(_kind(nic), []).append(nic)
     layer, rate = max(groups, key=lambda key: (key[1] * len(groups[key]), key[0] == "InfiniBand", key[1]))
     return groups[layer, rate]
+
+
+def _kind(nic: Nic) -> tuple[str, float]:
+    return value_or(nic.link_layer, ""), value_or(nic.rate_gbps, 0.0)
 
 
 def _set_aside(nics: list[Nic]) -> tuple[list[Nic], list[Nic]]:
@@ -136,11 +207,51 @@ def _is_kin(nic: Nic, rail: Nic) -> bool:
 
 
 def _names_near_gpus(links: Iterable[Link] | Unknown) -> set[str]:
-    if isinstance(links, Unknown):
-        return set()
     near: set[str] = set()
-    for link in links:
+    for link in value_or(links, ()):
         ends = (link.a, link.b)
         if link.kind in NEAR and sum(end.startswith("GPU") for end in ends) == 1:
             near.update(end for end in ends if not end.startswith("GPU"))
     return near
+
+
+def candidate_interfaces(facts: MachineFacts) -> tuple[Interface, ...] | Unknown:
+    """Return the interfaces over which the ranks might meet.
+
+    Such an interface is up, is no member of a bond, leads to a network and has, as far as is known, an
+    address beyond its link.
+    """
+    if isinstance(facts.interfaces, Unknown):
+        return facts.interfaces
+    return tuple(interface for interface in facts.interfaces if _leads_to_a_network(interface))
+
+
+def _leads_to_a_network(interface: Interface) -> bool:
+    if (
+        interface.up is not True
+        or isinstance(interface.bond, str)
+        or interface.name.startswith(NOT_A_NETWORK)
+    ):
+        return False
+    addresses = interface.addresses
+    return isinstance(addresses, Unknown) or any(
+        not address.lower().startswith("fe80") for address in addresses
+    )
+
+
+def default_interface(facts: MachineFacts) -> Interface | None:
+    """Return the candidate that holds the default route; None where none, several or nobody knows which
+    does.
+    """
+    holders = [
+        interface for interface in items_of(candidate_interfaces(facts)) if interface.is_default_route is True
+    ]
+    return holders[0] if len(holders) == 1 else None
+
+
+def meeting_interface(facts: MachineFacts) -> Interface | None:
+    """Return the interface over which ranks without RDMA communicate: the only candidate, else that of the
+    default route.
+    """
+    candidates = items_of(candidate_interfaces(facts))
+    return candidates[0] if len(candidates) == 1 else default_interface(facts)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from probes.base.record import known, value_or
+from probes.base.record import Unknown, known, value_or
 from probes.catalogue.hardware import GpuModel
 from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import Measurement
+from probes.judging.rails import candidate_interfaces, meeting_interface, training_ports
 from recipes.constants import constant
-from recipes.fabric import candidate_interfaces, default_interface, training_ports
 from recipes.machine.measured_rates import all_reduces, measured_host_bandwidth
 from recipes.planning.plan import Fabric, Figure, Transport
 
@@ -66,13 +66,15 @@ def intra_fabric(facts: MachineFacts, rows: tuple[GpuModel | None, ...]) -> Fabr
 
 
 def inter_transport(facts: MachineFacts) -> Transport:
-    """How ranks speak to other nodes: over the RDMA ports where there are some, else over the network
+    """Return the network between nodes: the RDMA ports that train where there are some, else the network
     interface.
     """
-    layers = {str(port.link_layer) for port in training_ports(facts)}
-    if layers:
-        return "infiniband" if layers == {"InfiniBand"} else "roce"
-    return "ethernet" if candidate_interfaces(facts) else "unknown"
+    ports, interfaces = training_ports(facts), candidate_interfaces(facts)
+    if isinstance(ports, Unknown) or not all(known(port.link_layer) for port in ports):
+        return "unknown"
+    if ports:
+        return "infiniband" if {port.link_layer for port in ports} == {"InfiniBand"} else "roce"
+    return "ethernet" if known(interfaces) and interfaces else "unknown"
 
 
 def _nvlink_bandwidth(
@@ -145,16 +147,22 @@ def intra_latency(facts: MachineFacts, measurements: tuple[Measurement, ...], ra
 
 
 def inter_bandwidth(facts: MachineFacts) -> Figure | None:
-    """Bus bandwidth between nodes: all training ports together, or TCP over the interface of the default
-    route.
+    """Return the bus bandwidth between nodes: all training ports together, or TCP over the interface of the
+    default route.
+
+    None where the training ports or their rates are unknown.
     """
     ports = training_ports(facts)
+    if isinstance(ports, Unknown):
+        return None
     rates = [port.rate_gbps for port in ports if known(port.rate_gbps)]
+    if len(rates) < len(ports):
+        return None
     if rates:
         value = sum(rates) / 8 * 1e9 * constant("rdma_fraction")
         source = f"{len(rates)} x {rates[0]:g} Gb/s RDMA x {constant('rdma_fraction'):g}"
         return Figure(value=value, basis="modelled", source=source)
-    interface = default_interface(facts) or next(iter(candidate_interfaces(facts)), None)
+    interface = meeting_interface(facts)
     if interface is None or not known(interface.speed_gbps) or interface.speed_gbps <= 0:
         return None
     value = interface.speed_gbps / 8 * 1e9 * constant("tcp_fraction")

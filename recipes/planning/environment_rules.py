@@ -12,10 +12,10 @@ import functools
 from collections.abc import Callable
 from typing import Literal
 
-from probes.base.record import Record, StrictRecord, known
+from probes.base.record import Record, StrictRecord, items_of, known
 from probes.base.units import percent
 from probes.facts import MachineFacts
-from recipes.fabric import active_ports, candidate_interfaces, default_interface, training_ports
+from probes.judging.rails import candidate_interfaces, default_interface, is_up, training_ports
 from recipes.planning.plan import Cluster, EnvVar, MemoryBreakdown
 from recipes.rows import load_rows
 
@@ -60,7 +60,7 @@ def _cores_known(situation: Situation) -> Words | None:
 
 def _interface_ambiguous(situation: Situation) -> Words | None:
     """Several nodes, several candidate interfaces, and one of them holds the default route."""
-    if situation.cluster.nodes == 1 or len(candidate_interfaces(situation.facts)) < 2:
+    if situation.cluster.nodes == 1 or len(items_of(candidate_interfaces(situation.facts))) < 2:
         return None
     interface = default_interface(situation.facts)
     return None if interface is None else {"interface": interface.name}
@@ -75,11 +75,13 @@ def _gloo_interface_ambiguous(situation: Situation) -> Words | None:
 
 
 def _other_ports_active(situation: Situation) -> Words | None:
-    """NCCL would use every active port, and some are not for training."""
+    """Name the training ports where others are up too: NCCL would use them all. None where the training ports
+    are unknown.
+    """
     if situation.cluster.nodes == 1 or situation.cluster.device != "cuda":
         return None
-    training = training_ports(situation.facts)
-    others = [port for port in active_ports(situation.facts) if port not in training]
+    training = items_of(training_ports(situation.facts))
+    others = [port for port in items_of(situation.facts.nics) if is_up(port) and port not in training]
     if not training or not others:
         return None
     return {

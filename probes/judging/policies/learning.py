@@ -21,7 +21,7 @@ from probes.judging.policies.policy import (
     Policy,
     SoftwareExpectation,
 )
-from probes.judging.rails import training_rails
+from probes.judging.rails import training_ports
 from probes.parsers.topology.pci_addresses import normal_address
 
 Number = TypeVar("Number", int, float)
@@ -114,10 +114,9 @@ def _gpu(facts: MachineFacts, catalogue: Catalogue) -> GpuExpectation:
 
 
 def _nic(facts: MachineFacts) -> NicExpectation:
-    nics = facts.nics
-    if isinstance(nics, Unknown):
+    nics, active = facts.nics, training_ports(facts)
+    if isinstance(nics, Unknown) or isinstance(active, Unknown):
         return NicExpectation()
-    active = training_rails(facts).active
     kinds = sorted({kind for nic in nics if (kind := _name(nic.device_type)) is not None})
     firmware = {
         kind: _versions(nic.firmware_version for nic in nics if nic.device_type == kind) for kind in kinds

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.base.record import known
+from probes.base.record import items_of, known
 from probes.facts import Nic
 from probes.judging.environment_values import chosen, parse_names
+from probes.judging.rails import is_down, is_up, training_ports
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import Edit, LintFinding
@@ -31,9 +32,7 @@ def literal(documents: Documents, name: str) -> Iterator[tuple[Document, Setting
 
 
 def _ports(context: Context) -> tuple[Nic, ...]:
-    if context.machine is None or not known(context.machine.nics):
-        return ()
-    return context.machine.nics
+    return items_of(context.machine.nics) if context.machine is not None else ()
 
 
 def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
@@ -77,7 +76,9 @@ def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if ports:
             yield from _on_machine(document, item, text, names, ports)
     if ports and not any(last(document, "NCCL_IB_HCA") for document in documents):
-        yield from _unset(documents, ports)
+        yield from _unset(
+            documents, ports, items_of(training_ports(context.machine)) if context.machine is not None else ()
+        )
 
 
 def _beginnings(
@@ -134,9 +135,8 @@ def _on_machine(
             fix="Name RDMA devices of this machine.",
         )
         return
-    active = [port for port in taken if port.state == "ACTIVE"]
-    yield from _links(document, item, active)
-    idle = [port.name for port in taken if known(port.state) and port.state != "ACTIVE"]
+    yield from _links(document, item, [port for port in taken if is_up(port)])
+    idle = [port.name for port in taken if is_down(port)]
     if idle and wanted.exact:
         yield found(
             "hca-down",
@@ -160,10 +160,10 @@ def _links(document: Document, item: Setting, active: list[Nic]) -> Iterator[Lin
         )
 
 
-def _unset(documents: Documents, ports: tuple[Nic, ...]) -> Iterator[LintFinding]:
-    """No list, on a machine with active ports of both kinds."""
-    active = [port for port in ports if port.state == "ACTIVE"]
-    layers = {str(port.link_layer) for port in active if known(port.link_layer)}
+def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ...]) -> Iterator[LintFinding]:
+    """Report that no list chooses among active ports of both kinds."""
+    names = f": ={','.join(dict.fromkeys(port.name for port in training))}" if training else ""
+    layers = {str(port.link_layer) for port in ports if is_up(port) and known(port.link_layer)}
     for document in documents:
         if (
             len(layers) > 1
@@ -175,7 +175,7 @@ def _unset(documents: Documents, ports: tuple[Nic, ...]) -> Iterator[LintFinding
                 document,
                 document.settings[0].place,
                 f"the machine has active ports of {' and '.join(sorted(layers))}, and NCCL_IB_HCA chooses none",
-                fix="Name the ports of the compute network in NCCL_IB_HCA, with = in front.",
+                fix=f"Name the ports of the compute network in NCCL_IB_HCA, with = in front{names}.",
             )
 
 
@@ -207,9 +207,8 @@ def is_on_cloud(document: Document) -> bool:
 
 def classes(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Traffic classes and service levels."""
-    layers = {
-        str(port.link_layer) for port in _ports(context) if port.state == "ACTIVE" and known(port.link_layer)
-    }
+    ports = items_of(training_ports(context.machine)) if context.machine is not None else ()
+    layers = {str(port.link_layer) for port in ports}
     for document, item, text in literal(documents, "NCCL_IB_TC"):
         tc = number(text)
         if tc is None or tc == 0 or tc > 255:
@@ -219,7 +218,7 @@ def classes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "traffic-class",
                 document,
                 item.place,
-                f"NCCL_IB_TC={text} is for RoCE; the active ports are InfiniBand",
+                f"NCCL_IB_TC={text} is for RoCE; the training ports are InfiniBand",
                 fix="Remove the line.",
                 edits=removal(document, item),
                 severity="warning",

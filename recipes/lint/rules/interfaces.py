@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from probes.base.record import known
 from probes.facts import Interface
 from probes.judging.environment_values import chosen, parse_names
+from probes.judging.rails import BRIDGES_AND_TUNNELS
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, Setting
 from recipes.lint.finding import LintFinding
@@ -19,7 +20,6 @@ from recipes.lint.views import code_lines, first_line, is_one_machine, nodes_of,
 
 Documents = tuple[Document, ...]
 
-_BRIDGES = ("docker", "virbr", "veth", "cni", "flannel", "cali", "br-", "tun", "wg", "tailscale")
 _HCA = re.compile(r"(?:mlx[45]_|bnxt_re|rxe|irdma|erdma_|ionic_|rdmap|efa_)\S*")
 _BARE_KINDS = ("eth", "en", "ens", "eno", "enp", "em", "ib", "bond", "wl")
 _LOOPBACK = r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|::1)"
@@ -79,7 +79,7 @@ def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 fix="Name the interface that reaches the other machines.",
                 severity="error" if (nodes_that_get(document, item) or 1) > 1 else None,
             )
-        elif any(name.startswith(_BRIDGES) for name in wanted.names):
+        elif any(name.startswith(BRIDGES_AND_TUNNELS) for name in wanted.names):
             yield found(
                 "interface-bridge",
                 document,

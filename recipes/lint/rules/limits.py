@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.base.record import known
+from probes.base.record import items_of
+from probes.judging.rails import training_ports
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
@@ -55,8 +56,7 @@ def machine(documents: Documents, context: Context) -> Iterator[LintFinding]:
     if context.machine is None:
         return
     memlock, shm = context.machine.limits.memlock_bytes, context.machine.limits.shm_bytes
-    nics = context.machine.nics
-    has_rdma = known(nics) and any(port.state == "ACTIVE" for port in nics)
+    has_rdma = bool(items_of(training_ports(context.machine)))
     for document in documents:
         if document.kind not in ("shell", "sbatch") or re.search(r"ulimit .*-l", document.text):
             continue
