@@ -14,7 +14,7 @@ from probes.base.record import Unknown
 from probes.facts import EnvironmentVariable, MachineFacts
 from probes.judging.environment_values import NameList, chosen, parse_names, setting, variables_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.rails import NOT_A_NETWORK, default_interface, training_rails
+from probes.judging.rails import NOT_A_NETWORK, default_interface, is_up, training_rails
 from probes.judging.reporting import HOST, fold_names
 
 INTERFACES = Judge(
@@ -100,7 +100,7 @@ def nccl_hcas(evidence: Evidence) -> Iterator[Finding]:
     foreign = [
         nic.name
         for nic in (*rails.slower, *rails.others)
-        if nic.name in found and nic.name not in active and nic.state == "ACTIVE"
+        if nic.name in found and nic.name not in active and is_up(nic)
     ]
     meant = set(wanted.names)
     extra = [
