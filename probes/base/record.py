@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ else:
 
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -87,6 +89,30 @@ def items_of(values: tuple[T, ...] | Unknown) -> tuple[T, ...]:
     look alike.
     """
     return () if isinstance(values, Unknown) else values
+
+
+def map_known(value: T | Unknown, function: Callable[[T], R]) -> R | Unknown:
+    """Return what `function` makes of the value; the same Unknown where it is unknown."""
+    return value if isinstance(value, Unknown) else function(value)
+
+
+def when_missing(value: T | Unknown, instead: R) -> T | R | Unknown:
+    """Return `instead` where the command, library or file that would state the value does not exist; else the
+    value.
+    """
+    return instead if isinstance(value, Unknown) and value.reason is Reason.TOOL_MISSING else value
+
+
+def only_known(values: Iterable[T | Unknown]) -> list[T]:
+    """Return the values that are known, in their order."""
+    return [value for value in values if not isinstance(value, Unknown)]
+
+
+def first_unknown(*values: object) -> Unknown | None:
+    """Return the first of the values that is unknown: the reason of an answer that needs them all. None where
+    all are known.
+    """
+    return next((value for value in values if isinstance(value, Unknown)), None)
 
 
 class EvidenceRef(Record, kw_only=True):

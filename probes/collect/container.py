@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from probes.base.evidence import environment_ref, file_ref
-from probes.base.record import EvidenceRef, Reason, Unknown
+from probes.base.record import EvidenceRef, Reason, Unknown, map_known, only_known, value_or, when_missing
 from probes.collect.collecting import CollectOptions
 from probes.facts import Container, State
 from probes.parsers.host.procfs import parse_cpuinfo, parse_listening, parse_status
@@ -83,10 +83,8 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 def _devices(source: Source, folder: str, prefix: str = "") -> tuple[str, ...] | Unknown:
     """Names of device files; none where there is no such folder."""
-    names = source.names(folder)
-    if isinstance(names, Unknown):
-        return () if names.reason is Reason.TOOL_MISSING else names
-    return tuple(name for name in names if name.startswith(prefix))
+    names = when_missing(source.names(folder), ())
+    return map_known(names, lambda names: tuple(name for name in names if name.startswith(prefix)))
 
 
 def _proxies(source: Source) -> tuple[State, ...] | Unknown:
@@ -94,7 +92,7 @@ def _proxies(source: Source) -> tuple[State, ...] | Unknown:
     texts = [read_text(source, path) for path in _TCP]
     if isinstance(texts[0], Unknown):
         return texts[0]
-    ports = {port for text in texts if not isinstance(text, Unknown) for port in parse_listening(text)}
+    ports = {port for text in only_known(texts) for port in parse_listening(text)}
     return tuple(
         State(name=name, value=f"listens on {' and '.join(map(str, wanted))}")
         for name, wanted in _PROXY_PORTS
@@ -127,16 +125,14 @@ def _runtime(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:
 
 def _virtualization(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:
     """The CPU's hypervisor bit decides on x86; elsewhere only the names in the DMI table hint at it."""
-    cpuinfo = read_text(source, _CPUINFO)
-    info = cpuinfo if isinstance(cpuinfo, Unknown) else parse_cpuinfo(cpuinfo)
-    bit = info if isinstance(info, Unknown) else info.hypervisor
+    bit = map_known(map_known(read_text(source, _CPUINFO), parse_cpuinfo), lambda info: info.hypervisor)
     if bit is False:
         return None, file_ref(_CPUINFO)
     xen = read_text(source, _XEN)
     if not isinstance(xen, Unknown) and xen:
         return xen, file_ref(_XEN)
     names = [read_text(source, path) for path in _DMI]
-    words = " ".join(name for name in names if not isinstance(name, Unknown))
+    words = " ".join(name for name in only_known(names))
     hypervisor = next((kind for word, kind in _HYPERVISORS if word in words), None)
     if hypervisor is not None and not words.endswith(".metal"):
         return hypervisor, file_ref(_DMI[0])
@@ -148,5 +144,4 @@ def _virtualization(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:
 
 
 def _text(source: Source, path: str) -> str:
-    text = read_text(source, path)
-    return "" if isinstance(text, Unknown) else text
+    return value_or(read_text(source, path), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from probes.base.evidence import file_ref
-from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
+from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Unknown, map_known, value_or
 from probes.collect.collecting import CollectOptions
 from probes.facts import Cpu
 from probes.parsers.host.cpulist import parse_cpu_list
@@ -26,8 +26,7 @@ _VOLATILE = frozenset({"allowed_cpus", "governor", "flags", "model", "max_mhz", 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`cpu`, with what contradicts itself."""
-    text = read_text(source, _CPUINFO)
-    info = text if isinstance(text, Unknown) else parse_cpuinfo(text)
+    info = map_known(read_text(source, _CPUINFO), parse_cpuinfo)
     quota = cpu_quota(source)
     files = [_CPUINFO, _STATUS, _CPUS, *([quota.file] if quota.file else [])]
     own = _cpu(source, info, quota, tuple(file_ref(file) for file in files))
@@ -54,7 +53,7 @@ def _cpu(source: Source, info: CpuInfo | Unknown, quota: Limit, evidence: tuple[
             architecture=architecture,
             sockets=sockets,
             physical_cores=cores,
-            logical_cpus=online if isinstance(online, Unknown) else len(online),
+            logical_cpus=map_known(online, len),
             allowed_cpus=allowed,
             governor=governor,
             flags=info,
@@ -67,7 +66,7 @@ def _cpu(source: Source, info: CpuInfo | Unknown, quota: Limit, evidence: tuple[
         sockets, cores = _topology(source)
     return Cpu(
         model=info.model,
-        architecture=info.architecture if isinstance(architecture, Unknown) else architecture,
+        architecture=value_or(architecture, info.architecture),
         sockets=sockets,
         physical_cores=cores,
         logical_cpus=info.logical_cpus,
@@ -163,10 +162,9 @@ def _threads(source: Source) -> int | Unknown:
     if isinstance(cpus, Unknown) or not cpus:
         return cpus if isinstance(cpus, Unknown) else NOT_RECORDED
     text = read_text(source, f"{_CPUS}/cpu{cpus[0]}/topology/thread_siblings_list")
-    siblings = text if isinstance(text, Unknown) else parse_cpu_list(text)
-    return siblings if isinstance(siblings, Unknown) else len(siblings)
+    return map_known(map_known(text, parse_cpu_list), len)
 
 
 def _max_mhz(source: Source) -> float | Unknown:
     kilohertz = read_int(source, f"{_CPUS}/cpu0/cpufreq/cpuinfo_max_freq")
-    return kilohertz if isinstance(kilohertz, Unknown) else kilohertz / 1000
+    return map_known(kilohertz, lambda kilohertz: kilohertz / 1000)

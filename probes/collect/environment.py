@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from probes.base.evidence import environment_ref, file_ref
 from probes.base.patterns import pattern
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown, items_of
 from probes.base.rows import read_rows, row_names
 from probes.collect.collecting import CollectOptions
 from probes.facts import EnvironmentVariable, Unread
@@ -68,8 +68,7 @@ def _own(source: Source) -> tuple[list[EnvironmentVariable], Unknown | None]:
 
 def _logged(source: Source, names: set[str]) -> Iterator[EnvironmentVariable]:
     """What a job's log names. On a live machine nobody gives one."""
-    logs = outputs(source, "nccl-log")
-    for output in () if isinstance(logs, Unknown) else logs:
+    for output in items_of(outputs(source, "nccl-log")):
         for variable in parse_logged(output.text):
             if variable.name not in names:
                 names.add(variable.name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import msgspec
 
 from probes.base.evidence import file_ref
-from probes.base.record import EvidenceRef, Reason, Unknown
+from probes.base.record import EvidenceRef, Reason, Unknown, items_of, map_known, when_missing
 from probes.collect.collecting import CollectOptions
 from probes.facts import Contradiction, Gid, Nic, Unread
 from probes.facts.named import Count
@@ -46,11 +46,7 @@ _DEEP_ONLY = Unknown(Reason.NOT_RECORDED, "read with --tier deep only")
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`nics`: one record per port."""
     devices = rdma_devices(source)
-    found = (
-        ()
-        if isinstance(devices, Unknown)
-        else tuple(nic for device in devices for nic in _ports(source, device))
-    )
+    found = tuple(nic for device in items_of(devices) for nic in _ports(source, device))
     if source.is_live and not (options.deep and found):
         quick = tuple(msgspec.structs.replace(nic, mtu=_DEEP_ONLY) for nic in found)
         return {"nics": devices if isinstance(devices, Unknown) else quick}
@@ -86,7 +82,7 @@ def _ports(source: Source, device: RdmaDevice) -> tuple[Nic, ...]:
         device_type=_device_type(source, folder),
         firmware_version=read_text(source, f"{folder}/fw_ver"),
         board_id=read_text(source, f"{folder}/board_id"),
-        node_guid=node_guid if isinstance(node_guid, Unknown) else guid(node_guid),
+        node_guid=map_known(node_guid, guid),
         pci_bus_id=address,
         numa_node=numa_node(source, address),
         pcie=pcie_link(source, address),
@@ -113,7 +109,7 @@ def _port(source: Source, common: Nic, device: RdmaDevice, number: int) -> Nic:
     state, physical = read_text(source, f"{port}/state"), read_text(source, f"{port}/phys_state")
     rate_text, layer_text = read_text(source, f"{port}/rate"), read_text(source, f"{port}/link_layer")
     rate = (rate_text, rate_text, rate_text) if isinstance(rate_text, Unknown) else port_rate(rate_text)
-    layer = layer_text if isinstance(layer_text, Unknown) else port_link_layer(layer_text)
+    layer = map_known(layer_text, port_link_layer)
     lid, sm_lid = read_text(source, f"{port}/lid"), read_text(source, f"{port}/sm_lid")
     netdev = _netdev(source, device, number)
     gids = _gids(source, port, layer)
@@ -122,15 +118,15 @@ def _port(source: Source, common: Nic, device: RdmaDevice, number: int) -> Nic:
         common,
         port=number,
         link_layer=layer,
-        state=state if isinstance(state, Unknown) else port_word(state),
-        physical_state=physical if isinstance(physical, Unknown) else port_word(physical),
+        state=map_known(state, port_word),
+        physical_state=map_known(physical, port_word),
         rate_gbps=rate[0],
         lanes=rate[1],
         speed=rate[2],
         # The last 64 bits of the first GID, which the kernel makes of the port's GUID.
         port_guid=guid(first.replace(":", "")[-16:]) if first else common.port_guid,
-        lid=lid if isinstance(lid, Unknown) else whole_number(lid),
-        sm_lid=sm_lid if isinstance(sm_lid, Unknown) else whole_number(sm_lid),
+        lid=map_known(lid, whole_number),
+        sm_lid=map_known(sm_lid, whole_number),
         gids=gids,
         pkeys=_pkeys(source, port),
         counters=_counters(source, port),
@@ -162,19 +158,13 @@ def _has_verbs_device(source: Source, device: RdmaDevice) -> bool | Unknown:
     files = source.names(_VERBS)
     if isinstance(own, Unknown):
         return own
-    if isinstance(files, Unknown):
-        return False if files.reason is Reason.TOOL_MISSING else files
-    return not set(own).isdisjoint(files)
+    return map_known(when_missing(files, ()), lambda files: not set(own).isdisjoint(files))
 
 
 def _is_virtual_function(source: Source, address: str | Unknown) -> bool | Unknown:
     """Whether it has a physical function on this host; one that a hypervisor passes through has none here."""
-    if isinstance(address, Unknown):
-        return address
-    owner = source.link(f"{DEVICES}/{address}/physfn")
-    if isinstance(owner, Unknown):
-        return False if owner.reason is Reason.TOOL_MISSING else owner
-    return True
+    owner = map_known(address, lambda address: when_missing(source.link(f"{DEVICES}/{address}/physfn"), None))
+    return map_known(owner, lambda owner: owner is not None)
 
 
 def _netdev(source: Source, device: RdmaDevice, port: int) -> str | Unknown | None:
@@ -187,7 +177,7 @@ def _netdev(source: Source, device: RdmaDevice, port: int) -> str | Unknown | No
     folder = _net_folder(device)
     names = source.names(folder)
     if isinstance(names, Unknown):
-        return None if names.reason is Reason.TOOL_MISSING else names
+        return when_missing(names, None)
     on_port = [name for name in names if read_int(source, f"{folder}/{name}/dev_port") == port - 1]
     return on_port[0] if on_port else None
 
@@ -205,9 +195,8 @@ def _netdev_up(source: Source, device: RdmaDevice, netdev: str) -> bool | Unknow
         folder = f"{_net_folder(device)}/{netdev}"
         state = read_text(source, f"{folder}/operstate")
     if isinstance(state, Unknown) or state != "unknown":
-        return state if isinstance(state, Unknown) else state == "up"
-    flags = read_int(source, f"{folder}/flags", 16)
-    return flags if isinstance(flags, Unknown) else bool(flags & _IFF_UP)
+        return map_known(state, lambda state: state == "up")
+    return map_known(read_int(source, f"{folder}/flags", 16), lambda flags: bool(flags & _IFF_UP))
 
 
 def _gids(source: Source, port: str, layer: str | Unknown) -> tuple[Gid, ...] | Unknown:
@@ -239,7 +228,7 @@ def _gid(source: Source, port: str, index: int, gid: str, layer: str | Unknown) 
     return Gid(
         index=index,
         gid=gid,
-        kind=kind if isinstance(kind, Unknown) else kind.removeprefix("IB/"),
+        kind=map_known(kind, lambda kind: kind.removeprefix("IB/")),
         address=mapped_ipv4(gid) if ":ffff:" in gid else None,
         netdev=read_text(source, f"{port}/gid_attrs/ndevs/{index}"),
     )
@@ -265,7 +254,7 @@ def _pkeys(source: Source, port: str) -> tuple[str, ...] | Unknown:
 def _counters(source: Source, port: str) -> tuple[Count, ...] | Unknown:
     """The counters that there are; a port without performance management says `N/A (no PMA)` of each."""
     read = {path.rpartition("/")[2]: read_text(source, f"{port}/{path}") for path in COUNTERS}
-    numbers = {name: text if isinstance(text, Unknown) else whole_number(text) for name, text in read.items()}
+    numbers = {name: map_known(text, whole_number) for name, text in read.items()}
     found = tuple(
         Count(name=name, value=number) for name, number in numbers.items() if not isinstance(number, Unknown)
     )

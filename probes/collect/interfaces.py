@@ -5,7 +5,7 @@ those were given.
 from __future__ import annotations
 
 from probes.base.evidence import command_ref, file_ref
-from probes.base.record import EvidenceRef, Reason, Record, Unknown
+from probes.base.record import EvidenceRef, Reason, Record, Unknown, items_of, map_known, when_missing
 from probes.collect.collecting import CollectOptions
 from probes.facts import Interface, Unread
 from probes.parsers.host.network_files import (
@@ -50,9 +50,7 @@ class _Place(Record, kw_only=True):
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`interfaces`, in the order of their names; those of given texts behind."""
     places = _places(source)
-    found: tuple[Interface, ...] | Unknown = (
-        places if isinstance(places, Unknown) else _of_kernel(source, places)
-    )
+    found: tuple[Interface, ...] | Unknown = map_known(places, lambda places: _of_kernel(source, places))
     if not source.given(_KIND) and not source.given(_TOPOLOGY):
         return {"interfaces": found}
     return _with_texts(source, found)
@@ -110,9 +108,8 @@ def _below_pci(source: Source) -> tuple[_Place, ...]:
     """The interfaces of a copy of /sys that lacks the class folder."""
     addresses = source.names(DEVICES)
     found: list[_Place] = []
-    for address in () if isinstance(addresses, Unknown) else addresses:
-        names = source.names(f"{DEVICES}/{address}/net")
-        for name in () if isinstance(names, Unknown) else names:
+    for address in items_of(addresses):
+        for name in items_of(source.names(f"{DEVICES}/{address}/net")):
             found.append(_Place(name=name, folder=f"{DEVICES}/{address}/net/{name}"))
     return tuple(sorted(found, key=lambda place: place.name))
 
@@ -134,9 +131,9 @@ def _interface(
         up=_up(source, folder),
         speed_gbps=_speed_gbps(source, folder),
         mtu=read_int(source, f"{folder}/mtu"),
-        addresses=known if isinstance(known, Unknown) else known.get(name, addresses.when_absent),
-        is_virtual=path if isinstance(path, Unknown) else path.startswith("/sys/devices/virtual/"),
-        is_default_route=default if isinstance(default, Unknown) else name == default,
+        addresses=map_known(known, lambda known: known.get(name, addresses.when_absent)),
+        is_virtual=map_known(path, lambda path: path.startswith("/sys/devices/virtual/")),
+        is_default_route=map_known(default, lambda default: name == default),
         bond=place.bond,
         bond_members=_members(source, folder),
         carrier_changes=read_int(source, f"{folder}/carrier_changes"),
@@ -153,7 +150,7 @@ def _pci_bus_id(source: Source, folder: str) -> str | Unknown | None:
         return folder.removeprefix(f"{DEVICES}/").partition("/")[0]
     path = source.link(f"{folder}/device")
     if isinstance(path, Unknown):
-        return None if path.reason is Reason.TOOL_MISSING else path
+        return when_missing(path, None)
     # Paravirtual devices sit below their PCI device.
     address = address_of(path)
     return address if isinstance(address, str) else address_of(path.rpartition("/")[0])
@@ -178,8 +175,7 @@ def _up(source: Source, folder: str) -> bool | Unknown:
         return state
     if state != "unknown":
         return state == "up"
-    flags = read_int(source, f"{folder}/flags", 16)
-    return flags if isinstance(flags, Unknown) else bool(flags & _IFF_UP)
+    return map_known(read_int(source, f"{folder}/flags", 16), lambda flags: bool(flags & _IFF_UP))
 
 
 def _speed_gbps(source: Source, folder: str) -> float | Unknown:
@@ -194,8 +190,7 @@ def _speed_gbps(source: Source, folder: str) -> float | Unknown:
 
 def _addresses(source: Source, routes: str | Unknown) -> _Addresses:
     """From `ip`; in images without it, IPv4 addresses by the routes that lead to them."""
-    text = source.run(_IP_ADDR).text()
-    told = text if isinstance(text, Unknown) else parse_ip_addresses(text)
+    told = map_known(source.run(_IP_ADDR).text(), parse_ip_addresses)
     if not isinstance(told, Unknown):
         return _Addresses(by_interface=told, when_absent=(), evidence=command_ref(_IP_ADDR))
     trie = read_text(source, _FIB_TRIE)

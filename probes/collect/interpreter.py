@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterator
 
 from probes.base.evidence import command_ref, file_ref
-from probes.base.record import Reason, Record, Unknown
+from probes.base.record import Reason, Record, Unknown, map_known
 from probes.collect.collecting import CollectOptions
 from probes.facts import TrainingPython
 from probes.reading.pythons import Python, Torch, exists, find_torch, read_python
@@ -30,7 +30,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         python = read_python(
             source, candidate.path, directory=options.directory, may_ask=options.ask_interpreters
         )
-        torch = python if isinstance(python, Unknown) else find_torch(source, python)
+        torch = map_known(python, lambda python: find_torch(source, python))
         if isinstance(python, Python) and isinstance(torch, Torch):
             return {"training": _training(candidate.path, candidate.found_by, python, torch)}
         if isinstance(torch, Unknown) and torch.reason is not Reason.TOOL_MISSING:

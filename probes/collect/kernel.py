@@ -7,7 +7,7 @@ import math
 import msgspec
 
 from probes.base.evidence import file_ref
-from probes.base.record import EvidenceRef, Reason, Unknown, known
+from probes.base.record import EvidenceRef, Reason, Unknown, known, map_known, only_known, when_missing
 from probes.collect.collecting import CollectOptions
 from probes.facts import Kernel
 from probes.parsers.kernel.kernel_files import (
@@ -37,6 +37,7 @@ _MEMORY_CONTROLLERS = "/sys/devices/system/edac/mc"
 _IOMMU = "/sys/class/iommu"
 _GROUPS = "/sys/kernel/iommu_groups"
 _LARGEST_UPTIME_S = 1e10
+_BUILT_WITHOUT = Unknown(Reason.NOT_SUPPORTED, "the kernel is built without it")
 _TELLING = (
     "nvidia",
     "nv-",
@@ -71,10 +72,10 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         free_blocks_1mib=_free_blocks(source),
         memory_errors_corrected=corrected,
         memory_errors_uncorrected=uncorrected,
-        zombie_processes=all_processes
-        if isinstance(all_processes, Unknown)
-        else sum(process.state == "Z" for process in all_processes),
-        blocked_processes=all_processes if isinstance(all_processes, Unknown) else _blocked(all_processes),
+        zombie_processes=map_known(
+            all_processes, lambda all_processes: sum(process.state == "Z" for process in all_processes)
+        ),
+        blocked_processes=map_known(all_processes, _blocked),
         load_average=_first_number(source, _LOAD),
         local_port_first=first_port,
         local_port_last=last_port,
@@ -130,7 +131,7 @@ def _iommu(source: Source, command_line: str | Unknown) -> str | Unknown:
     groups = source.names(_GROUPS)
     if not isinstance(groups, Unknown):
         types = (read_text(source, f"{_GROUPS}/{group}/type") for group in groups)
-        by_types = iommu_of_types(kind for kind in types if not isinstance(kind, Unknown))
+        by_types = iommu_of_types(kind for kind in only_known(types))
         if by_types is not None:
             return by_types
     if by_words is not None:
@@ -150,28 +151,16 @@ def _iommu(source: Source, command_line: str | Unknown) -> str | Unknown:
 
 def _numa_balancing(source: Source) -> bool | Unknown:
     """0 is off; 1 and 2 are ways of moving memory."""
-    number = read_int(source, _NUMA_BALANCING)
-    if isinstance(number, Unknown):
-        return _built_without(number, "the kernel is built without it")
-    return number != 0
+    number = when_missing(read_int(source, _NUMA_BALANCING), _BUILT_WITHOUT)
+    return map_known(number, lambda number: number != 0)
 
 
 def _chosen(source: Source, path: str) -> str | Unknown:
-    text = read_text(source, path)
-    return (
-        _built_without(text, "the kernel is built without it")
-        if isinstance(text, Unknown)
-        else parse_chosen(text)
-    )
-
-
-def _built_without(unknown: Unknown, why: str) -> Unknown:
-    return Unknown(Reason.NOT_SUPPORTED, why) if unknown.reason is Reason.TOOL_MISSING else unknown
+    return map_known(when_missing(read_text(source, path), _BUILT_WITHOUT), parse_chosen)
 
 
 def _free_blocks(source: Source) -> int | Unknown:
-    text = read_text(source, _BUDDY)
-    return text if isinstance(text, Unknown) else parse_buddyinfo(text)
+    return map_known(read_text(source, _BUDDY), parse_buddyinfo)
 
 
 def _first_number(source: Source, path: str) -> float | Unknown:
@@ -200,7 +189,9 @@ def _memory_errors(source: Source) -> tuple[int | Unknown, int | Unknown]:
     """Of all memory controllers together."""
     names = source.names(_MEMORY_CONTROLLERS)
     if isinstance(names, Unknown):
-        absent = _built_without(names, "no memory controller reports errors here")
+        absent = when_missing(
+            names, Unknown(Reason.NOT_SUPPORTED, "no memory controller reports errors here")
+        )
         return absent, absent
     controllers = [name for name in names if name.startswith("mc") and name[2:].isdecimal()]
     if not controllers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from probes.base.evidence import file_ref
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, map_known
 from probes.collect.collecting import CollectOptions
 from probes.facts import Memory
 from probes.parsers.host.procfs import parse_huge_pages, parse_meminfo
@@ -39,7 +39,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
             available_bytes=size("MemAvailable"),
             limit_bytes=int(limit.value) if isinstance(limit.value, float) else limit.value,
             swap_total_bytes=size("SwapTotal"),
-            hugepages_total=text if isinstance(text, Unknown) else parse_huge_pages(text),
+            hugepages_total=map_known(text, parse_huge_pages),
             hugepage_bytes=size("Hugepagesize"),
             evidence=tuple(file_ref(file) for file in files),
         )

@@ -8,7 +8,7 @@ import re
 
 import msgspec
 
-from probes.base.record import Reason, Unknown, known
+from probes.base.record import Reason, Unknown, items_of, known, map_known, only_known, when_missing
 from probes.collect.collecting import CollectOptions
 from probes.facts import Contradiction, NumaNode, Reading
 from probes.parsers.host.cpulist import parse_cpu_list
@@ -31,7 +31,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     told = () if source.is_live else told_nodes(source)
     if not told:
         return {"numa_nodes": own}
-    by_index = {node.index: node for node in (own if known(own) else ())}
+    by_index = {node.index: node for node in items_of(own)}
     for _, nodes in told:
         for node in nodes:
             by_index[node.index] = _filled(by_index[node.index], node) if node.index in by_index else node
@@ -85,7 +85,7 @@ def _node(source: Source, index: int) -> NumaNode:
         cpus=_cpus(source, folder),
         memory_bytes=total,
         memory_free_bytes=free,
-        distances=distances if isinstance(distances, Unknown) else _row(distances),
+        distances=map_known(distances, _row),
         is_gpu_memory=False,
     )
 
@@ -97,7 +97,7 @@ def _cpus(source: Source, folder: str) -> str | Unknown:
         mask = read_text(source, f"{folder}/cpumap")
         return text if isinstance(mask, Unknown) else mask_list(mask)
     cpus, online = parse_cpu_list(text), read_text(source, _ONLINE_CPUS)
-    running = online if isinstance(online, Unknown) else parse_cpu_list(online)
+    running = map_known(online, parse_cpu_list)
     if isinstance(cpus, Unknown) or isinstance(running, Unknown) or not running:
         return text
     up = set(running)
@@ -115,9 +115,9 @@ def _gpu_nodes(source: Source) -> frozenset[int] | Unknown:
     """The nodes that the NVIDIA driver made of GPU memory."""
     gpus = source.names(_GPUS)
     if isinstance(gpus, Unknown):
-        return frozenset() if gpus.reason is Reason.TOOL_MISSING else gpus
+        return when_missing(gpus, frozenset())
     texts = [read_text(source, f"{_GPUS}/{gpu}/numa_status") for gpu in gpus]
-    found = [numa_status_node(text) for text in texts if not isinstance(text, Unknown)]
+    found = [numa_status_node(text) for text in only_known(texts)]
     return frozenset(node for node in found if node is not None)
 
 
@@ -136,7 +136,7 @@ def _contradictions(told: tuple[tuple[Output, tuple[NumaNode, ...]], ...]) -> tu
     readings: dict[int, dict[str, Reading]] = {}
     for output, nodes in told:
         for node in nodes:
-            cpus = node.cpus if isinstance(node.cpus, Unknown) else parse_cpu_list(node.cpus)
+            cpus = map_known(node.cpus, parse_cpu_list)
             if not isinstance(cpus, Unknown) and cpus:
                 text = cpu_list(cpus)
                 readings.setdefault(node.index, {}).setdefault(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from probes.base.record import Unknown, known
+from probes.base.record import Unknown, items_of
 from probes.collect.collecting import CollectOptions
 from probes.facts import Contradiction, PciDevice, Unread
 from probes.reading.merging import merge
@@ -46,7 +46,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         unread += lines
     if not told:
         return {"pci_devices": own, "contradictions": (), "unread": tuple(unread)}
-    merged, contradictions = _merged((*(own if known(own) else ()), *told))
+    merged, contradictions = _merged((*items_of(own), *told))
     return {"pci_devices": _of_interest(merged), "contradictions": contradictions, "unread": tuple(unread)}
 
 

@@ -5,7 +5,7 @@ files.
 from __future__ import annotations
 
 from probes.base.evidence import environment_ref, file_ref
-from probes.base.record import EvidenceRef, Reason, Record, Unknown
+from probes.base.record import EvidenceRef, Reason, Record, Unknown, first_unknown, map_known
 from probes.collect.collecting import CollectOptions
 from probes.facts import Scheduler, State
 from probes.parsers.host.version_outputs import slurm_version
@@ -87,7 +87,7 @@ def _job(
         if isinstance(job_id, str):
             count, evidence = _node_count(source, row)
             return row.kind, job_id, count, (environment_ref(row.job_id), *evidence)
-    unknown = next((job_id for _, job_id in ids if isinstance(job_id, Unknown)), None)
+    unknown = first_unknown(*(job_id for _, job_id in ids))
     looked = () if unknown else tuple(environment_ref(row.job_id) for row in _KINDS)
     return unknown, unknown, unknown, looked
 
@@ -108,8 +108,7 @@ def _version(source: Source, options: CollectOptions, *, has_slurm: bool) -> str
         return None
     if not options.deep:
         return DEEP_ONLY
-    text = source.run(_SLURMD).text()
-    return text if isinstance(text, Unknown) else slurm_version(text)
+    return map_known(source.run(_SLURMD).text(), slurm_version)
 
 
 def _slurm(source: Source) -> _System:

@@ -8,7 +8,18 @@ from typing import TypeVar
 import msgspec
 
 from probes.base.evidence import command_ref, file_ref, nvml_ref
-from probes.base.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, known
+from probes.base.record import (
+    DEEP_ONLY,
+    EvidenceRef,
+    Reason,
+    Unknown,
+    first_unknown,
+    items_of,
+    known,
+    map_known,
+    only_known,
+    when_missing,
+)
 from probes.collect.collecting import CollectOptions
 from probes.facts import Software
 from probes.parsers.host.driver_version import parse_driver_version
@@ -63,7 +74,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         operating_system=_operating_system(source, evidence),
         kernel=_cited(read_text(source, _KERNEL), file_ref(_KERNEL), evidence),
         driver_version=_driver_version(source, module, evidence),
-        driver_open_module=module if isinstance(module, Unknown) else module.is_open,
+        driver_open_module=map_known(module, lambda module: module.is_open),
         cuda_driver_version=_cuda_driver_version(source, evidence),
         cuda_toolkit_version=_cuda_toolkit_version(
             source, evidence, may_start=options.deep or options.toolkit
@@ -82,8 +93,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 def _with_texts(source: Source, software: Software, evidence: list[EvidenceRef]) -> Software:
     """What pasted texts mention of versions and modules, where nothing else tells."""
     for kind in _MENTIONING:
-        texts = outputs(source, kind)
-        for output in () if isinstance(texts, Unknown) else texts:
+        for output in items_of(outputs(source, kind)):
             told = parse_mentioned(output.text)
             values = {
                 "driver_version": told.driver,
@@ -234,9 +244,9 @@ def _by_command(
     source: Source, argv: tuple[str, ...], read: Callable[[str], str | Unknown], evidence: list[EvidenceRef]
 ) -> str | Unknown | None:
     """What a `--version` says; None where the command is not installed."""
-    text = source.run(argv).text()
-    if isinstance(text, Unknown):
-        return None if text.reason is Reason.TOOL_MISSING else text
+    text = when_missing(source.run(argv).text(), None)
+    if text is None or isinstance(text, Unknown):
+        return text
     return _cited(read(text), command_ref(argv), evidence)
 
 
@@ -249,7 +259,7 @@ def _slurm_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown
         return version
     named = source.env("SLURM_CONF")
     paths = (named, *_SLURM_CONFIGURATIONS) if isinstance(named, str) and named else _SLURM_CONFIGURATIONS
-    if all(isinstance(source.link(path), Unknown) for path in paths):
+    if not only_known(source.link(path) for path in paths):
         return None
     return _by_command(source, _SINFO, slurm_version, evidence)
 
@@ -259,11 +269,8 @@ def _fabric_manager(source: Source, evidence: list[EvidenceRef]) -> str | Unknow
     code.
     """
     links = [source.link(path) for path in _FABRIC_UNITS]
-    if all(isinstance(link, Unknown) for link in links):
-        return next(
-            (link for link in links if isinstance(link, Unknown) and link.reason is not Reason.TOOL_MISSING),
-            None,
-        )
+    if not only_known(links):
+        return first_unknown(*(when_missing(link, None) for link in links))
     result = source.run(_IS_ACTIVE)
     if result.failure is not None:
         return result.failure
@@ -277,15 +284,8 @@ def _fabric_manager(source: Source, evidence: list[EvidenceRef]) -> str | Unknow
 
 def _peermem_loaded(source: Source, evidence: list[EvidenceRef]) -> bool | Unknown:
     answers = [source.names(f"{_MODULES}/{module}") for module in _PEERMEM_MODULES]
-    loaded = any(not isinstance(answer, Unknown) for answer in answers)
-    silent = next(
-        (
-            answer
-            for answer in answers
-            if isinstance(answer, Unknown) and answer.reason is not Reason.TOOL_MISSING
-        ),
-        None,
-    )
+    loaded = bool(only_known(answers))
+    silent = first_unknown(*(when_missing(answer, None) for answer in answers))
     return (
         silent
         if silent is not None and not loaded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from probes.base.evidence import command_ref, file_ref
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, map_known
 from probes.collect.collecting import CollectOptions
 from probes.facts import Filesystem
 from probes.parsers.host.mounts import Mount, Space, parse_mounts
@@ -69,14 +69,14 @@ def _is_usable(mount: Mount) -> bool:
 
 
 def _filesystem(mount: Mount, found: dict[str, Space] | Unknown) -> Filesystem:
-    space = found if isinstance(found, Unknown) else _space(mount, found)
+    space = map_known(found, lambda found: _space(mount, found))
     unknown = isinstance(space, Unknown)
     return Filesystem(
         mount=mount.path,
         device=mount.device,
         kind=mount.kind,
-        total_bytes=space if isinstance(space, Unknown) else space.total_bytes,
-        free_bytes=space if isinstance(space, Unknown) else space.available_bytes,
+        total_bytes=map_known(space, lambda space: space.total_bytes),
+        free_bytes=map_known(space, lambda space: space.available_bytes),
         read_only="ro" in mount.options,
         evidence=(file_ref(_MOUNTS),) if unknown else (file_ref(_MOUNTS), command_ref(DF)),
     )

@@ -9,7 +9,7 @@ from itertools import combinations
 import msgspec
 
 from probes.base.evidence import file_ref, nvml_ref
-from probes.base.record import EvidenceRef, Record, Unknown
+from probes.base.record import EvidenceRef, Record, Unknown, items_of, value_or
 from probes.collect.collecting import CollectOptions
 from probes.facts import Contradiction, Link, LinkKind, NvLink, PeerAccess, Unread
 from probes.parsers.topology.pci_addresses import pci_distance
@@ -64,7 +64,7 @@ def _links(source: Source) -> _Answer:
     nics = _nics(source)
     if isinstance(gpus, Unknown):
         return _by_texts(source, gpus, nics)
-    places = [*gpus, *([] if isinstance(nics, Unknown) else nics)]
+    places = [*gpus, *value_or(nics, [])]
     links = tuple(_link(source, a, b) for a, b in combinations(places, 2))
     is_complete = all(not isinstance(link.kind, Unknown) for link in links)
     if source.is_live and is_complete:
@@ -168,8 +168,7 @@ def _told(source: Source) -> tuple[list[tuple[Link, ...]], tuple[Unread, ...]]:
     links: list[tuple[Link, ...]] = []
     unread: list[Unread] = []
     for reader in READERS[:1] if source.is_live else READERS:
-        told = reader.read(source)
-        for text in () if isinstance(told, Unknown) else told:
+        for text in items_of(reader.read(source)):
             links.append(text.links)
             unread += text.unread
     return links, tuple(unread)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from probes.base.record import EvidenceRef, Record, Unknown, known
+from probes.base.record import EvidenceRef, Record, Unknown, items_of, known
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.catalogue.thresholds import Thresholds
 from probes.compare.tool_references import load_references
@@ -80,7 +80,7 @@ def peer_copy_rate(facts: MachineFacts, a: str, b: str, models: Sequence[GpuMode
     )
     if row is None or model is None:
         return None
-    links = facts.links if known(facts.links) else ()
+    links = items_of(facts.links)
     link = next((link for link in links if {link.a, link.b} == {a, b}), None)
     if link is not None:
         count = link.nvlink_count if link.kind == "NVLINK" else None

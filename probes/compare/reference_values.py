@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from probes.base.record import EvidenceRef, Record, items_of, known
+from probes.base.record import EvidenceRef, Record, items_of, known, only_known
 from probes.base.units import gib
 from probes.catalogue.hardware import GpuModel
 from probes.compare.bench_references import CollectiveReference, OfGpus, load_bench_references
@@ -174,7 +174,7 @@ def _nic_only(evidence: Evidence, measured: Measurement) -> Reference | None:
 def _port_rates(evidence: Evidence) -> list[float]:
     """Gb/s of the training ports; empty where one of them is not known."""
     ports = items_of(training_ports(evidence.facts))
-    rates = [port.rate_gbps for port in ports if known(port.rate_gbps)]
+    rates = only_known(port.rate_gbps for port in ports)
     return rates if len(rates) == len(ports) else []
 
 

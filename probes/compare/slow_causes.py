@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from probes.base.record import Record, known
+from probes.base.record import Record, items_of, known
 from probes.base.statistics import quantile
 from probes.base.units import percent
 from probes.compare.comparing import beside_references
@@ -53,7 +53,7 @@ def _of_compute(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
             ),
         )
     seen = held_down(evidence, f"GPU{gpu.index}")
-    active = {*seen, *(gpu.throttle_reasons if known(gpu.throttle_reasons) else ())}
+    active = {*seen, *items_of(gpu.throttle_reasons)}
     for row in reversed(evidence.thresholds.throttle_reasons):
         if row.name in active:
             yield Cause(
@@ -176,7 +176,7 @@ def of_collective(evidence: Evidence) -> Cause | None:
     or the clocks.
     """
     facts = evidence.facts
-    gpus = facts.gpus if known(facts.gpus) else ()
+    gpus = items_of(facts.gpus)
     cause = _of_nvlinks(gpus) or _of_variables(facts) or _of_acs(facts, _over_pcie(gpus))
     cause = cause or _of_slow_pairs(evidence)
     if cause is not None:
@@ -217,12 +217,12 @@ def of_network(evidence: Evidence) -> Cause | None:
                 words=f"{names} {'are' if len(ports) > 1 else 'is'} {words}",
                 remedy=Remedy(text="Look at the port's cable, module and switch port.", command="ibstat"),
             )
-    return _of_variables(facts) or _of_acs(facts, facts.gpus if known(facts.gpus) else ())
+    return _of_variables(facts) or _of_acs(facts, items_of(facts.gpus))
 
 
 def _of_nvlinks(gpus: Iterable[Gpu]) -> Cause | None:
     for gpu in gpus:
-        links = gpu.nvlinks if known(gpu.nvlinks) else ()
+        links = items_of(gpu.nvlinks)
         down = [link for link in links if link.active is False and link.disabled is not True]
         if down and len(down) < len(links):
             return Cause(
@@ -236,7 +236,7 @@ def _of_nvlinks(gpus: Iterable[Gpu]) -> Cause | None:
 
 
 def _of_access(facts: MachineFacts, names: tuple[str, ...]) -> Cause | None:
-    for access in facts.peer_access if known(facts.peer_access) else ():
+    for access in items_of(facts.peer_access):
         if (
             {access.a, access.b} == set(names)
             and access.capability in ("read", "write")
@@ -298,7 +298,7 @@ _FORBIDDING = {
 
 
 def _of_variables(facts: MachineFacts) -> Cause | None:
-    for variable in facts.environment if known(facts.environment) else ():
+    for variable in items_of(facts.environment):
         if variable.is_effective and variable.value in _FORBIDDING.get(variable.name, ()):
             return Cause(
                 words=f"{variable.name}={variable.value} forbids NCCL a fast way",
@@ -312,7 +312,7 @@ def _of_variables(facts: MachineFacts) -> Cause | None:
 
 def forbids_nvls(facts: MachineFacts) -> str:
     """The variable that keeps NCCL from reducing in the switch; empty where none does."""
-    for variable in facts.environment if known(facts.environment) else ():
+    for variable in items_of(facts.environment):
         if not variable.is_effective:
             continue
         if variable.name == "NCCL_NVLS_ENABLE" and variable.value == "0":

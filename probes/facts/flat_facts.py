@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from probes.base.record import Record, Unknown
+from probes.base.record import Record, Unknown, first_unknown, only_known
 from probes.base.units import duration, gb_per_s, gbit_per_s, gib
 from probes.facts import Count, Gpu, Interface, LogEvent, MachineFacts, Nic, NvLink, PciDevice, State
 
@@ -315,12 +315,10 @@ def _name(record: Record) -> str:
 
 def _nvlinks(subject: str, links: tuple[NvLink, ...]) -> Iterator[tuple[Key, Leaf]]:
     states = [link.active for link in links]
-    unknown = next((state for state in states if isinstance(state, Unknown)), None)
+    unknown = first_unknown(*states)
     yield Key(subject, "nvlinks.count"), str(len(links))
     yield Key(subject, "nvlinks.up"), unknown or str(sum(state is True for state in states))
-    rates = [
-        link.bandwidth_bytes_per_s for link in links if not isinstance(link.bandwidth_bytes_per_s, Unknown)
-    ]
+    rates = only_known(link.bandwidth_bytes_per_s for link in links)
     if rates:
         yield Key(subject, "nvlinks.rate"), gb_per_s(min(rates))
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, known, value_or
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, items_of, known
 from probes.facts import Gpu, LinkKind, MachineFacts, State
 from probes.judging.rails import NEAR, roles_of, training_rails
 from probes.judging.reporting import fold_names, subject_name
@@ -64,7 +64,7 @@ def report_of(facts: MachineFacts) -> ProbeReport:
         nic_roles=roles
         if isinstance(roles, Unknown)
         else tuple(
-            State(name=subject_name(nic), value=roles[nic.name, nic.port]) for nic in value_or(facts.nics, ())
+            State(name=subject_name(nic), value=roles[nic.name, nic.port]) for nic in items_of(facts.nics)
         ),
     )
 
@@ -104,15 +104,15 @@ def _ports(facts: MachineFacts) -> _Ports | Unknown:
     """
     distances: dict[tuple[str, str], LinkKind] = {}
     others: dict[str, None] = {}
-    for link in value_or(facts.links, ()):
+    for link in items_of(facts.links):
         gpu, other = (link.a, link.b) if link.a.startswith("GPU") else (link.b, link.a)
         if gpu.startswith("GPU") and not other.startswith("GPU"):
             others[other] = None
             if not isinstance(link.kind, Unknown):
                 distances[gpu, other] = link.kind
-    nics = value_or(facts.nics, ())
+    nics = items_of(facts.nics)
     stated = {nic.name: nic.numa_node for nic in nics if isinstance(nic.numa_node, int)}
-    nodes = _implied_nodes(value_or(facts.gpus, ()), distances) | stated
+    nodes = _implied_nodes(items_of(facts.gpus), distances) | stated
     if known(roles_of(facts)):
         rails = training_rails(facts)
         up = dict.fromkeys(nic.name for nic in (*rails.active, *rails.slower))
@@ -255,7 +255,7 @@ def _node(gpu: Gpu, facts: MachineFacts) -> int | Unknown:
     if isinstance(gpu.numa_node, int):
         return gpu.numa_node
     nodes = [
-        node for node in value_or(facts.numa_nodes, ()) if node.cpus != "" and node.is_gpu_memory is not True
+        node for node in items_of(facts.numa_nodes) if node.cpus != "" and node.is_gpu_memory is not True
     ]
     if len(nodes) == 1:
         return nodes[0].index
@@ -271,9 +271,7 @@ def _cpus(gpu: Gpu, node: int | Unknown, facts: MachineFacts) -> str | Unknown:
     if isinstance(gpu.cpu_affinity, str):
         return gpu.cpu_affinity or _NO_CPU
     cpus: list[str] = [
-        each.cpus
-        for each in value_or(facts.numa_nodes, ())
-        if each.index == node and isinstance(each.cpus, str)
+        each.cpus for each in items_of(facts.numa_nodes) if each.index == node and isinstance(each.cpus, str)
     ]
     return cpus[0] if cpus and cpus[0] else gpu.cpu_affinity
 

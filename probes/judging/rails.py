@@ -5,8 +5,6 @@ A node also has ports and interfaces for storage and management, and those may b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, items_of, known, value_or
 from probes.catalogue.nic_models import load_nic_models
 from probes.facts import Interface, Link, MachineFacts, Nic
@@ -115,11 +113,9 @@ def training_rails(facts: MachineFacts) -> Rails:
     fabric, aside = _set_aside(_widest_group(competing))
     chosen = {(nic.name, nic.port) for nic in fabric}
     rest = [nic for nic in nics if (nic.name, nic.port) not in chosen]
-    kin = [
-        nic
-        for nic in rest
-        if _is_kin(nic, fabric[0]) and nic not in aside and (not near_and_up or nic.name in near)
-    ]
+    kin = [nic for nic in rest if _is_kin(nic, fabric[0]) and nic not in aside]
+    if near_and_up:
+        kin = [nic for nic in kin if nic.name in near]
     if not any(_is_bond(nic) for nic in fabric):
         kin = [nic for nic in kin if not _is_bond(nic)]
     cards = [_card(nic) for nic in fabric]
@@ -206,9 +202,9 @@ def _is_kin(nic: Nic, rail: Nic) -> bool:
     return same_layer and known(nic.device_type) and nic.device_type == rail.device_type
 
 
-def _names_near_gpus(links: Iterable[Link] | Unknown) -> set[str]:
+def _names_near_gpus(links: tuple[Link, ...] | Unknown) -> set[str]:
     near: set[str] = set()
-    for link in value_or(links, ()):
+    for link in items_of(links):
         ends = (link.a, link.b)
         if link.kind in NEAR and sum(end.startswith("GPU") for end in ends) == 1:
             near.update(end for end in ends if not end.startswith("GPU"))

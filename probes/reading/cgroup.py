@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
-from probes.base.record import Reason, Record, Unknown
+from probes.base.record import Reason, Record, Unknown, when_missing
 from probes.parsers.host.mounts import MountRoot, parse_mountinfo
 from probes.parsers.host.procfs import parse_cgroup
 from probes.sources.base import Source, read_int, read_text
@@ -55,7 +55,7 @@ def _folders(source: Source, controller: str) -> tuple[str, ...] | Unknown:
     memberships, mounts = read_text(source, _CGROUP), read_text(source, _MOUNTINFO)
     if isinstance(memberships, Unknown):
         # A kernel without control groups limits nothing.
-        return () if memberships.reason is Reason.TOOL_MISSING else memberships
+        return when_missing(memberships, ())
     if isinstance(mounts, Unknown):
         return mounts
     folders: list[str] = []
@@ -120,7 +120,7 @@ def _cpus_of(source: Source, folder: str) -> Limit:
     file = f"{folder}/cpu.cfs_quota_us"
     quota_us = read_int(source, file)
     if isinstance(quota_us, Unknown):
-        return Limit(value=None if quota_us.reason is Reason.TOOL_MISSING else quota_us, file=file)
+        return Limit(value=when_missing(quota_us, None), file=file)
     period_us = read_int(source, f"{folder}/cpu.cfs_period_us")
     if isinstance(period_us, Unknown):
         return Limit(value=period_us, file=file)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from probes.base.evidence import command_ref, file_ref
-from probes.base.record import EvidenceRef, Reason, Record, Unknown
+from probes.base.record import EvidenceRef, Reason, Record, Unknown, items_of, map_known, when_missing
 from probes.base.versions import numbers_of
 from probes.parsers.host.lsmod import parse_lsmod
 from probes.parsers.host.package_lists import parse_efa_packages
@@ -115,7 +115,7 @@ def _ofed(source: Source) -> _Version:
     shim = read_text(source, _OFED)
     own = shim if isinstance(shim, Unknown) else read_text(source, _OFED_VERSION)
     if isinstance(own, Unknown):
-        return _Version(value=None if own.reason is Reason.TOOL_MISSING else own)
+        return _Version(value=when_missing(own, None))
     return _Version(value=own, ref=file_ref(_OFED_VERSION))
 
 
@@ -133,7 +133,7 @@ def _modules(source: Source, evidence: list[EvidenceRef]) -> tuple[str, ...] | U
     if not isinstance(names, Unknown):
         found.update(names)
     pasted = outputs(source, "lsmod")
-    for output in () if isinstance(pasted, Unknown) else pasted:
+    for output in items_of(pasted):
         found.update(parse_lsmod(output.text))
         evidence.append(output.evidence)
     if failure is not None and isinstance(names, Unknown) and isinstance(pasted, Unknown):
@@ -145,8 +145,7 @@ def _fabric_manager_version(
     source: Source, evidence: list[EvidenceRef], *, deep: bool
 ) -> str | Unknown | None:
     """Only its command and its log tell; None where it is not installed."""
-    pasted = outputs(source, "fabric-manager-log")
-    for output in () if isinstance(pasted, Unknown) else pasted:
+    for output in items_of(outputs(source, "fabric-manager-log")):
         from probes.parsers.fabric.fabric_manager_log import parse_version  # noqa: PLC0415 - only pastes have it
 
         if (logged := parse_version(output.text)) is not None:
@@ -155,7 +154,7 @@ def _fabric_manager_version(
     path = f"/usr/bin/{FABRIC_MANAGER[0]}"
     link = source.link(path)
     if isinstance(link, Unknown):
-        return None if link.reason is Reason.TOOL_MISSING else link
+        return when_missing(link, None)
     if not deep:
         return Unknown(Reason.NOT_RECORDED, "read with --tier deep only")
     text = source.run(FABRIC_MANAGER, timeout_s=5).text()
@@ -169,7 +168,5 @@ def _fabric_manager_version(
 
 
 def _channels(source: Source) -> int | Unknown:
-    names = source.names(_CHANNELS)
-    if isinstance(names, Unknown):
-        return 0 if names.reason is Reason.TOOL_MISSING else names
-    return sum(name.startswith("channel") for name in names)
+    names = when_missing(source.names(_CHANNELS), ())
+    return map_known(names, lambda names: sum(name.startswith("channel") for name in names))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, items_of, when_missing
 from probes.facts import Library
 from probes.parsers.host.package_lists import library_version, parse_ld_cache
 from probes.sources.base import Source
@@ -24,8 +24,7 @@ _MOST_FOLDERS = 24
 
 def loader_cache(source: Source) -> bytes | Unknown:
     """/etc/ld.so.cache; empty where the system has none, as with musl."""
-    data = source.read(_CACHE)
-    return b"" if isinstance(data, Unknown) and data.reason is Reason.TOOL_MISSING else data
+    return when_missing(source.read(_CACHE), b"")
 
 
 def version_of(source: Source, cache: bytes | Unknown, *sonames: str) -> tuple[str | Unknown | None, str]:
@@ -77,7 +76,7 @@ def _candidates(source: Source, cache: bytes) -> Iterator[tuple[str, str]]:
     folders = source.env("LD_LIBRARY_PATH")
     for folder in folders.split(":")[:_MOST_FOLDERS] if isinstance(folders, str) else ():
         names = source.names(folder) if folder.startswith("/") else ()
-        for name in () if isinstance(names, Unknown) else names:
+        for name in items_of(names):
             if name == "libnccl.so.2" or (name.startswith("libnccl-") and ".so" in name):
                 yield f"{folder.rstrip('/')}/{name}", "LD_LIBRARY_PATH"
     for path in parse_ld_cache(cache, "libnccl"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, items_of
 from probes.parsers.kernel.kernel_files import parse_commented, parse_settings, parse_switch
 from probes.sources.base import Source, read_text
 
@@ -38,8 +38,7 @@ def _drop_ins(source: Source) -> tuple[str, ...]:
     """In the order in which they are applied: by name, whatever the folder."""
     by_name: dict[str, str] = {}
     for folder in _FOLDERS:
-        names = source.names(f"{folder}/logind.conf.d")
-        for name in () if isinstance(names, Unknown) else names:
+        for name in items_of(source.names(f"{folder}/logind.conf.d")):
             if name.endswith(".conf"):
                 by_name.setdefault(name, f"{folder}/logind.conf.d/{name}")
     return tuple(by_name[name] for name in sorted(by_name))

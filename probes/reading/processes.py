@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, only_known
 from probes.parsers.kernel.kernel_files import Process, parse_process
 from probes.sources.base import Source, read_text
 
@@ -21,6 +21,6 @@ def processes(source: Source) -> tuple[Process, ...] | Unknown:
     if len(numbers) > _MOST:
         return Unknown(Reason.ERROR, f"more than {_MOST} processes")
     texts = (read_text(source, f"/proc/{number}/stat") for number in numbers)
-    found = (parse_process(text) for text in texts if not isinstance(text, Unknown))
+    found = (parse_process(text) for text in only_known(texts))
     read = tuple(process for process in found if process is not None)
     return read or Unknown(Reason.NOT_RECORDED, "no process could be read")

@@ -6,7 +6,7 @@ import posixpath
 import re
 
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Record, Unknown
+from probes.base.record import Reason, Record, Unknown, items_of, map_known, when_missing
 from probes.parsers.host.version_outputs import python_assignments
 from probes.sources.base import Source, read_text
 
@@ -38,10 +38,7 @@ class Torch(Record, kw_only=True):
 
 def exists(source: Source, path: str) -> bool | Unknown:
     """Whether an interpreter is there."""
-    target = source.link(path)
-    if isinstance(target, Unknown):
-        return False if target.reason is Reason.TOOL_MISSING else target
-    return True
+    return map_known(when_missing(source.link(path), None), lambda target: target is not None)
 
 
 def read_python(source: Source, path: str, *, directory: str, may_ask: bool) -> Python | Unknown:
@@ -93,8 +90,7 @@ def find_torch(source: Source, python: Python) -> Torch | Unknown | None:
 def _nccl(source: Source, python: Python) -> str | Unknown:
     """NVIDIA's wheel of NCCL; builds that carry NCCL inside libtorch have none."""
     for folder in python.packages:
-        names = source.names(folder)
-        for name in () if isinstance(names, Unknown) else names:
+        for name in items_of(source.names(folder)):
             if (match := _NCCL.fullmatch(name)) is not None:
                 return match[1]
     return Unknown(Reason.NOT_SUPPORTED, "torch carries NCCL inside and its files do not state the version")

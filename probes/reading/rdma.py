@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.base.record import Reason, Record, Unknown
+from probes.base.record import Reason, Record, Unknown, items_of
 from probes.reading.pci import DEVICES, address_of, device_path
 from probes.sources.base import Source
 
@@ -40,9 +40,8 @@ def _below_pci(source: Source) -> tuple[RdmaDevice, ...]:
     """
     addresses = source.names(DEVICES)
     found: list[RdmaDevice] = []
-    for address in () if isinstance(addresses, Unknown) else addresses:
-        names = source.names(f"{DEVICES}/{address}/infiniband")
-        for name in () if isinstance(names, Unknown) else names:
+    for address in items_of(addresses):
+        for name in items_of(source.names(f"{DEVICES}/{address}/infiniband")):
             folder = f"{DEVICES}/{address}/infiniband/{name}"
             found.append(
                 RdmaDevice(name=name, folder=folder, path=device_path(source, address), pci_bus_id=address)

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
+from probes.base.record import (
+    NOT_RECORDED,
+    Reason,
+    Record,
+    Unknown,
+    first_unknown,
+    map_known,
+    only_known,
+    when_missing,
+)
 from probes.facts import State
 from probes.parsers.host.package_lists import parse_imex, parse_packages, parse_units
 from probes.reading.processes import DEEP_ONLY
@@ -58,11 +67,7 @@ def services(source: Source, *, deep: bool) -> tuple[State, ...] | Unknown:
         return Unknown(Reason.NOT_SUPPORTED, "systemd does not run here")
     text = source.run(SHOW, timeout_s=5).text()
     if isinstance(text, Unknown):
-        return (
-            Unknown(Reason.NOT_SUPPORTED, "systemd is not installed")
-            if text.reason is Reason.TOOL_MISSING
-            else text
-        )
+        return when_missing(text, Unknown(Reason.NOT_SUPPORTED, "systemd is not installed"))
     return tuple(State(name=name, value=value) for name, value in parse_units(text).items())
 
 
@@ -89,12 +94,8 @@ def packages(source: Source, *, deep: bool) -> Packages | Unknown:
 def imex(source: Source, *, deep: bool) -> str | Unknown | None:
     """The state of the IMEX domain; None where IMEX is not installed."""
     links = [source.link(path) for path in _IMEX_FILES]
-    if all(isinstance(link, Unknown) for link in links):
-        return next(
-            (link for link in links if isinstance(link, Unknown) and link.reason is not Reason.TOOL_MISSING),
-            None,
-        )
+    if not only_known(links):
+        return first_unknown(*(when_missing(link, None) for link in links))
     if not deep:
         return DEEP_ONLY
-    text = source.run(IMEX, timeout_s=10).text()
-    return text if isinstance(text, Unknown) else parse_imex(text)
+    return map_known(source.run(IMEX, timeout_s=10).text(), parse_imex)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from probes.base.record import Reason, Record, Unknown
+from probes.base.record import Reason, Record, Unknown, map_known
 from probes.base.units import MIB
 
 MAX_GIVEN_BYTES = 64 * MIB
@@ -105,8 +105,7 @@ _AROUND = " \t\r\n\0"
 
 def read_text(source: Source, path: str) -> str | Unknown:
     """The text of a small file, as sysfs and procfs have them, without blanks and NULs around it."""
-    data = source.read(path)
-    return data if isinstance(data, Unknown) else data.decode("utf-8", "replace").strip(_AROUND)
+    return map_known(source.read(path), lambda data: data.decode("utf-8", "replace").strip(_AROUND))
 
 
 def read_int(source: Source, path: str, base: int = 10) -> int | Unknown:

@@ -7,7 +7,17 @@ from __future__ import annotations
 from collections import Counter
 
 from probes.base.errors import UsageError
-from probes.base.record import NOT_RECORDED, Record, StrictRecord, Unknown, known
+from probes.base.record import (
+    NOT_RECORDED,
+    Record,
+    StrictRecord,
+    Unknown,
+    items_of,
+    known,
+    map_known,
+    only_known,
+    value_or,
+)
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.catalogue.thresholds import Cited
 from probes.facts import Gpu, MachineFacts, PciDevice
@@ -46,8 +56,8 @@ def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
     """The GPUs of a machine, seen by the driver or by the PCI bus alone. UsageError where there is none, or
     none is known.
     """
-    devices = facts.pci_devices if known(facts.pci_devices) else ()
-    named = [row for gpu in (facts.gpus if known(facts.gpus) else ()) if (row := _row_of(gpu, catalogue))]
+    devices = items_of(facts.pci_devices)
+    named = [row for gpu in items_of(facts.gpus) if (row := _row_of(gpu, catalogue))]
     on_bus = [
         row
         for device in devices
@@ -79,16 +89,16 @@ def power_budget(facts: MachineFacts, hardware: Hardware, supplies_w: float | No
     """Board limits that the driver states, else the catalogue's; supplies that the user states, else the
     BMC's.
     """
-    gpus = facts.gpus if known(facts.gpus) else ()
-    limits = [gpu.power_limit_w for gpu in gpus if known(gpu.power_limit_w)]
+    gpus = items_of(facts.gpus)
+    limits = only_known(gpu.power_limit_w for gpu in gpus)
     each = hardware.model.power_limit_w
     boards: float | Unknown = sum(limits) if limits and len(limits) == len(gpus) else NOT_RECORDED
     if isinstance(boards, Unknown) and each is not None:
         boards = each * hardware.count
     factor = load_rows("power", PowerFactor, file="installation")[0]
-    machine = boards if isinstance(boards, Unknown) else boards * factor.factor
+    machine = map_known(boards, lambda boards: boards * factor.factor)
     supplies = supplies_w if supplies_w is not None else facts.power.supply_capacity_w
-    stated = None if isinstance(supplies, Unknown) else supplies
+    stated = value_or(supplies, None)
     return PowerBudget(
         boards_w=boards,
         machine_w=machine,
@@ -134,7 +144,7 @@ def remarks_on(facts: MachineFacts, hardware: Hardware) -> tuple[str, ...]:
             )
     narrow = [
         f"GPU{gpu.index} x{gpu.pcie.width_max}"
-        for gpu in (facts.gpus if known(facts.gpus) else ())
+        for gpu in items_of(facts.gpus)
         if known(gpu.pcie.width_max) and gpu.pcie.width_max < model.pcie_width
     ]
     if narrow:
@@ -150,7 +160,7 @@ def _row_of(gpu: Gpu, catalogue: Catalogue) -> GpuModel | None:
 def _has_switch(facts: MachineFacts, devices: tuple[PciDevice, ...], row: GpuModel, count: int) -> bool:
     if any(device.kind == "nvswitch" for device in devices):
         return True
-    gpus = facts.gpus if known(facts.gpus) else ()
+    gpus = items_of(facts.gpus)
     return any(link.remote == "switch" for gpu in gpus if known(gpu.nvlinks) for link in gpu.nvlinks) or (
         not gpus and planned_hardware(row, count).has_switch
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.base.record import known, value_or
+from probes.base.record import items_of, known, value_or
 from probes.facts import Gpu, MachineFacts
 
 _LEAST_CPU_RANKS = 2
@@ -13,7 +13,7 @@ def training_gpus(facts: MachineFacts) -> tuple[Gpu, ...]:
     """The GPUs that a rank can drive whole: those not split by MIG. NCCL cannot join slices of one GPU before
     2.31.
     """
-    gpus = facts.gpus if known(facts.gpus) else ()
+    gpus = items_of(facts.gpus)
     return tuple(gpu for gpu in gpus if gpu.mig_enabled is not True)
 
 

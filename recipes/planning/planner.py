@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from probes.base.errors import NoFeasiblePlanError, UsageError
-from probes.base.record import Record, Unknown
+from probes.base.record import Record, Unknown, value_or
 from probes.base.units import gib
 from probes.facts import MachineFacts
 from recipes.constants import constant
@@ -200,7 +200,7 @@ def rank(fitting: list[Fitting], workload: Workload, cluster: Cluster) -> list[F
 
 
 def _seconds(one: Fitting) -> float:
-    return math.inf if isinstance(one.step_time_s, Unknown) else one.step_time_s
+    return value_or(one.step_time_s, math.inf)
 
 
 def _is_tie(seconds: float, fastest: float, tolerance: float) -> bool:

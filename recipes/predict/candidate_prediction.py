@@ -11,7 +11,7 @@ from typing import Literal, cast
 
 import msgspec
 
-from probes.base.record import Reason, Record, Unknown
+from probes.base.record import Reason, Record, Unknown, map_known
 from recipes.constants import constant
 from recipes.job.models.counts import flops_per_token, load_models
 from recipes.job.workload import Workload
@@ -199,7 +199,7 @@ def _model_anchor(anchor: StepAnchor, cluster: Cluster) -> float | Unknown:
         precision=precision,
     )
     terms = model_step(workload, candidate, as_measured(cluster, ranks, anchor.threads))
-    return terms if isinstance(terms, Unknown) else cast("float", terms.total)
+    return map_known(terms, lambda terms: cast("float", terms.total))
 
 
 def as_measured(cluster: Cluster, ranks: int, threads: int) -> Cluster:

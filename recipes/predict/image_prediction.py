@@ -10,7 +10,7 @@ from typing import cast
 
 import msgspec
 
-from probes.base.record import Unknown
+from probes.base.record import Unknown, map_known
 from recipes.job.workload import Precision, VisionWorkload
 from recipes.planning.plan import Candidate, Cluster, Degrees, ImageAnchor, TimeBreakdown, scaled_terms
 from recipes.predict.candidate_prediction import as_measured
@@ -69,4 +69,4 @@ def _modelled(anchor: ImageAnchor, cluster: Cluster) -> float | Unknown:
         precision=anchor.precision,
     )
     time = vision_time(work, candidate, as_measured(cluster, ranks, anchor.threads), load_stacks()[REFERENCE])
-    return time if isinstance(time, Unknown) else cast("float", time.total)
+    return map_known(time, lambda time: cast("float", time.total))

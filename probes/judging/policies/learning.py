@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 import tomli_w
 
-from probes.base.record import StrictRecord, Unknown, known, printable
+from probes.base.record import StrictRecord, Unknown, items_of, known, printable, value_or
 from probes.catalogue.hardware import Catalogue
 from probes.facts import MachineFacts
 from probes.judging.policies.expected_versions import any_matches, complaint_of, nccl_of
@@ -148,15 +148,15 @@ def _software(facts: MachineFacts) -> SoftwareExpectation:
 
 def _host(facts: MachineFacts) -> HostExpectation:
     software, nodes = facts.software, facts.numa_nodes
-    storage = facts.storage if known(facts.storage) else ()
-    services = software.services if known(software.services) else ()
+    storage = items_of(facts.storage)
+    services = items_of(software.services)
     return HostExpectation(
         memory_bytes=_size(facts.memory.total_bytes),
         cpus=_size(facts.cpu.logical_cpus),
         numa_nodes=_size(sum(node.is_gpu_memory is not True for node in nodes)) if known(nodes) else None,
         mounts=_names(disk.mount for disk in storage),
         services=_names(service.name for service in services if service.value == "active"),
-        modules=_names(software.modules if known(software.modules) else ()),
+        modules=_names(items_of(software.modules)),
     )
 
 
@@ -169,7 +169,7 @@ def _only(values: Iterable[Value | Unknown]) -> Value | None:
     """The value that all share; None where they differ, where one is unknown, and where there are none."""
     found = set(values)
     value = found.pop() if len(found) == 1 else None
-    return None if isinstance(value, Unknown) else value
+    return value_or(value, None)
 
 
 def _versions(values: Iterable[str | Unknown]) -> str | tuple[str, ...] | None:

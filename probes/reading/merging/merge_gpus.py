@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from probes.base.record import Record, Unknown
+from probes.base.record import Record, Unknown, only_known
 from probes.facts import Contradiction, Gpu, GpuProcess, MigDevice, NvLink
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.reading.merging import merge
@@ -179,7 +179,7 @@ def _by_key(
     values: Sequence[tuple[R, ...] | Unknown], key: Callable[[R], Hashable]
 ) -> tuple[R, ...] | Unknown:
     """The parts of all texts; one that several texts name is one record."""
-    known = [value for value in values if not isinstance(value, Unknown)]
+    known = only_known(values)
     if not known:
         return values[0]
     parts: dict[Hashable, list[R]] = {}
@@ -194,7 +194,7 @@ def _by_key(
 
 def _mig_devices(values: Sequence[tuple[MigDevice, ...] | Unknown]) -> tuple[MigDevice, ...] | Unknown:
     """One text knows their profiles, another one their memory, all in the same order."""
-    known = [value for value in values if not isinstance(value, Unknown)]
+    known = only_known(values)
     if not known:
         return values[0]
     longest = max(known, key=len)
@@ -203,7 +203,7 @@ def _mig_devices(values: Sequence[tuple[MigDevice, ...] | Unknown]) -> tuple[Mig
 
 
 def _failed_queries(slot: list[Gpu]) -> tuple[str, ...] | Unknown:
-    known = [gpu.failed_queries for gpu in slot if not isinstance(gpu.failed_queries, Unknown)]
+    known = only_known(gpu.failed_queries for gpu in slot)
     return (
         tuple(dict.fromkeys(name for names in known for name in names)) if known else slot[0].failed_queries
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from probes.base.record import Unknown
+from probes.base.record import Unknown, only_known
 from probes.facts import Contradiction, Nic
 from probes.reading.merging import merge
 
@@ -76,5 +76,5 @@ def _own_key(nic: Nic) -> tuple[str, int]:
 
 def _longest(group: Sequence[Nic]) -> object:
     """Of several readings of the counters the one with most of them."""
-    tables = [nic.counters for nic in group if not isinstance(nic.counters, Unknown)]
+    tables = only_known(nic.counters for nic in group)
     return max(tables, key=len) if tables else group[0].counters

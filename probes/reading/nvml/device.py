@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, map_known
 from probes.facts import GpuProcess
 from probes.parsers.nvidia_smi.nvml_words import event_reasons
 from probes.parsers.topology.pci_addresses import link_width
@@ -45,19 +45,17 @@ class Device:
         return whole_of(self.ask(call, *args))
 
     def lanes(self, call: str) -> int | Unknown:
-        width = self.whole(call)
-        return width if isinstance(width, Unknown) else link_width(str(width))
+        return map_known(self.whole(call), lambda width: link_width(str(width)))
 
     def watts(self, call: str) -> float | Unknown:
-        milliwatts = self.whole(call)
-        return milliwatts if isinstance(milliwatts, Unknown) else milliwatts / 1000
+        return map_known(self.whole(call), lambda milliwatts: milliwatts / 1000)
 
     def compute_capability(self) -> str | Unknown:
         pair = self.ask("nvmlDeviceGetCudaComputeCapability")
         major, minor = whole_of(item(pair, 0)), whole_of(item(pair, 1))
         if isinstance(major, Unknown):
             return major
-        return minor if isinstance(minor, Unknown) else f"{major}.{minor}"
+        return map_known(minor, lambda minor: f"{major}.{minor}")
 
     def threshold(self, kind: int) -> int | Unknown:
         """A temperature of nvmlTemperatureThresholds_t."""
@@ -73,9 +71,7 @@ class Device:
         mask = self.whole("nvmlDeviceGetCurrentClocksEventReasons")
         if isinstance(mask, Unknown):
             mask = self.whole("nvmlDeviceGetCurrentClocksThrottleReasons")
-        if isinstance(mask, Unknown):
-            return mask
-        return event_reasons(mask)
+        return map_known(mask, event_reasons)
 
     def fields(self, *ids: int) -> dict[int, int | Unknown]:
         """Field values by their ids, in one call. Each has a type and an error code of its own."""
@@ -144,10 +140,8 @@ def whole_of(value: NvmlValue | Unknown) -> int | Unknown:
 
 
 def flag(value: NvmlValue | Unknown) -> bool | Unknown:
-    number = whole_of(value)
-    return number if isinstance(number, Unknown) else number != 0
+    return map_known(whole_of(value), lambda number: number != 0)
 
 
 def named(value: NvmlValue | Unknown, names: dict[int, str]) -> str | Unknown:
-    number = whole_of(value)
-    return number if isinstance(number, Unknown) else names.get(number, odd("state", number))
+    return map_known(whole_of(value), lambda number: names.get(number, odd("state", number)))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import msgspec
 
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown, first_unknown, map_known
 from probes.facts import Count, Fabric, GpuLimits, GpuMemoryHealth, NvLink
 from probes.parsers.nvidia_smi.nvml_words import RECOVERY_ACTIONS, fabric_health
 from probes.reading.nvml.device import Device, flag, item, member, whole_of
@@ -80,7 +80,7 @@ def memory_health(
 
 
 def _boolean(value: int | Unknown) -> bool | Unknown:
-    return value if isinstance(value, Unknown) else value != 0
+    return map_known(value, lambda value: value != 0)
 
 
 def _sram(device: Device, status: NvmlValue | Unknown, period: str, counter: int) -> int | Unknown:
@@ -135,11 +135,11 @@ NOT_STATED = Unknown(Reason.NOT_SUPPORTED, "GPUs with a thermal margin state no 
 
 
 def _watts(milliwatts: int | Unknown) -> float | Unknown:
-    return milliwatts if isinstance(milliwatts, Unknown) else milliwatts / 1000
+    return map_known(milliwatts, lambda milliwatts: milliwatts / 1000)
 
 
 def _state(number: int | Unknown) -> str | Unknown:
-    return number if isinstance(number, Unknown) else f"P{number}"
+    return map_known(number, lambda number: f"P{number}")
 
 
 def _violations(fields: dict[int, int | Unknown]) -> tuple[Count, ...] | Unknown:
@@ -149,7 +149,7 @@ def _violations(fields: dict[int, int | Unknown]) -> tuple[Count, ...] | Unknown
         for name, value in values.items()
         if not isinstance(value, Unknown)
     )
-    return known or next((value for value in values.values() if isinstance(value, Unknown)), NOT_RECORDED)
+    return known or first_unknown(*values.values()) or NOT_RECORDED
 
 
 def recovery_action(fields: dict[int, int | Unknown]) -> str | Unknown:
@@ -182,7 +182,7 @@ def fabric(info: NvmlValue | Unknown) -> Fabric:
         else f"error {status}",
         clique_id=whole_of(member(info, "cliqueId")),
         cluster_uuid=_uuid(member(info, "clusterUuid")),
-        health=mask if isinstance(mask, Unknown) else fabric_health(mask),
+        health=map_known(mask, fabric_health),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from probes.base.evidence import file_ref, nvml_ref
-from probes.base.record import EvidenceRef, Reason, Unknown
+from probes.base.record import EvidenceRef, Reason, Unknown, map_known
 from probes.facts import Gpu, PcieLink
 from probes.parsers.nvidia_smi.nvml_words import VIRTUALIZATION_MODES
 from probes.reading.nvidia import nvlinks
@@ -103,8 +103,7 @@ def _evidence(index: int, address: str | Unknown) -> tuple[EvidenceRef, ...]:
 
 def _device_id(number: NvmlValue | Unknown) -> str | Unknown:
     """`10de:2330` of 0x233010DE."""
-    value = whole_of(number)
-    return value if isinstance(value, Unknown) else f"{value & 0xFFFF:04x}:{value >> 16 & 0xFFFF:04x}"
+    return map_known(whole_of(number), lambda value: f"{value & 0xFFFF:04x}:{value >> 16 & 0xFFFF:04x}")
 
 
 def _inforom_valid(checksum: NvmlValue | Unknown) -> bool | Unknown:

@@ -8,7 +8,7 @@ import importlib
 
 import msgspec
 
-from probes.base.record import EvidenceRef, Unknown
+from probes.base.record import EvidenceRef, items_of
 from probes.facts import Cpu, NumaNode
 from probes.reading.outputs import Output, outputs
 from probes.sources.base import Source
@@ -41,5 +41,4 @@ def told_nodes(source: Source) -> tuple[tuple[Output, tuple[NumaNode, ...]], ...
 
 
 def _texts(source: Source, kind: str) -> tuple[Output, ...]:
-    found = outputs(source, kind)
-    return () if isinstance(found, Unknown) else found
+    return items_of(outputs(source, kind))
