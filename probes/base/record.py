@@ -97,8 +97,8 @@ def map_known(value: T | Unknown, function: Callable[[T], R]) -> R | Unknown:
 
 
 def when_missing(value: T | Unknown, instead: R) -> T | R | Unknown:
-    """Return `instead` where the command, library or file that would state the value does not exist; else the
-    value.
+    """Return the value, or `instead` where the command, library or file that would state it does not
+    exist.
     """
     return instead if isinstance(value, Unknown) and value.reason is Reason.TOOL_MISSING else value
 
@@ -109,9 +109,7 @@ def only_known(values: Iterable[T | Unknown]) -> list[T]:
 
 
 def first_unknown(*values: object) -> Unknown | None:
-    """Return the first of the values that is unknown: the reason of an answer that needs them all. None where
-    all are known.
-    """
+    """Return the first of the values that is unknown; None where all are known."""
     return next((value for value in values if isinstance(value, Unknown)), None)
 
 

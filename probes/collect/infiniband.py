@@ -7,7 +7,7 @@ from __future__ import annotations
 import msgspec
 
 from probes.base.evidence import file_ref
-from probes.base.record import EvidenceRef, Reason, Unknown, items_of, map_known, when_missing
+from probes.base.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, items_of, map_known, when_missing
 from probes.collect.collecting import CollectOptions
 from probes.facts import Contradiction, Gid, Nic, Unread
 from probes.facts.named import Count
@@ -40,7 +40,6 @@ _ZEROS_AT_END = 8
 """GID and partition tables have hundreds of slots, filled from the front: so many empty ones in a row are the
 end.
 """
-_DEEP_ONLY = Unknown(Reason.NOT_RECORDED, "read with --tier deep only")
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
@@ -48,7 +47,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     devices = rdma_devices(source)
     found = tuple(nic for device in items_of(devices) for nic in _ports(source, device))
     if source.is_live and not (options.deep and found):
-        quick = tuple(msgspec.structs.replace(nic, mtu=_DEEP_ONLY) for nic in found)
+        quick = tuple(msgspec.structs.replace(nic, mtu=DEEP_ONLY) for nic in found)
         return {"nics": devices if isinstance(devices, Unknown) else quick}
     nics, contradictions, unread = _with_texts(source, found)
     # Nobody can tell that there is none where the kernel could not be asked.

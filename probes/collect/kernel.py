@@ -37,6 +37,7 @@ _MEMORY_CONTROLLERS = "/sys/devices/system/edac/mc"
 _IOMMU = "/sys/class/iommu"
 _GROUPS = "/sys/kernel/iommu_groups"
 _LARGEST_UPTIME_S = 1e10
+_NO_CONTROLLER = Unknown(Reason.NOT_SUPPORTED, "no memory controller reports errors here")
 _BUILT_WITHOUT = Unknown(Reason.NOT_SUPPORTED, "the kernel is built without it")
 _TELLING = (
     "nvidia",
@@ -72,9 +73,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         free_blocks_1mib=_free_blocks(source),
         memory_errors_corrected=corrected,
         memory_errors_uncorrected=uncorrected,
-        zombie_processes=map_known(
-            all_processes, lambda all_processes: sum(process.state == "Z" for process in all_processes)
-        ),
+        zombie_processes=map_known(all_processes, _zombies),
         blocked_processes=map_known(all_processes, _blocked),
         load_average=_first_number(source, _LOAD),
         local_port_first=first_port,
@@ -189,14 +188,11 @@ def _memory_errors(source: Source) -> tuple[int | Unknown, int | Unknown]:
     """Of all memory controllers together."""
     names = source.names(_MEMORY_CONTROLLERS)
     if isinstance(names, Unknown):
-        absent = when_missing(
-            names, Unknown(Reason.NOT_SUPPORTED, "no memory controller reports errors here")
-        )
+        absent = when_missing(names, _NO_CONTROLLER)
         return absent, absent
     controllers = [name for name in names if name.startswith("mc") and name[2:].isdecimal()]
     if not controllers:
-        absent = Unknown(Reason.NOT_SUPPORTED, "no memory controller reports errors here")
-        return absent, absent
+        return _NO_CONTROLLER, _NO_CONTROLLER
     return _sum(source, controllers, "ce_count"), _sum(source, controllers, "ue_count")
 
 
@@ -208,6 +204,10 @@ def _sum(source: Source, controllers: list[str], counter: str) -> int | Unknown:
             return value
         total += value
     return total
+
+
+def _zombies(running: tuple[Process, ...]) -> int:
+    return sum(process.state == "Z" for process in running)
 
 
 def _blocked(found: tuple[Process, ...]) -> tuple[str, ...]:

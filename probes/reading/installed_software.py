@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from probes.base.evidence import command_ref, file_ref
-from probes.base.record import EvidenceRef, Reason, Record, Unknown, items_of, map_known, when_missing
+from probes.base.record import (
+    DEEP_ONLY,
+    EvidenceRef,
+    Reason,
+    Record,
+    Unknown,
+    items_of,
+    map_known,
+    when_missing,
+)
 from probes.base.versions import numbers_of
 from probes.parsers.host.lsmod import parse_lsmod
 from probes.parsers.host.package_lists import parse_efa_packages
@@ -156,7 +165,7 @@ def _fabric_manager_version(
     if isinstance(link, Unknown):
         return when_missing(link, None)
     if not deep:
-        return Unknown(Reason.NOT_RECORDED, "read with --tier deep only")
+        return DEEP_ONLY
     text = source.run(FABRIC_MANAGER, timeout_s=5).text()
     if isinstance(text, Unknown):
         return text

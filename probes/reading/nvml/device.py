@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.base.record import Reason, Unknown, map_known
+from probes.base.record import Reason, Unknown, known, map_known
 from probes.facts import GpuProcess
 from probes.parsers.nvidia_smi.nvml_words import event_reasons
 from probes.parsers.topology.pci_addresses import link_width
@@ -64,7 +64,7 @@ class Device:
     def fabric_info(self) -> NvmlValue | Unknown:
         """With the health mask; drivers before 550 know the older call only."""
         info = self.ask("nvmlDeviceGetGpuFabricInfoV")
-        return self.ask("nvmlDeviceGetGpuFabricInfo") if isinstance(info, Unknown) else info
+        return info if known(info) else self.ask("nvmlDeviceGetGpuFabricInfo")
 
     def throttle_reasons(self) -> tuple[str, ...] | Unknown:
         """Drivers before 535 know the call by its old name only."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from probes.base.record import NOT_RECORDED
+from probes.compare.slow_causes import of_network
 from probes.facts import Link, Nic
+from probes.judging.findings import Evidence
+from probes.judging.policies.learning import learned_policy
 from probes.judging.rails import Rails, training_rails
-from tests.support.machines import h100_node, ndr_port, storage_port, with_nics
+from tests.support.machines import CATALOGUE, h100_node, ndr_port, storage_port, with_nics
 
 
 def names(nics: tuple[Nic, ...]) -> list[str]:
@@ -56,3 +59,18 @@ def test_all_down_means_all_are_missing() -> None:
 def test_no_ports() -> None:
     assert rails_of() == Rails()
     assert training_rails(h100_node(nics=NOT_RECORDED)) == Rails()
+
+
+def test_a_port_of_unknown_state_is_no_reason_for_slow_nccl() -> None:
+    unread = with_nics(h100_node(), "mlx5_3", state=NOT_RECORDED, netdev_up=NOT_RECORDED)
+    assert of_network(Evidence(facts=unread, catalogue=CATALOGUE)) is None
+    down = of_network(Evidence(facts=with_nics(h100_node(), "mlx5_3", state="DOWN"), catalogue=CATALOGUE))
+    assert down is not None and down.words == "mlx5_3 is not up"
+
+
+def test_a_policy_learns_no_count_of_ports_from_unknown_states() -> None:
+    unread = with_nics(h100_node(), state=NOT_RECORDED, netdev_up=NOT_RECORDED)
+    assert (
+        learned_policy(unread, CATALOGUE).nic.count,
+        learned_policy(h100_node(), CATALOGUE).nic.count,
+    ) == (None, 8)
