@@ -65,7 +65,8 @@ def test_a_port_of_unknown_state_is_no_reason_for_slow_nccl() -> None:
     unread = with_nics(h100_node(), "mlx5_3", state=NOT_RECORDED, netdev_up=NOT_RECORDED)
     assert of_network(Evidence(facts=unread, catalogue=CATALOGUE)) is None
     down = of_network(Evidence(facts=with_nics(h100_node(), "mlx5_3", state="DOWN"), catalogue=CATALOGUE))
-    assert down is not None and down.words == "mlx5_3 is not up"
+    assert down is not None
+    assert down.words == "mlx5_3 is not up"
 
 
 def test_a_policy_learns_no_count_of_ports_from_unknown_states() -> None:
