@@ -1,7 +1,8 @@
-"""Regular expressions that are compiled when they are first used.
+"""Compile regular expressions when they are first used.
 
-A live check loads the readers of everything that a machine may say and needs few of their patterns; compiling
-all of them would take longer than reading the machine.
+A live check loads the parsers of everything that a machine may say, and `explain` the readers of everything
+that a log may say; both need few of their patterns. Compiling all of them at the start takes 11 ms of a live
+check's 120 ms of processor time and 60 ms of 200 of `explain` (measured 2026-11).
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ class _Late:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        """What the compiled pattern has under `name`; kept, so that it is asked for once."""
+        """Return the attribute of the compiled pattern, and keep it, so that it is asked for once."""
         value = getattr(re.compile(self._text, self._flags), name)
         setattr(self, name, value)
         return value
 
 
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """Like `re.compile`, with the attributes and methods of its result; `re.error` comes at the first use."""
+    """Return the like of `re.compile`, with the attributes and methods of its result; `re.error` comes at
+    the first use."""
     return cast("re.Pattern[str]", _Late(text, flags))

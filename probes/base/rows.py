@@ -1,4 +1,4 @@
-"""Data rows shipped beside the code."""
+"""Read the data rows that ship beside the code: figures of the world, each with its source and date."""
 
 from __future__ import annotations
 
@@ -6,47 +6,63 @@ import functools
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
+
+import probes
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
+RowT = TypeVar("RowT")
+_PACKAGES = Path(probes.__file__).parents[1]
+"""The folder of `probes` and `recipes`. By path, since importlib.resources costs every start several
+milliseconds."""
 
-def read_rows(name: str) -> dict[str, Any]:
-    """The content of `probes/data/<name>.toml`. By path: importlib.resources costs every start several
-    milliseconds.
-    """
-    return tomllib.loads(_text(name))
+
+def read_rows(name: str, package: str = "probes") -> dict[str, Any]:
+    """Return the content of `<package>/data/<name>.toml`."""
+    return tomllib.loads((_PACKAGES / package / "data" / f"{name}.toml").read_text("utf-8"))
 
 
 def row_names(name: str) -> tuple[str, ...]:
-    """The `name` of every row of `probes/data/<name>.toml` that stands on a line of its own.
+    """Return the `name` of every row of a table in `probes/data` whose rows stand on a line each.
 
-    For long tables of which a start needs only this: reading all of it costs milliseconds.
+    Every check needs the names of NCCL's variables and few need more; parsing their whole table would add 3 %
+    to its processor time.
     """
-    return tuple(re.findall(r'^ *\{ name = "([^"\n]+)"', _text(name), re.MULTILINE))
+    text = (_PACKAGES / "probes" / "data" / f"{name}.toml").read_text("utf-8")
+    return tuple(re.findall(r'^ *\{ name = "([^"\n]+)"', text, re.MULTILINE))
 
 
-def row_on_line(name: str, row: str) -> dict[str, Any] | None:
-    """The row of that `name` in a table whose rows stand on a line each; None where there is none."""
-    line = re.search(rf'^ *(\{{ name = "{re.escape(row)}".*\}}),?$', _text(name), re.MULTILINE)
-    return None if line is None else tomllib.loads(f"row = {line[1]}")["row"]
+def load_rows(
+    package: str, table: str, row_type: type[RowT], *, file: str | None = None, with_words: str = ""
+) -> tuple[RowT, ...]:
+    """Return the `[[table]]` rows of `<package>/data/<file>.toml`, in order.
+
+    The file is named after the table unless given. Where `<file>` is a folder, the rows of all its files
+    count, and what a file says in `[family]` holds for each of its rows. Files without the words are left
+    out, in whatever case: parsing all GPUs takes longer than most checks do.
+    """
+    path = _PACKAGES / package / "data" / (file or table)
+    files = sorted(path.glob("*.toml")) if path.is_dir() else [path.with_name(f"{path.name}.toml")]
+    rows: list[dict[str, object]] = []
+    for each in files:
+        if not with_words or with_words.lower() in _text(each):
+            content = _content(each)
+            shared = content.get("family", {})
+            rows += [{**shared, **row} for row in content[table]]
+    return msgspec.convert(rows, tuple[row_type, ...])  # type: ignore[valid-type]
 
 
-def rows_with(name: str, words: str) -> list[dict[str, Any]]:
-    """The rows of `[[name]]` in `probes/data/<name>.toml` in whose text `words` stand, in whatever case."""
-    begin = f"[[{name}]]\n"
-    blocks = _text(name).split(begin)[1:]
-    return [
-        row
-        for block in blocks
-        if words.lower() in block.lower()
-        for row in tomllib.loads(begin + block)[name]
-    ]
+@functools.lru_cache(maxsize=16)
+def _text(path: Path) -> str:
+    return path.read_text("utf-8").lower()
 
 
-@functools.lru_cache(maxsize=8)
-def _text(name: str) -> str:
-    return (Path(__file__).parent.parent / "data" / f"{name}.toml").read_text("utf-8")
+@functools.lru_cache(maxsize=16)
+def _content(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text("utf-8"))

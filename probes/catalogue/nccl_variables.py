@@ -1,6 +1,5 @@
 """The variables that steer NCCL and what drives it, and how each is read: rows of
-`probes/data/nccl_variables.toml`.
-"""
+`probes/data/nccl_variables.toml`."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import msgspec
 
 from probes.base.patterns import pattern
 from probes.base.record import EvidenceRef, StrictRecord
-from probes.base.rows import read_rows, row_on_line
+from probes.base.rows import read_rows
 
 VariableKind = Literal[
     "switch", "number", "flag", "level", "word", "words", "interfaces", "ports", "text", "path"
@@ -23,15 +22,11 @@ _INTEGER = pattern(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)")
 _LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS")
 """Distances by which NCCL names a level (NVIDIA/nccl, src/graph/topo.cc, read 2026-06)."""
 _NUMBERED_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
-"""What the digits 0 to 4 stand for, and larger ones as 4 (NVIDIA/nccl, src/graph/paths.cc, ncclGetLevel, read
-2026-11).
-"""
+"""What the digits 0 to 4 stand for, and larger ones as 4 (NVIDIA/nccl, src/graph/paths.cc, ncclGetLevel,
+read 2026-11)."""
 _LONGEST_INTEGER = 19
 _FLAGS = frozenset({"1", "y", "yes", "t", "true", "0", "n", "no", "f", "false"})
 """What PyTorch takes for a switch in whatever case (c10d/Utils.hpp, getCvarBool, read 2026-06)."""
-
-
-_NAME = "nccl_variables"
 
 
 class VariableSource(StrictRecord, kw_only=True):
@@ -61,26 +56,14 @@ class Variable(StrictRecord, kw_only=True):
     source: str
 
 
-class _Table(StrictRecord, kw_only=True):
+class Variables(StrictRecord, kw_only=True):
+    """All rows."""
+
     sources: dict[str, VariableSource]
     variables: tuple[Variable, ...]
 
-
-class Variables:
-    """All rows. Those that are looked for are read alone: the whole table takes longer than most checks."""
-
-    @functools.lru_cache(maxsize=256)  # noqa: B019 - there is one table
     def find(self, name: str) -> Variable | None:
-        row = row_on_line(_NAME, name)
-        return None if row is None else msgspec.convert(row, Variable)
-
-    @property
-    def variables(self) -> tuple[Variable, ...]:
-        return _table().variables
-
-    @property
-    def sources(self) -> dict[str, VariableSource]:
-        return _table().sources
+        return next((row for row in self.variables if row.name == name), None)
 
     def ref(self, row: Variable) -> EvidenceRef:
         source = self.sources[row.source]
@@ -88,14 +71,9 @@ class Variables:
 
 
 @functools.lru_cache(maxsize=1)
-def _table() -> _Table:
-    return msgspec.convert(read_rows(_NAME), _Table)
-
-
-@functools.lru_cache(maxsize=1)
 def load_variables() -> Variables:
-    """The rows shipped with rigtune."""
-    return Variables()
+    """Return the rows shipped with rigtune."""
+    return msgspec.convert(read_rows("nccl_variables"), Variables)
 
 
 class Integer(StrictRecord, kw_only=True):
@@ -109,8 +87,7 @@ class Integer(StrictRecord, kw_only=True):
 
 def read_integer(text: str) -> Integer:
     """As the C library reads it: a leading 0 means octal, 0x hexadecimal, and what follows the number is
-    ignored.
-    """
+    ignored."""
     match = _INTEGER.match(text)
     if match is None:
         return Integer(value=0, rest=text)
@@ -127,9 +104,8 @@ def read_integer(text: str) -> Integer:
 
 
 def misread(row: Variable, text: str) -> str | None:
-    """How the reader misunderstands `text`, in words that complete "NCCL reads it as ..."; None where it does
-    not.
-    """
+    """How the reader misunderstands `text`, in words that complete "NCCL reads it as ..."; None where it
+    does not."""
     if not text:
         return None
     match row.kind:

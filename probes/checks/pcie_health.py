@@ -95,11 +95,11 @@ def pcie_speed(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _gpu_speed(gpu: Gpu, evidence: Evidence) -> Judged:
-    row = evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None
+    row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
     if isinstance(gpu.pcie.generation_max, Unknown):
         return gpu.pcie.generation_max
     if row is None:
-        return Unknown(Reason.NOT_SUPPORTED, "the GPU is not in the catalogue")
+        return Unknown(Reason.NOT_SUPPORTED, "the catalogue has no checked figures of the GPU")
     if gpu.pcie.generation_max >= row.pcie_generation:
         return f"generation {gpu.pcie.generation_max}"
     return SPEED.warned(

@@ -48,11 +48,16 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     return {"environment": tuple(found), "unread": tuple(unread)}
 
 
+def asked_names() -> tuple[str, ...]:
+    """Return the names of all variables that are read; no other is asked for."""
+    return (*row_names("nccl_variables"), *read_rows("environment_names")["names"])
+
+
 def _own(source: Source) -> tuple[list[EnvironmentVariable], Unknown | None]:
     """What is set, and why nothing is known where nothing is."""
     found: list[EnvironmentVariable] = []
     silence: Unknown | None = None
-    for name in (*row_names("nccl_variables"), *read_rows("environment_names")["names"]):
+    for name in asked_names():
         value = source.env(name)
         if isinstance(value, Unknown):
             silence = silence or NOT_RECORDED

@@ -10,11 +10,11 @@ from typing import Literal
 
 from probes.base.errors import UsageError
 from probes.base.record import Record, Unknown
+from probes.base.rows import load_rows
 from probes.base.versions import at_least, numbers_of
 from probes.catalogue.thresholds import Cited
 from probes.facts import MachineFacts
 from recipes.install.hardware_plan import Hardware, PowerBudget, power_budget, remarks_on
-from recipes.rows import load_rows
 
 SCHEMA_VERSION = 1
 
@@ -46,6 +46,15 @@ class Architecture(Cited, kw_only=True):
     last_branch: int | None = None
     cuda_first: str
     cuda_last: str | None = None
+
+
+class OtherMaker(Cited, kw_only=True):
+    """A maker of GPUs whose drivers have no rows here."""
+
+    maker: str
+    architectures: tuple[str, ...]
+    guide: str
+    """The address of its own installation guide."""
 
 
 class Toolkit(Cited, kw_only=True):
@@ -136,12 +145,17 @@ def advise_installation(
 
 
 def _architecture(name: str) -> Architecture:
-    for row in load_rows("architectures", Architecture, file="installation"):
+    for row in load_rows("recipes", "architectures", Architecture, file="installation"):
         if row.architecture == name:
             return row
+    for maker in load_rows("recipes", "other_makers", OtherMaker, file="installation"):
+        if name in maker.architectures:
+            raise UsageError(
+                f"there is no installation advice for {maker.maker}'s {name} GPUs", f"Follow {maker.guide}."
+            )
     raise UsageError(
         f"there is no installation advice for the architecture {name}",
-        "Follow NVIDIA's driver installation guide.",
+        "Follow its maker's installation guide.",
     )
 
 
@@ -150,7 +164,7 @@ def _branch(architecture: Architecture, today: datetime.date) -> Branch:
     longest life.
     """
     month = today.strftime("%Y-%m")
-    rows = load_rows("branches", Branch, file="installation")
+    rows = load_rows("recipes", "branches", Branch, file="installation")
     usable = [
         row
         for row in rows
@@ -168,7 +182,7 @@ def _branch(architecture: Architecture, today: datetime.date) -> Branch:
 
 def _distribution(facts: MachineFacts) -> Distribution:
     name = facts.software.operating_system
-    rows = load_rows("distributions", Distribution, file="installation")
+    rows = load_rows("recipes", "distributions", Distribution, file="installation")
     if isinstance(name, Unknown):
         raise UsageError(
             f"the distribution is unknown ({name.words})", "Name it with --os, such as --os 'Ubuntu 24.04'."
@@ -183,7 +197,7 @@ def _distribution(facts: MachineFacts) -> Distribution:
 
 
 def _toolkits() -> tuple[Toolkit, ...]:
-    return load_rows("toolkits", Toolkit, file="installation")
+    return load_rows("recipes", "toolkits", Toolkit, file="installation")
 
 
 def _allows(row: Toolkit, architecture: Architecture, branch: Branch) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from probes.base.errors import UsageError
+from probes.base.rows import load_rows
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts, PciDevice, Power, Software
 from recipes.install.hardware_plan import hardware_of, planned_hardware
@@ -16,10 +17,10 @@ from recipes.install.installation import (
     Branch,
     Distribution,
     InstallationAdvice,
+    OtherMaker,
     Toolkit,
     advise_installation,
 )
-from recipes.rows import load_rows
 
 TODAY = datetime.date(2026, 11, 21)
 UBUNTU = "Ubuntu 24.04.2 LTS"
@@ -42,7 +43,12 @@ def commands(found: InstallationAdvice) -> str:
     return "\n".join(command for step in found.steps for command in step.commands)
 
 
-@pytest.mark.parametrize("gpu", [row.id for row in load_catalogue().gpus])
+GPUS = load_catalogue().gpus
+OTHER_MAKERS = load_rows("recipes", "other_makers", OtherMaker, file="installation")
+ELSEWHERE = {architecture: maker for maker in OTHER_MAKERS for architecture in maker.architectures}
+
+
+@pytest.mark.parametrize("gpu", [row.id for row in GPUS if row.architecture not in {"kepler", *ELSEWHERE}])
 @pytest.mark.parametrize(
     "system", ["Ubuntu 22.04.5 LTS", "Debian GNU/Linux 12 (bookworm)", "Rocky Linux 9.4", "AlmaLinux 10.0"]
 )
@@ -98,7 +104,7 @@ def test_a_driver_of_the_right_branch_stays() -> None:
 def test_a_branch_is_not_chosen_after_its_end() -> None:
     long_life = [
         row.branch
-        for row in load_rows("branches", Branch, file="installation")
+        for row in load_rows("recipes", "branches", Branch, file="installation")
         if row.end_of_life > "2026-11"
     ]
     assert advice("h100-sxm").steps[0].title in {f"Driver: branch {branch}" for branch in long_life}
@@ -170,14 +176,30 @@ def test_gpus_that_do_not_reach_each_other_are_named() -> None:
         ("architectures", Architecture),
         ("toolkits", Toolkit),
         ("distributions", Distribution),
+        ("other_makers", OtherMaker),
     ],
 )
 def test_every_row_cites(table: str, kind: type[Branch]) -> None:
-    rows = load_rows(table, kind, file="installation")
+    rows = load_rows("recipes", table, kind, file="installation")
     assert rows
     assert all(row.source and row.date[:2] == "20" for row in rows)
 
 
 def test_every_architecture_of_the_catalogue_has_a_row() -> None:
-    known = {row.architecture for row in load_rows("architectures", Architecture, file="installation")}
-    assert {gpu.architecture for gpu in load_catalogue().gpus} <= known
+    known = {
+        row.architecture for row in load_rows("recipes", "architectures", Architecture, file="installation")
+    }
+    assert not known & set(ELSEWHERE)
+    assert {gpu.architecture for gpu in GPUS} == known | set(ELSEWHERE)
+
+
+@pytest.mark.parametrize("gpu", [row.id for row in GPUS if row.architecture in ELSEWHERE])
+def test_gpus_of_other_makers_are_led_to_their_makers_guide(gpu: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        advice(gpu)
+    assert "https://" in refusal.value.hint
+
+
+def test_kepler_has_no_driver_that_still_gets_fixes() -> None:
+    with pytest.raises(UsageError, match="no driver branch.* kepler"):
+        advice("k80")
