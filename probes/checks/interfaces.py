@@ -10,7 +10,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 
-from probes.base.record import Reason, Unknown, known
+from probes.base.record import Reason, Unknown, value_or, known
 from probes.base.units import gbit_per_s
 from probes.catalogue.nic_models import expected_ref, load_nic_models
 from probes.facts import Interface
@@ -126,9 +126,8 @@ def _member_up(member: Interface | None) -> bool | Unknown:
 def interface_speed(evidence: Evidence) -> Iterator[Finding]:
     yield from _interfaces(SPEED, evidence)
     interfaces = _known(evidence)
-    members = [
-        one for bond in _bonds(interfaces) for one in interfaces if one.name in (bond.bond_members or ())
-    ]  # type: ignore[operator]
+    member_names = {name for bond in _bonds(interfaces) for name in value_or(bond.bond_members, ())}
+    members = [interface for interface in interfaces if interface.name in member_names]
     if not members:
         if known(evidence.facts.interfaces):
             yield SPEED.skipped(HOST, _NO_BOND)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from typing import Any, Iterator
 
@@ -35,9 +36,8 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     for case in request["cases"]:
         node = node_of(case, request, device)
         with contextlib.ExitStack() as held:
-            copies = attempt(
-                answer, case, device, lambda: held.enter_context(prepared(case, request, node, device))
-            )  # noqa: B023
+            prepare = functools.partial(prepared, case, request, node, device)
+            copies = attempt(answer, case, device, lambda: held.enter_context(prepare()))  # noqa: B023
             if not all_ready(answer, case, copies is not None):
                 continue
             copies()

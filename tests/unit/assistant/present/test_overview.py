@@ -200,8 +200,8 @@ def test_the_way_names_the_keys_of_what_is_left():
     assert "✓ check    15 results" in text
     assert "6 Recipe, then e and enter" in text
     steps = overview.milestones(
-        faulty_server(), (), MeasurementSet(), gpu_plan(), ("/tmp/launch.sh",), is_live=False
-    )  # noqa: S108
+        faulty_server(), (), MeasurementSet(), gpu_plan(), ("launch/launch.sh",), is_live=False
+    )
     text = words(overview.way(steps).body)
     assert "Llama 3 8B: fsdp" in text
     assert "only on the machine itself" in text
