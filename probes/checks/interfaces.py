@@ -10,7 +10,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 
-from probes.base.record import Reason, Unknown, value_or, known
+from probes.base.record import Reason, Unknown, known, value_or
 from probes.base.units import gbit_per_s
 from probes.catalogue.nic_models import expected_ref, load_nic_models
 from probes.facts import Interface
