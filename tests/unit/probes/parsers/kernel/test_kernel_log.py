@@ -9,20 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.facts import LogEvent
-from probes.parsers.kernel.kernel_log import KernelLog, parse_kernel_log, recognise
+from probes.parsers.kernel.kernel_log import parse_kernel_log, recognise
 from probes.parsers.kernel.log_lines import is_log_line, take_apart
 from probes.parsers.kernel.log_tally import MOST_EVENTS
 
 XID = "NVRM: Xid (PCI:0000:17:00): 79, pid=4242, name=python3, GPU has fallen off the bus."
 
 
+def complaints(text: str) -> list[LogEvent]:
+    return [event for event in parse_kernel_log(text).events if event.is_complaint]
+
+
 def one(text: str) -> LogEvent:
-    (event,) = parse_kernel_log(text).events
+    (event,) = complaints(text)
     return event
 
 
 def seen(text: str) -> list[tuple[str, str | None, int]]:
-    return [(event.kind, event.device, event.count) for event in parse_kernel_log(text).events]
+    return [(event.kind, event.device, event.count) for event in complaints(text)]
 
 
 FORMS = {
@@ -119,10 +123,10 @@ def test_what_a_boot_or_a_new_load_of_the_driver_settles() -> None:
     oom = "[ 9.0] Out of memory: Killed process 7 (python)"
     load = "[ 9.1] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.15"
     boot = "[    0.000000] Linux version 6.8.0-45-generic"
-    log = parse_kernel_log("\n".join((XID, oom, load)))
-    assert [(event.kind, event.settled) for event in log.events] == [("xid", True), ("out-of-memory", False)]
-    log = parse_kernel_log("\n".join((XID, oom, boot, oom)))
-    assert [(event.kind, event.settled) for event in log.events] == [("xid", True), ("out-of-memory", False)]
+    events = complaints("\n".join((XID, oom, load)))
+    assert [(event.kind, event.settled) for event in events] == [("xid", True), ("out-of-memory", False)]
+    events = complaints("\n".join((XID, oom, boot, oom)))
+    assert [(event.kind, event.settled) for event in events] == [("xid", True), ("out-of-memory", False)]
 
 
 def test_a_recovery_that_is_over_settles_its_own_gpu() -> None:
@@ -260,8 +264,44 @@ def test_each_kind_of_message(message: str) -> None:
         "bash[12]: segfault at 0 ip 00 sp 00 error 4 in bash[55+1000]",
     ],
 )
-def test_noise_is_no_event(message: str) -> None:
-    assert parse_kernel_log(f"[   12.345678] {message}") == KernelLog(events=())
+def test_noise_is_no_complaint(message: str) -> None:
+    log = parse_kernel_log(f"[   12.345678] {message}")
+    assert not log.unread
+    assert not [event for event in log.events if event.is_complaint]
+
+
+def test_a_log_says_how_the_machine_is() -> None:
+    log = parse_kernel_log(
+        """\
+[    9.100000] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.144.03  Mon Dec 30 17:44:08 UTC 2024
+[    9.200000] mlx5_core 0000:1a:00.0: firmware version: 28.39.2048
+[    9.300000] mlx5_core 0000:1a:00.0: 504.112 Gb/s available PCIe bandwidth (32.0 GT/s PCIe x16 link)
+"""
+    )
+    assert [(event.kind, event.device) for event in log.events] == [
+        ("driver-loaded", None),
+        ("nic-firmware", "0000:1a:00"),
+        ("pcie-link", "0000:1a:00"),
+    ]
+
+
+def test_a_file_server_that_answers_again_is_no_complaint_any_more() -> None:
+    silent, other = (
+        f"[ 1.0] nfs: server {name} not responding, timed out" for name in ("store-1", "store-2")
+    )
+    events = complaints(f"{silent}\n{other}\n[ 9.0] nfs: server store-1 OK\n")
+    assert [(event.device, event.settled) for event in events] == [("store-1", True), ("store-2", False)]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "DMAR: [DMA Read NO_PASID] Request device [17:00.0] fault addr 0x12 [fault reason 0x06]",
+        "AMD-Vi: Event logged [IO_PAGE_FAULT device=17:00.0 domain=0x000f address=0x0 flags=0x0020]",
+    ],
+)
+def test_a_transfer_that_the_iommu_refused_is_an_event(message: str) -> None:
+    assert seen(f"[ 1.0] {message}") == [("iommu-fault", "0000:17:00", 1)]
 
 
 def test_what_several_report_counts_once() -> None:
@@ -366,7 +406,7 @@ def test_a_gpu_that_is_gone_when_the_driver_loads_is_named_over_three_lines_and_
             "[ 18.439669] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.158.01",
         )
     )
-    first, second = parse_kernel_log(text).events
+    first, second = complaints(text)
     assert (first.kind, first.device, first.settled) == ("nvrm", "0000:b3:00", False)
     assert (second.kind, second.settled) == ("nvrm", False)
 
