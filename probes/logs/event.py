@@ -5,6 +5,7 @@ them.
 from __future__ import annotations
 
 from probes.base.record import Record
+from probes.logs.events.log_record import LogRecord, fields_of
 from probes.logs.line import LogLine
 
 Value = str | int | float
@@ -35,11 +36,11 @@ class Event(Record, kw_only=True):
     """How often the like was seen, this being the first."""
 
 
-def event_of(kind: str, line: LogLine, fields: dict[str, Value] | None = None) -> Event:
+def event_of(what: LogRecord | str, line: LogLine, fields: dict[str, Value] | None = None) -> Event:
     """An event that a line tells."""
     return Event(
-        kind=kind,
-        fields=fields or {},
+        kind=what if isinstance(what, str) else what.KIND,
+        fields=(fields or {}) if isinstance(what, str) else dict(fields_of(what)),
         source=line.source,
         number=line.number,
         text=line.text,

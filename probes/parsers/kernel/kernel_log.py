@@ -33,19 +33,17 @@ from probes.parsers.kernel.kernel_events import (
 )
 from probes.parsers.kernel.kernel_gpu import is_broken_xid
 from probes.parsers.kernel.kernel_grammar import ROWS_BY_WORD, NamedGpu, read_by, read_message, rows_of
-from probes.parsers.kernel.kernel_network import read_carrier
+from probes.parsers.kernel.kernel_network import CARRIER_WORDS, DAEMONS, read_carrier
 from probes.parsers.kernel.kernel_rows import KernelRow
 from probes.parsers.kernel.log_lines import KERNEL, is_log_line, is_syslog_line, take_apart
 from probes.parsers.kernel.log_tally import Sighting, Tally
 
-_DAEMON_WORDS = (" carrier",)
 _BOOT = ("Linux version ", "-- Boot ", "-- Reboot --")
 _DRIVER_LOAD = "NVRM: loading NVIDIA"
 _FILE_SERVERS: frozenset[EventKind] = frozenset({"filesystem"})
 _OF_DRIVER: frozenset[EventKind] = frozenset({"xid", "sxid", "nvrm", "gsp-timeout", "nvswitch"})
 _OF_LOAD = frozenset({"probe failed", "unsupported GPU", "gone at load"})
 """Complaints of a load of the driver, which says that it loads only after it has tried all GPUs."""
-_DAEMONS = frozenset({"systemd-networkd", "NetworkManager"})
 _WINDOW = 1 << 20
 _LONGEST_LINE = 8192
 _MOST_UNREAD = 20
@@ -141,7 +139,7 @@ def parse_kernel_log(text: str) -> KernelLog:
         line = text[start : end if end >= 0 else start + _LONGEST_LINE]
         time, origin, message = take_apart(line)
         if origin != KERNEL:
-            event = read_carrier(message) if origin in _DAEMONS else None
+            event = read_carrier(message) if origin in DAEMONS else None
         else:
             event = named.complete(read_by(rows, message), message, number)
         if event is not None:
@@ -192,7 +190,7 @@ def _candidates(text: str) -> Iterator[tuple[int, tuple[KernelRow, ...]]]:
     """Where the lines begin that contain a word of interest, in order, with the rows that ask for these
     words.
     """
-    words = [*ROWS_BY_WORD.items(), *((word, 0) for word in (*_DAEMON_WORDS, *_BOOT, _DRIVER_LOAD))]
+    words = [*ROWS_BY_WORD.items(), *((word, 0) for word in (*CARRIER_WORDS, *_BOOT, _DRIVER_LOAD))]
     following = {word: text.find(word) for word, _ in words}
     low = 0
     while low < len(text):

@@ -44,7 +44,8 @@ def test_every_cause_has_a_log_of_its_own() -> None:
 
 
 def test_every_row_can_come_about() -> None:
-    readers = "".join(path.read_text("utf-8") for path in (LOGS / "readers").glob("*.py"))
+    folders = (LOGS / "readers", LOGS / "events")
+    readers = "".join(path.read_text("utf-8") for folder in folders for path in folder.glob("*.py"))
     deduced = "".join(path.read_text("utf-8") for path in (LOGS / "deducing").glob("*.py"))
     compared = Path(explain_compared.__file__).read_text("utf-8")
     unknown = []
