@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 
-from probes.base.record import dataclass_transform
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+    from probes.base.record import dataclass_transform
 
 Value = str | int | float
 R = TypeVar("R", bound="LogRecord")
@@ -25,7 +28,7 @@ class LogRecord(msgspec.Struct, frozen=True):
     """Dotted name in rows of data, from the subject to the fact: `nccl.channel`, `torch.watchdog-timeout`."""
 
 
-class Untyped(LogRecord, frozen=True):
+class Untyped(LogRecord, frozen=True, kw_only=True):
     """An event of a family that has no records yet: its kind and its fields by name."""
 
     KIND: str  # type: ignore[misc]
@@ -33,6 +36,11 @@ class Untyped(LogRecord, frozen=True):
 
     def __hash__(self) -> int:
         return hash((self.KIND, *self.named.items()))
+
+
+def untyped(kind: str, fields: Mapping[str, Value]) -> Untyped:
+    """Return the record of a kind that has no class of its own."""
+    return Untyped(KIND=kind, named={**fields})
 
 
 def fields_of(record: LogRecord) -> dict[str, Value]:
