@@ -9,14 +9,18 @@ from typing import ClassVar
 from probes.logs.events.log_record import LogRecord
 
 
-class KernelDriver(LogRecord, kw_only=True):
+class KernelRecord(LogRecord, kw_only=True):
+    """The base of all records of the kernel log."""
+
+
+class KernelDriver(KernelRecord, kw_only=True):
     """The GPU driver's module that was loaded."""
 
     KIND: ClassVar[str] = "kernel.driver"
     version: str
 
 
-class KernelNicFirmware(LogRecord, kw_only=True):
+class KernelNicFirmware(KernelRecord, kw_only=True):
     """The firmware of an mlx card."""
 
     KIND: ClassVar[str] = "kernel.nic-firmware"
@@ -24,7 +28,7 @@ class KernelNicFirmware(LogRecord, kw_only=True):
     version: str
 
 
-class KernelPcieLink(LogRecord, kw_only=True):
+class KernelPcieLink(KernelRecord, kw_only=True):
     """A card whose PCIe link is as fast as the card."""
 
     KIND: ClassVar[str] = "kernel.pcie-link"
@@ -34,7 +38,7 @@ class KernelPcieLink(LogRecord, kw_only=True):
     """`32.0 GT/s PCIe x16`."""
 
 
-class KernelXid(LogRecord, kw_only=True):
+class KernelXid(KernelRecord, kw_only=True):
     """An error of a GPU. Name, class and severity stand in `probes/data/xid.toml`."""
 
     KIND: ClassVar[str] = "kernel.xid"
@@ -57,7 +61,7 @@ class KernelXid(LogRecord, kw_only=True):
     action: str | None = None
 
 
-class KernelSxid(LogRecord, kw_only=True):
+class KernelSxid(KernelRecord, kw_only=True):
     """An error of an NVSwitch."""
 
     KIND: ClassVar[str] = "kernel.sxid"
@@ -69,7 +73,7 @@ class KernelSxid(LogRecord, kw_only=True):
     link: int | None = None
 
 
-class KernelGsp(LogRecord, kw_only=True):
+class KernelGsp(KernelRecord, kw_only=True):
     """A GPU's system processor that does not answer."""
 
     KIND: ClassVar[str] = "kernel.gsp"
@@ -77,7 +81,7 @@ class KernelGsp(LogRecord, kw_only=True):
     bus: str | None = None
 
 
-class KernelGpuLost(LogRecord, kw_only=True):
+class KernelGpuLost(KernelRecord, kw_only=True):
     """A GPU that has fallen off the bus, without an Xid."""
 
     KIND: ClassVar[str] = "kernel.gpu-lost"
@@ -85,7 +89,7 @@ class KernelGpuLost(LogRecord, kw_only=True):
     bus: str | None = None
 
 
-class KernelNvrm(LogRecord, kw_only=True):
+class KernelNvrm(KernelRecord, kw_only=True):
     """A complaint of the GPU driver without an Xid: `RmInitAdapter failed`, `API mismatch` and others."""
 
     KIND: ClassVar[str] = "kernel.nvrm"
@@ -97,14 +101,14 @@ class KernelNvrm(LogRecord, kw_only=True):
     module: str | None = None
 
 
-class KernelPeermem(LogRecord, kw_only=True):
+class KernelPeermem(KernelRecord, kw_only=True):
     """A complaint of nvidia-peermem: `context`, `load` or `other`."""
 
     KIND: ClassVar[str] = "kernel.peermem"
     what: str
 
 
-class KernelNvswitch(LogRecord, kw_only=True):
+class KernelNvswitch(KernelRecord, kw_only=True):
     """A complaint of the NVSwitch driver without an SXid."""
 
     KIND: ClassVar[str] = "kernel.nvswitch"
@@ -112,7 +116,7 @@ class KernelNvswitch(LogRecord, kw_only=True):
     event: str
 
 
-class KernelAer(LogRecord, kw_only=True):
+class KernelAer(KernelRecord, kw_only=True):
     """An error of a PCIe link: corrected, uncorrected, fatal, contained, unplugged."""
 
     KIND: ClassVar[str] = "kernel.aer"
@@ -120,7 +124,7 @@ class KernelAer(LogRecord, kw_only=True):
     bus: str | None = None
 
 
-class KernelPcieLimited(LogRecord, kw_only=True):
+class KernelPcieLimited(KernelRecord, kw_only=True):
     """A card whose PCIe link is slower than the card."""
 
     KIND: ClassVar[str] = "kernel.pcie-limited"
@@ -132,21 +136,21 @@ class KernelPcieLimited(LogRecord, kw_only=True):
     """What limits it: `16.0 GT/s PCIe x16`."""
 
 
-class KernelSlotPower(LogRecord, kw_only=True):
+class KernelSlotPower(KernelRecord, kw_only=True):
     """A card that finds too little power on its slot."""
 
     KIND: ClassVar[str] = "kernel.slot-power"
     bus: str | None = None
 
 
-class KernelIommuFault(LogRecord, kw_only=True):
+class KernelIommuFault(KernelRecord, kw_only=True):
     """A transfer that the IOMMU refused."""
 
     KIND: ClassVar[str] = "kernel.iommu-fault"
     bus: str | None = None
 
 
-class KernelLink(LogRecord, kw_only=True):
+class KernelLink(KernelRecord, kw_only=True):
     """A network link that went `up` or `down`."""
 
     KIND: ClassVar[str] = "kernel.link"
@@ -154,7 +158,7 @@ class KernelLink(LogRecord, kw_only=True):
     state: str
 
 
-class KernelCable(LogRecord, kw_only=True):
+class KernelCable(KernelRecord, kw_only=True):
     """A cable or module that is missing, at fault or too hot."""
 
     KIND: ClassVar[str] = "kernel.cable"
@@ -162,7 +166,7 @@ class KernelCable(LogRecord, kw_only=True):
     bus: str | None = None
 
 
-class KernelMlx(LogRecord, kw_only=True):
+class KernelMlx(KernelRecord, kw_only=True):
     """An mlx4 or mlx5 card that its driver gave up, or a queue or command of it that hung."""
 
     KIND: ClassVar[str] = "kernel.mlx5"
@@ -172,7 +176,7 @@ class KernelMlx(LogRecord, kw_only=True):
     bus: str | None = None
 
 
-class KernelNic(LogRecord, kw_only=True):
+class KernelNic(KernelRecord, kw_only=True):
     """The same of another network card."""
 
     KIND: ClassVar[str] = "kernel.nic"
@@ -182,14 +186,14 @@ class KernelNic(LogRecord, kw_only=True):
     bus: str | None = None
 
 
-class KernelLimit(LogRecord, kw_only=True):
+class KernelLimit(KernelRecord, kw_only=True):
     """A table of the kernel that is full."""
 
     KIND: ClassVar[str] = "kernel.limit"
     what: str
 
 
-class KernelOomKill(LogRecord, kw_only=True):
+class KernelOomKill(KernelRecord, kw_only=True):
     """A process that the kernel killed for want of memory, or that called for it."""
 
     KIND: ClassVar[str] = "kernel.oom-kill"
@@ -200,14 +204,14 @@ class KernelOomKill(LogRecord, kw_only=True):
     """`cgroup` or `host`."""
 
 
-class KernelLockup(LogRecord, kw_only=True):
+class KernelLockup(KernelRecord, kw_only=True):
     """A processor or task that stood still."""
 
     KIND: ClassVar[str] = "kernel.lockup"
     what: str
 
 
-class KernelMachineCheck(LogRecord, kw_only=True):
+class KernelMachineCheck(KernelRecord, kw_only=True):
     """An error of processor or memory."""
 
     KIND: ClassVar[str] = "kernel.machine-check"
@@ -216,7 +220,7 @@ class KernelMachineCheck(LogRecord, kw_only=True):
     fatal: int | None = None
 
 
-class KernelFilesystem(LogRecord, kw_only=True):
+class KernelFilesystem(KernelRecord, kw_only=True):
     """A file system at fault, or a server that does not answer; `fatal` is 1 where it became read-only."""
 
     KIND: ClassVar[str] = "kernel.filesystem"
@@ -225,14 +229,14 @@ class KernelFilesystem(LogRecord, kw_only=True):
     fatal: int | None = None
 
 
-class KernelFilesystemBack(LogRecord, kw_only=True):
+class KernelFilesystemBack(KernelRecord, kw_only=True):
     """A server that answers again."""
 
     KIND: ClassVar[str] = "kernel.filesystem-back"
     device: str
 
 
-class KernelStorage(LogRecord, kw_only=True):
+class KernelStorage(KernelRecord, kw_only=True):
     """A disk that fails or complains."""
 
     KIND: ClassVar[str] = "kernel.storage"
@@ -240,14 +244,14 @@ class KernelStorage(LogRecord, kw_only=True):
     device: str = ""
 
 
-class KernelPanic(LogRecord, kw_only=True):
+class KernelPanic(KernelRecord, kw_only=True):
     """A crash of the kernel itself."""
 
     KIND: ClassVar[str] = "kernel.panic"
     event: str
 
 
-class KernelSegfault(LogRecord, kw_only=True):
+class KernelSegfault(KernelRecord, kw_only=True):
     """A crash in NCCL or a library of training, or of a training program."""
 
     KIND: ClassVar[str] = "kernel.segfault"
