@@ -146,12 +146,6 @@ class MachineFacts:
 
     def _add_kernel(self, what: KernelRecord, times: int) -> None:
         match what:
-            case KernelDriver():
-                self._plain["driver"] = what.version
-            case KernelNicFirmware():
-                self._count("nic_firmware", what.version, 1)
-            case KernelPcieLink():
-                self._count("pcie_links", what.link, 1)
             case KernelXid():
                 name = f"{what.xid}.{what.sub_code}" if what.sub_code else f"{what.xid}"
                 self._add_error("xids", name, "gpus", what, times)
@@ -159,6 +153,23 @@ class MachineFacts:
                 self._add_error("sxids", f"{what.sxid}", "switches", what, times)
             case KernelAer():
                 self._count("pcie_errors", what.severity, times)
+            case KernelLink():
+                self._add_link(what, times)
+            case KernelOomKill():
+                self._name("killed_for_memory", what.process)
+            case KernelPeermem():
+                self._count("peermem_complaints", "lines", times)
+            case _:
+                self._add_card(what)
+
+    def _add_card(self, what: KernelRecord) -> None:
+        match what:
+            case KernelDriver():
+                self._plain["driver"] = what.version
+            case KernelNicFirmware():
+                self._count("nic_firmware", what.version, 1)
+            case KernelPcieLink():
+                self._count("pcie_links", what.link, 1)
             case KernelPcieLimited(available_gbit_per_s=float(rate)):
                 row = self._row("pcie_limited", f"{what.bus}")
                 row |= {
@@ -166,14 +177,8 @@ class MachineFacts:
                     "capable_of": what.capable_gbit_per_s or "?",
                     "at": what.limited_by or "",
                 }
-            case KernelLink():
-                self._add_link(what, times)
             case KernelCable():
                 self._name("cables", f"{what.bus}: {what.what}")
-            case KernelOomKill():
-                self._name("killed_for_memory", what.process)
-            case KernelPeermem():
-                self._count("peermem_complaints", "lines", times)
 
     def _add_fabric_manager(self, what: FabricManagerRecord, times: int) -> None:
         match what:

@@ -14,10 +14,10 @@ from probes.logs.events.log_record import LogRecord
 from probes.logs.line import LogLine
 from probes.parsers.kernel import kernel_events as said
 from probes.parsers.kernel.kernel_grammar import ROWS_BY_WORD, NamedGpu, read_message
-from probes.parsers.kernel.kernel_network import CARRIER_WORDS, DAEMONS, read_carrier
+from probes.parsers.kernel.kernel_network import CARRIER_WORD, DAEMONS, read_carrier
 from probes.parsers.kernel.log_lines import KERNEL, is_log_line, is_syslog_line, take_apart
 
-SIGNS: tuple[bytes, ...] = tuple(word.encode() for word in (*ROWS_BY_WORD, *CARRIER_WORDS))
+SIGNS: tuple[bytes, ...] = tuple(word.encode() for word in (*ROWS_BY_WORD, CARRIER_WORD))
 
 _ONLY_KERNEL = pattern(
     r"(?:NVRM: |NVRM version: |Xid |nvidia-nvswitch|nvidia-peermem|pci 0000:|pcieport |mlx[45]_core \d|bnxt_en \d|oom-kill:|"
@@ -53,7 +53,7 @@ class Reader:
 
 def _carrier(line: LogLine) -> said.KernelEvent | None:
     """Return the link that the network daemon reports."""
-    if not any(word in line.raw for word in CARRIER_WORDS):
+    if CARRIER_WORD not in line.raw:
         return None
     apart = take_apart(line.raw)
     return read_carrier(apart.message) if apart.origin in DAEMONS else None
@@ -80,58 +80,80 @@ def kernel_message(line: LogLine) -> str | None:
 
 def record_of(event: said.KernelEvent, message: str) -> LogRecord:
     """Return what the causes and facts of logs look at, of an event and the message that it was read from."""
-    excerpt, bus = message[:_EXCERPT], event.device
-    fatal = None if event.fatal is None else int(event.fatal)
+    excerpt = message[:_EXCERPT]
+    record = _FAMILIES.get(type(event), _of_host)(event, excerpt)
+    return events.KernelPanic(event=excerpt) if record is None else record
+
+
+def _of_gpu(event: said.KernelEvent, excerpt: str) -> LogRecord | None:
     match event:
         case said.XidError():
             return _xid(event, excerpt)
         case said.SwitchError():
             return _switch_error(event)
         case said.FirmwareTimeout():
-            return events.KernelGsp(message=event.message[:_EXCERPT], bus=bus)
-        case said.DriverComplaint(variant=what) if what in _GONE:
+            return events.KernelGsp(message=event.message[:_EXCERPT], bus=event.device)
+        case said.DriverComplaint(variant=what, device=bus) if what in _GONE:
             return events.KernelGpuLost(what=what, bus=bus)
-        case said.DriverComplaint():
-            return events.KernelNvrm(
-                what=event.variant, event=excerpt, bus=bus, client=event.client, module=event.module
-            )
+        case said.DriverComplaint(variant=what, device=bus, client=client, module=module):
+            return events.KernelNvrm(what=what, event=excerpt, bus=bus, client=client, module=module)
         case said.PeermemComplaint():
             return events.KernelPeermem(what=event.variant)
         case said.SwitchComplaint():
             return events.KernelNvswitch(device=event.device or "", event=excerpt)
         case said.DriverLoaded():
             return events.KernelDriver(version=event.version)
-        case said.NicFirmware():
-            return events.KernelNicFirmware(bus=event.address, version=event.version)
+        case _:
+            return None
+
+
+def _of_card(event: said.KernelEvent, _: str) -> LogRecord | None:
+    match event:
         case said.PcieLink():
-            return events.KernelPcieLink(bus=bus or "", gbit_per_s=event.gbit_per_s, link=event.link)
+            return events.KernelPcieLink(bus=event.device or "", gbit_per_s=event.gbit_per_s, link=event.link)
         case said.PcieLimited(link=None):
-            return events.KernelPcieLimited(bus=bus)
+            return events.KernelPcieLimited(bus=event.device)
         case said.PcieLimited():
             return events.KernelPcieLimited(
-                bus=bus,
+                bus=event.device,
                 available_gbit_per_s=event.available_gbit_per_s,
                 capable_gbit_per_s=event.capable_gbit_per_s,
                 limited_by=event.limited_by,
                 link=event.link,
             )
         case said.PcieError():
-            return events.KernelAer(severity="unplugged" if event.is_unplugged else event.variant, bus=bus)
+            severity = "unplugged" if event.is_unplugged else event.variant
+            return events.KernelAer(severity=severity, bus=event.device)
         case said.SlotPower():
-            return events.KernelSlotPower(bus=bus)
+            return events.KernelSlotPower(bus=event.device)
         case said.IommuFault():
             return events.KernelIommuFault(bus=event.address)
+        case said.NicFirmware():
+            return events.KernelNicFirmware(bus=event.address, version=event.version)
+        case _:
+            return None
+
+
+def _of_network(event: said.KernelEvent, excerpt: str) -> LogRecord | None:
+    match event:
         case said.LinkDown():
             return events.KernelLink(device=event.device or "", state="down")
         case said.LinkUp():
             return events.KernelLink(device=event.device or "", state="up")
         case said.CableFault():
-            return events.KernelCable(what=event.variant, bus=bus)
+            return events.KernelCable(what=event.variant, bus=event.device)
         case said.NicFault():
-            kind = events.KernelMlx if "mlx5" in message or "mlx4" in message else events.KernelNic
-            return kind(what=event.variant, event=excerpt, fatal=fatal or 0, bus=bus)
+            kind = events.KernelMlx if "mlx5" in excerpt or "mlx4" in excerpt else events.KernelNic
+            return kind(what=event.variant, event=excerpt, fatal=int(bool(event.fatal)), bus=event.device)
         case said.FullTable():
             return events.KernelLimit(what=event.variant)
+        case _:
+            return None
+
+
+def _of_host(event: said.KernelEvent, excerpt: str) -> LogRecord | None:
+    device, fatal = event.device or "", None if event.fatal is None else int(event.fatal)
+    match event:
         case said.OutOfMemory():
             return events.KernelOomKill(process=event.process, victim=event.victim, scope=event.scope)
         case said.Lockup():
@@ -139,15 +161,28 @@ def record_of(event: said.KernelEvent, message: str) -> LogRecord:
         case said.MachineCheck():
             return events.KernelMachineCheck(event=excerpt, what=event.variant or None, fatal=fatal)
         case said.FilesystemError():
-            return events.KernelFilesystem(event=excerpt, device=event.device or "", fatal=fatal)
+            return events.KernelFilesystem(event=excerpt, device=device, fatal=fatal)
         case said.FileServerBack():
-            return events.KernelFilesystemBack(device=event.device or "")
+            return events.KernelFilesystemBack(device=device)
         case said.StorageError():
-            return events.KernelStorage(event=excerpt, device=event.device or "")
+            return events.KernelStorage(event=excerpt, device=device)
         case said.ProgramCrash():
             return events.KernelSegfault(process=event.process, library=event.library or None)
         case _:
-            return events.KernelPanic(event=excerpt)
+            return None
+
+
+_GPU = (
+    *(said.XidError, said.SwitchError, said.FirmwareTimeout, said.DriverComplaint),
+    *(said.PeermemComplaint, said.SwitchComplaint, said.DriverLoaded),
+)
+_CARD = (said.PcieLink, said.PcieLimited, said.PcieError, said.SlotPower, said.IommuFault, said.NicFirmware)
+_NETWORK = (said.LinkDown, said.LinkUp, said.CableFault, said.NicFault, said.FullTable)
+_FAMILIES = {
+    **dict.fromkeys(_GPU, _of_gpu),
+    **dict.fromkeys(_CARD, _of_card),
+    **dict.fromkeys(_NETWORK, _of_network),
+}
 
 
 def _xid(event: said.XidError, excerpt: str) -> events.KernelXid:

@@ -36,6 +36,7 @@ ROWS_BY_WORD: dict[str, int] = _rows_by_word()
 """The words of which every line of interest holds one, with the rows that ask for it: bit n stands for row
 n.
 """
+_WORDS = tuple((word, row) for row in ROWS for word in row.words)
 _LINES_ON = 4
 """How far below the line that names a GPU the driver goes on about it."""
 
@@ -50,11 +51,10 @@ def read_message(message: str) -> KernelEvent | None:
     """Return what one message of the kernel, freed of time and host, says; None for one that is of no
     interest.
     """
-    bits = 0
-    for word, wanted in ROWS_BY_WORD.items():
-        if word in message:
-            bits |= wanted
-    return read_by(rows_of(bits), message) if bits else None
+    for word, row in _WORDS:
+        if word in message and (event := row.read(message)) is not None:
+            return event
+    return None
 
 
 def read_by(rows: tuple[KernelRow, ...], message: str) -> KernelEvent | None:

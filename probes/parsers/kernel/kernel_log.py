@@ -33,7 +33,7 @@ from probes.parsers.kernel.kernel_events import (
 )
 from probes.parsers.kernel.kernel_gpu import is_broken_xid
 from probes.parsers.kernel.kernel_grammar import ROWS_BY_WORD, NamedGpu, read_by, read_message, rows_of
-from probes.parsers.kernel.kernel_network import CARRIER_WORDS, DAEMONS, read_carrier
+from probes.parsers.kernel.kernel_network import CARRIER_WORD, DAEMONS, read_carrier
 from probes.parsers.kernel.kernel_rows import KernelRow
 from probes.parsers.kernel.log_lines import KERNEL, is_log_line, is_syslog_line, take_apart
 from probes.parsers.kernel.log_tally import Sighting, Tally
@@ -190,7 +190,7 @@ def _candidates(text: str) -> Iterator[tuple[int, tuple[KernelRow, ...]]]:
     """Where the lines begin that contain a word of interest, in order, with the rows that ask for these
     words.
     """
-    words = [*ROWS_BY_WORD.items(), *((word, 0) for word in (*CARRIER_WORDS, *_BOOT, _DRIVER_LOAD))]
+    words = [*ROWS_BY_WORD.items(), *((word, 0) for word in (CARRIER_WORD, *_BOOT, _DRIVER_LOAD))]
     following = {word: text.find(word) for word, _ in words}
     low = 0
     while low < len(text):

@@ -26,8 +26,8 @@ from probes.parsers.kernel.log_tally import LESSER
 
 DAEMONS = frozenset({"systemd-networkd", "NetworkManager"})
 """Programs whose lines about links count beside those of the kernel."""
-CARRIER_WORDS = (" carrier",)
-"""The words of `DAEMONS` about links."""
+CARRIER_WORD = " carrier"
+"""Part of every line of `DAEMONS` about a link."""
 _CARRIER = pattern(r"^(?P<device>[\w.@-]{1,40}): (?P<state>[Ll]ost|[Gg]ained) carrier$")
 _VIRTUAL = pattern(
     r"(?:veth|cali|docker|br-|cni|flannel|lxc|lxd|tap|tun|vnet|virbr|vxlan|dummy|ifb|kube|nodelocal|cilium|wg)"
