@@ -85,7 +85,8 @@ GPU_LINES = (
     ),
     KernelLine("NVRM: GPU6 RPC event history (CPU <- GSP):", "gsp-timeout", None, "kernel.gsp"),
     KernelLine(
-        "NVRM:      0    76   GSP_RM_CONTROL 4127 0x0000000020803039 0x00000000000000b0 0x00065013160bb6e0 0x0000000000000000   y",
+        "NVRM:      0    76   GSP_RM_CONTROL 4127 0x0000000020803039 0x00000000000000b0 0x00065013160bb6e0"
+        " 0x0000000000000000   y",
         "gsp-timeout",
         None,
         "kernel.gsp",
@@ -359,3 +360,43 @@ HOST_LINES = (
 )
 
 LINES = (*GPU_LINES, *HOST_LINES)
+
+ENVELOPES = (
+    "[ 4100.250000] {}",
+    "[ 4100.250000][ T1234] {}",
+    "[ 4100.250000 <    0.000012>] {}",
+    "<3>[ 4100.250000] {}",
+    "    [ 4100.250000] {}",
+    "3,2048,4100250000,-;{}",
+    "3,2048,4100250000,-,caller=T123;{}",
+    "kern  :err   : [ 4100.250000] {}",
+    "kern  :err   : 2025-02-10T16:28:06,000000+00:00 {}",
+    "kern: warning: [2025-01-21T04:41:44.283302Z]: {}",
+    "2025-02-10T16:28:06,000000+00:00 {}",
+    "[Mon Feb 10 16:28:06 2025] {}",
+    "[Feb10 16:28] {}",
+    "[  +0.000012] {}",
+    "Feb 10 16:28:06 kit-7 kernel: {}",
+    "Feb 10 16:28:06 kit-7 kernel: [ 4100.250000] {}",
+    "Okt 06 17:59:27 gpu-7 kernel: {}",
+    "11月 15 14:15:47 gpu-7 kernel: {}",
+    "Apr  9 21:05:38.106121 gpu-7 WARNING kernel: [10601.214044] {}",
+    "2025-02-10T16:28:06+0000 kit-7 kernel: {}",
+    "Mon 2025-02-10 16:28:06 UTC kit-7 kernel: {}",
+    "1739204886.000000 kit-7 kernel: {}",
+    "[ 4100.250000] kit-7 kernel: {}",
+    "<3>1 2025-02-10T16:28:06.000000+00:00 kit-7 kernel - - - {}",
+    "kit-7: [ 4100.250000] {}",
+    "kit-7: [Mon Feb 10 16:28:06 2025] {}",
+    "kit[07-09]: [ 4100.250000] {}",
+    "10.0.0.7: kern:    err: [2025-02-10T16:28:06.000000Z]: {}",
+    "/var/log/kern.log.1:Feb 10 16:28:06 kit-7 kernel: {}",
+    "/var/log/dmesg:88:[ 4100.250000] {}",
+    "88:[ 4100.250000] {}",
+    "> [ 4100.250000] {}",
+    "2025-02-10T16:28:06.000000000Z stdout F [ 4100.250000] {}",
+    '{{"__REALTIME_TIMESTAMP": "1739204886000000", "_HOSTNAME": "kit-7", "_TRANSPORT": "kernel", "MESSAGE": "{}"}}',
+    '{{"jsonPayload": {{"message": "[ 4100.250000] {}"}}, "timestamp": "2025-02-10T16:28:06Z"}}',
+    '{{"log": "[ 4100.250000] {}\\n", "stream": "stdout", "time": "2025-02-10T16:28:06Z"}}',
+)
+"""The forms in which the kernel's lines are handed on, with the place of the message."""

@@ -25,8 +25,6 @@ _ONLY_KERNEL = pattern(
     r"nfs: server \S{1,80} (?:not|OK)|\S{1,40} invoked oom-killer|.{1,60}\[\d{1,10}\]: segfault at |EXT4-fs|INFO: task )"
 )
 """Beginnings of messages that nothing but a kernel writes, for lines that have lost their time stamp."""
-_RELATIVE = pattern(r"\[\s{0,8}\+\d{1,9}\.\d{3,9}\] (?=\S|\s{1,8}\S)")
-"""`dmesg -e` and `-H` count from the line before."""
 _EXCERPT = 240
 _GONE = frozenset({"fallen off the bus", "gone at load"})
 
@@ -64,8 +62,6 @@ def kernel_message(line: LogLine) -> str | None:
     if line.is_kernel:
         return line.text.strip()
     for text in (line.raw, line.text):
-        if (relative := _RELATIVE.match(text)) is not None:
-            return text[relative.end() :].strip()
         apart = take_apart(text)
         if apart.origin != KERNEL:
             continue

@@ -10,7 +10,7 @@ from probes.logs.event import Event
 from probes.logs.reading import Reading
 from probes.parsers.kernel.kernel_grammar import ROWS
 from probes.sources.loose import open_loose
-from tests.support.kernel_lines import LINES, KernelLine
+from tests.support.kernel_lines import ENVELOPES, LINES, KernelLine
 from tests.support.recordings import MACHINES, index, needs_recordings
 
 
@@ -95,3 +95,12 @@ def test_both_report_the_same_of_a_recorded_log(path: str) -> None:
 
     assert all(kinds_of_explain(event) & explained for event in checked)
     assert explained <= {kind for event in checked for kind in kinds_of_explain(event)}
+
+
+@pytest.mark.parametrize("envelope", ENVELOPES)
+def test_both_know_each_form_in_which_lines_are_handed_on(envelope: str) -> None:
+    message = "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=python,pid=7,uid=0"
+    text = f"{envelope.format(message)}\n" * 2
+
+    assert [(event.kind, event.count) for event in of_check(text)] == [("out-of-memory", 2)]
+    assert [(event.kind, event.count) for event in of_explain(text)] == [("kernel.oom-kill", 2)]
