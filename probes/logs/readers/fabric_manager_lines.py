@@ -24,7 +24,7 @@ from probes.logs.events.fabric_manager_events import (
     FabricTeam,
 )
 from probes.logs.line import LogLine
-from probes.parsers.fabric.fabric_manager_log import sighting_of
+from probes.parsers.fabric.fabric_manager_log import device_of, sighting_of, version_of
 from probes.parsers.kernel.log_tally import Sighting
 
 SIGNS: tuple[bytes, ...] = (
@@ -43,14 +43,6 @@ SIGNS: tuple[bytes, ...] = (
 )
 _STATUS = pattern(r"^\S{0,3} ?nvidia-fabricmanager\.service - ")
 _ACTIVE = pattern(r"^\s{1,12}Active: (failed|active) \([^)]{1,40}\)")
-_CUT = pattern(
-    r"^(?:(?:nv-|nvidia-)fabricmanager[\w.-]{0,20}\[\d{1,10}\]|nvidia-fabricmanager\.service): (?P<said>.{1,600})"
-)
-"""Lines of the journal that somebody cut the time and host off."""
-_BAD_NEWS = pattern(
-    r"\b(?:fail(?:ed|ure)?|error|abort(?:ed|ing)?|don't match|does(?:n't| not) match|invalid value)\b",
-    re.IGNORECASE,
-)
 _FEW_LINES = 12
 """From the name of a service to its state in what `systemctl status` prints."""
 _MISMATCH = pattern(
@@ -62,13 +54,7 @@ _INTERFACE = pattern(
 )
 _MULTICAST = pattern(r"multicast|Request ID: \d{1,24} {1,4}Request Memory", re.IGNORECASE)
 """In words, or the list of a team that was refused, on a line of its own."""
-_VERSION = pattern(r"Fabric Manager version (\d{2,4}(?:\.\d{1,4}){1,3}) is running")
 _PORT = pattern(r"\bport (\d{1,3})\b")
-_DEVICE = pattern(
-    r"Index: \d{1,3} {1,2}Physical Id: \d{1,3}\s+PCI Bus ID: (?P<switch>[0-9A-Fa-f:.]{7,16})\b|"
-    r"Physical ID: \d{1,3}\s+Index: \d{1,6}\s+Handle: [0-9a-f]{1,16}\s+PCI Bus ID: (?P<gpu>[0-9A-Fa-f:.]{7,16})\b",
-    re.IGNORECASE,
-)
 _GOOD_NEWS = (
     ("Successfully configured all the available ", FabricConfigured()),
     ("successfully setup multicast team", FabricTeam()),
@@ -80,19 +66,16 @@ def _record(line: LogLine) -> FabricManagerRecord | None:
     """Return what one line of the Fabric Manager reports."""
     if (versions := _INTERFACE.search(line.text)) is not None:
         return FabricMismatch(reason=versions[0][:_LONGEST], version=versions[1], driver=versions[2])
-    if (device := _DEVICE.search(line.text)) is not None:
-        kind = "switch" if device["switch"] else "gpu"
-        return FabricDevice(kind=kind, bus=device[kind].lower())
+    if (device := device_of(line.text)) is not None:
+        return FabricDevice(kind=device[0], bus=device[1].lower())
     for words, news in _GOOD_NEWS:
         if words in line.text:
             return news
     for text in dict.fromkeys((line.raw, line.text)):
-        if (version := _VERSION.search(text)) is not None:
-            return FabricStarted(version=version[1])
+        if (version := version_of(text)) is not None:
+            return FabricStarted(version=version)
         if (sighting := sighting_of(text)) is not None:
             return _trouble(sighting)
-    if (cut := _CUT.match(line.text)) is not None and _BAD_NEWS.search(cut["said"]):
-        return FabricFailed(reason=cut["said"][:_LONGEST], aborted=0)
     return None
 
 

@@ -6,6 +6,8 @@ Which lines say something stands in `probes/parsers/kernel/kernel_grammar.py`, o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from probes.base.patterns import pattern
 from probes.catalogue.xids import load_xids
 from probes.logs.event import Event, event_of
@@ -174,7 +176,7 @@ _GPU = (
 )
 _CARD = (said.PcieLink, said.PcieLimited, said.PcieError, said.SlotPower, said.IommuFault, said.NicFirmware)
 _NETWORK = (said.LinkDown, said.LinkUp, said.CableFault, said.NicFault, said.FullTable)
-_FAMILIES = {
+_FAMILIES: dict[type[said.KernelEvent], Callable[[said.KernelEvent, str], LogRecord | None]] = {
     **dict.fromkeys(_GPU, _of_gpu),
     **dict.fromkeys(_CARD, _of_card),
     **dict.fromkeys(_NETWORK, _of_network),

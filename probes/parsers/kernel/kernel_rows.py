@@ -37,7 +37,8 @@ class KernelRow(NamedTuple):
         if match is None:
             return None
         if self.make is None:
-            return self.event(message=message, **self.fields, **match.groupdict())
+            named: dict[str, Any] = {**self.fields, **match.groupdict()}
+            return self.event(message=message, **named)
         return self.make(match)
 
 
