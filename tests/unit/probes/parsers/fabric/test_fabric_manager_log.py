@@ -11,7 +11,7 @@ from probes.sources.loose import open_loose
 LINES = {
     "[Jan 20 2026 10:00:00] [ERROR] [tid 88] detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id "
     "00000000:C1:00.0 physical id 8 port 30": ("sxid", "fabric_manager.switch-error"),
-    "[Jan 20 2026 10:00:00] [ERROR] [tid 88] failed to configure the routing of a port": (
+    "[Jan 20 2026 10:00:00] [ERROR] [tid 88] failed to configure the NVSwitch routing of a port": (
         "fabric-manager",
         "fabric_manager.failed",
     ),
