@@ -30,18 +30,23 @@ def observed(facts: MachineFacts) -> Panel | None:
         ("unread", _unread(facts)),
     ]
     told = [(name, text) for name, text in rows if text.plain]
-    is_quiet = not facts.events and [name for name, _ in told] == ["logs"]
+    is_quiet = not _complaints(facts) and [name for name, _ in told] == ["logs"]
     return Panel("Logs, tools and sources", pairs(told, _NAME_WIDTH)) if told and not is_quiet else None
+
+
+def _complaints(facts: MachineFacts) -> list[LogEvent]:
+    return [event for event in value_or(facts.events, ()) if event.is_complaint]
 
 
 def _events(facts: MachineFacts) -> Text:
     """Kinds of events that nothing has settled since, those first that the log calls fatal."""
     if not known(facts.events):
         return Text("")
-    if not facts.events:
+    events = _complaints(facts)
+    if not events:
         logs = ", ".join(clean(log).replace("-", " ") for log in value_or(facts.logs, ()))
         return Text(f"nothing in the {logs}" if logs else "", style=DIM)
-    open_events = [event for event in facts.events if not event.settled]
+    open_events = [event for event in events if not event.settled]
     groups: dict[str, list[LogEvent]] = {}
     for event in sorted(open_events, key=lambda event: event.fatal is not True):
         groups.setdefault(
@@ -49,7 +54,7 @@ def _events(facts: MachineFacts) -> Text:
         ).append(event)
     words = [_group(title, same) for title, same in list(groups.items())[:_KINDS_SHOWN]]
     more = len(groups) - len(words)
-    settled = len(facts.events) - len(open_events)
+    settled = len(events) - len(open_events)
     tail = [f"{more} kinds more"] * bool(more) + [f"{settled} settled since"] * bool(settled)
     text = Text(", ").join(words)
     return text.append(f"{', ' if words else ''}{', '.join(tail)}", style=DIM) if tail else text

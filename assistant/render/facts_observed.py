@@ -32,7 +32,8 @@ def sections(facts: MachineFacts, *, verbose: bool) -> list[Section]:
 
 def _events(facts: MachineFacts, *, verbose: bool) -> list[str]:
     """Kinds of events, those first that a log calls fatal and that nothing has settled since."""
-    events, logs = value_or(facts.events, ()), value_or(facts.logs, ())
+    events = [event for event in value_or(facts.events, ()) if event.is_complaint]
+    logs = value_or(facts.logs, ())
     if not events:
         return (
             [f"none in the {', '.join(log.replace('-', ' ') for log in logs)}"]

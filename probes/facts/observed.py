@@ -31,9 +31,19 @@ EventKind = Literal[
     "crash",
     "panic",
     "kernel-limit",
+    "iommu-fault",
+    "filesystem-back",
+    "driver-loaded",
+    "nic-firmware",
+    "pcie-link",
     "nccl-warning",
     "fabric-manager",
 ]
+
+_INVENTORY: frozenset[EventKind] = frozenset(
+    {"driver-loaded", "nic-firmware", "pcie-link", "filesystem-back"}
+)
+"""Kinds that complain of nothing."""
 
 
 class LogEvent(Record, kw_only=True):
@@ -58,10 +68,15 @@ class LogEvent(Record, kw_only=True):
     """Line of the first one, from 1."""
     last_line: int = 0
     settled: bool = False
-    """True where the log goes on with a boot, a new load of the driver, or the GPU's word that it needs no
-    recovery.
+    """True where the log goes on with a boot, a new load of the driver, the GPU's word that it needs no
+    recovery, or the file server's answer.
     """
     evidence: tuple[EvidenceRef, ...] = ()
+
+    @property
+    def is_complaint(self) -> bool:
+        """False for what a log only says of how the machine is."""
+        return self.kind not in _INVENTORY
 
 
 class Diagnosis(Record, kw_only=True):

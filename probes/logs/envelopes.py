@@ -15,6 +15,7 @@ from probes.base.patterns import pattern
 from probes.logs import stamps
 from probes.logs.file_names import writer_of
 from probes.logs.line import LogLine
+from probes.parsers.kernel.log_lines import GREP_OR_QUOTE, HUMAN_TIME, KERNEL_BEGINS
 
 _MOST_LAYERS = 8
 _NCCL = r"[\w.-]{1,80}:\d{1,9}:\d{1,9} \[-?\d{1,3}\] "
@@ -24,10 +25,6 @@ _BEGINS = (
     rf"\[\s{{0,8}}\d{{1,10}}\.\d{{6}}\] |\[[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} |kern\s{{0,4}}: )"
 )
 """What tells that a doubtful prefix before it is one."""
-_KERNEL_BEGINS = (
-    r"(?:<\d{1,3}>)?\[\s{0,8}\d{1,10}\.\d{6}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} |"
-    r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,6})? \S{1,80} kernel: |kern\s{0,4}: "
-)
 _NCCL_START = pattern(_NCCL)
 _GLUED = pattern(rf"{_NCCL}(?:[\w./-]{{1,80}}:\d{{1,6}} (?:\(\w{{1,80}}\) )?)?NCCL (?:INFO|WARN|CALL|TRACE) ")
 
@@ -311,13 +308,13 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
         ),
         _uptime,
     ),
-    ("[", pattern(r"\[(?:\s{0,8}\+\d{1,9}\.\d{3,9}|[A-Z][a-z]{2} ?\d{1,2} \d\d:\d\d)\] "), _kernel),
+    ("[", pattern(HUMAN_TIME), _kernel),
     ("1", pattern(r"\d{1,3},\d{1,20},(?P<clock_us>\d{1,18}),[^;\n]{1,40};"), _kernel),
     (" a", pattern(r"\s{0,8}kern\s{0,4}:\s{0,8}[a-z]{3,7}\s{0,4}:\s{0,8}"), _kernel),
     ("1", pattern(r"\d{9,10}\.\d{6} (?=[\w.-]{1,80} kernel: )"), _strip),
     ("1a", pattern(r"(?:(?P<host>[\w.-]{1,80}) )?kernel: (?=\S)"), _kernel),
     # grep, mail.
-    ("1a/>", pattern(rf"(?:[\w./-]{{1,160}}:(?:\d{{1,9}}:)?|\d{{1,9}}:|> ?)(?={_KERNEL_BEGINS})"), _strip),
+    ("1a/>", pattern(rf"{GREP_OR_QUOTE}(?={KERNEL_BEGINS})"), _strip),
     # mpirun of Open MPI and PRRTE, SageMaker's, Horovod's: `[1,2]<stdout>:`.
     (
         "<[",

@@ -20,6 +20,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from probes.logs.event import Event, Value
+from probes.logs.events.fabric_manager_events import (
+    FabricDevice,
+    FabricManagerRecord,
+    FabricStarted,
+    FabricSwitchError,
+    FabricTeam,
+)
+from probes.logs.events.kernel_log_events import (
+    KernelAer,
+    KernelCable,
+    KernelDriver,
+    KernelLink,
+    KernelNicFirmware,
+    KernelOomKill,
+    KernelPcieLimited,
+    KernelPcieLink,
+    KernelPeermem,
+    KernelRecord,
+    KernelSxid,
+    KernelXid,
+)
 
 _MOST = 256
 """Of names of one kind."""
@@ -40,26 +61,7 @@ class MachineFacts:
         self._port_rates: dict[str, Value] = {}
         self._fabric: dict[tuple[str, str], None] = {}
         self._handlers: dict[str, _Handler] = {
-            "kernel.driver": lambda fields, _: self._plain.update(driver=fields.get("version", "")),
-            "fabric_manager.started": lambda fields, _: self._plain.update(
-                fabric_manager=fields.get("version", "")
-            ),
-            "kernel.nic-firmware": lambda fields, _: self._count("nic_firmware", fields.get("version"), 1),
-            "kernel.pcie-link": lambda fields, _: self._count("pcie_links", fields.get("link"), 1),
-            "fabric_manager.device": self._add_fabric,
-            "fabric_manager.team": lambda _, times: self._count("multicast_teams", "set_up", times),
-            "kernel.xid": self._add_xid,
-            "kernel.sxid": self._add_sxid,
-            "fabric_manager.switch-error": self._add_sxid,
-            "kernel.aer": lambda fields, times: self._count("pcie_errors", fields.get("severity"), times),
-            "kernel.pcie-limited": self._add_limit,
-            "kernel.link": self._add_link,
-            "kernel.cable": lambda fields, _: self._name(
-                "cables", f"{fields.get('bus')}: {fields.get('what')}"
-            ),
-            "kernel.oom-kill": lambda fields, _: self._name("killed_for_memory", fields.get("process")),
             "host.oom-kill": lambda fields, _: self._name("killed_for_memory", fields.get("process")),
-            "kernel.peermem": lambda _, times: self._count("peermem_complaints", "lines", times),
             "nvlink.gpu": self._add_nvlinks,
             "nvlink.none": self._add_no_nvlinks,
             "nvlink.errors": self._add_nvlink_errors,
@@ -83,10 +85,14 @@ class MachineFacts:
         }
 
     def add(self, event: Event) -> None:
-        """One more event; kinds that tell nothing of a machine are passed over."""
-        handler = self._handlers.get(event.kind)
-        if handler is not None:
-            handler(event.fields, event.count)
+        """Count one more event; kinds that report nothing about a machine are passed over."""
+        match event.what:
+            case KernelRecord():
+                self._add_kernel(event.what, event.count)
+            case FabricManagerRecord():
+                self._add_fabric_manager(event.what, event.count)
+            case _ if (handler := self._handlers.get(event.kind)) is not None:
+                handler(event.fields, event.count)
 
     def as_dict(self) -> dict[str, object]:
         """The facts that lines told of."""
@@ -138,38 +144,69 @@ class MachineFacts:
         rows = self._tables.setdefault(table, {})
         return rows.setdefault(name, {}) if name in rows or len(rows) < _MOST else {}
 
-    def _add_xid(self, fields: Mapping[str, Value], times: int) -> None:
-        sub_code = fields.get("sub_code")
-        row = self._row("xids", f"{fields.get('xid')}{f'.{sub_code}' if sub_code else ''}")
-        _add_lines(row, "gpus", fields.get("bus"), times)
-        if "fatal" in fields:
-            row["fatal"] = bool(row.get("fatal")) or fields["fatal"] == 1
+    def _add_kernel(self, what: KernelRecord, times: int) -> None:
+        match what:
+            case KernelXid():
+                name = f"{what.xid}.{what.sub_code}" if what.sub_code else f"{what.xid}"
+                self._add_error("xids", name, "gpus", what, times)
+            case KernelSxid():
+                self._add_error("sxids", f"{what.sxid}", "switches", what, times)
+            case KernelAer():
+                self._count("pcie_errors", what.severity, times)
+            case KernelLink():
+                self._add_link(what, times)
+            case KernelOomKill():
+                self._name("killed_for_memory", what.process)
+            case KernelPeermem():
+                self._count("peermem_complaints", "lines", times)
+            case _:
+                self._add_card(what)
 
-    def _add_sxid(self, fields: Mapping[str, Value], times: int) -> None:
-        row = self._row("sxids", str(fields.get("sxid") or fields.get("error")))
-        _add_lines(row, "switches", fields.get("bus"), times)
-        if "fatal" in fields:
-            row["fatal"] = bool(row.get("fatal")) or fields["fatal"] == 1
+    def _add_card(self, what: KernelRecord) -> None:
+        match what:
+            case KernelDriver():
+                self._plain["driver"] = what.version
+            case KernelNicFirmware():
+                self._count("nic_firmware", what.version, 1)
+            case KernelPcieLink():
+                self._count("pcie_links", what.link, 1)
+            case KernelPcieLimited(available_gbit_per_s=float(rate)):
+                row = self._row("pcie_limited", f"{what.bus}")
+                row |= {
+                    "gbit_per_s": rate,
+                    "capable_of": what.capable_gbit_per_s or "?",
+                    "at": what.limited_by or "",
+                }
+            case KernelCable():
+                self._name("cables", f"{what.bus}: {what.what}")
 
-    def _add_limit(self, fields: Mapping[str, Value], _: int) -> None:
-        if "available_gbit_per_s" in fields:
-            capable = fields.get("capable_gbit_per_s", "?")
-            row = self._row("pcie_limited", str(fields.get("bus")))
-            row |= {
-                "gbit_per_s": fields["available_gbit_per_s"],
-                "capable_of": capable,
-                "at": fields.get("limited_by", ""),
-            }
+    def _add_fabric_manager(self, what: FabricManagerRecord, times: int) -> None:
+        match what:
+            case FabricStarted():
+                self._plain["fabric_manager"] = what.version
+            case FabricDevice() if len(self._fabric) < _MOST * 2:
+                self._fabric[what.kind, what.bus] = (
+                    None  # the inventory is written at each start: a device counts once
+                )
+            case FabricTeam():
+                self._count("multicast_teams", "set_up", times)
+            case FabricSwitchError():
+                self._add_error("sxids", f"{what.error}", "switches", what, times)
 
-    def _add_link(self, fields: Mapping[str, Value], times: int) -> None:
-        state = str(fields.get("state"))
-        links = self._tables.get("links", {})
-        device = str(fields.get("device"))
-        if state == "up" and device not in links:
+    def _add_error(
+        self, table: str, name: str, places: str, what: KernelXid | KernelSxid | FabricSwitchError, times: int
+    ) -> None:
+        row = self._row(table, name)
+        _add_lines(row, places, what.bus, times)
+        if what.fatal is not None:
+            row["fatal"] = bool(row.get("fatal")) or what.fatal == 1
+
+    def _add_link(self, link: KernelLink, times: int) -> None:
+        if link.state == "up" and link.device not in self._tables.get("links", {}):
             return  # as every link comes up once
-        row = self._row("links", device)
-        row[state] = _whole(row.get(state)) + times
-        row["last"] = state
+        row = self._row("links", link.device)
+        row[link.state] = _whole(row.get(link.state)) + times
+        row["last"] = link.state
 
     def _add_nvlinks(self, fields: Mapping[str, Value], _: int) -> None:
         up, rate = _whole(fields.get("up")), fields.get("gbps")
@@ -190,11 +227,6 @@ class MachineFacts:
         self._count("nvlink_errors", fields.get("counter"), _whole(fields.get("count")))
         row = self._row("nvlink_error_links", f"GPU{fields.get('gpu')} link {fields.get('link', '?')}")
         row[str(fields.get("counter"))] = fields.get("count", 0)
-
-    def _add_fabric(self, fields: Mapping[str, Value], _: int) -> None:
-        """The inventory is written at each start: a device counts once."""
-        if len(self._fabric) < _MOST * 2:
-            self._fabric[str(fields.get("kind")), str(fields.get("bus"))] = None
 
     def _add_dcgm(self, fields: Mapping[str, Value], _: int) -> None:
         for name, value in fields.items():

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from probes.catalogue.xids import load_xids
 from probes.logs.cause_rows import load_causes
 from probes.logs.deducing.common import found, named, value_of, whole
-from probes.logs.event import Event
+from probes.logs.event import Event, Value
+from probes.logs.events.fabric_manager_events import FabricSwitchError
+from probes.logs.events.kernel_log_events import KernelSxid, KernelXid
 from probes.logs.seen import Seen
 
 _DOMAIN_BITS = 20
@@ -20,6 +22,7 @@ _DEGRADED = 1
 """In the health mask of the fabric each two bits are 0 not supported, 1 true, 2 false (NVML,
 nvmlGpuFabricInfoV).
 """
+_SWITCH_ERRORS = (KernelSxid, FabricSwitchError)
 
 
 def shared_gpu(seen: Seen) -> Iterator[Event]:
@@ -118,17 +121,23 @@ def _mask(value: object) -> int | None:
 def xids(seen: Seen) -> Iterator[Event]:
     """What is to be done about each error that the driver reports, the worst numbers first in time."""
     table, told_elsewhere = load_xids(), _xids_of_other_causes()
-    for event in seen.in_order(seen.of("kernel.xid")):
-        if whole(event.fields.get("xid")) in told_elsewhere:
-            continue
-        row = table.find(whole(event.fields.get("xid")))
-        severity = str(event.fields.get("severity") or (row.severity if row is not None else "none"))
-        action = row.action if row is not None else "Look the number up in NVIDIA's Xid catalogue."
-        kept = {
-            name: event.fields[name] for name in ("xid", "bus", "name", "process") if name in event.fields
-        }
-        kept.setdefault("name", "of no name that rigtune knows")
-        yield found("xid", event, severity=severity, action=action, **kept)
+    for event in seen.in_order(seen.of(KernelXid.KIND)):
+        match event.what:
+            case KernelXid(xid=xid) as error if xid not in told_elsewhere:
+                row = table.find(xid)
+                yield found(
+                    "xid",
+                    event,
+                    severity=error.severity or "none",
+                    action=row.action if row is not None else "Look the number up in NVIDIA's Xid catalogue.",
+                    xid=xid,
+                    name=error.name or "of no name that rigtune knows",
+                    **_known(bus=error.bus, process=error.process),
+                )
+
+
+def _known(**fields: Value | None) -> dict[str, Value]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 @functools.lru_cache(maxsize=1)
@@ -145,20 +154,25 @@ def _xids_of_other_causes() -> frozenset[int]:
 
 def switch_errors(seen: Seen) -> Iterator[Event]:
     """Errors of NVSwitches, by the kernel or by the fabric manager."""
-    events = seen.in_order(seen.of("kernel.sxid", "fabric_manager.switch-error"))
-    fatal = [event for event in events if whole(event.fields.get("fatal")) == 1]
-    for event in (fatal or events)[:1]:
-        code = event.fields.get("sxid") or event.fields.get("error") or ""
-        word = "fatal" if fatal else "non-fatal"
-        times = sum(one.count for one in (fatal or events))
-        yield found(
-            "switch-error",
-            event,
-            fatal=int(bool(fatal)),
-            bus=str(event.fields.get("bus", "")),
-            link=str(event.fields.get("link") or event.fields.get("port") or ""),
-            why=f"{word} NVSwitch error {code}{f', {times} lines' if times > 1 else ''}",
-        )
+    events = seen.in_order(seen.of(KernelSxid.KIND, FabricSwitchError.KIND))
+    fatal = [event for event in events if isinstance(event.what, _SWITCH_ERRORS) and event.what.fatal == 1]
+    counted = fatal or events
+    lines = sum(event.count for event in counted)
+    for event in counted[:1]:
+        match event.what:
+            case (
+                KernelSxid(sxid=code, bus=bus, link=place)
+                | FabricSwitchError(error=code, bus=bus, port=place)
+            ):
+                words = f"{'fatal' if fatal else 'non-fatal'} NVSwitch error {code or ''}"
+                yield found(
+                    "switch-error",
+                    event,
+                    fatal=int(bool(fatal)),
+                    bus=bus or "",
+                    link=f"{place or ''}",
+                    why=words + (f", {lines} lines" if lines > 1 else ""),
+                )
 
 
 def driver_older(seen: Seen) -> Iterator[Event]:

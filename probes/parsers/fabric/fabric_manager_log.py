@@ -22,9 +22,17 @@ _JOURNAL = re.compile(
     r"(\S{3,5} {1,2}\d{1,2} \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S{8,30}) \S{1,100} "
     r"(?:nv-fabricmanager|nvidia-fabricmanager[\w.-]{0,20}|systemd)\[\d{1,10}\]: (.*)"
 )
+_CUT = re.compile(
+    r"(?:(?:nv-|nvidia-)fabricmanager[\w.-]{0,20}\[\d{1,10}\]|nvidia-fabricmanager\.service): (.{1,600})"
+)
+"""Lines of the journal that somebody cut the time and host off."""
 _SERVICE = "nvidia-fabricmanager.service: "
-_BAD_NEWS = re.compile(r"\b(?:fail(?:ed|ure)?|error|abort(?:ed|ing)?|don't match|mismatch)\b", re.IGNORECASE)
+_BAD_NEWS = re.compile(
+    r"\b(?:fail(?:ed|ure)?|error|abort(?:ed|ing)?|don't match|does(?:n't| not) match|mismatch|invalid value)\b",
+    re.IGNORECASE,
+)
 """Lines of the journal bear no level."""
+_LONGEST_LINE = 2000
 _START = "Fabric Manager Log initializing at"
 _SWITCH_ERROR = re.compile(
     r"detected NVSwitch (non-fatal|fatal) error (\d{1,6}) on fid \d{1,4}"
@@ -39,11 +47,9 @@ _ABORTED = re.compile(
     re.IGNORECASE,
 )
 _VERSION = re.compile(r"Fabric Manager version (\d{2,4}(?:\.\d{1,4}){1,3}) is running")
-_SWITCH = re.compile(
-    r"Index: \d{1,3}  ?Physical Id: (\d{1,3})\s+PCI Bus ID: ([0-9A-Fa-f:.]{7,16})\b", re.IGNORECASE
-)
-_GPU = re.compile(
-    r"Physical ID: \d{1,3}\s+Index: \d{1,6}\s+Handle: [0-9a-f]{1,16}\s+PCI Bus ID: ([0-9A-Fa-f:.]{7,16})\b",
+_DEVICE = re.compile(
+    r"Index: \d{1,3} {1,2}Physical Id: \d{1,3}\s+PCI Bus ID: (?P<switch>[0-9A-Fa-f:.]{7,16})\b|"
+    r"Physical ID: \d{1,3}\s+Index: \d{1,6}\s+Handle: [0-9a-f]{1,16}\s+PCI Bus ID: (?P<gpu>[0-9A-Fa-f:.]{7,16})\b",
     re.IGNORECASE,
 )
 _SIGNS = (
@@ -92,34 +98,58 @@ def _of_journal(line: str) -> tuple[str, str, str] | None:
     """Time, level and message of a line that the Fabric Manager, or systemd of its service, left in the
     journal.
     """
-    match = _JOURNAL.fullmatch(line.rstrip()) if "fabricmanager" in line and len(line) < 2000 else None
-    if match is None or (" systemd[" in line and not match[2].startswith(_SERVICE)):
+    if "fabricmanager" not in line or len(line) >= _LONGEST_LINE:
         return None
-    return match[1], "ERROR" if _BAD_NEWS.search(match[2]) else "INFO", match[2]
+    if (match := _JOURNAL.fullmatch(line.rstrip())) is not None:
+        if " systemd[" in line and not match[2].startswith(_SERVICE):
+            return None
+        time, said = match[1], match[2]
+    elif (match := _CUT.match(line)) is not None:
+        time, said = "", match[1]
+    else:
+        return None
+    return time, "ERROR" if _BAD_NEWS.search(said) else "INFO", said
+
+
+def device_of(line: str) -> tuple[str, str] | None:
+    """Return the `switch` or `gpu` that a line of the inventory names, with its PCI address as printed."""
+    match = _DEVICE.search(line)
+    if match is None:
+        return None
+    return ("switch", match["switch"]) if match["switch"] else ("gpu", match["gpu"])
+
+
+def version_of(line: str) -> str | None:
+    """Return the version of the Fabric Manager that a line says is running."""
+    match = _VERSION.search(line)
+    return match[1] if match else None
 
 
 def parse_devices(text: str) -> tuple[PciDevice, ...]:
-    """The NVSwitches of the inventories, each once."""
-    found: dict[str, PciDevice] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        match = _SWITCH.search(line)
-        address = normal_address(match[2]) if match else None
-        if isinstance(address, str):
-            found.setdefault(
-                address, PciDevice(bus_id=address, kind="nvswitch", evidence=(line_ref(number),))
-            )
-    return tuple(found.values())
+    """Return the NVSwitches of the inventories, each once."""
+    return tuple(
+        PciDevice(bus_id=address, kind="nvswitch", evidence=(line_ref(number),))
+        for address, number in _inventory(text, "switch").items()
+    )
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs of the inventories, each once. The log numbers them by their place on the board."""
-    found: dict[str, Gpu] = {}
+    """Return the GPUs of the inventories, each once. The log numbers them by their place on the board."""
+    return tuple(
+        Gpu(index=UNNUMBERED, pci_bus_id=address, evidence=(line_ref(number),))
+        for address, number in _inventory(text, "gpu").items()
+    )
+
+
+def _inventory(text: str, kind: str) -> dict[str, int]:
+    """Return the addresses of one kind of device with the lines that name them first."""
+    found: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
-        match = _GPU.search(line)
-        address = normal_address(match[1]) if match else None
+        device = device_of(line)
+        address = normal_address(device[1]) if device is not None and device[0] == kind else None
         if isinstance(address, str):
-            found.setdefault(address, Gpu(index=UNNUMBERED, pci_bus_id=address, evidence=(line_ref(number),)))
-    return tuple(found.values())
+            found.setdefault(address, number)
+    return found
 
 
 def parse_version(text: str) -> str | None:

@@ -1,184 +1,238 @@
-"""What the drivers of GPUs and NVSwitches write into the kernel log."""
+"""Rows of the kernel log's grammar: what the drivers of GPUs and NVSwitches write."""
 
 from __future__ import annotations
 
 import re
 
 from probes.base.patterns import pattern
-from probes.parsers.kernel.log_tally import LESSER, Sighting
+from probes.parsers.kernel.kernel_events import (
+    DriverComplaint,
+    DriverLoaded,
+    FirmwareTimeout,
+    KernelEvent,
+    PeermemComplaint,
+    SwitchComplaint,
+    SwitchError,
+    XidError,
+)
+from probes.parsers.kernel.kernel_rows import KernelRow, Maker, row
+from probes.parsers.kernel.log_tally import LESSER
 
 _ADDRESS = r"(?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})?)(?:\.[0-9A-Fa-f])?"
-_XID = pattern(rf"(?<![A-Za-z])Xid(?: \({_ADDRESS}\): (\d{{1,6}})(?!\d)| (\d{{1,6}}) \({_ADDRESS}\):?),?(.*)")
-_SXID = pattern(rf"SXid \({_ADDRESS}\): (\d{{5}})(?!\d),?(.*)")
 _NVLINK5 = pattern(r"\b(Fatal|Nonfatal)\s+XC\d+\s+i\d+\s+Link (-?\d{1,3})(?: \(0x([0-9a-fA-F]{8})\b)?")
+_NVLINK5_XIDS = range(144, 151)
+_NVLINK_XIDS = frozenset({74, *_NVLINK5_XIDS})
 _RECOVERY = pattern(r"recovery action changed from .{0,80}? to (0x[0-9a-fA-F]{1,4} \([^()]{1,60}\))")
-_CLEANUP = 45
+_RECOVERY_XID = 154
+_CLEANUP_XID = 45
 _CAUSE = pattern(r"caused by previous Xid (\d{1,6})\b")
+_UNIT = pattern(r"(?:^|[ ,])([A-Z][A-Z0-9_]{2,30}(?:/[A-Z][A-Z0-9_]{2,30})?)\s+(?:Fatal|Nonfatal)\b")
+_NVLINK_UNIT = pattern(r"^\s{0,4}([A-Z][A-Z0-9_/]{2,40}) ")
+_LINK = pattern(r"\b[Ll]ink (\d{1,3})\b")
+_PROCESS = pattern(r"\bpid=['\"]?(\d{1,10})['\"]?(?:, name=([^,\n]{1,60}))?")
+_OLD_PROCESS = pattern(r"^\s{0,4}(\d{1,10}),")
+"""Drivers before 2020 print the process id behind the number, without a name."""
 _GPU_ADDRESS = pattern(r"\b([0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b(?![0-9A-Fa-f:])")
-_UNANSWERED = pattern(
-    r"NVRM:\s+0\s+(\d{1,6})\s+(\w{1,60})\s+(?:\d{1,12}\s+)?(0x[0-9a-f]{16}) 0x[0-9a-f]{16} 0x[0-9a-f]{16} 0x0{16}\b"
-)
-"""The newest entry of the history of calls to the GPU's system processor, without a time at which it
-ended.
-"""
-_GSP = pattern(
-    r"Timeout (?:waiting for|after \d+s of waiting for) RPC|Rate limiting GSP RPC error|GSP RM heartbeat timed out|"
-    r"GSP-?(?:RM)? (?:has )?(?:crash|lockdown|task.{0,20}(?:crash|timeout))|rpcRecvPoll.{0,60}timed? ?out"
-)
-_COMPLAINTS = (
-    (
-        "RmInitAdapter failed",
-        pattern(r"RmInitAdapter failed|rm_init_adapter failed|failed to initialize the adapter", re.I),
-    ),
-    ("gone at load", pattern(r"^fallen off the bus and is not responding")),
-    ("fallen off the bus", pattern(r"fallen off the bus|GPU (?:is )?lost\b")),
-    ("API mismatch", pattern(r"API mismatch")),
-    (
-        "unsupported GPU",
-        pattern(
-            r"installed in this system is not supported|No NVIDIA (?:GPU|graphics adapter|devices) (?:found|probed)"
-        ),
-    ),
-    (
-        "probe failed",
-        pattern(
-            r"probe routine (?:was not called|failed)|None of the NVIDIA .{0,40}initialized|[Ff]ailed to copy vbios"
-        ),
-    ),
-    ("out of memory", pattern(r"\[NV_ERR_NO_MEMORY\]")),
-    ("assertion", pattern(r"Assertion failed: .{1,200}\[NV_ERR_\w+\]")),
+_VERSIONS = pattern(
+    r"client has the version ([\d.]{3,16}).{0,80}?module has the version ([\d.]{3,16})", re.DOTALL
 )
 _NAMED = pattern(rf"NVRM: The NVIDIA GPU {_ADDRESS}(?: \(PCI ID: \w{{4}}:\w{{4}}\))?$")
-_HISTORY = pattern(r"NVRM: (?:GPU\d{1,3} )?RPC (?:event )?history \(CPU")
-_MODULE = pattern(
-    r"nvidia(?:_uvm|_modeset|_drm)?: (?:disagrees about version of symbol|Unknown symbol|version magic)|"
-    r"nvidia: probe of .{1,20} failed|nvidia [0-9a-f:.]{7,16}: probe with driver nvidia failed"
-)
-_PEERMEM = pattern(
-    r"nvidia[-_]peermem\b.{0,80}?(?:ERROR|[Ii]nvalid|failed|Unknown symbol|disagrees about version)"
-)
+_BROKEN_XID = pattern(r"S?Xid \((?:PCI:)?[0-9A-Fa-f:.]{4,20}\)")
 _PEERMEM_LOAD = pattern(
     r"Unknown symbol|disagrees about version|[Ii]nvalid argument|ib_register_peer_memory_client"
 )
-_SWITCH = pattern(
-    r"nvidia-nvswitch\d*: .*?(?:[Ff]ail|[Ee]rror|FATAL|(?<![Nn]on-)(?<![Nn]on)[Ff]atal|[Uu]nable|[Tt]imed? ?out)"
-)
-
-_UNIT = pattern(r"(?:^|[ ,])([A-Z][A-Z0-9_]{2,30}(?:/[A-Z][A-Z0-9_]{2,30})?)\s+(?:Fatal|Nonfatal)\b")
 
 
 def pci_device(address: str) -> str:
-    """`00000000:9B:00` and the old `009B:00` as `0000:9b:00`."""
+    """Return `00000000:9B:00` and the old `009B:00` as `0000:9b:00`."""
     parts = address.lower().split(":")
     if len(parts) == 2:
         return f"0000:{parts[0][-2:]}:{parts[1]}"
     return f"{parts[0][-4:]}:{parts[1]}:{parts[2]}"
 
 
-def read_xid(message: str) -> Sighting | None:
-    match = _XID.search(message)
-    if match is None:
-        return None
-    device = pci_device(match[1] or match[4])
-    code, rest = int(match[2] or match[3]), match[5]
-    text = message[match.start() :].rstrip()
-    if code == 154 and (action := _RECOVERY.search(rest)) is not None:
-        return Sighting("xid", text, device=device, code=code, variant=action[1])
-    if code == _CLEANUP and (cause := _CAUSE.search(rest)) is not None:
-        return Sighting("xid", text, device=device, code=code, variant=f"caused by {cause[1]}")
-    nvlink = _NVLINK5.search(rest) if 144 <= code <= 150 else None
-    if nvlink is None:
-        return Sighting("xid", text, device=device, code=code)
-    fatal = nvlink[1] == "Fatal"
-    unit = _UNIT.search(rest)
-    return Sighting(
-        "xid",
-        text,
-        device=device,
-        code=code,
-        sub_code=int(nvlink[3], 16) >> 20 & 0x3F if nvlink[3] else None,
-        fatal=fatal,
-        variant=f"{unit[1] if unit else ''} {nvlink[1]} {nvlink[2]}",
-    )
-
-
-def read_sxid(message: str) -> Sighting | None:
-    match = _SXID.search(message)
-    if match is None:
-        return None
-    words = match[3].strip()
-    fatal = (
-        True
-        if words.startswith("Fatal")
-        else False
-        if words.lower().startswith(("non-fatal", "nonfatal"))
-        else None
-    )
-    return Sighting(
-        "sxid",
-        message[match.start() :].rstrip(),
-        device=pci_device(match[1]),
-        code=int(match[2]),
-        fatal=fatal,
-        adds=not words.startswith(("Data {", "Severity ")),
-    )
-
-
-def is_broken_xid(message: str) -> bool:
-    """A line that begins as an Xid or SXid does, and names no number."""
-    return re.search(r"S?Xid \((?:PCI:)?[0-9A-Fa-f:.]{4,20}\)", message) is not None
-
-
-def read_driver(message: str) -> Sighting | None:
-    """Complaints of the driver that have no Xid."""
-    if (call := _UNANSWERED.search(message)) is not None:
-        return Sighting(
-            "gsp-timeout",
-            f"call {call[1]} ({call[2]}, {_short(call[3])}) to the GPU's system processor was never answered",
-        )
-    if _HISTORY.match(message):
-        return Sighting(
-            "gsp-timeout",
-            "the driver tells the history of its calls to a GPU, which it does after one failed",
-            view=LESSER,
-        )
-    text = message.removeprefix("NVRM: ")
-    address = _GPU_ADDRESS.search(text)
-    device = pci_device(address[1]) if address else None
-    if _GSP.search(text):
-        return Sighting("gsp-timeout", text, device=device)
-    for name, words in _COMPLAINTS:
-        if words.search(text) and not is_broken_xid(text):
-            return Sighting("nvrm", text, device=device, variant=name)
-    return None
-
-
 def named_gpu(message: str) -> str | None:
-    """The device of a line that ends with it, as the driver goes on in the next: `The NVIDIA GPU
+    """Return the device of a line that ends with it, as the driver goes on in the next: `The NVIDIA GPU
     0000:b3:00.0`.
     """
     match = _NAMED.match(message.rstrip())
     return pci_device(match[1]) if match else None
 
 
-def read_module(message: str) -> Sighting | None:
-    return Sighting("nvrm", message, variant="module") if _MODULE.search(message) else None
+def is_broken_xid(message: str) -> bool:
+    """Return whether a line begins as an Xid or SXid does, and names no number."""
+    return _BROKEN_XID.search(message) is not None
 
 
-def read_peermem(message: str) -> Sighting | None:
-    if not _PEERMEM.search(message):
-        return None
-    variant = (
-        "context" if "invalid context" in message else "load" if _PEERMEM_LOAD.search(message) else "other"
+def _xid(match: re.Match[str]) -> XidError:
+    xid, rest = int(match[2] or match[3]), match[5]
+    action = _RECOVERY.search(rest) if xid == _RECOVERY_XID else None
+    cause = _CAUSE.search(rest) if xid == _CLEANUP_XID else None
+    nvlink = _NVLINK5.search(rest) if xid in _NVLINK5_XIDS else None
+    process = _PROCESS.search(match.string)
+    old_process = None if process or match[2] is None else _OLD_PROCESS.match(rest)
+    link = _LINK.search(match.string) if xid in _NVLINK_XIDS else None
+    unit = _NVLINK_UNIT.search(rest) if xid in _NVLINK5_XIDS else None
+    variant = ""
+    if action is not None:
+        variant = action[1]
+    elif cause is not None:
+        variant = f"caused by {cause[1]}"
+    elif nvlink is not None:
+        reporter = _UNIT.search(rest)
+        variant = f"{reporter[1] if reporter else ''} {nvlink[1]} {nvlink[2]}"
+    return XidError(
+        message=match.string[match.start() :].rstrip(),
+        device=pci_device(match[1] or match[4]),
+        xid=xid,
+        sub_code=int(nvlink[3], 16) >> 20 & 0x3F if nvlink and nvlink[3] else None,
+        fatal=nvlink[1] == "Fatal" if nvlink else None,
+        variant=variant,
+        unit=unit[1] if unit else None,
+        link=int(link[1]) if link else None,
+        caused_by=int(cause[1]) if cause else None,
+        action=action[1] if action else None,
+        pid=int((process or old_process)[1]) if process or old_process else None,  # type: ignore[index]
+        process=process[2].strip() if process and process[2] else None,
     )
-    return Sighting("peermem", message, variant=variant)
 
 
-def read_switch(message: str) -> Sighting | None:
-    if "SXid" in message or not _SWITCH.search(message):
+def _switch_error(match: re.Match[str]) -> SwitchError:
+    words = match[3].strip()
+    link = _LINK.search(match.string)
+    fatal = True if words.startswith("Fatal") else None
+    return SwitchError(
+        message=match.string[match.start() :].rstrip(),
+        device=pci_device(match[1]),
+        sxid=int(match[2]),
+        link=int(link[1]) if link else None,
+        fatal=False if words.lower().startswith(("non-fatal", "nonfatal")) else fatal,
+        adds=not words.startswith(("Data {", "Severity ")),
+    )
+
+
+def _complaint(name: str) -> Maker:
+    def make(match: re.Match[str]) -> KernelEvent | None:
+        if is_broken_xid(match.string):
+            return None
+        text = match.string.removeprefix("NVRM: ")
+        versions = _VERSIONS.search(text)
+        return DriverComplaint(
+            message=text,
+            device=_address_in(text),
+            variant=name,
+            client=versions[1] if versions else None,
+            module=versions[2].rstrip(".") if versions else None,
+        )
+
+    return make
+
+
+def _firmware_timeout(match: re.Match[str]) -> FirmwareTimeout:
+    text = match.string.removeprefix("NVRM: ")
+    return FirmwareTimeout(message=text, device=_address_in(text))
+
+
+def _unanswered_call(match: re.Match[str]) -> FirmwareTimeout:
+    number = f"0x{match[3][2:].lstrip('0') or '0'}"
+    words = f"call {match[1]} ({match[2]}, {number}) to the GPU's system processor was never answered"
+    return FirmwareTimeout(message=words)
+
+
+def _call_history(_: re.Match[str]) -> FirmwareTimeout:
+    words = "the driver tells the history of its calls to a GPU, which it does after one failed"
+    return FirmwareTimeout(message=words, view=LESSER)
+
+
+def _peermem(match: re.Match[str]) -> PeermemComplaint:
+    message = match.string
+    variant = "load" if _PEERMEM_LOAD.search(message) else "other"
+    return PeermemComplaint(message=message, variant="context" if "invalid context" in message else variant)
+
+
+def _switch_complaint(match: re.Match[str]) -> SwitchComplaint | None:
+    message = match.string
+    if "SXid" in message:
         return None
-    return Sighting("nvswitch", message, device=message.partition(":")[0].rpartition(" ")[2])
+    return SwitchComplaint(message=message, device=message.partition(":")[0].rpartition(" ")[2])
 
 
-def _short(number: str) -> str:
-    return f"0x{number[2:].lstrip('0') or '0'}"
+def _address_in(text: str) -> str | None:
+    address = _GPU_ADDRESS.search(text)
+    return pci_device(address[1]) if address else None
+
+
+def _driver_row(name: str, shape: str, *, flags: int = 0) -> KernelRow:
+    return row(DriverComplaint, "NVRM:", shape, flags=flags, make=_complaint(name))
+
+
+ROWS: tuple[KernelRow, ...] = (
+    row(
+        XidError,
+        "Xid ",
+        rf"(?<![A-Za-z])Xid(?: \({_ADDRESS}\): (\d{{1,6}})(?!\d)| (\d{{1,6}}) \({_ADDRESS}\):?),?(.*)",
+        make=_xid,
+    ),
+    row(SwitchError, "SXid (", rf"SXid \({_ADDRESS}\): (\d{{5}})(?!\d),?(.*)", make=_switch_error),
+    row(
+        DriverLoaded,
+        ("NVRM: loading NVIDIA", "NVRM version: NVIDIA"),
+        r"^NVRM(?: version)?: (?:loading )?NVIDIA UNIX.{0,60}?Kernel Module .{0,40}?"
+        r"(?P<version>\d{3}\.\d{1,4}(?:\.\d{1,4})?)\b",
+    ),
+    # The newest entry of the history of calls to the GPU's system processor, without a time at which it
+    # ended.
+    row(
+        FirmwareTimeout,
+        "NVRM:",
+        r"NVRM:\s+0\s+(\d{1,6})\s+(\w{1,60})\s+(?:\d{1,12}\s+)?(0x[0-9a-f]{16}) 0x[0-9a-f]{16} 0x[0-9a-f]{16} 0x0{16}\b",
+        make=_unanswered_call,
+    ),
+    row(FirmwareTimeout, "NVRM:", r"^NVRM: (?:GPU\d{1,3} )?RPC (?:event )?history \(CPU", make=_call_history),
+    row(
+        FirmwareTimeout,
+        "NVRM:",
+        r"Timeout (?:waiting for|after \d+s of waiting for) RPC|Rate limiting GSP RPC error|"
+        r"GSP RM heartbeat timed out|rpcRecvPoll.{0,60}timed? ?out|"
+        r"GSP-?(?:RM)? (?:has )?(?:crash|lockdown|task.{0,20}(?:crash|timeout))",
+        make=_firmware_timeout,
+    ),
+    _driver_row(
+        "RmInitAdapter failed",
+        r"RmInitAdapter failed|rm_init_adapter failed|failed to initialize the adapter",
+        flags=re.IGNORECASE,
+    ),
+    _driver_row("gone at load", r"^(?:NVRM: )?fallen off the bus and is not responding"),
+    _driver_row("fallen off the bus", r"fallen off the bus|GPU (?:is )?lost\b"),
+    _driver_row("API mismatch", r"API mismatch"),
+    _driver_row(
+        "unsupported GPU",
+        r"installed in this system is not supported|No NVIDIA (?:GPU|graphics adapter|devices) (?:found|probed)",
+    ),
+    _driver_row(
+        "probe failed",
+        r"probe routine (?:was not called|failed)|None of the NVIDIA .{0,40}initialized|[Ff]ailed to copy vbios",
+    ),
+    _driver_row("out of memory", r"\[NV_ERR_NO_MEMORY\]"),
+    _driver_row("assertion", r"Assertion failed: .{1,200}\[NV_ERR_\w+\]"),
+    row(
+        DriverComplaint,
+        ("nvidia: ", "nvidia_", "probe with driver nvidia"),
+        r"nvidia(?:_uvm|_modeset|_drm)?: (?:disagrees about version of symbol|Unknown symbol|version magic)|"
+        r"nvidia: probe of .{1,20} failed|nvidia [0-9a-f:.]{7,16}: probe with driver nvidia failed",
+        variant="module",
+    ),
+    row(
+        PeermemComplaint,
+        "peermem",
+        r"nvidia[-_]peermem\b.{0,80}?(?:ERROR|[Ii]nvalid|failed|Unknown symbol|disagrees about version)",
+        make=_peermem,
+    ),
+    row(
+        SwitchComplaint,
+        "nvidia-nvswitch",
+        r"nvidia-nvswitch\d*: .*?"
+        r"(?:[Ff]ail|[Ee]rror|FATAL|(?<![Nn]on-)(?<![Nn]on)[Ff]atal|[Uu]nable|[Tt]imed? ?out)",
+        make=_switch_complaint,
+    ),
+)

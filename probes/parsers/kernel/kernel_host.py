@@ -1,265 +1,374 @@
-"""What the kernel says of PCIe, network links, memory, processors, file systems, disks and crashes."""
+"""Rows of the kernel log's grammar: PCIe, memory, processors, file systems, disks and crashes.
+
+Source: Linux drivers/pci/pcie (aer.c, dpc.c), drivers/pci/hotplug, drivers/iommu/{intel,amd}, mm/oom_kill.c,
+kernel/watchdog.c, drivers/edac, fs/{ext4,xfs,btrfs,nfs}, drivers/nvme/host, drivers/md.
+"""
 
 from __future__ import annotations
 
 import re
 
 from probes.base.patterns import pattern
-from probes.parsers.kernel.log_tally import LESSER, Sighting
+from probes.parsers.kernel.kernel_events import (
+    FileServerBack,
+    FilesystemError,
+    IommuFault,
+    KernelEvent,
+    Lockup,
+    MachineCheck,
+    NcclCrash,
+    OutOfMemory,
+    Panic,
+    PcieError,
+    PcieLimited,
+    PcieLink,
+    ProgramCrash,
+    SlotPower,
+    StorageError,
+)
+from probes.parsers.kernel.kernel_rows import PCI, KernelRow, Maker, card_of, leading_device, row
+from probes.parsers.kernel.log_tally import LESSER
 
-_PCI = r"([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]"
-_LEADING_PCI = pattern(rf"(?:\S{{1,40}} )?{_PCI}")
-_LIMITED = pattern(rf"{_PCI}.{{0,40}}?: [\d.]{{1,12}} Gb/s available (?:PCIe )?bandwidth, limited by ")
-_SEVERITY = r"((?:Un)?correct(?:ed|able))(?: \((Non-Fatal|Fatal)\))?"
-_AER_FROM = pattern(rf"AER: (?:Multiple )?{_SEVERITY} error(?: message)? received: (?:{_PCI})?", re.I)
-_BUS_ERROR = pattern(rf"(?:{_PCI}: )?(?:AER: )?PCIe Bus Error: severity={_SEVERITY}", re.I)
-_CONTAINED = pattern(
-    r"DPC: (?:containment event|unmasked uncorrectable)|pciehp: Slot\(\S{1,20}\): (?:Link Down|Card not present)"
-)
-_SLOT_POWER = pattern(r"insufficient power on the PCIe slot", re.I)
+_NUMBER = r"\d{1,9}(?:\.\d{1,6})?"
+_LINK_WORDS = r"[\d.]{1,5} GT/s(?: PCIe)? x\d{1,2}"
+_SEVERITY = r"(?P<severity>(?:Un)?correct(?:ed|able))(?: \((?P<word>Non-Fatal|Fatal)\))?"
 
-_MLX_LINK = pattern(r"mlx[45]_core [0-9a-f:.]{1,20}:? (\S{1,40}): Link (up|down)$")
-_MLX_PORT = pattern(
-    r"mlx[45]_core [0-9a-f:.]{1,20}:? (mlx[45]_\S{1,20}): Port:? \d+ [Ll]ink (ACTIVE|DOWN|UP)"
-)
-_NIC_LINK = pattern(r"(?:^|[ :])([A-Za-z][\w.-]{1,30}):? (?:NIC )?Link is ([Uu]p|[Dd]own)\b")
-_BOND = pattern(
-    r"\(slave (\S{1,40})\): link status definitely (up|down)|"
-    r"link status definitely (up|down) for (?:active )?interface ([\w.-]{1,40})"
-)
-_BOND_SOON = pattern(
-    r"(?:\(slave (\S{1,40})\): link status|link status) (down) (?:for (?:active )?interface ([\w.-]{1,40}))?"
-)
-"""Written before `definitely`, where the bond waits (`downdelay`); some kernels never come to the second
-line.
-"""
-_BOND_WHOLE = pattern(r"([\w.-]{1,40}): (now running without any active interface|active interface up)!")
-_CARRIER = pattern(r"^([\w.@-]{1,40}): ([Ll]ost|[Gg]ained) carrier$")
-_VIRTUAL = pattern(
-    r"(?:veth|cali|docker|br-|cni|flannel|lxc|lxd|tap|tun|vnet|virbr|vxlan|dummy|ifb|kube|nodelocal|cilium|wg)"
-)
-_MODULE_EVENT = pattern(
-    rf"{_PCI}: Port module event(?:\[error\])?: module (\d{{1,3}}), (Cable unplugged|.*(?:[Hh]igh [Tt]emperature|[Ee]rror).*)"
-)
-_HOT_MODULE = pattern(rf"{_PCI}.{{0,40}}?[Hh]igh temperature")
-
-_KILLED = pattern(r"[Oo]ut of memory(?: \([^)]{1,40}\))?: Kill(?:ed)? process \d{1,10}")
-_KILLED_ALONE = pattern(r"Killed process \d{1,10} \(.{1,60}?\)")
-_INVOKED = pattern(r"(.{1,60}) invoked oom-killer:")
-_OOM = pattern(r"^oom-kill:\s?constraint=(\w{1,40})")
-_OOM_TASK = pattern(r"\btask=([^,]{1,40})")
-_SOFT = pattern(r"soft lockup - CPU#?\d+ stuck")
-_HARD = pattern(r"hard LOCKUP on cpu", re.I)
-_HUNG = pattern(r"task (\S{1,60}) blocked (?:in I/O wait )?for more than \d+ seconds")
-_STALL = pattern(
-    r"(?:self-detected stall|detected (?:expedited )?stalls?) on CPU|kthread starved for \d+ jiffies"
-)
-_EDAC = pattern(r"EDAC MC\d+: (\d{1,9}) (CE|UE) ")
-_HARDWARE = pattern(
-    r"\[Hardware Error\]: (?:Machine check|CPU \d+: Machine Check|event severity: (\w{1,20})|.{0,60}?((?:un)?corrected) error)",
-    re.I,
-)
+_VICTIM = pattern(r"Kill(?:ed)? process (\d{1,10}) \((.{1,60}?)\)")
+_TASK = pattern(r"\btask=([^,]{1,60})(?:,pid=(\d{1,10}))?")
+_IN_GROUP = ("emory cgroup", "CONSTRAINT_MEMCG")
 _FATAL = frozenset({"fatal", "panic", "uncorrected"})
 _NOT_FATAL = frozenset({"corrected", "info", "informational", "recoverable"})
 """Severities of a hardware error; a word that was cut is none of them."""
-_MCE = pattern(
-    r"Machine check events logged|HANDLING MCE MEMORY ERROR|Uncorrected (?:hardware )?memory error|Fatal machine check",
-    re.I,
-)
-_POISON = pattern(r"Memory failure: 0x[0-9a-f]+:")
-
-_EXT4 = pattern(
-    r"EXT4-fs error \(device (\S{1,40}?)\)|"
-    r"EXT4-fs \((\S{1,40}?)\): (?!(?:re-?)?mounted|unmount).*(?:error|corrupt|Remounting filesystem read-only|aborted)"
-)
-_XFS = pattern(
-    r"XFS \((\S{1,40}?)\): .*?(?:[Cc]orruption|I/O [Ee]rror|[Ss]hut(?:ting)? ?down|error -?\d+|log mount.*failed)"
-)
-_BTRFS = pattern(r"BTRFS (?:error|critical)(?: \(device (\S{1,40}?)\))?")
-_READ_ONLY = pattern(r"(?:[Rr]emounting filesystem read-only|forced readonly|re-mounted read-only)")
-_NFS = pattern(r"nfs: server (\S{1,80}) not responding")
-_NVME = pattern(
-    r"nvme (nvme\d+): (?:I/O (?:tag )?\d+ .*(?:timeout|aborting)|controller is down|Device not ready|"
-    r"Removing after probe failure|.*[Ii]dentify.*failed)"
-)
-_IO_ERROR = pattern(
-    r"(?:I/O error, dev |[Bb]uffer I/O error on dev(?:ice)? |(?:critical medium|critical target) error, dev )([\w-]{1,40})"
-)
+_READ_ONLY = r"(?:[Rr]emounting filesystem read-only|forced readonly|re-mounted read-only)"
+_BECAME_READ_ONLY = pattern(rf"{_READ_ONLY}|hut")
 _NOT_A_DISK = pattern(r"(?:fd|sr|loop|nbd|zram)\d")
-_RAID = pattern(
-    r"md/raid\d*:(md\S{1,20}): .*?(?:Disk failure on (\S{1,40}),|not clean|failed)|md: (\S{1,20}): .*(?:kicking|failed)"
-)
-
-_FAULT = pattern(
-    r"(?:traps: )?([^\[\]\s][^\[\]]{0,60})\[\d{1,10}\]"
-    r"(?:: segfault at|:? general protection|:? trap (?:invalid opcode|divide error))"
-)
 _LIBRARY = pattern(r"(?: in |\bin )([^\s\[]{1,120})\[")
 _NCCL_LIBRARY = pattern(r"libnccl|librccl|libnccl-net|libnccl-ofi")
 _GPU_LIBRARY = pattern(
-    r"lib(?:cuda|nvidia|nvml|cudart|cudnn|cublas|nvrtc|nvshmem|torch|c10|ibverbs|mlx5|efa|fabric|mpi|uc[pts]|gloo|nvToolsExt)"
+    r"lib(?:cuda|nvidia|nvml|cudart|cudnn|cublas|nvrtc|nvshmem|torch|c10|ibverbs|mlx5|efa|fabric|mpi|uc[pts]|gloo|"
+    r"nvToolsExt)"
 )
 _TRAINING = pattern(
-    r"python|pt_|torchrun|ray::|ray$|train|VLLM|vllm|deepspeed|megatron|all_reduce|accelerate|nccl", re.I
-)
-_PANIC = pattern(
-    r"Kernel panic - not syncing|Oops: (?:\w{1,40} )?[0-9a-f]{4} \[#|BUG: unable to handle|BUG: kernel NULL pointer|"
-    r"kernel BUG at|^general protection fault"
+    r"python|pt_|torchrun|ray::|ray$|train|VLLM|vllm|deepspeed|megatron|all_reduce|accelerate|nccl",
+    re.IGNORECASE,
 )
 
 
-def read_pcie(message: str) -> Sighting | None:
-    if (match := _LIMITED.search(message)) is not None:
-        return Sighting("pcie-limited", message, device=match[1])
-    if (match := _AER_FROM.search(message)) is not None:
-        leading = _LEADING_PCI.match(message)
-        return _pcie_error(
-            message, match[3] or (leading[1] if leading else None), match[1], match[2], "message"
-        )
-    if (match := _BUS_ERROR.search(message)) is not None:
-        leading = _LEADING_PCI.match(message)
-        return _pcie_error(
-            message, match[1] or (leading[1] if leading else None), match[2], match[3], "decoded"
-        )
-    if _CONTAINED.search(message):
-        leading = _LEADING_PCI.match(message)
-        return Sighting(
-            "pcie-error", message, device=leading[1] if leading else None, fatal=True, variant="contained"
-        )
-    if _SLOT_POWER.search(message):
-        leading = _LEADING_PCI.match(message)
-        return Sighting("slot-power", message, device=leading[1] if leading else None)
-    return None
-
-
-def _pcie_error(message: str, device: str | None, severity: str, word: str | None, view: str) -> Sighting:
-    uncorrected = severity.lower().startswith("un")
-    fatal = uncorrected and (word or "").lower() == "fatal"
-    variant = "fatal" if fatal else "uncorrected" if uncorrected else "corrected"
-    return Sighting("pcie-error", message, device=device, fatal=fatal, variant=variant, view=view)
-
-
-def read_link(message: str) -> Sighting | None:
-    """Links of network interfaces and RDMA ports. Those of SATA disks and of containers' interfaces are no
-    event.
-    """
-    if (match := _MLX_LINK.search(message)) is not None or (match := _MLX_PORT.search(message)) is not None:
-        return _link(message, match[1], match[2], "driver")
-    if (match := _BOND.search(message)) is not None:
-        return _link(message, match[1] or match[4], match[2] or match[3], "bond")
-    if (match := _BOND_SOON.search(message)) is not None and (match[1] or match[3]):
-        return _link(message, match[1] or match[3], match[2], f"{LESSER}bond, soon")
-    if (match := _BOND_WHOLE.search(message)) is not None:
-        return _link(message, match[1], "up" if match[2].endswith("up") else "down", "bond")
-    if (match := _NIC_LINK.search(message)) is not None and not match[1].startswith(("SATA", "ata")):
-        return _link(message, match[1], match[2], "driver")
-    return None
-
-
-def read_carrier(message: str) -> Sighting | None:
-    """A line of the network daemon."""
-    match = _CARRIER.match(message)
-    return (
-        None
-        if match is None
-        else _link(message, match[1], "up" if match[2].lower() == "gained" else "down", "daemon")
+def _limited(match: re.Match[str]) -> PcieLimited:
+    return PcieLimited(
+        message=match.string,
+        device=match["device"],
+        available_gbit_per_s=float(match["available"]),
+        link=match["link"],
+        limited_by=match["at"],
+        capable_gbit_per_s=float(match["capable"]) if match["capable"] else None,
     )
 
 
-def _link(message: str, device: str, state: str, view: str) -> Sighting | None:
-    if _VIRTUAL.match(device):
+def _pcie_link(match: re.Match[str]) -> PcieLink:
+    return PcieLink(message=match.string, device=card_of(match[1]), gbit_per_s=float(match[2]), link=match[3])
+
+
+def _pcie_error(view: str) -> Maker:
+    def make(match: re.Match[str]) -> PcieError:
+        device = match["device"] or leading_device(match.string)
+        is_uncorrected = match["severity"].lower().startswith("un")
+        is_fatal = is_uncorrected and (match["word"] or "").lower() == "fatal"
+        variant = "fatal" if is_fatal else "uncorrected" if is_uncorrected else "corrected"
+        return PcieError(message=match.string, device=device, fatal=is_fatal, variant=variant, view=view)
+
+    return make
+
+
+def _contained(match: re.Match[str]) -> PcieError:
+    message = match.string
+    return PcieError(
+        message=message,
+        device=leading_device(message),
+        fatal=True,
+        variant="contained",
+        is_unplugged="pciehp" in message,
+    )
+
+
+def _slot_power(match: re.Match[str]) -> SlotPower:
+    return SlotPower(message=match.string, device=leading_device(match.string))
+
+
+def _iommu_fault(match: re.Match[str]) -> IommuFault:
+    address = match[1]
+    return IommuFault(message=match.string, device=card_of(address) if address else None, address=address)
+
+
+def _out_of_memory(match: re.Match[str], view: str, text: str = "") -> OutOfMemory:
+    """`text` stands for the message where that says too much."""
+    message = match.string
+    victim, task = _VICTIM.search(message), _TASK.search(message)
+    pid, process = (victim[1], victim[2]) if victim else (task[2], task[1]) if task else (None, None)
+    is_host = victim is not None and message.startswith("Out of memory")
+    return OutOfMemory(
+        message=text or message,
+        view=view,
+        process=process,
+        victim=int(pid) if pid else None,
+        scope="cgroup" if any(part in message for part in _IN_GROUP) else "host" if is_host else None,
+    )
+
+
+def _killed(match: re.Match[str]) -> OutOfMemory:
+    return _out_of_memory(match, "killed")
+
+
+def _killed_alone(match: re.Match[str]) -> OutOfMemory:
+    return _out_of_memory(match, f"{LESSER}second line")
+
+
+def _called_killer(match: re.Match[str]) -> OutOfMemory:
+    return _out_of_memory(match, f"{LESSER}called", f"oom-killer, called by {match[1]}")
+
+
+def _killer_constraint(match: re.Match[str]) -> OutOfMemory:
+    task = _TASK.search(match.string)
+    return _out_of_memory(match, "constraint", f"oom-kill: {match[1]}" + (f", {task[1]}" if task else ""))
+
+
+def _hung_task(match: re.Match[str]) -> Lockup:
+    return Lockup(message=match.string, variant=f"hung task {match[1].partition(':')[0]}")
+
+
+def _memory_controller(match: re.Match[str]) -> MachineCheck:
+    return MachineCheck(message=match.string, fatal=match[1] == "UE", variant=match[1])
+
+
+def _hardware_error(match: re.Match[str]) -> MachineCheck:
+    word = (match[1] or match[2] or "").lower()
+    fatal = True if word in _FATAL else False if word in _NOT_FATAL else None
+    return MachineCheck(message=match.string, fatal=fatal, variant=word)
+
+
+def _damaged(match: re.Match[str]) -> FilesystemError:
+    is_read_only = _BECAME_READ_ONLY.search(match.string) is not None
+    return FilesystemError(message=match.string, device=match["device"], fatal=True if is_read_only else None)
+
+
+def _disk(match: re.Match[str]) -> StorageError | None:
+    if _NOT_A_DISK.match(match["device"]):
         return None
-    return Sighting("link-down" if state.lower() == "down" else "link-up", message, device=device, view=view)
+    return StorageError(message=match.string, device=match["device"])
 
 
-def read_cable(message: str) -> Sighting | None:
-    if (match := _MODULE_EVENT.search(message)) is not None:
-        return Sighting("cable", message, device=match[1], variant=f"{match[2]} {match[3][:40]}")
-    if (match := _HOT_MODULE.search(message)) is not None:
-        return Sighting("cable", message, device=match[1], variant="temperature")
-    return None
+def _beyond_end(match: re.Match[str]) -> StorageError:
+    message = match.string
+    is_named = message[:1].islower() and ": " in message
+    return StorageError(message=message, device=message.partition(":")[0] if is_named else None)
 
 
-def read_memory(message: str) -> Sighting | None:
-    if _KILLED.search(message):
-        return Sighting("out-of-memory", message, view="killed")
-    if _KILLED_ALONE.match(message):
-        return Sighting("out-of-memory", message, view=f"{LESSER}second line")
-    if (match := _INVOKED.match(message)) is not None:
-        return Sighting("out-of-memory", f"oom-killer, called by {match[1]}", view=f"{LESSER}called")
-    if (match := _OOM.match(message)) is not None:
-        task = _OOM_TASK.search(message)
-        words = f"oom-kill: {match[1]}" + (f", {task[1]}" if task else "")
-        return Sighting("out-of-memory", words, view="constraint")
-    return None
+def _array(match: re.Match[str]) -> StorageError:
+    return StorageError(message=match.string, device=match["disk"] or match["array"])
 
 
-def read_lockup(message: str) -> Sighting | None:
-    if _SOFT.search(message):
-        return Sighting("lockup", message, variant="soft lockup")
-    if _HARD.search(message):
-        return Sighting("lockup", message, variant="hard lockup")
-    if (match := _HUNG.search(message)) is not None:
-        return Sighting("lockup", message, variant=f"hung task {match[1].partition(':')[0]}")
-    return Sighting("lockup", message, variant="stall") if _STALL.search(message) else None
-
-
-def read_machine_check(message: str) -> Sighting | None:
-    if (match := _EDAC.search(message)) is not None:
-        return Sighting("machine-check", message, fatal=match[2] == "UE", variant=match[2])
-    if (match := _HARDWARE.search(message)) is not None:
-        word = (match[1] or match[2] or "").lower()
-        fatal = True if word in _FATAL else False if word in _NOT_FATAL else None
-        return Sighting("machine-check", message, fatal=fatal, variant=word)
-    if _MCE.search(message):
-        return Sighting("machine-check", message, variant="logged")
-    return (
-        Sighting("machine-check", message, fatal=True, variant="poison") if _POISON.search(message) else None
-    )
-
-
-def read_filesystem(message: str) -> Sighting | None:
-    for complaint in (_EXT4, _XFS, _BTRFS):
-        if (match := complaint.search(message)) is not None:
-            device = next((group for group in match.groups() if group), None)
-            read_only = bool(_READ_ONLY.search(message)) or "hut" in message
-            return Sighting("filesystem", message, device=device, fatal=True if read_only else None)
-    if _READ_ONLY.search(message):
-        return Sighting("filesystem", message, fatal=True)
-    if (match := _NFS.search(message)) is not None:
-        return Sighting("filesystem", message, device=match[1], fatal=False, variant="nfs")
-    return None
-
-
-def read_storage(message: str) -> Sighting | None:
-    if (match := _NVME.search(message)) is not None:
-        return Sighting("storage", message, device=match[1])
-    if (match := _IO_ERROR.search(message)) is not None and not _NOT_A_DISK.match(match[1]):
-        return Sighting("storage", message, device=match[1])
-    if "attempt to access beyond end of device" in message:
-        return Sighting(
-            "storage",
-            message,
-            device=message.partition(":")[0] if message[:1].islower() and ": " in message else None,
-        )
-    if (match := _RAID.search(message)) is not None:
-        return Sighting("storage", message, device=match[2] or match[1] or match[3])
-    return None
-
-
-def read_crash(message: str) -> Sighting | None:
+def _crash(match: re.Match[str]) -> KernelEvent | None:
     """A crash in NCCL, in a library of training, or of a training program; others are nobody's business
     here.
     """
-    if _PANIC.search(message):
-        return Sighting("panic", message, fatal=True)
-    match = _FAULT.search(message)
-    if match is None:
-        return None
-    library = _LIBRARY.search(message)
-    place = library[1] if library else ""
-    if _NCCL_LIBRARY.search(place):
-        return Sighting("nccl-crash", message, variant=place)
-    if _GPU_LIBRARY.search(place) or _TRAINING.search(match[1]):
-        return Sighting("crash", message, variant=f"{match[1]} {place}")
+    message, process = match.string, match[1]
+    place = _LIBRARY.search(message)
+    library = place[1] if place else ""
+    if _NCCL_LIBRARY.search(library):
+        return NcclCrash(message=message, variant=library, process=process, library=library)
+    if _GPU_LIBRARY.search(library) or _TRAINING.search(process):
+        return ProgramCrash(message=message, variant=f"{process} {library}", process=process, library=library)
     return None
+
+
+PCIE_ROWS: tuple[KernelRow, ...] = (
+    row(
+        PcieLimited,
+        "limited by ",
+        rf"(?P<device>{PCI})\.[0-7].{{0,40}}?: (?P<available>{_NUMBER}) Gb/s available (?:PCIe )?bandwidth, limited by "
+        rf"(?:(?P<link>{_LINK_WORDS}) link at (?P<at>[0-9a-f:.]{{7,16}})(?: \(capable of (?P<capable>{_NUMBER}) Gb/s)?)?",
+        make=_limited,
+    ),
+    row(
+        PcieLink,
+        " bandwidth (",
+        rf"([0-9a-f:.]{{7,16}}): ({_NUMBER}) Gb/s available (?:PCIe )?bandwidth \(({_LINK_WORDS}) link\)",
+        make=_pcie_link,
+    ),
+    row(
+        PcieError,
+        "AER: ",
+        rf"AER: (?:Multiple )?{_SEVERITY} error(?: message)? received(?::| from) (?:(?P<device>{PCI})\.[0-7])?",
+        flags=re.IGNORECASE,
+        make=_pcie_error("message"),
+    ),
+    row(
+        PcieError,
+        "PCIe Bus Error",
+        rf"(?:(?P<device>{PCI})\.[0-7]: )?(?:AER: )?PCIe Bus Error: severity={_SEVERITY}",
+        flags=re.IGNORECASE,
+        make=_pcie_error("decoded"),
+    ),
+    row(
+        PcieError,
+        ("DPC: containment", "DPC: unmasked", "pciehp: Slot("),
+        r"DPC: (?:containment event|unmasked uncorrectable)|"
+        r"pciehp: Slot\(\S{1,20}\): (?:Link Down|Card not present)",
+        make=_contained,
+    ),
+    row(
+        SlotPower,
+        "on the PCIe slot",
+        r"insufficient power on the PCIe slot",
+        flags=re.IGNORECASE,
+        make=_slot_power,
+    ),
+    row(
+        IommuFault,
+        "DMAR: [DMA",
+        r"DMAR: \[DMA (?:Read|Write)[^\]]{0,40}\] Request device \[([0-9a-f:.]{5,16})\]",
+        make=_iommu_fault,
+    ),
+    row(
+        IommuFault,
+        "IO_PAGE_FAULT",
+        r"AMD-Vi: Event logged \[IO_PAGE_FAULT (?:device=|domain=\w{1,10} )?([0-9a-f:.]{5,16})?",
+        make=_iommu_fault,
+    ),
+)
+
+HOST_ROWS: tuple[KernelRow, ...] = (
+    row(
+        OutOfMemory,
+        "ut of memory",
+        r"[Oo]ut of memory(?: \([^)]{1,40}\))?: Kill(?:ed)? process \d{1,10}",
+        make=_killed,
+    ),
+    row(
+        OutOfMemory,
+        "Killed process",
+        r"^Killed process \d{1,10} \(.{1,60}?\)",
+        make=_killed_alone,
+    ),
+    row(
+        OutOfMemory,
+        "invoked oom-killer",
+        r"^(.{1,60}) invoked oom-killer:",
+        make=_called_killer,
+    ),
+    row(
+        OutOfMemory,
+        "oom-kill:",
+        r"^oom-kill:\s?constraint=(\w{1,40})",
+        make=_killer_constraint,
+    ),
+    row(Lockup, "soft lockup", r"soft lockup - CPU#?\d+ stuck", variant="soft lockup"),
+    row(Lockup, "LOCKUP on ", r"hard LOCKUP on cpu", flags=re.IGNORECASE, variant="hard lockup"),
+    row(
+        Lockup,
+        ("blocked for more than", "blocked in I/O wait"),
+        r"task (\S{1,60}) blocked (?:in I/O wait )?for more than \d+ seconds",
+        make=_hung_task,
+    ),
+    row(
+        Lockup,
+        (" stall on CPU", " stalls on CPU", "kthread starved for"),
+        r"(?:self-detected stall|detected (?:expedited )?stalls?) on CPU|kthread starved for \d+ jiffies",
+        variant="stall",
+    ),
+    row(MachineCheck, "EDAC MC", r"EDAC MC\d+: \d{1,9} (CE|UE) ", make=_memory_controller),
+    row(
+        MachineCheck,
+        "Hardware Error]",
+        r"\[Hardware Error\]: (?:Machine check|CPU \d+: Machine Check|event severity: (\w{1,20})|"
+        r".{0,60}?((?:un)?corrected) error)",
+        flags=re.IGNORECASE,
+        make=_hardware_error,
+    ),
+    row(
+        MachineCheck,
+        ("achine check", "MCE MEMORY", "memory error"),
+        r"Machine check events logged|HANDLING MCE MEMORY ERROR|Uncorrected (?:hardware )?memory error|"
+        r"Fatal machine check",
+        flags=re.IGNORECASE,
+        variant="logged",
+    ),
+    row(MachineCheck, "Memory failure:", r"Memory failure: 0x[0-9a-f]+:", fatal=True, variant="poison"),
+    row(FilesystemError, "EXT4-fs", r"EXT4-fs error \(device (?P<device>\S{1,40}?)\)", make=_damaged),
+    row(
+        FilesystemError,
+        "EXT4-fs",
+        r"EXT4-fs \((?P<device>\S{1,40}?)\): (?!(?:re-?)?mounted|unmount)"
+        r".*(?:error|corrupt|Remounting filesystem read-only|aborted)",
+        make=_damaged,
+    ),
+    row(
+        FilesystemError,
+        "XFS (",
+        r"XFS \((?P<device>\S{1,40}?)\): "
+        r".*?(?:[Cc]orruption|I/O [Ee]rror|[Ss]hut(?:ting)? ?down|error -?\d+|log mount.*failed)",
+        make=_damaged,
+    ),
+    row(
+        FilesystemError,
+        ("BTRFS error", "BTRFS critical"),
+        r"BTRFS (?:error|critical)(?: \(device (?P<device>\S{1,40}?)\))?",
+        make=_damaged,
+    ),
+    row(
+        FilesystemError,
+        ("emounting filesystem read-only", "forced readonly", "re-mounted read-only"),
+        _READ_ONLY,
+        fatal=True,
+    ),
+    row(
+        FilesystemError,
+        "not responding",
+        r"nfs: server (?P<device>\S{1,80}) not responding",
+        fatal=False,
+        variant="nfs",
+    ),
+    row(FileServerBack, "nfs: server ", r"^nfs: server (?P<device>\S{1,80}) OK"),
+    row(
+        StorageError,
+        "nvme nvme",
+        r"nvme (?P<device>nvme\d+): (?:I/O (?:tag )?\d+ .*(?:timeout|aborting)|controller is down|Device not ready|"
+        r"Removing after probe failure|.*[Ii]dentify.*failed)",
+    ),
+    row(
+        StorageError,
+        ("I/O error, dev ", "I/O error on dev", "critical medium error", "critical target error"),
+        r"(?:I/O error, dev |[Bb]uffer I/O error on dev(?:ice)? |(?:critical medium|critical target) error, dev )"
+        r"(?P<device>[\w-]{1,40})",
+        make=_disk,
+    ),
+    row(StorageError, "beyond end of device", r"attempt to access beyond end of device", make=_beyond_end),
+    row(
+        StorageError,
+        "md/raid",
+        r"md/raid\d*:(?P<array>md\S{1,20}): .*?(?:Disk failure on (?P<disk>\S{1,40}),|not clean|failed)",
+        make=_array,
+    ),
+    row(StorageError, "md: ", r"md: (?P<device>\S{1,20}): .*(?:kicking|failed)"),
+    row(
+        Panic,
+        (
+            "Kernel panic",
+            "Oops: ",
+            "BUG: unable",
+            "BUG: kernel NULL",
+            "kernel BUG at",
+            "general protection fault",
+        ),
+        r"Kernel panic - not syncing|Oops: (?:\w{1,40} )?[0-9a-f]{4} \[#|BUG: unable to handle|"
+        r"BUG: kernel NULL pointer|kernel BUG at|^general protection fault",
+        fatal=True,
+    ),
+    row(
+        ProgramCrash,
+        ("segfault at", "general protection", "trap invalid opcode", "trap divide error"),
+        r"(?:traps: )?([^\[\]\s][^\[\]]{0,60})\[\d{1,10}\]"
+        r"(?:: segfault at|:? general protection|:? trap (?:invalid opcode|divide error))",
+        make=_crash,
+    ),
+)

@@ -1,4 +1,5 @@
-"""What the kernel log says of the drivers of network cards, and of tables of the kernel that are full.
+"""Rows of the kernel log's grammar: network links, cables, drivers of network cards, and tables of the kernel
+that are full.
 
 Source of the words: Linux, drivers/net/ethernet/mellanox/mlx5 (health.c, main.c, cmd.c, en_main.c),
 broadcom/bnxt and net/sched/sch_generic.c; fs/file_table.c, net/netfilter/nf_conntrack_core.c,
@@ -11,43 +12,182 @@ from __future__ import annotations
 import re
 
 from probes.base.patterns import pattern
-from probes.parsers.kernel.log_tally import Sighting
+from probes.parsers.kernel.kernel_events import (
+    CableFault,
+    FullTable,
+    KernelEvent,
+    LinkDown,
+    LinkUp,
+    NicFault,
+    NicFirmware,
+)
+from probes.parsers.kernel.kernel_rows import PCI, KernelRow, Maker, card_of, row
+from probes.parsers.kernel.log_tally import LESSER
 
-_PCI = pattern(r"\b([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]\b")
-_DEAD = pattern(
-    r"mlx[45]_core\b.{0,100}?(?:health (?:compromised|recovery flow aborted)|Fatal error (?:\d+ )?detected|handling bad device|"
-    r"PCI slot (?:\d{1,4} )?is unavailable|pci_err_detected|enter_error_state|"
-    r"firmware (?:fatal error|is not responding|internal error)|FW non responsive|load_one failed)|"
-    r"(?:mlx[45]_core|bnxt_en|ice|irdma|efa|ena|cxgb4|qede|hfi1|ionic)\b.{0,60}?: probe (?:of|with driver) \S{1,20} failed"
+DAEMONS = frozenset({"systemd-networkd", "NetworkManager"})
+"""Programs whose lines about links count beside those of the kernel."""
+CARRIER_WORD = " carrier"
+"""Part of every line of `DAEMONS` about a link."""
+_CARRIER = pattern(r"^(?P<device>[\w.@-]{1,40}): (?P<state>[Ll]ost|[Gg]ained) carrier$")
+_VIRTUAL = pattern(
+    r"(?:veth|cali|docker|br-|cni|flannel|lxc|lxd|tap|tun|vnet|virbr|vxlan|dummy|ifb|kube|nodelocal|cilium|wg)"
 )
-_STUCK = pattern(
-    r"\befa \S{7,16}: Failed to process command|"
-    r"TX timeout|transmit queue \d{1,5} timed out|wait_func:.{0,40}timeout|Command completion (?:queue )?timeout",
-    re.I,
-)
+_DISKS = ("SATA", "ata")
+_DOWN = frozenset({"down", "lost"})
+_NOW_DOWN = "now running without any active interface"
+_CARD = pattern(rf"\b({PCI})\.[0-7]\b")
 _WATCHDOG = pattern(r"NETDEV WATCHDOG: (\S{1,40}) \(\S{1,20}\): transmit queue")
-_FULL = (
-    ("file-max", pattern(r"VFS: file-max limit \d{1,20} reached")),
-    ("connections", pattern(r"nf_conntrack: (?:nf_conntrack: )?table full")),
-    ("neighbours", pattern(r"neighbou?r: \S{1,20}: neighbou?r table overflow|Neighbour table overflow")),
-    ("processes", pattern(r"fork rejected by pids controller")),
+_MLX = r"mlx[45]_core [0-9a-f:.]{1,20}:? "
+
+
+def read_carrier(message: str) -> KernelEvent | None:
+    """Return the link that a line of the network daemon reports."""
+    match = _CARRIER.match(message)
+    return None if match is None else _link("daemon")(match)
+
+
+def _link(view: str) -> Maker:
+    """Make events of links of network interfaces and RDMA ports, not of those of disks and of containers."""
+
+    def make(match: re.Match[str]) -> KernelEvent | None:
+        device, state = match["device"], match["state"]
+        if _VIRTUAL.match(device) or device.startswith(_DISKS):
+            return None
+        change = LinkDown if state.lower() in _DOWN or state == _NOW_DOWN else LinkUp
+        return change(message=match.string, device=device, view=view)
+
+    return make
+
+
+def _module_event(match: re.Match[str]) -> CableFault:
+    return CableFault(message=match.string, device=match[1], variant=f"{match[2]} {match[3][:40]}")
+
+
+def _nic_fault(*, fatal: bool) -> Maker:
+    def make(match: re.Match[str]) -> NicFault:
+        watched, card = _WATCHDOG.search(match.string), _CARD.search(match.string)
+        place = watched or card
+        device = place[1] if place is not None else None
+        return NicFault(
+            message=match.string, device=device, fatal=fatal, variant="given up" if fatal else "hung"
+        )
+
+    return make
+
+
+def _firmware(match: re.Match[str]) -> NicFirmware:
+    return NicFirmware(message=match.string, device=card_of(match[1]), address=match[1], version=match[2])
+
+
+LINK_ROWS: tuple[KernelRow, ...] = (
+    row(
+        LinkUp,
+        ("Link down", "Link up"),
+        rf"{_MLX}(?P<device>\S{{1,40}}): Link (?P<state>up|down)$",
+        make=_link("driver"),
+    ),
+    row(
+        LinkUp,
+        ("ink ACTIVE", "ink DOWN", "ink UP"),
+        rf"{_MLX}(?P<device>mlx[45]_\S{{1,20}}): Port:? \d+ [Ll]ink (?P<state>ACTIVE|DOWN|UP)",
+        make=_link("driver"),
+    ),
+    row(
+        LinkUp,
+        "link status definitely ",
+        r"\(slave (?P<device>\S{1,40})\): link status definitely (?P<state>up|down)",
+        make=_link("bond"),
+    ),
+    row(
+        LinkUp,
+        "link status definitely ",
+        r"link status definitely (?P<state>up|down) for (?:active )?interface (?P<device>[\w.-]{1,40})",
+        make=_link("bond"),
+    ),
+    # Written before `definitely`, where the bond waits (`downdelay`); some kernels never come to the second
+    # line.
+    row(
+        LinkDown,
+        "link status down ",
+        r"\(slave (?P<device>\S{1,40})\): link status (?P<state>down) ",
+        make=_link(f"{LESSER}bond, soon"),
+    ),
+    row(
+        LinkDown,
+        "link status down ",
+        r"link status (?P<state>down) for (?:active )?interface (?P<device>[\w.-]{1,40})",
+        make=_link(f"{LESSER}bond, soon"),
+    ),
+    row(
+        LinkUp,
+        "active interface",
+        rf"(?P<device>[\w.-]{{1,40}}): (?P<state>{_NOW_DOWN}|active interface up)!",
+        make=_link("bond"),
+    ),
+    row(
+        LinkUp,
+        "Link is ",
+        r"(?:^|[ :])(?P<device>[A-Za-z][\w.-]{1,30}):? (?:NIC )?Link is (?P<state>[Uu]p|[Dd]own)\b",
+        make=_link("driver"),
+    ),
+    row(
+        CableFault,
+        "Port module event",
+        rf"({PCI})\.[0-7]: Port module event(?:\[error\])?: module (\d{{1,3}}), "
+        r"(Cable unplugged|.*(?:[Hh]igh [Tt]emperature|[Ee]rror).*)",
+        make=_module_event,
+    ),
+    row(
+        CableFault,
+        "igh temperature",
+        rf"(?P<device>{PCI})\.[0-7].{{0,40}}?[Hh]igh temperature",
+        variant="temperature",
+    ),
 )
 
-
-def read_nic_driver(message: str) -> Sighting | None:
-    """A card that its driver gave up (`fatal`), or a queue or command that hung."""
-    dead = _DEAD.search(message) is not None
-    if not dead and _STUCK.search(message) is None:
-        return None
-    watched = _WATCHDOG.search(message)
-    place = _PCI.search(message)
-    device = watched[1] if watched else place[1] if place else None
-    return Sighting("nic-fault", message, device=device, fatal=dead, variant="given up" if dead else "hung")
-
-
-def read_limit(message: str) -> Sighting | None:
-    """A table of the kernel that is full, by which one it is."""
-    for name, words in _FULL:
-        if words.search(message):
-            return Sighting("kernel-limit", message, variant=name)
-    return None
+CARD_ROWS: tuple[KernelRow, ...] = (
+    row(
+        NicFirmware,
+        "firmware version: ",
+        r"mlx[45]_core ([0-9a-f:.]{7,16}): firmware version: (\d{1,3}\.\d{1,5}\.\d{1,5})",
+        make=_firmware,
+    ),
+    row(
+        NicFault,
+        ("mlx5_core", "mlx4_core"),
+        r"mlx[45]_core\b.{0,100}?(?:health (?:compromised|recovery flow aborted)|Fatal error (?:\d+ )?detected|"
+        r"handling bad device|PCI slot (?:\d{1,4} )?is unavailable|pci_err_detected|enter_error_state|"
+        r"firmware (?:fatal error|is not responding|internal error)|FW non responsive|load_one failed)",
+        make=_nic_fault(fatal=True),
+    ),
+    row(
+        NicFault,
+        ("probe of ", "probe with driver "),
+        r"(?:mlx[45]_core|bnxt_en|ice|irdma|efa|ena|cxgb4|qede|hfi1|ionic)\b.{0,60}?: "
+        r"probe (?:of|with driver) \S{1,20} failed",
+        make=_nic_fault(fatal=True),
+    ),
+    row(
+        NicFault,
+        "Failed to process command",
+        r"\befa \S{7,16}: Failed to process command",
+        make=_nic_fault(fatal=False),
+    ),
+    row(
+        NicFault,
+        ("mlx5_core", "mlx4_core", "TX timeout", "NETDEV WATCHDOG"),
+        r"TX timeout|transmit queue \d{1,5} timed out|wait_func:.{0,40}timeout|"
+        r"Command completion (?:queue )?timeout",
+        flags=re.IGNORECASE,
+        make=_nic_fault(fatal=False),
+    ),
+    row(FullTable, "file-max limit ", r"VFS: file-max limit \d{1,20} reached", variant="file-max"),
+    row(FullTable, "table full", r"nf_conntrack: (?:nf_conntrack: )?table full", variant="connections"),
+    row(
+        FullTable,
+        "table overflow",
+        r"neighbou?r: \S{1,20}: neighbou?r table overflow|Neighbour table overflow",
+        variant="neighbours",
+    ),
+    row(FullTable, "fork rejected", r"fork rejected by pids controller", variant="processes"),
+)

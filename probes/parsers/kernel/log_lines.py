@@ -13,21 +13,42 @@ _ISO = rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?"
 _MONTH = r"(?:[^\W\d_]{3,5}\.?|\d{1,2}月)"
 """Journals write it in the language of the machine: `Okt`, `févr.`, `11月`."""
 _SYSLOG = rf"{_MONTH} {{1,2}}\d{{1,2}} {_CLOCK}"
+_FULL = rf"[A-Z][a-z]{{2}} \d{{4}}-\d\d-\d\d {_CLOCK} [A-Z]{{3,5}}"
+"""`journalctl -o short-full`."""
+_EPOCH = r"\d{9,10}\.\d{6}(?= [\w.-]{1,80} kernel: )"
 _WEEKDAY = rf"[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} [ \d]?\d {_CLOCK} \d{{4}}"
 _PRIORITY = pattern(r"<\d{1,3}>(?:1 )?")
 _DECODED = pattern(
-    r"\s{0,8}(?:kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local\d)\s{0,4}:\s?[a-z]{3,7}\s{0,4}:\s?"
+    r"\s{0,8}(?:kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local\d)\s{0,4}:\s{0,8}[a-z]{3,7}\s{0,4}:\s?"
 )
 _RECORD = pattern(r"\d{1,3},\d{1,20},(\d{1,20}),[^;\n]{1,40};")
 _UPTIME = pattern(
     r"\[\s{0,8}(\d{1,12}\.\d{1,9})(?:\s*<\s*\d{1,12}\.\d{1,9}>)?\](?:\[\s{0,8}[TC]\d{1,9}\])? ?"
 )
-_DATE = pattern(rf"(?:\[({_WEEKDAY}|{_ISO})\]:? ?|({_ISO}|{_SYSLOG})(?: |$))")
+_DATE = pattern(rf"(?:\[({_WEEKDAY}|{_ISO})\]:? ?|({_ISO}|{_SYSLOG}|{_FULL}|{_EPOCH})(?: |$))")
+HUMAN_TIME = r"\[(\s{0,8}\+\d{1,9}\.\d{3,9}|[A-Z][a-z]{2} ?\d{1,2} \d\d:\d\d)\] "
+"""`dmesg -e` and `-H`: a moment without seconds, or the seconds since the line before."""
+_HUMAN = pattern(HUMAN_TIME)
+KERNEL_BEGINS = (
+    r"(?:<\d{1,3}>)?\[\s{0,8}\d{1,10}\.\d{6}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} |"
+    r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,6})? \S{1,80} kernel: |kern\s{0,4}: "
+)
+"""What shows that a doubtful prefix before it is one."""
+GREP_OR_QUOTE = r"(?:[\w./-]{1,160}:(?:\d{1,9}:)?|\d{1,9}:|> ?)"
+"""What grep and mails put before a line."""
+HOST_BEFORE = r"[A-Za-z\d][\w.,\[\]-]{0,80}: "
+"""What pdsh and clush put before a line."""
+CONTAINER_BEFORE = rf"{_ISO} (?:stdout|stderr) [FP] "
+"""What the container runtimes of Kubernetes put before a line."""
+_OUTER = pattern(rf"(?:\s{{1,8}}|{GREP_OR_QUOTE}|{HOST_BEFORE}|{CONTAINER_BEFORE})(?={KERNEL_BEGINS})")
+_SYSLOG_5424 = pattern(r"\S{1,80} ([A-Za-z][\w@.+/#-]{0,60}) (?:\d{1,9}|-) \S{1,40} (?:-|\[[^\]]{0,200}\]) ")
 _LEVEL = r"(?:(EMERG|ALERT|CRIT|ERR|ERROR|WARN|WARNING|NOTICE|INFO|DEBUG) )?"
 """What rsyslog adds where it is told to, as on switches."""
 _TAG = pattern(rf"(\S{{1,80}}) {_LEVEL}([A-Za-z][\w@.+/#-]{{0,60}})(\[\d{{1,9}}\])?: ")
 _KERNEL_TAG = "kernel: "
 _JSON_MESSAGE = pattern(r'\s{0,16}"msg"\s?: "(.{0,4000}?)"\s{0,4}$')
+
+_LOGGED = pattern(rf'"(?:log|message)"\s?:\s?"(?:{KERNEL_BEGINS})')
 
 KERNEL = ""
 """The origin of what the kernel itself says."""
@@ -44,32 +65,42 @@ class LogLine(NamedTuple):
 
 
 def take_apart(line: str) -> LogLine:
-    """Time, writer and message of one line in any form; the message alone where there is nothing before
-    it.
+    """Return time, writer and message of one line in any form; the message alone where there is nothing
+    before it.
     """
     if line.startswith("{"):
         return _journal(line)
-    start, time = 0, ""
+    start = 0
     if not line.startswith("["):  # most lines of most logs need none of these
         if (match := _JSON_MESSAGE.match(line)) is not None:
             return LogLine("", KERNEL, match[1])
         if (match := _RECORD.match(line)) is not None:
             return LogLine(f"{int(match[1]) / 1e6:.6f}", KERNEL, line[match.end() :])
-        for pattern in (_PRIORITY, _DECODED):
-            if (match := pattern.match(line, start)) is not None:
+        for before in (_OUTER, _PRIORITY, _DECODED):
+            if (match := before.match(line, start)) is not None:
                 start = match.end()
-    if (match := _UPTIME.match(line, start)) is not None:
-        start, time = match.end(), match[1]
-    elif (match := _DATE.match(line, start)) is not None:
-        start, time = match.end(), match[1] or match[2]
+    start, time = _stamp(line, start)
     start, origin = _writer(line, start) if time else (start, KERNEL)
     if line.startswith(_KERNEL_TAG, start):  # somebody cut time and host off
         start += len(_KERNEL_TAG)
     return LogLine(time, origin, line[start:].strip())
 
 
+def _stamp(line: str, start: int) -> tuple[int, str]:
+    """Return where the time stamp ends, and the time as the log prints it; empty where there is none."""
+    if (match := _UPTIME.match(line, start)) is not None:
+        return match.end(), match[1]
+    if (match := _DATE.match(line, start)) is not None:
+        return match.end(), match[1] or match[2]
+    if (match := _HUMAN.match(line, start)) is not None:
+        return match.end(), match[1].strip()
+    return start, ""
+
+
 def _writer(line: str, start: int) -> tuple[int, str]:
     """The program that a host's tag behind the time names, and where its message begins."""
+    if line.startswith("<") and (modern := _SYSLOG_5424.match(line, start)) is not None:
+        return modern.end(), KERNEL if modern[1] == "kernel" else modern[1]
     tag = _TAG.match(line, start)
     if tag is None or tag[1].endswith(":"):
         return start, KERNEL
@@ -88,23 +119,40 @@ def _journal(line: str) -> LogLine:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return LogLine("", KERNEL, line)
-    message = record.get("MESSAGE") if isinstance(record, dict) else None
-    if not isinstance(message, str):
+    if not isinstance(record, dict):
         return LogLine("", KERNEL, "")
+    message = record.get("MESSAGE")
+    if not isinstance(message, str):
+        return _logged(record)
     kernel = record.get("_TRANSPORT") == "kernel" or record.get("SYSLOG_IDENTIFIER") == "kernel"
     origin = KERNEL if kernel else str(record.get("SYSLOG_IDENTIFIER", "journal"))
     time = record.get("__REALTIME_TIMESTAMP", "")
     return LogLine(time if isinstance(time, str) else "", origin, message.partition("\n")[0])
 
 
+def _logged(record: dict[str, object]) -> LogLine:
+    """Take apart the line that a record of Docker or of a cloud's log holds."""
+    payload = record.get("jsonPayload")
+    text = payload.get("message") if isinstance(payload, dict) else record.get("log")
+    line = text.partition("\n")[0] if isinstance(text, str) else ""
+    return LogLine("", KERNEL, "") if line.startswith("{") else take_apart(line)
+
+
 _KERNEL_SIGNS = (
-    pattern(r"(?:<\d{1,3}>)?\[\s{0,8}\d{1,12}\.\d{3,9}\](?:\[\s{0,8}[TC]\d{1,9}\])? ?\S"),
+    pattern(
+        r"(?:<\d{1,3}>)?\[\s{0,8}\d{1,12}\.\d{3,9}(?:\s*<\s*\d{1,12}\.\d{1,9}>)?\]"
+        r"(?:\[\s{0,8}[TC]\d{1,9}\])? ?\S"
+    ),
     pattern(r"kern\s{0,4}:\s?[a-z]{3,7}\s{0,4}:"),
     _RECORD,
     pattern(rf"\[{_WEEKDAY}\] \S"),
     pattern(
-        rf"(?:{_SYSLOG}|{_ISO}) \S{{1,80}} {_LEVEL}(?:kernel|systemd\[1\]|systemd-networkd\[\d{{1,9}}\]): "
+        rf"(?:{_SYSLOG}|{_ISO}|{_FULL}|{_EPOCH}) \S{{1,80}} {_LEVEL}"
+        r"(?:kernel|systemd\[1\]|systemd-networkd\[\d{1,9}\]): "
     ),
+    pattern(rf"<\d{{1,3}}>1 {_ISO} \S{{1,80}} kernel (?:\d{{1,9}}|-) "),
+    pattern(rf"{HUMAN_TIME}\s{{0,8}}\S"),
+    _OUTER,
     pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d \S"),
     pattern(r"\[\s{0,8}\d{1,12}\.\d{3,9}\] \S{1,80} kernel: "),
 )
@@ -113,7 +161,8 @@ _KERNEL_SIGNS = (
 def is_log_line(line: str) -> bool:
     """Whether a line bears the mark of a kernel log, a journal or a syslog, whatever it says."""
     if line.startswith("{"):
-        return '"MESSAGE"' in line and ('"_TRANSPORT"' in line or '"SYSLOG_IDENTIFIER"' in line)
+        is_journal = '"MESSAGE"' in line and ('"_TRANSPORT"' in line or '"SYSLOG_IDENTIFIER"' in line)
+        return is_journal or _LOGGED.search(line) is not None
     return any(sign.match(line) for sign in _KERNEL_SIGNS)
 
 

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.logs.line import LogLine
-from probes.logs.readers.kernel_lines import SIGNS, read
+from probes.logs.readers.kernel_lines import SIGNS, Reader
 from tests.support.recordings import MACHINES, index, needs_recordings
 
 
 def _events(text):
+    read = Reader().read
     return [
         event
         for number, line in enumerate(text.split("\n"), 1)
@@ -28,12 +29,12 @@ def _events(text):
         (
             "[ 1234.567890] NVRM: Xid (PCI:0000:9b:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
             "kernel.xid",
-            {"xid": 79, "bus": "0000:9b:00", "class": "hardware", "pid": 1234, "process": "python"},
+            {"xid": 79, "bus": "0000:9b:00", "xid_class": "hardware", "pid": 1234, "process": "python"},
         ),
         (
             "NVRM: Xid (PCI:0000:19:00): 94, pid='<unknown>', name=<unknown>, Contained: SM (0x1)",
             "kernel.xid",
-            {"xid": 94, "class": "application"},
+            {"xid": 94, "xid_class": "application"},
         ),
         (
             "Jan  2 03:04:05 node-a kernel: NVRM: Xid (PCI:0000:07:00): 31, Ch 00000010, intr 00000000. MMU Fault",
@@ -122,7 +123,7 @@ def test_lines_of_programs_are_none_of_the_kernel(line):
 def test_cut_and_mixed_lines_never_raise(garbage, start, end):
     line = "[ 1.5] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, name=python, Link 3 GPU has fallen off the bus, caused by previous Xid 31"
     for text in (line[start:end], line[:end] + garbage + line[end:], garbage):
-        read(LogLine(source="dmesg", number=1, text=text, raw=text))
+        Reader().read(LogLine(source="dmesg", number=1, text=text, raw=text))
 
 
 _RECORDED = [
@@ -136,11 +137,15 @@ _RECORDED = [
     ("kernel_log/pstore-panic-mlx5-host.txt", "kernel.panic", {}),
     ("kernel_log/sxid-lines-corpus.txt", "kernel.sxid", {"sxid": 22013, "fatal": 0}),
     ("kernel_log/syslog-ib6-link-flapping-6x.log", "kernel.link", {"device": "ib6", "state": "down"}),
-    ("kernel_log/xid13-43-app-fault-dmesg-decoded.log", "kernel.xid", {"xid": 43, "class": "application"}),
+    (
+        "kernel_log/xid13-43-app-fault-dmesg-decoded.log",
+        "kernel.xid",
+        {"xid": 43, "xid_class": "application"},
+    ),
     ("kernel_log/xid144-149-nvlink5-samples.log", "kernel.xid", {"xid": 149, "sub_code": 38}),
     ("kernel_log/xid48-63-94-contained-ecc-and-peermem.log", "kernel.xid", {"xid": 48}),
     ("kernel_log/xid63-row-remap-pending.log", "kernel.xid", {"xid": 63}),
-    ("kernel_log/xid79-recurring-a100-pcie.log", "kernel.xid", {"xid": 79, "class": "hardware"}),
+    ("kernel_log/xid79-recurring-a100-pcie.log", "kernel.xid", {"xid": 79, "xid_class": "hardware"}),
 ]
 
 

@@ -1,0 +1,236 @@
+"""What a line of the kernel log says, as typed records: one small record for each kind of line.
+
+The rows that read them stand in `kernel_gpu.py`, `kernel_network.py` and `kernel_host.py`, in the order of
+`kernel_grammar.py`. `check` counts these records into events (`kernel_log.py`); `explain` makes events of its
+own of them (`probes/logs/readers/kernel_lines.py`).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from probes.base.record import Record
+from probes.facts.observed import EventKind
+
+
+class KernelEvent(Record, kw_only=True):
+    """One thing that the kernel says in one line."""
+
+    kind: ClassVar[EventKind]
+    """The kind of event among the facts of a machine."""
+    message: str
+    """The line without what stands before it, or the part of it that is worth showing."""
+    device: str | None = None
+    """PCI address without function (`0000:9b:00`), network interface, disk or server; None where the line
+    names none.
+    """
+    fatal: bool | None = None
+    """None where the line has no word for it."""
+    variant: str = ""
+    """Lines of one kind and device that differ in this are different events."""
+    view: str = ""
+    """Who reports it. Where several report the same thing, only the one with the most lines counts."""
+    adds: bool = True
+    """False for a line that goes on with an event of the lines before it."""
+
+
+class XidError(KernelEvent, kw_only=True):
+    """An error of a GPU by its number."""
+
+    kind: ClassVar[EventKind] = "xid"
+    xid: int
+    sub_code: int | None = None
+    """Of an NVLink 5 Xid (144 to 150): which fault of its unit."""
+    unit: str | None = None
+    """The part of the NVLink 5 logic that reports it: `NETIR_LINK_EVT`."""
+    link: int | None = None
+    caused_by: int | None = None
+    """The earlier Xid for which the driver stopped the program."""
+    action: str | None = None
+    """What the driver asks for from now on: `0x1 (GPU Reset Required)`."""
+    pid: int | None = None
+    process: str | None = None
+
+
+class SwitchError(KernelEvent, kw_only=True):
+    """An error of an NVSwitch by its number."""
+
+    kind: ClassVar[EventKind] = "sxid"
+    sxid: int
+    link: int | None = None
+
+
+class DriverComplaint(KernelEvent, kw_only=True):
+    """A complaint of the GPU driver without a number; `variant` names which."""
+
+    kind: ClassVar[EventKind] = "nvrm"
+    client: str | None = None
+    """Version of the library, where it differs from that of the module."""
+    module: str | None = None
+
+
+class FirmwareTimeout(KernelEvent, kw_only=True):
+    """A GPU's system processor (GSP) that does not answer."""
+
+    kind: ClassVar[EventKind] = "gsp-timeout"
+
+
+class SwitchComplaint(KernelEvent, kw_only=True):
+    """A complaint of the NVSwitch driver without a number."""
+
+    kind: ClassVar[EventKind] = "nvswitch"
+
+
+class PeermemComplaint(KernelEvent, kw_only=True):
+    """A complaint of nvidia-peermem; `variant` is `context`, `load` or `other`."""
+
+    kind: ClassVar[EventKind] = "peermem"
+
+
+class DriverLoaded(KernelEvent, kw_only=True):
+    """The GPU driver that was loaded."""
+
+    kind: ClassVar[EventKind] = "driver-loaded"
+    version: str
+
+
+class PcieLimited(KernelEvent, kw_only=True):
+    """A card whose PCIe link is slower than the card."""
+
+    kind: ClassVar[EventKind] = "pcie-limited"
+    available_gbit_per_s: float
+    link: str | None = None
+    """What limits it: `16.0 GT/s PCIe x16`; None where the line was cut."""
+    limited_by: str | None = None
+    """The PCI address of the link that limits it."""
+    capable_gbit_per_s: float | None = None
+
+
+class PcieLink(KernelEvent, kw_only=True):
+    """A card whose PCIe link is as fast as the card."""
+
+    kind: ClassVar[EventKind] = "pcie-link"
+    gbit_per_s: float
+    link: str
+
+
+class PcieError(KernelEvent, kw_only=True):
+    """An error of a PCIe link; `variant` is `corrected`, `uncorrected`, `fatal` or `contained`."""
+
+    kind: ClassVar[EventKind] = "pcie-error"
+    is_unplugged: bool = False
+    """True where a slot for hot plugging lost its link or has no card, as empty slots say at each boot."""
+
+
+class SlotPower(KernelEvent, kw_only=True):
+    """A card that finds too little power on its slot."""
+
+    kind: ClassVar[EventKind] = "slot-power"
+
+
+class IommuFault(KernelEvent, kw_only=True):
+    """A transfer that the IOMMU refused."""
+
+    kind: ClassVar[EventKind] = "iommu-fault"
+    address: str | None = None
+    """The device's address as the line prints it."""
+
+
+class LinkDown(KernelEvent, kw_only=True):
+    """A network link that went down."""
+
+    kind: ClassVar[EventKind] = "link-down"
+
+
+class LinkUp(KernelEvent, kw_only=True):
+    """A network link that came up."""
+
+    kind: ClassVar[EventKind] = "link-up"
+
+
+class CableFault(KernelEvent, kw_only=True):
+    """A cable or module that is missing, at fault or too hot; `variant` says which."""
+
+    kind: ClassVar[EventKind] = "cable"
+
+
+class NicFault(KernelEvent, kw_only=True):
+    """A network card that its driver gave up (`fatal`), or a queue or command that hung."""
+
+    kind: ClassVar[EventKind] = "nic-fault"
+
+
+class NicFirmware(KernelEvent, kw_only=True):
+    """The firmware of an mlx card."""
+
+    kind: ClassVar[EventKind] = "nic-firmware"
+    address: str
+    """The card's address as the line prints it."""
+    version: str
+
+
+class FullTable(KernelEvent, kw_only=True):
+    """A table of the kernel that is full; `variant` names which."""
+
+    kind: ClassVar[EventKind] = "kernel-limit"
+
+
+class OutOfMemory(KernelEvent, kw_only=True):
+    """A process that the kernel killed for want of memory, or that called for it."""
+
+    kind: ClassVar[EventKind] = "out-of-memory"
+    process: str | None = None
+    victim: int | None = None
+    """Process id."""
+    scope: str | None = None
+    """`cgroup` or `host`."""
+
+
+class Lockup(KernelEvent, kw_only=True):
+    """A processor or task that stood still; `variant` says which."""
+
+    kind: ClassVar[EventKind] = "lockup"
+
+
+class MachineCheck(KernelEvent, kw_only=True):
+    """An error of processor or memory; `variant` says how bad, or where it stands."""
+
+    kind: ClassVar[EventKind] = "machine-check"
+
+
+class FilesystemError(KernelEvent, kw_only=True):
+    """A file system that is damaged or read-only (`fatal`), or whose server does not answer."""
+
+    kind: ClassVar[EventKind] = "filesystem"
+
+
+class FileServerBack(KernelEvent, kw_only=True):
+    """A file server that answers again."""
+
+    kind: ClassVar[EventKind] = "filesystem-back"
+
+
+class StorageError(KernelEvent, kw_only=True):
+    """A disk that fails or complains."""
+
+    kind: ClassVar[EventKind] = "storage"
+
+
+class Panic(KernelEvent, kw_only=True):
+    """A crash of the kernel itself."""
+
+    kind: ClassVar[EventKind] = "panic"
+
+
+class ProgramCrash(KernelEvent, kw_only=True):
+    """A crash of a training program, or in a library of training."""
+
+    kind: ClassVar[EventKind] = "crash"
+    process: str
+    library: str = ""
+
+
+class NcclCrash(ProgramCrash, kw_only=True):
+    """A crash inside NCCL or RCCL."""
+
+    kind: ClassVar[EventKind] = "nccl-crash"

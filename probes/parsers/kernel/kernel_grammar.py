@@ -1,0 +1,86 @@
+"""The one grammar of the kernel log, which `check` and `explain` share: which lines say something, and what.
+
+A line that a new kernel or driver writes is one more row in `kernel_gpu.py`, `kernel_network.py` or
+`kernel_host.py`; both commands know it then.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import msgspec
+
+from probes.parsers.kernel import kernel_gpu, kernel_host, kernel_network
+from probes.parsers.kernel.kernel_events import DriverComplaint, KernelEvent
+from probes.parsers.kernel.kernel_rows import KernelRow
+
+ROWS: tuple[KernelRow, ...] = (
+    *kernel_gpu.ROWS,
+    *kernel_host.PCIE_ROWS,
+    *kernel_network.LINK_ROWS,
+    *kernel_network.CARD_ROWS,
+    *kernel_host.HOST_ROWS,
+)
+"""All kinds of lines. Of several rows that fit a line, the first one counts."""
+
+
+def _rows_by_word() -> dict[str, int]:
+    bits: dict[str, int] = {}
+    for place, row in enumerate(ROWS):
+        for word in row.words:
+            bits[word] = bits.get(word, 0) | 1 << place
+    return bits
+
+
+ROWS_BY_WORD: dict[str, int] = _rows_by_word()
+"""The words of which every line of interest holds one, with the rows that ask for it: bit n stands for row
+n.
+"""
+_WORDS = tuple((word, row) for row in ROWS for word in row.words)
+_LINES_ON = 4
+"""How far below the line that names a GPU the driver goes on about it."""
+
+
+@functools.lru_cache(maxsize=1024)
+def rows_of(bits: int) -> tuple[KernelRow, ...]:
+    """Return the rows for which the bits of a number stand."""
+    return tuple(row for place, row in enumerate(ROWS) if bits >> place & 1)
+
+
+def read_message(message: str) -> KernelEvent | None:
+    """Return what one message of the kernel, freed of time and host, says; None for one that is of no
+    interest.
+    """
+    for word, row in _WORDS:
+        if word in message and (event := row.read(message)) is not None:
+            return event
+    return None
+
+
+def read_by(rows: tuple[KernelRow, ...], message: str) -> KernelEvent | None:
+    """Return what a message says by the first of some rows that fits it."""
+    for row in rows:
+        event = row.read(message)
+        if event is not None:
+            return event
+    return None
+
+
+class NamedGpu:
+    """The GPU that the driver names in one line, to go on about it in the next ones."""
+
+    def __init__(self) -> None:
+        self._device, self._line = "", 0
+
+    def complete(self, event: KernelEvent | None, message: str, line: int) -> KernelEvent | None:
+        """Return the event of a line, with the GPU that the lines before it named where its own words name
+        none.
+        """
+        if (device := kernel_gpu.named_gpu(message)) is not None:
+            self._device, self._line = device, line
+        elif isinstance(event, DriverComplaint) and event.device is None and self._is_named(line):
+            return msgspec.structs.replace(event, device=self._device)
+        return event
+
+    def _is_named(self, line: int) -> bool:
+        return bool(self._device) and line - self._line < _LINES_ON

@@ -1,0 +1,106 @@
+"""One grammar of the kernel log: what `check` knows `explain` knows, and the other way round."""
+
+from __future__ import annotations
+
+import pytest
+
+from probes.collect.collecting import CollectOptions, assemble, gather
+from probes.facts import LogEvent
+from probes.logs.event import Event
+from probes.logs.reading import Reading
+from probes.parsers.kernel.kernel_grammar import ROWS
+from probes.sources.loose import open_loose
+from tests.support.kernel_lines import ENVELOPES, LINES, KernelLine
+from tests.support.recordings import MACHINES, index, needs_recordings
+
+
+def of_check(text: str) -> tuple[LogEvent, ...]:
+    source = open_loose([("dmesg.txt", text.encode())])
+    events = assemble(source.title, gather(source, CollectOptions())).events
+    assert isinstance(events, tuple)
+    return events
+
+
+def of_explain(text: str) -> list[Event]:
+    reading = Reading()
+    source = reading.source("dmesg.txt")
+    reading.feed(source, text.encode())
+    source.end()
+    return [event for event in reading.events() if event.kind.startswith("kernel.")]
+
+
+@pytest.mark.parametrize("line", LINES, ids=[line.message[:60] for line in LINES])
+def test_both_commands_report_each_kind_of_line(line: KernelLine) -> None:
+    text = f"[   11.000000] usb 1-1: new device\n[   12.345678] {line.message}\n"
+
+    assert [(event.kind, event.device) for event in of_check(text)] == [(line.event, line.device)]
+    assert [event.kind for event in of_explain(text)] == [line.log_event]
+
+
+def test_every_row_of_the_grammar_has_a_line_here() -> None:
+    first_rows = {
+        next(place for place, row in enumerate(ROWS) if row.read(line.message) is not None) for line in LINES
+    }
+
+    assert [ROWS[place].shape for place in range(len(ROWS)) if place not in first_rows] == []
+
+
+def test_every_line_holds_a_word_that_its_row_asks_for() -> None:
+    for line in LINES:
+        row = next(row for row in ROWS if row.read(line.message) is not None)
+        assert any(word in line.message for word in row.words)
+
+
+def test_the_network_daemon_reports_links_to_both() -> None:
+    text = "2026-01-02T03:04:05+00:00 node-a systemd-networkd[12]: ib6: Lost carrier\n"
+
+    assert [(event.kind, event.device) for event in of_check(text)] == [("link-down", "ib6")]
+    assert [(event.kind, event.fields) for event in of_explain(text)] == [
+        ("kernel.link", {"device": "ib6", "state": "down"})
+    ]
+
+
+def test_a_gpu_that_the_driver_names_over_three_lines_is_known_to_both() -> None:
+    text = "\n".join(
+        (
+            "[ 18.308145] NVRM: The NVIDIA GPU 0000:b3:00.0",
+            "               NVRM: (PCI ID: 10de:26b5) installed in this system has",
+            "               NVRM: fallen off the bus and is not responding to commands.",
+        )
+    )
+
+    assert [(event.kind, event.device) for event in of_check(text)] == [("nvrm", "0000:b3:00")]
+    assert [(event.kind, event.fields["bus"]) for event in of_explain(text)] == [
+        ("kernel.gpu-lost", "0000:b3:00")
+    ]
+
+
+def kinds_of_explain(event: LogEvent) -> set[str]:
+    """Return the kinds under which `explain` may report what `check` counts as an event."""
+    return {line.log_event for line in LINES if line.event == event.kind}
+
+
+NO_LOG = "kernel_log/proc-driver-nvidia-version-580.173.02.txt"
+"""A file of /proc, which `check` knows for one."""
+
+
+@needs_recordings
+@pytest.mark.parametrize(
+    "path", [path for path, row in index().items() if row["kind"] == "kernel_log" and path != NO_LOG]
+)
+def test_both_report_the_same_of_a_recorded_log(path: str) -> None:
+    text = (MACHINES / path).read_text(encoding="utf-8", errors="replace")
+    checked = [event for event in of_check(text) if kinds_of_explain(event)]
+    explained = {event.kind for event in of_explain(text)}
+
+    assert all(kinds_of_explain(event) & explained for event in checked)
+    assert explained <= {kind for event in checked for kind in kinds_of_explain(event)}
+
+
+@pytest.mark.parametrize("envelope", ENVELOPES)
+def test_both_know_each_form_in_which_lines_are_handed_on(envelope: str) -> None:
+    message = "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=python,pid=7,uid=0"
+    text = f"{envelope.format(message)}\n" * 2
+
+    assert [(event.kind, event.count) for event in of_check(text)] == [("out-of-memory", 2)]
+    assert [(event.kind, event.count) for event in of_explain(text)] == [("kernel.oom-kill", 2)]
