@@ -60,5 +60,5 @@ def _report_no_verdict(error: str) -> int:
     words = [*itertools.pairwise(sys.argv)]
     if not (("--exit-profile", "nagios") in words or "--exit-profile=nagios" in sys.argv):
         return 2
-    print(f"RIGTUNE UNKNOWN - {error}: rigtune cannot run; see its standard error")
+    sys.stdout.write(f"RIGTUNE UNKNOWN - {error}: rigtune cannot run; see its standard error\n")
     return 3

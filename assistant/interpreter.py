@@ -88,6 +88,8 @@ def choose_interpreter(training: TrainingPython, explicit: str | None) -> Interp
         return vet(explicit)
     if isinstance(training.path, str):
         return vet(training.path)
+    if training.refused:
+        raise InterpreterError(training.refused[0], "name the interpreter that you train with: --python PATH")
     why = f": {training.path}" if isinstance(training.path, Unknown) else ""
     raise InterpreterError(
         f"no Python interpreter with torch was found{why}", install_command(sys.executable)

@@ -283,6 +283,6 @@ def container(node: Node, kind: str) -> subprocess.CompletedProcess[str]:
     pod = yaml.safe_load(text)["spec"]["template"]["spec"]
     (described,) = pod.get("initContainers") or pod["containers"]
     argv = [*described["command"], *described["args"]]
-    argv = [word.replace("/tmp/rigtune-report", str(node.folder / "report")) for word in argv]
+    argv = [word.replace("/tmp/rigtune-report", str(node.folder / "report")) for word in argv]  # noqa: S108
     environment = {"PATH": f"{node.folder}:{os.environ['PATH']}"}
     return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False, timeout=60)
