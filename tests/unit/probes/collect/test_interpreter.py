@@ -300,23 +300,21 @@ def test_the_path_is_no_excuse(uid: int, owner: str, path: str | None) -> None:
     assert bool(found.refused) is (path is None)
 
 
-@pytest.mark.parametrize("version", ["../../tmp/evil", "/tmp/evil", ".."])
+@pytest.mark.parametrize("version", ["../../srv/evil", "/srv/evil", ".."])
 def test_a_folder_names_no_path_to_pyenv(version: str) -> None:
     files = {
         "/r/shims/python3": "#!/bin/sh",
         "/home/.python-version": version,
-        "/tmp/evil/bin/python3": "#!/bin/sh",
+        "/srv/evil/bin/python3": "#!/bin/sh",
     }
     target = f"/r/versions/{version}/bin/python3"
-    source = FakeSource(files=files, links={target: "/tmp/evil/bin/python3"}, env={"PATH": "/r/shims"})
+    source = FakeSource(files=files, links={target: "/srv/evil/bin/python3"}, env={"PATH": "/r/shims"})
     training(source, directory="/home")
     assert all("/r/shims/python3" in question for question in source.asked)
 
 
 def test_an_old_recording_cannot_tell_and_is_believed() -> None:
     files = venv("/shared/.venv") | {"/proc/self/status": "Uid:\t0\t0\t0\t0\n"}
-    found = training(
-        FakeSource(files=files, missing=Reason.NOT_RECORDED, env={"VIRTUAL_ENV": "", "CONDA_PREFIX": ""}),
-        directory="/shared",
-    )
+    source = FakeSource(files=files, missing=Reason.NOT_RECORDED, env={"VIRTUAL_ENV": "", "CONDA_PREFIX": ""})
+    found = training(source, directory="/shared")
     assert found.path == "/shared/.venv/bin/python"
