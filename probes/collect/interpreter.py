@@ -63,7 +63,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
             torch_version=silence,
             torch_cuda_version=nothing,
             nccl_version=nothing,
-            refused=tuple(refused),
+            refused=tuple(refused) if refused or silence is None else silence,
         )
     }
 
@@ -120,6 +120,7 @@ def _unreadable(path: str | Unknown, reason: Unknown) -> TrainingPython:
         torch_version=reason,
         torch_cuda_version=reason,
         nccl_version=reason,
+        refused=(),
     )
 
 
@@ -138,6 +139,7 @@ def _training(path: str, found_by: str, python: Python, torch: Torch | Unknown |
             torch_version=torch,
             torch_cuda_version=none,
             nccl_version=none,
+            refused=(),
             evidence=(*evidence, *(file_ref(folder) for folder in python.packages)),
         )
     return TrainingPython(
@@ -147,6 +149,7 @@ def _training(path: str, found_by: str, python: Python, torch: Torch | Unknown |
         torch_version=torch.version,
         torch_cuda_version=torch.cuda,
         nccl_version=torch.nccl,
+        refused=(),
         evidence=(*evidence, file_ref(f"{torch.folder}/torch/version.py")),
     )
 

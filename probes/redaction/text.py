@@ -157,8 +157,6 @@ class TextRedactor:
                 yield from self._names.host_table(text)
             case "guid-list":
                 yield from self._names.guid_table(text)
-            case "cluster-model":
-                yield from self._names.cluster(text)
         yield from self._names.spans(text)
         yield from hardware_spans(text, self.book)
         yield from address_spans(text, self.book)
