@@ -12,20 +12,20 @@ from probes.catalogue.hardware import load_catalogue
 from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.judging.findings import Evidence, Status
 from probes.sources.loose import open_loose
-from tests.support.recordings import MACHINES, index, needs_recordings
+from tests.support.recordings import MACHINES, index, is_output, needs_recordings
 
 pytestmark = needs_recordings
 
 PATHS = sorted(path for path in index() if path.startswith("machines/"))
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if not path.endswith(".csv")])
+@pytest.mark.parametrize("path", [path for path in PATHS if not is_output(path)])
 def test_a_description_is_refused_by_name(path: str) -> None:
     with pytest.raises(InputError, match="is nothing that rigtune knows"):
         open_loose([(path, (MACHINES / path).read_bytes())])
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if path.endswith(".csv")])
+@pytest.mark.parametrize("path", [path for path in PATHS if is_output(path)])
 def test_an_output_is_read_and_does_not_fail(path: str) -> None:
     source = open_loose([(path, (MACHINES / path).read_bytes())])
     facts = assemble("", gather(source, CollectOptions(ask_interpreters=False)))

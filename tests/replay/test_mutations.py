@@ -16,7 +16,7 @@ from probes.sources.base import Source
 from probes.sources.loose import open_loose
 from tests.support.mutations import mutated
 from tests.support.provenance import invented
-from tests.support.recordings import MACHINES, needs_recordings
+from tests.support.recordings import MACHINES, is_output, needs_recordings
 
 QUICK = 600
 SEED = 20261121
@@ -25,7 +25,8 @@ pytestmark = needs_recordings
 
 
 def corpus() -> list[Path]:
-    return sorted(path for path in MACHINES.glob("*/*") if path.is_file() and path.stat().st_size < 200_000)
+    files = (path for path in MACHINES.glob("*/*") if path.is_file() and path.stat().st_size < 200_000)
+    return sorted(path for path in files if is_output(str(path.relative_to(MACHINES))))
 
 
 def collected(source: Source) -> MachineFacts:
