@@ -25,8 +25,7 @@ pytestmark = needs_recordings
 
 
 def corpus() -> list[Path]:
-    files = (path for path in MACHINES.glob("*/*") if path.is_file() and path.stat().st_size < 200_000)
-    return sorted(path for path in files if is_output(str(path.relative_to(MACHINES))))
+    return sorted(path for path in MACHINES.glob("*/*") if path.is_file() and path.stat().st_size < 200_000)
 
 
 def collected(source: Source) -> MachineFacts:
@@ -36,7 +35,7 @@ def collected(source: Source) -> MachineFacts:
 
 
 def test_the_files_as_they_are_say_what_is_in_them() -> None:
-    for path in corpus():
+    for path in (path for path in corpus() if is_output(str(path.relative_to(MACHINES)))):
         facts = collected(open_loose([(path.name, path.read_bytes())]))
         assert invented(facts, path.read_text("utf-8", "replace")) == [], path
 
