@@ -1,5 +1,5 @@
 """`python -m assistant` from a checkout."""
 
-from assistant.cli import main
+from assistant._entry import main
 
 main()

@@ -8,6 +8,7 @@ shadow ours nor be overwritten.
 
 import gc
 import importlib.util
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -30,12 +31,34 @@ def _packages_folder() -> Path:
 
 
 def main() -> NoReturn:
-    """Run the command line and end the process with its exit code."""
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-    # The modules of a training job or a cluster (an older click, a random.py) are not meant for this program.
-    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    foreign = {os.path.abspath(folder) for folder in named if folder}  # noqa: PTH100 - as site does, links unfollowed
-    sys.path[:] = [str(_packages_folder()), *(folder for folder in sys.path if folder not in foreign)]
-    from assistant.cli import main as end_with_command_line
+    """Run the command line and end the process with its exit code.
 
-    end_with_command_line()
+    Python ends with 1 where it cannot load a module or finds a bug, and 1 is the code of a verdict here: "not
+    fit to train".
+    """
+    try:
+        gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+        # The modules of a training job or a cluster (an older click, a random.py) are not meant for this
+        # program.
+        named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        foreign = {os.path.abspath(folder) for folder in named if folder}  # noqa: PTH100 - as site does, links unfollowed
+        sys.path[:] = [str(_packages_folder()), *(folder for folder in sys.path if folder not in foreign)]
+        from assistant.cli import main as end_with_command_line
+
+        end_with_command_line()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is no verdict
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.exit(_report_no_verdict(type(error).__name__))
+
+
+def _report_no_verdict(error: str) -> int:
+    """Return the exit code of "rigtune itself failed", and print for Nagios the one line that it shows.
+
+    It repeats in short what `probes/judging/policies/exit_profiles.py` knows, since that may be what cannot
+    be loaded.
+    """
+    words = [*itertools.pairwise(sys.argv)]
+    if not (("--exit-profile", "nagios") in words or "--exit-profile=nagios" in sys.argv):
+        return 2
+    sys.stdout.write(f"RIGTUNE UNKNOWN - {error}: rigtune cannot run; see its standard error\n")
+    return 3

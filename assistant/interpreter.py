@@ -14,7 +14,7 @@ import msgspec
 import probes
 from assistant.runner import output_of
 from probes.base.errors import InterpreterError
-from probes.base.record import Record, Unknown
+from probes.base.record import Record, Unknown, known
 from probes.facts import TrainingPython
 
 LEAST_PYTHON = (3, 9)
@@ -88,6 +88,8 @@ def choose_interpreter(training: TrainingPython, explicit: str | None) -> Interp
         return vet(explicit)
     if isinstance(training.path, str):
         return vet(training.path)
+    if known(training.refused) and training.refused:
+        raise InterpreterError(training.refused[0], "name the interpreter that you train with: --python PATH")
     why = f": {training.path}" if isinstance(training.path, Unknown) else ""
     raise InterpreterError(
         f"no Python interpreter with torch was found{why}", install_command(sys.executable)

@@ -36,10 +36,13 @@ _HINTS = {
 }
 
 
-def default_run_directory(now: datetime | None = None) -> Path:
-    """A new run folder in the user's state directory, named by the UTC time."""
-    moment = now or datetime.now(timezone.utc)
-    return platformdirs.user_state_path("rigtune") / "runs" / moment.strftime("%Y%m%dT%H%M%SZ")
+def default_run_directory() -> Path:
+    """Return a new run folder in the user's state directory, named by the UTC time."""
+    return (
+        platformdirs.user_state_path("rigtune")
+        / "runs"
+        / datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    )
 
 
 @contextlib.contextmanager

@@ -140,7 +140,6 @@ PROBES: tuple[ProbeRow, ...] = (
     _probe("events", "Logs", "events", "logs"),
     _probe("diagnoses", "Diagnoses of other tools", tier="deep"),
     _probe("tool-results", "Measurements of other tools", "tool_results", module="tool_results"),
-    _probe("descriptions", "Descriptions of what should be", "profile", "cluster"),
     _probe("strangers", "Unrecognised files", "unread"),
 )
 """Collectors: `collect(source: Source, options: CollectOptions) -> dict[str, object]`, fields of
@@ -150,7 +149,6 @@ PROBES: tuple[ProbeRow, ...] = (
 CHECKS: tuple[CheckRow, ...] = (
     _check("input-readable", "What was given could be read", "input", module="inputs"),
     _check("input-agreement", "The sources agree", "input", module="inputs"),
-    _check("profile-match", "The machine is what its hardware profile says", "input"),
     _check("gpu-driver", "The driver answers for the GPUs", "driver", required=True),
     _check(
         "driver-library",

@@ -25,7 +25,6 @@ from probes.bench.bench_requests import BenchContext, BenchSettings, SpreadBy, S
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement, MeasurementSet
 from probes.registry import BENCHMARKS, BenchmarkRow
-from probes.sources.base import Source
 from recipes.machine.layout import training_gpus
 
 
@@ -58,18 +57,15 @@ def _never() -> bool:
 
 
 def measure_machine(
-    facts: MachineFacts,
-    options: MeasureOptions,
-    stop: Callable[[], bool] = _never,
-    source: Source | None = None,
+    facts: MachineFacts, options: MeasureOptions, stop: Callable[[], bool] = _never
 ) -> Iterator[Event]:
     """Run the benchmarks one after the other; the last event's result is the `MeasurementSet`.
 
     A `Measured` comes as soon as all ranks have ended a case; the result holds the same again, with the
     conditions until the end of its benchmark. What prevents a measurement (no torch, busy GPUs, a crash) is a
     `BenchFailed` event and part of the result. `stop` is asked four times a second; then the stage finishes
-    with what there is. `source` answers NVML's questions while GPUs are measured; by default this machine's.
-    Raises UsageError for unknown ids and impossible ranks, WorkerError for an unusable work folder.
+    with what there is. Raises UsageError for unknown ids and impossible ranks, WorkerError for an unusable
+    work folder.
     """
     started, moment = time.monotonic(), datetime.now(timezone.utc)
     rows = _rows(options)
@@ -78,7 +74,7 @@ def measure_machine(
     yield StageStarted(stage="bench", title=f"Measuring, {options.suite} suite")
     measurements: list[Measurement] = []
     failures: list[BenchFailure] = []
-    with _watch(facts, source) as watch:
+    with _watch(facts) as watch:
         gate = gate_of(facts, options.python)
         for event in _events(facts, rows, options, gate=gate, watch=watch, stop=stop):
             if isinstance(event, RunEnded):
@@ -99,10 +95,10 @@ def measure_machine(
 
 
 @contextlib.contextmanager
-def _watch(facts: MachineFacts, source: Source | None) -> Iterator[Watch]:
-    """Without GPUs there is nothing to ask NVML about."""
-    if source is not None or not training_gpus(facts):
-        yield Watch(facts, source)
+def _watch(facts: MachineFacts) -> Iterator[Watch]:
+    """Watch this machine. Without GPUs there is nothing to ask NVML about."""
+    if not training_gpus(facts):
+        yield Watch(facts, None)
         return
     from probes.sources.live import LiveSource  # noqa: PLC0415 - only here, and its process only where there are GPUs
 

@@ -17,9 +17,9 @@ def command_ref(argv: tuple[str, ...], detail: str = "") -> EvidenceRef:
     return EvidenceRef(source="command", key=shlex.join(argv), detail=detail)
 
 
-def nvml_ref(call: str, detail: str = "") -> EvidenceRef:
+def nvml_ref(call: str) -> EvidenceRef:
     """An NVML call, or a pattern of calls on one device: `nvmlDeviceGet*(0)`."""
-    return EvidenceRef(source="nvml", key=call, detail=detail)
+    return EvidenceRef(source="nvml", key=call)
 
 
 def environment_ref(name: str) -> EvidenceRef:

@@ -68,20 +68,10 @@ class Fit(Record, kw_only=True):
         """Algorithm bandwidth of the largest messages."""
         return self.lines[-1].bandwidth_bytes_per_s
 
-    @property
-    def low_bytes(self) -> float:
-        return self.lines[0].low_bytes
-
-    @property
-    def high_bytes(self) -> float:
-        return self.lines[-1].high_bytes
-
-    def holds_for(self, size_bytes: float) -> bool:
-        """True between the smallest and the largest measured size."""
-        return self.low_bytes <= size_bytes <= self.high_bytes
-
     def time_s(self, size_bytes: float) -> float:
-        """Modelled duration, never falling as the size grows; beyond `holds_for` it is an extrapolation."""
+        """Modelled duration, never falling as the size grows; beyond the measured sizes it is an
+        extrapolation.
+        """
         first, last = self.lines[0], self.lines[-1]
         if size_bytes <= first.high_bytes:
             return first.time_s(size_bytes)

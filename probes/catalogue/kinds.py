@@ -79,9 +79,5 @@ KINDS: tuple[KindRow, ...] = (
     _kind("nccl-log", "a log with NCCL_DEBUG", "tools.nccl_log"),
     _kind("lsmod", "`lsmod`", "host.lsmod"),
     _kind("driver-version", "/proc/driver/nvidia/version", "host.driver_version"),
-    _kind("mock-machine", "a machine description of nvml-mock", "nvidia_smi.mock_machine"),
-    _kind("mock-gpu", "a GPU description of go-nvml", "nvidia_smi.mock_gpu"),
-    _kind("machine-profile", "an expected hardware profile (JSON)", "topology.machine_profile"),
-    _kind("cluster-model", "a cluster model of topograph", "fabric.cluster_model"),
 )
 """Every kind whose recogniser agrees takes the text: a pasted terminal session may hold several."""

@@ -5,12 +5,20 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from probes.base.evidence import command_ref, file_ref
 from probes.base.record import Reason, Record, Unknown, map_known
 from probes.collect.collecting import CollectOptions
 from probes.facts import TrainingPython
+from probes.reading.interpreter_trust import ROOT_UID, caller_uid, refusal
 from probes.reading.pythons import Python, Torch, exists, find_torch, read_python
 from probes.sources.base import Source
+
+_HERE = "./.venv"
+_OWN = "rigtune's own"
+_ON_PATH = "PATH"
+_ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
 class _Candidate(Record, kw_only=True):
@@ -23,16 +31,28 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     if options.python is not None:
         return {"training": _named(source, options, options.python)}
     silence: Unknown | None = None
+    refused: list[str] = []
     for candidate in _candidates(source, options):
         if isinstance(candidate.path, Unknown):
             silence = silence or candidate.path
             continue
-        python = read_python(
-            source, candidate.path, directory=options.directory, may_ask=options.ask_interpreters
-        )
+        # Reading its files is harmless; starting a wrapper is not.
+        python = read_python(source, candidate.path, directory=options.directory, may_ask=False)
         torch = map_known(python, lambda python: find_torch(source, python))
+        if torch is None or (isinstance(torch, Unknown) and torch.reason is Reason.TOOL_MISSING):
+            continue
+        if why := _refusal(source, candidate.path, candidate.found_by):
+            refused.append(
+                f"{candidate.path} is not started: {why}; if you train with it, name it: --python {candidate.path}"
+            )
+            silence = silence or Unknown(Reason.PERMISSION, refused[-1])
+            continue
+        if isinstance(python, Unknown) and options.ask_interpreters:
+            python = read_python(source, candidate.path, directory=options.directory, may_ask=True)
+            torch = map_known(python, lambda python: find_torch(source, python))
         if isinstance(python, Python) and isinstance(torch, Torch):
-            return {"training": _training(candidate.path, candidate.found_by, python, torch)}
+            training = _training(candidate.path, candidate.found_by, python, torch)
+            return {"training": structs.replace(training, refused=tuple(refused))}
         if isinstance(torch, Unknown) and torch.reason is not Reason.TOOL_MISSING:
             silence = silence or torch
     nothing = silence or Unknown(Reason.TOOL_MISSING, "no interpreter with torch was found")
@@ -43,8 +63,39 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
             torch_version=silence,
             torch_cuda_version=nothing,
             nccl_version=nothing,
+            refused=tuple(refused) if refused or silence is None else silence,
         )
     }
+
+
+def _refusal(source: Source, path: str, found_by: str) -> str:
+    """Return why an interpreter that the user did not name must not be started; empty where it may be.
+
+    What a user has made active runs as that user wants. Root starts nothing that another user can have
+    written: an active environment must be on the PATH, as activation puts it there, and the current folder
+    counts for nothing. What cannot be looked at is refused on a live machine; an older recording cannot tell,
+    and nothing is started from it.
+    """
+    if found_by == _OWN:
+        return ""
+    caller = caller_uid(source)
+    if isinstance(caller, Unknown) and not source.is_live:
+        return ""
+    is_root = not isinstance(caller, int) or caller == ROOT_UID
+    if found_by in _ACTIVE and not is_root:
+        return ""
+    why = refusal(source, path, caller if isinstance(caller, int) else ROOT_UID)
+    if isinstance(why, Unknown):
+        return f"who can write it is unknown ({why.words})" if source.is_live else ""
+    if why or not is_root:
+        return why
+    if found_by == _HERE:
+        return "root starts nothing from the current folder unasked"
+    folders = source.env("PATH")
+    on_path = isinstance(folders, str) and posixpath.dirname(path) in map(
+        posixpath.normpath, folders.split(":")
+    )
+    return "" if on_path else f"root starts what ${found_by} names only where it is on the PATH too"
 
 
 def _named(source: Source, options: CollectOptions, name: str) -> TrainingPython:
@@ -69,6 +120,7 @@ def _unreadable(path: str | Unknown, reason: Unknown) -> TrainingPython:
         torch_version=reason,
         torch_cuda_version=reason,
         nccl_version=reason,
+        refused=(),
     )
 
 
@@ -87,6 +139,7 @@ def _training(path: str, found_by: str, python: Python, torch: Torch | Unknown |
             torch_version=torch,
             torch_cuda_version=none,
             nccl_version=none,
+            refused=(),
             evidence=(*evidence, *(file_ref(folder) for folder in python.packages)),
         )
     return TrainingPython(
@@ -96,25 +149,26 @@ def _training(path: str, found_by: str, python: Python, torch: Torch | Unknown |
         torch_version=torch.version,
         torch_cuda_version=torch.cuda,
         nccl_version=torch.nccl,
+        refused=(),
         evidence=(*evidence, file_ref(f"{torch.folder}/torch/version.py")),
     )
 
 
 def _candidates(source: Source, options: CollectOptions) -> Iterator[_Candidate]:
     """In the order in which they count, only those that exist or cannot be looked at."""
-    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+    for variable in _ACTIVE:
         prefix = source.env(variable)
         if isinstance(prefix, Unknown):
             yield _Candidate(path=prefix, found_by=variable)
         elif prefix:
             yield from _if_there(source, f"{prefix}/bin/python", variable)
     if options.directory:
-        yield from _if_there(source, f"{options.directory}/.venv/bin/python", "./.venv")
+        yield from _if_there(source, f"{options.directory}/.venv/bin/python", _HERE)
     if options.own_python:
-        yield from _if_there(source, options.own_python, "rigtune's own")
+        yield from _if_there(source, options.own_python, _OWN)
     path = _on_path(source, "python3")
     if path is not None:
-        yield _Candidate(path=path, found_by="PATH")
+        yield _Candidate(path=path, found_by=_ON_PATH)
 
 
 def _if_there(source: Source, path: str, found_by: str) -> Iterator[_Candidate]:

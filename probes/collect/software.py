@@ -110,7 +110,6 @@ def _with_texts(source: Source, software: Software, evidence: list[EvidenceRef])
             if news:
                 evidence.append(output.evidence)
                 software = msgspec.structs.replace(software, **news)
-    software = _with_description(source, software, evidence)
     if known(software.modules) and not known(software.peermem_loaded):
         loaded = any(name in software.modules for name in _PEERMEM_MODULES)
         if loaded or _is_whole_list(source):
@@ -124,24 +123,6 @@ def _is_whole_list(source: Source) -> bool:
 
     pasted = outputs(source, "lsmod")
     return isinstance(pasted, Unknown) or any(is_whole(output.text) for output in pasted)
-
-
-def _with_description(source: Source, software: Software, evidence: list[EvidenceRef]) -> Software:
-    """The driver of a machine's description, where nothing else tells."""
-    texts = outputs(source, "mock-machine")
-    if isinstance(texts, Unknown):
-        return software
-    from probes.parsers.nvidia_smi.mock_machine import parse_software  # noqa: PLC0415 - a live machine has no description
-
-    told = parse_software(texts[0].text)
-    news = {
-        name: getattr(told, name)
-        for name in ("driver_version", "cuda_driver_version")
-        if known(getattr(told, name)) and not known(getattr(software, name))
-    }
-    if news:
-        evidence.append(texts[0].evidence)
-    return msgspec.structs.replace(software, **news)
 
 
 def _cited(value: T, ref: EvidenceRef, evidence: list[EvidenceRef]) -> T:

@@ -149,8 +149,10 @@ class MachineFacts(Record, kw_only=True):
     diagnoses: tuple[Diagnosis, ...] | Unknown = NOT_RECORDED
     tool_results: tuple[ToolResult, ...] | Unknown = NOT_RECORDED
     profile: Profile = Profile()
-    """What a given hardware profile says that the machine should be."""
+    """Always not recorded: no text that rigtune reads holds a hardware profile. The field stays for readers
+    of the JSON.
+    """
     cluster: Cluster = Cluster()
-    """What a given model of a cluster tells."""
+    """Always not recorded, likewise."""
     contradictions: tuple[Contradiction, ...] = ()
     unread: tuple[Unread, ...] = ()

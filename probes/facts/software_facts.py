@@ -73,6 +73,10 @@ class TrainingPython(Record, kw_only=True):
     """CUDA that torch was built for; None for a build without."""
     nccl_version: str | Unknown | None = NOT_RECORDED
     """The NCCL that torch brings."""
+    refused: tuple[str, ...] | Unknown = NOT_RECORDED
+    """Interpreters that others could have written, with the reason and what to do. They come before `path` in
+    the order.
+    """
     evidence: tuple[EvidenceRef, ...] = ()
 
 

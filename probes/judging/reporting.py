@@ -100,13 +100,13 @@ def events_of(
     return events
 
 
-def events_in(facts: MachineFacts, log: str = "kernel-log") -> tuple[LogEvent, ...] | Unknown:
-    """The events of the logs; Unknown where none of the kind was read, as of a machine that only gave a log
-    of NCCL.
+def events_in(facts: MachineFacts) -> tuple[LogEvent, ...] | Unknown:
+    """Return the events of the logs; Unknown where no kernel log was read, as of a machine that only gave a
+    log of NCCL.
     """
-    if isinstance(facts.events, Unknown) or isinstance(facts.logs, Unknown) or log in facts.logs:
+    if isinstance(facts.events, Unknown) or isinstance(facts.logs, Unknown) or "kernel-log" in facts.logs:
         return facts.events
-    return Unknown(Reason.NOT_RECORDED, f"no {log.replace('-', ' ')} was read")
+    return Unknown(Reason.NOT_RECORDED, "no kernel log was read")
 
 
 def judge_each(

@@ -115,7 +115,10 @@ def _behind_shim(source: Source, path: str, directory: str) -> str | None:
         else next((text for text in texts if isinstance(text, str)), "")
     )
     target = f"{root}/versions/{version}/bin/{name}"
-    return target if version and exists(source, target) is True else None
+    # A file of the current folder names a version, never a path: what it leads to is started (CVE-2022-35861
+    # of pyenv).
+    is_name = version and "/" not in version and not version.startswith(".")
+    return target if is_name and exists(source, target) is True else None
 
 
 def _upwards(directory: str) -> list[str]:

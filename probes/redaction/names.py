@@ -269,11 +269,6 @@ class Names:
             self.learn("hostname", line[1])
             yield Span(*line.span(1), "hostname", self.replacement("hostname", line[1]))
 
-    def cluster(self, text: str) -> Iterator[Span]:
-        """Host lists of a cluster's description."""
-        for match in _HOSTLIST.finditer(text):
-            yield Span(*match.span(), "hostname", self.hostlist(match[0]))
-
     def hostlist(self, text: str) -> str:
         """`node[01-03],login1` as a list of placeholders, one by one."""
         return ",".join(self._host(name) for name in _expand(text))

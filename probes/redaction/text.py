@@ -66,7 +66,7 @@ class TextRedactor:
 
     def learn(self, text: str, key: str = "") -> None:
         """Read a text for the names in it, which may stand in others without saying what they are."""
-        self._rewritten(text, key, 0, counted=False)
+        self._rewritten(text, key, counted=False)
 
     def learn_hosts(self, text: str) -> None:
         """Read what is known to hold nothing but names of hosts: they are replaced even where they are common
@@ -80,7 +80,7 @@ class TextRedactor:
         """`text` without what is to be taken out. `key` says what it is: a path, a variable's name, a call, a
         kind of paste.
         """
-        return self._rewritten(text, key, 0, counted=True)
+        return self._rewritten(text, key, counted=True)
 
     def host(self, text: str) -> str:
         """What is known to hold nothing but names of hosts, as Slurm's `gpu[07-09]`, or addresses, and
@@ -111,15 +111,15 @@ class TextRedactor:
             ),
         )
 
-    def _rewritten(self, text: str, key: str, depth: int, *, counted: bool) -> str:
+    def _rewritten(self, text: str, key: str, *, counted: bool) -> str:
         if not text or text.isspace() or (len(text) < 4 and text.strip().isdecimal()):
             return text
         title = _title(key, text)
         if title and names_secret(title, text.strip()):
             return self._secret(text.strip(), counted=counted)
         if title:
-            return self._rewritten_plain(f"{title}={text}", "", depth, counted=counted).partition("=")[2]
-        return self._rewritten_plain(text, key, depth, counted=counted)
+            return self._rewritten_plain(f"{title}={text}", "", 0, counted=counted).partition("=")[2]
+        return self._rewritten_plain(text, key, 0, counted=counted)
 
     def _secret(self, value: str, *, counted: bool) -> str:
         """The placeholder of a text that is a secret as a whole."""
@@ -157,8 +157,6 @@ class TextRedactor:
                 yield from self._names.host_table(text)
             case "guid-list":
                 yield from self._names.guid_table(text)
-            case "cluster-model":
-                yield from self._names.cluster(text)
         yield from self._names.spans(text)
         yield from hardware_spans(text, self.book)
         yield from address_spans(text, self.book)

@@ -113,10 +113,14 @@ class CommandRunner:
 
 
 def _found(name: str) -> str | None:
-    """The program that PATH leads to. Like shutil.which, which loads three compression libraries."""
+    """Return the program that PATH leads to, never one of the current folder.
+
+    Like shutil.which, which loads three compression libraries.
+    """
     if "/" in name:
         return name
-    paths = (os.path.join(folder or ".", name) for folder in os.get_exec_path())  # noqa: PTH118 - once per folder and command
+    folders = (folder for folder in os.get_exec_path() if folder.startswith("/"))
+    paths = (os.path.join(folder, name) for folder in folders)  # noqa: PTH118 - once per folder and command
     return next((path for path in paths if os.access(path, os.X_OK) and not os.path.isdir(path)), None)  # noqa: PTH112
 
 

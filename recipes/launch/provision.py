@@ -21,6 +21,10 @@ from recipes.launch.script_parts import templates
 _PLAIN = re.compile(r"[A-Za-z0-9/._+@-]+")
 REASON_TAG = "rigtune:"
 """Begins every reason that the health check writes; only drains with such a reason are lifted by it."""
+MOST_DRAINED_PERCENT = 25
+"""Share of a partition that the health check drains by itself. A choice, not a measurement; the script states
+it at its top.
+"""
 QUICK_S = 5
 """A prolog holds up every job; Slurm's own advice is to keep it short."""
 DEEP_S = 30
@@ -74,8 +78,9 @@ PROVISIONS: tuple[ProvisionRow, ...] = (
         "slurm-health",
         "Slurm HealthCheckProgram: drains a bad node with one line of reason, resumes what it drained itself",
         ("rigtune-health", 0o755),
-        install="Put it on every node and set HealthCheckProgram to its path, HealthCheckInterval=300 and "
-        "HealthCheckNodeState=ANY in slurm.conf; then `scontrol reconfigure`.",
+        install="Put it on every node and run it there with --dry-run. Then set HealthCheckProgram to its path, "
+        "HealthCheckInterval=300 and HealthCheckNodeState=ANY,CYCLE (CYCLE: not all nodes at once) in slurm.conf, and "
+        "`scontrol reconfigure`.",
     ),
     _row(
         "slurm-prolog",
@@ -157,6 +162,7 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
                 options=options,
                 policy=arguments,
                 tag=REASON_TAG,
+                most_drained_percent=MOST_DRAINED_PERCENT,
                 quick_s=QUICK_S,
                 deep_s=DEEP_S,
                 quoted=json.dumps,

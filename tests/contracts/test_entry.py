@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -28,3 +30,29 @@ def test_modules_of_a_training_job_do_not_reach_rigtune(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "llama-3-8b" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "sys.modules['msgspec'] = None",  # a dependency that cannot be imported
+        "sys.modules['assistant.cli.check_command'] = None",
+        "import assistant.cli.check_command as check; check.command.main = None; import click; click.Group.main = None",
+        "import probes.judging.verdict; sys.modules['click'] = None; sys.modules.pop('assistant.cli', None)",
+    ],
+    ids=["dependency", "command", "bug", "library"],
+)
+@pytest.mark.parametrize(
+    ("profile", "code"), [("gate", 2), ("slurm", 2), ("nhc", 2), ("npd", 2), ("nagios", 3)]
+)
+def test_a_broken_installation_never_ends_with_the_code_of_a_verdict(
+    broken: str, profile: str, code: int
+) -> None:
+    arguments = ["rigtune", "check", "--machine", "dgx-h100", "--exit-profile", profile]
+    program = f"import sys; sys.argv = {arguments!r}; {broken}; from assistant._entry import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == code, done.stderr
+    assert done.stderr
+    assert done.stdout.startswith("RIGTUNE UNKNOWN - ") == (profile == "nagios")

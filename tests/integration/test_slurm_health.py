@@ -4,6 +4,7 @@ are lifted.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -26,8 +27,10 @@ PROGRAM = """#!/bin/bash
 # The real rigtune over the machine that the file of this node names.
 cd {root} || exit 4
 read -r source <{folder}/source-"${{SLURMD_NODENAME:-none}}" || exit 4
+[ "$source" = gone ] && exec {python} -m rigtune_that_is_not_installed
 exec {python} -m assistant "$@" $source
 """
+MARKER = Path("/run/rigtune/prolog-failed")
 WAIT_S = 60
 
 
@@ -44,6 +47,10 @@ class Cluster(NamedTuple):
             argv, env=self.environment, capture_output=True, text=True, timeout=WAIT_S, check=False
         )
         return done.stdout + done.stderr
+
+    def breaks(self, node: str) -> None:
+        """From now on rigtune's package is gone on `node`."""
+        (self.folder / f"source-{node}").write_text("gone\n")
 
     def node(self, name: str) -> tuple[str, str]:
         """State and reason."""
@@ -78,7 +85,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     settings = f"""
 HealthCheckProgram={folder}/rigtune-health
 HealthCheckInterval=5
-HealthCheckNodeState=ANY
+HealthCheckNodeState=ANY,CYCLE
 Prolog={folder}/rigtune-prolog
 PrologFlags=Alloc
 """
@@ -100,7 +107,7 @@ def all_fit(cluster: Cluster) -> Iterator[None]:
     for node in ("n1", "n2"):
         cluster.becomes(node, FIT)
         cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
-    Path("/run/rigtune/prolog-failed").unlink(missing_ok=True)
+    MARKER.unlink(missing_ok=True)
 
 
 def test_slurm_drains_a_bad_node_and_resumes_the_repaired_one(cluster: Cluster) -> None:
@@ -130,6 +137,45 @@ def test_a_tool_that_cannot_run_drains_nothing(cluster: Cluster) -> None:
     cluster.becomes("n1", "--no-such-option")
     assert cluster.health("n1") == 0
     assert "DRAIN" not in cluster.node("n1")[0]
+
+
+def test_an_installation_whose_package_is_gone_drains_nothing_and_refuses_no_job(cluster: Cluster) -> None:
+    cluster.breaks("n1")
+    assert cluster.health("n1") == 0
+    assert cluster.run("srun", "--nodelist=n1", "hostname").strip()
+    assert "DRAIN" not in cluster.node("n1")[0]
+
+
+def test_no_more_than_a_share_of_the_partition_is_drained(cluster: Cluster) -> None:
+    cluster.run(
+        "scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=rigtune: something that all nodes have"
+    )
+    cluster.becomes("n1", BAD)
+    assert cluster.health("n1") == 0
+    assert "DRAIN" not in cluster.node("n1")[0]
+
+
+def test_a_drain_after_the_sites_own_prolog_stays(cluster: Cluster) -> None:
+    MARKER.parent.mkdir(exist_ok=True)
+    MARKER.write_text("of a cause that is gone\n")
+    assert cluster.run("srun", "--nodelist=n2", "hostname").strip()
+    assert not MARKER.exists()
+    MARKER.write_text("of a cause that is gone\n")
+    os.utime(MARKER, (time.time() - 3600,) * 2)
+    cluster.run("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=Prolog error")
+    assert cluster.health("n2") == 0
+    assert cluster.node("n2") == ("IDLE+DRAIN", "Prolog error")
+    assert not MARKER.exists()
+
+
+def test_a_reason_that_a_person_edited_stays(cluster: Cluster) -> None:
+    cluster.becomes("n1", BAD)
+    assert cluster.health("n1") == 0
+    _, reason = cluster.node("n1")
+    cluster.run("scontrol", "update", "NodeName=n1", f"Reason={reason}, ask Eva")
+    cluster.becomes("n1", FIT)
+    assert cluster.health("n1") == 0
+    assert "DRAIN" in cluster.node("n1")[0]
 
 
 def test_inside_a_job_it_only_speaks(cluster: Cluster) -> None:

@@ -29,7 +29,7 @@ SHARED = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
 SETS = [
     ("nvsmi_xml/hw-h100.xml", "kernel_log/h100-xid119-gsp-rpc-timeout-xe9680.log"),
     ("ib/ibnetdiscover-p-2ca-edr.txt", "pci/lspci-vvv-dell-xe9680-h100-8x-cx7-roce.txt"),
-    ("machines/nvml-mock-h100.yaml", "topo_m/v100-sxm2-32gb-8x-1nic.txt"),
+    ("nvsmi_xml/hw-a100.xml", "topo_m/v100-sxm2-32gb-8x-1nic.txt"),
 ]
 SHARED_SETS = [tuple(SHARED / name for name in names) for names in SETS if (SHARED / "INDEX.csv").exists()]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.check_cases_descriptions import DESCRIPTION_CASES
 from tests.support.check_cases_gpu import FABRIC_CASES, GPU_CASES
 from tests.support.check_cases_gpu_health import GPU_HEALTH_CASES
 from tests.support.check_cases_host import HOST_CASES, NETWORK_CASES, SOFTWARE_CASES
@@ -31,7 +30,6 @@ CASES = (
     *DISCOVERY_CASES,
     *SYSTEM_CASES,
     *POLICY_CASES,
-    *DESCRIPTION_CASES,
     *LINK_CASES,
     *TOOL_CASES,
     *MEASURED_CASES,

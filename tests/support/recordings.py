@@ -24,3 +24,10 @@ def index() -> dict[str, dict[str, str]]:
         return {}
     with INDEX.open(encoding="utf-8", newline="") as file:
         return {row["path"]: row for row in csv.DictReader(file)}
+
+
+def is_output(path: str) -> bool:
+    """Return False for the test files of other projects among the recordings: no tool on a machine writes
+    them.
+    """
+    return not path.startswith("machines/") or path.endswith(".csv")

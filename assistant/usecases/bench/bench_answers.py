@@ -49,9 +49,9 @@ class AnswerFiles:
             self.lines[rank] = self.lines.get(rank, ()) + parse_worker_lines(whole)
         return is_new
 
-    def cases_of(self, rank: int) -> list[Case]:
-        """Those that the rank has measured, in order."""
-        return [line.case for line in self.lines.get(rank, ()) if isinstance(line, SampleLine)]
+    def cases_of_first_rank(self) -> list[Case]:
+        """Return the cases that rank 0 has measured, in order."""
+        return [line.case for line in self.lines.get(0, ()) if isinstance(line, SampleLine)]
 
     def progress(self) -> str:
         """How far each rank came, in words, where they differ: `rank 1 had ended 2 cases, rank 0 had ended

@@ -176,7 +176,7 @@ class _Run:
         return True
 
     def new_cases(self) -> list[Case]:
-        cases = self.answers.cases_of(0)
+        cases = self.answers.cases_of_first_rank()
         fresh, self._told = cases[self._told :], len(cases)
         return fresh
 

@@ -23,9 +23,6 @@ class Selection(NamedTuple):
     deselected: tuple[str, ...] = ()
 
 
-EVERYTHING = Selection(CHECKS)
-
-
 def select(
     tier: Tier, only: Iterable[str] = (), skip: Iterable[str] = (), rows: Sequence[CheckRow] = CHECKS
 ) -> Selection:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
-from probes.base.record import EvidenceRef, Reason, Record, Unknown
+from probes.base.record import Reason, Record, Unknown
 from probes.facts import Gpu, Unread
 from probes.parsers.nvidia_smi.nvidia_words import printed, whole
 from probes.parsers.nvidia_smi.nvsmi_sections import read_tree
@@ -64,9 +64,8 @@ def unread(text: str) -> tuple[Unread, ...]:
     return ()
 
 
-def parse_smi_xml(text: str, evidence: tuple[EvidenceRef, ...] = ()) -> SmiLog | Unknown:
-    """The log in `text`, each GPU with `evidence`; Unknown where no log or not one whole GPU of those
-    attached is there.
+def parse_smi_xml(text: str) -> SmiLog | Unknown:
+    """Return the log in `text`; Unknown where it holds no log, or not one whole GPU of those attached.
 
     The document type and everything else before the root element is skipped, so no entity is ever defined.
     """
@@ -89,9 +88,7 @@ def parse_smi_xml(text: str, evidence: tuple[EvidenceRef, ...] = ()) -> SmiLog |
         driver_version=driver,
         cuda_version=printed(root.findtext("cuda_version"), "cuda_version"),
         attached_gpus=attached,
-        gpus=tuple(
-            read_tree(index, _tree(element), driver, evidence) for index, element in enumerate(elements)
-        ),
+        gpus=tuple(read_tree(index, _tree(element), driver, ()) for index, element in enumerate(elements)),
         problem=problem,
     )
 

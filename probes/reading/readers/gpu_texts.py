@@ -1,5 +1,4 @@
-"""Texts that tell something of GPUs: the outputs of tools, and descriptions of machines. Each is a row of
-`READERS`.
+"""Texts that tell something of GPUs: the outputs of tools. Each is a row of `READERS`.
 
 A row names a kind (`probes/catalogue/kinds.py`), the commands that write such a text here, and a function of
 the kind's parser: `(text: str) -> tuple[Gpu, ...]`, one partial record per GPU with what the text tells and
@@ -130,17 +129,13 @@ READERS: tuple[GpuReader, ...] = (
     _row("lspci", "topology.lspci"),
     _row("lstopo", "topology.lstopo_console"),
     _row("nccl-graph", "topology.nccl_graph", unread="parse_unread"),
-    _row("mock-machine", "nvidia_smi.mock_machine", attached="attached_gpus"),
-    _row("mock-gpu", "nvidia_smi.mock_gpu"),
     _row("fabric-manager-log", "fabric.fabric_manager_log"),
     _row("dcgm-diagnostic", "tools.dcgm_diagnostic"),
     _row("nvbandwidth", "tools.nvbandwidth"),
     _row("cuda-bandwidth", "tools.cuda_bandwidth"),
     _row("nccl-tests", "tools.nccl_tests"),
 )
-"""In the order of trust: the first that knows a field has the last word. Rows of machine descriptions follow
-at the end.
-"""
+"""In the order of trust: the first that knows a field has the last word."""
 
 
 def _placed(gpu: Gpu, output: Output) -> Gpu:

@@ -1,5 +1,4 @@
-"""Texts that tell something of RDMA ports: the outputs of tools, and descriptions of machines. Each is a row
-of `READERS`.
+"""Texts that tell something of RDMA ports: the outputs of tools. Each is a row of `READERS`.
 
 A row names a kind (`probes/catalogue/kinds.py`), the commands that write such a text here, and a function of
 the kind's parser: `(text: str) -> tuple[Nic, ...]`, one partial record per port with what the text tells and
@@ -78,7 +77,6 @@ READERS: tuple[NicReader, ...] = (
     _row("nccl-topology", "topology.nccl_topology"),
     _row("hwloc", "topology.hwloc_xml"),
     _row("lspci", "topology.lspci"),
-    _row("mock-machine", "nvidia_smi.mock_machine"),
 )
 """In the order of trust: the first that knows a field has the last word."""
 

@@ -54,6 +54,5 @@ READERS: tuple[PciReader, ...] = (
     PciReader(kind="lstopo", module="topology.lstopo_console"),
     PciReader(kind="fabric-manager-log", module="fabric.fabric_manager_log"),
     PciReader(kind="dmidecode", module="topology.dmidecode", function="parse_slots"),
-    PciReader(kind="mock-machine", module="nvidia_smi.mock_machine"),
 )
 """In the order of trust: the first that knows a field has the last word."""

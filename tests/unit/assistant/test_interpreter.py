@@ -158,3 +158,12 @@ def test_the_users_own_path_stays_behind_the_workers(monkeypatch):
     path = worker_environment()["PYTHONPATH"].split(":")
     assert path[1:] == ["/his/modules"]
     assert (Path(path[0]) / "rigtune_worker" / "__main__.py").exists()
+
+
+def test_a_refused_one_is_named_with_what_to_do():
+    training = TrainingPython(
+        path=None, refused=("/shared/.venv/bin/python is not started: everybody can write /shared",)
+    )
+    with pytest.raises(InterpreterError, match="everybody can write /shared") as caught:
+        choose_interpreter(training, None)
+    assert "--python" in caught.value.hint

@@ -8,6 +8,7 @@ from probes.base.record import Reason, Unknown
 from probes.collect import interpreter as collector
 from probes.collect.collecting import CollectOptions
 from probes.facts import TrainingPython
+from probes.sources.base import CommandResult
 from tests.support.fake_source import FakeSource
 
 TORCH = "__version__ = '2.8.0+cu128'\ncuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n"
@@ -201,3 +202,119 @@ def test_nothing_recorded() -> None:
     found = training(FakeSource(missing=Reason.NOT_RECORDED))
     assert isinstance(found.path, Unknown)
     assert found.path.reason is Reason.NOT_RECORDED
+
+
+class Host(FakeSource):
+    """A live machine, on which everything belongs to root but what `owners` say."""
+
+    is_live = True
+
+    def __init__(self, *, uid: int, owners: dict[str, str] | None = None, **facts: object) -> None:
+        files = {"/proc/self/status": f"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n", **facts.pop("files", {})}  # type: ignore[dict-item]
+        super().__init__(files=files, **facts)  # type: ignore[arg-type]
+        self._owners = owners or {}
+
+    def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
+        if argv[0] != "stat":
+            return super().run(argv, timeout_s=timeout_s)
+        rows = [self._owners.get(path, "0 0 41ed") for path in argv[4:]]
+        return CommandResult(stdout="\n".join(rows).encode())
+
+
+FOREIGN, PUBLIC, MINE = "2000 2000 41ed", "0 0 41ff", "1000 1000 41ed"
+
+
+@pytest.mark.parametrize("uid", [0, 1000])
+@pytest.mark.parametrize("owner", [FOREIGN, PUBLIC])
+def test_nothing_that_others_can_write_is_started_from_the_current_folder(uid: int, owner: str) -> None:
+    source = Host(uid=uid, files={"/shared/.venv/bin/python": "#!/bin/sh\n"}, owners={"/shared": owner})
+    found = training(source, directory="/shared")
+    assert isinstance(found.path, Unknown)
+    assert found.path.reason is Reason.PERMISSION
+    (why,) = found.refused
+    assert why.startswith("/shared/.venv/bin/python is not started: ")
+    assert why.endswith("--python /shared/.venv/bin/python")
+    assert source.asked == []
+
+
+def test_a_refused_one_gives_way_to_the_next_and_is_named() -> None:
+    files = venv("/shared/.venv") | venv("/own")
+    found = training(
+        Host(uid=1000, files=files, owners={"/shared": FOREIGN}),
+        directory="/shared",
+        own_python="/own/bin/python",
+    )
+    assert (found.path, found.found_by) == ("/own/bin/python", "rigtune's own")
+    assert "/shared belongs to user 2000" in found.refused[0]
+
+
+def test_one_without_torch_is_not_worth_a_word() -> None:
+    found = training(
+        Host(uid=1000, files=venv("/shared/.venv", torch=None), owners={"/shared": FOREIGN}),
+        directory="/shared",
+    )
+    assert (found.path, found.refused) == (None, ())
+
+
+def test_the_callers_own_folder_counts() -> None:
+    found = training(
+        Host(uid=1000, files=venv("/home/me/.venv"), owners={"/home/me": MINE}), directory="/home/me"
+    )
+    assert (found.path, found.found_by, found.refused) == ("/home/me/.venv/bin/python", "./.venv", ())
+
+
+def test_root_starts_nothing_from_its_own_current_folder_unasked() -> None:
+    host = Host(uid=0, files=venv("/root/.venv"))
+    assert "unasked" in training(host, directory="/root").refused[0]
+    named = training(host, directory="/root", python=".venv/bin/python")
+    assert (named.path, named.refused) == ("/root/.venv/bin/python", ())
+
+
+@pytest.mark.parametrize(
+    ("uid", "path", "owners", "is_refused"),
+    [
+        (1000, "/usr/bin", {"/venv": FOREIGN}, False),
+        (0, "/venv/bin:/usr/bin", {}, False),
+        (0, "/usr/bin", {}, True),
+        (0, "/venv/bin:/usr/bin", {"/venv": FOREIGN}, True),
+        (0, "/venv/bin:/usr/bin", {"/venv/bin/python": "0 0 81ff"}, True),
+    ],
+)
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+def test_root_wants_more_of_an_active_environment(
+    variable: str, uid: int, path: str, owners: dict[str, str], is_refused: bool
+) -> None:
+    found = training(Host(uid=uid, files=venv("/venv"), owners=owners, env={variable: "/venv", "PATH": path}))
+    assert bool(found.refused) is is_refused
+    assert found.path == "/venv/bin/python" or is_refused
+
+
+@pytest.mark.parametrize(
+    ("uid", "owner", "path"), [(0, FOREIGN, None), (0, MINE, None), (1000, FOREIGN, None), (1000, MINE, "/s")]
+)
+def test_the_path_is_no_excuse(uid: int, owner: str, path: str | None) -> None:
+    files = {"/s/bin/python3.11": "", "/s/lib/python3.11/site-packages/torch/version.py": TORCH}
+    links = {"/s/bin/python3": "/s/bin/python3.11"}
+    found = training(Host(uid=uid, files=files, links=links, owners={"/s": owner}, env={"PATH": "/s/bin"}))
+    assert found.path == (f"{path}/bin/python3" if path else found.path)
+    assert bool(found.refused) is (path is None)
+
+
+@pytest.mark.parametrize("version", ["../../srv/evil", "/srv/evil", ".."])
+def test_a_folder_names_no_path_to_pyenv(version: str) -> None:
+    files = {
+        "/r/shims/python3": "#!/bin/sh",
+        "/home/.python-version": version,
+        "/srv/evil/bin/python3": "#!/bin/sh",
+    }
+    target = f"/r/versions/{version}/bin/python3"
+    source = FakeSource(files=files, links={target: "/srv/evil/bin/python3"}, env={"PATH": "/r/shims"})
+    training(source, directory="/home")
+    assert all("/r/shims/python3" in question for question in source.asked)
+
+
+def test_an_old_recording_cannot_tell_and_is_believed() -> None:
+    files = venv("/shared/.venv") | {"/proc/self/status": "Uid:\t0\t0\t0\t0\n"}
+    source = FakeSource(files=files, missing=Reason.NOT_RECORDED, env={"VIRTUAL_ENV": "", "CONDA_PREFIX": ""})
+    found = training(source, directory="/shared")
+    assert found.path == "/shared/.venv/bin/python"

@@ -12,7 +12,7 @@ from probes.base.errors import ExitCode, UsageError
 from probes.judging.findings import Finding, Status
 from probes.judging.policies.exit_profiles import PROFILES, exit_status, failure_status
 from probes.judging.policies.policy import CheckPolicy, Policy
-from probes.judging.policies.selection import EVERYTHING, select, under_policy
+from probes.judging.policies.selection import select, under_policy
 from probes.judging.verdict import Verdict, decisive, exit_code, judge
 from probes.registry import CHECKS, CheckRow, Group
 
@@ -80,7 +80,6 @@ def test_tiers_and_choices() -> None:
     chosen = select("quick", only=["host"], rows=ROWS)
     assert ([row.id for row in chosen.rows], chosen.deep_only, chosen.deselected) == (["b"], ("c",), ("a",))
     assert [row.id for row in select("deep", only=["host", "a"], skip=["b"], rows=ROWS).rows] == ["a", "c"]
-    assert EVERYTHING.rows == CHECKS
 
 
 @pytest.mark.parametrize(
