@@ -126,7 +126,7 @@ def _member_up(member: Interface | None) -> bool | Unknown:
 def interface_speed(evidence: Evidence) -> Iterator[Finding]:
     yield from _interfaces(SPEED, evidence)
     interfaces = _known(evidence)
-    member_names = {name for bond in _bonds(interfaces) for name in value_or(bond.bond_members, ())}
+    member_names = {name for bond in _bonds(interfaces) for name in (value_or(bond.bond_members, None) or ())}
     members = [interface for interface in interfaces if interface.name in member_names]
     if not members:
         if known(evidence.facts.interfaces):
