@@ -16,7 +16,7 @@ from assistant.cli.options import (
     source_of,
     source_options,
 )
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_json, emit_page
 
 
 @click.group()
@@ -67,6 +67,7 @@ def install(
     if output_format == "json":
         emit_json(advice)
         return
-    from assistant.render.advice_text import advice_lines
+    from assistant.pages.advice_page import advice_page
+    from assistant.text.lines import WIDTH
 
-    emit_text("\n".join(advice_lines(advice, colour=wants_colour())))
+    emit_page(advice_page(advice), width=WIDTH)

@@ -20,7 +20,7 @@ from assistant.cli.options import (
     source_options,
     verbosity_options,
 )
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_json, emit_page
 from assistant.cli.requests import command_of, request_of
 from assistant.storage import default_run_directory
 from assistant.usecases.auto import AutoOptions, auto
@@ -67,6 +67,6 @@ def command(
     if output_format == "json":
         emit_json(result)
     else:
-        from assistant.render.auto_text import render_auto
+        from assistant.pages.training.auto_page import auto_page
 
-        emit_text(render_auto(result, colour=wants_colour()))
+        emit_page(auto_page(result))

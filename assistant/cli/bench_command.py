@@ -19,7 +19,7 @@ from assistant.cli.options import (
     source_of,
     verbosity_options,
 )
-from assistant.cli.output import emit_csv, emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_csv, emit_json, emit_page
 from assistant.storage import refuse_unwritable, write_bytes
 from assistant.usecases.bench.baseline import load_baselines, pin, save_run
 from assistant.usecases.bench.bench_context import shape_of
@@ -208,9 +208,10 @@ def _tell(
     elif output_format == "csv":
         emit_csv(_csv(report))
     else:
-        from assistant.render.bench_text import render_measurements
+        from assistant.pages.measured.bench_page import bench_page
+        from assistant.text.lines import width_of_terminal
 
-        emit_text(render_measurements(measured, judgement, colour=wants_colour(), show_all=show_all))
+        emit_page(bench_page(measured, judgement, show_all=show_all, width=width_of_terminal()))
 
 
 def _keep(measured: MeasurementSet, *, pins: bool, quiet: bool) -> None:
@@ -267,6 +268,6 @@ def _settings(
 
 
 def _csv(report: BenchReport) -> str:
-    from assistant.render.bench_csv import csv_text
+    from assistant.formats.bench_csv import csv_text
 
     return csv_text(report)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from assistant.cli.bench_options import stop_on_signals
 from assistant.cli.diagnostics import follow
-from assistant.cli.output import emit_json, emit_text
+from assistant.cli.output import emit_json, emit_page
 from assistant.storage import write_record
 from assistant.usecases.bench.find_bad_nodes import HostSearch, find_bad_hosts
 from assistant.usecases.measure import MeasureOptions
@@ -38,9 +38,9 @@ def find_hosts(
     if output_format == "json":
         emit_json(result)
     else:
-        from assistant.render.bad_hosts_text import render_host_search
+        from assistant.pages.measured.hosts_page import hosts_page
 
-        emit_text(render_host_search(result))
+        emit_page(hosts_page(result))
     if not result.complete:
         return int(ExitCode.INTERRUPTED)
     if result.bad_hosts or result.bad_links:

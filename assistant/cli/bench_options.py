@@ -12,7 +12,7 @@ from types import FrameType
 
 import click
 
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_json, emit_page
 from assistant.usecases.bench.bench_list import list_benchmarks
 from assistant.usecases.measure import MeasureOptions
 from probes.facts import MachineFacts
@@ -68,6 +68,7 @@ def told_entries(facts: MachineFacts, options: MeasureOptions, output_format: st
     if output_format == "json":
         emit_json({"schema_version": 1, "benchmarks": entries})
         return
-    from assistant.render.bench_list_text import render_entries
+    from assistant.pages.measured.bench_costs import list_page
+    from assistant.text.lines import width_of_terminal
 
-    emit_text(render_entries(entries, colour=wants_colour()))
+    emit_page(list_page(entries, width=width_of_terminal()))

@@ -95,10 +95,12 @@ def command(
         quiet=quiet,
         verbose=verbose,
     )
-    from assistant.render.manifest_text import manifest_lines
+    from assistant.pages.capture_page import capture_page
     from assistant.storage import write_bytes
+    from assistant.text.lines import width_of_terminal
+    from assistant.text.plain_writer import text_of
     from probes.sources.stored import dump_recording
 
     write_bytes(output, dump_recording(captured.recording), mode=0o600)
     if not quiet:
-        say("\n".join(manifest_lines(captured.manifest, str(output))))
+        say(text_of(capture_page(captured.manifest, str(output)), width=width_of_terminal()).rstrip("\n"))

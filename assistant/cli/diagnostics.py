@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from assistant.cli.output import spelled
-from assistant.render.lines import clean_lines
+from assistant.text.lines import clean_lines
 from assistant.usecases.events import (
     BenchFailed,
     Event,
@@ -182,7 +182,7 @@ def _job(event: Progress) -> str:
 def _partial(measured: list[Measurement]) -> list[str]:
     if not measured:
         return []
-    from assistant.present.brief import brief_lines  # most commands measure nothing
+    from assistant.pages.measured.brief import brief_lines  # most commands measure nothing
 
     return [f"  {line}" for line in brief_lines(measured)]
 

@@ -8,7 +8,7 @@ import click
 
 from assistant.cli.diagnostics import follow
 from assistant.cli.options import collect_options, format_option, source_of
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_json, emit_page
 from assistant.usecases.diff import diff_machines
 from probes.base.errors import ExitCode, UsageError
 from probes.catalogue.hardware import load_catalogue
@@ -57,9 +57,10 @@ def command(
         if output_format == "json":
             emit_json(comparison)
         else:
-            from assistant.render.diff_text import render_comparison
+            from assistant.pages.diff_page import diff_page
+            from assistant.text.lines import WIDTH
 
-            emit_text(render_comparison(comparison, colour=wants_colour(), verbose=verbose))
+            emit_page(diff_page(comparison, verbose=verbose), width=WIDTH)
     return int(ExitCode.OK if comparison.is_equal else ExitCode.FINDINGS)
 
 

@@ -13,7 +13,7 @@ import click
 from assistant.cli.diagnostics import follow
 from assistant.cli.export_command import read_recipe
 from assistant.cli.options import PATH, collect_options, format_option, source_of, verbosity_options
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_json, emit_page
 from assistant.usecases.explain import explain_logs
 from assistant.usecases.explain_files import PIPE
 from probes.base.errors import ExitCode
@@ -66,11 +66,10 @@ def command(
     if output_format == "json":
         emit_json(explanation)
     else:
-        from assistant.render.explain_text import render_explanation
+        from assistant.pages.explain_page import explain_page
+        from assistant.text.lines import WIDTH
 
-        emit_text(
-            render_explanation(explanation, colour=wants_colour(), verbose=verbose, folds=sys.stdout.isatty())
-        )
+        emit_page(explain_page(explanation, verbose=verbose, folds=sys.stdout.isatty()), width=WIDTH)
     return int(_CODES[explanation.state])
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
+from assistant.pages.blocks import Page
 from probes.base.errors import OutputError
 from probes.base.record import Record, to_json
 
@@ -40,6 +41,14 @@ def emit_text(text: str) -> None:
     whole = text if text.endswith("\n") else text + "\n"
     encoding = sys.stdout.encoding or "utf-8"
     _write(spelled(whole, encoding).encode(encoding, "replace"))
+
+
+def emit_page(page: Page, *, width: int | None = None) -> None:
+    """Write a page for people, in `width` columns (default: those of the terminal). Raises OutputError."""
+    from assistant.text.lines import width_of_terminal
+    from assistant.text.plain_writer import text_of
+
+    emit_text(text_of(page, colour=wants_colour(), width=width_of_terminal() if width is None else width))
 
 
 def spelled(text: str, encoding: str) -> str:

@@ -21,7 +21,7 @@ from assistant.cli.options import (
     source_options,
     verbosity_options,
 )
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_json, emit_page
 from assistant.cli.requests import command_of, request_of
 from assistant.storage import read_measurements, write_bytes
 from assistant.usecases.plan import plan_workload
@@ -75,8 +75,8 @@ def command(
     if output_format == "json":
         emit_json(plan)
     else:
-        from assistant.render.plan_text import render_plan
+        from assistant.pages.training.plan_page import plan_page
 
-        emit_text(render_plan(plan, colour=wants_colour(), verbose=verbose))
+        emit_page(plan_page(plan, verbose=verbose))
         if output is not None and not quiet:
             say(f"wrote {output}; next: rigtune export {shlex.quote(str(output))}")

@@ -17,7 +17,7 @@ from assistant.cli.options import (
     source_options,
     verbosity_options,
 )
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_json, emit_page
 from assistant.usecases.probe import probe_machine
 
 
@@ -55,9 +55,11 @@ def command(
         facts = follow(probe_machine(recorder, collect_options(python)), quiet=quiet, verbose=verbose)
         write_bytes(record, dump_recording(recorder.recording(source.title)), mode=0o600)
         if not quiet:
-            from assistant.render.manifest_text import manifest_lines
+            from assistant.pages.capture_page import capture_page
+            from assistant.text.lines import width_of_terminal
+            from assistant.text.plain_writer import text_of
 
-            say("\n".join(manifest_lines(None, str(record))))
+            say(text_of(capture_page(None, str(record)), width=width_of_terminal()).rstrip("\n"))
     else:
         facts = follow(probe_machine(source, collect_options(python)), quiet=True)
     if output_format == "json":
@@ -65,6 +67,7 @@ def command(
 
         emit_json(report_of(facts))
     else:
-        from assistant.render.as_text import render_facts
+        from assistant.pages.machine.facts_page import facts_page
+        from assistant.text.lines import WIDTH
 
-        emit_text(render_facts(facts, colour=wants_colour(), verbose=verbose))
+        emit_page(facts_page(facts, verbose=verbose), width=WIDTH)

@@ -9,7 +9,7 @@ import click
 from assistant.cli.diagnostics import follow
 from assistant.cli.export_command import read_recipe
 from assistant.cli.options import PATH, format_option, python_option, verbosity_options
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_json, emit_page
 from assistant.usecases.verify import verify_recipe
 
 
@@ -31,6 +31,6 @@ def command(
     if output_format == "json":
         emit_json(result)
     else:
-        from assistant.render.verify_text import render_verification
+        from assistant.pages.training.verify_page import verify_page
 
-        emit_text(render_verification(result, colour=wants_colour()))
+        emit_page(verify_page(result))

@@ -17,12 +17,12 @@ from textual.widgets import Footer, Input, OptionList, Static
 
 from assistant.tui.actions import SCREENS
 from assistant.tui.app import RigtuneApp
-from assistant.tui.dialogs.bug import BugDialog
-from assistant.tui.dialogs.export import ExportDialog
-from assistant.tui.dialogs.keys import KeysDialog
-from assistant.tui.dialogs.logs import ExplanationDialog
-from assistant.tui.dialogs.quit import QuitDialog
-from assistant.tui.dialogs.workload import WorkloadDialog
+from assistant.tui.dialogs.bug_dialog import BugDialog
+from assistant.tui.dialogs.export_dialog import ExportDialog
+from assistant.tui.dialogs.keys_dialog import KeysDialog
+from assistant.tui.dialogs.logs_dialog import ExplanationDialog
+from assistant.tui.dialogs.quit_dialog import QuitDialog
+from assistant.tui.dialogs.workload_dialog import WorkloadDialog
 from assistant.usecases.export import ChangedFileError
 from probes.base.errors import InputError, NoFeasiblePlanError, OutputError, UsageError
 from probes.facts.measurements import MeasurementSet
@@ -348,7 +348,7 @@ async def test_a_page_that_breaks_is_reported_and_the_others_go_on(tmp_path, mon
         def broken(*arguments: object, **options: object) -> None:
             raise ValueError("the page is broken")
 
-        monkeypatch.setattr("assistant.tui.screens.findings.findings.rows", broken)
+        monkeypatch.setattr("assistant.tui.screens.findings_screen.findings_page.rows", broken)
         await pilot.press("3")
         await until(pilot, lambda: shows(app, BugDialog))
         await pilot.press("escape", "5")
@@ -468,9 +468,9 @@ async def test_a_log_is_explained_with_its_lines(tmp_path):
         await pilot.press("l", *"job", "enter")
         await until(pilot, lambda: shows(app, ExplanationDialog))
         assert app.state.log == "job"
-        words = str(app.screen.query_one("#explanation", Static).render())
-        assert "duplicate-gpu" in words
-        assert "7 | trn-1:1:2 [0] NCCL WARN Duplicate GPU" in words
+        text = " ".join(panel(app, "#explanation").split())
+        assert "duplicate-gpu" in text
+        assert "7 | trn-1:1:2 [0] NCCL WARN Duplicate GPU" in text
         await pilot.press("escape")
         assert not app.screen.is_modal
 

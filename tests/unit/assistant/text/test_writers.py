@@ -1,0 +1,76 @@
+"""What every writer does to words: no control character comes through, and nothing gets lost."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assistant.pages.blocks import Column, Row, Section, Table, words
+from assistant.pages.terms import folded, short
+from assistant.text.lines import clean, clean_lines, filled
+from assistant.text.plain_writer import text_of
+from assistant.tui.panel_writer import line
+from probes.base.record import Reason, Unknown
+from probes.base.units import plural
+from tests.support.tui_text import words as drawn
+
+CELLS = st.lists(st.tuples(st.text(max_size=30), st.sampled_from(("", "bad", "dim"))), max_size=5).map(
+    lambda parts: words(*parts)
+)
+
+
+@given(st.text())
+def test_clean_is_one_printable_line(text):
+    assert clean(text).isprintable()
+    assert len(clean(text)) == len(text)
+
+
+@given(st.text())
+def test_clean_lines_keeps_lines_and_drops_control_characters(text):
+    assert len(clean_lines(text).split("\n")) == len(text.split("\n"))
+    assert "\x1b" not in clean_lines(text)
+
+
+def test_absurd_lengths_are_cut():
+    assert len(line("x" * 1_000_000)) < 3000
+
+
+@given(CELLS, CELLS, st.integers(20, 90))
+def test_colour_adds_escape_codes_alone_wherever_lines_break(label, cell, width):
+    coloured = filled(cell, label=label, indent=4, width=width, colour=True)
+    assert [re.sub(r"\x1b\[[0-9;]*m", "", each).rstrip() for each in coloured] == [
+        each.rstrip() for each in filled(cell, label=label, indent=4, width=width)
+    ]
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), max_size=4), st.integers(30, 90))
+def test_a_table_loses_no_word(rows, width):
+    page = (Section("title", (Table((Column("a"), Column("b", right=True)), tuple(rows)), Row("end"))),)
+    text = text_of(page, width=width)
+    assert "\x1b" not in text
+    letters = "".join(clean(span.text) for row in rows for cell in row for span in cell)
+    assert Counter(letters.replace(" ", "")) <= Counter(text)
+    assert "\x1b" in text_of(page, width=width, colour=True)
+    assert "title" not in drawn(page[0])
+
+
+@given(st.sets(st.integers(0, 40)))
+def test_folding_loses_no_index(indices):
+    found: set[int] = set()
+    for part in folded(sorted(indices)).split(","):
+        if part:
+            low, _, high = part.partition("-")
+            found |= set(range(int(low), int(high or low) + 1))
+    assert found == indices
+
+
+def test_narrow_words():
+    assert short(Unknown(Reason.PERMISSION, "root alone may read it")) == "?"
+    assert short(None) == "-"
+
+
+def test_plural():
+    assert [plural(number, "check") for number in (0, 1, 2)] == ["0 checks", "1 check", "2 checks"]
