@@ -38,7 +38,7 @@ STATUS = {
         StatusTerms(Status.FAIL, "✗", "bad", "failed", "is not fit to train"),
         StatusTerms(Status.WARN, "!", "caution", "warned", "is fit to train, with warnings"),
         StatusTerms(
-            Status.UNKNOWN, "?", "odd", "could not be checked", "cannot be judged: too little is known"
+            Status.UNKNOWN, "?", "odd", "could not be checked", "cannot be judged, as too little is known"
         ),
         StatusTerms(Status.PASS, "✓", "good", "passed", "is fit to train"),
         StatusTerms(Status.SKIP, "-", "dim", "skipped"),

@@ -12,7 +12,7 @@ from textual.widgets import Footer, Static
 
 from assistant.pages.blocks import Section, section, words
 from assistant.tui.desk import Desk, desk_of
-from assistant.tui.panel_writer import body
+from assistant.tui.panel_writer import body, whole
 from assistant.tui.session import Problem, State
 from assistant.tui.widgets.panel import PanelBox
 from assistant.tui.widgets.title_bar import TitleBar
@@ -107,4 +107,4 @@ class Frame(Screen[None]):
         """Draw a section without a frame, hidden where it says nothing."""
         static = self.query_one(f"#{name}", Static)
         static.display = not shown.is_empty
-        static.update(body(shown))
+        static.update(whole((shown,)))

@@ -9,20 +9,7 @@ from rich.syntax import Syntax
 from rich.table import Table as Grid
 from rich.text import Text
 
-from assistant.pages.blocks import (
-    Block,
-    Cell,
-    Figure,
-    Page,
-    Row,
-    Section,
-    Shares,
-    Source,
-    Table,
-    Tone,
-    plain,
-    spans,
-)
+from assistant.pages.blocks import Block, Cell, Figure, Page, Row, Section, Shares, Source, Table, Tone, spans
 from assistant.text.lines import clean, clean_lines
 from assistant.text.plot import draw
 
@@ -64,14 +51,19 @@ def _rows(rows: list[Row]) -> RenderableType:
     if not any(row.label for row in rows):
         return Text("\n").join(line(row.text) for row in rows)
     grid = Grid.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="dim", no_wrap=True, min_width=_LABEL_WIDTH)
+    grid.add_column(no_wrap=True, min_width=_LABEL_WIDTH)
     grid.add_column(overflow="fold")
     for row in rows:
-        grid.add_row(
-            Text(plain(line(row.label).plain).strip()) if isinstance(row.label, str) else line(row.label),
-            line(row.text),
-        )
+        grid.add_row(_label(row.label), line(row.text))
     return grid
+
+
+def _label(cell: Cell) -> Text:
+    """Return a label without the spaces that keep columns in plain text, dim unless it has a tone of its
+    own.
+    """
+    has_tone = any(span.tone not in ("", "strong") for span in spans(cell))
+    return line(cell) if has_tone else Text(line(cell).plain.strip(), style="dim")
 
 
 def _drawn(block: Block, width: int) -> RenderableType:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from assistant.pages.blocks import Tone
 from assistant.pages.machine.facts_words import (
     Line,
     Part,
@@ -46,11 +47,20 @@ def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
 
 
 def connections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
-    """Return what the GPUs are and how they reach each other, without their readings; nothing without
-    GPUs.
-    """
-    everything = sections(facts, verbose=verbose) if value_or(facts.gpus, ()) else []
-    return [subject for subject in everything if subject.label != "GPU state"]
+    """Return how the GPUs reach each other; nothing without GPUs."""
+    gpus = value_or(facts.gpus, ())
+    groups = together(
+        (subject_name(gpu), joined([("NVLinks", _nvlinks(gpu))], tone=_link_tone(gpu))) for gpu in gpus
+    )
+    lines = [
+        line._replace(text=f"{fold_names(names)}: {line.text}" if line.text else "")
+        for line, names in groups.items()
+    ]
+    return [subject("NVLinks", lines), _links(facts), _fabric(facts, gpus)] if gpus else []
+
+
+def _link_tone(gpu: Gpu) -> Tone:
+    return "caution" if "down" in value_or(_nvlinks(gpu), "") else ""
 
 
 def _unseen(facts: MachineFacts, why: Unknown) -> Subject:
@@ -118,7 +128,7 @@ def _model(gpu: Gpu) -> Line:
         or value_or(gpu.ecc_uncorrected_volatile, 0) > 0
         or bool(value_or(gpu.failed_queries, ()))
     )
-    return joined(parts, tone="bad" if is_bad else "caution" if "down" in value_or(_nvlinks(gpu), "") else "")
+    return joined(parts, tone="bad" if is_bad else _link_tone(gpu))
 
 
 def _pcie(link: PcieLink) -> str | Unknown:

@@ -169,11 +169,7 @@ def _nic(nic: Nic, role: str, *, verbose: bool) -> Line:
             ("diagnosis of the card", "" if nic.advice is None else _short(nic.advice)),
             ("MTU", mtu if verbose else ""),
         ),
-        tone=""
-        if value_or(nic.state, "ACTIVE") == "ACTIVE"
-        else "dim"
-        if role.startswith(("side", "unused"))
-        else "bad",
+        tone="" if value_or(nic.state, "ACTIVE") == "ACTIVE" else "bad",
     )
 
 

@@ -23,19 +23,19 @@ def running_line(facts: MachineFacts | None, what: str) -> Words:
 
 
 def _host(facts: MachineFacts | None) -> str:
-    return "rigtune" if facts is None else host_name(facts)
+    if facts is None:
+        return "rigtune"
+    return "unnamed host" if isinstance(facts.hostname, Unknown) else short_name(facts.hostname)
 
 
-def host_name(facts: MachineFacts | None) -> str:
-    """Return the name of the host; of a name as long as DNS allows the first label, as it would hide all that
+def short_name(host: str) -> str:
+    """Return the first label of a name as long as DNS allows, as the whole name would hide all that
     follows.
     """
-    if facts is None or isinstance(facts.hostname, Unknown):
-        return "unnamed host"
-    label = facts.hostname.split(".", 1)[0]
-    if len(facts.hostname) <= _HOST_WIDTH:
-        return facts.hostname
-    return f"{label}…" if len(label) < _HOST_WIDTH else f"{facts.hostname[: _HOST_WIDTH - 1]}…"
+    if len(host) <= _HOST_WIDTH:
+        return host
+    label = host.split(".", 1)[0]
+    return f"{label}…" if len(label) < _HOST_WIDTH else f"{host[: _HOST_WIDTH - 1]}…"
 
 
 def interpreter(facts: MachineFacts) -> str:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from assistant.pages.blocks import Row, Section, Words, joined_by, words
+from assistant.pages.blocks import Column, Row, Section, Table, Words, joined_by, plain, words
+from assistant.pages.machine.facts_words import cut
 from assistant.pages.terms import BADGE_WIDTH, STATUS, counts
 from assistant.pages.verdict.verdict_page import counts_line, problem
 from probes.judging.findings import Finding, Status
@@ -22,7 +23,18 @@ class FindingRow(NamedTuple):
 
     key: str
     finding: Finding
-    line: Words
+    cells: tuple[Words, ...]
+    """Status, subject, and what is the matter."""
+
+    @property
+    def line(self) -> Words:
+        """Return the cells as one line in columns."""
+        status, subject, summary = self.cells
+        gaps = (
+            " " * (width - len(plain(cell)))
+            for cell, width in ((status, BADGE_WIDTH), (subject, _SUBJECT_WIDTH + 1))
+        )
+        return status + words(next(gaps)) + subject + words(next(gaps)) + summary
 
 
 def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tuple[FindingRow, ...]:
@@ -49,8 +61,8 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
     for finding in chosen:
         key = f"{finding.check_id}/{finding.subject}"
         numbers[key] += 1
-        line = _line(finding, names_check=alike[finding.status, finding.subject, finding.summary] > 1)
-        result.append(FindingRow(key if numbers[key] == 1 else f"{key}/{numbers[key]}", finding, line))
+        cells = _cells(finding, names_check=alike[finding.status, finding.subject, finding.summary] > 1)
+        result.append(FindingRow(key if numbers[key] == 1 else f"{key}/{numbers[key]}", finding, cells))
     return tuple(result)
 
 
@@ -85,19 +97,13 @@ def _searched(finding: Finding) -> str:
     ).lower()
 
 
-def _line(finding: Finding, *, names_check: bool) -> Words:
-    """Return the line of a finding; the check is named where lines would say the same."""
-    subject = (
-        finding.subject
-        if len(finding.subject) <= _SUBJECT_WIDTH
-        else f"{finding.subject[: _SUBJECT_WIDTH - 1]}…"
-    )
-    status = STATUS[finding.status]
-    return words(
-        (f"{status.glyph} {status.status.value}".ljust(BADGE_WIDTH), status.tone),
-        f"{subject.ljust(_SUBJECT_WIDTH)} {'waived: ' if finding.waived else ''}{finding.summary}",
+def _cells(finding: Finding, *, names_check: bool) -> tuple[Words, ...]:
+    """Return what the line of a finding consists of; the check is named where lines would say the same."""
+    summary = words(
+        f"{'waived: ' if finding.waived else ''}{finding.summary}",
         (f"  {finding.check_id}" if names_check else "", "dim"),
     )
+    return STATUS[finding.status].badge, words(cut(finding.subject, _SUBJECT_WIDTH)), summary
 
 
 def title(findings: Sequence[Finding], shown: int, *, show_all: bool, query: str) -> str:
@@ -141,12 +147,17 @@ def nothing(findings: Sequence[Finding], *, query: str, is_checking: bool) -> Se
 def summary(findings: Sequence[Finding], limit: int) -> Section:
     """Return how many findings there are of each status, then the worst of them."""
     lines = rows(findings, show_all=False)
-    more = [words((f"{len(lines) - limit} more on 3 Findings", "dim"))] if len(lines) > limit else []
-    if not findings:
-        more = [words(("no check has reported yet", "dim"))]
-    elif not lines:
-        more = [words(("nothing wrong was found", "dim"))]
+    last = (
+        f"{len(lines) - limit} more on 3 Findings"
+        if len(lines) > limit
+        else ""
+        if lines
+        else "nothing wrong was found"
+    )
+    last = last if findings else "no check has reported yet"
     counted = joined_by("  ", (words(part) for part in counts(findings)))
+    columns = (Column(least=BADGE_WIDTH - 1, fixed=True), Column(fixed=True), Column())
+    table = [Table(columns, tuple(row.cells for row in lines[:limit]), gap=1)] if lines else []
     return Section(
-        "Findings", tuple(map(Row, filter(None, (counted, *(row.line for row in lines[:limit]), *more))))
+        "Findings", (*[Row(counted)] * bool(counted), *table, *[Row(words((last, "dim")))] * bool(last))
     )

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from assistant.pages.blocks import Row, Section, words
-from assistant.pages.machine.header import host_name
+from assistant.pages.machine.header import short_name
 from assistant.pages.terms import STATUS
-from assistant.pages.verdict.verdict_page import counts_line
+from assistant.pages.verdict.verdict_page import counts_line, name_of
 from probes.base.record import known
 from probes.base.units import plural
 from probes.facts import MachineFacts
 from probes.facts.measurements import MeasurementSet
 from probes.judging.findings import Finding, Status
+from probes.judging.verdict import Verdict
 from recipes.planning.plan import Plan
 
 
@@ -37,9 +38,8 @@ def next_step(
     return NextStep("plan", "plan the training of a model")
 
 
-def verdict(
-    status: Status | None,
-    findings: Sequence[Finding],
+def verdict_section(
+    verdict: Verdict | None,
     facts: MachineFacts | None,
     *,
     step: NextStep,
@@ -51,10 +51,10 @@ def verdict(
     running.
     """
     first = words((f"· {progress or 'Not checked yet'}", "strong"))
-    if status is not None:
-        place = " on its CPU" if status is Status.PASS and not has_gpus(facts) else ""
-        terms = STATUS[status]
-        answer = f"{terms.glyph} {host_name(facts)} {terms.answer}{place}: {counts_line(findings)}"
+    if verdict is not None:
+        terms = STATUS[verdict.verdict]
+        place = " on its CPU" if verdict.verdict is Status.PASS and not has_gpus(facts) else ""
+        answer = f"{terms.glyph} {short_name(name_of(verdict))} {terms.answer}{place}: {counts_line(verdict.findings)}"
         first = words((answer, terms.tone), (f"  {progress}" if progress else "", "dim"))
     return Section(
         "Verdict",

@@ -78,15 +78,14 @@ class OverviewScreen(Frame):
         self.show_panels(shown)
 
     def _verdict(self, state: State) -> Section:
-        status = state.verdict.verdict if state.verdict is not None else None
         step = self._step(state)
         row = next(row for row in SCREENS if row.id == step.screen)
         running = state.running_stage("probe") or state.running_stage("check")
         progress = (
             header.progress(running.title, running.message, running.done, running.total) if running else ""
         )
-        return overview_page.verdict(
-            status, state.findings, state.facts, step=step, key=row.key, title=row.title, progress=progress
+        return overview_page.verdict_section(
+            state.verdict, state.facts, step=step, key=row.key, title=row.title, progress=progress
         )
 
     def _step(self, state: State) -> overview_page.NextStep:

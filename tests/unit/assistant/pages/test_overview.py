@@ -32,7 +32,7 @@ MACHINES = {
 def sentence(verdict, facts) -> str:
     step = overview_page.NextStep("plan", "plan the training of a model")
     options = {"step": step, "key": "5", "title": "Plan", "progress": ""}
-    return words(overview_page.verdict(verdict.verdict, verdict.findings, facts, **options), width=200)
+    return words(overview_page.verdict_section(verdict, facts, **options), width=200)
 
 
 def test_the_sentence_counts_what_is_wrong():
@@ -121,7 +121,7 @@ def test_findings_that_say_the_same_share_a_line():
     lines = words(findings_page.summary(alike, 3)).splitlines()
     assert [line.strip() for line in lines] == [
         "20 could not be checked",
-        "? UNKNOWN 20 checks  the GPUs could not be read",
+        "? UNKNOWN 20 checks the GPUs could not be read",
     ]
 
 
