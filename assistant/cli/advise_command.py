@@ -16,7 +16,8 @@ from assistant.cli.options import (
     source_of,
     source_options,
 )
-from assistant.cli.output import emit_json, emit_page
+from assistant.cli.output import emit_answer
+from assistant.pages.advice_page import advice_page
 
 
 @click.group()
@@ -64,10 +65,4 @@ def install(
         operating_system=operating_system,
         supplies_w=supplies_w,
     )
-    if output_format == "json":
-        emit_json(advice)
-        return
-    from assistant.pages.advice_page import advice_page
-    from assistant.text.lines import WIDTH
-
-    emit_page(advice_page(advice), width=WIDTH)
+    emit_answer(advice, output_format, lambda _: advice_page(advice))

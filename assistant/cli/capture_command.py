@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from assistant.cli.diagnostics import follow, say
+from assistant.cli.diagnostics import follow, say_page
 from assistant.cli.options import (
     PATH,
     collect_options,
@@ -97,10 +97,8 @@ def command(
     )
     from assistant.pages.capture_page import capture_page
     from assistant.storage import write_bytes
-    from assistant.text.lines import width_of_terminal
-    from assistant.text.plain_writer import text_of
     from probes.sources.stored import dump_recording
 
     write_bytes(output, dump_recording(captured.recording), mode=0o600)
     if not quiet:
-        say(text_of(capture_page(captured.manifest, str(output)), width=width_of_terminal()).rstrip("\n"))
+        say_page(capture_page(captured.manifest, str(output)))

@@ -13,7 +13,8 @@ import click
 from assistant.cli.diagnostics import follow
 from assistant.cli.export_command import read_recipe
 from assistant.cli.options import PATH, collect_options, format_option, source_of, verbosity_options
-from assistant.cli.output import emit_json, emit_page
+from assistant.cli.output import emit_answer
+from assistant.pages.explain_page import explain_page
 from assistant.usecases.explain import explain_logs
 from assistant.usecases.explain_files import PIPE
 from probes.base.errors import ExitCode
@@ -63,13 +64,8 @@ def command(
         redacting=redact,
     )
     explanation: Explanation = follow(events, quiet=quiet, verbose=verbose)
-    if output_format == "json":
-        emit_json(explanation)
-    else:
-        from assistant.pages.explain_page import explain_page
-        from assistant.text.lines import WIDTH
-
-        emit_page(explain_page(explanation, verbose=verbose, folds=sys.stdout.isatty()), width=WIDTH)
+    folds = sys.stdout.isatty()
+    emit_answer(explanation, output_format, lambda _: explain_page(explanation, verbose=verbose, folds=folds))
     return int(_CODES[explanation.state])
 
 

@@ -43,12 +43,24 @@ def emit_text(text: str) -> None:
     _write(spelled(whole, encoding).encode(encoding, "replace"))
 
 
-def emit_page(page: Page, *, width: int | None = None) -> None:
-    """Write a page for people, in `width` columns (default: those of the terminal). Raises OutputError."""
-    from assistant.text.lines import width_of_terminal
+def emit_answer(
+    record: Record | dict[str, object],
+    output_format: str,
+    page: Callable[[int], Page],
+    *,
+    is_wide: bool = False,
+) -> None:
+    """JSON where it is asked for, else the page of so many columns: with `is_wide` those of the terminal.
+    Raises OutputError.
+    """
+    if output_format == "json":
+        emit_json(record)
+        return
+    from assistant.text.lines import WIDTH, width_of_terminal
     from assistant.text.plain_writer import text_of
 
-    emit_text(text_of(page, colour=wants_colour(), width=width_of_terminal() if width is None else width))
+    width = width_of_terminal() if is_wide else WIDTH
+    emit_text(text_of(page(width), colour=wants_colour(), width=width))
 
 
 def spelled(text: str, encoding: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from assistant.cli.diagnostics import follow, say
+from assistant.cli.diagnostics import follow, say_page
 from assistant.cli.options import (
     PATH,
     collect_options,
@@ -17,8 +17,10 @@ from assistant.cli.options import (
     source_options,
     verbosity_options,
 )
-from assistant.cli.output import emit_json, emit_page
+from assistant.cli.output import emit_answer
+from assistant.pages.machine.facts_page import facts_page
 from assistant.usecases.probe import probe_machine
+from probes.judging.affinity import report_of
 
 
 @click.command()
@@ -56,18 +58,8 @@ def command(
         write_bytes(record, dump_recording(recorder.recording(source.title)), mode=0o600)
         if not quiet:
             from assistant.pages.capture_page import capture_page
-            from assistant.text.lines import width_of_terminal
-            from assistant.text.plain_writer import text_of
 
-            say(text_of(capture_page(None, str(record)), width=width_of_terminal()).rstrip("\n"))
+            say_page(capture_page(None, str(record)))
     else:
         facts = follow(probe_machine(source, collect_options(python)), quiet=True)
-    if output_format == "json":
-        from probes.judging.affinity import report_of
-
-        emit_json(report_of(facts))
-    else:
-        from assistant.pages.machine.facts_page import facts_page
-        from assistant.text.lines import WIDTH
-
-        emit_page(facts_page(facts, verbose=verbose), width=WIDTH)
+    emit_answer(report_of(facts), output_format, lambda _: facts_page(facts, verbose=verbose))

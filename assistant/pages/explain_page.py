@@ -104,11 +104,8 @@ def _diagnosis(diagnosis: Diagnosis, *, verbose: bool, folds: bool, names_source
 
 
 def _status(diagnosis: Diagnosis) -> Status:
-    if diagnosis.is_fault:
-        return Status.FAIL
-    if diagnosis.cause_id == "unknown":
-        return Status.UNKNOWN
-    return Status.PASS if diagnosis.cause_id == "healthy" else Status.WARN
+    usual = {"unknown": Status.UNKNOWN, "healthy": Status.PASS}.get(diagnosis.cause_id, Status.WARN)
+    return Status.FAIL if diagnosis.is_fault else usual
 
 
 def _evidence(line: EvidenceLine, *, folds: bool, names_source: bool) -> Row:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from assistant.pages.blocks import Page, Row, Section, Words, spans, words
+from assistant.pages.blocks import Cell, Page, Row, Section, spans, words
 from assistant.pages.machine import (
     facts_gpu,
     facts_host,
@@ -48,10 +48,7 @@ def facts_page(facts: MachineFacts, *, verbose: bool = False) -> Page:
         *facts_observed.sections(facts, verbose=verbose),
     ]
     rows = [row for subject in subjects for row in _rows(subject)]
-    rows += [
-        _row(text, "Unknown" if number == 0 else "")
-        for number, text in enumerate(_left_out(subjects, verbose=verbose))
-    ]
+    rows += _labelled("Unknown", _left_out(subjects, verbose=verbose))
     return (Section("", tuple(rows), _INDENT),)
 
 
@@ -82,19 +79,12 @@ def panels(facts: MachineFacts, *, complete: bool) -> dict[str, Section]:
 
 
 def _rows(subject: Subject) -> list[Row]:
-    lines = [(text, line) for line in subject.lines if (text := _text(line))]
-    return [
-        Row(words((text, line.tone)), _label(subject.label) if number == 0 else "")
-        for number, (text, line) in enumerate(lines)
-    ]
+    lines = [words((text, line.tone)) for line in subject.lines if (text := _text(line))]
+    return _labelled(subject.label, lines)
 
 
-def _row(text: str, label: str) -> Row:
-    return Row(text, _label(label))
-
-
-def _label(label: str) -> Words:
-    return words((label, "strong"))
+def _labelled(label: str, lines: Sequence[Cell]) -> list[Row]:
+    return [Row(line, words((label, "strong")) if number == 0 else "") for number, line in enumerate(lines)]
 
 
 def _text(line: Line) -> str:

@@ -4,29 +4,33 @@ and what failed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from assistant.pages.blocks import Block, Page, Row, Section, section, spans, words
 from assistant.pages.measured.bench_costs import cost
 from assistant.pages.measured.bench_table import results_table, sources_of
-from assistant.pages.measured.bench_words import surroundings
+from assistant.pages.measured.bench_words import case, is_secondary, name_of, surroundings
 from assistant.pages.measured.curves import figures, fit_section
-from assistant.pages.measured.matrices import matrices, worth_a_line
+from assistant.pages.measured.matrices import is_link, matrices, pair_of, worth_a_line
 from assistant.pages.measured.results import Result, results
-from assistant.pages.measured.sick_parts import sick_parts
 from assistant.pages.terms import BADGE_WIDTH, STATUS
 from assistant.usecases.bench.bench_list import BenchEntry
-from probes.base.units import plural
+from probes.base.units import plural, quantity
 from probes.bench.bench_requests import Suite
 from probes.compare.measured_findings import WRONG
 from probes.compare.measurement_judgement import Judgement
 from probes.facts import MachineFacts
-from probes.facts.measurements import BenchFailure, MeasurementSet
+from probes.facts.measurements import BenchFailure, Measurement, MeasurementSet
+from probes.judging.findings import Finding, Status
+from probes.judging.reporting import HOST
 
 GET_TORCH = "python3 -m venv .venv && .venv/bin/pip install torch"
 """One command that gives a training interpreter where rigtune looks for one (`./.venv`)."""
 
 _LOG_LINES = 8
+_MOST_CASES = 4
+"""Cases in the line of a benchmark that has just ended."""
 _MOST_LINES = 3
 """Cases with one log that are named: a GPU that computes wrong may do so in every case."""
 
@@ -195,3 +199,80 @@ def intro(
 def lacks_torch(facts: MachineFacts | None) -> bool:
     """Return True when it is known that no interpreter with torch is there to measure with."""
     return facts is not None and (facts.training.path is None or facts.training.torch_version is None)
+
+
+class SickPart(NamedTuple):
+    """A part of the machine that is slower than it should be, or wrong."""
+
+    finding: Finding
+    """The worst about it."""
+    also: tuple[str, ...]
+    """What else is said about it, without the cause that the first sentence names."""
+    tells_remedy: bool
+    """False where a part before has the same remedy."""
+
+
+def sick_parts(findings: Iterable[Finding]) -> tuple[SickPart, ...]:
+    """Failures before warnings, each in the order of the findings. Of the host and of ranks together
+    everything leads.
+    """
+    counting = [finding for finding in findings if finding.waived is None]
+    groups: dict[object, list[Finding]] = {}
+    for status in (Status.FAIL, Status.WARN):
+        for finding in counting:
+            if finding.status is status:
+                groups.setdefault(finding.subject if _is_part(finding.subject) else id(finding), []).append(
+                    finding
+                )
+    parts, remedies = [], set()
+    for first, *rest in groups.values():
+        also = tuple(dict.fromkeys(_without_cause(finding.summary, first.summary) for finding in rest))
+        parts.append(
+            SickPart(first, also, tells_remedy=first.remedy is not None and first.remedy not in remedies)
+        )
+        remedies.add(first.remedy)
+    return tuple(parts)
+
+
+def _is_part(subject: str) -> bool:
+    return subject != HOST and not subject.endswith((" rank", " ranks"))
+
+
+def _without_cause(summary: str, first: str) -> str:
+    cause = first.partition(": ")[2]
+    return summary.removesuffix(f": {cause}") if cause else summary
+
+
+def brief_lines(measurements: Sequence[Measurement]) -> list[str]:
+    """Return what was just measured, a line for each benchmark and subject.
+
+    `gemm  GPU0-7  GEMM bf16 8192³ 705 TFLOP/s (GPU5 -18 %), fp32 8192³ 52 TFLOP/s`
+    """
+    rows = results(
+        [entry for entry in measurements if not is_secondary(entry.metric) and not is_link(entry)],
+        show_all=False,
+    )
+    subjects = dict.fromkeys((row.bench_id, row.subject) for row in rows)
+    lines = [_brief_line(bench_id, subject, rows) for bench_id, subject in subjects]
+    for bench_id in dict.fromkeys(entry.bench_id for entry in measurements):
+        pairs = {pair_of(entry) for entry in measurements if entry.bench_id == bench_id and is_link(entry)}
+        lines += [f"{bench_id}  {plural(len(pairs), 'pair')}"] * bool(pairs)
+    return lines
+
+
+def _brief_line(bench_id: str, subject: str, rows: Sequence[Result]) -> str:
+    mine = [row for row in rows if (row.bench_id, row.subject) == (bench_id, subject)]
+    mine = list({(row.metric, case(row.parameters), row.median): row for row in mine}.values())
+    phrases, before = [], ("", "")
+    for row in mine[:_MOST_CASES]:
+        name, what = now = name_of(row.bench_id, row.metric, row.parameters), case(row.parameters)
+        parts = (
+            name if name != before[0] else "",
+            what if what != before[1] or name == before[0] else "",
+            quantity(row.median, row.unit),
+            f"({row.slowest})" if row.slowest else "",
+        )
+        phrases.append(" ".join(filter(None, parts)))
+        before = now
+    more = f", and {len(mine) - _MOST_CASES} more" if len(mine) > _MOST_CASES else ""
+    return f"{bench_id}  {subject}  {', '.join(phrases)}{more}"

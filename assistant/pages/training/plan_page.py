@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from assistant.pages.blocks import (
     Cell,
@@ -175,21 +175,29 @@ def describe(row: Choice | Candidate) -> str:
     return f"{row.strategy} {spread}, micro-batch {row.micro_batch} × {row.grad_accum}{recompute}"
 
 
-def waiting(facts: MachineFacts | None, *, has_failed: bool) -> Section:
-    """Return the page without a plan."""
+_WAITING = {
+    "plan": (
+        "  w changes the workload.",
+        "  The machine is still being read; the plan follows by itself.",
+        "Planning …",
+    ),
+    "recipe": (
+        "  5 Plan tells what is in the way; w there changes the workload.",
+        "  The machine is still being read; plan and recipe follow by themselves.",
+        "Writing the recipe …",
+    ),
+}
+"""What a page without its plan or recipe says: after a failure, during the probe, and while it is made."""
+
+
+def waiting(what: Literal["plan", "recipe"], facts: MachineFacts | None, *, has_failed: bool) -> Section:
+    """Return the page without a plan or a recipe."""
+    failed, early, working = _WAITING[what]
     if has_failed:
-        return section("", [words(("No plan.", "strong"), "  w changes the workload.")])
-    if facts is None:
-        return section(
-            "",
-            [
-                words(
-                    ("No plan yet.", "strong"),
-                    "  The machine is still being read; the plan follows by itself.",
-                )
-            ],
-        )
-    return section("", [words(("Planning …", "strong"))])
+        return section("", [words((f"No {what}.", "strong"), failed)])
+    return section(
+        "", [words((f"No {what} yet.", "strong"), early) if facts is None else words((working, "strong"))]
+    )
 
 
 class Field(NamedTuple):

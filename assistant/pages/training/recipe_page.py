@@ -10,7 +10,6 @@ from assistant.pages.blocks import Block, Cell, Row, Section, Source, Words, sec
 from assistant.usecases.export import how_to_start
 from probes.base.record import Record
 from probes.base.units import plural
-from probes.facts import MachineFacts
 from recipes.launch.recipe import Artifact, Recipe
 
 _LANGUAGES = {
@@ -93,21 +92,3 @@ def written(files: LauncherFiles, recipe: Recipe, paths: Sequence[str]) -> Secti
 def start_words(launcher: str, recipe: Recipe, paths: Sequence[str]) -> str:
     """Return how to start what was written to `paths`."""
     return how_to_start(recipe, launcher, str(PurePosixPath(paths[0]).parent))
-
-
-def waiting(facts: MachineFacts | None, *, has_failed: bool) -> Section:
-    """Return the page without a recipe."""
-    if has_failed:
-        return section(
-            "",
-            [
-                words(
-                    ("No recipe.", "strong"),
-                    "  5 Plan tells what is in the way; w there changes the workload.",
-                )
-            ],
-        )
-    if facts is None:
-        rest = "  The machine is still being read; plan and recipe follow by themselves."
-        return section("", [words(("No recipe yet.", "strong"), rest)])
-    return section("", [words(("Writing the recipe …", "strong"))])

@@ -46,7 +46,9 @@ class PlanScreen(Frame):
         self.query_one("#plan-panels").display = plan is not None
         self.show_words(
             "headline",
-            page.headline(plan) if plan else page.waiting(state.facts, has_failed=problem is not None),
+            page.headline(plan)
+            if plan
+            else page.waiting("plan", state.facts, has_failed=problem is not None),
         )
         if plan is None:
             return

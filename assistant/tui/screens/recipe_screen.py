@@ -8,6 +8,7 @@ from textual.widgets import Static
 
 from assistant.pages.blocks import Row, Section
 from assistant.pages.training import recipe_page as page
+from assistant.pages.training.plan_page import waiting
 from assistant.tui.actions import screen_bindings
 from assistant.tui.dialogs.export_dialog import ExportChoice, ExportDialog
 from assistant.tui.frame import Frame
@@ -42,7 +43,7 @@ class RecipeScreen(Frame):
         self.query_one("#destination").display = prepared is not None
         if prepared is None:
             self._shown = ()
-            self.show_words("launchers", page.waiting(state.facts, has_failed=problem is not None))
+            self.show_words("launchers", waiting("recipe", state.facts, has_failed=problem is not None))
             return
         self._launcher %= len(prepared.launchers)
         files = prepared.launchers[self._launcher]

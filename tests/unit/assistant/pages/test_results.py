@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assistant.pages.measured.bench_page import brief_lines
 from assistant.pages.measured.bench_table import results_table, sources_of
 from assistant.pages.measured.bench_words import OTHER, case, name_of, section_of
-from assistant.pages.measured.brief import brief_lines
 from assistant.pages.measured.results import results
 from probes.base.units import quantity
 from probes.compare.measurement_judgement import Comparison

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assistant.pages.measured.sick_parts import sick_parts
+from assistant.pages.measured.bench_page import sick_parts
 from probes.judging.findings import Finding, Judge, Remedy
 
 JUDGE = Judge(check_id="measured-gemm", why="It matters.")
