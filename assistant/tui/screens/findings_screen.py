@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 
 from assistant.pages.blocks import Section
 from assistant.pages.verdict import findings_page
+from assistant.text.lines import clean_lines
 from assistant.tui.actions import screen_bindings
 from assistant.tui.frame import Frame
 from assistant.tui.panel_writer import line
@@ -125,7 +126,7 @@ class FindingsScreen(Frame):
 
     def action_copy(self) -> None:
         current = self._current()
-        words = findings_page.remedy(current) if current else ""
+        words = clean_lines(findings_page.remedy(current)) if current else ""
         if not words:
             self.desk.say("This finding has no remedy to copy.", is_problem=True)
             return

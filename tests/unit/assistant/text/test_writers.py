@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import get_args
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.pages.blocks import Column, Row, Section, Table, words
+from assistant.pages.blocks import (
+    Block,
+    Column,
+    Curve,
+    Figure,
+    Page,
+    Row,
+    Section,
+    Share,
+    Shares,
+    Source,
+    Table,
+    words,
+)
 from assistant.pages.terms import folded, short
+from assistant.pages.training.plan_page import plan_page
+from assistant.pages.verdict.findings_page import detail
+from assistant.pages.verdict.verdict_page import verdict_page
 from assistant.text.lines import clean, clean_lines, filled
 from assistant.text.plain_writer import text_of
-from assistant.tui.panel_writer import line
+from assistant.tui.panel_writer import line, whole
 from probes.base.record import Reason, Unknown
 from probes.base.units import plural
+from probes.judging.findings import Status
+from tests.support.tui_plans import gpu_plan
 from tests.support.tui_text import words as drawn
+from tests.support.verdicts import VERDICTS
 
 CELLS = st.lists(st.tuples(st.text(max_size=30), st.sampled_from(("", "bad", "dim"))), max_size=5).map(
     lambda parts: words(*parts)
@@ -74,3 +95,59 @@ def test_narrow_words():
 
 def test_plural():
     assert [plural(number, "check") for number in (0, 1, 2)] == ["0 checks", "1 check", "2 checks"]
+
+
+BLOCKS: tuple[Block, ...] = (
+    Row(words("a row", (" of words", "bad")), "label"),
+    Row("$ a command", literal=True),
+    Table(
+        (Column("head"), Column("other", right=True)), (("cell", words(("second", "dim"))), (), ("third",))
+    ),
+    Shares(
+        (
+            Share("compute", "4.6 s", 0.9),
+            Share("products", "3.3 s", 0.6, is_part=True),
+            Share("data", "unknown"),
+        )
+    ),
+    Figure("A figure", (Curve("bf16", ((1, 0.0), (2, 50.0))),), str, str),
+    Source("set -e\nrun it\n", "bash"),
+)
+
+
+def test_every_kind_of_block_is_tried() -> None:
+    assert {type(block) for block in BLOCKS} == set(get_args(Block))
+
+
+def both(page: Page, width: int = 1000) -> tuple[Counter[str], Counter[str]]:
+    """The words that each writer makes of a page, without what bars and percentages add."""
+    texts = (text_of(page, width=width), drawn(whole(page, width), width=width))
+    return tuple(Counter(re.sub(r"[█]|\b[0-9.]+ %", "", text).split()) for text in texts)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)
+def test_both_writers_say_the_same(block: Block) -> None:
+    page = (Section("A title", (block,), indent=8),)
+    plain, panel = both(page, width=100)
+    assert plain == panel
+    assert text_of(page, colour=True) != text_of(page)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [plan_page(gpu_plan()), verdict_page(VERDICTS["bad"]), verdict_page(VERDICTS["bad"], verbose=True)],
+    ids=["plan", "verdict", "all of a verdict"],
+)
+def test_both_writers_say_the_same_of_whole_pages(page: Page) -> None:
+    plain, panel = both(page)
+    assert plain == panel
+
+
+def test_a_finding_is_told_in_the_same_words_by_check_and_on_its_screen() -> None:
+    finding = next(
+        finding
+        for finding in VERDICTS["bad"].findings
+        if finding.status is Status.FAIL and finding.waived is None
+    )
+    checked = text_of(verdict_page(VERDICTS["bad"], verbose=True))
+    assert text_of((detail(finding),)) in checked
