@@ -4,7 +4,6 @@ time counts.
 
 from __future__ import annotations
 
-import shutil
 import textwrap
 
 from assistant.pages.blocks import Cell, Tone, plain, spans, words
@@ -18,6 +17,8 @@ _SGR: dict[Tone, str] = {
 
 def width_of_terminal() -> int:
     """Return the columns of the terminal, as far as reports use them; 100 where there is none."""
+    import shutil  # noqa: PLC0415 - a check does without it
+
     return min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
 
 

@@ -252,7 +252,7 @@ async def test_a_busy_machine_is_told_beside_its_numbers(tmp_path):
         await pilot.press("4", "s")
         await until(pilot, lambda: bool(app.state.measured.measurements))
         await pilot.pause()
-        assert "the CPUs are 98 % busy" in str(app.screen.query_one("#intro", Static).content)
+        assert "the CPUs are 98 % busy" in panel(app, "#intro")
 
 
 async def test_a_recording_is_not_measured(tmp_path):
@@ -270,7 +270,7 @@ async def test_without_torch_nothing_is_started_and_the_page_says_how_to_get_it(
         await pilot.press("4", "s")
         await pilot.pause()
         assert "bench" not in services.calls
-        assert "pip install torch" in str(app.screen.query_one("#intro", Static).content)
+        assert "pip install torch" in panel(app, "#intro")
 
 
 async def test_quitting_asks_while_a_benchmark_runs(tmp_path):
