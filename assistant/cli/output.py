@@ -28,7 +28,7 @@ _ASCII = str.maketrans(
         **{chr(dots): "*" for dots in range(0x2801, 0x2900)},  # the Braille dots of plots
     }
 )
-"""What the reports draw and abbreviate with, for terminals that know no more."""
+"""Signs that reports draw and abbreviate with, for terminals that know no more."""
 
 
 def wants_colour() -> bool:

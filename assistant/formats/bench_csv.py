@@ -25,7 +25,7 @@ FIGURES = (
 """The fields of the JSON's `measurements` by the same names."""
 COMPARED: tuple[ComparedTo, ...] = ("reference", "peers", "previous", "pinned")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a cell must not begin with: spreadsheets would compute it (OWASP, CSV Injection)."""
+"""Characters that no cell may begin with: spreadsheets would compute it (OWASP, CSV Injection)."""
 
 
 def csv_text(report: BenchReport) -> str:

@@ -1,4 +1,6 @@
-"""What is wrong with launch files, for programs: SARIF 2.1.0, and the annotations of GitHub's workflows."""
+"""Writes what is wrong with launch files for programs: SARIF 2.1.0, and the annotations of GitHub's
+workflows.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from recipes.lint.rule_table import load_rules
 
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
-"""Of GitHub."""
+"""Severity to the level of GitHub."""
 
 
 def sarif_text(report: LintReport) -> str:

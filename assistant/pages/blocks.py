@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 Tone = Literal["", "bad", "caution", "good", "odd", "dim", "strong", "code"]
-"""What a word means; colour is never its only sign."""
+"""Meaning of a word; colour is never its only sign."""
 
 
 class Span(NamedTuple):

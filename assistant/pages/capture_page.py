@@ -1,4 +1,4 @@
-"""What `rigtune capture` reports about the recording it wrote."""
+"""Says what `rigtune capture` did to the recording it wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What logs say: each cause with the lines that it rests on, then what the run was."""
+"""Explains logs: each cause with the lines that it rests on, then what the run was."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from probes.judging.findings import Status
 from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation
 
 _FEW_LINES = 3
-"""Of evidence for each cause, unless -v."""
+"""Lines of evidence for each cause, unless -v."""
 _FEW_CAUSES = 3
 _FEW_VALUES = 8
 _LONGEST_LINE = 240
@@ -35,7 +35,7 @@ _FACTS = {
 }
 """Facts whose names alone would be misread: `init_incomplete` lists ranks, and `0` is one of them."""
 _NO_FAILURE = "the logs tell of no failure, but of something to look at"
-"""Where nothing more needs to be known, as of runs that were ended from outside."""
+"""Answer that needs no more evidence, for example for runs that were ended from outside."""
 
 
 def explain_page(explanation: Explanation, *, verbose: bool = False, folds: bool = False) -> Page:

@@ -1,4 +1,4 @@
-"""What is wrong with launch files: the line, a mark below it, and what to write instead."""
+"""Shows what is wrong with launch files: the line, a mark below it, and what to write instead."""
 
 from __future__ import annotations
 

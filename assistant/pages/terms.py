@@ -24,7 +24,7 @@ class StatusTerms(NamedTuple):
     counted: str
     """Words behind a number of findings."""
     answer: str = ""
-    """What a verdict with this status says of the machine."""
+    """Statement about the machine in a verdict with this status."""
 
     @property
     def badge(self) -> Words:

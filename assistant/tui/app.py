@@ -326,7 +326,9 @@ class RigtuneApp(App[int]):
             self.report_bug(error)
 
     def _follow(self, stage: str) -> None:
-        """What comes by itself after a stage: probe, check, and where a page shows it, plan and recipe."""
+        """Start what comes by itself after a stage: probe, check, and where a page shows it, plan and
+        recipe.
+        """
         match stage:
             case "probe":
                 self._check()
@@ -360,7 +362,9 @@ class RigtuneApp(App[int]):
                 screen.refresh_state()
 
     def parting_words(self) -> str:
-        """What was written and how to start it, for the terminal that remains; empty without an export."""
+        """Return what was written and how to start it, for the terminal that remains; empty without an
+        export.
+        """
         state = self.state
         if not state.written or state.prepared is None:
             return ""

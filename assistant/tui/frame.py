@@ -1,4 +1,4 @@
-"""What all screens share: title bar, body, footer, and the sentence for terminals that are too small."""
+"""The base of all screens: title bar, body, footer, and the sentence for terminals that are too small."""
 
 from __future__ import annotations
 

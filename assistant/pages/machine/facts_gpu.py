@@ -98,7 +98,7 @@ def _times(names: Sequence[str], gpus: Sequence[Gpu]) -> str:
 
 
 def _model(gpu: Gpu) -> Line:
-    """What does not change while the machine runs, and what is wrong with the board."""
+    """Return what does not change while the machine runs, and what is wrong with the board."""
     health = gpu.memory_health
     parts: list[Part] = [
         ("name", said(gpu.name)),

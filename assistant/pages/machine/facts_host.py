@@ -49,7 +49,7 @@ def identity(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
 
 
 def _expected(facts: MachineFacts) -> list[Line]:
-    """What descriptions say that it should be, and of the cluster around it."""
+    """Return what descriptions say that the machine and its cluster should be."""
     lines = []
     profile, cluster = facts.profile, facts.cluster
     if known(profile.devices) or known(profile.ports):
@@ -174,7 +174,7 @@ def _uptime(uptime_s: float) -> str:
 
 
 def _trouble(facts: MachineFacts, *, verbose: bool) -> Line:
-    """What the kernel counts, where it counts any."""
+    """Return the errors that the kernel counts, if there are any."""
     kernel = facts.kernel
     blocked = kernel.blocked_processes
     return Line(
@@ -220,7 +220,7 @@ def _limit(value: Limit, form: str) -> str | Unknown:
 
 
 def _power(facts: MachineFacts) -> Line:
-    """Of the management controller, where it was asked."""
+    """Return what the management controller reports, if it was asked."""
     power = facts.power
     line = joined(
         (

@@ -178,7 +178,9 @@ def _short(words: str | Unknown) -> str | Unknown:
 
 
 def _fabric(facts: MachineFacts) -> Subject:
-    """What discovery tools and switches say of the InfiniBand fabric; nothing where none was asked."""
+    """Return what discovery tools and switches report about the InfiniBand fabric; nothing where none was
+    asked.
+    """
     ports, switches = value_or(facts.fabric_ports, ()), value_or(facts.fabric_switches, ())
     lines: list[Line | str] = []
     if ports:

@@ -1,6 +1,4 @@
-"""What was observed for the eye: events of logs, other tools' tests and numbers, and how well the sources
-could be read.
-"""
+"""Observations: events of logs, other tools' tests and numbers, and how well the sources could be read."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _EXTRAS = (
     ("libfabric_version", "libfabric"),
     ("container_toolkit_version", "container toolkit"),
 )
-"""What many machines do without: told where it is there."""
+"""Software that many machines do without: named only where it is installed."""
 
 
 def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:

@@ -12,7 +12,7 @@ from probes.base.units import gib
 T = TypeVar("T")
 
 Part = tuple[str, str | Unknown]
-"""What a value is called where it is unknown, and its words where it is known; no words where it is not worth
+"""Name of a value, used where it is unknown, and its words where it is known; no words where it is not worth
 any.
 """
 

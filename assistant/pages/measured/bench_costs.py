@@ -1,4 +1,4 @@
-"""What could be measured, and what it would cost."""
+"""Lists what could be measured, and what it would cost."""
 
 from __future__ import annotations
 

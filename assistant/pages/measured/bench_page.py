@@ -1,5 +1,5 @@
-"""What was measured: what is sick first, then every figure beside what it compares to, curves and matrices,
-and what failed.
+"""Reports what was measured: what is slow first, then every figure beside what it compares to, curves, and
+what failed.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class SickPart(NamedTuple):
     finding: Finding
     """The worst about it."""
     also: tuple[str, ...]
-    """What else is said about it, without the cause that the first sentence names."""
+    """Other statements about it, without the cause that the first sentence names."""
     tells_remedy: bool
     """False where a part before has the same remedy."""
 

@@ -41,14 +41,14 @@ _METRICS = {
     "largest_micro_batch": "largest micro-batch",
     "fastest_micro_batch": "fastest micro-batch",
 }
-"""What a number is called where its own name is no phrase."""
+"""Phrase for a metric whose own name is none."""
 _BENCHES = {
     "sustained": "sustained",
     "cpu-gemm": "CPU",
     "host-device": "host copy",
     "host-memory": "host memory",
 }
-"""What tells a benchmark's figure from the same figure of another."""
+"""Words that tell the figure of a benchmark from the same figure of another."""
 _SECONDARY = frozenset(
     {
         "algorithm_bandwidth_bytes_per_s",
@@ -124,7 +124,7 @@ def is_secondary(metric: str) -> bool:
 
 
 def name_of(bench_id: str, metric: str, parameters: dict[str, Parameter]) -> str:
-    """What was measured, without the case: `GEMM`, `bus bandwidth of all-reduce`."""
+    """Return what was measured, without the case: `GEMM`, `bus bandwidth of all-reduce`."""
     words = _METRICS.get(metric)
     if words is None:
         words = metric
@@ -145,7 +145,7 @@ def name_of(bench_id: str, metric: str, parameters: dict[str, Parameter]) -> str
 
 
 def case(parameters: dict[str, Parameter]) -> str:
-    """What identifies the case, short: `bf16 8192³`, `host→device pinned 512 MiB`."""
+    """Return what identifies the case, short: `bf16 8192³`, `host→device pinned 512 MiB`."""
     sizes = [str(parameters[name]) for name in ("m", "n", "k") if name in parameters]
     shape = f"{sizes[0]}³" if len(sizes) == 3 and len(set(sizes)) == 1 else "×".join(sizes)
     within = parameters.get("direction") == "device_to_device"
@@ -179,7 +179,7 @@ def _spelled(value: Parameter) -> str:
 
 
 def surroundings(measured: MeasurementSet) -> list[str]:
-    """What speaks against the numbers, in sentences, besides the findings."""
+    """Return what speaks against the numbers, in sentences, besides the findings."""
     unsettled = sum(bool(one.conditions.get("unsettled")) for one in measured.measurements)
     if not unsettled:
         return []

@@ -18,8 +18,8 @@ _MOST_CURVES = 4
 _POOR_FIT = 0.2
 """Residual from which the two numbers of a fit are no more than a rough summary."""
 _MARGIN = 0.5
-"""Of the range below the smallest value, so that a curve over time shows its dips and does not exaggerate
-noise.
+"""Part of the range that is shown below the smallest value: a curve over time shows its dips and does not
+exaggerate noise.
 """
 
 
@@ -107,7 +107,7 @@ def _collective(entry: Measurement) -> str:
 
 
 def _over_time(name: str, unit: str, title: str, measurements: Sequence[Measurement]) -> list[Figure]:
-    """Of many devices those with the lowest and the highest mean."""
+    """Return one figure over time; of many devices those with the lowest and the highest mean."""
     curves = []
     for entry in measurements:
         values = entry.series.get(name, ())

@@ -1,4 +1,4 @@
-"""What the search for slow hosts found."""
+"""Reports what the search for slow hosts found."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _ALSO_SWEPT = {
     "attention": frozenset({"sequence_length", "batch", "kernel"}),
     "memory-test": frozenset({"pattern"}),
 }
-"""By benchmark, what differs between its cases and tells nothing of the device."""
+"""Parameters by benchmark: what differs between its cases and tells nothing of the device."""
 _LEADING = ("tokens_per_s", "images_per_s", "samples_per_s")
 """Metrics whose best case stands for the others of the same sweep: the memory that goes with the best
 rate.
@@ -47,7 +47,7 @@ class Result(NamedTuple):
     """Median over the devices' medians."""
     p5: float
     p95: float
-    """Of the device whose samples scatter most."""
+    """Percentiles of the device whose samples scatter most."""
     parameters: dict[str, Parameter]
     slowest: str
     """The device that is clearly slower than the others, with how much; else empty."""
@@ -94,8 +94,8 @@ def results(
 
 
 def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[Measurement], Result]]:
-    """Of each sweep its best case; where a sweep has a leading metric, the case in which that is best. And
-    what was asked for.
+    """Return the best case of each sweep, or the one in which its leading metric is best, and what was asked
+    for.
     """
     leaders: dict[Key, Result] = {}
     for group, case in cases:
@@ -130,7 +130,7 @@ def _swept(entry: Measurement | Comparison) -> frozenset[str]:
 
 
 def _family(subject: str) -> str:
-    """What alike devices have in common: `GPU` of GPU0; the number of `8 ranks` counts them."""
+    """Return what alike devices have in common: `GPU` of GPU0; the number of `8 ranks` counts them."""
     return re.sub(r"(?<=\D)\d+", "#", subject)
 
 

@@ -1,4 +1,4 @@
-"""What a step costs, term by term: memory of a GPU, time of a step, and the speed that follows."""
+"""Writes the cost of a step term by term: memory of a GPU, time of a step, and the speed that follows."""
 
 from __future__ import annotations
 

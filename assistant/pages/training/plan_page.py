@@ -187,7 +187,7 @@ _WAITING = {
         "Writing the recipe …",
     ),
 }
-"""What a page without its plan or recipe says: after a failure, during the probe, and while it is made."""
+"""Words of a page without its plan or recipe: after a failure, during the probe, and while it is made."""
 
 
 def waiting(what: Literal["plan", "recipe"], facts: MachineFacts | None, *, has_failed: bool) -> Section:

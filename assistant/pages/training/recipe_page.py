@@ -23,7 +23,7 @@ _LANGUAGES = {
 
 
 class LauncherFiles(Record, frozen=True, kw_only=True):
-    """What one launcher makes of the recipe; the first artifact is the one to start."""
+    """Files that one launcher makes of the recipe; the first artifact is the one to start."""
 
     launcher: str
     title: str

@@ -1,4 +1,4 @@
-"""What all dialogs share: a titled box in the middle that `esc` closes."""
+"""The base of all dialogs: a titled box in the middle that `esc` closes."""
 
 from __future__ import annotations
 

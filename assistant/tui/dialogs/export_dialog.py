@@ -14,11 +14,11 @@ from assistant.tui.dialogs.dialog import Dialog
 from assistant.tui.panel_writer import line
 
 REPLACE_HINT = "e again: choose another folder, or ctrl+o before enter replaces it"
-"""What to do about a file that somebody changed by hand."""
+"""Hint about a file that somebody changed by hand."""
 
 
 class ExportChoice(NamedTuple):
-    """Where to write, and whether files that somebody changed may be replaced."""
+    """Folder to write to, and whether files that somebody changed may be replaced."""
 
     directory: str
     overwrite: bool

@@ -103,7 +103,7 @@ class BenchmarksScreen(Frame):
         )
 
     def _entries(self, facts: MachineFacts | None) -> tuple[BenchEntry, ...]:
-        """What can be measured here; asked once for each state of the facts."""
+        """Return what can be measured here; asked once for each state of the facts."""
         if facts is not None and self._listed[0] is not facts:
             self._listed = (facts, list_benchmarks(facts, MeasureOptions()))
         return self._listed[1]
