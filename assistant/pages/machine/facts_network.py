@@ -166,15 +166,14 @@ def _nic(nic: Nic, role: str, *, verbose: bool) -> Line:
             ("type", card.title if card is not None else said(nic.device_type)),
             ("firmware", said(nic.firmware_version, "firmware {}")),
             ("virtual function", flag(nic.is_virtual_function, yes="virtual function")),
-            ("diagnosis of the card", "" if nic.advice is None else _short(nic.advice)),
+            (
+                "diagnosis of the card",
+                said(cut(nic.advice, 60) if isinstance(nic.advice, str) else nic.advice),
+            ),
             ("MTU", mtu if verbose else ""),
         ),
         tone="" if value_or(nic.state, "ACTIVE") == "ACTIVE" else "bad",
     )
-
-
-def _short(words: str | Unknown) -> str | Unknown:
-    return words if isinstance(words, Unknown) else cut(words, 60)
 
 
 def _fabric(facts: MachineFacts) -> Subject:
