@@ -16,7 +16,8 @@ from assistant.cli.options import (
     source_of,
     source_options,
 )
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_answer
+from assistant.pages.advice_page import advice_page
 
 
 @click.group()
@@ -64,9 +65,4 @@ def install(
         operating_system=operating_system,
         supplies_w=supplies_w,
     )
-    if output_format == "json":
-        emit_json(advice)
-        return
-    from assistant.render.advice_text import advice_lines
-
-    emit_text("\n".join(advice_lines(advice, colour=wants_colour())))
+    emit_answer(advice, output_format, lambda _: advice_page(advice))

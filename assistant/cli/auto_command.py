@@ -20,8 +20,9 @@ from assistant.cli.options import (
     source_options,
     verbosity_options,
 )
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_answer
 from assistant.cli.requests import command_of, request_of
+from assistant.pages.training.auto_page import auto_page
 from assistant.storage import default_run_directory
 from assistant.usecases.auto import AutoOptions, auto
 
@@ -64,9 +65,4 @@ def command(
         measure=not from_paths and machine is None,
     )
     result = follow(auto(source_of(from_paths, machine), options), quiet=quiet, verbose=verbose)
-    if output_format == "json":
-        emit_json(result)
-    else:
-        from assistant.render.auto_text import render_auto
-
-        emit_text(render_auto(result, colour=wants_colour()))
+    emit_answer(result, output_format, lambda _: auto_page(result), is_wide=True)

@@ -19,7 +19,9 @@ from assistant.cli.options import (
     source_of,
     verbosity_options,
 )
-from assistant.cli.output import emit_csv, emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_answer, emit_csv
+from assistant.formats.bench_csv import csv_text
+from assistant.pages.measured.bench_page import bench_page
 from assistant.storage import refuse_unwritable, write_bytes
 from assistant.usecases.bench.baseline import load_baselines, pin, save_run
 from assistant.usecases.bench.bench_context import shape_of
@@ -179,7 +181,15 @@ def command(
     judgement = judge_measurements(facts, measured, baselines, policy=policy, today=today)
     report = report_of(measured, judgement)
     trouble = _write(report, output) if output is not None else None
-    _tell(report, measured, judgement, output_format, show_all=show_all)
+    if output_format == "csv":
+        emit_csv(csv_text(report))
+    else:
+        emit_answer(
+            report,
+            output_format,
+            lambda width: bench_page(measured, judgement, show_all=show_all, width=width),
+            is_wide=True,
+        )
     if was_interrupted:
         say("rigtune: interrupted; what was measured until then is above")
     else:
@@ -194,23 +204,10 @@ def command(
 def _write(report: BenchReport, output: Path) -> OutputError | None:
     """What prevented it: to be told after the report, which took minutes, has gone to stdout and is kept."""
     try:
-        write_bytes(output, _csv(report).encode() if output.suffix.lower() == ".csv" else to_json(report))
+        write_bytes(output, csv_text(report).encode() if output.suffix.lower() == ".csv" else to_json(report))
     except OutputError as error:
         return error
     return None
-
-
-def _tell(
-    report: BenchReport, measured: MeasurementSet, judgement: Judgement, output_format: str, *, show_all: bool
-) -> None:
-    if output_format == "json":
-        emit_json(report)
-    elif output_format == "csv":
-        emit_csv(_csv(report))
-    else:
-        from assistant.render.bench_text import render_measurements
-
-        emit_text(render_measurements(measured, judgement, colour=wants_colour(), show_all=show_all))
 
 
 def _keep(measured: MeasurementSet, *, pins: bool, quiet: bool) -> None:
@@ -264,9 +261,3 @@ def _settings(
         model=shape_of(model_named(model)) if model else {},
         noise_scale=noise_scale,
     )
-
-
-def _csv(report: BenchReport) -> str:
-    from assistant.render.bench_csv import csv_text
-
-    return csv_text(report)

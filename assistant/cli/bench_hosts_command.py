@@ -6,7 +6,8 @@ from pathlib import Path
 
 from assistant.cli.bench_options import stop_on_signals
 from assistant.cli.diagnostics import follow
-from assistant.cli.output import emit_json, emit_text
+from assistant.cli.output import emit_answer
+from assistant.pages.measured.hosts_page import hosts_page
 from assistant.storage import write_record
 from assistant.usecases.bench.find_bad_nodes import HostSearch, find_bad_hosts
 from assistant.usecases.measure import MeasureOptions
@@ -35,12 +36,7 @@ def find_hosts(
         )
     if output is not None:
         write_record(output, result)
-    if output_format == "json":
-        emit_json(result)
-    else:
-        from assistant.render.bad_hosts_text import render_host_search
-
-        emit_text(render_host_search(result))
+    emit_answer(result, output_format, lambda _: hosts_page(result), is_wide=True)
     if not result.complete:
         return int(ExitCode.INTERRUPTED)
     if result.bad_hosts or result.bad_links:

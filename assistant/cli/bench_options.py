@@ -12,7 +12,8 @@ from types import FrameType
 
 import click
 
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_answer
+from assistant.pages.measured.bench_costs import list_page
 from assistant.usecases.bench.bench_list import list_benchmarks
 from assistant.usecases.measure import MeasureOptions
 from probes.facts import MachineFacts
@@ -65,9 +66,5 @@ def stop_on_signals() -> Iterator[Callable[[], bool]]:
 def told_entries(facts: MachineFacts, options: MeasureOptions, output_format: str) -> None:
     """`--list`: every benchmark with its cost, what it occupies, and whether it applies here."""
     entries = list_benchmarks(facts, options)
-    if output_format == "json":
-        emit_json({"schema_version": 1, "benchmarks": entries})
-        return
-    from assistant.render.bench_list_text import render_entries
-
-    emit_text(render_entries(entries, colour=wants_colour()))
+    answer = {"schema_version": 1, "benchmarks": entries}
+    emit_answer(answer, output_format, lambda width: list_page(entries, width=width), is_wide=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from assistant.cli.diagnostics import follow, say
+from assistant.cli.diagnostics import follow, say_page
 from assistant.cli.options import (
     PATH,
     collect_options,
@@ -95,10 +95,10 @@ def command(
         quiet=quiet,
         verbose=verbose,
     )
-    from assistant.render.manifest_text import manifest_lines
+    from assistant.pages.capture_page import capture_page
     from assistant.storage import write_bytes
     from probes.sources.stored import dump_recording
 
     write_bytes(output, dump_recording(captured.recording), mode=0o600)
     if not quiet:
-        say("\n".join(manifest_lines(captured.manifest, str(output))))
+        say_page(capture_page(captured.manifest, str(output)))

@@ -21,7 +21,7 @@ from assistant.cli.options import (
 )
 from assistant.cli.output import emit_text, wants_colour
 from assistant.cli.profiled import ProfiledCommand
-from assistant.render.formats import FORMATS, Format, formatted
+from assistant.formats.check_formats import FORMATS, Format, formatted
 from assistant.usecases.check import check_machine, evidence_under
 from assistant.usecases.probe import probe_machine
 from probes.base.errors import UsageError
@@ -186,7 +186,7 @@ def tell(verdict: Verdict, answer: Answer) -> int:
         printable(formatted(verdict, answer.output_format or "text", verbose=answer.verbose)).encode(),
     )
     if not answer.quiet:
-        from assistant.render.reason import reason_line
+        from assistant.formats.reason import reason_line
 
         say(f"rigtune: {reason_line(verdict, answer.fail_on) or 'fit to train'}; wrote {answer.file}")
     return exit_status(verdict, answer.profile, answer.fail_on)
@@ -196,7 +196,7 @@ def _tell_stdout(verdict: Verdict, answer: Answer) -> None:
     """The chosen format; without one the line that the profile's reader keeps, and the report for people."""
     output_format = answer.output_format or ("nagios" if answer.profile == "nagios" else "text")
     if answer.output_format is None and answer.profile in ("npd", "slurm", "nhc"):
-        from assistant.render.reason import reason_line
+        from assistant.formats.reason import reason_line
 
         line = reason_line(verdict, answer.fail_on, first_only=answer.profile == "nhc")
         if line:

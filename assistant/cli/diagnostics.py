@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from assistant.cli.output import spelled
-from assistant.render.lines import clean_lines
+from assistant.pages.blocks import Page
+from assistant.text.lines import clean_lines, width_of_terminal
 from assistant.usecases.events import (
     BenchFailed,
     Event,
@@ -39,6 +40,13 @@ def say(words: str) -> None:
     """One or several lines. Names in them may come from hostile files; nobody may be listening."""
     with contextlib.suppress(OSError):
         print(spelled(clean_lines(words), sys.stderr.encoding or "utf-8"), file=sys.stderr, flush=True)
+
+
+def say_page(page: Page) -> None:
+    """A page in the columns of the terminal."""
+    from assistant.text.plain_writer import text_of
+
+    say(text_of(page, width=width_of_terminal()).rstrip("\n"))
 
 
 def complain(error: RigtuneError) -> None:
@@ -182,7 +190,7 @@ def _job(event: Progress) -> str:
 def _partial(measured: list[Measurement]) -> list[str]:
     if not measured:
         return []
-    from assistant.present.brief import brief_lines  # most commands measure nothing
+    from assistant.pages.measured.bench_page import brief_lines  # most commands measure nothing
 
     return [f"  {line}" for line in brief_lines(measured)]
 

@@ -8,7 +8,8 @@ import click
 
 from assistant.cli.diagnostics import follow
 from assistant.cli.options import collect_options, format_option, source_of
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_answer
+from assistant.pages.diff_page import diff_page
 from assistant.usecases.diff import diff_machines
 from probes.base.errors import ExitCode, UsageError
 from probes.catalogue.hardware import load_catalogue
@@ -54,12 +55,7 @@ def command(
     options = collect_options(None, ask_interpreters=False)
     comparison = follow(diff_machines(sources, options, load_catalogue(), everything=everything), quiet=True)
     if not quiet:
-        if output_format == "json":
-            emit_json(comparison)
-        else:
-            from assistant.render.diff_text import render_comparison
-
-            emit_text(render_comparison(comparison, colour=wants_colour(), verbose=verbose))
+        emit_answer(comparison, output_format, lambda _: diff_page(comparison, verbose=verbose))
     return int(ExitCode.OK if comparison.is_equal else ExitCode.FINDINGS)
 
 

@@ -13,7 +13,8 @@ import click
 from assistant.cli.diagnostics import follow
 from assistant.cli.export_command import read_recipe
 from assistant.cli.options import PATH, collect_options, format_option, source_of, verbosity_options
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_answer
+from assistant.pages.explain_page import explain_page
 from assistant.usecases.explain import explain_logs
 from assistant.usecases.explain_files import PIPE
 from probes.base.errors import ExitCode
@@ -63,14 +64,8 @@ def command(
         redacting=redact,
     )
     explanation: Explanation = follow(events, quiet=quiet, verbose=verbose)
-    if output_format == "json":
-        emit_json(explanation)
-    else:
-        from assistant.render.explain_text import render_explanation
-
-        emit_text(
-            render_explanation(explanation, colour=wants_colour(), verbose=verbose, folds=sys.stdout.isatty())
-        )
+    folds = sys.stdout.isatty()
+    emit_answer(explanation, output_format, lambda _: explain_page(explanation, verbose=verbose, folds=folds))
     return int(_CODES[explanation.state])
 
 

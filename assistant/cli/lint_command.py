@@ -103,7 +103,7 @@ def command(
         else _formatted(linted, output_format, colour=output is None, verbose=verbose)
     )
     if output is not None:
-        from assistant.render.lint_text import summary
+        from assistant.pages.lint_page import summary
         from assistant.storage import write_bytes
 
         write_bytes(output, text.encode("utf-8", "surrogateescape"))
@@ -139,14 +139,13 @@ def _formatted(linted: Linted, output_format: Format, *, colour: bool, verbose: 
     if output_format == "json":
         return to_json(linted.report).decode()
     if output_format == "text":
-        from assistant.render.lint_text import render_lint
+        from assistant.pages.lint_page import WIDTH, lint_page
+        from assistant.text.plain_writer import text_of
 
         fixable = sum(bool(finding.edits) for finding in linted.report.findings)
-        colour = colour and wants_colour()
-        return printable(
-            render_lint(linted.report, linted.documents, colour=colour, verbose=verbose, fixable=fixable)
-        )
-    from assistant.render.lint_formats import github_text, sarif_text
+        page = lint_page(linted.report, linted.documents, verbose=verbose, fixable=fixable)
+        return printable(text_of(page, colour=colour and wants_colour(), width=WIDTH))
+    from assistant.formats.lint_formats import github_text, sarif_text
 
     return sarif_text(linted.report) if output_format == "sarif" else github_text(linted.report)
 

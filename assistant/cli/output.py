@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
+from assistant.pages.blocks import Page
 from probes.base.errors import OutputError
 from probes.base.record import Record, to_json
 
@@ -27,7 +28,7 @@ _ASCII = str.maketrans(
         **{chr(dots): "*" for dots in range(0x2801, 0x2900)},  # the Braille dots of plots
     }
 )
-"""What the reports draw and abbreviate with, for terminals that know no more."""
+"""Signs that reports draw and abbreviate with, for terminals that know no more."""
 
 
 def wants_colour() -> bool:
@@ -40,6 +41,26 @@ def emit_text(text: str) -> None:
     whole = text if text.endswith("\n") else text + "\n"
     encoding = sys.stdout.encoding or "utf-8"
     _write(spelled(whole, encoding).encode(encoding, "replace"))
+
+
+def emit_answer(
+    record: Record | dict[str, object],
+    output_format: str,
+    page: Callable[[int], Page],
+    *,
+    is_wide: bool = False,
+) -> None:
+    """JSON where it is asked for, else the page of so many columns: with `is_wide` those of the terminal.
+    Raises OutputError.
+    """
+    if output_format == "json":
+        emit_json(record)
+        return
+    from assistant.text.lines import WIDTH, width_of_terminal
+    from assistant.text.plain_writer import text_of
+
+    width = width_of_terminal() if is_wide else WIDTH
+    emit_text(text_of(page(width), colour=wants_colour(), width=width))
 
 
 def spelled(text: str, encoding: str) -> str:

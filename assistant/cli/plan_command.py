@@ -21,8 +21,9 @@ from assistant.cli.options import (
     source_options,
     verbosity_options,
 )
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_answer
 from assistant.cli.requests import command_of, request_of
+from assistant.pages.training.plan_page import plan_page
 from assistant.storage import read_measurements, write_bytes
 from assistant.usecases.plan import plan_workload
 from assistant.usecases.probe import probe_machine
@@ -72,11 +73,6 @@ def command(
             plan, name=plan.workload.model.id, command=command_of(program_after_dashes()), python=interpreter
         )
         write_bytes(output, dump_recipe(recipe).encode("utf-8", "surrogateescape"))
-    if output_format == "json":
-        emit_json(plan)
-    else:
-        from assistant.render.plan_text import render_plan
-
-        emit_text(render_plan(plan, colour=wants_colour(), verbose=verbose))
-        if output is not None and not quiet:
-            say(f"wrote {output}; next: rigtune export {shlex.quote(str(output))}")
+    emit_answer(plan, output_format, lambda _: plan_page(plan, verbose=verbose), is_wide=True)
+    if output_format != "json" and output is not None and not quiet:
+        say(f"wrote {output}; next: rigtune export {shlex.quote(str(output))}")

@@ -19,7 +19,7 @@ from assistant.cli.options import (
     source_options,
 )
 from assistant.cli.output import emitting, wants_colour
-from assistant.render.predict_formats import FORMATS, Format, Writer, writer_of
+from assistant.formats.predict_formats import FORMATS, Format, Writer, writer_of
 from assistant.storage import read_measurements, refuse_unwritable, writing
 from assistant.usecases.case_rows import CaseRow, case_rows
 from assistant.usecases.events import Event

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from assistant.cli.diagnostics import follow, say
+from assistant.cli.diagnostics import follow, say_page
 from assistant.cli.options import (
     PATH,
     collect_options,
@@ -17,8 +17,10 @@ from assistant.cli.options import (
     source_options,
     verbosity_options,
 )
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_answer
+from assistant.pages.machine.facts_page import facts_page
 from assistant.usecases.probe import probe_machine
+from probes.judging.affinity import report_of
 
 
 @click.command()
@@ -55,16 +57,9 @@ def command(
         facts = follow(probe_machine(recorder, collect_options(python)), quiet=quiet, verbose=verbose)
         write_bytes(record, dump_recording(recorder.recording(source.title)), mode=0o600)
         if not quiet:
-            from assistant.render.manifest_text import manifest_lines
+            from assistant.pages.capture_page import capture_page
 
-            say("\n".join(manifest_lines(None, str(record))))
+            say_page(capture_page(None, str(record)))
     else:
         facts = follow(probe_machine(source, collect_options(python)), quiet=True)
-    if output_format == "json":
-        from probes.judging.affinity import report_of
-
-        emit_json(report_of(facts))
-    else:
-        from assistant.render.as_text import render_facts
-
-        emit_text(render_facts(facts, colour=wants_colour(), verbose=verbose))
+    emit_answer(report_of(facts), output_format, lambda _: facts_page(facts, verbose=verbose))

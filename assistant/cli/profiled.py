@@ -67,7 +67,7 @@ def _told(profile: Profile, work: Callable[[], Any]) -> Any:
 
 def _end(profile: Profile, code: int, message: str) -> None:
     if profile == "nagios":
-        from assistant.render.as_nagios import nagios_failure
+        from assistant.formats.as_nagios import nagios_failure
 
         try:
             emit_text(nagios_failure(one_line(message)))

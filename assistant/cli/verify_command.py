@@ -9,7 +9,8 @@ import click
 from assistant.cli.diagnostics import follow
 from assistant.cli.export_command import read_recipe
 from assistant.cli.options import PATH, format_option, python_option, verbosity_options
-from assistant.cli.output import emit_json, emit_text, wants_colour
+from assistant.cli.output import emit_answer
+from assistant.pages.training.verify_page import verify_page
 from assistant.usecases.verify import verify_recipe
 
 
@@ -28,9 +29,4 @@ def command(
     result = follow(
         verify_recipe(read_recipe(recipe_file), steps=steps, python=python), quiet=quiet, verbose=verbose
     )
-    if output_format == "json":
-        emit_json(result)
-    else:
-        from assistant.render.verify_text import render_verification
-
-        emit_text(render_verification(result, colour=wants_colour()))
+    emit_answer(result, output_format, lambda _: verify_page(result), is_wide=True)

@@ -190,7 +190,7 @@ ACTIONS: tuple[Action, ...] = (
 
 
 def actions_of(screen: str) -> tuple[Action, ...]:
-    """What applies on `screen`: its own actions first, then those that apply everywhere."""
+    """Return what applies on `screen`: its own actions first, then those that apply everywhere."""
     return tuple(row for row in ACTIONS if screen in row.screens) + tuple(
         row for row in ACTIONS if not row.screens
     )

@@ -16,23 +16,23 @@ from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
 
-from assistant.present.benchmarks import lacks_torch
-from assistant.present.recipe import start_words
+from assistant.pages.measured.bench_page import lacks_torch
+from assistant.pages.training.recipe_page import start_words
 from assistant.tui.actions import SCREENS, actions_of, global_bindings
 from assistant.tui.appearance import ANSI_COLOURS, THEME, AsciiFilter
 from assistant.tui.background import StageEnded, StageEvent, StageRun, Stop
 from assistant.tui.desk import Services
-from assistant.tui.dialogs.bug import BugDialog
-from assistant.tui.dialogs.export import REPLACE_HINT
-from assistant.tui.dialogs.keys import KeysDialog
-from assistant.tui.dialogs.logs import ExplanationDialog, LogsDialog
-from assistant.tui.dialogs.quit import QuitDialog
+from assistant.tui.dialogs.bug_dialog import BugDialog
+from assistant.tui.dialogs.export_dialog import REPLACE_HINT
+from assistant.tui.dialogs.keys_dialog import KeysDialog
+from assistant.tui.dialogs.logs_dialog import ExplanationDialog, LogsDialog
+from assistant.tui.dialogs.quit_dialog import QuitDialog
 from assistant.tui.frame import Frame
-from assistant.tui.screens.benchmarks import BenchmarksScreen
-from assistant.tui.screens.findings import FindingsScreen
-from assistant.tui.screens.overview import OverviewScreen
-from assistant.tui.screens.plan import PlanScreen
-from assistant.tui.screens.recipe import RecipeScreen
+from assistant.tui.screens.benchmarks_screen import BenchmarksScreen
+from assistant.tui.screens.findings_screen import FindingsScreen
+from assistant.tui.screens.overview_screen import OverviewScreen
+from assistant.tui.screens.plan_screen import PlanScreen
+from assistant.tui.screens.recipe_screen import RecipeScreen
 from assistant.tui.session import Problem, State, advance, begin, end
 from assistant.tui.terminal import leave_with_terminal, terminal_descriptor
 from assistant.usecases.events import Event
@@ -326,7 +326,9 @@ class RigtuneApp(App[int]):
             self.report_bug(error)
 
     def _follow(self, stage: str) -> None:
-        """What comes by itself after a stage: probe, check, and where a page shows it, plan and recipe."""
+        """Start what comes by itself after a stage: probe, check, and where a page shows it, plan and
+        recipe.
+        """
         match stage:
             case "probe":
                 self._check()
@@ -360,7 +362,9 @@ class RigtuneApp(App[int]):
                 screen.refresh_state()
 
     def parting_words(self) -> str:
-        """What was written and how to start it, for the terminal that remains; empty without an export."""
+        """Return what was written and how to start it, for the terminal that remains; empty without an
+        export.
+        """
         state = self.state
         if not state.written or state.prepared is None:
             return ""

@@ -59,7 +59,7 @@ ANSI_COLOURS = TerminalTheme(
         (0xEE, 0xF2, 0xF5),
     ],
 )
-"""What `red`, `green` and so on mean in the texts of `assistant.present`."""
+"""Colours that `red`, `green` and so on stand for in what `panel_writer` draws."""
 
 _ASCII = str.maketrans(
     {

@@ -26,7 +26,7 @@ class Services(Protocol):
 
     @property
     def title(self) -> str:
-        """What is looked at: `live`, a recording, a catalogue machine."""
+        """Title of what is looked at: `live`, a recording, a catalogue machine."""
 
     @property
     def is_live(self) -> bool:

@@ -1,7 +1,8 @@
-"""What all screens share: title bar, body, footer, and the sentence for terminals that are too small."""
+"""The base of all screens: title bar, body, footer, and the sentence for terminals that are too small."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -9,9 +10,11 @@ from textual.containers import Vertical
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from assistant.present.text import trouble
+from assistant.pages.blocks import Section, section, words
 from assistant.tui.desk import Desk, desk_of
+from assistant.tui.panel_writer import body, whole
 from assistant.tui.session import Problem, State
+from assistant.tui.widgets.panel import PanelBox
 from assistant.tui.widgets.title_bar import TitleBar
 
 TOO_SMALL = "rigtune needs at least 60 columns and 20 rows: enlarge this terminal, or use `rigtune check` and `rigtune auto`."
@@ -92,4 +95,16 @@ class Frame(Screen[None]):
         panel = self.query_one("#problem", Static)
         panel.display = problem is not None
         if problem is not None:
-            panel.update(trouble(problem.message, problem.hint))
+            hint = [f"  {problem.hint}"] if problem.hint else []
+            panel.update(body(section("", [words((f"✗ {problem.message}", "bad")), *hint])))
+
+    def show_panels(self, sections: Mapping[str, Section], width: int = 100) -> None:
+        """Draw each section in the panel of that id; a section that says nothing hides its panel."""
+        for name, shown in sections.items():
+            self.query_one(f"#{name}", PanelBox).show(shown, width)
+
+    def show_words(self, name: str, shown: Section) -> None:
+        """Draw a section without a frame, hidden where it says nothing."""
+        static = self.query_one(f"#{name}", Static)
+        static.display = not shown.is_empty
+        static.update(whole((shown,)))

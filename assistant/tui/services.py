@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import platformdirs
 
-from assistant.present.recipe import LauncherFiles, Prepared
+from assistant.pages.training.recipe_page import LauncherFiles, Prepared
 from assistant.storage import write_bytes
 from assistant.tui.desk import Services
 from assistant.usecases.bench.baseline import load_baselines, pin, save_run

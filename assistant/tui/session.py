@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from assistant.present.recipe import Prepared
+from assistant.pages.training.recipe_page import Prepared
 from assistant.usecases.events import (
     BenchFailed,
     Event,

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assistant.cli.check_command import Answer, tell
-from assistant.render.formats import FORMATS
+from assistant.formats.check_formats import FORMATS
 from assistant.usecases.learn import UnfitError, learn_policy, read_policy
 from probes.base.errors import ExitCode, OutputError
 from probes.base.record import to_json

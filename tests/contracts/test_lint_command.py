@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.render.lint_formats import github_text, sarif_text
-from assistant.render.schemas import schema_for
+from assistant.formats.lint_formats import github_text, sarif_text
+from assistant.formats.schemas import schema_for
 from assistant.usecases.lint import judge_documents
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place

@@ -15,8 +15,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from assistant.render.predict_csv import COLUMNS
-from assistant.render.schemas import schema_for
+from assistant.formats.predict_formats import COLUMNS
+from assistant.formats.schemas import schema_for
 from probes.base.errors import ExitCode
 from recipes.planning.plan import COMPUTE_TERMS, TIME_TERMS
 

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from assistant.render.schemas import FOLDER, RECORDS, schema_for
+from assistant.formats.schemas import FOLDER, RECORDS, schema_for
 from assistant.usecases.check import check_machine
 from probes.base.errors import UsageError
 from probes.base.record import to_json
@@ -29,7 +29,7 @@ def verdict_json(facts: MachineFacts) -> Any:
 @pytest.mark.parametrize("command", RECORDS)
 def test_published_schema_is_current(command: str) -> None:
     assert (FOLDER / f"{command}.json").read_bytes() == schema_for(command), (
-        "run python -m assistant.render.schemas"
+        "run python -m assistant.formats.schemas"
     )
 
 

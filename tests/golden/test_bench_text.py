@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from assistant.render.bench_csv import csv_text
-from assistant.render.bench_list_text import render_entries
-from assistant.render.bench_text import render_measurements
+from assistant.formats.bench_csv import csv_text
+from assistant.pages.measured.bench_costs import list_page
+from assistant.pages.measured.bench_page import bench_page
+from assistant.text.plain_writer import text_of
 from assistant.usecases.bench.bench_list import BenchEntry
 from probes.bench.bench_report import report_of
 from tests.support.tui_measured import judged_on_gpus, measured_on_cpu, measured_on_gpus
@@ -33,13 +34,18 @@ ENTRIES = (
     msgspec.structs.replace(ENTRY, id="own-step", suites=(), applies=False, why_not="needs --step"),
 )
 
+
+def render_measurements(*arguments, width: int, colour: bool = False, show_all: bool = False) -> str:
+    return text_of(bench_page(*arguments, width=width, show_all=show_all), width=width, colour=colour)
+
+
 TEXTS = {
     "bench-gpus-80.txt": render_measurements(GPUS, JUDGED, width=80),
     "bench-gpus-140.txt": render_measurements(GPUS, JUDGED, width=140),
     "bench-gpus-unjudged.txt": render_measurements(GPUS, width=100),
     "bench-gpus-all.txt": render_measurements(FEW, JUDGED, width=120, show_all=True),
     "bench-cpu.txt": render_measurements(measured_on_cpu(), width=80),
-    "bench-list.txt": render_entries(ENTRIES, width=140),
+    "bench-list.txt": text_of(list_page(ENTRIES, width=140), width=140),
     "bench.csv": csv_text(report_of(FEW, JUDGED)),
 }
 

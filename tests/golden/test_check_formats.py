@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assistant.render.formats import FORMATS, Format, formatted
+from assistant.formats.check_formats import FORMATS, Format, formatted
 from tests.support.verdicts import VERDICTS
 
 FOLDER = Path(__file__).parent / "check"

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from assistant.render.predict_text import render_case
+from assistant.pages.training.predict_page import case_page
+from assistant.text.plain_writer import text_of
 from probes.base.units import GIB
 from recipes.cases.collective import CollectivePrediction
 from recipes.cases.prediction import CasePrediction, Recomputing
@@ -120,9 +121,8 @@ CASES: dict[str, CasePrediction | CollectivePrediction] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    text = render_case(CASES[name])
+def test_text(name: str) -> None:
+    text = text_of(case_page(CASES[name]), width=100)
     file = FOLDER / f"{name}.txt"
     if os.environ.get("RIGTUNE_UPDATE_GOLDEN"):
         file.write_text(text, "utf-8")

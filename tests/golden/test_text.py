@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from assistant.render.as_text import render_facts, render_verdict
 from assistant.usecases.check import check_machine
 from probes.facts import MachineFacts
 from tests.support.check_case import nvlinks
 from tests.support.machines import cpu_box, evidence_of, h100_node, with_gpus, with_nics, with_part
+from tests.support.texts import render_facts, render_verdict
 
 FOLDER = Path(__file__).parent / "text"
 

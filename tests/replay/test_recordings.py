@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from assistant.render.as_text import render_facts, render_verdict
 from assistant.usecases.check import check_machine
 from probes.base.rows import tomllib
 from probes.catalogue.hardware import load_catalogue
@@ -26,6 +25,7 @@ from probes.sources.choose import open_source
 from probes.sources.live import LiveSource
 from probes.sources.recording import RecordingSource
 from probes.sources.stored import StoredSource, dump_recording, load_recording
+from tests.support.texts import render_facts, render_verdict
 
 FOLDER = Path(__file__).parents[1] / "machines"
 MACHINES = ["cpu-vm", "h100-dead-link"]

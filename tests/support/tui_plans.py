@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assistant.present.recipe import LauncherFiles, Prepared
+from assistant.pages.training.recipe_page import LauncherFiles, Prepared
 from probes.base.record import Reason, Unknown
 from probes.base.units import GIB
 from recipes.job.workload import TransformerModel, Workload

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from assistant.present.recipe import Prepared
+from assistant.pages.training.recipe_page import Prepared
 from assistant.usecases.events import (
     BenchFailed,
     Event,

@@ -1,4 +1,4 @@
-"""What a page says, without colours."""
+"""What a page says in the terminal UI, without colours."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ import io
 
 from rich.console import Console, RenderableType
 
+from assistant.pages.blocks import Block, Section, Words
+from assistant.tui.panel_writer import body, line
 
-def words(*parts: RenderableType, width: int = 120) -> str:
-    """The parts as plain text of the given width."""
+
+def words(*parts: Section | Block | Words | RenderableType, width: int = 120) -> str:
+    """The parts as plain text of the given width, as the terminal UI's writer draws them."""
     console = Console(
         file=io.StringIO(), width=width, no_color=True, highlight=False, markup=False, emoji=False
     )
     for part in parts:
-        console.print(part)
+        if isinstance(part, Section):
+            console.print(body(part, width))
+        elif type(part) is tuple:
+            console.print(line(part))
+        else:
+            console.print(body(Section("", (part,)), width) if isinstance(part, tuple) else part)
     return console.file.getvalue()  # type: ignore[attr-defined]

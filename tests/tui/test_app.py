@@ -17,12 +17,12 @@ from textual.widgets import Footer, Input, OptionList, Static
 
 from assistant.tui.actions import SCREENS
 from assistant.tui.app import RigtuneApp
-from assistant.tui.dialogs.bug import BugDialog
-from assistant.tui.dialogs.export import ExportDialog
-from assistant.tui.dialogs.keys import KeysDialog
-from assistant.tui.dialogs.logs import ExplanationDialog
-from assistant.tui.dialogs.quit import QuitDialog
-from assistant.tui.dialogs.workload import WorkloadDialog
+from assistant.tui.dialogs.bug_dialog import BugDialog
+from assistant.tui.dialogs.export_dialog import ExportDialog
+from assistant.tui.dialogs.keys_dialog import KeysDialog
+from assistant.tui.dialogs.logs_dialog import ExplanationDialog
+from assistant.tui.dialogs.quit_dialog import QuitDialog
+from assistant.tui.dialogs.workload_dialog import WorkloadDialog
 from assistant.usecases.export import ChangedFileError
 from probes.base.errors import InputError, NoFeasiblePlanError, OutputError, UsageError
 from probes.facts.measurements import MeasurementSet
@@ -252,7 +252,7 @@ async def test_a_busy_machine_is_told_beside_its_numbers(tmp_path):
         await pilot.press("4", "s")
         await until(pilot, lambda: bool(app.state.measured.measurements))
         await pilot.pause()
-        assert "the CPUs are 98 % busy" in str(app.screen.query_one("#intro", Static).content)
+        assert "the CPUs are 98 % busy" in panel(app, "#intro")
 
 
 async def test_a_recording_is_not_measured(tmp_path):
@@ -270,7 +270,7 @@ async def test_without_torch_nothing_is_started_and_the_page_says_how_to_get_it(
         await pilot.press("4", "s")
         await pilot.pause()
         assert "bench" not in services.calls
-        assert "pip install torch" in str(app.screen.query_one("#intro", Static).content)
+        assert "pip install torch" in panel(app, "#intro")
 
 
 async def test_quitting_asks_while_a_benchmark_runs(tmp_path):
@@ -348,7 +348,7 @@ async def test_a_page_that_breaks_is_reported_and_the_others_go_on(tmp_path, mon
         def broken(*arguments: object, **options: object) -> None:
             raise ValueError("the page is broken")
 
-        monkeypatch.setattr("assistant.tui.screens.findings.findings.rows", broken)
+        monkeypatch.setattr("assistant.tui.screens.findings_screen.findings_page.rows", broken)
         await pilot.press("3")
         await until(pilot, lambda: shows(app, BugDialog))
         await pilot.press("escape", "5")
@@ -468,9 +468,9 @@ async def test_a_log_is_explained_with_its_lines(tmp_path):
         await pilot.press("l", *"job", "enter")
         await until(pilot, lambda: shows(app, ExplanationDialog))
         assert app.state.log == "job"
-        words = str(app.screen.query_one("#explanation", Static).render())
-        assert "duplicate-gpu" in words
-        assert "7 | trn-1:1:2 [0] NCCL WARN Duplicate GPU" in words
+        text = " ".join(panel(app, "#explanation").split())
+        assert "duplicate-gpu" in text
+        assert "7 | trn-1:1:2 [0] NCCL WARN Duplicate GPU" in text
         await pilot.press("escape")
         assert not app.screen.is_modal
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from rich.console import RenderableType
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from assistant.present.text import Panel
+from assistant.pages.blocks import Section
+from assistant.tui.panel_writer import body, line
 
 
 class PanelBox(Static):
-    """Shows a `Panel` from `assistant.present` as tall as it is."""
+    """Shows a section as tall as it is, or nothing where the section says nothing."""
 
-    def show(self, panel: Panel) -> None:
-        self.border_title = Text(panel.title)
-        self.update(panel.body)
+    def show(self, section: Section, width: int = 100) -> None:
+        """Draw `section`, its figures in `width` cells."""
+        self.display = not section.is_empty
+        self.border_title = line(section.title)
+        self.update(body(section, width))
 
 
 class ScrollBox(VerticalScroll):
@@ -29,7 +30,6 @@ class ScrollBox(VerticalScroll):
     def compose(self) -> ComposeResult:
         yield self._content
 
-    def show(self, body: RenderableType, title: str | None = None) -> None:
-        if title is not None:
-            self.border_title = Text(title)
-        self._content.update(body)
+    def show(self, section: Section) -> None:
+        """Draw `section` below the title of the box."""
+        self._content.update(body(section))

@@ -6,8 +6,9 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from assistant.present.header import machine_line, progress, running_line
+from assistant.pages.machine.header import machine_line, progress, running_line
 from assistant.tui.actions import SCREENS
+from assistant.tui.panel_writer import line
 from assistant.tui.session import State
 
 
@@ -28,8 +29,8 @@ class TitleBar(Vertical):
         yield Static(id="machine")
 
     def show(self, state: State) -> None:
-        line = machine_line(state.facts, state.source_title)
+        shown = machine_line(state.facts, state.source_title)
         if state.running:
             now = state.running[-1]
-            line = running_line(state.facts, progress(now.title, now.message, now.done, now.total))
-        self.query_one("#machine", Static).update(line)
+            shown = running_line(state.facts, progress(now.title, now.message, now.done, now.total))
+        self.query_one("#machine", Static).update(line(shown))

@@ -7,9 +7,10 @@ import json
 import jsonschema
 import pytest
 
+from assistant.formats.schemas import schema_for
 from assistant.interpreter import Interpreter
-from assistant.render.bad_hosts_text import render_host_search
-from assistant.render.schemas import schema_for
+from assistant.pages.measured.hosts_page import hosts_page
+from assistant.text.plain_writer import text_of
 from assistant.usecases.bench import find_bad_nodes
 from assistant.usecases.bench.bench_gate import Gate, Hindrance
 from assistant.usecases.bench.bench_run import RunEnded
@@ -77,7 +78,7 @@ def test_healthy_hosts_are_alike(simulated, tmp_path):
     found, _ = search(tmp_path)
     assert (found.bad_hosts, found.bad_links, found.unresolved, found.complete) == ((), (), (), True)
     assert found.runs < found.all_pairs == 36
-    assert "all 9 hosts and the links between them are alike" in render_host_search(found)
+    assert "all 9 hosts and the links between them are alike" in text_of(hosts_page(found))
 
 
 def test_a_host_that_sends_slowly_is_named_with_its_links(simulated, tmp_path):
@@ -87,7 +88,7 @@ def test_a_host_that_sends_slowly_is_named_with_its_links(simulated, tmp_path):
     assert (fault.host, fault.kind, fault.slow_direction) == ("n5", "slow", "sends")
     assert {rate.sender for rate in fault.links} == {"n5"}
     assert {rate.bytes_per_s for rate in fault.links} == {SLOW}
-    text = render_host_search(found)
+    text = text_of(hosts_page(found))
     assert "n5: is slow when it sends\n  n5 -> n" in text
     assert found.reference_bytes_per_s == GOOD
 
@@ -99,7 +100,7 @@ def test_a_slow_link_accuses_neither_of_its_hosts(simulated, tmp_path):
     (link,) = found.bad_links
     assert {link.first, link.second} == {"n2", "n8"}
     assert {(rate.sender, rate.receiver) for rate in link.rates} == simulated.slow_ways
-    assert "link between n2 and n8: slow" in render_host_search(found)
+    assert "link between n2 and n8: slow" in text_of(hosts_page(found))
 
 
 def test_hosts_that_do_not_answer_are_told_apart(simulated, tmp_path):
@@ -112,7 +113,7 @@ def test_hosts_that_do_not_answer_are_told_apart(simulated, tmp_path):
     }
     assert any(isinstance(event, BenchFailed) and event.failure.kind == "timeout" for event in events)
     assert found.failures
-    assert "n3: unreachable: No route to host" in render_host_search(found)
+    assert "n3: unreachable: No route to host" in text_of(hosts_page(found))
 
 
 def test_one_reachable_host_alone_cannot_be_measured(simulated, tmp_path):
@@ -127,7 +128,7 @@ def test_a_search_that_was_stopped_says_so(simulated, tmp_path):
     asked = iter([False] * 4)
     found, _ = search(tmp_path, stop=lambda: next(asked, True))
     assert not found.complete
-    assert "the search was stopped" in render_host_search(found)
+    assert "the search was stopped" in text_of(hosts_page(found))
 
 
 @pytest.mark.parametrize("hosts", [(), ("n1",), ("n1", "n1", "n2")])

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from assistant.cli import command_line
-from assistant.render.schemas import schema_for
+from assistant.formats.schemas import schema_for
 from assistant.usecases.bench.find_bad_nodes import HostSearch
 from assistant.usecases.events import BenchFailed, Event, Measured, Progress, StageFinished, StageStarted
 from assistant.usecases.measure import MeasureOptions

@@ -23,7 +23,7 @@ import jsonschema
 import pytest
 
 from assistant.cli import command_line
-from assistant.render.schemas import schema_for
+from assistant.formats.schemas import schema_for
 from assistant.usecases.explain_compared import differences_in, known_beside
 from probes.logs.event import Event
 from probes.logs.events.log_record import untyped

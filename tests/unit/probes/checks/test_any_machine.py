@@ -6,7 +6,6 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assistant.render.as_text import render_facts, render_verdict
 from assistant.usecases.check import check_machine
 from probes.base.record import Unknown, to_json
 from probes.facts import Filesystem, Gpu, MachineFacts, Nic
@@ -15,6 +14,7 @@ from probes.judging.findings import Status
 from probes.judging.verdict import Verdict, exit_code
 from tests.support.any_facts import any_of, unknowns
 from tests.support.machines import evidence_of
+from tests.support.texts import render_facts, render_verdict
 
 
 def verdict_of(facts: MachineFacts) -> Verdict:

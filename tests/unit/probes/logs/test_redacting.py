@@ -11,7 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from assistant.render.explain_text import render_explanation
+from assistant.pages.explain_page import explain_page
+from assistant.text.plain_writer import text_of
 from probes.logs.reading import Reading
 from probes.logs.redacting import LogRedactor
 
@@ -87,7 +88,7 @@ def told(text: str) -> str:
     reading.feed(source, text.encode())
     source.end()
     found = reading.explanation()
-    return render_explanation(found, verbose=True) + msgspec.json.encode(found).decode()
+    return text_of(explain_page(found, verbose=True)) + msgspec.json.encode(found).decode()
 
 
 def stands(name: str, text: str) -> bool:

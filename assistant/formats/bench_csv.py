@@ -1,0 +1,64 @@
+"""Measurements as a table for spreadsheets: RFC 4180, one row per measurement, figures in the base units of
+the column `unit`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from probes.base.record import printable
+from probes.bench.bench_report import BenchReport, MeasurementReport
+from probes.compare.measurement_judgement import ComparedTo, Comparison
+
+FIGURES = (
+    "bench_id",
+    "subject",
+    "metric",
+    "unit",
+    "median",
+    "p5",
+    "p95",
+    "interval_low",
+    "interval_high",
+)
+"""The fields of the JSON's `measurements` by the same names."""
+COMPARED: tuple[ComparedTo, ...] = ("reference", "peers", "previous", "pinned")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""Characters that no cell may begin with: spreadsheets would compute it (OWASP, CSV Injection)."""
+
+
+def csv_text(report: BenchReport) -> str:
+    """A header, then a row for each measurement.
+
+    After the figures: `samples`, how many there are; for each kind of comparison its share (1.0 is as good,
+    below is worse) and its status, empty where there is none; then one column `parameter.NAME` for each
+    parameter that any measurement has.
+    """
+    names = list(dict.fromkeys(name for row in report.measurements for name in row.parameters))
+    compared = {(_key(entry), entry.to): entry for entry in report.comparisons}
+    shares = [f"{kind}_{what}" for kind in COMPARED for what in ("share", "status")]
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow([*FIGURES, "samples", *shares, *(_safe(f"parameter.{name}") for name in names)])
+    for row in report.measurements:
+        found = [compared.get((_key(row), kind)) for kind in COMPARED]
+        cells: list[object] = [getattr(row, name) for name in FIGURES]
+        cells.append(len(row.samples))
+        for entry in found:
+            cells += [entry.share, entry.status.value] if entry is not None else ["", ""]
+        cells += [row.parameters.get(name, "") for name in names]
+        writer.writerow([_safe(cell) for cell in cells])
+    return text.getvalue()
+
+
+def _key(entry: MeasurementReport | Comparison) -> tuple[object, ...]:
+    return entry.bench_id, entry.subject, entry.metric, tuple(sorted(entry.parameters.items()))
+
+
+def _safe(cell: object) -> object:
+    """Text that a spreadsheet would compute gets an apostrophe in front; numbers stay numbers."""
+    if not isinstance(cell, str):
+        return cell
+    text = printable(cell)
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) or text.startswith(_FORMULA) else text

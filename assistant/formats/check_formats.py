@@ -1,0 +1,36 @@
+"""The output formats of `rigtune check`: one table, each format a pure function of the verdict, loaded on
+use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Literal, get_args
+
+from probes.base.record import to_json
+from probes.judging.verdict import Verdict
+
+Format = Literal["text", "json", "junit", "markdown", "prometheus", "nagios"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+_FUNCTIONS: dict[Format, tuple[str, str]] = {
+    "junit": ("as_junit", "junit_text"),
+    "markdown": ("as_markdown", "markdown_text"),
+    "prometheus": ("as_prometheus", "prometheus_text"),
+    "nagios": ("as_nagios", "nagios_text"),
+}
+"""Format to the module in this package and its function."""
+
+
+def formatted(verdict: Verdict, output_format: Format, *, colour: bool = False, verbose: bool = False) -> str:
+    """The verdict in a format; `colour` and `verbose` are for `text` alone."""
+    if output_format == "text":
+        from assistant.pages.verdict.verdict_page import verdict_page  # noqa: PLC0415 - no other format needs it
+        from assistant.text.plain_writer import text_of  # noqa: PLC0415
+
+        return text_of(verdict_page(verdict, verbose=verbose), colour=colour)
+    if output_format == "json":
+        return to_json(verdict).decode()
+    module, function = _FUNCTIONS[output_format]
+    text: str = getattr(importlib.import_module(f"assistant.formats.{module}"), function)(verdict)
+    return text

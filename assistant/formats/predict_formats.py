@@ -1,0 +1,118 @@
+"""The output formats of `rigtune predict`, each written case by case, so that a million cases need no more
+memory than one.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple, get_args
+
+import msgspec
+
+from probes.base.record import known, to_json
+from probes.base.units import GIB
+from recipes.cases.collective import CollectivePrediction
+from recipes.cases.prediction import SCHEMA_VERSION, CasePrediction
+from recipes.planning.plan import MemoryBreakdown, TimeBreakdown
+
+Format = Literal["csv", "json", "text"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+Answer = CasePrediction | CollectivePrediction
+
+
+ANSWERS = (
+    "case_id",
+    "status",
+    "reason",
+    "fits",
+    "step_time_s",
+    "tokens_per_s_per_gpu",
+    "samples_per_s",
+    "peak_mem_gib",
+    "mfu",
+    "step_time_low_s",
+    "step_time_high_s",
+    "samples_per_s_low",
+    "samples_per_s_high",
+    "peak_mem_low_gib",
+    "peak_mem_high_gib",
+    "global_batch",
+)
+"""Fields of `CasePrediction` by the same names."""
+_NO_BYTES = ("logged", "logged_figure")
+_IN_ANSWERS = ("total", "low", "high")
+MEMORY_TERMS = tuple(name for name in MemoryBreakdown.__struct_fields__ if name not in _NO_BYTES)
+TIME_TERMS = tuple(name for name in TimeBreakdown.__struct_fields__ if name not in _IN_ANSWERS)
+COLUMNS = (
+    *ANSWERS,
+    *(f"memory_{name}_gib" for name in MEMORY_TERMS),
+    *(f"time_{name}_s" for name in TIME_TERMS),
+    "assumed",
+)
+
+
+COLLECTIVE_COLUMNS = CollectivePrediction.__struct_fields__
+
+
+class Writer(NamedTuple):
+    """One format: what comes before, between and after the cases."""
+
+    head: str
+    case: Callable[[Answer], str]
+    between: str
+    foot: str
+
+
+def writer_of(output_format: Format, *, collectives: bool = False, colour: bool = False) -> Writer:
+    """`colour` is for `text` alone."""
+    match output_format:
+        case "csv":
+            return Writer(header(collectives=collectives), csv_row, "", "")
+        case "json":
+            return Writer(
+                f'{{\n  "schema_version": {SCHEMA_VERSION},\n  "cases": [\n', _json, ",\n", "\n  ]\n}\n"
+            )
+        case "text":
+            from assistant.pages.training.predict_page import case_page  # noqa: PLC0415 - no other format needs it
+            from assistant.text.lines import width_of_terminal  # noqa: PLC0415
+            from assistant.text.plain_writer import text_of  # noqa: PLC0415
+
+            width = width_of_terminal()
+            return Writer("", lambda case: text_of(case_page(case), colour=colour, width=width), "\n", "")
+
+
+def _json(case: Answer) -> str:
+    """One line of the report's `cases`."""
+    return "    " + msgspec.json.format(to_json(case), indent=0).decode()
+
+
+def header(*, collectives: bool = False) -> str:
+    return _line(COLLECTIVE_COLUMNS if collectives else COLUMNS)
+
+
+def csv_row(case: CasePrediction | CollectivePrediction) -> str:
+    """The case's line. Its id stays as it came, so that both tables can be joined."""
+    if isinstance(case, CollectivePrediction):
+        return _line(_cell(getattr(case, name)) for name in COLLECTIVE_COLUMNS)
+    cells: list[object] = [_cell(getattr(case, name)) for name in ANSWERS]
+    cells += ["" if case.memory is None else _cell(getattr(case.memory, name) / GIB) for name in MEMORY_TERMS]
+    cells += ["" if case.time is None else _cell(getattr(case.time, name)) for name in TIME_TERMS]
+    cells.append("; ".join(case.assumed))
+    return _line(cells)
+
+
+def _cell(value: object) -> object:
+    if value is None or not known(value):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def _line(cells: Iterable[object]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerow(cells)
+    return text.getvalue()

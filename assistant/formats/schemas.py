@@ -1,0 +1,67 @@
+"""The JSON Schemas of what the commands print with `--format json`, generated from the records themselves.
+
+They are published in `assistant/docs/schemas/`; `python -m assistant.formats.schemas` writes them anew.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from probes.base.errors import UsageError
+from probes.base.record import to_json
+
+RECORDS: dict[str, tuple[str, str]] = {
+    "probe": ("probes.judging.affinity", "ProbeReport"),
+    "check": ("probes.judging.verdict", "Verdict"),
+    "bench": ("probes.bench.bench_report", "BenchReport"),
+    "bench-find-bad-hosts": ("assistant.usecases.bench.find_bad_nodes", "HostSearch"),
+    "plan": ("recipes.planning.plan", "Plan"),
+    "predict": ("recipes.cases.prediction", "PredictReport"),
+    "predict-collectives": ("assistant.usecases.predict", "CollectiveReport"),
+    "explain": ("probes.logs.diagnosis", "Explanation"),
+    "lint": ("recipes.lint.finding", "LintReport"),
+    "diff": ("probes.compare.differences", "Comparison"),
+}
+"""Command, or command and option, to the module and name of the record that it prints."""
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
+
+
+def schema_for(command: str) -> bytes:
+    """The schema of a command's JSON, as the bytes of its published file. Raises UsageError for an unknown
+    command.
+    """
+    if command not in RECORDS:
+        raise UsageError(f"no schema for {command!r}", f"there is one for {', '.join(RECORDS)}")
+    module, name = RECORDS[command]
+    record = getattr(importlib.import_module(module), name)
+    schema = msgspec.json.schema(record)
+    for definition in schema["$defs"].values():
+        _tighten(definition)
+    title = f"rigtune {command.replace('-', ' --', 1)} --format json"
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    return to_json(head | schema)
+
+
+def _tighten(definition: dict[str, Any]) -> None:
+    """Output holds every field, defaults too; only the detail of an Unknown is left out when empty."""
+    if "properties" in definition and definition["title"] != "Unknown":
+        definition["required"] = list(definition["properties"])
+    if "description" in definition:
+        definition["description"] = inspect.cleandoc(definition["description"])
+
+
+def publish(folder: Path = FOLDER) -> None:
+    """Write all schemas into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for command in RECORDS:
+        (folder / f"{command}.json").write_bytes(schema_for(command))
+
+
+if __name__ == "__main__":
+    publish()

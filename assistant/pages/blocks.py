@@ -1,0 +1,154 @@
+"""The model of a page: typed rows and words that say what a page says, once, for every writer.
+
+A page is a sequence of sections, a section a title with blocks. Writers (`assistant.text`, `assistant.tui`)
+decide about wrapping, colours and frames; they also take control characters out of every word, since names
+may come from a hostile recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple
+
+Tone = Literal["", "bad", "caution", "good", "odd", "dim", "strong", "code"]
+"""Meaning of a word; colour is never its only sign."""
+
+
+class Span(NamedTuple):
+    """A piece of a line in one tone."""
+
+    text: str
+    tone: Tone = ""
+
+
+Words = tuple[Span, ...]
+"""One line of words, which writers may wrap."""
+Cell = str | Words
+
+
+def words(*parts: str | tuple[str, Tone]) -> Words:
+    """Return the parts as one line; empty parts are left out."""
+    spans = (Span(part) if isinstance(part, str) else Span(*part) for part in parts)
+    return tuple(span for span in spans if span.text)
+
+
+def spans(cell: Cell) -> Words:
+    """Return a cell as words."""
+    return words(cell) if isinstance(cell, str) else cell
+
+
+def plain(cell: Cell) -> str:
+    """Return the text of a cell without its tones."""
+    return cell if isinstance(cell, str) else "".join(span.text for span in cell)
+
+
+def joined_by(separator: str, lines: Iterable[Cell]) -> Words:
+    """Return the lines that are not empty as one, with `separator` between them."""
+    result: Words = ()
+    for line in filter(None, map(spans, lines)):
+        result += (words(separator) if result else ()) + line
+    return result
+
+
+class Row(NamedTuple):
+    """A line or paragraph, with a label in front of it where it has one."""
+
+    text: Cell = ""
+    label: Cell = ""
+    literal: bool = False
+    """True for what is copied or searched for, such as a command: it is never broken."""
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    heading: str = ""
+    right: bool = False
+    fixed: bool = False
+    """Never narrowed: its cells stay on one line."""
+    least: int = 0
+    most: int = 0
+    """Widest that it may become; 0 for any width."""
+
+
+class Table(NamedTuple):
+    """Rows of cells. An empty row is a gap; a shorter one leaves its last cells empty."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    gap: int = 2
+    tone: Tone = "dim"
+    """Tone of the headings."""
+
+
+class Share(NamedTuple):
+    """A term of a sum."""
+
+    name: str
+    value: Cell
+    fraction: float | None = None
+    """Part of the whole; None where it is not known."""
+    is_part: bool = False
+    """True for a part of the term before it."""
+
+
+class Shares(NamedTuple):
+    """A sum, term by term."""
+
+    terms: tuple[Share, ...]
+
+
+class Curve(NamedTuple):
+    """Points from left to right."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+class Figure(NamedTuple):
+    """Curves over one axis."""
+
+    title: str
+    curves: tuple[Curve, ...]
+    x_words: Callable[[float], str]
+    y_words: Callable[[float], str]
+    is_log: bool = False
+    """True where the horizontal axis grows by factors, as sizes do."""
+    floor: float = 0.0
+    """Value at which the vertical axis begins."""
+
+
+class Source(NamedTuple):
+    """The exact text of a file."""
+
+    text: str
+    language: str = ""
+
+
+Block = Row | Table | Shares | Figure | Source
+
+
+class Section(NamedTuple):
+    """A titled piece of a page."""
+
+    title: Cell = ""
+    blocks: tuple[Block, ...] = ()
+    indent: int = 0
+    """Column at which text stands behind its labels, for writers that keep columns."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.title and not self.blocks
+
+
+Page = Sequence[Section]
+
+
+def section(title: Cell, blocks: Iterable[Block | Cell], indent: int = 0) -> Section:
+    """Return a section; bare words become rows."""
+    return Section(title, tuple(map(_as_block, blocks)), indent)
+
+
+def _as_block(block: Block | Cell) -> Block:
+    # Blocks are tuples too, but of classes of their own.
+    return Row(block) if isinstance(block, str) or type(block) is tuple else block  # type: ignore[return-value,arg-type]

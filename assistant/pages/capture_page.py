@@ -1,0 +1,28 @@
+"""Says what `rigtune capture` did to the recording it wrote."""
+
+from __future__ import annotations
+
+from assistant.pages.blocks import Cell, Column, Page, Table, section
+from probes.base.units import plural
+from probes.redaction import Manifest
+
+
+def capture_page(manifest: Manifest | None, path: str) -> Page:
+    """Return what was replaced and kept, for the person who is about to share the file."""
+    if manifest is None:
+        secrets = "it holds host names, serial numbers, addresses and maybe secrets; keep it to yourself"
+        return (section("", [f"wrote {path} as it was read: {secrets}"]),)
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            row.title,
+            f"{row.values} {'value' if row.values == 1 else 'different values'} in {plural(row.places, 'place')}",
+        )
+        for row in manifest.rows
+    )
+    kept = ["kept: models, versions, PCI addresses, counters, times, settings that are no secrets"]
+    kept = [f"kept as you asked: {', '.join(manifest.kept)}"] * bool(manifest.kept) + kept
+    table = Table((Column(fixed=True), Column()), rows) if rows else "nothing was found to replace"
+    return (
+        section(f"wrote {path}, redacted:", [table, *kept], indent=2),
+        section("", ["Rules cannot know every name. Look through the file before you share it."]),
+    )

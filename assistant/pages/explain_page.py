@@ -1,0 +1,162 @@
+"""Explains logs: each cause with the lines that it rests on, then what the run was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from assistant.pages.blocks import Page, Row, Section, words
+from assistant.pages.terms import BADGE_WIDTH, STATUS
+from probes.base.units import plural
+from probes.judging.findings import Status
+from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation
+
+_FEW_LINES = 3
+"""Lines of evidence for each cause, unless -v."""
+_FEW_CAUSES = 3
+_FEW_VALUES = 8
+_LONGEST_LINE = 240
+_STATUS = {"healthy": Status.PASS, "fault": Status.FAIL, "unknown": Status.UNKNOWN}
+_ANSWERS = {
+    "healthy": "nothing wrong in these logs",
+    "fault": "the logs tell of a fault",
+    "unknown": "the logs do not tell what is wrong, or whether anything is",
+}
+_FACTS = {
+    "hosts": "hosts in the logs",
+    "within_node": "channels within a node",
+    "between_nodes": "channels between nodes",
+    "pairs": "pairs of ranks",
+    "p2p_refused": "pairs of GPUs without peer-to-peer",
+    "init_started": "how many ranks began the initialisation",
+    "init_completed": "how many completed it",
+    "init_incomplete": "ranks that wait in it",
+    "init_incomplete_hosts": "hosts of those that wait",
+    "init_unseen": "ranks of which nothing is told",
+}
+"""Facts whose names alone would be misread: `init_incomplete` lists ranks, and `0` is one of them."""
+_NO_FAILURE = "the logs tell of no failure, but of something to look at"
+"""Answer that needs no more evidence, for example for runs that were ended from outside."""
+
+
+def explain_page(explanation: Explanation, *, verbose: bool = False, folds: bool = False) -> Page:
+    """Return the whole answer. With `folds`, lines of logs may be broken, which is easier to read and harder
+    to search.
+    """
+    page = [_headline(explanation)]
+    shown = explanation.diagnoses if verbose else explanation.diagnoses[:_FEW_CAUSES]
+    names_source = len(explanation.sources) > 1
+    for diagnosis in shown:
+        if diagnosis.cause_id == "healthy" and explanation.state != "healthy":
+            page.append(Section("", (Row(f"all else is healthy: {diagnosis.summary}"),), BADGE_WIDTH))
+        else:
+            page.append(_diagnosis(diagnosis, verbose=verbose, folds=folds, names_source=names_source))
+    expected = (
+        Row(sentence, "  expect" if number == 0 else "")
+        for number, sentence in enumerate(explanation.expected)
+    )
+    page.append(Section("", tuple(expected), BADGE_WIDTH))
+    asked = tuple(Row(sentence, "  -") for sentence in explanation.collect_next)
+    page.append(Section("To find out more:" if asked else "", asked, 4))
+    facts = fact_rows(explanation.facts, verbose=verbose)
+    page.append(Section("The run:" if facts else "", facts, 4))
+    has_more = len(explanation.diagnoses) > len(shown) or any(
+        len(each.evidence) > _FEW_LINES for each in shown
+    )
+    return [
+        *page,
+        Section("", (Row("-v lists all causes, their lines and all facts"),) * (has_more and not verbose)),
+    ]
+
+
+def _headline(explanation: Explanation) -> Section:
+    read = f"{plural(explanation.lines_read, 'line')} of {_sources(explanation.sources)}"
+    answer = words((_answer(explanation), "strong"))
+    return Section("", (Row(answer, STATUS[_STATUS[explanation.state]].badge), Row(read)), BADGE_WIDTH)
+
+
+def _answer(explanation: Explanation) -> str:
+    is_warned = any(
+        not diagnosis.is_fault and diagnosis.cause_id != "healthy" for diagnosis in explanation.diagnoses
+    )
+    is_ended = explanation.state == "unknown" and explanation.diagnoses and not explanation.collect_next
+    is_told = is_ended or (explanation.state == "healthy" and is_warned)
+    return _NO_FAILURE if is_told else _ANSWERS[explanation.state]
+
+
+def _sources(names: tuple[str, ...]) -> str:
+    shown = ["standard input" if name == "-" else name for name in names[:_FEW_VALUES]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "") if shown else "nothing"
+
+
+def _diagnosis(diagnosis: Diagnosis, *, verbose: bool, folds: bool, names_source: bool) -> Section:
+    is_known = diagnosis.cause_id != "unknown"
+    title = words((diagnosis.cause_id + (f"  {diagnosis.confidence:.0%} sure" if is_known else ""), "strong"))
+    rows = [Row(title, STATUS[_status(diagnosis)].badge), Row(diagnosis.summary)]
+    rows += [Row(effect, "  so also") for effect in diagnosis.secondary]
+    rows += [Row(diagnosis.remedy, "  do")] * bool(diagnosis.remedy and diagnosis.cause_id != "healthy")
+    rows += [Row(words((f"$ {diagnosis.command}", "code")), literal=not folds)] * bool(diagnosis.command)
+    evidence = diagnosis.evidence if verbose else diagnosis.evidence[:_FEW_LINES]
+    rows += [_evidence(line, folds=folds, names_source=names_source) for line in evidence]
+    rows += [Row(diagnosis.versions, "  when")] * bool(verbose and diagnosis.versions)
+    rows += [Row(diagnosis.source, "  source")] * bool(verbose and diagnosis.source)
+    return Section("", tuple(rows), BADGE_WIDTH)
+
+
+def _status(diagnosis: Diagnosis) -> Status:
+    usual = {"unknown": Status.UNKNOWN, "healthy": Status.PASS}.get(diagnosis.cause_id, Status.WARN)
+    return Status.FAIL if diagnosis.is_fault else usual
+
+
+def _evidence(line: EvidenceLine, *, folds: bool, names_source: bool) -> Row:
+    """Return a line as it stands in the log, whole so that it can be searched for, with its place before
+    it.
+    """
+    place = f"{line.source}:{line.line}" if names_source else f"{line.line}"
+    text = line.text.strip()
+    shown = f"{text[:_LONGEST_LINE]}{'…' if len(text) > _LONGEST_LINE else ''}"
+    return Row(shown, f"  {place:>7} | ", literal=not folds)
+
+
+def fact_rows(facts: Mapping[str, object], *, verbose: bool = False) -> tuple[Row, ...]:
+    """Return each fact with its name; long lists are cut unless `verbose`."""
+    rows = []
+    for name, value in facts.items():
+        text = (
+            _place(value)
+            if name == "first_failure" and isinstance(value, Mapping)
+            else _words(value, verbose=verbose)
+        )
+        rows += [Row(text, f"  {_FACTS.get(name, name.replace('_', ' '))}: ")] * bool(text)
+    return tuple(rows)
+
+
+def _place(failure: Mapping[str, object]) -> str:
+    """Return where and when the first failure was told."""
+    words = [f"line {failure.get('line')} of {failure.get('source')}"]
+    words += [f"{name} {failure[name]}" for name in ("host", "rank") if failure.get(name) is not None]
+    after_s = failure.get("after_s")
+    words += [f"{after_s:.6g} s after the first line"] if isinstance(after_s, int | float) else []
+    return ", ".join(words)
+
+
+def _words(value: object, *, verbose: bool) -> str:
+    match value:
+        case None | "" | () | []:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.6g}"
+        case Mapping():
+            parts = [
+                f"{name} ({words})" if isinstance(item, Mapping) else f"{name} {words}"
+                for name, item in value.items()
+                if (words := _words(item, verbose=verbose))
+            ]
+        case list() | tuple():
+            parts = [words for item in value if (words := _words(item, verbose=verbose))]
+        case _:
+            return str(value)
+    most = len(parts) if verbose else _FEW_VALUES
+    return ", ".join(parts[:most]) + (f" and {len(parts) - most} more" if len(parts) > most else "")

@@ -1,0 +1,73 @@
+"""Shows what is wrong with launch files: the line, a mark below it, and what to write instead."""
+
+from __future__ import annotations
+
+from assistant.pages.blocks import Page, Row, Section, Tone, section, words
+from probes.base.units import plural
+from recipes.lint.document import Document
+from recipes.lint.finding import LintFinding, LintReport, Severity
+from recipes.lint.rule_table import load_rules
+
+WIDTH = 100
+_WIDEST = 160
+"""Columns of a line of the file that are shown."""
+_TONES: dict[Severity, Tone] = {"error": "bad", "warning": "caution", "note": "dim"}
+
+
+def lint_page(
+    report: LintReport, documents: tuple[Document, ...], *, verbose: bool = False, fixable: int = 0
+) -> Page:
+    """Return the whole report; `verbose` adds why each rule exists and who says so. `fixable` findings have a
+    safe change.
+    """
+    texts = {document.name: document.text.split("\n") for document in documents}
+    return (
+        *(_finding(finding, texts.get(finding.document, []), verbose=verbose) for finding in report.findings),
+        section("", [Row(note, "note: ") for note in report.notes], indent=6),
+        section("", [summary(report, fixable)]),
+    )
+
+
+def summary(report: LintReport, fixable: int = 0) -> str:
+    """Return `2 errors, 1 warning in 3 files; 1 waived; --diff shows the fix of 2`."""
+    counts = {severity: sum(each.severity == severity for each in report.findings) for severity in _TONES}
+    named = ", ".join(plural(count, severity) for severity, count in counts.items() if count)
+    text = f"{named or 'nothing found'} in {plural(len(report.documents), 'file')}"
+    text += f"; {report.waived} waived" if report.waived else ""
+    return text + (f"; --diff shows the safe fix of {fixable}" if fixable else "")
+
+
+def _finding(finding: LintFinding, text: list[str], *, verbose: bool) -> Section:
+    place = finding.place
+    where = f"{finding.document}:{place.line}:{place.column}:"
+    level = (f"{finding.severity}:", _TONES[finding.severity])
+    rows = [
+        Row(words((where, "strong"), " ", level, f" {finding.message} [{finding.rule_id}]"), literal=True)
+    ]
+    if 0 < place.line <= len(text):
+        rows += [Row(line, literal=True) for line in _quoted(finding, text[place.line - 1].rstrip("\r"))]
+    gap = " " * (len(str(place.line)) + 3)
+    named = (("fix", finding.fix), *_reason(finding, verbose=verbose))
+    return section("", [*rows, *(f"{gap}{label}: {reason}" for label, reason in named if reason)])
+
+
+def _reason(finding: LintFinding, *, verbose: bool) -> tuple[tuple[str, str], ...]:
+    row = load_rules().get(finding.rule_id)
+    return (("why", row.reason), ("source", row.source)) if verbose and row is not None else ()
+
+
+def _quoted(finding: LintFinding, line: str) -> list[str]:
+    """Return the line and a mark below the place. What does not fit is left out, so that the place is
+    seen.
+    """
+    place = finding.place
+    number = f" {place.line} | "
+    start = max(place.column - 1, 0)
+    end = (
+        len(line) if place.end_line not in (None, place.line) else (place.end_column or place.column + 1) - 1
+    )
+    shift = max(0, start - _WIDEST // 2)
+    shown = line[shift : shift + _WIDEST]
+    start, end = min(start - shift, len(shown)), min(end - shift, len(shown))
+    mark = " " * start + "^" * max(1, end - start)
+    return [f"{number}{shown}", f"{' ' * (len(number) - 2)}| {mark}"]

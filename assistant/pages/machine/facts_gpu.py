@@ -1,0 +1,302 @@
+"""GPUs: what they are, how they do, how they reach each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from assistant.pages.blocks import Tone
+from assistant.pages.machine.facts_words import (
+    Line,
+    Part,
+    Subject,
+    cut,
+    first,
+    flag,
+    joined,
+    noted,
+    ranged,
+    said,
+    size,
+    subject,
+    together,
+    unknown_subject,
+)
+from probes.base.record import Unknown, known, value_or
+from probes.base.units import plural
+from probes.facts import Gpu, Link, MachineFacts, MigDevice, PcieLink
+from probes.judging.reporting import fold_names, subject_name
+
+_PROCESSES_SHOWN = 3
+_USUAL_REASONS = frozenset(
+    {"gpu_idle", "applications_clocks_setting", "sw_power_cap", "sync_boost", "display_clocks_setting"}
+)
+"""Clock event reasons of a GPU that is idle or works at its limits, by NVML's names."""
+
+
+def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
+    gpus = facts.gpus
+    if isinstance(gpus, Unknown):
+        return [_unseen(facts, gpus), _links(facts), _fabric(facts, ())]
+    return [
+        _models(gpus, facts),
+        subject("GPU state", _state(gpus, verbose=verbose)),
+        _links(facts),
+        _fabric(facts, gpus),
+    ]
+
+
+def connections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
+    """Return how the GPUs reach each other; nothing without GPUs."""
+    gpus = value_or(facts.gpus, ())
+    groups = together(
+        (subject_name(gpu), joined([("NVLinks", _nvlinks(gpu))], tone=_link_tone(gpu))) for gpu in gpus
+    )
+    lines = [
+        line._replace(text=f"{fold_names(names)}: {line.text}" if line.text else "")
+        for line, names in groups.items()
+    ]
+    return [subject("NVLinks", lines), _links(facts), _fabric(facts, gpus)] if gpus else []
+
+
+def _link_tone(gpu: Gpu) -> Tone:
+    return "caution" if "down" in value_or(_nvlinks(gpu), "") else ""
+
+
+def _unseen(facts: MachineFacts, why: Unknown) -> Subject:
+    """GPUs that no driver answers for may stand on the PCI bus."""
+    if known(facts.pci_gpus) and facts.pci_gpus:
+        words = f"{plural(len(facts.pci_gpus), 'NVIDIA GPU')} on the PCI bus: {', '.join(first(facts.pci_gpus, 8))}"
+        return subject("GPUs", [Line(words, (("what the driver tells", why),))])
+    return unknown_subject("GPUs", why)
+
+
+def _models(gpus: Sequence[Gpu], facts: MachineFacts) -> Subject:
+    groups = together((subject_name(gpu), _model(gpu)) for gpu in gpus)
+    lines = [
+        Line(
+            ": ".join([fold_names(names)] + [_times(names, gpus) + line.text] * bool(line.text)),
+            line.unknown,
+            line.tone,
+        )
+        for line, names in groups.items()
+    ]
+    attached = facts.attached_gpus
+    if isinstance(attached, int) and attached != len(gpus):
+        lines.append(
+            Line(
+                f"the driver says that {plural(attached, 'GPU')} {'is' if attached == 1 else 'are'} attached"
+            )
+        )
+    return subject("GPUs", lines or ["none"])
+
+
+def _times(names: Sequence[str], gpus: Sequence[Gpu]) -> str:
+    """`8 x ` before the name of a model."""
+    is_named = any(subject_name(gpu) == names[0] and known(gpu.name) for gpu in gpus)
+    return f"{len(names)} x " if is_named and len(names) > 1 else ""
+
+
+def _model(gpu: Gpu) -> Line:
+    """Return what does not change while the machine runs, and what is wrong with the board."""
+    health = gpu.memory_health
+    parts: list[Part] = [
+        ("name", said(gpu.name)),
+        ("memory", size(gpu.memory_bytes)),
+        ("compute capability", said(gpu.compute_capability, "compute capability {}")),
+        ("power limit", said(gpu.power_limit_w, "{:.0f} W")),
+        ("PCIe link", _pcie(gpu.pcie)),
+        ("NVLinks", _nvlinks(gpu)),
+        ("MIG", flag(gpu.mig_enabled, yes=_slices(gpu.mig_devices))),
+        ("ECC", flag(gpu.ecc_enabled, no="ECC off")),
+        ("ECC errors", noted(gpu.ecc_uncorrected_volatile, 0, form="{} uncorrected ECC errors")),
+        ("row remapping", flag(gpu.row_remap_failed, yes="row remapping failed")),
+        ("pending row remapping", flag(gpu.row_remap_pending, yes="row remapping pending")),
+        ("retired pages", flag(health.retired_pages_pending, yes="page retirement pending")),
+        ("repair", flag(health.unrepairable, yes="memory beyond repair")),
+        ("recovery action", noted(gpu.recovery_action, "none", form="needs {}")),
+        ("persistence mode", flag(gpu.persistence_mode, no="persistence off")),
+        ("compute mode", noted(gpu.compute_mode, "default", form="{} compute mode")),
+        ("confidential computing", flag(gpu.confidential_compute, yes="confidential computing")),
+        ("virtualisation", noted(gpu.virtualization, "none", "pass-through", form="{} virtualisation")),
+    ]
+    if known(gpu.failed_queries) and gpu.failed_queries:
+        parts.append(("errors", f"driver errors: {', '.join(first(gpu.failed_queries, 3))}"))
+    trouble = (gpu.row_remap_failed, gpu.row_remap_pending, health.retired_pages_pending, health.unrepairable)
+    is_bad = (
+        True in trouble
+        or value_or(gpu.ecc_uncorrected_volatile, 0) > 0
+        or bool(value_or(gpu.failed_queries, ()))
+    )
+    return joined(parts, tone="bad" if is_bad else _link_tone(gpu))
+
+
+def _pcie(link: PcieLink) -> str | Unknown:
+    """The link that it can have; an idle GPU lowers its speed. A lower width is not idleness."""
+    if isinstance(link.width, Unknown) and isinstance(link.generation_max, Unknown):
+        return link.width
+    width = value_or(link.width, value_or(link.width_max, 0))
+    generation = value_or(link.generation_max, value_or(link.generation, 0))
+    words = " ".join(["PCIe"] + [f"Gen{generation}"] * bool(generation) + [f"x{width}"] * bool(width))
+    return words + (
+        f" of x{link.width_max}" if known(link.width_max) and width and width < link.width_max else ""
+    )
+
+
+def _nvlinks(gpu: Gpu) -> str | Unknown:
+    if isinstance(gpu.nvlinks, Unknown):
+        return gpu.nvlinks
+    up = sum(link.active is True for link in gpu.nvlinks)
+    down = sum(link.active is False for link in gpu.nvlinks)
+    if not gpu.nvlinks:
+        return "no NVLink"
+    if not up and not down:
+        return next((link.active for link in gpu.nvlinks if isinstance(link.active, Unknown)), "")
+    return f"{plural(up, 'NVLink')} up" + (f", {down} down" if down else "")
+
+
+def _slices(devices: tuple[MigDevice, ...] | Unknown) -> str:
+    if isinstance(devices, Unknown):
+        return "MIG on"
+    if not devices:
+        return "MIG on without any slice"
+    profiles = Counter(value_or(device.profile, "?") for device in devices)
+    return "MIG on: " + " + ".join(
+        f"{count} x {name}" if count > 1 else name for name, count in profiles.items()
+    )
+
+
+def _state(gpus: Sequence[Gpu], *, verbose: bool) -> list[Line]:
+    """Readings that change, over all GPUs; then what stands out."""
+    limits = [gpu.limits for gpu in gpus]
+    clocks = ranged((gpu.sm_clock_mhz for gpu in gpus), "MHz")
+    fastest = ranged((gpu.sm_clock_max_mhz for gpu in gpus), "MHz")
+    draws = ranged((gpu.power_w for gpu in gpus), "W")
+    caps = ranged((gpu.power_limit_w for gpu in gpus), "W")
+    parts: list[Part] = [
+        ("temperature", ranged((gpu.temperature_c for gpu in gpus), "°C")),
+        (
+            "temperature margin",
+            _after("", ranged((limit.temperature_margin_c for limit in limits), "°C below throttling")),
+        ),
+        (
+            "memory temperature",
+            _after("memory ", ranged((limit.memory_temperature_c for limit in limits), "°C")),
+        ),
+        ("power", _of(draws, caps)),
+        ("SM clock", _of(_after("SM clock ", clocks), fastest)),
+        ("utilisation", ranged((gpu.utilization_percent for gpu in gpus), "% busy")),
+    ]
+    lines = [joined(parts)] if gpus else []
+    held: dict[str, list[str]] = {}
+    for gpu in gpus:
+        for reason in value_or(gpu.throttle_reasons, ()):
+            if verbose or reason not in _USUAL_REASONS:
+                held.setdefault(reason, []).append(subject_name(gpu))
+    lines += [
+        Line(f"clocks held by {reason.replace('_', ' ')}: {fold_names(names)}", (), "caution")
+        for reason, names in held.items()
+    ]
+    return lines + _processes(gpus)
+
+
+def _after(lead: str, words: str | Unknown) -> str | Unknown:
+    return words if isinstance(words, Unknown) or not words else lead + words
+
+
+def _of(words: str | Unknown, most: str | Unknown) -> str | Unknown:
+    """`66-72 of 700 W`: the unit once."""
+    if isinstance(words, Unknown) or isinstance(most, Unknown) or not words or not most:
+        return words
+    return f"{words.rpartition(' ')[0]} of {most}"
+
+
+def _processes(gpus: Sequence[Gpu]) -> list[Line]:
+    users = [
+        f"{subject_name(gpu)} {cut(value_or(process.name, 'process').rsplit('/', 1)[-1], 24)} ({process.pid})"
+        for gpu in gpus
+        for process in value_or(gpu.processes, ())
+    ]
+    return [Line(f"used by {', '.join(first(users, _PROCESSES_SHOWN))}")] if users else []
+
+
+def _links(facts: MachineFacts) -> Subject:
+    links = facts.links
+    if isinstance(links, Unknown):
+        return unknown_subject("GPU links", links)
+    between = Counter(_kind(link) for link in links if link.a.startswith("GPU") and link.b.startswith("GPU"))
+    words = [f"{plural(count, 'GPU pair')} {kind}" for kind, count in between.most_common()]
+    if not words:
+        return subject("GPU links", [] if known(facts.gpus) and len(facts.gpus) < 2 else ["none"])
+    return subject("GPU links", [", ".join(words), *_refused(facts)])
+
+
+def _refused(facts: MachineFacts) -> list[str]:
+    """Pairs without peer access, by the driver's code."""
+    pairs: dict[str, set[frozenset[str]]] = {}
+    for access in value_or(facts.peer_access, ()):
+        if access.status != "OK":
+            pairs.setdefault(f"{access.capability} {access.status}", set()).add(
+                frozenset((access.a, access.b))
+            )
+    return [
+        f"peer access refused ({code}) between {plural(len(refused), 'pair')}"
+        for code, refused in pairs.items()
+    ]
+
+
+def _kind(link: Link) -> str:
+    if isinstance(link.kind, Unknown):
+        return "of unknown distance"
+    return f"{link.kind} x{link.nvlink_count}" if link.nvlink_count else link.kind
+
+
+def _fabric(facts: MachineFacts, gpus: Sequence[Gpu]) -> Subject:
+    """NVSwitches and what GPUs and services say of the fabric behind them; nothing on machines without."""
+    switches = [device for device in value_or(facts.pci_devices, ()) if device.kind == "nvswitch"]
+    software = facts.software
+    groups = together((subject_name(gpu), _membership(gpu)) for gpu in gpus)
+    members = [f"{fold_names(names)} {line.text}" for line, names in groups.items() if line.text]
+    words = [plural(len(switches), "NVSwitch")] * bool(switches) + members
+    if isinstance(software.fabric_manager, str):
+        version = (
+            f" {software.fabric_manager_version}" if isinstance(software.fabric_manager_version, str) else ""
+        )
+        words.append(f"Fabric Manager{version} {software.fabric_manager}")
+    if isinstance(software.imex, str):
+        channels = (
+            f", {plural(software.imex_channels, 'channel')}"
+            if isinstance(software.imex_channels, int)
+            else ""
+        )
+        words.append(f"IMEX {software.imex}{channels}")
+    odd = any(
+        gpu.fabric_state not in ("completed", "not supported") and known(gpu.fabric_state) for gpu in gpus
+    )
+    return subject("NVSwitch", [Line("; ".join(words), (), "caution" if odd else "")])
+
+
+def _membership(gpu: Gpu) -> Line:
+    fabric = gpu.fabric
+    if gpu.fabric_state == "not supported" or isinstance(gpu.fabric_state, Unknown):
+        return Line("")
+    # The driver names a cluster where the fabric reaches beyond one machine; else its UUID is zero.
+    cluster = (
+        fabric.cluster_uuid
+        if isinstance(fabric.cluster_uuid, str) and fabric.cluster_uuid.strip("0-")
+        else None
+    )
+    return joined(
+        (
+            ("fabric", f"fabric {gpu.fabric_state}"),
+            ("status", noted(fabric.status, "success", "Success")),
+            ("clique", "" if cluster is None else said(fabric.clique_id, "clique {}")),
+            ("cluster", said(cluster, "cluster {}")),
+            (
+                "health",
+                ""
+                if isinstance(fabric.health, Unknown)
+                else ", ".join(flag.replace("_", " ") for flag in fabric.health),
+            ),
+        )
+    )

@@ -1,0 +1,262 @@
+"""The host for the eye: what machine it is, its processors and memory, its settings and limits, its power and
+its disks.
+"""
+
+from __future__ import annotations
+
+from assistant.pages.machine.facts_words import (
+    Line,
+    Subject,
+    first,
+    flag,
+    joined,
+    noted,
+    said,
+    size,
+    subject,
+    together,
+    unknown_subject,
+)
+from probes.base.record import Unknown, known
+from probes.base.units import duration, gib, plural
+from probes.facts import Filesystem, Limit, MachineFacts
+from probes.judging.reporting import fold_names
+
+_FILESYSTEMS_SHOWN = 6
+_LIVE = "live"
+
+
+def identity(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
+    """Return the first rows: which machine this is."""
+    container, cloud, scheduler, dmi = facts.container, facts.cloud, facts.scheduler, facts.dmi
+    provider = said(cloud.provider)
+    whole = joined(
+        (
+            ("name", said(facts.hostname)),
+            ("maker", said(dmi.system_vendor)),
+            ("model", said(dmi.product_name)),
+            ("firmware", said(dmi.bios_version, "BIOS {}")),
+            ("container", said(container.runtime, "in {}", "no container")),
+            ("virtualisation", said(container.virtualization, "on {}", "no hypervisor")),
+            ("cloud", provider),
+            ("machine type", said(cloud.machine_type) if provider else ""),
+            ("scheduler", said(scheduler.kind, "in a job of {}", "no batch job")),
+            ("job", said(scheduler.job_id, "job {}") if isinstance(scheduler.kind, str) else ""),
+        )
+    )
+    source = Line(f"read from {facts.source}" if facts.source not in ("", _LIVE) else "")
+    return [subject("Source", [source]), subject("Machine", [whole, *_expected(facts)])]
+
+
+def _expected(facts: MachineFacts) -> list[Line]:
+    """Return what descriptions say that the machine and its cluster should be."""
+    lines = []
+    profile, cluster = facts.profile, facts.cluster
+    if known(profile.devices) or known(profile.ports):
+        kinds: dict[str, int] = {}
+        for device in profile.devices if known(profile.devices) else ():
+            kinds[device.kind] = kinds.get(device.kind, 0) + 1
+        words = [f"{count} {kind}" for kind, count in kinds.items()]
+        words += (
+            [plural(len(profile.ports), "network port")] if known(profile.ports) and profile.ports else []
+        )
+        lines.append(Line(f"should have {', '.join(words)}" if words else "a profile without devices"))
+    tree = joined(
+        (
+            ("nodes", _many(cluster.nodes, "node")),
+            ("switches", _many(cluster.switches, "switch")),
+            ("tiers", _many(cluster.tiers, "tier")),
+            ("NVLink domains", _many(cluster.nvlink_domains, "NVLink domain")),
+        ),
+        head="its cluster: ",
+    )
+    return [*lines, Line(tree.text)]
+
+
+def _many(number: int | Unknown, noun: str) -> str | Unknown:
+    return number if isinstance(number, Unknown) else plural(number, noun) if number else ""
+
+
+def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
+    return [
+        subject("CPU", [_cpu(facts), *(_nodes(facts) if verbose else [])]),
+        subject("Memory", [_memory(facts)]),
+        subject("Settings", [_settings(facts), _trouble(facts, verbose=verbose)]),
+        subject("Limits", [_limits(facts, verbose=verbose)]),
+        subject("Power", [_power(facts)]),
+        _storage(facts.storage, verbose=verbose),
+    ]
+
+
+def _cpu(facts: MachineFacts) -> Line:
+    cpu, nodes = facts.cpu, facts.numa_nodes
+    sockets = f"{cpu.sockets} x " if known(cpu.sockets) else ""
+    is_all = cpu.allowed_cpus == cpu.logical_cpus and known(cpu.allowed_cpus)
+    model = said(cpu.model)
+    return joined(
+        (
+            ("model", model if isinstance(model, Unknown) else sockets + model),
+            ("sockets", cpu.sockets if isinstance(cpu.sockets, Unknown) else ""),
+            ("cores", said(cpu.physical_cores, "{} cores")),
+            ("CPUs", said(cpu.logical_cpus, "{} CPUs")),
+            ("usable CPUs", "" if is_all else said(cpu.allowed_cpus, "{} usable")),
+            ("NUMA nodes", nodes if isinstance(nodes, Unknown) else plural(len(nodes), "NUMA node")),
+            ("flags", cpu.flags if isinstance(cpu.flags, Unknown) else " ".join(cpu.flags)),
+        )
+    )
+
+
+def _nodes(facts: MachineFacts) -> list[Line]:
+    """NUMA nodes with their CPUs, memory and distances; those that are alike together."""
+    groups = together(
+        (
+            f"{node.index}",
+            joined(
+                (
+                    ("CPUs", "no CPUs" if node.cpus == "" else said(node.cpus, "CPUs {}")),
+                    ("memory", size(node.memory_bytes)),
+                    ("free memory", size(node.memory_free_bytes, "{} free")),
+                    ("use", flag(node.is_gpu_memory, yes="memory of a GPU")),
+                    (
+                        "distances",
+                        node.distances
+                        if isinstance(node.distances, Unknown)
+                        else "distances " + " ".join(map(str, node.distances)),
+                    ),
+                )
+            ),
+        )
+        for node in (facts.numa_nodes if known(facts.numa_nodes) else ())
+    )
+    return [
+        Line(f"NUMA node {fold_names(names)}: {line.text}", line.unknown) for line, names in groups.items()
+    ]
+
+
+def _memory(facts: MachineFacts) -> Line:
+    memory = facts.memory
+    pages = memory.hugepages_total
+    page = memory.hugepage_bytes
+    return joined(
+        (
+            ("total", size(memory.total_bytes)),
+            ("available", size(memory.available_bytes, "{} available")),
+            ("limit", size(memory.limit_bytes, "limited to {}", "no limit")),
+            ("swap", "no swap" if memory.swap_total_bytes == 0 else size(memory.swap_total_bytes, "{} swap")),
+            (
+                "huge pages",
+                noted(pages, 0, form="{} huge pages" + (f" of {gib(page)}" if known(page) else "")),
+            ),
+        )
+    )
+
+
+def _settings(facts: MachineFacts) -> Line:
+    """Kernel settings that decide about speed, and whether the time of day is kept."""
+    kernel, clock = facts.kernel, facts.clock
+    return joined(
+        (
+            ("IOMMU", said(kernel.iommu, "IOMMU {}")),
+            ("governor", said(facts.cpu.governor, "governor {}")),
+            ("transparent huge pages", said(kernel.transparent_hugepages, "transparent huge pages {}")),
+            ("NUMA balancing", flag(kernel.numa_balancing, yes="NUMA balancing on", no="NUMA balancing off")),
+            ("clock source", said(kernel.clocksource, "clock source {}")),
+            ("time daemon", said(clock.daemon, "time kept by {}", "no time daemon")),
+            ("synchronisation", flag(clock.synchronized, no="clock not synchronised")),
+            ("uptime", "" if isinstance(kernel.uptime_s, Unknown) else f"up {_uptime(kernel.uptime_s)}"),
+        )
+    )
+
+
+def _uptime(uptime_s: float) -> str:
+    days = int(uptime_s // 86400)
+    return plural(days, "day") if days else duration(uptime_s)
+
+
+def _trouble(facts: MachineFacts, *, verbose: bool) -> Line:
+    """Return the errors that the kernel counts, if there are any."""
+    kernel = facts.kernel
+    blocked = kernel.blocked_processes
+    return Line(
+        tone="caution",
+        text=joined(
+            (
+                (
+                    "memory errors",
+                    noted(kernel.memory_errors_uncorrected, 0, form="{} uncorrected memory errors"),
+                ),
+                (
+                    "corrected memory errors",
+                    noted(kernel.memory_errors_corrected, 0, form="{} corrected memory errors"),
+                ),
+                ("blocked", f"blocked: {', '.join(first(blocked, 4))}" if known(blocked) and blocked else ""),
+                ("zombies", _many(kernel.zombie_processes, "zombie") if verbose else ""),
+            )
+        ).text,
+    )
+
+
+def _limits(facts: MachineFacts, *, verbose: bool) -> Line:
+    limits = facts.limits
+    parts = [
+        ("locked memory", _limit(limits.memlock_bytes, "locked memory {}")),
+        ("open files", said(limits.nofile, "{} open files")),
+        ("stack", _limit(limits.stack_bytes, "stack {}")),
+        ("shared memory", size(limits.shm_bytes, "shared memory {}")),
+    ]
+    if verbose:
+        parts += [
+            ("free shared memory", size(limits.shm_free_bytes, "{} of it free")),
+            ("processes", said(limits.processes, "{} processes")),
+            ("core files", _limit(limits.core_bytes, "core files {}")),
+        ]
+    return joined(parts)
+
+
+def _limit(value: Limit, form: str) -> str | Unknown:
+    return (
+        said(value, form) if value == "unlimited" or isinstance(value, Unknown) else form.format(gib(value))
+    )
+
+
+def _power(facts: MachineFacts) -> Line:
+    """Return what the management controller reports, if it was asked."""
+    power = facts.power
+    line = joined(
+        (
+            ("draw", said(power.system_w, "{:.0f} W now")),
+            ("supplies", said(power.supply_capacity_w, "supplies of {:.0f} W")),
+            (
+                "failed",
+                f"failed: {', '.join(first(power.failed_supplies, 6))}"
+                if known(power.failed_supplies) and power.failed_supplies
+                else "",
+            ),
+            (
+                "alarms",
+                f"beyond limits: {', '.join(first(power.sensor_alarms, 6))}"
+                if known(power.sensor_alarms) and power.sensor_alarms
+                else "",
+            ),
+        )
+    )
+    return Line(line.text)
+
+
+def _storage(storage: tuple[Filesystem, ...] | Unknown, *, verbose: bool) -> Subject:
+    if isinstance(storage, Unknown):
+        return unknown_subject("Storage", storage)
+    lines: list[Line | str] = [
+        joined(
+            (
+                ("mount", filesystem.mount),
+                ("type", said(filesystem.kind)),
+                ("free", size(filesystem.free_bytes, "{} free")),
+                ("size", size(filesystem.total_bytes, "of {}")),
+                ("mode", flag(filesystem.read_only, yes="read only") if known(filesystem.read_only) else ""),
+            )
+        )
+        for filesystem in (storage if verbose else storage[:_FILESYSTEMS_SHOWN])
+    ]
+    more = len(storage) - len(lines)
+    return subject("Storage", [*lines, f"and {more} more" if more else ""] if storage else ["none"])

@@ -1,0 +1,279 @@
+"""The network for the eye: which port and CPUs belong to each GPU, RDMA ports, interfaces, the fabric behind
+them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+
+from assistant.pages.machine.facts_words import (
+    Line,
+    Subject,
+    cut,
+    first,
+    flag,
+    joined,
+    noted,
+    said,
+    subject,
+    together,
+    unknown_subject,
+)
+from probes.base.record import Unknown, known, value_or
+from probes.base.units import gbit_per_s, plural
+from probes.catalogue.nic_models import load_nic_models
+from probes.catalogue.thresholds import load_thresholds
+from probes.facts import Interface, MachineFacts, Nic
+from probes.judging.affinity import Affinity, affinity_of
+from probes.judging.rails import roles_of
+from probes.judging.reporting import fold_names, subject_name
+from probes.parsers.host.cpulist import parse_cpu_list
+
+_INTERFACES_SHOWN = 8
+_NAMES_SHOWN = 6
+_COUNTERS_SHOWN = 3
+_CPUS_WIDTH = 48
+_ADDRESSES_SHOWN = 3
+_ROLES = {"side": "storage or management", "rail, down": "rail"}
+"""Roles in other words than those of the JSON; the state of a port follows by itself."""
+_USUAL_PHYSICAL = {"ACTIVE": "LinkUp", "DOWN": "Disabled"}
+
+
+def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
+    return [
+        _affinity(facts, verbose=verbose),
+        _nics(facts, verbose=verbose),
+        _fabric(facts),
+        _interfaces(facts, verbose=verbose),
+    ]
+
+
+def _affinity(facts: MachineFacts, *, verbose: bool) -> Subject:
+    """GPUs with their NICs, those of one NUMA node and CPU list together."""
+    entries = affinity_of(facts)
+    if isinstance(entries, Unknown):
+        return unknown_subject("Affinity", entries)
+    places = together((entry.gpu, _place(entry, verbose=verbose)) for entry in entries)
+    by_name = {entry.gpu: entry for entry in entries}
+    lines = []
+    for place, names in places.items():
+        here = [by_name[name] for name in names]
+        nics = _pairs(here)
+        head = f"{place.text}: " if place.text else ""
+        if head or nics:
+            lines.append(Line(head + (nics or fold_names(names)), place.unknown))
+        elif place.unknown:
+            lines.append(Line("", place.unknown))
+        if verbose:
+            reasons = together((entry.gpu, Line(entry.why)) for entry in here if entry.why)
+            lines += [Line(f"  {fold_names(gpus)}: {why.text}") for why, gpus in reasons.items()]
+    unknown = [("NIC of each GPU", entry.nics) for entry in entries if isinstance(entry.nics, Unknown)]
+    return subject("Affinity", [*lines, *([Line("", (unknown[0],))] if unknown else [])])
+
+
+def _place(entry: Affinity, *, verbose: bool) -> Line:
+    cpus = entry.cpus if verbose or isinstance(entry.cpus, Unknown) else _cpus(entry.cpus)
+    return joined((("NUMA node", said(entry.numa_node, "NUMA node {}")), ("CPUs", said(cpus, "CPUs {}"))))
+
+
+def _cpus(cpus: str) -> str:
+    """A long list in few words: every other CPU belongs to the other socket on machines that number them in
+    turn.
+    """
+    if len(cpus) <= _CPUS_WIDTH:
+        return cpus
+    numbers = parse_cpu_list(cpus)
+    if known(numbers) and len(numbers) > 1 and {b - a for a, b in itertools.pairwise(numbers)} == {2}:
+        return f"{numbers[0]}-{numbers[-1]} ({'odd' if numbers[0] % 2 else 'even'} ones)"
+    return cut(cpus, _CPUS_WIDTH)
+
+
+def _pairs(entries: Sequence[Affinity]) -> str:
+    """`GPU0 mlx5_0, GPU1 mlx5_1 (PIX)`: the kind once where it is the same for all."""
+    given = [entry for entry in entries if known(entry.nics) and entry.nics]
+    kinds = {entry.kind if isinstance(entry.kind, str) else "" for entry in given}
+    words = []
+    for entry in entries:
+        if isinstance(entry.nics, Unknown) or not entry.nics:
+            words.append(entry.gpu)
+            continue
+        kind = f" {entry.kind}" if len(kinds) > 1 and isinstance(entry.kind, str) else ""
+        words.append(f"{entry.gpu} {'+'.join(first(entry.nics, 4))}{kind}")
+    if not given:
+        return ""
+    same = next(iter(kinds))
+    return ", ".join(words) + (f" ({same})" if len(kinds) == 1 and same else "")
+
+
+def _nics(facts: MachineFacts, *, verbose: bool) -> Subject:
+    nics = facts.nics
+    if isinstance(nics, Unknown):
+        return unknown_subject("NICs", nics)
+    roles = roles_of(facts)
+    roles = {} if isinstance(roles, Unknown) else roles
+    groups = together(
+        (subject_name(nic), _nic(nic, roles.get((nic.name, nic.port), ""), verbose=verbose)) for nic in nics
+    )
+    lines = []
+    for line, names in groups.items():
+        number = f"{len(names)} x " if len(names) > 1 else ""
+        lines.append(
+            Line(f"{_folded(names, verbose=verbose)}: {number}{line.text or 'port'}", line.unknown, line.tone)
+        )
+    return subject("NICs", [*lines, *_counters(nics, verbose=verbose)] if lines else ["none"])
+
+
+def _counters(nics: Sequence[Nic], *, verbose: bool) -> list[Line]:
+    """Error counters that are high, or with `verbose` not zero, and bit errors of cables."""
+    limits = {limit.name: 0 if verbose else limit.value for limit in load_thresholds().port_counters}
+    groups: dict[str, list[str]] = {}
+    for nic in nics:
+        high = [
+            f"{count.name} {count.value}"
+            for count in value_or(nic.counters, ())
+            if count.name in limits and count.value > limits[count.name]
+        ]
+        if verbose and known(nic.bit_error_rate):
+            high.append(f"bit error rate {nic.bit_error_rate:g}")
+        if high:
+            groups.setdefault(", ".join(high), []).append(subject_name(nic))
+    words = [f"{fold_names(names)}: {counted}" for counted, names in groups.items()]
+    return [Line(word) for word in (words if verbose else first(words, _COUNTERS_SHOWN))]
+
+
+def _folded(names: Sequence[str], *, verbose: bool) -> str:
+    """Names with runs folded; of those that do not fold the first, as cards named by their slots are many."""
+    parts = fold_names(names).split(", ")
+    return ", ".join(parts if verbose else first(parts, _NAMES_SHOWN))
+
+
+def _nic(nic: Nic, role: str, *, verbose: bool) -> Line:
+    card = load_nic_models().card(nic)
+    mtu = said(nic.mtu, "MTU {}")
+    return joined(
+        (
+            ("role", _ROLES.get(role, role)),
+            ("link layer", said(nic.link_layer)),
+            ("rate", said(gbit_per_s(nic.rate_gbps) if known(nic.rate_gbps) else nic.rate_gbps)),
+            ("state", said(nic.state)),
+            (
+                "physical state",
+                noted(nic.physical_state, _USUAL_PHYSICAL.get(value_or(nic.state, ""), "LinkUp")),
+            ),
+            ("interface", flag(nic.netdev_up, no="interface down")),
+            ("type", card.title if card is not None else said(nic.device_type)),
+            ("firmware", said(nic.firmware_version, "firmware {}")),
+            ("virtual function", flag(nic.is_virtual_function, yes="virtual function")),
+            (
+                "diagnosis of the card",
+                said(cut(nic.advice, 60) if isinstance(nic.advice, str) else nic.advice),
+            ),
+            ("MTU", mtu if verbose else ""),
+        ),
+        tone="" if value_or(nic.state, "ACTIVE") == "ACTIVE" else "bad",
+    )
+
+
+def _fabric(facts: MachineFacts) -> Subject:
+    """Return what discovery tools and switches report about the InfiniBand fabric; nothing where none was
+    asked.
+    """
+    ports, switches = value_or(facts.fabric_ports, ()), value_or(facts.fabric_switches, ())
+    lines: list[Line | str] = []
+    if ports:
+        nodes = {(port.node_kind, value_or(port.guid, "") or port.node) for port in ports}
+        count = Counter(kind for kind, _ in nodes)
+        speeds = Counter(
+            f"{port.width}X {port.speed}" for port in ports if known(port.width) and known(port.speed)
+        )
+        slower = sum(port.could_be is not None for port in ports)
+        words = [plural(count["switch"], "switch"), plural(count["host"], "adapter")]
+        words += [plural(len(ports), "cabled port")]
+        words += [f"{number} at {speed}" for speed, number in speeds.most_common(3)]
+        lines.append(", ".join(words) + (f"; {slower} below what both ends can do" if slower else ""))
+    for switch in switches:
+        parts = (*value_or(switch.power_supplies, ()), *value_or(switch.fans, ()))
+        bad = [
+            f"{part.name} {part.value}"
+            for part in parts
+            if part.value.upper() != "OK" and not part.value.endswith("rpm")
+        ]
+        lines.append(
+            joined(
+                (
+                    ("name", said(switch.name, "switch {}")),
+                    ("part", said(switch.part_number)),
+                    ("firmware", said(switch.firmware_version, "firmware {}")),
+                    ("temperature", said(switch.temperature_c, "{} °C")),
+                    ("parts", ", ".join(first(bad, 4))),
+                )
+            )
+        )
+    return subject("IB fabric", lines)
+
+
+def _interfaces(facts: MachineFacts, *, verbose: bool) -> Subject:
+    """Interfaces that are up and real; alike ones without an address of their own together."""
+    interfaces = facts.interfaces
+    if isinstance(interfaces, Unknown):
+        return unknown_subject("Network", interfaces)
+    members = {
+        name for entry in interfaces if isinstance(entry.bond_members, tuple) for name in entry.bond_members
+    }
+    shown = [entry for entry in interfaces if _is_shown(entry, members)]
+    groups = together((entry.name, _interface(entry, verbose=verbose)) for entry in shown)
+    lines = [
+        Line(", ".join([fold_names(names)] + [line.text] * bool(line.text)), line.unknown)
+        for line, names in groups.items()
+    ]
+    texts = lines if verbose else lines[:_INTERFACES_SHOWN]
+    down = [
+        entry.name
+        for entry in interfaces
+        if entry.up is False and entry.is_virtual is False and entry not in shown
+    ]
+    rest = len(interfaces) - len(shown) - len(down)
+    said_rest = [f"down: {', '.join(first(down, 6))}"] * bool(down) + [f"{rest} virtual or of bonds"] * bool(
+        rest
+    )
+    left = len(lines) - len(texts)
+    return subject(
+        "Network",
+        [*texts, *([f"and {left} more"] if left else []), "; ".join(said_rest)] if interfaces else ["none"],
+    )
+
+
+def _is_shown(interface: Interface, members: set[str]) -> bool:
+    if isinstance(interface.bond_members, tuple) and interface.bond_members:
+        return True
+    return interface.up is not False and interface.is_virtual is not True and interface.name not in members
+
+
+def _interface(interface: Interface, *, verbose: bool) -> Line:
+    addresses = interface.addresses
+    members = interface.bond_members
+    speed = interface.speed_gbps
+    return joined(
+        (
+            ("speed", "" if isinstance(speed, Unknown) else gbit_per_s(speed)),
+            ("bond", f"bond of {' '.join(members)}" if isinstance(members, tuple) and members else ""),
+            (
+                "addresses",
+                addresses if isinstance(addresses, Unknown) else " ".join(first(addresses, _ADDRESSES_SHOWN)),
+            ),
+            (
+                "route",
+                flag(interface.is_default_route, yes="default route")
+                if known(interface.is_default_route)
+                else "",
+            ),
+            ("MTU", noted(interface.mtu, 1500, form="MTU {}")),
+            ("state", "" if known(interface.up) else "state not told"),
+            (
+                "neighbour",
+                "" if not verbose or interface.neighbour is None else said(interface.neighbour, "to {}"),
+            ),
+        )
+    )

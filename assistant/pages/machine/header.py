@@ -1,0 +1,58 @@
+"""The line that every page carries: whose machine this is, where the facts come from, which Python trains."""
+
+from __future__ import annotations
+
+from assistant.pages.blocks import Words, words
+from assistant.pages.terms import short
+from probes.base.record import Unknown
+from probes.base.units import duration
+from probes.facts import MachineFacts
+
+_HOST_WIDTH = 32
+
+
+def machine_line(facts: MachineFacts | None, source_title: str) -> Words:
+    """Return `node-17 · live · /opt/venv/bin/python (torch 2.9.0)`."""
+    rest = source_title if facts is None else f"{source_title}  ·  {interpreter(facts)}"
+    return words((_host(facts), "strong"), (f"  ·  {rest}", "dim"))
+
+
+def running_line(facts: MachineFacts | None, what: str) -> Words:
+    """Return the same line while something runs: `node-17 · > Checking: 3 of 30`."""
+    return words((_host(facts), "strong"), "  ·  ", ("> ", "strong"), what)
+
+
+def _host(facts: MachineFacts | None) -> str:
+    if facts is None:
+        return "rigtune"
+    return "unnamed host" if isinstance(facts.hostname, Unknown) else short_name(facts.hostname)
+
+
+def short_name(host: str) -> str:
+    """Return the first label of a name as long as DNS allows, as the whole name would hide all that
+    follows.
+    """
+    if len(host) <= _HOST_WIDTH:
+        return host
+    label = host.split(".", 1)[0]
+    return f"{label}…" if len(label) < _HOST_WIDTH else f"{host[: _HOST_WIDTH - 1]}…"
+
+
+def interpreter(facts: MachineFacts) -> str:
+    """Return the training interpreter in a few words."""
+    training = facts.training
+    if training.path is None:
+        return "no training python"
+    if isinstance(training.path, Unknown):
+        return "training python ?"
+    return f"{training.path} (torch {short(training.torch_version)})"
+
+
+def progress(title: str, message: str, done: int, total: int, remaining_s: float | None = None) -> str:
+    """Return `Reading live: 3 of 11, NVLink`; with the time that remains where that is known."""
+    words = title
+    if total:
+        words += f": {done} of {total}"
+    if remaining_s is not None:
+        words += f", about {duration(max(1.0, round(remaining_s)))} left"
+    return f"{words}, {message}" if message else words

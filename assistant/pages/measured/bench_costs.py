@@ -1,0 +1,78 @@
+"""Lists what could be measured, and what it would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assistant.pages.blocks import Cell, Column, Page, Row, Section, Table, words
+from assistant.usecases.bench.bench_list import BenchEntry
+from probes.base.record import Unknown
+from probes.base.units import duration
+from probes.bench.bench_requests import Suite
+from probes.facts import MachineFacts
+from recipes.machine.layout import training_gpus
+
+_WIDE = 120
+_SUITES: tuple[Suite, ...] = ("quick", "full")
+
+
+def list_page(entries: Sequence[BenchEntry], *, width: int) -> Page:
+    """Return one line per benchmark: suites, rough seconds in each, what it occupies, and whether it applies
+    here.
+    """
+    quick, full = (_seconds([entry for entry in entries if entry.applies], suite) for suite in _SUITES)
+    total = f"here about {quick:.0f} s for the quick suite, {full:.0f} s for the full one, starts of torch included"
+    return Section("", (costs_table(entries, width=width),)), Section("", (Row(total),))
+
+
+def costs_table(entries: Sequence[BenchEntry], *, width: int, suites: Sequence[Suite] = _SUITES) -> Table:
+    """Return the costs in `suites`. With one suite, for what it measures here, neither suites nor reasons are
+    told.
+    """
+    is_wide, is_list = width >= _WIDE, len(suites) > 1
+    columns = [
+        ("benchmark", True, True),
+        ("what", True, False),
+        ("suites", is_wide and is_list, False),
+        *((suite, True, True) for suite in suites),
+        ("occupies", is_wide, False),
+        ("here", is_list, False),
+    ]
+    rows = []
+    for entry in entries:
+        cells: list[Cell] = [
+            entry.id,
+            entry.title if is_wide else f"{entry.title}; occupies {entry.occupies}",
+        ]
+        cells.append(", ".join(entry.suites) or "on request")
+        cells += [
+            f"{_cost(entry, suite):.0f} s" if suite in (entry.suites or _SUITES) else "-" for suite in suites
+        ]
+        cells += [entry.occupies, words(("yes", "good") if entry.applies else (entry.why_not, "dim"))]
+        rows.append(tuple(cell for cell, (_, is_shown, _) in zip(cells, columns, strict=True) if is_shown))
+    return Table(
+        tuple(Column(name, fixed=fixed) for name, is_shown, fixed in columns if is_shown), tuple(rows)
+    )
+
+
+def planned(entries: Sequence[BenchEntry], suite: Suite) -> tuple[BenchEntry, ...]:
+    """Return what the suite measures here."""
+    return tuple(entry for entry in entries if suite in entry.suites and entry.applies)
+
+
+def cost(entries: Sequence[BenchEntry], facts: MachineFacts | None, suite: Suite) -> str:
+    """Return what a run occupies on this machine and how long it takes, in one sentence, for before it
+    starts.
+    """
+    occupied = "all GPUs, or all CPUs where there are none"
+    if facts is not None and not isinstance(facts.gpus, Unknown):
+        occupied = "all GPUs" if training_gpus(facts) else "all CPUs"
+    return f"about {duration(_seconds(planned(entries, suite), suite))}, occupies {occupied}"
+
+
+def _seconds(entries: Sequence[BenchEntry], suite: Suite) -> float:
+    return sum(_cost(entry, suite) for entry in entries if suite in entry.suites)
+
+
+def _cost(entry: BenchEntry, suite: Suite) -> float:
+    return entry.full_cost_s if suite == "full" else entry.cost_s

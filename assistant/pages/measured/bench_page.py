@@ -1,0 +1,278 @@
+"""Reports what was measured: what is slow first, then every figure beside what it compares to, curves, and
+what failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from assistant.pages.blocks import Block, Page, Row, Section, section, spans, words
+from assistant.pages.measured.bench_costs import cost
+from assistant.pages.measured.bench_table import results_table, sources_of
+from assistant.pages.measured.bench_words import case, is_secondary, name_of, surroundings
+from assistant.pages.measured.curves import figures, fit_section
+from assistant.pages.measured.matrices import is_link, matrices, pair_of, worth_a_line
+from assistant.pages.measured.results import Result, results
+from assistant.pages.terms import BADGE_WIDTH, STATUS
+from assistant.usecases.bench.bench_list import BenchEntry
+from probes.base.units import plural, quantity
+from probes.bench.bench_requests import Suite
+from probes.compare.measured_findings import WRONG
+from probes.compare.measurement_judgement import Judgement
+from probes.facts import MachineFacts
+from probes.facts.measurements import BenchFailure, Measurement, MeasurementSet
+from probes.judging.findings import Finding, Status
+from probes.judging.reporting import HOST
+
+GET_TORCH = "python3 -m venv .venv && .venv/bin/pip install torch"
+"""One command that gives a training interpreter where rigtune looks for one (`./.venv`)."""
+
+_LOG_LINES = 8
+_MOST_CASES = 4
+"""Cases in the line of a benchmark that has just ended."""
+_MOST_LINES = 3
+"""Cases with one log that are named: a GPU that computes wrong may do so in every case."""
+
+
+def bench_page(
+    measured: MeasurementSet, judgement: Judgement | None = None, *, show_all: bool = False, width: int
+) -> Page:
+    """Return the report. With `show_all` every case instead of the best of each sweep."""
+    judged = Judgement() if judgement is None else judgement
+    rows = _rows(measured, judged, show_all=show_all)
+    return (
+        _head(measured, judged),
+        sick(judged),
+        Section("", no_results(measured)),
+        Section("", (results_table(rows, width=width),) if rows else ()),
+        *drawings(measured, judged),
+        section(
+            "Compared to" if sources_of(rows) else "",
+            [Row(source, "  ") for source in sources_of(rows)],
+            indent=4,
+        ),
+        failures(measured.failures),
+    )
+
+
+def _rows(measured: MeasurementSet, judged: Judgement, *, show_all: bool) -> tuple[Result, ...]:
+    return results(
+        worth_a_line(measured.measurements, show_all=show_all), judged.comparisons, show_all=show_all
+    )
+
+
+def _head(measured: MeasurementSet, judged: Judgement) -> Section:
+    """Return what was measured with what, and what speaks against the numbers."""
+    parts = [f"{plural(len(measured.measurements), 'measurement')}, {measured.suite} suite"]
+    parts += [measured.started] if measured.started else []
+    parts += [f"with {measured.interpreter}"] if measured.interpreter else []
+    rows = [Row(", ".join(parts)), *(Row(words((f"! {note}", "caution"))) for note in surroundings(measured))]
+    if judged.comparisons and sick(judged).is_empty and not measured.failures:
+        rows.append(Row(words(("✓ nothing is slower than what it compares to", "good"))))
+    return Section("", tuple(rows))
+
+
+def sick(judgement: Judgement) -> Section:
+    """Return each part that is slower than it should be in one sentence, the worst first; nothing where there
+    is none.
+    """
+    rows = []
+    for part in sick_parts(judgement.findings):
+        finding, status = part.finding, STATUS[part.finding.status]
+        rows.append(Row(words((f"{finding.subject}: {finding.summary}", status.tone)), status.badge))
+        rows += [Row("; ".join(part.also), "  also")] * bool(part.also)
+        if finding.remedy is not None and part.tells_remedy:
+            rows.append(Row(finding.remedy.text, "  do"))
+            rows += [Row(words((f"$ {finding.remedy.command}", "code")), literal=True)] * bool(
+                finding.remedy.command
+            )
+    return Section("What is slow" if rows else "", tuple(rows), BADGE_WIDTH)
+
+
+def no_results(measured: MeasurementSet) -> tuple[Row, ...]:
+    """Return what gave no result; a finding reports what gave wrong results."""
+    failed = dict.fromkeys(
+        failure.bench_id for failure in measured.failures if failure.kind not in (WRONG, "stopped")
+    )
+    return (Row(words((f"✗ no result: {', '.join(failed)}; why stands below", "bad"))),) * bool(failed)
+
+
+def results_section(
+    measured: MeasurementSet,
+    judgement: Judgement,
+    *,
+    running: str,
+    queued: Sequence[str],
+    show_all: bool,
+    width: int,
+) -> Section:
+    """Return every result beside what it compares to; below, what still runs and waits."""
+    rows = _rows(measured, judgement, show_all=show_all)
+    blocks: list[Block] = [results_table(rows, width=width)] if rows else []
+    blocks += [Row(words((f"> {running}", "strong")))] * bool(running)
+    blocks += [Row(words((f"· queued: {', '.join(queued)}", "dim")))] * bool(queued)
+    blocks += [Row(words((source, "dim"))) for source in ["", *sources_of(rows)] if rows]
+    return Section(title(measured.suite, measured), tuple(blocks) or (Row(words(("no result yet", "dim"))),))
+
+
+def drawings(measured: MeasurementSet, judgement: Judgement) -> tuple[Section, ...]:
+    """Return curves and matrices."""
+    drawn = (Section("", (figure,)) for figure in figures(measured.measurements))
+    return (
+        *drawn,
+        *matrices(measured.measurements, judgement.comparisons),
+        fit_section(measured.measurements),
+    )
+
+
+def title(suite: str, measured: MeasurementSet) -> str:
+    """Return `Quick suite`, `Full suite, 5 benchmarks measured`."""
+    done = len({entry.bench_id for entry in measured.measurements})
+    return f"{suite.capitalize()} suite" + (f", {plural(done, 'benchmark')} measured" if done else "")
+
+
+def failures(entries: Sequence[BenchFailure]) -> Section:
+    """Return what failed: the reason, the end of its log, and the command that reproduces it. What is alike
+    is said once.
+    """
+    alike: dict[tuple[str, str], dict[tuple[str, str], dict[str, None]]] = {}
+    for entry in entries:
+        # Whoever stopped it knows the cause.
+        log = ("", "") if entry.kind == "stopped" else (entry.log_tail, entry.command)
+        alike.setdefault(log, {}).setdefault((entry.subject, entry.message), {})[entry.bench_id] = None
+    rows = []
+    for (log_tail, command), reasons in alike.items():
+        lines = [
+            f"✗ {', '.join(names)} on {subject}: {message}" for (subject, message), names in reasons.items()
+        ]
+        more = [f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES and log_tail else []
+        rows += [Row(words((line, "bad"))) for line in (lines[:_MOST_LINES] + more if more else lines)]
+        rows += [
+            Row(words((f"    | {line}", "dim")), literal=True) for line in log_tail.splitlines()[-_LOG_LINES:]
+        ]
+        rows += [Row(words(("    again: ", "dim"), (command, "code")), literal=True)] * bool(command)
+    return Section("What failed" if rows else "", tuple(rows))
+
+
+def intro(
+    facts: MachineFacts | None,
+    measured: MeasurementSet,
+    *,
+    is_live: bool,
+    progress: str,
+    note: str = "",
+    entries: Sequence[BenchEntry] = (),
+    suite: Suite = "quick",
+) -> Section:
+    """Return what runs, what could run, or why nothing can. `note` is what speaks against the numbers."""
+    offer = f"the {suite} suite: {cost(entries, facts, suite)}; f chooses the {'quick' if suite == 'full' else 'full'} suite."
+    if progress:
+        lines = [words((progress, "strong"), ("   . stops it", "dim"))]
+    elif not is_live:
+        why = "This is not the live machine. The plan uses published figures; start rigtune on the machine to measure it."
+        lines = [words(("Nothing can be measured here.", "strong")), words(why)]
+    elif lacks_torch(facts):
+        lines = [
+            words(("No training interpreter with torch was found, so nothing can be measured.", "caution")),
+            words("This command gets one where rigtune looks for it; then r probes again:"),
+            words((f"  {GET_TORCH}", "code")),
+            words(
+                (
+                    "Or start rigtune with --python PATH. Planning works without it, from published figures.",
+                    "dim",
+                )
+            ),
+        ]
+    elif measured.measurements or measured.failures:
+        with_what = f" with {measured.interpreter}" if measured.interpreter else ""
+        lines = [words(("Measured", "strong"), f"{with_what}.  ", (f"s measures {offer}", "dim"))]
+        lines += [spans(row.text) for row in no_results(measured)]
+    else:
+        lines = [
+            words(("Nothing was measured yet.", "strong"), f"  s starts {offer}"),
+            words("The plan then rests on it."),
+        ]
+    return Section("", tuple(map(Row, [*lines, *[words((f"! {note}", "caution"))] * bool(note)])))
+
+
+def lacks_torch(facts: MachineFacts | None) -> bool:
+    """Return True when it is known that no interpreter with torch is there to measure with."""
+    return facts is not None and (facts.training.path is None or facts.training.torch_version is None)
+
+
+class SickPart(NamedTuple):
+    """A part of the machine that is slower than it should be, or wrong."""
+
+    finding: Finding
+    """The worst about it."""
+    also: tuple[str, ...]
+    """Other statements about it, without the cause that the first sentence names."""
+    tells_remedy: bool
+    """False where a part before has the same remedy."""
+
+
+def sick_parts(findings: Iterable[Finding]) -> tuple[SickPart, ...]:
+    """Failures before warnings, each in the order of the findings. Of the host and of ranks together
+    everything leads.
+    """
+    counting = [finding for finding in findings if finding.waived is None]
+    groups: dict[object, list[Finding]] = {}
+    for status in (Status.FAIL, Status.WARN):
+        for finding in counting:
+            if finding.status is status:
+                groups.setdefault(finding.subject if _is_part(finding.subject) else id(finding), []).append(
+                    finding
+                )
+    parts, remedies = [], set()
+    for first, *rest in groups.values():
+        also = tuple(dict.fromkeys(_without_cause(finding.summary, first.summary) for finding in rest))
+        parts.append(
+            SickPart(first, also, tells_remedy=first.remedy is not None and first.remedy not in remedies)
+        )
+        remedies.add(first.remedy)
+    return tuple(parts)
+
+
+def _is_part(subject: str) -> bool:
+    return subject != HOST and not subject.endswith((" rank", " ranks"))
+
+
+def _without_cause(summary: str, first: str) -> str:
+    cause = first.partition(": ")[2]
+    return summary.removesuffix(f": {cause}") if cause else summary
+
+
+def brief_lines(measurements: Sequence[Measurement]) -> list[str]:
+    """Return what was just measured, a line for each benchmark and subject.
+
+    `gemm  GPU0-7  GEMM bf16 8192³ 705 TFLOP/s (GPU5 -18 %), fp32 8192³ 52 TFLOP/s`
+    """
+    rows = results(
+        [entry for entry in measurements if not is_secondary(entry.metric) and not is_link(entry)],
+        show_all=False,
+    )
+    subjects = dict.fromkeys((row.bench_id, row.subject) for row in rows)
+    lines = [_brief_line(bench_id, subject, rows) for bench_id, subject in subjects]
+    for bench_id in dict.fromkeys(entry.bench_id for entry in measurements):
+        pairs = {pair_of(entry) for entry in measurements if entry.bench_id == bench_id and is_link(entry)}
+        lines += [f"{bench_id}  {plural(len(pairs), 'pair')}"] * bool(pairs)
+    return lines
+
+
+def _brief_line(bench_id: str, subject: str, rows: Sequence[Result]) -> str:
+    mine = [row for row in rows if (row.bench_id, row.subject) == (bench_id, subject)]
+    mine = list({(row.metric, case(row.parameters), row.median): row for row in mine}.values())
+    phrases, before = [], ("", "")
+    for row in mine[:_MOST_CASES]:
+        name, what = now = name_of(row.bench_id, row.metric, row.parameters), case(row.parameters)
+        parts = (
+            name if name != before[0] else "",
+            what if what != before[1] or name == before[0] else "",
+            quantity(row.median, row.unit),
+            f"({row.slowest})" if row.slowest else "",
+        )
+        phrases.append(" ".join(filter(None, parts)))
+        before = now
+    more = f", and {len(mine) - _MOST_CASES} more" if len(mine) > _MOST_CASES else ""
+    return f"{bench_id}  {subject}  {', '.join(phrases)}{more}"

@@ -1,0 +1,207 @@
+"""Measurements for the eye: devices alike share a line, and of a sweep over sizes the best case stands for
+all.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from assistant.pages.terms import folded
+from probes.base.units import percent
+from probes.compare.comparing import SWEPT, worse
+from probes.compare.measurement_judgement import ComparedTo, Comparison
+from probes.facts.measurements import Measurement, Parameter
+from probes.judging.findings import WORST_FIRST, Status
+
+_ALSO_SWEPT = {
+    "attention": frozenset({"sequence_length", "batch", "kernel"}),
+    "memory-test": frozenset({"pattern"}),
+}
+"""Parameters by benchmark: what differs between its cases and tells nothing of the device."""
+_LEADING = ("tokens_per_s", "images_per_s", "samples_per_s")
+"""Metrics whose best case stands for the others of the same sweep: the memory that goes with the best
+rate.
+"""
+_ODD = 0.05
+"""Share below the median from which the slowest of several devices is named."""
+
+_COUNTED = frozenset({"memory_errors"})
+"""Metrics of which every single one is bad."""
+
+Key = tuple[object, ...]
+
+
+class Result(NamedTuple):
+    """One line of the table."""
+
+    bench_id: str
+    metric: str
+    unit: str
+    subject: str
+    """`GPU0-7` where several devices ran the same case."""
+    median: float
+    """Median over the devices' medians."""
+    p5: float
+    p95: float
+    """Percentiles of the device whose samples scatter most."""
+    parameters: dict[str, Parameter]
+    slowest: str
+    """The device that is clearly slower than the others, with how much; else empty."""
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def spread(self) -> float:
+        """Half of the range from the 5th to the 95th percentile over the median."""
+        return (self.p95 - self.p5) / 2 / abs(self.median) if self.median else 0.0
+
+    @property
+    def status(self) -> Status | None:
+        """The worst of its comparisons; None where it was compared with nothing."""
+        if self.metric in _COUNTED and self.median > 0:
+            return Status.FAIL
+        found = {comparison.status for comparison in self.comparisons}
+        return next((status for status in WORST_FIRST if status in found), None)
+
+    def beside(self, *kinds: ComparedTo) -> tuple[Comparison, ...]:
+        return tuple(comparison for comparison in self.comparisons if comparison.to in kinds)
+
+
+def results(
+    measurements: Sequence[Measurement], comparisons: Iterable[Comparison] = (), *, show_all: bool
+) -> tuple[Result, ...]:
+    """In the order of the measurements; with `show_all` every case of a sweep.
+
+    The best case of a sweep carries its own comparisons, and for devices without one those of the sweep's
+    other cases.
+    """
+    groups: dict[Key, list[Measurement]] = {}
+    for entry in measurements:
+        if entry.samples:
+            groups.setdefault(_group_key(entry), []).append(entry)
+    judged: dict[Key, list[Comparison]] = defaultdict(list)
+    for comparison in comparisons:
+        judged[_sweep_key(comparison)].append(comparison)
+    cases = [(group, _result(group)) for group in groups.values()]
+    if not show_all:
+        cases = _best(cases)
+    return tuple(
+        case._replace(comparisons=_comparisons(group, judged, exact=show_all)) for group, case in cases
+    )
+
+
+def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[Measurement], Result]]:
+    """Return the best case of each sweep, or the one in which its leading metric is best, and what was asked
+    for.
+    """
+    leaders: dict[Key, Result] = {}
+    for group, case in cases:
+        key = _sweep_of(group[0])
+        if case.metric in _LEADING and (key not in leaders or case.median > leaders[key].median):
+            leaders[key] = case
+    best: dict[Key, tuple[list[Measurement], Result]] = {}
+    for group, case in cases:
+        leader = leaders.get(_sweep_of(group[0]))
+        key = (*_sweep_of(group[0]), case.metric)
+        is_with_leader = leader is not None and leader.parameters == case.parameters
+        if key not in best or is_with_leader or (leader is None and _is_better(group[0], case, best[key][1])):
+            best[key] = (group, case)
+    chosen = {id(case) for _, case in best.values()}
+    # A sweep's figures stand together, whichever of its cases each is of.
+    places = {key: place for place, key in enumerate(best)}
+    shown = [
+        (group, case)
+        for group, case in cases
+        if id(case) in chosen or group[0].conditions.get("asked") is True
+    ]
+    return sorted(shown, key=lambda pair: places[(*_sweep_of(pair[0][0]), pair[1].metric)])
+
+
+def _sweep_of(entry: Measurement) -> Key:
+    return entry.bench_id, _family(entry.subject), _key(entry.parameters, without=_swept(entry))
+
+
+def _swept(entry: Measurement | Comparison) -> frozenset[str]:
+    also = _ALSO_SWEPT.get(entry.bench_id, frozenset())
+    return SWEPT | also | (frozenset({"numa_node"}) if "near" in entry.parameters else frozenset())
+
+
+def _family(subject: str) -> str:
+    """Return what alike devices have in common: `GPU` of GPU0; the number of `8 ranks` counts them."""
+    return re.sub(r"(?<=\D)\d+", "#", subject)
+
+
+def _group_key(entry: Measurement) -> Key:
+    # Each GPU's near memory is on a node of its own, and they are alike all the same.
+    alike = frozenset({"numa_node"}) if "near" in entry.parameters else frozenset()
+    return entry.bench_id, entry.metric, _family(entry.subject), _key(entry.parameters, without=alike)
+
+
+def _sweep_key(entry: Measurement | Comparison) -> Key:
+    return entry.bench_id, entry.metric, entry.subject, _key(entry.parameters, without=_swept(entry))
+
+
+def _key(
+    parameters: dict[str, Parameter], without: frozenset[str] = frozenset()
+) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, repr(value)) for name, value in parameters.items() if name not in without))
+
+
+def _comparisons(
+    group: Sequence[Measurement], judged: dict[Key, list[Comparison]], *, exact: bool
+) -> tuple[Comparison, ...]:
+    chosen = []
+    for entry in group:
+        near = judged.get(_sweep_key(entry), [])
+        same = [comparison for comparison in near if comparison.parameters == entry.parameters]
+        told = {comparison.to for comparison in same}
+        chosen += same if exact else same + [comparison for comparison in near if comparison.to not in told]
+    return tuple(chosen)
+
+
+def _is_better(kind: Measurement, one: Result, other: Result) -> bool:
+    return one.median < other.median if worse(kind) == "high" else one.median > other.median
+
+
+def _result(group: Sequence[Measurement]) -> Result:
+    if group[0].metric in _COUNTED:
+        # Among many without errors the one that has some is what counts.
+        group = [entry for entry in group if entry.median > 0] or group
+    first = group[0]
+    middle = statistics.median(entry.median for entry in group)
+    widest = max(group, key=lambda entry: entry.quantile(0.95) - entry.quantile(0.05))
+    return Result(
+        bench_id=first.bench_id,
+        metric=first.metric,
+        unit=first.unit,
+        subject=subjects([entry.subject for entry in group]),
+        median=middle,
+        p5=widest.quantile(0.05),
+        p95=widest.quantile(0.95),
+        parameters=first.parameters,
+        slowest=_slowest(group, middle),
+        comparisons=(),
+    )
+
+
+def subjects(names: Sequence[str]) -> str:
+    """`GPU0-3,6` for devices of one kind, else their names."""
+    numbers = [match for name in names if (match := re.fullmatch(r"(\D*)(\d+)", name))]
+    if len(numbers) < len(names) or len(names) == 1 or len({match[1] for match in numbers}) > 1:
+        return ", ".join(dict.fromkeys(names))
+    family = numbers[0][1]
+    return family + " " * family.endswith(" ") + folded([int(match[2]) for match in numbers])
+
+
+def _slowest(group: Sequence[Measurement], middle: float) -> str:
+    if len(group) < 2 or not middle or group[0].unit == "byte" or worse(group[0]) is None:
+        return ""
+    is_high = worse(group[0]) == "high"
+    slowest = (
+        max(group, key=lambda entry: entry.median) if is_high else min(group, key=lambda entry: entry.median)
+    )
+    share = abs(slowest.median - middle) / abs(middle)
+    return f"{slowest.subject} {'+' if is_high else '-'}{percent(share)}" if share >= _ODD else ""

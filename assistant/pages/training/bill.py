@@ -1,0 +1,52 @@
+"""Writes the cost of a step term by term: memory of a GPU, time of a step, and the speed that follows."""
+
+from __future__ import annotations
+
+from assistant.pages.blocks import Share, Shares
+from probes.base.record import Unknown
+from probes.base.units import count, duration, gib, percent
+from recipes.planning.plan import MemoryBreakdown, TimeBreakdown, terms_of
+
+_MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
+_LEAST_SHARE = 0.0005
+"""Part of a sum below which a term would be written as 0 %, and says nothing."""
+
+
+def memory_terms(memory: MemoryBreakdown) -> Shares:
+    """Return the peak of the fullest GPU by term."""
+    values = [(name, getattr(memory, name)) for name in _MEMORY_TERMS]
+    terms = [
+        Share(name, gib(value), value / memory.total) if value else Share(f"{name} at the peak", "none")
+        for name, value in values
+        if name == "gradients" or value >= _LEAST_SHARE * (memory.total or 1)
+    ]
+    return Shares(tuple(terms))
+
+
+def time_terms(time: TimeBreakdown) -> Shares:
+    """Return the time of a step by term."""
+    total = 0.0 if isinstance(time.total, Unknown) else time.total
+    terms = [
+        Share(name, duration(seconds), seconds / total, is_part)
+        for name, seconds, is_part in terms_of(time)
+        if total
+    ]
+    return Shares(tuple(term for term in terms if (term.fraction or 0) >= _LEAST_SHARE))
+
+
+def speed(
+    tokens_per_s_per_gpu: float | Unknown | None,
+    mfu: float | Unknown | None,
+    samples_per_s: float | None = None,
+) -> str:
+    """Return tokens per second and MFU, as far as they are known."""
+    parts = (
+        [f"{count(tokens_per_s_per_gpu)} tokens/s per GPU"]
+        if isinstance(tokens_per_s_per_gpu, float | int)
+        else []
+    )
+    parts += [f"{samples_per_s:.4g} samples/s in all"] if samples_per_s is not None else []
+    parts += (
+        [f"MFU {percent(mfu)} (causal attention counted)"] if isinstance(mfu, float | int) and parts else []
+    )
+    return ", ".join(parts)

@@ -1,0 +1,254 @@
+"""A plan: what was chosen, on which basis, what it will cost, what else was possible, what was dropped."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from assistant.pages.blocks import (
+    Cell,
+    Column,
+    Page,
+    Row,
+    Section,
+    Share,
+    Shares,
+    Table,
+    Tone,
+    Words,
+    section,
+    words,
+)
+from assistant.pages.training.bill import memory_terms, speed, time_terms
+from assistant.usecases.plan import PlanRequest
+from probes.base.errors import UsageError
+from probes.base.record import Unknown
+from probes.base.units import duration, gib, plural
+from probes.facts import MachineFacts
+from recipes.planning.plan import Basis, Candidate, Choice, Plan
+from recipes.planning.reasons import bound_words
+
+_BASIS_TONES: dict[Basis, Tone] = {"measured": "good", "modelled": "code", "rule": "", "user": "odd"}
+_DECISION_COLUMNS = ("decision", "chosen", "basis", "because", "alternatives")
+_DEGREES = ("dp", "fsdp", "tp", "pp", "cp", "ep", "vp")
+_CHOSEN_WIDTH = 32
+_SHOWN = 4
+_REJECTED_SHOWN = 200
+
+
+def plan_page(plan: Plan, *, verbose: bool = False) -> Page:
+    """Return the whole plan; `verbose` names every alternative and every rejected candidate."""
+    return (
+        headline(plan),
+        decisions(plan),
+        *prediction(plan),
+        others(plan, None if verbose else _SHOWN),
+        notices(plan),
+    )
+
+
+def headline(plan: Plan) -> Section:
+    """Return what is trained on what, and the answer."""
+    workload, cluster, chosen = plan.workload, plan.cluster, plan.chosen
+    step, memory, room = (
+        chosen.predicted.step_time_s.total,
+        chosen.predicted.memory_bytes_per_gpu,
+        cluster.memory_bytes_per_rank,
+    )
+    time = f"{duration(step)} per step" if not isinstance(step, Unknown) else "step time unknown"
+    answer = f"{describe(chosen)}: {time}, {gib(memory.total)}" + (
+        f" of {gib(room.value)}" if room is not None else ""
+    )
+    nodes = "" if cluster.nodes == 1 else f"{cluster.nodes} nodes × "
+    what = (
+        f"{workload.model.title}, sequence {workload.sequence_length}, {workload.precision}, "
+        f"global batch {workload.global_batch}, {workload.optimizer}"
+    )
+    where = f"on {nodes}{plural(cluster.ranks_per_node, 'rank')} of {cluster.device_name}"
+    return section(what, [words(where, (f"  {cluster.title}", "dim")), words((answer, "strong"))])
+
+
+def decisions(plan: Plan, *, with_alternatives: bool = False) -> Section:
+    """Return a table with one line per decision."""
+    names = _DECISION_COLUMNS if with_alternatives else _DECISION_COLUMNS[:-1]
+    rows = []
+    for row in plan.decisions:
+        cells: tuple[Cell, ...] = (
+            _name(row.name),
+            words((row.value, "strong")),
+            _basis(row.basis),
+            row.because,
+            words((", ".join(row.alternatives) or "-", "dim")),
+        )
+        rows.append(cells[: len(names)])
+    columns = (
+        Column(name, fixed=name in ("decision", "basis"), most=_CHOSEN_WIDTH if name == "chosen" else 0)
+        for name in names
+    )
+    return Section("Decisions", (Table(tuple(columns), tuple(rows)),))
+
+
+def narrow_decisions(plan: Plan) -> Section:
+    """Return the decisions for a narrow page: the reason below, without the alternatives."""
+    rows = []
+    for row in plan.decisions:
+        rows += [
+            Row(words((row.value, "strong"), "  ") + _basis(row.basis), _name(row.name)),
+            Row(row.because),
+        ]
+    return Section("Decisions", tuple(rows))
+
+
+def _basis(basis: Basis) -> Words:
+    return words((basis, _BASIS_TONES.get(basis, "")))
+
+
+def _name(name: str) -> str:
+    """Return a decision in words; environment variables as they are."""
+    return name if name.isupper() else name.replace("_", " ")
+
+
+def prediction(plan: Plan) -> tuple[Section, Section]:
+    """Return memory of the fullest rank and time of one step, term by term."""
+    predicted, room = plan.chosen.predicted, plan.cluster.memory_bytes_per_rank
+    memory, step = predicted.memory_bytes_per_gpu, predicted.step_time_s
+    of = f" of {gib(room.value)}" if room is not None else ""
+    bound = [words((f"at most: {bound_words(memory)}", "dim"))] if memory.margin else []
+    first = section(
+        f"Memory per rank  {gib(memory.total)}{of}, at most {gib(memory.upper)}",
+        [memory_terms(memory), *bound],
+        indent=2,
+    )
+    if isinstance(step.total, Unknown):
+        measure = words(("`rigtune bench` (4 Benchmarks) measures what is missing.", "dim"))
+        return first, section("Step time  unknown", [str(step.total), measure], indent=2)
+    data = (Share("data", "unknown"),) * isinstance(step.data, Unknown)
+    interval = ""
+    if not isinstance(step.low, Unknown) and not isinstance(step.high, Unknown):
+        interval = f"  ({duration(step.low)} to {duration(step.high)})"
+    return first, section(
+        f"Step time  {duration(step.total)}{interval}",
+        [Shares(time_terms(step).terms + data), words((_speed(plan.chosen), "dim"))],
+        indent=2,
+    )
+
+
+def _speed(choice: Choice) -> str:
+    return speed(choice.predicted.tokens_per_s_per_gpu, choice.predicted.mfu) or "speed unknown"
+
+
+def notices(plan: Plan) -> Section:
+    """Return the plan's warnings, one per line; nothing without any."""
+    return section("", [words((f"! {text}", "caution")) for text in plan.warnings])
+
+
+def others(plan: Plan, most: int | None = _REJECTED_SHOWN) -> Section:
+    """Return what was considered: the alternatives that fit, then what was dropped and why; at most `most` of
+    each.
+    """
+    rows: list[tuple[Cell, Cell]] = [
+        (
+            describe(choice),
+            words((f"fits: {gib(choice.predicted.memory_bytes_per_gpu.total)}, {_speed(choice)}", "good")),
+        )
+        for choice in plan.alternatives[:most]
+    ]
+    rows += [(describe(row.candidate), row.reason) for row in plan.rejected[:most]]
+    more = len(plan.alternatives) + len(plan.rejected) - len(rows)
+    title = f"Alternatives ({len(plan.alternatives)}) and rejected ({len(plan.rejected)})"
+    if not rows:
+        return section(title, [words(("Nothing else was considered.", "dim"))])
+    hint = f"and {more} more" + ("; -v shows all" if most == _SHOWN else "")
+    return section(
+        title, [Table((Column(), Column()), tuple(rows)), *[words((hint, "dim"))] * bool(more)], indent=2
+    )
+
+
+def describe(row: Choice | Candidate) -> str:
+    """Return one line: strategy, degrees, batch, recompute."""
+    used = [(name, size) for name in _DEGREES if (size := getattr(row.degrees, name)) > 1]
+    spread = (
+        f"over {used[0][1]} ranks"
+        if len(used) == 1
+        else " ".join(f"{name} {size}" for name, size in used) or "on one rank"
+    )
+    recompute = "" if row.activation_checkpointing == "none" else ", full recompute"
+    return f"{row.strategy} {spread}, micro-batch {row.micro_batch} × {row.grad_accum}{recompute}"
+
+
+_WAITING = {
+    "plan": (
+        "  w changes the workload.",
+        "  The machine is still being read; the plan follows by itself.",
+        "Planning …",
+    ),
+    "recipe": (
+        "  5 Plan tells what is in the way; w there changes the workload.",
+        "  The machine is still being read; plan and recipe follow by themselves.",
+        "Writing the recipe …",
+    ),
+}
+"""Words of a page without its plan or recipe: after a failure, during the probe, and while it is made."""
+
+
+def waiting(what: Literal["plan", "recipe"], facts: MachineFacts | None, *, has_failed: bool) -> Section:
+    """Return the page without a plan or a recipe."""
+    failed, early, working = _WAITING[what]
+    if has_failed:
+        return section("", [words((f"No {what}.", "strong"), failed)])
+    return section(
+        "", [words((f"No {what} yet.", "strong"), early) if facts is None else words((working, "strong"))]
+    )
+
+
+class Field(NamedTuple):
+    """A field of the workload form."""
+
+    name: str
+    label: str
+    hint: str
+
+
+FIELDS = (
+    Field("model", "model", "preset or path of a model file"),
+    Field("global_batch", "global batch", "sequences per optimizer step"),
+    Field("sequence_length", "sequence length", "tokens"),
+    Field("nodes", "nodes", "machines like this one"),
+)
+
+
+def form_values(request: PlanRequest, plan: Plan | None) -> dict[str, str]:
+    """Return what the form starts with: the planned model, and what was asked for. What rigtune chose stays
+    its choice.
+    """
+    asked = {field.name: getattr(request, field.name) for field in FIELDS}
+    values = {name: "" if value is None else str(value) for name, value in asked.items()}
+    return values if plan is None else {**values, "model": request.model or plan.workload.model.id}
+
+
+def form_hints(plan: Plan | None) -> dict[str, str]:
+    """Return what an empty field means, with the number that the present plan has."""
+    chosen = (
+        {}
+        if plan is None
+        else {name: getattr(plan.workload, name) for name in ("global_batch", "sequence_length")}
+    )
+    return {
+        field.name: f"{field.hint}, now {chosen[field.name]}" if field.name in chosen else field.hint
+        for field in FIELDS
+    }
+
+
+def request_of(values: dict[str, str]) -> PlanRequest:
+    """Return the request that a filled form means. Raises UsageError for what is no positive whole number."""
+    numbers: dict[str, int | None] = {}
+    for field in FIELDS[1:]:
+        text = values[field.name].strip()
+        if text and (not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1):
+            raise UsageError(f"{field.label} is {text[:20]!r}", "give a positive whole number, or nothing")
+        numbers[field.name] = int(text) if text else None
+    return PlanRequest(
+        model=values["model"].strip(),
+        nodes=numbers["nodes"] or 1,
+        global_batch=numbers["global_batch"],
+        sequence_length=numbers["sequence_length"],
+    )

@@ -1,0 +1,111 @@
+"""The bill of one case: what it costs in memory and time and for what, and what was assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from assistant.pages.blocks import Block, Cell, Page, Row, Section, section, words
+from assistant.pages.training.bill import memory_terms, speed, time_terms
+from probes.base.record import known
+from probes.base.units import GIB, duration, gib
+from recipes.cases.collective import CollectivePrediction
+from recipes.cases.prediction import CasePrediction
+from recipes.planning.plan import MemoryBreakdown
+from recipes.planning.reasons import bound_words
+
+_FIGURES = {
+    "allocated": "tensors (allocated)",
+    "reserved": "the framework's (reserved)",
+    "device": "nvidia-smi's (device)",
+}
+_LABELLED = 11
+_INDENT = 4
+
+
+def case_page(case: CasePrediction | CollectivePrediction) -> Page:
+    """Return the bill of a run, or the time of a collective."""
+    title = case.case_id or "(no case_id)"
+    if case.status != "predicted":
+        return (section(title, [f"  refused: {case.reason}"]),)
+    if isinstance(case, CollectivePrediction):
+        return (section(title, _collective(case)),)
+    known_speed = speed(case.tokens_per_s_per_gpu, case.mfu, case.samples_per_s)
+    listed = (
+        [Row(known_speed, "  speed")] * bool(known_speed)
+        + _listed("rests on", case.rests_on)
+        + _listed("assumed", case.assumed)
+    )
+    return (
+        section(title, [f"  {line}" for line in (case.title, case.layout) if line]),
+        _memory(case),
+        _time(case),
+        Section("", tuple(listed), _LABELLED),
+    )
+
+
+def _listed(label: str, items: tuple[str, ...]) -> list[Row]:
+    """Return one item a line."""
+    return [
+        Row(words((item, "dim")), words((f"  {label}", "dim")) if number == 0 else "")
+        for number, item in enumerate(items)
+    ]
+
+
+def _collective(case: CollectivePrediction) -> list[Cell]:
+    assert case.time_us is not None  # noqa: S101 - it was predicted
+    low, high = (None if end is None else end / 1e6 for end in (case.time_us_low, case.time_us_high))
+    lines: list[Cell] = [
+        f"  {duration(case.time_us / 1e6)}{_interval(low, high, duration)}, by {case.algorithm}"
+    ]
+    lines += [f"  {case.busbw_gbps:.4g} GB/s of bus bandwidth"] if case.busbw_gbps is not None else []
+    return [*lines, *([words((f"  assumed  {case.reason}", "dim"))] if case.reason else [])]
+
+
+def _memory(case: CasePrediction) -> Section:
+    memory = case.memory
+    if memory is None:
+        return section("  Memory: not known", [])
+    blocks: list[Block | Cell] = [memory_terms(memory)]
+    if case.peak_mem_gib is not None:
+        low, high = (
+            None if end is None else end * GIB for end in (case.peak_mem_low_gib, case.peak_mem_high_gib)
+        )
+        # Users of some stacks read the log of one pipeline stage, which is not the fullest.
+        where = "on the GPU that is logged," if case.logged_stage else "of all this"
+        figure = _FIGURES.get(case.memory_figure, "is reported")
+        blocks.append(f"{where} {figure}: {gib(case.peak_mem_gib * GIB)}{_interval(low, high, gib)}")
+    blocks += [f"a plan counts {bound_words(memory)}"] if memory.margin else []
+    return section(
+        f"  Memory of the fullest GPU: {gib(memory.total)}, {_verdict(case, memory)}", blocks, _INDENT
+    )
+
+
+def _verdict(case: CasePrediction, memory: MemoryBreakdown) -> str:
+    """Return whether it fits, by what: no figure above the memory that there is stands as one that fits."""
+    if case.fits is None or case.memory_limit_gib is None:
+        return {True: "fits", False: "does not fit", None: "not known whether it fits"}[case.fits]
+    limit = case.memory_limit_gib * GIB
+    if case.fits_by_recomputing is not None:
+        other = case.fits_by_recomputing
+        return f"more than {gib(limit)}; with recomputation ({other.layout}) it fits: {gib(other.total_gib * GIB)}"
+    if case.fits:
+        return f"fits in {gib(limit)}"
+    # What the allocator can keep is bounded by the GPU, what the run needs is not.
+    needs = f": it needs {gib(memory.needed)}" if memory.total <= limit else ""
+    return f"does not fit in {gib(limit)}{needs}"
+
+
+def _time(case: CasePrediction) -> Section:
+    time = case.time
+    if time is None or not known(time.total):
+        return section("  Step time: not known", [])
+    low, high = case.step_time_low_s, case.step_time_high_s
+    if low is None and case.global_batch and case.samples_per_s_low and case.samples_per_s_high:
+        low, high = case.global_batch / case.samples_per_s_high, case.global_batch / case.samples_per_s_low
+    return section(
+        f"  One step: {duration(time.total)}{_interval(low, high, duration)}", [time_terms(time)], _INDENT
+    )
+
+
+def _interval(low: float | None, high: float | None, written: Callable[[float], str]) -> str:
+    return "" if low is None or high is None else f", in 8 of 10 cases {written(low)} to {written(high)}"

@@ -1,0 +1,94 @@
+"""The recipe: the exact files of each launcher."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from assistant.pages.blocks import Block, Cell, Row, Section, Source, Words, section, words
+from assistant.usecases.export import how_to_start
+from probes.base.record import Record
+from probes.base.units import plural
+from recipes.launch.recipe import Artifact, Recipe
+
+_LANGUAGES = {
+    ".sh": "bash",
+    ".sbatch": "bash",
+    ".py": "python",
+    ".toml": "toml",
+    ".yaml": "yaml",
+    ".json": "json",
+}
+
+
+class LauncherFiles(Record, frozen=True, kw_only=True):
+    """Files that one launcher makes of the recipe; the first artifact is the one to start."""
+
+    launcher: str
+    title: str
+    artifacts: tuple[Artifact, ...]
+
+
+class Prepared(Record, frozen=True, kw_only=True):
+    """A resolved recipe with the files of every launcher, for the preview."""
+
+    recipe: Recipe
+    launchers: tuple[LauncherFiles, ...]
+
+
+def tabs(prepared: Prepared, current: int) -> Words:
+    """Return the launchers side by side, the shown one marked by brackets and weight."""
+    names = [
+        (f"[{entry.launcher}] ", "strong") if index == current else (f" {entry.launcher}  ", "dim")
+        for index, entry in enumerate(prepared.launchers)
+    ]
+    return words(*names, (f"  {prepared.launchers[current].title}", "dim"))  # type: ignore[arg-type]
+
+
+def scripts(files: LauncherFiles) -> Section:
+    """Return the exact text of the files, the one to start first. Packages that come along are listed
+    elsewhere.
+    """
+    blocks: list[Block] = []
+    for artifact in _top_files(files):
+        blocks += [Row(), Row(words((artifact.path, "strong")))] * bool(blocks)
+        blocks.append(Source(artifact.text, _LANGUAGES.get(PurePosixPath(artifact.path).suffix, "")))
+    return Section("", tuple(blocks))
+
+
+def _top_files(files: LauncherFiles) -> tuple[Artifact, ...]:
+    return tuple(artifact for artifact in files.artifacts if "/" not in artifact.path)
+
+
+def file_names(files: LauncherFiles) -> Words:
+    """Return what an export writes: the files, and how many more lie in folders of their own."""
+    folders = Counter(artifact.path.split("/", 1)[0] for artifact in files.artifacts if "/" in artifact.path)
+    names = [artifact.path for artifact in _top_files(files)]
+    names += [f"{name}/ ({plural(number, 'file')})" for name, number in folders.items()]
+    return words(("  ".join(names), "dim"))
+
+
+def overwrite_words(*, overwrite: bool) -> Words:
+    """Return what happens to files of the same name that somebody changed."""
+    answer = "are replaced" if overwrite else "are kept, and nothing is written"
+    return words(("ctrl+o  ", "strong"), ("files of that name that were changed by hand ", "dim"), answer)
+
+
+def destination(files: LauncherFiles, directory: str) -> Section:
+    """Return where `e` will write and what."""
+    return section("Destination", [directory, file_names(files)])
+
+
+def written(files: LauncherFiles, recipe: Recipe, paths: Sequence[str]) -> Section:
+    """Return every file of this launcher that was written, and how to start."""
+    lines: list[Cell] = [words((f"✓ {path}", "good")) for path in paths]
+    return section(
+        "Written",
+        [*lines, words(("start it:  ", "dim"), (start_words(files.launcher, recipe, paths), "strong"))],
+    )
+
+
+def start_words(launcher: str, recipe: Recipe, paths: Sequence[str]) -> str:
+    """Return how to start what was written to `paths`."""
+    return how_to_start(recipe, launcher, str(PurePosixPath(paths[0]).parent))

@@ -1,0 +1,185 @@
+"""A verdict: the answer, then what is wrong and what to do, then what could not be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from assistant.pages.blocks import Page, Row, Section, section, words
+from assistant.pages.terms import BADGE_WIDTH, STATUS, counts
+from probes.base.record import NOT_RECORDED, known
+from probes.base.units import plural
+from probes.judging.findings import Finding, Remedy, Status
+from probes.judging.reporting import fold_names
+from probes.judging.verdict import Verdict
+from probes.registry import CHECKS
+
+_MOST_NAMES = 6
+"""Checks named for one reason; the command's JSON names all."""
+_NOT_GIVEN = NOT_RECORDED.words
+_EXPLAINS = {"gpu-driver": "gpus"}
+"""A check whose failure leaves those unknown that need the same thing."""
+
+
+def verdict_page(verdict: Verdict, *, verbose: bool = False) -> Page:
+    """Return the verdict with its problems, worst first. What passed or does not apply is a count, unless
+    `verbose`.
+    """
+    counting = [finding for finding in verdict.findings if finding.waived is None]
+    page = [_headline(verdict)]
+    page += [problem(same, verbose=verbose) for same in _alike(_with(counting, Status.FAIL, Status.WARN))]
+    page.append(_waived([finding for finding in verdict.findings if finding.waived is not None]))
+    for status in (Status.UNKNOWN, Status.PASS, Status.SKIP):
+        chosen = _with(counting, status)
+        if verbose and status is not Status.SKIP:
+            page.append(_rows(map(_one_line, chosen)))
+        elif verbose or status is Status.UNKNOWN:
+            page.append(
+                _rows(_by_reason(chosen, {} if verbose else _consequences(counting), briefly=not verbose))
+            )
+    return [*page, _tail(verdict, verbose=verbose)]
+
+
+def name_of(verdict: Verdict) -> str:
+    """Return the host's name, else where the facts came from."""
+    source = "" if verdict.source == "live" else verdict.source
+    return verdict.hostname if known(verdict.hostname) else source or "this machine"
+
+
+def counts_line(findings: Iterable[Finding]) -> str:
+    """Return `1 failed (nvlink), 3 could not be checked, 120 passed`."""
+    return ", ".join(text for text, _ in counts(findings, with_groups=True)) or "no findings"
+
+
+def problem(same: Sequence[Finding], *, verbose: bool) -> Section:
+    """Return everything about findings that differ in their subject alone; `verbose` adds the evidence."""
+    finding = same[0]
+    title = words((f"{finding.check_id}  {_subjects(same)}", "strong"))
+    waiver = f"until {finding.waived.expires}: {finding.waived.reason}" if finding.waived else ""
+    labelled = (
+        ("waived", waiver), ("found", finding.observed), ("wanted", finding.expected), ("why", finding.why),
+    )  # fmt: skip
+    rows = [Row(title, STATUS[finding.status].badge), Row(finding.summary)]
+    rows += [Row(text, f"  {label}") for label, text in labelled if text]
+    rows += _remedies([each.remedy for each in same if each.remedy is not None])
+    if verbose:
+        references = (
+            f"{ref.source} {ref.key}" + f" ({ref.detail})" * bool(ref.detail)
+            for each in same
+            for ref in each.evidence
+        )
+        rows += [Row(reference, "  read") for reference in dict.fromkeys(references)]
+    return _rows(rows)
+
+
+def _rows(rows: Iterable[Row]) -> Section:
+    return section("", rows, BADGE_WIDTH)
+
+
+def _with(findings: Iterable[Finding], *statuses: Status) -> list[Finding]:
+    return [finding for finding in findings if finding.status in statuses]
+
+
+def _subjects(same: Sequence[Finding]) -> str:
+    return fold_names([each.subject for each in same])
+
+
+def _headline(verdict: Verdict) -> Section:
+    status = STATUS[verdict.verdict]
+    is_open = (
+        verdict.verdict is Status.UNKNOWN and verdict.counts[Status.PASS] and not verdict.counts[Status.WARN]
+    )
+    rows = [
+        Row(words((f"{name_of(verdict)} {status.answer}", "strong")), status.badge),
+        Row(("nothing wrong in what was read; " if is_open else "") + counts_line(verdict.findings)),
+    ]
+    required = [f"required and not checked: {', '.join(verdict.required_unknown)}"] * bool(
+        verdict.required_unknown
+    )
+    return _rows([*rows, *map(Row, required)])
+
+
+def _waived(findings: list[Finding]) -> Section:
+    """Return what does not count, under its own heading."""
+    rows = []
+    for same in _alike(findings):
+        finding, waiver = same[0], same[0].waived
+        rows.append(
+            Row(f"{finding.check_id}  {_subjects(same)}  {finding.summary}", STATUS[finding.status].badge)
+        )
+        rows.append(Row(f"until {waiver.expires}: {waiver.reason}" if waiver else "", "  waived"))
+    return section("Waived by the policy:" if rows else "", rows, BADGE_WIDTH)
+
+
+def _tail(verdict: Verdict, *, verbose: bool) -> Section:
+    hints = [] if verbose else ["-v lists every finding with its evidence"]
+    hints += (
+        [f"--tier deep makes {plural(len(verdict.deep_only), 'more check')}"] if verdict.deep_only else []
+    )
+    rows = [Row("; ".join(verdict.notes), "note".ljust(BADGE_WIDTH))] if verdict.notes else []
+    return section("", [*rows, *([Row("; ".join(hints))] if hints else [])])
+
+
+def _remedies(remedies: list[Remedy]) -> list[Row]:
+    """Return each text and each command once: those of alike findings may differ in the device that they
+    name.
+    """
+    rows = [Row(text, "  do") for text in dict.fromkeys(remedy.text for remedy in remedies)]
+    for remedy in dict.fromkeys(remedy for remedy in remedies if remedy.command):
+        marks = ["as root"] * remedy.needs_root + ["cannot be undone"] * (not remedy.reversible)
+        remark = f"   # {', '.join(marks)}" if marks else ""
+        rows.append(Row(words((f"$ {remedy.command}", "code"), (remark, "caution")), literal=True))
+    return rows
+
+
+def _one_line(finding: Finding) -> Row:
+    text = f"{finding.check_id}  {finding.subject}  {finding.summary}" + (
+        f": {finding.observed}" if finding.observed else ""
+    )
+    return Row(text, STATUS[finding.status].badge)
+
+
+def _by_reason(findings: list[Finding], follows: dict[str, str], *, briefly: bool) -> list[Row]:
+    """Return one row for each reason, with the checks that it kept from being made; `briefly` names only some
+    of them.
+
+    `follows` gives the check whose failure is the reason of another.
+    """
+    reasons: dict[str, dict[str, None]] = {}
+    for finding in findings:
+        reasons.setdefault(_reason(finding, follows, briefly=briefly), {})[finding.check_id] = None
+    rows = []
+    for reason, names in reasons.items():
+        checks = list(names)
+        is_long = briefly and len(checks) > _MOST_NAMES + 1
+        shown = [*checks[:_MOST_NAMES], f"{len(checks) - _MOST_NAMES} more"] if is_long else checks
+        rows.append(Row(f"{reason} ({', '.join(shown)})", STATUS[findings[0].status].badge))
+    return rows
+
+
+def _reason(finding: Finding, follows: dict[str, str], *, briefly: bool) -> str:
+    """Return why it could not be made. What a recording or paste does not hold is one reason, if
+    `briefly`.
+    """
+    if finding.check_id in follows:
+        return f"follows from {follows[finding.check_id]}"
+    reason = finding.observed or finding.summary
+    return _NOT_GIVEN if briefly and reason.startswith(_NOT_GIVEN) else reason
+
+
+def _consequences(findings: list[Finding]) -> dict[str, str]:
+    """Return for each check the failed check that explains why it could not be made."""
+    failed = {
+        _EXPLAINS[each.check_id]: each.check_id
+        for each in _with(findings, Status.FAIL)
+        if each.check_id in _EXPLAINS
+    }
+    return {row.id: failed[need] for row in CHECKS for need in row.needs if need in failed} if failed else {}
+
+
+def _alike(findings: list[Finding]) -> list[list[Finding]]:
+    """Return findings that differ in their subject alone together."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        key = (finding.check_id, finding.status, finding.summary, finding.observed, finding.expected)
+        groups.setdefault(key, []).append(finding)
+    return list(groups.values())

@@ -1,0 +1,139 @@
+"""Writes pages as plain text for a terminal or a file."""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Iterator
+
+from assistant.pages.blocks import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Page,
+    Row,
+    Section,
+    Shares,
+    Source,
+    Table,
+    plain,
+    spans,
+    words,
+)
+from assistant.text.lines import WIDTH, clean, clean_lines, coloured, filled, painted
+from probes.base.units import percent
+
+_WIDEST_FIGURE = 100
+_NARROWEST = 8
+"""Columns below which no column of a table is narrowed."""
+
+
+def text_of(page: Page, *, colour: bool = False, width: int = WIDTH) -> str:
+    """Return the page as text: sections with a blank line between them. Without `colour` no escape code is
+    left.
+    """
+    lines: list[str] = []
+    for section in page:
+        if not section.is_empty:
+            lines += [""] * bool(lines) + section_lines(section, colour=colour, width=width)
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def section_lines(section: Section, *, colour: bool = False, width: int = WIDTH) -> list[str]:
+    """Return the lines of a section."""
+    title = tuple(span._replace(tone=span.tone or "strong") for span in spans(section.title))
+    lines = _row(Row(title), 0, colour=colour, width=width) if title else []
+    for block in section.blocks:
+        lines += _block(block, section.indent, colour=colour, width=width)
+    return lines
+
+
+def _block(block: Block, indent: int, *, colour: bool, width: int) -> list[str]:
+    match block:
+        case Row():
+            return _row(block, indent, colour=colour, width=width)
+        case Table():
+            return list(_table(block, indent, colour=colour, width=width))
+        case Shares():
+            rows = tuple(
+                (
+                    f"{'  ' * term.is_part}{term.name}",
+                    term.value,
+                    "" if term.fraction is None else percent(round(term.fraction, 3)),
+                )
+                for term in block.terms
+            )
+            table = Table((Column(fixed=True), Column(right=True, fixed=True), Column(fixed=True)), rows)
+            return list(_table(table, indent, colour=colour, width=width))
+        case Figure():
+            from assistant.text.plot import draw  # noqa: PLC0415 - most pages have no curve
+
+            return [painted(line, colour=colour) for line in draw(block, width=min(width, _WIDEST_FIGURE))]
+        case Source():
+            return clean_lines(block.text).split("\n")
+
+
+def _row(row: Row, indent: int, *, colour: bool, width: int) -> list[str]:
+    """Return a paragraph. What it begins with as an indentation holds for the lines that follow too."""
+    if row.literal:
+        return [
+            painted(row.label, colour=colour)
+            + " " * (indent - len(plain(row.label)))
+            + painted(row.text, colour=colour)
+        ]
+    text = plain(row.text)
+    lead = len(text) - len(text.lstrip(" "))
+    shown = words(
+        *(
+            (span.text.lstrip(" ") if number == 0 else span.text, span.tone)
+            for number, span in enumerate(spans(row.text))
+        )
+    )
+    return filled(shown, label=row.label, indent=indent + lead, width=width, colour=colour)
+
+
+def _table(table: Table, indent: int, *, colour: bool, width: int) -> Iterator[str]:
+    """Yield the lines of a table; cells that are too long for the width are folded."""
+    cells = [tuple(row) + ("",) * (len(table.columns) - len(row)) for row in table.rows]
+    widths = _widths(table, cells, width - indent)
+    heads = tuple(words((column.heading, table.tone)) for column in table.columns)
+    for row in [heads] * any(heads) + cells:
+        folded = [_folded(cell, space, colour=colour) for cell, space in zip(row, widths, strict=True)]
+        for parts in itertools.zip_longest(*folded, fillvalue=("", "")):
+            line = "".join(
+                _padded(part, space, column) + " " * table.gap
+                for part, space, column in zip(parts, widths, table.columns, strict=True)
+            )
+            yield (" " * indent + line).rstrip()
+
+
+def _padded(part: tuple[str, str], space: int, column: Column) -> str:
+    """Return a piece of a cell, as written and as counted, filled up to its column."""
+    written, counted = part
+    gap = " " * (space - len(counted))
+    return gap + written if column.right else written + gap
+
+
+def _folded(cell: Cell, space: int, *, colour: bool) -> list[tuple[str, str]]:
+    text = clean(plain(cell))
+    if len(text) <= space:
+        return [(painted(cell, colour=colour), text)]
+    lines = textwrap.wrap(text, max(space, 1), break_on_hyphens=False)
+    return list(zip(coloured(cell, lines) if colour else lines, lines, strict=True))
+
+
+def _widths(table: Table, rows: list[tuple[Cell, ...]], width: int) -> list[int]:
+    """Return the width of each column: of those that may be narrowed, the widest give way first."""
+    widths = []
+    for number, column in enumerate(table.columns):
+        longest = max((len(plain(row[number])) for row in rows), default=0)
+        widths.append(max(min(longest, column.most or longest), column.least, len(column.heading)))
+    free = [number for number, column in enumerate(table.columns) if not column.fixed]
+    room = width - table.gap * (len(widths) - 1)
+    while free and sum(widths) > room:
+        widest = max(free, key=lambda number: widths[number])
+        if widths[widest] <= _NARROWEST:
+            break
+        widths[widest] -= 1
+    return widths

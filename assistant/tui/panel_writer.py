@@ -1,0 +1,116 @@
+"""Writes the sections of pages as what rich draws in a panel."""
+
+from __future__ import annotations
+
+import itertools
+
+from rich.console import Group, RenderableType
+from rich.syntax import Syntax
+from rich.table import Table as Grid
+from rich.text import Text
+
+from assistant.pages.blocks import Block, Cell, Figure, Page, Row, Section, Shares, Source, Table, Tone, spans
+from assistant.text.lines import clean, clean_lines
+from assistant.text.plot import draw
+
+_STYLES: dict[Tone, str] = {
+    "bad": "bold red", "caution": "yellow", "good": "green", "odd": "magenta", "strong": "bold", "code": "cyan",
+}  # fmt: skip
+_BAR_WIDTH = 16
+_LABEL_WIDTH = 10
+_LONGEST = 2000
+"""Characters of one value; more is not for the eye."""
+
+
+def line(cell: Cell) -> Text:
+    """Return a cell as one line of clean text; words of the machine are never taken for markup."""
+    return Text.assemble(*((clean(text[:_LONGEST]), _STYLES.get(tone, tone)) for text, tone in spans(cell)))
+
+
+def body(section: Section, width: int = 100) -> RenderableType:
+    """Return what stands below the section's title; figures are drawn in `width` cells."""
+    parts: list[RenderableType] = []
+    for is_rows, group in itertools.groupby(section.blocks, key=lambda block: isinstance(block, Row)):
+        blocks = list(group)
+        parts += [_rows(blocks)] if is_rows else [_drawn(block, width) for block in blocks]  # type: ignore[arg-type]
+    return parts[0] if len(parts) == 1 else Group(*parts)
+
+
+def whole(sections: Page, width: int = 100) -> RenderableType:
+    """Return several sections below each other, each under its title."""
+    parts: list[RenderableType] = []
+    for section in sections:
+        if not section.is_empty:
+            title = [Text(line(section.title).plain, style="bold")] if section.title else []
+            parts += [*[""] * bool(parts), *title, *([body(section, width)] if section.blocks else [])]
+    return Group(*parts)
+
+
+def _rows(rows: list[Row]) -> RenderableType:
+    """Return labels on the left and words on the right, or plain lines where no row has a label."""
+    if not any(row.label for row in rows):
+        return Text("\n").join(line(row.text) for row in rows)
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, min_width=_LABEL_WIDTH)
+    grid.add_column(overflow="fold")
+    for row in rows:
+        grid.add_row(_label(row.label), line(row.text))
+    return grid
+
+
+def _label(cell: Cell) -> Text:
+    """Return a label without the spaces that keep columns in plain text, dim unless it has a tone of its
+    own.
+    """
+    has_tone = any(span.tone not in ("", "strong") for span in spans(cell))
+    return line(cell) if has_tone else Text(line(cell).plain.strip(), style="dim")
+
+
+def _drawn(block: Block, width: int) -> RenderableType:
+    match block:
+        case Table():
+            return _table(block)
+        case Shares():
+            return _shares(block)
+        case Figure():
+            return Text("\n").join(map(line, draw(block, width=width)))
+        case Source(text=text, language=language):
+            shown = clean_lines(text.expandtabs(4))
+            return (
+                Syntax(shown, language, theme="ansi_dark", background_color="default", word_wrap=True)
+                if language
+                else Text(shown)
+            )
+        case Row():
+            return line(block.text)
+
+
+def _table(table: Table) -> Grid:
+    grid = Grid(
+        box=None, padding=(0, table.gap, 0, 0), pad_edge=False, header_style=table.tone, expand=False,
+        show_header=any(column.heading for column in table.columns),
+    )  # fmt: skip
+    for column in table.columns:
+        grid.add_column(
+            column.heading,
+            justify="right" if column.right else "left",
+            no_wrap=column.fixed,
+            min_width=column.least or None,
+            max_width=column.most or None,
+            overflow="fold",
+        )
+    for row in table.rows:
+        grid.add_row(*map(line, row))
+    return grid
+
+
+def _shares(shares: Shares) -> Grid:
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(no_wrap=True)
+    for term in shares.terms:
+        length = max(0, min(_BAR_WIDTH, round((term.fraction or 0.0) * _BAR_WIDTH)))
+        bar = Text("█" * length, style="dim" if term.is_part else "cyan")
+        grid.add_row(f"{'  ' * term.is_part}{clean(term.name)}", line(term.value), bar)
+    return grid

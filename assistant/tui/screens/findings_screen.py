@@ -1,0 +1,144 @@
+"""Findings: a list, problems first, and everything about the chosen one."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from assistant.pages.blocks import Section
+from assistant.pages.verdict import findings_page
+from assistant.text.lines import clean_lines
+from assistant.tui.actions import screen_bindings
+from assistant.tui.frame import Frame
+from assistant.tui.panel_writer import line
+from assistant.tui.session import State
+from assistant.tui.widgets.panel import ScrollBox
+from probes.judging.findings import Finding
+
+
+class FindingList(OptionList, inherit_bindings=False):
+    """An option list that leaves `enter` to the screen, so that the footer can show it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "cursor_down", "Down", show=False),
+        Binding("up", "cursor_up", "Up", show=False),
+        Binding("pagedown", "page_down", "Page down", show=False),
+        Binding("pageup", "page_up", "Page up", show=False),
+        Binding("home", "first", "First", show=False),
+        Binding("end", "last", "Last", show=False),
+    ]
+
+
+class FindingsScreen(Frame):
+    """Master and detail; the evidence is always in sight of the claim."""
+
+    SCREEN_ID = "findings"
+    BINDINGS = screen_bindings(SCREEN_ID)
+    AUTO_FOCUS = "#finding-list"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._show_all = False
+        self._query = ""
+        self._rows: tuple[findings_page.FindingRow, ...] = ()
+        self._chosen = ""
+
+    def compose_body(self) -> ComposeResult:
+        yield Static(id="problem")
+        with Horizontal(id="columns"):
+            with Vertical(id="left"):
+                yield FindingList(id="finding-list", markup=False)
+                yield Static(id="empty")
+                yield Input(
+                    id="query", placeholder="words to look for; enter keeps, esc clears", compact=True
+                )
+            detail = ScrollBox(id="finding-detail")
+            detail.border_title = "Detail"
+            yield detail
+
+    def show(self, state: State) -> None:
+        self.show_problem(state.problem_of("check"))
+        rows = findings_page.rows(state.findings, show_all=self._show_all, query=self._query)
+        listing = self.query_one("#finding-list", FindingList)
+        self.query_one("#left").border_title = Text(
+            findings_page.title(state.findings, len(rows), show_all=self._show_all, query=self._query)
+        )
+        if rows != self._rows:
+            self._rows = rows
+            self._fill(listing)
+        listing.display = self.query_one("#finding-detail").display = bool(rows)
+        is_checking = state.running_stage("check") is not None
+        nothing = findings_page.nothing(state.findings, query=self._query, is_checking=is_checking)
+        self.show_words("empty", Section() if rows else nothing)
+        self._show_detail()
+
+    def _fill(self, listing: FindingList) -> None:
+        """New rows; the chosen finding stays chosen, wherever it stands now."""
+        keys = [row.key for row in self._rows]
+        with self.prevent(OptionList.OptionHighlighted):
+            listing.set_options([Option(line(row.line), id=row.key) for row in self._rows])
+            listing.highlighted = (keys.index(self._chosen) if self._chosen in keys else 0) if keys else None
+
+    def _current(self) -> Finding | None:
+        position = self.query_one("#finding-list", FindingList).highlighted
+        return self._rows[position].finding if position is not None and position < len(self._rows) else None
+
+    def _show_detail(self) -> None:
+        current = self._current()
+        self.query_one("#finding-detail", ScrollBox).show(
+            findings_page.detail(current) if current else Section()
+        )
+
+    @on(OptionList.OptionHighlighted)
+    def _choose(self, event: OptionList.OptionHighlighted) -> None:
+        self._chosen = event.option.id or ""
+        self.query_one("#finding-detail", ScrollBox).scroll_home(animate=False)
+        self._show_detail()
+
+    @on(Input.Changed, "#query")
+    def _search(self, event: Input.Changed) -> None:
+        self._query = event.value
+        self.refresh_state()
+
+    @on(Input.Submitted, "#query")
+    def _keep(self) -> None:
+        self.query_one("#query").display = bool(self._query)
+        self.query_one("#finding-list").focus()
+
+    def action_filter(self) -> None:
+        field = self.query_one("#query", Input)
+        field.display = True
+        field.focus()
+
+    def action_show_all(self) -> None:
+        self._show_all = not self._show_all
+        self.refresh_state()
+
+    def action_detail(self) -> None:
+        self.query_one("#finding-detail").focus()
+
+    def action_copy(self) -> None:
+        current = self._current()
+        words = clean_lines(findings_page.remedy(current)) if current else ""
+        if not words:
+            self.desk.say("This finding has no remedy to copy.", is_problem=True)
+            return
+        self.app.copy_to_clipboard(words)
+        self.desk.say(f"Copied: {words.splitlines()[0]}")
+
+    def leave(self) -> bool:
+        field = self.query_one("#query", Input)
+        if field.display:
+            field.value = ""
+            field.display = False
+        elif not self.query_one("#finding-detail").has_focus:
+            return False
+        self.query_one("#finding-list").focus()
+        return True

@@ -1,0 +1,36 @@
+"""The text of `rigtune plan`: what memory and time are made of, and what is not known."""
+
+from __future__ import annotations
+
+from assistant.pages.training.plan_page import plan_page
+from assistant.text.plain_writer import text_of
+from tests.support.tui_plans import gpu_plan
+
+
+def plan_text(**changes) -> list[str]:
+    return text_of(plan_page(gpu_plan(**changes)), width=100).splitlines()
+
+
+def test_the_answer_comes_before_the_table_of_decisions() -> None:
+    lines = plan_text()
+    assert lines[2] == "fsdp over 8 ranks, micro-batch 1 × 8: 5.21 s per step, 62.3 GiB of 79.1 GiB"
+    assert lines.index("Decisions") > 2
+
+
+def test_compute_is_told_by_its_terms_and_memory_with_its_margin() -> None:
+    lines = plan_text()
+    first = next(number for number, line in enumerate(lines) if line.startswith("  compute"))
+    assert [line.split()[0] for line in lines[first : first + 6]] == [
+        "compute", "products", "attention", "elementwise", "launches", "head",
+    ]  # fmt: skip
+    assert any(line.split() == ["data", "unknown"] for line in lines)
+    assert (
+        "at most: 68.5 GiB (62.3 GiB needed when memory is short + 6.2 GiB for the models' error)"
+        in "\n".join(lines)
+    )
+
+
+def test_an_unknown_time_has_no_terms() -> None:
+    text = "\n".join(plan_text(speed_known=False))
+    assert "no GEMM rate is known" in text
+    assert "products" not in text
