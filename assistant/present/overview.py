@@ -25,10 +25,10 @@ from assistant.present.text import (
 )
 from probes.base.record import Unknown, known
 from probes.base.units import plural
+from probes.checks.check_table import CHECKS
 from probes.facts import MachineFacts
 from probes.facts.measurements import MeasurementSet
 from probes.judging.findings import Finding, Status
-from probes.registry import CHECKS
 from recipes.planning.plan import Plan
 
 _STATUS_WIDTH = 9

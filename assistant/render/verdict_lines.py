@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from assistant.render.lines import badge, bold, clean, filled, paint
 from probes.base.record import NOT_RECORDED, known
+from probes.checks.check_table import CHECKS
 from probes.judging.findings import Finding, Remedy, Status
 from probes.judging.reporting import fold_names
 from probes.judging.verdict import Verdict
-from probes.registry import CHECKS
 
 ANSWERS = {
     Status.PASS: "is fit to train",

@@ -82,6 +82,11 @@ def value_or(value: T | Unknown, default: T) -> T:
     return default if isinstance(value, Unknown) else value
 
 
+def first_unknown(*values: object) -> Unknown | None:
+    """Return the first of `values` that is unknown; None where all are known."""
+    return next((value for value in values if isinstance(value, Unknown)), None)
+
+
 class EvidenceRef(Record, kw_only=True):
     """Where something was read: enough to show the raw text again."""
 

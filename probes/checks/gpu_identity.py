@@ -28,10 +28,6 @@ FIRMWARE = Judge(
     check_id="gpu-firmware",
     why="The firmware is a part of the driver: another version means that two drivers are mixed.",
 )
-INFOROM = Judge(
-    check_id="inforom",
-    why="The InfoROM holds the board's limits and error records; a damaged one is a failing board.",
-)
 CONFIDENTIAL = Judge(
     check_id="confidential-compute",
     why="Copies between GPU and host are encrypted, and GPUs do not reach each other directly.",
@@ -142,28 +138,6 @@ def _usual(gpus: tuple[Gpu, ...], value_of: Callable[[Gpu], str | Unknown]) -> d
         name: max(versions, key=lambda version: (versions[version], version))
         for name, versions in counts.items()
     }
-
-
-def inforom(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(INFOROM, evidence)
-
-    def judge(gpu: Gpu) -> Judged:
-        if isinstance(gpu.inforom_valid, Unknown):
-            return gpu.inforom_valid
-        if gpu.inforom_valid:
-            return "valid"
-        return INFOROM.failed(
-            f"GPU{gpu.index}",
-            "the InfoROM is damaged",
-            expected="valid",
-            observed="checksum wrong",
-            remedy=Remedy(
-                text="Have the board replaced; its warranty process starts with this message.",
-                command="nvidia-bug-report.sh",
-            ),
-        )
-
-    yield from judge_each(INFOROM, gpus, judge, what="the InfoROM's checksum", good="the InfoROM is valid")
 
 
 def confidential_compute(evidence: Evidence) -> Iterator[Finding]:

@@ -19,7 +19,6 @@ GPU = Judge(
     check_id="gpu-temperature",
     why="A hot GPU lowers its clocks, and all ranks wait for it; at the last limit it shuts down.",
 )
-MEMORY = Judge(check_id="gpu-memory-temperature", why="Hot memory lowers the clocks and has more errors.")
 SPREAD = Judge(
     check_id="gpu-temperature-spread",
     why="One GPU that is much hotter than the others has bad cooling and throttles first.",
@@ -79,29 +78,6 @@ def _hot(gpu: Gpu, observed: str, thresholds: Thresholds, *, is_over: bool) -> F
         remedy=COOLING,
         evidence=(thresholds.temperature_margin_warn_c.ref,),
     )
-
-
-def gpu_memory_temperature(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(MEMORY, evidence)
-    yield from judge_each(
-        MEMORY, gpus, _memory, what="the memory temperature", good="GPU memory is cool enough"
-    )
-
-
-def _memory(gpu: Gpu) -> Judged:
-    temperature, highest = gpu.limits.memory_temperature_c, gpu.limits.memory_temperature_max_c
-    for value in (temperature, highest):
-        if isinstance(value, Unknown):
-            return value
-    if known(temperature) and known(highest) and temperature >= highest:
-        return MEMORY.failed(
-            f"GPU{gpu.index}",
-            "the memory is too hot",
-            expected=f"below {highest} °C",
-            observed=f"{temperature} °C",
-            remedy=COOLING,
-        )
-    return f"{temperature} °C of {highest} °C"
 
 
 def gpu_temperature_spread(evidence: Evidence) -> Iterator[Finding]:

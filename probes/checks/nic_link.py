@@ -28,10 +28,6 @@ WIDTH = Judge(
     check_id="nic-width",
     why="A link that lost lanes runs at a fraction of its rate, and often loses more of them.",
 )
-BIT_ERRORS = Judge(
-    check_id="nic-bit-errors",
-    why="Errors that correction does not catch are sent again: collectives stall, and later the link drops.",
-)
 ADVICE = Judge(
     check_id="nic-advice",
     why="The card's firmware sees the cable and the other end, and knows why a link is bad.",
@@ -144,41 +140,6 @@ def nic_width(evidence: Evidence) -> Iterator[Finding]:
 
     yield from judge_each(
         WIDTH, ports, judge, what="the width of the link", good="links have all their lanes"
-    )
-
-
-def nic_bit_errors(evidence: Evidence) -> Iterator[Finding]:
-    nics = yield from nics_of(BIT_ERRORS, evidence)
-    ports = [nic for nic in nics if known(nic.bit_error_rate) or known(nic.pre_fec_bit_error_rate)]
-    if not ports:
-        if nics:
-            yield BIT_ERRORS.skipped(HOST, "only mlxlink tells error rates, and none was given")
-        return
-    raw, effective = evidence.thresholds.raw_bit_error_rate, evidence.thresholds.effective_bit_error_rate
-
-    def judge(nic: Nic) -> Judged:
-        for rate, limit, words in (
-            (nic.bit_error_rate, effective, "after correction"),
-            (nic.pre_fec_bit_error_rate, raw, "before correction"),
-        ):
-            if known(rate) and rate > limit.value:
-                return BIT_ERRORS.warned(
-                    subject_name(nic),
-                    f"the link has many bit errors {words}",
-                    expected=f"at most {limit.value:g}",
-                    observed=f"{rate:g}",
-                    remedy=Remedy(
-                        text="Clean or replace the transceiver and cable.",
-                        command=f"mlxlink -d {shlex.quote(nic.name)} -c -e",
-                        needs_root=True,
-                    ),
-                    evidence=(limit.ref,),
-                )
-        worst = nic.pre_fec_bit_error_rate
-        return f"{worst:g} before correction" if known(worst) else "no errors after correction"
-
-    yield from judge_each(
-        BIT_ERRORS, ports, judge, what="the bit error rate", good="links have few bit errors"
     )
 
 

@@ -16,16 +16,7 @@ from probes.base.record import Reason, Unknown, known, value_or
 from probes.facts import Gpu, LogEvent, MachineFacts, PciDevice
 from probes.facts.observed import EventKind
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import (
-    HOST,
-    SMI_LINK,
-    Judged,
-    events_in,
-    events_of,
-    fold_names,
-    gpus_of,
-    judge_each,
-)
+from probes.judging.reporting import HOST, SMI_LINK, Judged, events_in, events_of, fold_names, judge_each
 from probes.reading.pci.paths import Tree, names_of, subject_of, tree_of, unread_tree
 
 SPEED = Judge(
@@ -35,10 +26,6 @@ SPEED = Judge(
 BANDWIDTH = Judge(
     check_id="pcie-bandwidth",
     why="The slowest link on the path of a GPU or NIC bounds its copies and its RDMA.",
-)
-REPLAYS = Judge(
-    check_id="pcie-replays",
-    why="Each replay is a packet that arrived damaged: the link is marginal and may fail under load.",
 )
 ERRORS = Judge(
     check_id="pcie-errors",
@@ -235,27 +222,6 @@ def _who(event: LogEvent, names: dict[str, str]) -> str:
 def _slot(address: str) -> str:
     """Without the function: logs of the driver leave it out."""
     return address.partition(".")[0]
-
-
-def pcie_replays(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(REPLAYS, evidence)
-    most = evidence.thresholds.pcie_replays_most
-
-    def judge(gpu: Gpu) -> Judged:
-        if isinstance(gpu.pcie_replays, Unknown):
-            return gpu.pcie_replays
-        if gpu.pcie_replays <= most.value:
-            return f"{gpu.pcie_replays} replays"
-        return REPLAYS.warned(
-            f"GPU{gpu.index}",
-            "the PCIe link has repeated many packets",
-            expected=f"at most {most.value:g}",
-            observed=f"{gpu.pcie_replays} since the driver was loaded",
-            remedy=RESEAT,
-            evidence=(most.ref,),
-        )
-
-    yield from judge_each(REPLAYS, gpus, judge, what="the PCIe replays", good="PCIe links repeat little")
 
 
 def pcie_errors(evidence: Evidence) -> Iterator[Finding]:

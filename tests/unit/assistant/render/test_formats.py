@@ -16,9 +16,9 @@ from assistant.render.as_text import render_verdict
 from assistant.render.formats import FORMATS, Format, formatted
 from assistant.render.reason import reason_line
 from probes.base.record import Reason, Unknown
+from probes.checks.check_table import CHECKS
 from probes.judging.findings import Status
 from probes.judging.verdict import Verdict
-from probes.registry import CHECKS
 from tests.support.verdicts import EVIL, FILES, LINK, MODEL, VERDICTS, finding, verdict_of
 
 every_verdict = pytest.mark.parametrize("verdict", VERDICTS.values(), ids=VERDICTS)
