@@ -100,6 +100,8 @@ class LimitCheck(StrictRecord, kw_only=True):
     absent: str = ""
     """The summary of the SKIP where the file or tool with the fact does not exist; without it, that is
     UNKNOWN."""
+    essential: bool = False
+    """Whether every machine has the fact, so that one without it is unknown rather than not concerned."""
     unsupported: tuple[str, ...] = ()
     """Values by which a device says that it has no such fact."""
     known: tuple[str, ...] = ()

@@ -69,7 +69,7 @@ def _on_host(judge: Judge, row: LimitCheck, judged: Judged, refs: tuple[Evidence
             return msgspec.structs.replace(judged, evidence=refs + judged.evidence)
         case Unknown(reason=Reason.TOOL_MISSING | Reason.NOT_SUPPORTED) if row.absent:
             return judge.skipped(HOST, row.absent, evidence=refs)
-        case Unknown(reason=Reason.NOT_SUPPORTED):
+        case Unknown(reason=Reason.NOT_SUPPORTED) if not row.essential:
             return judge.skipped(HOST, f"not supported here: {judged.detail or row.what}", evidence=refs)
         case Unknown():
             return judge.undetermined(HOST, judged, what=row.what, evidence=refs)
