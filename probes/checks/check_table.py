@@ -39,9 +39,9 @@ def _limit(check_id: str) -> CheckRow:
     row = limit_rows()[check_id]
     return CheckRow(
         id=check_id,
-        title=row["title"],
+        title=row.get("title", check_id),
         module="probes.checks.limits",
-        group=row["group"],
+        group=row.get("group", "host"),
         required=row.get("required", False),
         tier=row.get("tier", "quick"),
         needs=tuple(row.get("needs", ())),

@@ -68,6 +68,19 @@ def test_a_check_whose_module_is_missing_is_unknown() -> None:
     assert finished.result.verdict is Status.PASS
 
 
+def test_a_data_row_with_a_mistake_is_unknown_and_the_others_go_on() -> None:
+    row = msgspec.structs.replace(
+        NOFILE, id="misspelt", rules={**(NOFILE.rules or {}), "fakt": "limits.nofile"}
+    )
+    *_, finished = check_machine(evidence_of(h100_node()), (row, NOFILE))
+    assert isinstance(finished, StageFinished)
+    assert [f"{finding.check_id} {finding.status.value}" for finding in finished.result.findings] == [
+        "misspelt UNKNOWN",
+        "nofile PASS",
+    ]
+    assert "fakt" in finished.result.findings[0].observed
+
+
 def test_verdict_survives_json() -> None:
     *_, finished = check_machine(evidence_of(h100_node()))
     assert isinstance(finished, StageFinished)
