@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from probes.base.table_rows import CheckRow, Group, Need, Tier
 from probes.catalogue.limit_rows import limit_rows
+from probes.catalogue.log_rows import log_rows
 
 
 def _check(
@@ -34,21 +36,27 @@ def _check(
     )
 
 
-def _limit(check_id: str) -> CheckRow:
-    """Return the row of a check that is a data row of `probes/data/limit_checks/`."""
-    row = limit_rows()[check_id]
+def _row(
+    check_id: str, rows: dict[str, dict[str, Any]], module: str, needs: tuple[Need, ...] = ()
+) -> CheckRow:
+    """Return the row of a check that is a data row, which one function evaluates with all others of its
+    sort.
+    """
+    row = rows[check_id]
     return CheckRow(
         id=check_id,
         title=row.get("title", check_id),
-        module="probes.checks.limits",
+        module=f"probes.checks.{module}",
         group=row.get("group", "host"),
         required=row.get("required", False),
         tier=row.get("tier", "quick"),
-        needs=tuple(row.get("needs", ())),
+        needs=tuple(row.get("needs", needs)),
         rules=row,
     )
 
 
+_limit = functools.partial(_row, rows=limit_rows(), module="limits")
+_events = functools.partial(_row, rows=log_rows(), module="log_events", needs=("logs",))
 _gpu = functools.partial(_check, group="gpu", needs=("gpus",))
 _driver = functools.partial(_check, group="driver", needs=("gpus",))
 _fabric = functools.partial(_check, group="fabric", needs=("gpus",))
@@ -128,12 +136,12 @@ CHECKS: tuple[CheckRow, ...] = (
     _fabric("peer-access-geforce", "The driver refuses peer access where it is broken", "peer_access"),
     _pcie("pcie-link", "PCIe links have their full width"),
     _pcie("pcie-speed", "PCIe links have their full speed", "pcie_health"),
-    _log("pcie-bandwidth", "The kernel found no narrow PCIe path", "pcie_health"),
+    _events("pcie-bandwidth"),
     _limit("pcie-replays"),
     _pcie("pcie-errors", "PCIe links report no errors", "pcie_health"),
     _pcie("pcie-payload", "PCIe payload sizes agree along the path", "pcie_settings"),
     _check("pcie-read-request", "NICs may read large blocks", "pcie_settings", group="pcie", needs=("nics",)),
-    _log("slot-power", "PCIe slots give enough power", "pcie_health"),
+    _events("slot-power"),
     _pcie("acs", "Peer-to-peer traffic is not sent through the host"),
     _pcie("iommu", "The IOMMU does not translate"),
     _gpu_pcie("gpu-nic-affinity", "Every GPU has a training port close by"),
@@ -159,7 +167,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _nic("nic-retries", "No retries ran out", "nic_counters"),
     _nic("roce-congestion", "RoCE traffic is not throttled", "nic_counters"),
     _network("link-flapping", "No link goes up and down"),
-    _log("cable", "Cables and modules are well", "link_flapping"),
+    _events("cable"),
     _nic("nic-pkey", "Ports are in one partition", "nic_fabric"),
     _nic("nic-mtu", "RDMA MTUs are large and alike", "nic_link", tier="deep"),
     _nic("nic-gid", "RoCE ports have a routable GID"),
@@ -207,14 +215,14 @@ CHECKS: tuple[CheckRow, ...] = (
     _limit("memory-fragmentation"),
     _host("memory-balance", "NUMA nodes have equal memory", "host_memory"),
     _limit("memory-errors"),
-    _log("out-of-memory", "The kernel killed nothing for memory", "kernel_events"),
-    _log("lockups", "The kernel did not hang", "kernel_events"),
-    _log("machine-check", "The processors report no fault", "kernel_events"),
-    _log("kernel-limits", "No table of the kernel was full", "kernel_events"),
-    _log("nic-driver", "No driver gave its card up"),
-    _log("crashes", "No training library crashed", "kernel_events"),
-    _log("filesystem-errors", "File systems and disks report no errors", "kernel_events"),
-    _log("nccl-warnings", "NCCL warns of nothing"),
+    _events("out-of-memory"),
+    _events("lockups"),
+    _events("machine-check"),
+    _events("kernel-limits"),
+    _events("nic-driver"),
+    _events("crashes"),
+    _events("filesystem-errors"),
+    _events("nccl-warnings"),
     _limit("zombies"),
     _limit("blocked-processes"),
     _limit("uptime"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import typing
 from pathlib import Path
 
 import msgspec
@@ -12,8 +13,10 @@ import pytest
 import probes.checks
 from probes.base.table_rows import CheckRow
 from probes.catalogue.limit_rows import LimitCheck, limit_rows
+from probes.catalogue.log_rows import LogCheck, log_rows
 from probes.catalogue.thresholds import Cited, Thresholds, load_thresholds
 from probes.checks.check_table import CHECKS
+from probes.facts.observed import EventKind
 from probes.judging.findings import Judge
 
 FOLDER = Path(probes.checks.__file__ or "").parent
@@ -28,7 +31,7 @@ def test_every_file_has_a_row_and_every_row_its_file() -> None:
 
 
 def test_every_data_row_has_a_line_in_the_table() -> None:
-    assert sorted(limit_rows()) == sorted(row.id for row in CHECKS if row.rules is not None)
+    assert sorted([*limit_rows(), *log_rows()]) == sorted(row.id for row in CHECKS if row.rules is not None)
 
 
 @pytest.mark.parametrize("check_id", limit_rows())
@@ -50,6 +53,15 @@ def test_a_data_row_is_well_formed(check_id: str) -> None:
         assert bool(rule.limit) == bool(rule.source) == bool(rule.date), (
             "a number that a policy can set cites its source"
         )
+
+
+@pytest.mark.parametrize("check_id", log_rows())
+def test_a_data_row_of_a_log_is_well_formed(check_id: str) -> None:
+    row = msgspec.convert(log_rows()[check_id], LogCheck)
+    assert row.source
+    assert set(row.kinds) <= set(typing.get_args(EventKind))
+    assert all(set(rule.kinds) <= set(row.kinds) and (rule.fix or row.fix) for rule in row.rules)
+    assert not row.limit or row.limit in load_thresholds().numbers
 
 
 @pytest.mark.parametrize("row", FUNCTIONS, ids=lambda row: row.id)
@@ -76,7 +88,7 @@ def test_every_limit_is_used_and_every_used_limit_exists() -> None:
     code = [ast.parse(path.read_text("utf-8")) for path in FOLDER.parent.rglob("*.py")]
     used = {node.attr for tree in code for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     used |= {node.value for tree in code for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    in_rows = str(limit_rows())
+    in_rows = f"{limit_rows()} {log_rows()}"
     assert not [name for name in limits.settable if name not in used and name not in in_rows]
     fields = {
         node.attr
