@@ -24,7 +24,7 @@ from assistant.render.facts_words import (
 from probes.base.record import Unknown, known, value_or
 from probes.base.units import gbit_per_s, plural
 from probes.catalogue.nic_models import load_nic_models
-from probes.catalogue.thresholds import load_port_counters
+from probes.catalogue.thresholds import load_thresholds
 from probes.facts import Interface, MachineFacts, Nic
 from probes.judging.affinity import Affinity, affinity_of
 from probes.judging.rails import roles_of
@@ -125,13 +125,13 @@ def _nics(facts: MachineFacts, *, verbose: bool) -> Section:
 
 def _counters(nics: Sequence[Nic], *, verbose: bool) -> list[Line]:
     """Error counters that are high, or with `verbose` not zero, and bit errors of cables."""
-    limits = {limit.name: 0 if verbose else limit.value for limit in load_port_counters()}
+    numbers = load_thresholds().numbers
     groups: dict[str, list[str]] = {}
     for nic in nics:
         high = [
             f"{count.name} {count.value}"
             for count in value_or(nic.counters, ())
-            if count.name in limits and count.value > limits[count.name]
+            if (limit := numbers.get(f"{count.name}_most")) and count.value > (0 if verbose else limit.value)
         ]
         if verbose and known(nic.bit_error_rate):
             high.append(f"bit error rate {nic.bit_error_rate:g}")

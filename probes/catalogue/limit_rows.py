@@ -19,7 +19,7 @@ from probes.base.table_rows import Group, Need, Tier
 FILES = ("gpu", "host", "network")
 _SYSCTL = re.compile(r'"sysctl:([a-z0-9_.]+)"')
 
-Each = Literal["gpus", "nics", "filesystems"]
+Each = Literal["gpus", "nics", "RoCE ports", "filesystems"]
 Given = Literal["training ports"]
 Where = Literal["GPUs", "no container"]
 Skip = Literal["one NUMA node", "container"]
@@ -29,8 +29,8 @@ class LimitRule(StrictRecord, kw_only=True):
     """A condition that a fact has to keep, and the finding where it does not.
 
     A number to compare with is given as such, by the name of a threshold, or by the path of another fact of
-    the same subject. In texts, `{value}`, `{limit}`, `{gpu}`, `{subject}` and the path of any fact stand for
-    what was read; `{path:bytes}` writes it in that unit.
+    the same subject. In texts, `{value}`, `{limit}`, `{gpu}`, `{subject}`, `{counts}` and the path of any
+    fact stand for what was read; `{path:bytes}` writes it in that unit.
     """
 
     fact: str = ""
@@ -42,6 +42,10 @@ class LimitRule(StrictRecord, kw_only=True):
     none_of: tuple[str, ...] | None = None
     on: bool | None = None
     """The value that a switch must have."""
+    as_most: Literal["all", "model"] | None = None
+    """The devices among which the fact must have the value that most of them have: all, or those of one
+    model.
+    """
     empty: bool = False
     """Whether the fact is a list that must have no entry."""
     slack: float | str = 0.0
@@ -76,6 +80,8 @@ class LimitCheck(StrictRecord, kw_only=True):
     needs: tuple[Need, ...] = ()
     each: Each | None = None
     """The devices that are judged one by one; None for the machine as a whole."""
+    alone: str = ""
+    """The summary of the SKIP where there is one device only, which has no other to differ from."""
     given: Given | None = None
     """What a machine must have for the check to make sense; without it there is one SKIP."""
     fact: str

@@ -5,7 +5,6 @@ in code.
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import msgspec
 
@@ -80,16 +79,6 @@ class CudaArchitecture(Cited, kw_only=True):
     """The last major version of CUDA with it; None while it is supported."""
 
 
-class CounterLimit(Cited, kw_only=True):
-    """How much a port's counter may show. Counters run since the driver was loaded or they were cleared, so
-    that small numbers are history.
-    """
-
-    name: str
-    """Of sysfs."""
-    value: int
-
-
 class NcclArchitecture(Cited, kw_only=True):
     """The first NCCL with support for a GPU architecture."""
 
@@ -120,7 +109,6 @@ class Thresholds(StrictRecord, kw_only=True):
     close_link_kinds: Names
     throttle_reasons: tuple[ThrottleReason, ...]
     violation_limits: tuple[ViolationLimit, ...]
-    port_counters: tuple[CounterLimit, ...]
     cuda_drivers: tuple[CudaDriver, ...]
     cuda_architectures: tuple[CudaArchitecture, ...]
     nccl_architectures: tuple[NcclArchitecture, ...]
@@ -160,18 +148,7 @@ def load_thresholds() -> Thresholds:
     """Return the limits shipped with rigtune: `probes/data/thresholds.toml`, and those that stand in the rows
     of checks.
     """
-    rows = _rows()
+    rows = read_rows("thresholds")
     fields = {name: row for name, row in rows.items() if name in Thresholds.__struct_fields__}
     numbers = {name: row for name, row in rows.items() if name not in fields}
     return msgspec.convert({**fields, "numbers": {**numbers, **named_limits()}}, Thresholds)
-
-
-@functools.lru_cache(maxsize=1)
-def load_port_counters() -> tuple[CounterLimit, ...]:
-    """Return the limits of the counters of network ports alone, without reading the rows of checks."""
-    return msgspec.convert(_rows()["port_counters"], tuple[CounterLimit, ...])
-
-
-@functools.lru_cache(maxsize=1)
-def _rows() -> dict[str, Any]:
-    return read_rows("thresholds")

@@ -7,8 +7,7 @@ catalogue (memory).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from probes.base.record import EvidenceRef, Unknown, known
 from probes.base.units import gib
@@ -19,14 +18,6 @@ from probes.judging.reporting import HOST, Judged, fold_names, gpus_of, judge_ea
 MEMORY = Judge(
     check_id="gpu-memory-size",
     why="A model that fits the other GPUs does not fit this one, and the whole job ends.",
-)
-VBIOS = Judge(
-    check_id="vbios",
-    why="GPUs with different VBIOS may differ in clocks, power and known faults; all ranks wait for the slowest.",
-)
-FIRMWARE = Judge(
-    check_id="gpu-firmware",
-    why="The firmware is a part of the driver: another version means that two drivers are mixed.",
 )
 CONFIDENTIAL = Judge(
     check_id="confidential-compute",
@@ -81,63 +72,6 @@ def _largest(gpus: tuple[Gpu, ...]) -> dict[str, int]:
         if known(gpu.name) and known(gpu.memory_bytes) and gpu.virtualization != "vgpu":
             sizes[gpu.name] = max(gpu.memory_bytes, sizes.get(gpu.name, 0))
     return sizes
-
-
-def vbios(evidence: Evidence) -> Iterator[Finding]:
-    yield from _alike(
-        VBIOS,
-        evidence,
-        lambda gpu: gpu.vbios_version,
-        "VBIOS",
-        "Flash the GPUs with the vendor's tool to one version.",
-    )
-
-
-def gpu_firmware(evidence: Evidence) -> Iterator[Finding]:
-    yield from _alike(
-        FIRMWARE,
-        evidence,
-        lambda gpu: gpu.gsp_firmware_version,
-        "GSP firmware",
-        "Install the driver anew and restart the machine.",
-    )
-
-
-def _alike(
-    judge: Judge, evidence: Evidence, value_of: Callable[[Gpu], str | Unknown], what: str, remedy: str
-) -> Iterator[Finding]:
-    """One finding for GPUs of one name whose versions differ from what most of them have."""
-    gpus = yield from gpus_of(judge, evidence)
-    usual = _usual(gpus, value_of)
-
-    def verdict(gpu: Gpu) -> Judged:
-        value = value_of(gpu)
-        if isinstance(value, Unknown):
-            return value
-        expected = usual.get(str(gpu.name), value)
-        if value == expected:
-            return value
-        return judge.warned(
-            f"GPU{gpu.index}",
-            f"another {what} than the other GPUs of its model",
-            expected=expected,
-            observed=value,
-            remedy=Remedy(text=remedy, command="nvidia-smi -q | grep -i version", needs_root=True),
-        )
-
-    yield from judge_each(judge, gpus, verdict, what=f"the {what}", good=f"GPUs of one model have one {what}")
-
-
-def _usual(gpus: tuple[Gpu, ...], value_of: Callable[[Gpu], str | Unknown]) -> dict[str, str]:
-    counts: dict[str, Counter[str]] = {}
-    for gpu in gpus:
-        value = value_of(gpu)
-        if known(value):
-            counts.setdefault(str(gpu.name), Counter())[value] += 1
-    return {
-        name: max(versions, key=lambda version: (versions[version], version))
-        for name, versions in counts.items()
-    }
 
 
 def confidential_compute(evidence: Evidence) -> Iterator[Finding]:

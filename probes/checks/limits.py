@@ -5,8 +5,10 @@ Source: each row names its own.
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator
 from typing import Any
 
@@ -25,7 +27,7 @@ _SYSCTL = "sysctl:"
 _SHOWN = 8
 """Entries of a list that a finding shows."""
 
-_NAMES_OF_CASE = ("value", "limit", "gpu", "subject")
+_NAMES_OF_CASE = ("value", "limit", "gpu", "subject", "counts")
 """Words in braces that are no facts."""
 
 Subject = Gpu | Nic | Filesystem | MachineFacts
@@ -37,6 +39,8 @@ class _Case(Record, kw_only=True):
     row: LimitCheck
     evidence: Evidence
     subject: Subject
+    peers: tuple[Any, ...] = ()
+    """All subjects of the check."""
 
 
 def check(evidence: Evidence, data: dict[str, Any]) -> Iterator[Finding]:
@@ -44,23 +48,30 @@ def check(evidence: Evidence, data: dict[str, Any]) -> Iterator[Finding]:
     row = msgspec.convert(data, LimitCheck)
     judge = Judge(check_id=row.id, why=row.why)
 
-    def verdict(subject: Subject) -> Judged:
-        return _judge(judge, _Case(row=row, evidence=evidence, subject=subject))
-
     if row.given is not None and not (yield from _ports(judge, evidence)):
         return
     if row.each is not None:
         subjects = yield from _SUBJECTS[row.each](judge, evidence)
         chosen = [subject for subject in subjects if not row.only_known or _knows_any(row, subject)]
+        if row.alone and len(subjects) == 1:
+            yield judge.skipped(HOST, row.alone)
+            return
         if subjects and not chosen:
             yield judge.skipped(HOST, row.only_known)
+        case = _Case(row=row, evidence=evidence, subject=evidence.facts, peers=tuple(chosen))
+        verdict = functools.partial(_judge_subject, judge, case)
         yield from judge_each(judge, chosen, verdict, what=row.what, good=row.good)
         return
     for where, summary in row.skip.items():
         if _WHERE[where](evidence.facts):
             yield judge.skipped(HOST, summary)
             return
-    yield _on_host(judge, row, verdict(evidence.facts), _refs(row, evidence.facts))
+    case = _Case(row=row, evidence=evidence, subject=evidence.facts)
+    yield _on_host(judge, row, _judge(judge, case), _refs(row, evidence.facts))
+
+
+def _judge_subject(judge: Judge, case: _Case, subject: Subject) -> Judged:
+    return _judge(judge, msgspec.structs.replace(case, subject=subject))
 
 
 def _on_host(judge: Judge, row: LimitCheck, judged: Judged, refs: tuple[EvidenceRef, ...]) -> Finding:
@@ -80,18 +91,25 @@ def _judge(judge: Judge, case: _Case) -> Judged:
     """Return the finding of the first broken rule, else what could not be read, else what was seen."""
     row, subject = case.row, case.subject
     unread = first_unknown(*(_read(subject, path) for path in row.known))
+    ignored, judged = None, 0
     for rule in row.rules:
         if rule.where is not None and not _WHERE[rule.where](case.evidence.facts):
             continue
         value = _read(subject, rule.fact or row.fact)
         if isinstance(value, str) and value in row.unsupported:
             return Unknown(Reason.NOT_SUPPORTED, f"{row.what} is {value}")
-        bound, slack = _number(case, _given(rule))[0], _number(case, rule.slack)[0]
+        slack = _number(case, rule.slack)[0]
+        bound = _usual(case, rule.as_most) if rule.as_most else _number(case, _given(rule))[0]
         unknown = first_unknown(value, bound, slack)
         if unknown is None and not _keeps(rule, value, bound, slack):
             return _finding(judge, case, rule, value, bound)
-        if unknown is not None and not rule.optional and unread is None:
-            unread = unknown
+        if unknown is None:
+            judged += 1
+        elif not rule.optional:
+            unread = unread or unknown
+        else:
+            ignored = ignored or unknown
+    unread = unread or (ignored if not judged else None)
     return unread if unread is not None else _filled(row.seen, case, _read(subject, row.fact), None)
 
 
@@ -109,6 +127,7 @@ def _keeps(rule: LimitRule, value: Any, bound: Any, slack: Any) -> bool:
             rule.one_of is None or value in rule.one_of,
             rule.none_of is None or value not in rule.none_of,
             rule.on is None or value is rule.on,
+            rule.as_most is None or value == bound,
             not (rule.empty and value),
         )
     )
@@ -142,6 +161,8 @@ def _expected(rule: LimitRule, row: LimitCheck) -> str:
         return " or ".join(rule.one_of)
     if rule.on is not None:
         return row.words[rule.on]
+    if rule.as_most is not None:
+        return "{limit}"
     if rule.at_least is not None:
         return "at least {limit}"
     return "at most {limit}" if rule.at_most is not None else "below {limit}"
@@ -178,7 +199,24 @@ def _read(subject: Any, path: str) -> Any:
         subject = getattr(subject, name)
         if isinstance(subject, Unknown):
             return subject
-    return count_of(subject, item.rstrip("]")) or 0 if item else subject
+    if not item:
+        return subject
+    count = count_of(subject, item.rstrip("]"))
+    return (
+        Unknown(Reason.NOT_SUPPORTED, f"there is no counter {item.rstrip(']')}") if count is None else count
+    )
+
+
+def _usual(case: _Case, among: str) -> Any:
+    """Return the value that most of the subject's peers have; the first of them where there are several
+    such.
+    """
+    values = [
+        _read(peer, case.row.fact)
+        for peer in case.peers
+        if among == "all" or peer.name == getattr(case.subject, "name", None)
+    ]
+    return next(iter(Counter(filter(known, values)).most_common(1)), (NOT_RECORDED, 0))[0]
 
 
 def _refs(row: LimitCheck, facts: MachineFacts) -> tuple[EvidenceRef, ...]:
@@ -196,6 +234,8 @@ def _filled(text: str, case: _Case, value: Any, bound: Any) -> str:
         subject = case.subject
         if path in ("value", "limit"):
             return _written(value if path == "value" else bound, unit or case.row.unit, case.row.words)
+        if path == "counts":
+            return _counts(case)
         if path == "gpu":
             return smi_name(subject) if isinstance(subject, Gpu) else ""
         if path == "subject":
@@ -204,6 +244,14 @@ def _filled(text: str, case: _Case, value: Any, bound: Any) -> str:
         return shlex.quote(fact) if isinstance(fact, str) else _written(fact, unit, case.row.words)
 
     return _PLACE.sub(words, text)
+
+
+def _counts(case: _Case) -> str:
+    """Return the counters that the rules are about and that are not zero: `link_downed 3`."""
+    counts = {rule.fact: _read(case.subject, rule.fact) for rule in case.row.rules}
+    return ", ".join(
+        f"{path[:-1].partition('[')[2]} {count}" for path, count in counts.items() if known(count) and count
+    )
 
 
 def _written(value: Any, unit: str, words: tuple[str, str]) -> str:
@@ -236,6 +284,14 @@ def _ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, bool]:
     return True
 
 
+def _roce_ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Nic, ...]]:
+    nics = yield from nics_of(judge, evidence)
+    ports = tuple(nic for nic in nics if nic.link_layer == "Ethernet")
+    if nics and not ports:
+        yield judge.skipped(HOST, "no port is Ethernet")
+    return ports
+
+
 def _filesystems(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Filesystem, ...]]:
     """Return the filesystems that a job may write to. Images are full by design."""
     storage, images = evidence.facts.storage, evidence.thresholds.read_only_filesystems
@@ -251,6 +307,7 @@ def _filesystems(judge: Judge, evidence: Evidence) -> Generator[Finding, None, t
 _SUBJECTS: dict[str, Callable[[Judge, Evidence], Generator[Finding, None, Collection[Any]]]] = {
     "gpus": gpus_of,
     "nics": nics_of,
+    "RoCE ports": _roce_ports,
     "filesystems": _filesystems,
 }
 _WHERE: dict[str, Callable[[MachineFacts], bool]] = {
