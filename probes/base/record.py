@@ -83,7 +83,7 @@ def value_or(value: T | Unknown, default: T) -> T:
 
 
 def first_unknown(*values: object) -> Unknown | None:
-    """Return the first of `values` that is unknown; None where all are known."""
+    """Return the first of the values that is unknown; None where all are known."""
     return next((value for value in values if isinstance(value, Unknown)), None)
 
 

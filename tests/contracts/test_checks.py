@@ -46,6 +46,7 @@ def test_a_data_row_is_well_formed(check_id: str) -> None:
             rule.one_of,
             rule.none_of,
             rule.on,
+            rule.as_most,
             rule.empty or None,
         )
         assert sum(condition is not None for condition in conditions) == 1
