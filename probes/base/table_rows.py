@@ -53,7 +53,7 @@ module is not even loaded.
 
 
 class CheckRow(Row, kw_only=True):
-    """A check: `function(evidence: Evidence) -> Iterator[Finding]` in its module."""
+    """A check: `function(evidence: Evidence)` in its module, which returns one `Finding`, or some."""
 
     function: str = "check"
     group: Group
@@ -67,8 +67,8 @@ class CheckRow(Row, kw_only=True):
     def run(self, evidence: Any) -> Iterator[Any]:
         """Yield the `Finding`s of this check on an `Evidence`. Only its own module is loaded."""
         function = getattr(self.load(), self.function)
-        findings: Iterator[Any] = function(evidence) if self.rules is None else function(evidence, self.rules)
-        return findings
+        findings = function(evidence) if self.rules is None else function(evidence, self.rules)
+        return iter((findings,) if isinstance(findings, Record) else findings)
 
 
 class BenchmarkRow(Row, kw_only=True):

@@ -13,9 +13,10 @@ from probes.base.patterns import pattern
 from probes.base.record import Unknown, known
 from probes.base.versions import at_least
 from probes.catalogue.nccl_variables import load_variables
+from probes.facts import Gpu
 from probes.judging.environment_values import removal, setting, variables_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, gpus_of
+from probes.judging.reporting import HOST, on_gpus
 
 CONNECTIONS = Judge(
     check_id="cuda-connections",
@@ -47,8 +48,8 @@ _TOOLS = (
 _DEVICE = pattern(r"(?:\d{1,4}|(?:GPU|MIG)-[0-9A-Za-z/-]{1,80})")
 
 
-def cuda_connections(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(CONNECTIONS, evidence)
+@on_gpus(CONNECTIONS)
+def cuda_connections(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     variables = (yield from variables_of(CONNECTIONS, evidence)) if gpus else None
     if variables is None:
         return
@@ -103,8 +104,8 @@ def cuda_connections(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def cuda_visible_devices(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(VISIBLE, evidence)
+@on_gpus(VISIBLE)
+def cuda_visible_devices(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     variables = (yield from variables_of(VISIBLE, evidence)) if gpus else None
     if variables is None:
         return
@@ -141,8 +142,8 @@ def cuda_visible_devices(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def cuda_injection(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(INJECTION, evidence)
+@on_gpus(INJECTION)
+def cuda_injection(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     variables = (yield from variables_of(INJECTION, evidence)) if gpus else None
     if variables is None:
         return

@@ -6,14 +6,14 @@ Source: facebookresearch/gcm and AMD-AGI/Primus (memory in use before a job star
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from probes.base.record import Unknown, known
 from probes.base.units import gib
 from probes.catalogue.thresholds import Number
 from probes.facts import Gpu, GpuProcess
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each
+from probes.judging.reporting import Judged, judge_each, on_gpus
 
 JUDGE = Judge(
     check_id="gpu-busy",
@@ -28,10 +28,10 @@ REMEDY = Remedy(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
+@on_gpus(JUDGE)
+def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     limit = evidence.thresholds.gpu_memory_in_use_bytes
-    yield from judge_each(
+    return judge_each(
         JUDGE,
         gpus,
         lambda gpu: _judge(gpu, limit),

@@ -7,13 +7,13 @@ facebookresearch/gcm for application clocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from probes.base.record import Unknown, known
 from probes.catalogue.thresholds import ViolationLimit
 from probes.facts import Count, Gpu, count_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each
+from probes.judging.reporting import Judged, judge_each, on_gpus
 
 VIOLATIONS = Judge(
     check_id="gpu-violations",
@@ -24,15 +24,15 @@ _CAP = "sw_power_cap"
 _SECOND_US = 1e6
 
 
-def gpu_violations(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(VIOLATIONS, evidence)
+@on_gpus(VIOLATIONS)
+def gpu_violations(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     limits = evidence.thresholds.violation_limits
     free = [
         gpu
         for gpu in gpus
         if known(gpu.limits.violations_us) and count_of(gpu.limits.violations_us, _CAP) == 0
     ]
-    yield from judge_each(
+    return judge_each(
         VIOLATIONS,
         gpus,
         lambda gpu: _violations(gpu, limits, peers_free=len(free)),

@@ -7,13 +7,13 @@ catalogue (memory).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from probes.base.record import EvidenceRef, Unknown, known
 from probes.base.units import gib
 from probes.facts import Gpu
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, fold_names, gpus_of, judge_each
+from probes.judging.reporting import HOST, Judged, fold_names, judge_each, on_gpus
 
 MEMORY = Judge(
     check_id="gpu-memory-size",
@@ -25,8 +25,8 @@ CONFIDENTIAL = Judge(
 )
 
 
-def gpu_memory_size(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(MEMORY, evidence)
+@on_gpus(MEMORY)
+def gpu_memory_size(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     limits = evidence.thresholds
     most = _largest(gpus)
 
@@ -62,7 +62,7 @@ def gpu_memory_size(evidence: Evidence) -> Iterator[Finding]:
             )
         return gib(size)
 
-    yield from judge_each(MEMORY, gpus, judge, what="the memory size", good="every GPU shows its full memory")
+    return judge_each(MEMORY, gpus, judge, what="the memory size", good="every GPU shows its full memory")
 
 
 def _largest(gpus: tuple[Gpu, ...]) -> dict[str, int]:
@@ -74,8 +74,8 @@ def _largest(gpus: tuple[Gpu, ...]) -> dict[str, int]:
     return sizes
 
 
-def confidential_compute(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(CONFIDENTIAL, evidence)
+@on_gpus(CONFIDENTIAL)
+def confidential_compute(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     on = [gpu for gpu in gpus if gpu.confidential_compute is True]
     if on:
         yield CONFIDENTIAL.warned(

@@ -8,12 +8,12 @@ Source: leptonai/gpud, nvidia-smi outputs with `GPU is lost` and `Unknown Error`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.facts import Gpu
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each, smi_name
+from probes.judging.reporting import Judged, judge_each, on_gpus, smi_name
 
 JUDGE = Judge(check_id="gpu-lost", why="A job that gets a lost GPU ends at start, or hangs all its ranks.")
 
@@ -28,11 +28,9 @@ RESTART = Remedy(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
-    yield from judge_each(
-        JUDGE, gpus, _judge, what="the readings of the GPU", good="every GPU answers in full"
-    )
+@on_gpus(JUDGE)
+def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
+    return judge_each(JUDGE, gpus, _judge, what="the readings of the GPU", good="every GPU answers in full")
 
 
 def _judge(gpu: Gpu) -> Judged:

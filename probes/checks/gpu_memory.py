@@ -7,12 +7,12 @@ facebookresearch/gcm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from probes.base.record import Reason, Unknown, known
 from probes.facts import Gpu
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each, smi_name
+from probes.judging.reporting import Judged, judge_each, on_gpus, smi_name
 
 MODE = Judge(
     check_id="ecc-mode",
@@ -31,9 +31,9 @@ def _reset(gpu: Gpu) -> Remedy:
     )
 
 
-def ecc_mode(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(MODE, evidence)
-    yield from judge_each(MODE, gpus, _mode, what="the ECC mode", good="ECC is on")
+@on_gpus(MODE)
+def ecc_mode(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
+    return judge_each(MODE, gpus, _mode, what="the ECC mode", good="ECC is on")
 
 
 def _mode(gpu: Gpu) -> Judged:

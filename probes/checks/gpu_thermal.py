@@ -7,13 +7,13 @@ NVIDIA/NVSentinel, thermal margins; leptonai/gpud, temperatures; NVML reference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, known
 from probes.catalogue.thresholds import Number, Thresholds
 from probes.facts import Gpu
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, gpus_of, judge_each
+from probes.judging.reporting import HOST, Judged, judge_each, on_gpus
 
 GPU = Judge(
     check_id="gpu-temperature",
@@ -30,10 +30,10 @@ COOLING = Remedy(
 )
 
 
-def gpu_temperature(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(GPU, evidence)
+@on_gpus(GPU)
+def gpu_temperature(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     limits = evidence.thresholds
-    yield from judge_each(
+    return judge_each(
         GPU, gpus, lambda gpu: _temperature(gpu, limits), what="the temperature", good="GPUs are cool enough"
     )
 
@@ -80,18 +80,15 @@ def _hot(gpu: Gpu, observed: str, thresholds: Thresholds, *, is_over: bool) -> F
     )
 
 
-def gpu_temperature_spread(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(SPREAD, evidence)
-    if not gpus:
-        return
+@on_gpus(SPREAD)
+def gpu_temperature_spread(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     unread = next((gpu.temperature_c for gpu in gpus if isinstance(gpu.temperature_c, Unknown)), None)
     readings = [(gpu.temperature_c, gpu.index) for gpu in gpus if known(gpu.temperature_c)]
     if len(gpus) == 1:
-        yield SPREAD.skipped(HOST, "one GPU has no other to compare with")
-    elif unread is not None and len(readings) < 2:
-        yield SPREAD.undetermined(HOST, unread, what="the temperatures")
-    else:
-        yield _spread(gpus, sorted(readings), evidence.thresholds)
+        return SPREAD.skipped(HOST, "one GPU has no other to compare with")
+    if unread is not None and len(readings) < 2:
+        return SPREAD.undetermined(HOST, unread, what="the temperatures")
+    return _spread(gpus, sorted(readings), evidence.thresholds)
 
 
 def _spread(gpus: tuple[Gpu, ...], readings: list[tuple[int, int]], limits: Thresholds) -> Finding:
@@ -122,12 +119,10 @@ def _is_alike(gpus: tuple[Gpu, ...], limits: Thresholds) -> bool:
     return is_even and min(loads) >= limits.idle_utilization_percent.value
 
 
-def gpu_fan(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(FAN, evidence)
+@on_gpus(FAN)
+def gpu_fan(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     needed = evidence.thresholds.fan_needed_c
-    yield from judge_each(
-        FAN, gpus, lambda gpu: _fan(gpu, needed), what="the fan speed", good="the fans turn"
-    )
+    return judge_each(FAN, gpus, lambda gpu: _fan(gpu, needed), what="the fan speed", good="the fans turn")
 
 
 def _fan(gpu: Gpu, needed: Number) -> Judged:

@@ -6,23 +6,23 @@ load and an idle GPU gives `gpu_idle`; neither is a finding. Source: NVML refere
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from probes.base.record import Unknown, known
 from probes.catalogue.thresholds import ThrottleReason
 from probes.facts import Gpu
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each
+from probes.judging.reporting import Judged, judge_each, on_gpus
 
 JUDGE = Judge(check_id="gpu-throttle", why="All ranks wait for the GPU whose clocks are held down.")
 
 _GENERAL = "hw_slowdown"
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
+@on_gpus(JUDGE)
+def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     rows = evidence.thresholds.throttle_reasons
-    yield from judge_each(
+    return judge_each(
         JUDGE,
         gpus,
         lambda gpu: _judge(gpu, rows),

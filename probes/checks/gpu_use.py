@@ -6,14 +6,14 @@ GPUs (full load without a process); field reports of hung NCCL collectives (full
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from probes.base.record import NOT_RECORDED, Unknown, known
 from probes.base.units import gib
 from probes.catalogue.thresholds import Number, Thresholds
 from probes.facts import Gpu, GpuProcess
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each
+from probes.judging.reporting import Judged, judge_each, on_gpus
 
 LEFTOVER = Judge(
     check_id="gpu-memory-leftover",
@@ -29,10 +29,10 @@ SPINNING = Judge(
 )
 
 
-def gpu_memory_leftover(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(LEFTOVER, evidence)
+@on_gpus(LEFTOVER)
+def gpu_memory_leftover(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     limit = evidence.thresholds.gpu_memory_in_use_bytes
-    yield from judge_each(
+    return judge_each(
         LEFTOVER,
         gpus,
         lambda gpu: _leftover(gpu, limit),
@@ -65,10 +65,10 @@ def _leftover(gpu: Gpu, limit: Number) -> Judged:
     )
 
 
-def gpu_idle(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(IDLE, evidence)
+@on_gpus(IDLE)
+def gpu_idle(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     limits = evidence.thresholds
-    yield from judge_each(
+    return judge_each(
         IDLE, gpus, lambda gpu: _idle(gpu, limits), what="the load", good="an idle GPU shows no load"
     )
 
@@ -110,10 +110,10 @@ def _has_work(gpu: Gpu, limits: Thresholds) -> bool:
     )
 
 
-def gpu_spinning(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(SPINNING, evidence)
+@on_gpus(SPINNING)
+def gpu_spinning(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     limits = evidence.thresholds
-    yield from judge_each(
+    return judge_each(
         SPINNING,
         gpus,
         lambda gpu: _spinning(gpu, limits),

@@ -6,11 +6,10 @@ NVIDIA/NVSentinel#695 (settling after a start), IPMI 2.0 (sensors); the figures 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Reason, Unknown, known
+from probes.facts import Gpu
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, gpus_of
+from probes.judging.reporting import HOST, on_gpus
 
 TIME_SYNC = Judge(
     check_id="time-sync",
@@ -22,10 +21,10 @@ HEADROOM = Judge(
 )
 
 
-def time_sync(evidence: Evidence) -> Iterator[Finding]:
+def time_sync(evidence: Evidence) -> Finding:
     clock = evidence.facts.clock
     if clock.synchronized is False:
-        yield TIME_SYNC.warned(
+        return TIME_SYNC.warned(
             HOST,
             "the clock is not synchronised",
             expected="a synchronised clock",
@@ -36,15 +35,15 @@ def time_sync(evidence: Evidence) -> Iterator[Finding]:
             ),
             evidence=clock.evidence,
         )
-    elif clock.synchronized is True:
+    if clock.synchronized is True:
         observed = clock.daemon if isinstance(clock.daemon, str) else "by the kernel's word"
-        yield TIME_SYNC.passed(HOST, "the clock is kept", observed=observed, evidence=clock.evidence)
-    elif isinstance(clock.daemon, str):
-        yield TIME_SYNC.passed(HOST, "a time daemon runs", observed=clock.daemon, evidence=clock.evidence)
-    elif isinstance(evidence.facts.container.runtime, str):
-        yield TIME_SYNC.skipped(HOST, "the host of the container keeps the clock")
-    elif clock.daemon is None:
-        yield TIME_SYNC.warned(
+        return TIME_SYNC.passed(HOST, "the clock is kept", observed=observed, evidence=clock.evidence)
+    if isinstance(clock.daemon, str):
+        return TIME_SYNC.passed(HOST, "a time daemon runs", observed=clock.daemon, evidence=clock.evidence)
+    if isinstance(evidence.facts.container.runtime, str):
+        return TIME_SYNC.skipped(HOST, "the host of the container keeps the clock")
+    if clock.daemon is None:
+        return TIME_SYNC.warned(
             HOST,
             "nobody keeps the clock",
             expected="chronyd, ntpd or systemd-timesyncd",
@@ -56,46 +55,40 @@ def time_sync(evidence: Evidence) -> Iterator[Finding]:
             ),
             evidence=clock.evidence,
         )
-    else:
-        yield TIME_SYNC.undetermined(HOST, clock.daemon, what="who keeps the clock", evidence=clock.evidence)
+    return TIME_SYNC.undetermined(HOST, clock.daemon, what="who keeps the clock", evidence=clock.evidence)
 
 
-def power_headroom(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(HEADROOM, evidence)
-    if not gpus:
-        return
+@on_gpus(HEADROOM)
+def power_headroom(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     power, per_socket = evidence.facts.power, evidence.thresholds.host_power_per_socket_w
     capacity = power.supply_capacity_w
     limits = [gpu.power_limit_w for gpu in gpus]
     unread = next((limit for limit in limits if isinstance(limit, Unknown)), None)
     if isinstance(capacity, Unknown):
-        yield _unread(HEADROOM, capacity, "what the power supplies give")
-    elif unread is not None:
-        yield HEADROOM.undetermined(HOST, unread, what="the power limits of the GPUs")
-    else:
-        sockets = evidence.facts.cpu.sockets
-        host_w = per_socket.value * (sockets if known(sockets) else 1)
-        gpus_w = sum(limit for limit in limits if not isinstance(limit, Unknown))
-        observed = f"GPUs {gpus_w:.0f} W and host about {host_w:.0f} W; supplies {capacity:.0f} W"
-        if gpus_w + host_w <= capacity:
-            yield HEADROOM.passed(
-                HOST,
-                "the power supplies carry all GPUs",
-                observed=observed,
-                evidence=(*power.evidence, per_socket.ref),
-            )
-        else:
-            yield HEADROOM.warned(
-                HOST,
-                "the power supplies do not carry all GPUs at their limit",
-                expected=f"at least {gpus_w + host_w:.0f} W",
-                observed=observed,
-                remedy=Remedy(
-                    text="Add or replace supplies; until then lower the power limits of the GPUs.",
-                    needs_root=True,
-                ),
-                evidence=(*power.evidence, per_socket.ref),
-            )
+        return _unread(HEADROOM, capacity, "what the power supplies give")
+    if unread is not None:
+        return HEADROOM.undetermined(HOST, unread, what="the power limits of the GPUs")
+    sockets = evidence.facts.cpu.sockets
+    host_w = per_socket.value * (sockets if known(sockets) else 1)
+    gpus_w = sum(limit for limit in limits if not isinstance(limit, Unknown))
+    observed = f"GPUs {gpus_w:.0f} W and host about {host_w:.0f} W; supplies {capacity:.0f} W"
+    if gpus_w + host_w <= capacity:
+        return HEADROOM.passed(
+            HOST,
+            "the power supplies carry all GPUs",
+            observed=observed,
+            evidence=(*power.evidence, per_socket.ref),
+        )
+    return HEADROOM.warned(
+        HOST,
+        "the power supplies do not carry all GPUs at their limit",
+        expected=f"at least {gpus_w + host_w:.0f} W",
+        observed=observed,
+        remedy=Remedy(
+            text="Add or replace supplies; until then lower the power limits of the GPUs.", needs_root=True
+        ),
+        evidence=(*power.evidence, per_socket.ref),
+    )
 
 
 def _unread(judge: Judge, unknown: Unknown, what: str) -> Finding:

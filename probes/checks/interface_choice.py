@@ -44,45 +44,43 @@ docker.
 """
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
+def check(evidence: Evidence) -> Finding:
     facts = evidence.facts
     if isinstance(facts.interfaces, Unknown):
-        yield CHOICE.undetermined(HOST, facts.interfaces, what="the network interfaces")
-        return
+        return CHOICE.undetermined(HOST, facts.interfaces, what="the network interfaces")
     forced = value_of(facts, "NCCL_SOCKET_IFNAME")
     usable = [one for one in facts.interfaces if _is_usable(one)]
     unread = next((one.addresses for one in usable if isinstance(one.addresses, Unknown)), None)
     default = next((one for one in usable if one.is_default_route is True), None)
     refs = _refs(usable)
     if forced is not None:
-        yield CHOICE.passed(HOST, "NCCL_SOCKET_IFNAME chooses the interface", observed=forced, evidence=refs)
-    elif default is not None:
-        yield CHOICE.passed(
+        return CHOICE.passed(HOST, "NCCL_SOCKET_IFNAME chooses the interface", observed=forced, evidence=refs)
+    if default is not None:
+        return CHOICE.passed(
             HOST, "the default route names the interface", observed=default.name, evidence=refs
         )
-    elif unread is not None:
-        yield CHOICE.undetermined(HOST, unread, what="the addresses of the interfaces", evidence=refs)
-    elif len(usable) == 1:
-        yield CHOICE.passed(
+    if unread is not None:
+        return CHOICE.undetermined(HOST, unread, what="the addresses of the interfaces", evidence=refs)
+    if len(usable) == 1:
+        return CHOICE.passed(
             HOST, "only one interface leads to a network", observed=usable[0].name, evidence=refs
         )
-    elif not usable:
-        yield CHOICE.skipped(HOST, "no interface leads to a network")
-    elif any(isinstance(one.is_default_route, Unknown) for one in usable):
+    if not usable:
+        return CHOICE.skipped(HOST, "no interface leads to a network")
+    if any(isinstance(one.is_default_route, Unknown) for one in usable):
         route = next(one.is_default_route for one in usable if isinstance(one.is_default_route, Unknown))
-        yield CHOICE.undetermined(HOST, route, what="the default route", evidence=refs)
-    else:
-        yield CHOICE.warned(
-            HOST,
-            "several interfaces have an address, and none has the default route",
-            expected="one interface, or NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME",
-            observed=", ".join(one.name for one in usable),
-            remedy=Remedy(
-                text="Name the interface that leads to the other nodes.",
-                command="ip route get ADDRESS-OF-ANOTHER-NODE",
-            ),
-            evidence=refs,
-        )
+        return CHOICE.undetermined(HOST, route, what="the default route", evidence=refs)
+    return CHOICE.warned(
+        HOST,
+        "several interfaces have an address, and none has the default route",
+        expected="one interface, or NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME",
+        observed=", ".join(one.name for one in usable),
+        remedy=Remedy(
+            text="Name the interface that leads to the other nodes.",
+            command="ip route get ADDRESS-OF-ANOTHER-NODE",
+        ),
+        evidence=refs,
+    )
 
 
 def _is_usable(one: Interface) -> bool:

@@ -6,8 +6,6 @@ Source: ROCm/cvs (NUMA balancing), facebookresearch/gcm (clock source), NCCL use
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Reason, Unknown
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST
@@ -23,35 +21,32 @@ _FAST_CLOCKS = {
 """Those that a program reads without a call into the kernel."""
 
 
-def clocksource(evidence: Evidence) -> Iterator[Finding]:
+def clocksource(evidence: Evidence) -> Finding:
     kernel, architecture = evidence.facts.kernel, evidence.facts.cpu.architecture
     source = kernel.clocksource
     if isinstance(source, Unknown):
-        yield _unread(CLOCK, source, "the clock source", evidence)
-        return
+        return _unread(CLOCK, source, "the clock source", evidence)
     if isinstance(architecture, Unknown):
-        yield CLOCK.undetermined(
+        return CLOCK.undetermined(
             HOST, architecture, what="the processor's architecture", evidence=kernel.evidence
         )
-        return
     fast = _FAST_CLOCKS.get(architecture)
     if fast is None:
-        yield CLOCK.skipped(HOST, f"no rule for {architecture}")
-    elif source in fast:
-        yield CLOCK.passed(HOST, "the clock source is fast", observed=source, evidence=kernel.evidence)
-    else:
-        yield CLOCK.warned(
-            HOST,
-            "the clock source is slow",
-            expected=" or ".join(fast),
-            observed=source,
-            remedy=Remedy(
-                text="The kernel's log says why it left the fast one; look at BIOS and firmware.",
-                command="dmesg | grep -i -e clocksource -e tsc",
-                needs_root=True,
-            ),
-            evidence=kernel.evidence,
-        )
+        return CLOCK.skipped(HOST, f"no rule for {architecture}")
+    if source in fast:
+        return CLOCK.passed(HOST, "the clock source is fast", observed=source, evidence=kernel.evidence)
+    return CLOCK.warned(
+        HOST,
+        "the clock source is slow",
+        expected=" or ".join(fast),
+        observed=source,
+        remedy=Remedy(
+            text="The kernel's log says why it left the fast one; look at BIOS and firmware.",
+            command="dmesg | grep -i -e clocksource -e tsc",
+            needs_root=True,
+        ),
+        evidence=kernel.evidence,
+    )
 
 
 def _unread(judge: Judge, unknown: Unknown, what: str, evidence: Evidence) -> Finding:

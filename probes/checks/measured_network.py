@@ -8,7 +8,7 @@ partner); coreweave/nccl-tests and awslabs/awsome-distributed-training (share of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from probes.base.statistics import outliers, quantile
 from probes.base.units import gb_per_s, percent
@@ -150,7 +150,7 @@ def _concerns(part: str | Pair, one: Measurement) -> bool:
     return part in (pair, one.subject) or (pair is not None and part in pair)
 
 
-def measured_across_nodes(evidence: Evidence) -> Iterator[Finding]:
+def measured_across_nodes(evidence: Evidence) -> Iterable[Finding]:
     aspect = Aspect(
         what="collective across hosts",
         good="collectives across hosts are as fast as the ports",
@@ -159,4 +159,4 @@ def measured_across_nodes(evidence: Evidence) -> Iterator[Finding]:
         cause=lambda all_facts, _: of_network(all_facts),
         belongs=lambda one: one.metric == "bus_bandwidth_bytes_per_s",
     )
-    yield from judge_references(ACROSS, evidence, ("across-nodes",), aspect)
+    return judge_references(ACROSS, evidence, ("across-nodes",), aspect)

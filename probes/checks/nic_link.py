@@ -16,9 +16,9 @@ from probes.base.record import Reason, Unknown, known
 from probes.base.units import gbit_per_s
 from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
 from probes.facts import MachineFacts, Nic
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.rails import is_up, training_rails
-from probes.judging.reporting import HOST, Judged, judge_each, nics_of, subject_name
+from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name
 from probes.parsers.fabric.rdma_words import LANE_GBPS
 
 SPEED = Judge(
@@ -44,14 +44,12 @@ _MTUS = (4096, 2048, 1024, 512, 256)
 """Of InfiniBand and RoCE (Linux, enum ib_mtu)."""
 
 
-def nic_speed(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from nics_of(SPEED, evidence)):
-        return
+@on_nics(SPEED)
+def nic_speed(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = training_rails(evidence.facts)
     ports = (*rails.active, *rails.slower)
     if not ports:
-        yield SPEED.skipped(HOST, _NONE_UP)
-        return
+        return SPEED.skipped(HOST, _NONE_UP)
     layout = load_nic_models().layout(evidence.facts)
     places = {place.address for place in layout.rails} if layout else set()
 
@@ -60,7 +58,7 @@ def nic_speed(evidence: Evidence) -> Iterator[Finding]:
             return _by_layout(nic, layout)
         return _by_card(nic)
 
-    yield from judge_each(
+    return judge_each(
         SPEED, ports, judge, what="the rate of the card", good="training ports run at the rate of their card"
     )
 
@@ -115,8 +113,8 @@ def _rate_words(nic: Nic) -> str:
     return f"{words} ({nic.lanes}X {nic.speed})" if known(nic.lanes) and known(nic.speed) else words
 
 
-def nic_width(evidence: Evidence) -> Iterator[Finding]:
-    nics = yield from nics_of(WIDTH, evidence)
+@on_nics(WIDTH)
+def nic_width(nics: tuple[Nic, ...], evidence: Evidence) -> Iterator[Finding]:
     ports = [nic for nic in nics if is_up(nic) and nic.link_layer == "InfiniBand"]
     if not ports:
         if nics:
@@ -143,8 +141,8 @@ def nic_width(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def nic_advice(evidence: Evidence) -> Iterator[Finding]:
-    nics = yield from nics_of(ADVICE, evidence)
+@on_nics(ADVICE)
+def nic_advice(nics: tuple[Nic, ...], evidence: Evidence) -> Iterator[Finding]:
     ports = [nic for nic in nics if not isinstance(nic.advice, Unknown)]
     if not ports:
         if nics:
@@ -173,13 +171,11 @@ def nic_advice(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def nic_mtu(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from nics_of(MTU, evidence)):
-        return
+@on_nics(MTU)
+def nic_mtu(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = training_rails(evidence.facts).active
     if not rails:
-        yield MTU.skipped(HOST, _NONE_UP)
-        return
+        return MTU.skipped(HOST, _NONE_UP)
     least = evidence.thresholds.rdma_mtu_minimum_bytes
     headers_bytes = evidence.thresholds.roce_headers_bytes.value
     mtus = {subject_name(nic): _mtu(nic, evidence.facts, headers_bytes) for nic in rails}
@@ -206,7 +202,7 @@ def nic_mtu(evidence: Evidence) -> Iterator[Finding]:
             evidence=(least.ref,),
         )
 
-    yield from judge_each(MTU, rails, judge, what="the RDMA MTU", good="RDMA MTUs are large and alike")
+    return judge_each(MTU, rails, judge, what="the RDMA MTU", good="RDMA MTUs are large and alike")
 
 
 def _mtu(nic: Nic, facts: MachineFacts, headers_bytes: float) -> int | Unknown:

@@ -8,14 +8,14 @@ warn); `nvidia-smi nvlink -e`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, known
 from probes.catalogue.hardware import GpuModel
 from probes.catalogue.thresholds import Number
 from probes.facts import Gpu, NvLink
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each
+from probes.judging.reporting import Judged, judge_each, on_gpus
 
 JUDGE = Judge(
     check_id="nvlink-errors",
@@ -30,11 +30,11 @@ _REMEDY = Remedy(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
+@on_gpus(JUDGE)
+def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     rows = {gpu.index: evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
     full = evidence.thresholds.nvlink_counter_end
-    yield from judge_each(
+    return judge_each(
         JUDGE,
         gpus,
         lambda gpu: _judge(gpu, rows[gpu.index], full),

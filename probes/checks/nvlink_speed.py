@@ -6,7 +6,7 @@ validation and oracle-quickstart/oci-hpc check the rate of each link.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from probes.base.record import EvidenceRef, Reason, Unknown, known
 from probes.base.units import gb_per_s
@@ -14,16 +14,16 @@ from probes.catalogue.hardware import GpuModel
 from probes.catalogue.thresholds import Number
 from probes.facts import Gpu
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each
+from probes.judging.reporting import Judged, judge_each, on_gpus
 
 JUDGE = Judge(check_id="nvlink-speed", why="A ring all-reduce runs at the rate of its slowest link.")
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
+@on_gpus(JUDGE)
+def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     rows = {gpu.index: evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
     floor = evidence.thresholds.nvlink_rate_minimum_fraction
-    yield from judge_each(
+    return judge_each(
         JUDGE,
         gpus,
         lambda gpu: _judge(gpu, rows[gpu.index], floor),

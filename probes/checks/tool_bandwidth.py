@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from probes.base.record import EvidenceRef, Unknown, known
 from probes.base.units import gb_per_s
@@ -45,12 +45,12 @@ _NVLINK = Remedy(
 )
 
 
-def host_bandwidth(evidence: Evidence) -> Iterator[Finding]:
-    yield from _judge(HOST_COPIES, evidence, _HOST_TESTS, _PCIE)
+def host_bandwidth(evidence: Evidence) -> Iterable[Finding]:
+    return _judge(HOST_COPIES, evidence, _HOST_TESTS, _PCIE)
 
 
-def peer_bandwidth(evidence: Evidence) -> Iterator[Finding]:
-    yield from _judge(PEER_COPIES, evidence, _PEER_TESTS, _NVLINK)
+def peer_bandwidth(evidence: Evidence) -> Iterable[Finding]:
+    return _judge(PEER_COPIES, evidence, _PEER_TESTS, _NVLINK)
 
 
 def _judge(judge: Judge, evidence: Evidence, tests: re.Pattern[str], remedy: Remedy) -> Iterator[Finding]:

@@ -47,15 +47,14 @@ _CONGESTED = Remedy(
 )
 
 
-def collective_results(evidence: Evidence) -> Iterator[Finding]:
+def collective_results(evidence: Evidence) -> Finding:
     results = evidence.facts.tool_results
     if isinstance(results, Unknown):
-        yield RESULTS.undetermined(HOST, results, what="the measurements")
-        return
+        return RESULTS.undetermined(HOST, results, what="the measurements")
     checked = [result for result in results if result.wrong_values is not None]
     wrong = [result for result in checked if result.wrong_values]
     if wrong:
-        yield RESULTS.failed(
+        return RESULTS.failed(
             HOST,
             "collectives gave wrong results",
             expected="0 wrong values",
@@ -63,12 +62,11 @@ def collective_results(evidence: Evidence) -> Iterator[Finding]:
             remedy=_CORRUPTION,
             evidence=_refs(wrong),
         )
-    elif any(result.metric == "bus_bandwidth" for result in checked):
-        yield RESULTS.passed(
+    if any(result.metric == "bus_bandwidth" for result in checked):
+        return RESULTS.passed(
             HOST, "collectives gave right results", observed="0 wrong values", evidence=_refs(checked[:1])
         )
-    else:
-        yield RESULTS.skipped(HOST, "no collective was checked for right results")
+    return RESULTS.skipped(HOST, "no collective was checked for right results")
 
 
 def _wrong(result: ToolResult) -> str:

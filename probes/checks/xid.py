@@ -95,8 +95,8 @@ class Case(Record, kw_only=True):
         return "warn" if severity == "fail" else "none"
 
 
-def xid_hardware(evidence: Evidence) -> Iterator[Finding]:
-    yield from _by_class(HARDWARE, evidence, {"hardware", "link"}, "no Xid points at hardware")
+def xid_hardware(evidence: Evidence) -> Iterable[Finding]:
+    return _by_class(HARDWARE, evidence, {"hardware", "link"}, "no Xid points at hardware")
 
 
 def xid_reset(evidence: Evidence) -> Iterator[Finding]:
@@ -110,8 +110,8 @@ def xid_reset(evidence: Evidence) -> Iterator[Finding]:
     yield from findings or [RESET.passed(HOST, "no Xid asks for a reset")]
 
 
-def xid_application(evidence: Evidence) -> Iterator[Finding]:
-    yield from _by_class(APPLICATION, evidence, {"application"}, "no program crashed on a GPU")
+def xid_application(evidence: Evidence) -> Iterable[Finding]:
+    return _by_class(APPLICATION, evidence, {"application"}, "no program crashed on a GPU")
 
 
 def gsp_timeout(evidence: Evidence) -> Iterator[Finding]:

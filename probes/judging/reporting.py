@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -10,7 +11,7 @@ import msgspec
 
 from probes.base.record import EvidenceRef, Reason, Unknown
 from probes.facts import Filesystem, Gpu, Interface, LogEvent, MachineFacts, Nic
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 
 Judged = Finding | Unknown | str
 """What a check says about one subject: a problem, why it could not be judged, or what was seen where all is
@@ -79,6 +80,33 @@ def nics_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[
     if not nics:
         yield judge.skipped(HOST, "this machine has no RDMA port")
     return nics
+
+
+Check = Callable[[Evidence], Iterator[Finding]]
+
+
+def on_gpus(judge: Judge) -> Callable[[Callable[[tuple[Gpu, ...], Evidence], Findings]], Check]:
+    """Give a check the GPUs. Where there are none or they are unknown, `gpus_of` answers in its place."""
+    return functools.partial(_gated, judge, gpus_of)
+
+
+def on_nics(judge: Judge) -> Callable[[Callable[[tuple[Nic, ...], Evidence], Findings]], Check]:
+    """Give a check the RDMA ports, as `on_gpus` does it."""
+    return functools.partial(_gated, judge, nics_of)
+
+
+def _gated(
+    judge: Judge,
+    subjects_of: Callable[[Judge, Evidence], Generator[Finding, None, tuple[Subject, ...]]],
+    function: Callable[[tuple[Subject, ...], Evidence], Findings],
+) -> Check:
+    def check(evidence: Evidence) -> Iterator[Finding]:
+        subjects = yield from subjects_of(judge, evidence)
+        if subjects:
+            findings = function(subjects, evidence)
+            yield from (findings,) if isinstance(findings, Finding) else findings
+
+    return check
 
 
 def events_of(
