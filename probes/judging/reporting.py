@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import shlex
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -10,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from probes.base.record import EvidenceRef, Reason, Unknown
-from probes.facts import Filesystem, Gpu, Interface, LogEvent, MachineFacts, Nic
+from probes.facts import Filesystem, Gpu, Interface, LogEvent, MachineFacts, Nic, ToolResult
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 
 Judged = Finding | Unknown | str
@@ -82,33 +81,6 @@ def nics_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[
     return nics
 
 
-Check = Callable[[Evidence], Iterator[Finding]]
-
-
-def on_gpus(judge: Judge) -> Callable[[Callable[[tuple[Gpu, ...], Evidence], Findings]], Check]:
-    """Give a check the GPUs. Where there are none or they are unknown, `gpus_of` answers in its place."""
-    return functools.partial(_gated, judge, gpus_of)
-
-
-def on_nics(judge: Judge) -> Callable[[Callable[[tuple[Nic, ...], Evidence], Findings]], Check]:
-    """Give a check the RDMA ports, as `on_gpus` does it."""
-    return functools.partial(_gated, judge, nics_of)
-
-
-def _gated(
-    judge: Judge,
-    subjects_of: Callable[[Judge, Evidence], Generator[Finding, None, tuple[Subject, ...]]],
-    function: Callable[[tuple[Subject, ...], Evidence], Findings],
-) -> Check:
-    def check(evidence: Evidence) -> Iterator[Finding]:
-        subjects = yield from subjects_of(judge, evidence)
-        if subjects:
-            findings = function(subjects, evidence)
-            yield from (findings,) if isinstance(findings, Finding) else findings
-
-    return check
-
-
 def events_of(
     judge: Judge, evidence: Evidence, log: str = "kernel-log"
 ) -> Generator[Finding, None, tuple[LogEvent, ...] | None]:
@@ -126,6 +98,64 @@ def events_of(
         yield judge.skipped(HOST, f"no {log.replace('-', ' ')} was read")
         return None
     return events
+
+
+Check = Callable[[Evidence], Iterator[Finding]]
+Input = TypeVar("Input")
+
+
+def given(
+    judge: Judge,
+    input_of: Callable[[Judge, Evidence], Generator[Finding, None, Input | None]],
+) -> Callable[[Callable[[Input, Evidence], Findings]], Check]:
+    """Give a check what `input_of` returns; where that is None, the finding that `input_of` yields stands in
+    its place.
+    """
+
+    def decorate(function: Callable[[Input, Evidence], Findings]) -> Check:
+        def check(evidence: Evidence) -> Iterator[Finding]:
+            value = yield from input_of(judge, evidence)
+            if value is not None:
+                findings = function(value, evidence)
+                yield from (findings,) if isinstance(findings, Finding) else findings
+
+        return check
+
+    return decorate
+
+
+def on_gpus(judge: Judge) -> Callable[[Callable[[tuple[Gpu, ...], Evidence], Findings]], Check]:
+    """Give a check the GPUs, of which there is at least one."""
+    return given(judge, lambda judge, evidence: _some(gpus_of(judge, evidence)))
+
+
+def on_nics(judge: Judge) -> Callable[[Callable[[tuple[Nic, ...], Evidence], Findings]], Check]:
+    """Give a check the RDMA ports, of which there is at least one."""
+    return given(judge, lambda judge, evidence: _some(nics_of(judge, evidence)))
+
+
+def on_events(judge: Judge) -> Callable[[Callable[[tuple[LogEvent, ...], Evidence], Findings]], Check]:
+    """Give a check the events of the kernel log."""
+    return given(judge, events_of)
+
+
+def on_results(judge: Judge) -> Callable[[Callable[[tuple[ToolResult, ...], Evidence], Findings]], Check]:
+    """Give a check what other tools measured."""
+    return given(judge, _results_of)
+
+
+def _some(
+    subjects: Generator[Finding, None, tuple[Input, ...]],
+) -> Generator[Finding, None, tuple[Input, ...] | None]:
+    return (yield from subjects) or None
+
+
+def _results_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[ToolResult, ...] | None]:
+    results = evidence.facts.tool_results
+    if isinstance(results, Unknown):
+        yield judge.undetermined(HOST, results, what="the measurements")
+        return None
+    return results
 
 
 def events_in(facts: MachineFacts, log: str = "kernel-log") -> tuple[LogEvent, ...] | Unknown:
