@@ -21,8 +21,8 @@ _SYSCTL = re.compile(r'"sysctl:([a-z0-9_.]+)"')
 
 Each = Literal["gpus", "nics", "RoCE ports", "filesystems"]
 Given = Literal["training ports"]
-Where = Literal["GPUs", "no container"]
-Skip = Literal["one NUMA node", "container"]
+Where = Literal["GPUs", "no container", "x86_64", "aarch64"]
+Skip = Literal["one NUMA node", "container", "another processor"]
 
 
 class LimitRule(StrictRecord, kw_only=True):

@@ -107,6 +107,10 @@ class Thresholds(StrictRecord, kw_only=True):
     dma_buf_kernel: Version
     read_only_filesystems: Names
     close_link_kinds: Names
+    open_module_needed: Names
+    open_module_better: Names
+    open_module_impossible: Names
+    ecc_off_by_default: Names
     throttle_reasons: tuple[ThrottleReason, ...]
     violation_limits: tuple[ViolationLimit, ...]
     cuda_drivers: tuple[CudaDriver, ...]

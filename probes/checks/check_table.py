@@ -208,7 +208,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _limit("cpu-governor"),
     _limit("numa-balancing"),
     _limit("transparent-hugepages"),
-    _host("clocksource", "The clock source is fast", "kernel_settings"),
+    _limit("clocksource"),
     _limit("remove-ipc"),
     _limit("swap"),
     _limit("memory-available"),

@@ -35,9 +35,6 @@ RESTART = Remedy(
 )
 _MISMATCH = "version mismatch"
 _CONTROL, _MEMORY = "nvidiactl", "nvidia-uvm"
-_NEED_OPEN = ("blackwell",)
-_BETTER_OPEN = ("hopper",)
-_NEED_CLOSED = ("maxwell", "pascal", "volta")
 
 
 def driver_library(evidence: Evidence) -> Iterator[Finding]:
@@ -113,7 +110,7 @@ def device_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
 
 @on_gpus(FLAVOUR)
 def driver_flavour(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
-    is_open = evidence.facts.software.driver_open_module
+    is_open, limits = evidence.facts.software.driver_open_module, evidence.thresholds
 
     def judge(gpu: Gpu) -> Judged:
         architecture = _architecture(gpu, evidence)
@@ -122,7 +119,8 @@ def driver_flavour(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Findin
         if isinstance(architecture, Unknown):
             return architecture
         flavour = "open" if is_open else "proprietary"
-        needs_open, needs_closed = architecture in _NEED_OPEN, architecture in _NEED_CLOSED
+        needs_open = architecture in limits.open_module_needed.value
+        needs_closed = architecture in limits.open_module_impossible.value
         if (needs_open and not is_open) or (needs_closed and is_open):
             wanted = "open" if needs_open else "proprietary"
             return FLAVOUR.failed(
@@ -132,7 +130,7 @@ def driver_flavour(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Findin
                 observed=flavour,
                 remedy=_switch(wanted),
             )
-        if architecture in _BETTER_OPEN and not is_open:
+        if architecture in limits.open_module_better.value and not is_open:
             return FLAVOUR.warned(
                 f"GPU{gpu.index}",
                 "the proprietary kernel module has no dma-buf",

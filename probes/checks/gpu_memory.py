@@ -19,7 +19,6 @@ MODE = Judge(
     why="Without ECC a flipped bit in memory changes gradients and weights, and nobody notices.",
 )
 
-_CONSUMER = ("geforce", "titan", "rtx")
 _CONSUMER_DEFAULT = Unknown(Reason.NOT_SUPPORTED, "ECC is off by default on this board")
 
 
@@ -33,10 +32,11 @@ def _reset(gpu: Gpu) -> Remedy:
 
 @on_gpus(MODE)
 def ecc_mode(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
-    return judge_each(MODE, gpus, _mode, what="the ECC mode", good="ECC is on")
+    boards = evidence.thresholds.ecc_off_by_default.value
+    return judge_each(MODE, gpus, lambda gpu: _mode(gpu, boards), what="the ECC mode", good="ECC is on")
 
 
-def _mode(gpu: Gpu) -> Judged:
+def _mode(gpu: Gpu, boards: tuple[str, ...]) -> Judged:
     enabled, pending = gpu.ecc_enabled, gpu.memory_health.ecc_pending
     if isinstance(enabled, Unknown):
         return enabled
@@ -50,7 +50,7 @@ def _mode(gpu: Gpu) -> Judged:
         )
     if enabled:
         return "on"
-    if known(gpu.name) and any(word in gpu.name.lower() for word in _CONSUMER):
+    if known(gpu.name) and any(word in gpu.name.lower() for word in boards):
         return _CONSUMER_DEFAULT
     return MODE.warned(
         f"GPU{gpu.index}",

@@ -14,7 +14,16 @@ from typing import Any
 
 import msgspec
 
-from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Record, Unknown, first_unknown, known
+from probes.base.record import (
+    NOT_RECORDED,
+    EvidenceRef,
+    Reason,
+    Record,
+    Unknown,
+    first_unknown,
+    known,
+    value_or,
+)
 from probes.base.units import duration, gib, percent
 from probes.catalogue.limit_rows import LimitCheck, LimitRule
 from probes.facts import Filesystem, Gpu, MachineFacts, Nic, count_of
@@ -314,6 +323,11 @@ _WHERE: dict[str, Callable[[MachineFacts], bool]] = {
     "GPUs": lambda facts: known(facts.gpus) and len(facts.gpus) > 0,
     "container": lambda facts: isinstance(facts.container.runtime, str),
     "no container": lambda facts: not isinstance(facts.container.runtime, str),
+    "x86_64": lambda facts: facts.cpu.architecture == "x86_64",
+    "aarch64": lambda facts: facts.cpu.architecture == "aarch64",
+    "another processor": lambda facts: (
+        value_or(facts.cpu.architecture, "x86_64") not in ("x86_64", "aarch64")
+    ),
     "one NUMA node": lambda facts: known(facts.numa_nodes) and len(facts.numa_nodes) == 1,
 }
 _UNITS: dict[str, Callable[[float], str]] = {

@@ -22,14 +22,12 @@ VISIBLE = Judge(
     why="Without distances and speeds NCCL takes slow paths and may refuse peer-to-peer.",
 )
 
-SMALL = 4
-"""With fewer GPUs one socket is a common and sound design."""
-
 
 @on_gpus(SOCKETS)
 def gpu_sockets(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
-    if len(gpus) < SMALL:
-        return SOCKETS.skipped(HOST, f"fewer than {SMALL} GPUs")
+    fewest = evidence.thresholds.gpus_on_two_sockets_minimum
+    if len(gpus) < fewest.value:
+        return SOCKETS.skipped(HOST, f"fewer than {fewest.value:.0f} GPUs", evidence=(fewest.ref,))
     nodes = [gpu.numa_node for gpu in gpus]
     unread = next((node for node in nodes if isinstance(node, Unknown)), None)
     if unread is not None or None in nodes:

@@ -17,17 +17,15 @@ JUDGE = Judge(
     why="Ranks, their memory and their NIC cannot be kept on one socket, so that half of all copies cross to the other.",
 )
 
-_BOARD = 8
-_FEWEST_LINKS = 8
-"""Of each pair behind switches; the hybrid cubes of older boards have fewer."""
-
 
 @on_gpus(JUDGE)
 def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     nodes = {gpu.numa_node for gpu in gpus}
     refs = tuple(dict.fromkeys(ref for gpu in gpus for ref in gpu.evidence))
     unread = next((node for node in nodes if isinstance(node, Unknown)), None)
-    if len(gpus) < _BOARD or not _is_switched(evidence.facts, gpus):
+    limits = evidence.thresholds
+    is_whole = len(gpus) >= limits.gpus_of_switched_board.value
+    if not is_whole or not _is_switched(evidence.facts, gpus, limits.links_of_switched_pair_minimum.value):
         return JUDGE.skipped(HOST, "this is no board with eight GPUs behind NVSwitches")
     if unread is not None:
         return JUDGE.undetermined(HOST, unread, what="the NUMA nodes of the GPUs", evidence=refs)
@@ -50,10 +48,10 @@ def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     )
 
 
-def _is_switched(facts: MachineFacts, gpus: tuple[Gpu, ...]) -> bool:
-    """Every pair of GPUs has as many NVLinks as only switches give."""
+def _is_switched(facts: MachineFacts, gpus: tuple[Gpu, ...], fewest_links: float) -> bool:
+    """Return whether every pair of GPUs has as many NVLinks as only switches give."""
     links = facts.links if known(facts.links) else ()
     pairs = [link for link in links if link.a.startswith("GPU") and link.b.startswith("GPU")]
     return len(pairs) >= len(gpus) - 1 and all(
-        link.kind == "NVLINK" and (link.nvlink_count or 0) >= _FEWEST_LINKS for link in pairs
+        link.kind == "NVLINK" and (link.nvlink_count or 0) >= fewest_links for link in pairs
     )

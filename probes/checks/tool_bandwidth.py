@@ -33,7 +33,6 @@ _HOST_TESTS = re.compile(
     r"(?:host_to_device|device_to_host)_memcpy_ce|(?:H2D|D2H)-Pinned|cpu_to_gpu_by_dma|gpu_to_cpu_by_dma"
 )
 _PEER_TESTS = re.compile(r"device_to_device_memcpy_(?:read|write)_ce|gpu_to_gpu(?:_read|_write)?_by_dma")
-_FEWEST_PEERS = 3
 
 _PCIE = Remedy(
     text="Look at the PCIe link's speed and width under load, and at the NUMA node that the copy ran on; reseat the card.",
@@ -132,7 +131,7 @@ def _among_peers(
             for name in result.subject.split("-"):
                 if name not in best or _value(result) > _value(best[name]):
                     best[name] = result
-        if len(best) < _FEWEST_PEERS:
+        if len(best) < limits.peers_compared_minimum.value:
             yield judge.skipped(
                 _names(same),
                 f"{same[0].test}: the GPU's links are not known, and there is nobody to compare with",
