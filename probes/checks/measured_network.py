@@ -14,11 +14,10 @@ from probes.base.statistics import outliers, quantile
 from probes.base.units import gb_per_s, percent
 from probes.compare.measured_findings import (
     Aspect,
-    failures,
     judge_references,
     limit_ref,
     observed,
-    of,
+    on_measured,
     refs_of,
 )
 from probes.compare.slow_causes import of_network
@@ -51,12 +50,10 @@ _COLLECTIVE = Remedy(
 )
 
 
-def measured_network(evidence: Evidence) -> Iterator[Finding]:
-    yield from failures(JUDGE, evidence, ("network",))
-    measured = of(evidence, ("network", "across-nodes"), *_LINKS)
-    if not measured:
-        yield JUDGE.skipped(HOST, "no links between hosts were measured")
-        return
+@on_measured(
+    JUDGE, ("network",), ("network", "across-nodes"), *_LINKS, absent="no links between hosts were measured"
+)
+def measured_network(measured: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Finding]:
     found: dict[str | Pair, tuple[SlowPart, list[Measurement]]] = {}
     judged: list[Measurement] = []
     for group in _alike(measured):
