@@ -39,16 +39,8 @@ def test_a_data_row_is_well_formed(check_id: str) -> None:
     row = msgspec.convert(limit_rows()[check_id], LimitCheck)
     assert row.rules
     for rule in row.rules:
-        conditions = (
-            rule.at_least,
-            rule.at_most,
-            rule.below,
-            rule.one_of,
-            rule.none_of,
-            rule.on,
-            rule.as_most,
-            rule.empty or None,
-        )
+        numbers = (rule.at_least, rule.at_most, rule.below)
+        conditions = (*numbers, rule.one_of, rule.none_of, rule.on, rule.as_most, rule.empty or None)
         assert sum(condition is not None for condition in conditions) == 1
         assert rule.fix or row.fix
         assert bool(rule.limit) == bool(rule.source) == bool(rule.date), (
