@@ -1,6 +1,4 @@
-"""The ordered table of benchmarks. A new one is a file of this folder, a file of the worker and a row
-here.
-"""
+"""The ordered table of benchmarks. A new one is a file here, a file of the worker and a row of this table."""
 
 from __future__ import annotations
 

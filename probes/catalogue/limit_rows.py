@@ -44,8 +44,7 @@ class LimitRule(StrictRecord, kw_only=True):
     """The value that a switch must have."""
     as_most: Literal["all", "model"] | None = None
     """The devices among which the fact must have the value that most of them have: all, or those of one
-    model.
-    """
+    model."""
     empty: bool = False
     """Whether the fact is a list that must have no entry."""
     slack: float | str = 0.0
@@ -119,13 +118,14 @@ class LimitCheck(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=1)
 def limit_rows() -> dict[str, dict[str, Any]]:
-    """The rows by their ids, as they stand in the files: a row with a mistake fails when its own check is
-    made."""
+    """Return the rows by their ids, as they stand in the files: one with a mistake fails when its own check
+    is made.
+    """
     return {row["id"]: row for name in FILES for row in read_rows(f"limit_checks/{name}")["check"]}
 
 
 def named_limits() -> dict[str, dict[str, Any]]:
-    """The numbers of the rows that have a name, each with its source and date."""
+    """Return the numbers of the rows that have a name, each with its source and date."""
     numbers = {}
     for row in limit_rows().values():
         for rule in row["rules"]:
@@ -140,9 +140,7 @@ def named_limits() -> dict[str, dict[str, Any]]:
 
 
 def sysctl_names() -> tuple[str, ...]:
-    """The kernel settings that rows are about: `net.core.somaxconn` of `fact =
-    "sysctl:net.core.somaxconn"`.
-    """
+    """Return the kernel settings that rows are about: `vm.swappiness` of `fact = "sysctl:vm.swappiness"`."""
     return tuple(
         sorted({name for file in FILES for name in _SYSCTL.findall(row_text(f"limit_checks/{file}"))})
     )

@@ -59,7 +59,5 @@ class LogCheck(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=1)
 def log_rows() -> dict[str, dict[str, Any]]:
-    """Return the rows by their ids, as they stand in the file: a row with a mistake fails when its own check
-    is made.
-    """
+    """Return the rows by their ids, as they stand in the file: one with a mistake fails in its own check."""
     return {row["id"]: row for row in read_rows("log_checks")["check"]}

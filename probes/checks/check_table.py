@@ -20,9 +20,7 @@ def _check(
     required: bool = False,
     tier: Tier = "quick",
 ) -> CheckRow:
-    """Return the row of a check that is a function; with `module`, it has its name and shares the module with
-    others.
-    """
+    """Return the row of a check that is a function; with `module`, it shares that module with others."""
     name = check_id.replace("-", "_")
     return CheckRow(
         id=check_id,
@@ -39,9 +37,7 @@ def _check(
 def _row(
     check_id: str, rows: dict[str, dict[str, Any]], module: str, needs: tuple[Need, ...] = ()
 ) -> CheckRow:
-    """Return the row of a check that is a data row, which one function evaluates with all others of its
-    sort.
-    """
+    """Return the row of a check that is a data row, which one function evaluates with all of its sort."""
     row = rows[check_id]
     return CheckRow(
         id=check_id,

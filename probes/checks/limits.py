@@ -36,6 +36,7 @@ _SYSCTL = "sysctl:"
 _SHOWN = 8
 """Entries of a list that a finding shows."""
 
+_PROCESSORS = ("x86_64", "aarch64")
 _NAMES_OF_CASE = ("value", "limit", "gpu", "subject", "counts")
 """Words in braces that are no facts."""
 
@@ -56,7 +57,6 @@ def check(evidence: Evidence, data: dict[str, Any]) -> Iterator[Finding]:
     """Yield the findings of the row `data`."""
     row = msgspec.convert(data, LimitCheck)
     judge = Judge(check_id=row.id, why=row.why)
-
     if row.given is not None and not (yield from _ports(judge, evidence)):
         return
     if row.each is not None:
@@ -123,9 +123,7 @@ def _judge(judge: Judge, case: _Case) -> Judged:
 
 
 def _keeps(rule: LimitRule, value: Any, bound: Any, slack: Any) -> bool:
-    """Return whether `value` keeps the rule. A limit of the shell that is `unlimited` is above every
-    number.
-    """
+    """Return whether `value` keeps the rule. A limit that is `unlimited` is above every number."""
     if value == "unlimited" and rule.at_least is not None:
         return True
     return all(
@@ -178,9 +176,7 @@ def _expected(rule: LimitRule, row: LimitCheck) -> str:
 
 
 def _given(rule: LimitRule) -> float | str:
-    """Return what a rule compares with: its named limit, which a policy may have changed, or its own
-    number.
-    """
+    """Return what a rule compares with: its named limit, which a policy may have changed, or its number."""
     numbers = (rule.limit or None, rule.at_least, rule.at_most, rule.below)
     return next((number for number in numbers if number is not None), 0.0)
 
@@ -217,9 +213,7 @@ def _read(subject: Any, path: str) -> Any:
 
 
 def _usual(case: _Case, among: str) -> Any:
-    """Return the value that most of the subject's peers have; the first of them where there are several
-    such.
-    """
+    """Return the value that most of the subject's peers have; the first where there are several such."""
     values = [
         _read(peer, case.row.fact)
         for peer in case.peers
@@ -325,9 +319,7 @@ _WHERE: dict[str, Callable[[MachineFacts], bool]] = {
     "no container": lambda facts: not isinstance(facts.container.runtime, str),
     "x86_64": lambda facts: facts.cpu.architecture == "x86_64",
     "aarch64": lambda facts: facts.cpu.architecture == "aarch64",
-    "another processor": lambda facts: (
-        value_or(facts.cpu.architecture, "x86_64") not in ("x86_64", "aarch64")
-    ),
+    "another processor": lambda facts: value_or(facts.cpu.architecture, "x86_64") not in _PROCESSORS,
     "one NUMA node": lambda facts: known(facts.numa_nodes) and len(facts.numa_nodes) == 1,
 }
 _UNITS: dict[str, Callable[[float], str]] = {

@@ -21,9 +21,7 @@ class Readable(Protocol):
 
 
 def read_at_most(file: Readable, most_bytes: int) -> bytes | None:
-    """Return the rest of `file`; None where it has more than `most_bytes`, of which no more than a piece is
-    read.
-    """
+    """Return the rest of `file`; None where it has more than `most_bytes`, whose end is not read."""
     data = bytearray()
     while chunk := file.read(_CHUNK_BYTES):
         data += chunk
@@ -35,9 +33,7 @@ def read_at_most(file: Readable, most_bytes: int) -> bytes | None:
 def read_bounded(
     file: Readable, name: str, most_bytes: int, *, excess: str = "is larger than", advice: str
 ) -> bytes:
-    """Return the rest of `file`. Raise InputError, which names the file, where it has more than
-    `most_bytes`.
-    """
+    """Return the rest of `file`. Raise InputError, which names it, where it has more than `most_bytes`."""
     data = read_at_most(file, most_bytes)
     if data is None:
         raise InputError(f"{name} {excess} {most_bytes // MIB} MiB", advice)

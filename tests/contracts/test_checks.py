@@ -38,6 +38,8 @@ def test_every_data_row_has_a_line_in_the_table() -> None:
 def test_a_data_row_is_well_formed(check_id: str) -> None:
     row = msgspec.convert(limit_rows()[check_id], LimitCheck)
     assert row.rules
+    if all(rule.where for rule in row.rules):
+        assert row.fact in row.known, "where no rule applies, nothing may pass that nobody knows"
     for rule in row.rules:
         numbers = (rule.at_least, rule.at_most, rule.below)
         conditions = (*numbers, rule.one_of, rule.none_of, rule.on, rule.as_most, rule.empty or None)

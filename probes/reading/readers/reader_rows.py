@@ -93,8 +93,7 @@ GPUS: tuple[TextReader[Gpu], ...] = (
 """A text that does not know NVML's indices (lspci, an NCCL topology) gives `index=UNNUMBERED`; where nothing
 else reports such a GPU it is numbered by its PCI address, as NVML does it. Beside the driver's own texts the
 others only add to the GPUs that the driver shows. On a live machine NVML is asked, and the live rows where it
-does not answer.
-"""
+does not answer."""
 
 NICS: tuple[TextReader[Nic], ...] = (
     _nic("ibv-devinfo", "fabric.ibv_devinfo:parse_nics", "ibv_devinfo", "-v", is_live=True),
@@ -132,8 +131,7 @@ LINKS: tuple[TextReader[Link], ...] = (
     TextReader(kind="lspci", parse="topology.lspci:parse_links"),
 )
 """The pairs that a text reports and no others. Devices bear the names of the other facts: `GPU0` by NVML's
-index, NICs by their RDMA device (`mlx5_0`), and NICs without one by what the text calls them (`NIC3`).
-"""
+index, NICs by their RDMA device (`mlx5_0`), and NICs without one by what the text calls them (`NIC3`)."""
 
 PEER_ACCESS: tuple[TextReader[PeerAccess], ...] = (
     TextReader(kind="peer-access", parse="topology.topo_p2p:parse_peer_access", unread="parse_unread"),

@@ -1,5 +1,4 @@
-"""One reader for every text that reports the same sort of record: outputs of tools, and descriptions of
-machines.
+"""One reader for all texts that report records: outputs of tools, and descriptions of machines.
 
 A row names a kind of text (`probes/catalogue/kinds.py`), the commands that write such a text on this machine,
 and a function of the kind's parser: `(text: str) -> tuple[R, ...]`, partial records with what the text
@@ -41,9 +40,7 @@ class TextReader(Record, Generic[R], kw_only=True):
 
     kind: str
     parse: str
-    """Module below `probes.parsers` and function: `lspci:parse_devices`. It returns one record or a tuple of
-    them.
-    """
+    """Module below `probes.parsers` and function: `lspci:parse_devices`. It returns a record, or a tuple."""
     commands: tuple[tuple[str, ...], ...] = ()
     timeout_s: float = 10.0
     even_failed: bool = False
@@ -55,17 +52,14 @@ class TextReader(Record, Generic[R], kw_only=True):
     """Whether the commands are worth their time on a live machine."""
     unread: str = ""
     """A second function of the module: `(text: str) -> tuple[Unread, ...]`, `source` left empty. Only where
-    no other collector reports the same lines.
-    """
+    no other collector reports the same lines."""
     attached: str = ""
     """Likewise, for the driver's own count: `(text: str) -> int | Unknown | None`."""
     failure: str = ""
     """Likewise, for a text that is nothing but a complaint: `(text: str) -> Unknown | None`."""
 
     def read(self, source: Source) -> tuple[ReadText[R], ...] | Unknown:
-        """Return what each text of this kind reports; Unknown where there is none, with the reason of the
-        command.
-        """
+        """Return what each text of this kind reports; where there is none, why the command gave none."""
         texts = outputs(
             source, self.kind, *self.commands, timeout_s=self.timeout_s, even_failed=self.even_failed
         )
