@@ -7,12 +7,10 @@ facebookresearch/gcm.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from probes.base.record import Reason, Unknown, known
 from probes.facts import Gpu
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, judge_each, on_gpus, smi_name
+from probes.judging.findings import Evidence, Judge, Remedy
+from probes.judging.reporting import Judged, each_gpu, smi_name
 
 MODE = Judge(
     check_id="ecc-mode",
@@ -30,13 +28,9 @@ def _reset(gpu: Gpu) -> Remedy:
     )
 
 
-@on_gpus(MODE)
-def ecc_mode(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
+@each_gpu(MODE, what="the ECC mode", good="ECC is on")
+def ecc_mode(gpu: Gpu, evidence: Evidence) -> Judged:
     boards = evidence.thresholds.ecc_off_by_default.value
-    return judge_each(MODE, gpus, lambda gpu: _mode(gpu, boards), what="the ECC mode", good="ECC is on")
-
-
-def _mode(gpu: Gpu, boards: tuple[str, ...]) -> Judged:
     enabled, pending = gpu.ecc_enabled, gpu.memory_health.ecc_pending
     if isinstance(enabled, Unknown):
         return enabled

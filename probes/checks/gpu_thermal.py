@@ -7,13 +7,11 @@ NVIDIA/NVSentinel, thermal margins; leptonai/gpud, temperatures; NVML reference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from probes.base.record import NOT_RECORDED, Reason, Unknown, known
-from probes.catalogue.thresholds import Number, Thresholds
+from probes.catalogue.thresholds import Thresholds
 from probes.facts import Gpu
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, judge_each, on_gpus
+from probes.judging.reporting import HOST, Judged, each_gpu, on_gpus
 
 GPU = Judge(
     check_id="gpu-temperature",
@@ -30,15 +28,9 @@ COOLING = Remedy(
 )
 
 
-@on_gpus(GPU)
-def gpu_temperature(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
-    limits = evidence.thresholds
-    return judge_each(
-        GPU, gpus, lambda gpu: _temperature(gpu, limits), what="the temperature", good="GPUs are cool enough"
-    )
-
-
-def _temperature(gpu: Gpu, thresholds: Thresholds) -> Judged:
+@each_gpu(GPU, what="the temperature", good="GPUs are cool enough")
+def gpu_temperature(gpu: Gpu, evidence: Evidence) -> Judged:
+    thresholds = evidence.thresholds
     temperature, margin, slowdown = (
         gpu.temperature_c,
         gpu.limits.temperature_margin_c,
@@ -119,13 +111,9 @@ def _is_alike(gpus: tuple[Gpu, ...], limits: Thresholds) -> bool:
     return is_even and min(loads) >= limits.idle_utilization_percent.value
 
 
-@on_gpus(FAN)
-def gpu_fan(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
+@each_gpu(FAN, what="the fan speed", good="the fans turn")
+def gpu_fan(gpu: Gpu, evidence: Evidence) -> Judged:
     needed = evidence.thresholds.fan_needed_c
-    return judge_each(FAN, gpus, lambda gpu: _fan(gpu, needed), what="the fan speed", good="the fans turn")
-
-
-def _fan(gpu: Gpu, needed: Number) -> Judged:
     speed, temperature = gpu.limits.fan_percent, gpu.temperature_c
     if isinstance(speed, Unknown):
         if speed.reason is not Reason.ERROR or "lost" in speed.detail.lower():

@@ -7,13 +7,13 @@ user guide; leptonai/gpud, nvswitch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from probes.base.record import EvidenceRef, Reason, Unknown, known
 from probes.catalogue.xids import load_xids
 from probes.facts import Gpu, LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, fold_names, judge_each, on_gpus
+from probes.judging.reporting import HOST, Judged, each_gpu, fold_names, on_gpus
 
 VERSION = Judge(
     check_id="fabric-manager-version",
@@ -91,12 +91,8 @@ def fabric_manager_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding
     )
 
 
-@on_gpus(HEALTH)
-def fabric_health(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
-    return judge_each(HEALTH, gpus, _health, what="the fabric's health", good="the NVLink fabric is healthy")
-
-
-def _health(gpu: Gpu) -> Judged:
+@each_gpu(HEALTH, what="the fabric's health", good="the NVLink fabric is healthy")
+def fabric_health(gpu: Gpu, evidence: Evidence) -> Judged:
     fabric = gpu.fabric
     if gpu.fabric_state == "not supported":
         return _NO_FABRIC

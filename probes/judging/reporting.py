@@ -129,6 +129,19 @@ def on_gpus(judge: Judge) -> Callable[[Callable[[tuple[Gpu, ...], Evidence], Fin
     return given(judge, lambda judge, evidence: _some(gpus_of(judge, evidence)))
 
 
+def each_gpu(judge: Judge, *, what: str, good: str) -> Callable[[Callable[[Gpu, Evidence], Judged]], Check]:
+    """Make a check of a function that judges one GPU, as `judge_each` does it."""
+
+    def decorate(verdict_of: Callable[[Gpu, Evidence], Judged]) -> Check:
+        def check(evidence: Evidence) -> Iterator[Finding]:
+            gpus = yield from gpus_of(judge, evidence)
+            yield from judge_each(judge, gpus, lambda gpu: verdict_of(gpu, evidence), what=what, good=good)
+
+        return check
+
+    return decorate
+
+
 def on_nics(judge: Judge) -> Callable[[Callable[[tuple[Nic, ...], Evidence], Findings]], Check]:
     """Give a check the RDMA ports, of which there is at least one."""
     return given(judge, lambda judge, evidence: _some(nics_of(judge, evidence)))
