@@ -101,7 +101,7 @@ class LimitCheck(StrictRecord, kw_only=True):
     root: bool = False
     reversible: bool = True
     skip: dict[Skip, str] = {}
-    """Machines for which the check says nothing, with the summary."""
+    """Machines for which the check says nothing, with the summary; only where all `known` facts are known."""
     absent: str = ""
     """The summary of the SKIP where the file or tool with the fact does not exist; without it, that is
     UNKNOWN."""

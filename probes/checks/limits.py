@@ -71,11 +71,12 @@ def check(evidence: Evidence, data: dict[str, Any]) -> Iterator[Finding]:
         verdict = functools.partial(_judge_subject, judge, case)
         yield from judge_each(judge, chosen, verdict, what=row.what, good=row.good)
         return
-    for where, summary in row.skip.items():
-        if _WHERE[where](evidence.facts):
-            yield judge.skipped(HOST, summary)
-            return
     case = _Case(row=row, evidence=evidence, subject=evidence.facts)
+    unread = first_unknown(*(_read(evidence.facts, path) for path in row.known))
+    summary = next((words for where, words in row.skip.items() if _WHERE[where](evidence.facts)), None)
+    if unread is None and summary is not None:
+        yield judge.skipped(HOST, summary)
+        return
     yield _on_host(judge, row, _judge(judge, case), _refs(row, evidence.facts))
 
 
