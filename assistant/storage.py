@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,9 +20,9 @@ import platformdirs
 from probes.base.errors import InputError, OutputError
 from probes.base.record import Record, to_json
 from probes.facts.measurements import SCHEMA_VERSION, MeasurementSet
+from probes.sources.bounded import read_bounded
 from recipes.launch.recipe import Artifact
 
-_CHUNK_BYTES = 1024**2
 _HINTS = {
     errno.EACCES: "choose a folder that you may write to",
     errno.EPERM: "choose a folder that you may write to",
@@ -171,22 +170,15 @@ def write_files(directory: Path, artifacts: Iterable[Artifact]) -> tuple[Path, .
 def read_bytes(path: Path, *, limit_bytes: int = 256 * 1024**2) -> bytes:
     """The content of a file that the user named. Raises InputError with the reason."""
     try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
+        if path.is_dir():
             raise InputError(f"{path} is a folder, a file is needed", "name the file itself")
         with path.open("rb") as file:
-            # A device and a file of /proc tell no size; one read of all that may come would reserve it.
-            data = bytearray()
-            while max(status.st_size, len(data)) <= limit_bytes and (chunk := file.read(_CHUNK_BYTES)):
-                data += chunk
+            return read_bounded(
+                file, str(path), limit_bytes, advice="this is not a file of the expected kind"
+            )
     except OSError as error:
         words = os.strerror(error.errno).lower() if error.errno else str(error)
         raise InputError(f"cannot read {path}: {words}", "check the path and its permissions") from error
-    if max(status.st_size, len(data)) > limit_bytes:
-        raise InputError(
-            f"{path} is larger than {limit_bytes // 1024**2} MiB", "this is not a file of the expected kind"
-        )
-    return bytes(data)
 
 
 class _Written(Record, kw_only=True):

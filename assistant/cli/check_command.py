@@ -26,13 +26,13 @@ from assistant.usecases.check import check_machine, evidence_under
 from assistant.usecases.probe import probe_machine
 from probes.base.errors import UsageError
 from probes.base.record import Record
+from probes.base.table_rows import Tier
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
 from probes.judging.policies.exit_profiles import PROFILES, Profile, exit_status
 from probes.judging.policies.policy import Policy
 from probes.judging.policies.selection import select
 from probes.judging.verdict import FailOn, Verdict
-from probes.registry import Tier
 
 BUDGET_S: dict[Tier, float] = {"quick": 8.0, "deep": 60.0}
 """A prolog may take ten seconds, a HealthCheckProgram sixty."""

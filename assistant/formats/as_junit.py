@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from assistant.formats.reason import problem_line
 from probes.base.record import known, printable
+from probes.checks.check_table import CHECKS
 from probes.judging.findings import Finding, Status
 from probes.judging.verdict import Verdict
-from probes.registry import CHECKS
 
 _SUITE = "rigtune check"
 _ESCAPES = str.maketrans(

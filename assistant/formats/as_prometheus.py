@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from assistant.text.lines import clean
 from probes.base.record import printable
+from probes.checks.check_table import CHECKS
 from probes.judging.findings import WORST_FIRST, Finding, Status
 from probes.judging.verdict import Verdict
-from probes.registry import CHECKS
 
 VALUES = {Status.PASS: 0, Status.WARN: 1, Status.FAIL: 2, Status.UNKNOWN: 3}
 

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from assistant.usecases.events import Event, FindingMade, StageFinished, StageStarted
 from probes.base.record import Reason, Unknown
+from probes.base.table_rows import CheckRow
 from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.thresholds import Thresholds, load_thresholds
+from probes.checks.check_table import CHECKS
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
 from probes.judging.applicability import missing
@@ -19,7 +21,6 @@ from probes.judging.policies.selection import under_policy
 from probes.judging.policies.waiving import unused, waive
 from probes.judging.reporting import HOST
 from probes.judging.verdict import judge
-from probes.registry import CHECKS, CheckRow
 
 
 def evidence_under(
@@ -85,7 +86,7 @@ def _run(row: CheckRow, evidence: Evidence) -> list[Finding]:
         absent = missing(row.needs, evidence)
         if absent is not None:
             return [Judge(check_id=row.id, why="").skipped(HOST, absent)]
-        findings.extend(getattr(row.load(), row.function)(evidence))
+        findings.extend(row.run(evidence))
     except Exception as error:  # noqa: BLE001 -- one broken check must not hide the findings of all others
         findings.append(_crashed(row, error))
     return findings

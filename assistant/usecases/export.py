@@ -15,7 +15,7 @@ from assistant.storage import read_bytes, write_files
 from assistant.usecases.events import Event, StageFinished, StageStarted, Written
 from probes.base.errors import InputError, OutputError, UsageError
 from probes.base.record import Record, to_json
-from probes.registry import Row
+from probes.base.table_rows import Row
 from recipes.launch.provision import ProvisionOptions, find_provision, render_provision
 from recipes.launch.recipe import Artifact, Recipe
 from recipes.launch.recipe_file import load_recipe

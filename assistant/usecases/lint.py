@@ -12,6 +12,7 @@ import msgspec
 from assistant.storage import read_bytes
 from probes.base.errors import InputError
 from probes.base.record import Record
+from probes.sources.bounded import read_bounded
 from recipes.lint.context import Context
 from recipes.lint.document import Document, DocumentKind
 from recipes.lint.finding import LintReport
@@ -147,11 +148,7 @@ def _one_line(value: str) -> str:
 def _text(path: Path) -> str:
     """Raises InputError. Bytes that are no UTF-8 stay what they are, for the patch."""
     if path == _STDIN:
-        data = sys.stdin.buffer.read(_LONGEST_BYTES + 1)
-        if len(data) > _LONGEST_BYTES:
-            raise InputError(
-                "what stands on standard input is no launch file: it is too long", "name the file"
-            )
+        data = read_bounded(sys.stdin.buffer, "standard input", _LONGEST_BYTES, advice="give a launch file")
     else:
         data = read_bytes(path, limit_bytes=_LONGEST_BYTES)
     if b"\0" in data[:4096]:

@@ -21,10 +21,11 @@ from assistant.usecases.bench.bench_watch import Watch
 from assistant.usecases.events import BenchFailed, Event, Progress, StageFinished, StageStarted
 from probes.base.errors import UsageError
 from probes.base.record import Record
+from probes.base.table_rows import BenchmarkRow
 from probes.bench.bench_requests import BenchContext, BenchSettings, SpreadBy, Suite
+from probes.bench.benchmark_table import BENCHMARKS
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement, MeasurementSet
-from probes.registry import BENCHMARKS, BenchmarkRow
 from recipes.machine.layout import training_gpus
 
 

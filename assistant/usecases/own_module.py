@@ -13,8 +13,8 @@ from assistant.usecases.events import Event, StageFinished, StageStarted
 from probes.base.errors import WorkerError
 from probes.base.units import duration
 from probes.collect.collecting import CollectOptions, assemble, gather
+from probes.collect.collector_table import PROBES
 from probes.facts import TrainingPython
-from probes.registry import PROBES
 from probes.sources.base import Source
 from recipes.job.models.counted import counted_model
 from recipes.job.workload import VisionModel

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from assistant.usecases.events import Event, FactsGrew, Progress, StageFinished, StageStarted
 from probes.collect.collecting import DEADLINE_S, CollectOptions, assemble, gather
-from probes.registry import PROBES
+from probes.collect.collector_table import PROBES
 from probes.sources.base import Source
 
 

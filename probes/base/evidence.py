@@ -28,7 +28,7 @@ def environment_ref(name: str) -> EvidenceRef:
 
 
 def line_ref(number: int) -> EvidenceRef:
-    """A line of the text that a parser reads. Where the text came from is filled in by whoever knows
-    (`nic_readers.py`).
+    """Return a line of the text that a parser reads; `probes/reading/readers/text_reader.py` fills in where
+    the text came from.
     """
     return EvidenceRef(source="", key="", detail=f"line {number}")

@@ -34,8 +34,12 @@ def row_names(name: str) -> tuple[str, ...]:
     Every check needs the names of NCCL's variables and few need more; parsing their whole table would add 3 %
     to its processor time.
     """
-    text = (_PACKAGES / "probes" / "data" / f"{name}.toml").read_text("utf-8")
-    return tuple(re.findall(r'^ *\{ name = "([^"\n]+)"', text, re.MULTILINE))
+    return tuple(re.findall(r'^ *\{ name = "([^"\n]+)"', row_text(name), re.MULTILINE))
+
+
+def row_text(name: str) -> str:
+    """Return the text of `probes/data/<name>.toml`."""
+    return (_PACKAGES / "probes" / "data" / f"{name}.toml").read_text("utf-8")
 
 
 def load_rows(

@@ -11,6 +11,7 @@ import msgspec
 from probes.base.record import EvidenceRef, StrictRecord
 from probes.base.rows import read_rows
 from probes.base.versions import numbers_of
+from probes.catalogue.limit_rows import named_limits
 
 
 class Cited(StrictRecord, kw_only=True):
@@ -78,16 +79,6 @@ class CudaArchitecture(Cited, kw_only=True):
     """The last major version of CUDA with it; None while it is supported."""
 
 
-class CounterLimit(Cited, kw_only=True):
-    """How much a port's counter may show. Counters run since the driver was loaded or they were cleared, so
-    that small numbers are history.
-    """
-
-    name: str
-    """Of sysfs."""
-    value: int
-
-
 class NcclArchitecture(Cited, kw_only=True):
     """The first NCCL with support for a GPU architecture."""
 
@@ -107,78 +98,42 @@ class NcclFault(Cited, kw_only=True):
 class Thresholds(StrictRecord, kw_only=True):
     """All limits, by name."""
 
-    memlock_minimum_bytes: Number
-    memlock_recommended_bytes: Number
-    shm_minimum_bytes: Number
-    shm_recommended_bytes: Number
-    nofile_minimum: Number
-    nofile_recommended: Number
-    disk_used_warn_fraction: Number
-    disk_used_fail_fraction: Number
-    gpu_memory_in_use_bytes: Number
-    pcie_width_minimum_fraction: Number
-    pcie_replays_most: Number
-    pcie_correctable_errors_most: Number
-    pcie_read_request_minimum_bytes: Number
-    pcie_read_request_rate_gbps: Number
+    numbers: dict[str, Number]
+    """Every limit that is a number; `thresholds.nofile_minimum` is `thresholds.numbers["nofile_minimum"]`."""
     arm_passthrough_kernel: Version
-    nvlink_rate_minimum_fraction: Number
-    nvlink_counter_end: Number
     geforce_peer_access_fixed: Version
     nccl_stack_fixed: Version
     nccl_mig_fixed: Version
     dma_buf_kernel: Version
-    machine_checks_corrected_maximum: Number
     read_only_filesystems: Names
     close_link_kinds: Names
+    open_module_needed: Names
+    open_module_better: Names
+    open_module_impossible: Names
+    ecc_off_by_default: Names
     throttle_reasons: tuple[ThrottleReason, ...]
-    gpu_memory_full_fraction: Number
-    gpu_memory_peer_fraction: Number
-    ecc_corrected_most: Number
-    sram_uncorrected_most: Number
-    rows_remapped_most: Number
-    retired_pages_warn: Number
-    retired_pages_most: Number
-    temperature_margin_warn_c: Number
-    temperature_plausible_c: Number
-    temperature_spread_c: Number
-    equal_load_fraction: Number
-    fan_needed_c: Number
-    application_clock_drift_mhz: Number
-    idle_utilization_percent: Number
-    idle_power_fraction: Number
-    spinning_sm_percent: Number
-    spinning_memory_percent: Number
     violation_limits: tuple[ViolationLimit, ...]
-    raw_bit_error_rate: Number
-    effective_bit_error_rate: Number
-    rdma_mtu_minimum_bytes: Number
-    carrier_changes: Number
-    link_downs_logged: Number
-    port_counters: tuple[CounterLimit, ...]
     cuda_drivers: tuple[CudaDriver, ...]
     cuda_architectures: tuple[CudaArchitecture, ...]
-    process_limit_minimum: Number
-    port_range_minimum: Number
-    somaxconn_minimum: Number
-    uptime_minimum_s: Number
-    zombies_maximum: Number
-    free_blocks_minimum: Number
-    memory_available_minimum_fraction: Number
-    memory_errors_corrected_per_day: Number
-    numa_memory_spread: Number
-    host_power_per_socket_w: Number
     nccl_architectures: tuple[NcclArchitecture, ...]
     nccl_faults: tuple[NcclFault, ...]
-    nccl_sockets_most: Number
     cuda_connections_architecture: Version
-    roce_headers_bytes: Number
-    measured_fail_fraction: Number
-    measured_warn_fraction: Number
-    peer_difference_fraction: Number
-    earlier_difference_fraction: Number
-    sustained_drop_fraction: Number
-    scaling_warn_fraction: Number
+
+    def __getattr__(self, name: str) -> Number:
+        """Return the number of that name."""
+        try:
+            return self.numbers[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def settable(self) -> dict[str, Number | Version | Names]:
+        """The limits that a policy can set, by name; tables of several rows are not among them."""
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {
+            **self.numbers,
+            **{name: row for name, row in fields.items() if isinstance(row, (Version, Names))},
+        }
 
     def cuda_driver(self, cuda_version: str) -> CudaDriver | None:
         """The driver row for a CUDA version such as `12.4`."""
@@ -194,5 +149,10 @@ class Thresholds(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=1)
 def load_thresholds() -> Thresholds:
-    """The rows shipped with rigtune, from `probes/data/thresholds.toml`."""
-    return msgspec.convert(read_rows("thresholds"), Thresholds)
+    """Return the limits shipped with rigtune: `probes/data/thresholds.toml`, and those that stand in the rows
+    of checks.
+    """
+    rows = read_rows("thresholds")
+    fields = {name: row for name, row in rows.items() if name in Thresholds.__struct_fields__}
+    numbers = {name: row for name, row in rows.items() if name not in fields}
+    return msgspec.convert({**fields, "numbers": {**numbers, **named_limits()}}, Thresholds)

@@ -17,7 +17,7 @@ from probes.compare.reference_values import gpus_in
 from probes.facts import PciDevice
 from probes.facts.measurements import Measurement
 from probes.facts.virtual import is_virtual
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.reporting import HOST, fold_names
 from probes.reading.pci.paths import REDIRECTS, names_of, subject_of, training_devices, tree_of, unread_tree
 
@@ -34,21 +34,20 @@ CLEAR = Remedy(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
+def check(evidence: Evidence) -> Findings:
     facts = evidence.facts
     devices = training_devices(facts)
     if is_virtual(facts):
-        yield JUDGE.skipped(HOST, "a virtual machine needs ACS on its host")
-    elif facts.cpu.architecture == "aarch64":
-        yield JUDGE.skipped(HOST, "Arm machines translate peer-to-peer by ATS and need ACS")
-    elif isinstance(facts.pci_devices, Unknown):
-        yield JUDGE.undetermined(HOST, unread_tree(facts), what="the PCI bridges")
-    elif unnamed := [device for device in facts.pci_devices if not device.bus_id and known(device.acs)]:
-        yield _of_lines(unnamed)
-    elif len(devices) < 2:
-        yield JUDGE.skipped(HOST, "no two GPUs or NICs that could reach each other")
-    else:
-        yield from _judged(evidence, devices)
+        return JUDGE.skipped(HOST, "a virtual machine needs ACS on its host")
+    if facts.cpu.architecture == "aarch64":
+        return JUDGE.skipped(HOST, "Arm machines translate peer-to-peer by ATS and need ACS")
+    if isinstance(facts.pci_devices, Unknown):
+        return JUDGE.undetermined(HOST, unread_tree(facts), what="the PCI bridges")
+    if unnamed := [device for device in facts.pci_devices if not device.bus_id and known(device.acs)]:
+        return _of_lines(unnamed)
+    if len(devices) < 2:
+        return JUDGE.skipped(HOST, "no two GPUs or NICs that could reach each other")
+    return _judged(evidence, devices)
 
 
 def _of_lines(bridges: list[PciDevice]) -> Finding:

@@ -92,33 +92,31 @@ def container_locking(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def container_numa(evidence: Evidence) -> Iterator[Finding]:
+def container_numa(evidence: Evidence) -> Finding:
     facts, container = evidence.facts, evidence.facts.container
     if (stop := _outside(NUMA, facts)) is not None:
-        yield stop
-        return
+        return stop
     may, filtered = container.capabilities, container.seccomp
     if known(facts.numa_nodes) and len(facts.numa_nodes) == 1:
-        yield NUMA.skipped(HOST, "this machine has one NUMA node")
-    elif filtered is False or (known(may) and "sys_nice" in may):
+        return NUMA.skipped(HOST, "this machine has one NUMA node")
+    if filtered is False or (known(may) and "sys_nice" in may):
         how = "no system call filter" if filtered is False else "the capability SYS_NICE"
-        yield NUMA.passed(HOST, "the container may place memory", observed=how, evidence=container.evidence)
-    elif isinstance(may, Unknown) or isinstance(filtered, Unknown):
+        return NUMA.passed(HOST, "the container may place memory", observed=how, evidence=container.evidence)
+    if isinstance(may, Unknown) or isinstance(filtered, Unknown):
         unknown = next(value for value in (may, filtered) if isinstance(value, Unknown))
-        yield NUMA.undetermined(
+        return NUMA.undetermined(
             HOST, unknown, what="the rights of the container", evidence=container.evidence
         )
-    else:
-        yield NUMA.warned(
-            HOST,
-            "the container may not place memory by NUMA node",
-            expected="the capability SYS_NICE, which opens the calls in the usual filter",
-            observed="a system call filter without it",
-            remedy=Remedy(
-                text="Start it with --cap-add SYS_NICE, or set NCCL_CUMEM_HOST_ENABLE=0 for NCCL 2.24 to 2.26.4."
-            ),
-            evidence=container.evidence,
-        )
+    return NUMA.warned(
+        HOST,
+        "the container may not place memory by NUMA node",
+        expected="the capability SYS_NICE, which opens the calls in the usual filter",
+        observed="a system call filter without it",
+        remedy=Remedy(
+            text="Start it with --cap-add SYS_NICE, or set NCCL_CUMEM_HOST_ENABLE=0 for NCCL 2.24 to 2.26.4."
+        ),
+        evidence=container.evidence,
+    )
 
 
 def _outside(judge: Judge, facts: MachineFacts) -> Finding | None:

@@ -13,9 +13,10 @@ from probes.base.patterns import pattern
 from probes.base.record import Unknown, known
 from probes.base.versions import at_least
 from probes.catalogue.nccl_variables import load_variables
-from probes.judging.environment_values import removal, setting, variables_of
+from probes.facts import Gpu
+from probes.judging.environment_values import Variables, on_variables, removal, setting, variables_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, gpus_of
+from probes.judging.reporting import HOST, on_gpus
 
 CONNECTIONS = Judge(
     check_id="cuda-connections",
@@ -47,8 +48,8 @@ _TOOLS = (
 _DEVICE = pattern(r"(?:\d{1,4}|(?:GPU|MIG)-[0-9A-Za-z/-]{1,80})")
 
 
-def cuda_connections(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(CONNECTIONS, evidence)
+@on_gpus(CONNECTIONS)
+def cuda_connections(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     variables = (yield from variables_of(CONNECTIONS, evidence)) if gpus else None
     if variables is None:
         return
@@ -103,8 +104,8 @@ def cuda_connections(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def cuda_visible_devices(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(VISIBLE, evidence)
+@on_gpus(VISIBLE)
+def cuda_visible_devices(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     variables = (yield from variables_of(VISIBLE, evidence)) if gpus else None
     if variables is None:
         return
@@ -141,8 +142,8 @@ def cuda_visible_devices(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def cuda_injection(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(INJECTION, evidence)
+@on_gpus(INJECTION)
+def cuda_injection(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     variables = (yield from variables_of(INJECTION, evidence)) if gpus else None
     if variables is None:
         return
@@ -163,34 +164,30 @@ def cuda_injection(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def omp_threads(evidence: Evidence) -> Iterator[Finding]:
-    variables = yield from variables_of(THREADS, evidence)
-    if variables is None:
-        return
+@on_variables(THREADS)
+def omp_threads(variables: Variables, evidence: Evidence) -> Finding:
     variable, facts = variables.get("OMP_NUM_THREADS"), evidence.facts
     if variable is None or not variable.value:
-        yield THREADS.passed(
+        return THREADS.passed(
             HOST, "the launcher chooses the number of threads", observed="OMP_NUM_THREADS is not set"
         )
-        return
     first = variable.value.partition(",")[0].strip()
     number = int(first) if re.fullmatch(r"\d{1,6}", first) else 0
     cpus = facts.cpu.allowed_cpus
     ranks = len(facts.gpus) if known(facts.gpus) and facts.gpus else 1
     if number == 0:
-        yield _threads(variable.value, "OMP_NUM_THREADS is no number of threads", "a number from 1")
-    elif isinstance(cpus, Unknown):
-        yield THREADS.undetermined(HOST, cpus, what="the number of CPUs", evidence=variable.evidence)
-    elif number * ranks > max(cpus, 1):
-        yield _threads(
+        return _threads(variable.value, "OMP_NUM_THREADS is no number of threads", "a number from 1")
+    if isinstance(cpus, Unknown):
+        return THREADS.undetermined(HOST, cpus, what="the number of CPUs", evidence=variable.evidence)
+    if number * ranks > max(cpus, 1):
+        return _threads(
             variable.value,
             f"{ranks} rank{'s' if ranks > 1 else ''} of {number} threads do not fit on {cpus} CPUs",
             f"at most {max(1, cpus // ranks)}",
         )
-    else:
-        yield THREADS.passed(
-            HOST, "the threads of all ranks fit", observed=setting(variable), evidence=variable.evidence
-        )
+    return THREADS.passed(
+        HOST, "the threads of all ranks fit", observed=setting(variable), evidence=variable.evidence
+    )
 
 
 def _threads(value: str, summary: str, expected: str) -> Finding:

@@ -6,13 +6,13 @@ Source: NVIDIA driver documentation (library and module must have one version); 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, known
 from probes.base.versions import at_least
 from probes.facts import Gpu
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, gpus_of, judge_each
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, gpus_of, judge_each, on_gpus
 
 LIBRARY = Judge(
     check_id="driver-library",
@@ -35,9 +35,6 @@ RESTART = Remedy(
 )
 _MISMATCH = "version mismatch"
 _CONTROL, _MEMORY = "nvidiactl", "nvidia-uvm"
-_NEED_OPEN = ("blackwell",)
-_BETTER_OPEN = ("hopper",)
-_NEED_CLOSED = ("maxwell", "pascal", "volta")
 
 
 def driver_library(evidence: Evidence) -> Iterator[Finding]:
@@ -85,18 +82,17 @@ def _library_failed(subject: str, module: str | Unknown | None, observed: str) -
     )
 
 
-def device_nodes(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(NODES, evidence)
+@on_gpus(NODES)
+def device_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
     names = evidence.facts.container.nvidia_devices
     if not gpus:
-        return
+        return ()
     if isinstance(names, Unknown):
-        yield NODES.undetermined(HOST, names, what="the names in /dev")
-        return
+        return NODES.undetermined(HOST, names, what="the names in /dev")
     missing = [name for name in (_CONTROL, _MEMORY) if name not in names]
     cards = [name for name in names if name.removeprefix("nvidia").isdecimal()]
     if missing or len(cards) < len(gpus):
-        yield NODES.warned(
+        return NODES.warned(
             HOST,
             "device files of the GPUs are missing",
             expected=f"{_CONTROL}, {_MEMORY} and {len(gpus)} GPUs in /dev",
@@ -107,15 +103,14 @@ def device_nodes(evidence: Evidence) -> Iterator[Finding]:
                 needs_root=True,
             ),
         )
-        return
-    yield NODES.passed(
+    return NODES.passed(
         HOST, "the GPU device files are here", observed=f"{len(cards)} GPUs, {_CONTROL}, {_MEMORY}"
     )
 
 
-def driver_flavour(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(FLAVOUR, evidence)
-    is_open = evidence.facts.software.driver_open_module
+@on_gpus(FLAVOUR)
+def driver_flavour(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
+    is_open, limits = evidence.facts.software.driver_open_module, evidence.thresholds
 
     def judge(gpu: Gpu) -> Judged:
         architecture = _architecture(gpu, evidence)
@@ -124,7 +119,8 @@ def driver_flavour(evidence: Evidence) -> Iterator[Finding]:
         if isinstance(architecture, Unknown):
             return architecture
         flavour = "open" if is_open else "proprietary"
-        needs_open, needs_closed = architecture in _NEED_OPEN, architecture in _NEED_CLOSED
+        needs_open = architecture in limits.open_module_needed.value
+        needs_closed = architecture in limits.open_module_impossible.value
         if (needs_open and not is_open) or (needs_closed and is_open):
             wanted = "open" if needs_open else "proprietary"
             return FLAVOUR.failed(
@@ -134,7 +130,7 @@ def driver_flavour(evidence: Evidence) -> Iterator[Finding]:
                 observed=flavour,
                 remedy=_switch(wanted),
             )
-        if architecture in _BETTER_OPEN and not is_open:
+        if architecture in limits.open_module_better.value and not is_open:
             return FLAVOUR.warned(
                 f"GPU{gpu.index}",
                 "the proprietary kernel module has no dma-buf",
@@ -144,7 +140,7 @@ def driver_flavour(evidence: Evidence) -> Iterator[Finding]:
             )
         return flavour
 
-    yield from judge_each(
+    return judge_each(
         FLAVOUR, gpus, judge, what="the kernel module's flavour", good="the kernel module suits the GPUs"
     )
 
@@ -157,8 +153,8 @@ def _switch(wanted: str) -> Remedy:
     )
 
 
-def driver_cuda(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(CUDA, evidence)
+@on_gpus(CUDA)
+def driver_cuda(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     newest = evidence.facts.software.cuda_driver_version
 
     def judge(gpu: Gpu) -> Judged:
@@ -189,7 +185,7 @@ def driver_cuda(evidence: Evidence) -> Iterator[Finding]:
             evidence=(needed.ref,),
         )
 
-    yield from judge_each(
+    return judge_each(
         CUDA, gpus, judge, what="the driver's CUDA version", good="the driver is new enough for these GPUs"
     )
 

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator
 from probes.base.record import EvidenceRef, Reason, Unknown, known
 from probes.facts import FabricPort, FabricSwitch
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST
+from probes.judging.reporting import HOST, given
 from probes.parsers.fabric.rdma_words import LANE_GBPS
 
 LINKS = Judge(
@@ -37,10 +37,17 @@ _MOST_NAMED = 8
 _UNREAD = Unknown(Reason.UNPARSABLE, "the tool left it empty")
 
 
-def fabric_links(evidence: Evidence) -> Iterator[Finding]:
-    ports = yield from _ports(LINKS, evidence)
-    if ports is None:
-        return
+def _ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[FabricPort, ...] | None]:
+    """The ports of the fabric; None where they could not be read, which one UNKNOWN says."""
+    ports = evidence.facts.fabric_ports
+    if isinstance(ports, Unknown):
+        yield judge.undetermined(HOST, ports, what="the fabric")
+        return None
+    return ports
+
+
+@given(LINKS, _ports)
+def fabric_links(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[Finding]:
     if not ports:
         yield LINKS.skipped(HOST, _NO_PORTS)
         return
@@ -71,10 +78,8 @@ def fabric_links(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def fabric_speed(evidence: Evidence) -> Iterator[Finding]:
-    ports = yield from _ports(SPEED, evidence)
-    if ports is None:
-        return
+@given(SPEED, _ports)
+def fabric_speed(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[Finding]:
     cabled = [port for port in ports if port.peer is not None and _AGGREGATION not in port.node + port.peer]
     if not cabled:
         yield SPEED.skipped(HOST, "no link between two nodes in what the tools printed")
@@ -124,10 +129,8 @@ def fabric_speed(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def fabric_isolation(evidence: Evidence) -> Iterator[Finding]:
-    ports = yield from _ports(ISOLATION, evidence)
-    if ports is None:
-        return
+@given(ISOLATION, _ports)
+def fabric_isolation(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[Finding]:
     hosts = [port for port in ports if port.node_kind == "host"]
     if not hosts:
         yield ISOLATION.skipped(HOST, "no host in what the tools printed")
@@ -191,15 +194,6 @@ def _judge_switch(switch: FabricSwitch) -> Finding:
         )
     hot = f"{switch.temperature_c} °C" if known(switch.temperature_c) else ""
     return SWITCHES.passed(name, "fans and power supplies work", observed=hot, evidence=switch.evidence)
-
-
-def _ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[FabricPort, ...] | None]:
-    """The ports of the fabric; None where they could not be read, which one UNKNOWN says."""
-    ports = evidence.facts.fabric_ports
-    if isinstance(ports, Unknown):
-        yield judge.undetermined(HOST, ports, what="the fabric")
-        return None
-    return ports
 
 
 def _name(port: FabricPort) -> str:

@@ -7,12 +7,10 @@ NVIDIA/NVSentinel#883 (a dead service unnoticed for two weeks).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Unknown, known
 from probes.facts import Gpu, MachineFacts
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, gpus_of
+from probes.judging.reporting import HOST, on_gpus
 
 JUDGE = Judge(
     check_id="fabric-manager",
@@ -26,45 +24,41 @@ START = Remedy(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
-    if not gpus:
-        return
+@on_gpus(JUDGE)
+def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     facts, service = evidence.facts, evidence.facts.software.fabric_manager
     refs = facts.software.evidence
     if not any(_behind_switch(gpu) for gpu in gpus):
-        yield JUDGE.skipped(HOST, "no NVSwitch was seen")
-    elif service == "active":
-        yield JUDGE.passed(HOST, "the Fabric Manager runs", observed=service, evidence=refs)
-    elif isinstance(service, Unknown):
-        yield JUDGE.undetermined(HOST, service, what="the state of the Fabric Manager", evidence=refs)
-    elif service != "failed" and _may_run_outside(facts):
-        yield JUDGE.skipped(
+        return JUDGE.skipped(HOST, "no NVSwitch was seen")
+    if service == "active":
+        return JUDGE.passed(HOST, "the Fabric Manager runs", observed=service, evidence=refs)
+    if isinstance(service, Unknown):
+        return JUDGE.undetermined(HOST, service, what="the state of the Fabric Manager", evidence=refs)
+    if service != "failed" and _may_run_outside(facts):
+        return JUDGE.skipped(
             HOST, "in a virtual machine or container the Fabric Manager runs outside", evidence=refs
         )
-    elif all(gpu.fabric_state == "completed" for gpu in gpus):
+    if all(gpu.fabric_state == "completed" for gpu in gpus):
         if service is None:
-            yield JUDGE.passed(
+            return JUDGE.passed(
                 HOST, "the fabric is set up, by a manager that is not on this machine", evidence=refs
             )
-        else:
-            yield JUDGE.warned(
-                HOST,
-                "the fabric is set up, and its manager has stopped",
-                expected="active",
-                observed=service,
-                remedy=START,
-                evidence=refs,
-            )
-    else:
-        yield JUDGE.failed(
+        return JUDGE.warned(
             HOST,
-            "the Fabric Manager does not run",
+            "the fabric is set up, and its manager has stopped",
             expected="active",
-            observed=service or "not installed",
+            observed=service,
             remedy=START,
             evidence=refs,
         )
+    return JUDGE.failed(
+        HOST,
+        "the Fabric Manager does not run",
+        expected="active",
+        observed=service or "not installed",
+        remedy=START,
+        evidence=refs,
+    )
 
 
 def _behind_switch(gpu: Gpu) -> bool:

@@ -6,14 +6,11 @@ Source: facebookresearch/gcm and AMD-AGI/Primus (memory in use before a job star
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Unknown, known
 from probes.base.units import gib
-from probes.catalogue.thresholds import Number
 from probes.facts import Gpu, GpuProcess
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each
+from probes.judging.findings import Evidence, Judge, Remedy
+from probes.judging.reporting import Judged, each_gpu
 
 JUDGE = Judge(
     check_id="gpu-busy",
@@ -28,19 +25,9 @@ REMEDY = Remedy(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
+@each_gpu(JUDGE, what="the processes on the GPU", good="no other program uses the GPUs")
+def check(gpu: Gpu, evidence: Evidence) -> Judged:
     limit = evidence.thresholds.gpu_memory_in_use_bytes
-    yield from judge_each(
-        JUDGE,
-        gpus,
-        lambda gpu: _judge(gpu, limit),
-        what="the processes on the GPU",
-        good="no other program uses the GPUs",
-    )
-
-
-def _judge(gpu: Gpu, limit: Number) -> Judged:
     subject, used = f"GPU{gpu.index}", gpu.memory_used_bytes
     if known(gpu.processes) and gpu.processes:
         shown, more = gpu.processes[:_SHOWN], len(gpu.processes) - _SHOWN

@@ -7,35 +7,32 @@ facebookresearch/gcm for application clocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from probes.base.record import Unknown, known
 from probes.catalogue.thresholds import ViolationLimit
 from probes.facts import Count, Gpu, count_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each, smi_name
+from probes.judging.reporting import Judged, judge_each, on_gpus
 
 VIOLATIONS = Judge(
     check_id="gpu-violations",
     why="What held the clocks down before does so again under load, and all ranks wait.",
-)
-CLOCKS = Judge(
-    check_id="application-clocks", why="Clocks that somebody lowered stay low for every later job."
 )
 
 _CAP = "sw_power_cap"
 _SECOND_US = 1e6
 
 
-def gpu_violations(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(VIOLATIONS, evidence)
+@on_gpus(VIOLATIONS)
+def gpu_violations(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     limits = evidence.thresholds.violation_limits
     free = [
         gpu
         for gpu in gpus
         if known(gpu.limits.violations_us) and count_of(gpu.limits.violations_us, _CAP) == 0
     ]
-    yield from judge_each(
+    return judge_each(
         VIOLATIONS,
         gpus,
         lambda gpu: _violations(gpu, limits, peers_free=len(free)),
@@ -81,31 +78,4 @@ def _longest(counters: tuple[Count, ...]) -> str:
     most = max(counters, key=lambda counter: counter.value, default=None)
     return (
         f"at most {most.value / _SECOND_US:.3g} s ({most.name})" if most is not None and most.value else "0 s"
-    )
-
-
-def application_clocks(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(CLOCKS, evidence)
-    drift = evidence.thresholds.application_clock_drift_mhz
-
-    def judge(gpu: Gpu) -> Judged:
-        clock, default = gpu.limits.application_sm_clock_mhz, gpu.limits.application_sm_clock_default_mhz
-        for value in (clock, default):
-            if isinstance(value, Unknown):
-                return value
-        if known(clock) and known(default) and clock < default - drift.value:
-            return CLOCKS.warned(
-                f"GPU{gpu.index}",
-                "the application clock is below its default",
-                expected=f"{default} MHz",
-                observed=f"{clock} MHz",
-                remedy=Remedy(
-                    text="Set it back.", command=f"nvidia-smi -i {smi_name(gpu)} -rac", needs_root=True
-                ),
-                evidence=(drift.ref,),
-            )
-        return f"{clock} MHz"
-
-    yield from judge_each(
-        CLOCKS, gpus, judge, what="the application clocks", good="application clocks are at their default"
     )

@@ -7,11 +7,10 @@ awsome-distributed-training and Primus node checks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Unknown
+from probes.facts import Gpu
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, gpus_of
+from probes.judging.reporting import HOST, on_gpus
 
 JUDGE = Judge(
     check_id="gpu-count",
@@ -19,13 +18,11 @@ JUDGE = Judge(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
-    if not gpus:
-        return
+@on_gpus(JUDGE)
+def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     on_bus, attached = evidence.facts.pci_gpus, evidence.facts.attached_gpus
     if isinstance(attached, int) and attached > len(gpus):
-        yield JUDGE.warned(
+        return JUDGE.warned(
             HOST,
             "the driver counts more GPUs than it tells of",
             expected=f"{attached} GPUs",
@@ -35,22 +32,18 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 command="nvidia-smi -L",
             ),
         )
-        return
     if isinstance(on_bus, Unknown) and isinstance(attached, int):
-        yield JUDGE.passed(
+        return JUDGE.passed(
             HOST, "every GPU that the driver counts is available", observed=f"{len(gpus)} GPUs"
         )
-        return
     if isinstance(on_bus, Unknown):
-        yield JUDGE.undetermined(HOST, on_bus, what="the GPUs on the PCI bus")
-        return
+        return JUDGE.undetermined(HOST, on_bus, what="the GPUs on the PCI bus")
     if len(on_bus) <= len(gpus):
-        yield JUDGE.passed(HOST, "every GPU on the PCI bus is available", observed=f"{len(gpus)} GPUs")
-        return
+        return JUDGE.passed(HOST, "every GPU on the PCI bus is available", observed=f"{len(gpus)} GPUs")
     listed = {gpu.pci_bus_id for gpu in gpus}
     missing = [bus_id for bus_id in on_bus if bus_id not in listed]
     if isinstance(evidence.facts.container.runtime, str) or isinstance(evidence.facts.scheduler.kind, str):
-        yield JUDGE.warned(
+        return JUDGE.warned(
             HOST,
             "this container or job sees fewer GPUs than the machine has",
             expected=f"{len(on_bus)} GPUs",
@@ -59,8 +52,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 text="If training should use all GPUs, start the container or the job with all of them."
             ),
         )
-        return
-    yield JUDGE.failed(
+    return JUDGE.failed(
         HOST,
         "the driver lists fewer GPUs than the PCI bus",
         expected=f"{len(on_bus)} GPUs",

@@ -6,11 +6,9 @@ Source: NVIDIA driver documentation; the exit codes of nvidia-smi.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Reason, Unknown, known
 from probes.facts import Gpu, MachineFacts
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.reporting import HOST, NO_GPU, Judged, has_no_gpu, judge_each
 
 JUDGE = Judge(
@@ -39,35 +37,30 @@ REBOOT = Remedy(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
+def check(evidence: Evidence) -> Findings:
     facts = evidence.facts
     gpus, on_bus, driver = facts.gpus, facts.pci_gpus, facts.software.driver_version
     if isinstance(gpus, Unknown):
-        yield _no_answer(facts, gpus)
-    elif not gpus and known(on_bus) and on_bus:
-        yield JUDGE.failed(
+        return _no_answer(facts, gpus)
+    if not gpus and known(on_bus) and on_bus:
+        return JUDGE.failed(
             HOST,
             "the PCI bus shows GPUs, and the driver shows none",
             expected=f"{len(on_bus)} GPUs",
             observed="no driver" if driver is None else "0 GPUs",
             remedy=INSTALL if driver is None else REBOOT,
         )
-    elif not gpus:
-        yield JUDGE.skipped(HOST, NO_GPU)
-    elif silent := _all_silent(gpus):
-        yield JUDGE.failed(
+    if not gpus:
+        return JUDGE.skipped(HOST, NO_GPU)
+    if silent := _all_silent(gpus):
+        return JUDGE.failed(
             HOST, "no GPU answers the driver", expected="an answer", observed=silent.words, remedy=REBOOT
         )
-    elif isinstance(driver, Unknown) and all(isinstance(gpu.driver_version, Unknown) for gpu in gpus):
-        yield JUDGE.undetermined(HOST, driver, what="the driver version")
-    else:
-        yield from judge_each(
-            JUDGE,
-            gpus,
-            lambda gpu: _judge(gpu, driver),
-            what="the GPU",
-            good="the driver answers for every GPU",
-        )
+    if isinstance(driver, Unknown) and all(isinstance(gpu.driver_version, Unknown) for gpu in gpus):
+        return JUDGE.undetermined(HOST, driver, what="the driver version")
+    return judge_each(
+        JUDGE, gpus, lambda gpu: _judge(gpu, driver), what="the GPU", good="the driver answers for every GPU"
+    )
 
 
 def _all_silent(gpus: tuple[Gpu, ...]) -> Unknown | None:

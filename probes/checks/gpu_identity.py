@@ -7,30 +7,17 @@ catalogue (memory).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 
 from probes.base.record import EvidenceRef, Unknown, known
 from probes.base.units import gib
 from probes.facts import Gpu
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, fold_names, gpus_of, judge_each
+from probes.judging.reporting import HOST, Judged, fold_names, judge_each, on_gpus
 
 MEMORY = Judge(
     check_id="gpu-memory-size",
     why="A model that fits the other GPUs does not fit this one, and the whole job ends.",
-)
-VBIOS = Judge(
-    check_id="vbios",
-    why="GPUs with different VBIOS may differ in clocks, power and known faults; all ranks wait for the slowest.",
-)
-FIRMWARE = Judge(
-    check_id="gpu-firmware",
-    why="The firmware is a part of the driver: another version means that two drivers are mixed.",
-)
-INFOROM = Judge(
-    check_id="inforom",
-    why="The InfoROM holds the board's limits and error records; a damaged one is a failing board.",
 )
 CONFIDENTIAL = Judge(
     check_id="confidential-compute",
@@ -38,8 +25,8 @@ CONFIDENTIAL = Judge(
 )
 
 
-def gpu_memory_size(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(MEMORY, evidence)
+@on_gpus(MEMORY)
+def gpu_memory_size(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     limits = evidence.thresholds
     most = _largest(gpus)
 
@@ -75,7 +62,7 @@ def gpu_memory_size(evidence: Evidence) -> Iterator[Finding]:
             )
         return gib(size)
 
-    yield from judge_each(MEMORY, gpus, judge, what="the memory size", good="every GPU shows its full memory")
+    return judge_each(MEMORY, gpus, judge, what="the memory size", good="every GPU shows its full memory")
 
 
 def _largest(gpus: tuple[Gpu, ...]) -> dict[str, int]:
@@ -87,87 +74,8 @@ def _largest(gpus: tuple[Gpu, ...]) -> dict[str, int]:
     return sizes
 
 
-def vbios(evidence: Evidence) -> Iterator[Finding]:
-    yield from _alike(
-        VBIOS,
-        evidence,
-        lambda gpu: gpu.vbios_version,
-        "VBIOS",
-        "Flash the GPUs with the vendor's tool to one version.",
-    )
-
-
-def gpu_firmware(evidence: Evidence) -> Iterator[Finding]:
-    yield from _alike(
-        FIRMWARE,
-        evidence,
-        lambda gpu: gpu.gsp_firmware_version,
-        "GSP firmware",
-        "Install the driver anew and restart the machine.",
-    )
-
-
-def _alike(
-    judge: Judge, evidence: Evidence, value_of: Callable[[Gpu], str | Unknown], what: str, remedy: str
-) -> Iterator[Finding]:
-    """One finding for GPUs of one name whose versions differ from what most of them have."""
-    gpus = yield from gpus_of(judge, evidence)
-    usual = _usual(gpus, value_of)
-
-    def verdict(gpu: Gpu) -> Judged:
-        value = value_of(gpu)
-        if isinstance(value, Unknown):
-            return value
-        expected = usual.get(str(gpu.name), value)
-        if value == expected:
-            return value
-        return judge.warned(
-            f"GPU{gpu.index}",
-            f"another {what} than the other GPUs of its model",
-            expected=expected,
-            observed=value,
-            remedy=Remedy(text=remedy, command="nvidia-smi -q | grep -i version", needs_root=True),
-        )
-
-    yield from judge_each(judge, gpus, verdict, what=f"the {what}", good=f"GPUs of one model have one {what}")
-
-
-def _usual(gpus: tuple[Gpu, ...], value_of: Callable[[Gpu], str | Unknown]) -> dict[str, str]:
-    counts: dict[str, Counter[str]] = {}
-    for gpu in gpus:
-        value = value_of(gpu)
-        if known(value):
-            counts.setdefault(str(gpu.name), Counter())[value] += 1
-    return {
-        name: max(versions, key=lambda version: (versions[version], version))
-        for name, versions in counts.items()
-    }
-
-
-def inforom(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(INFOROM, evidence)
-
-    def judge(gpu: Gpu) -> Judged:
-        if isinstance(gpu.inforom_valid, Unknown):
-            return gpu.inforom_valid
-        if gpu.inforom_valid:
-            return "valid"
-        return INFOROM.failed(
-            f"GPU{gpu.index}",
-            "the InfoROM is damaged",
-            expected="valid",
-            observed="checksum wrong",
-            remedy=Remedy(
-                text="Have the board replaced; its warranty process starts with this message.",
-                command="nvidia-bug-report.sh",
-            ),
-        )
-
-    yield from judge_each(INFOROM, gpus, judge, what="the InfoROM's checksum", good="the InfoROM is valid")
-
-
-def confidential_compute(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(CONFIDENTIAL, evidence)
+@on_gpus(CONFIDENTIAL)
+def confidential_compute(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     on = [gpu for gpu in gpus if gpu.confidential_compute is True]
     if on:
         yield CONFIDENTIAL.warned(

@@ -8,12 +8,10 @@ Source: leptonai/gpud, nvidia-smi outputs with `GPU is lost` and `Unknown Error`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.facts import Gpu
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each, smi_name
+from probes.judging.findings import Evidence, Judge, Remedy
+from probes.judging.reporting import Judged, each_gpu, smi_name
 
 JUDGE = Judge(check_id="gpu-lost", why="A job that gets a lost GPU ends at start, or hangs all its ranks.")
 
@@ -28,14 +26,8 @@ RESTART = Remedy(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
-    yield from judge_each(
-        JUDGE, gpus, _judge, what="the readings of the GPU", good="every GPU answers in full"
-    )
-
-
-def _judge(gpu: Gpu) -> Judged:
+@each_gpu(JUDGE, what="the readings of the GPU", good="every GPU answers in full")
+def check(gpu: Gpu, evidence: Evidence) -> Judged:
     readings = _readings(gpu)
     broken = [value for value in readings if isinstance(value, Unknown) and value.reason is Reason.ERROR]
     queries = () if isinstance(gpu.failed_queries, Unknown) else gpu.failed_queries

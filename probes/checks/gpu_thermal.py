@@ -7,19 +7,16 @@ NVIDIA/NVSentinel, thermal margins; leptonai/gpud, temperatures; NVML reference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import NOT_RECORDED, Reason, Unknown, known
-from probes.catalogue.thresholds import Number, Thresholds
+from probes.catalogue.thresholds import Thresholds
 from probes.facts import Gpu
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, gpus_of, judge_each
+from probes.judging.reporting import HOST, Judged, each_gpu, on_gpus
 
 GPU = Judge(
     check_id="gpu-temperature",
     why="A hot GPU lowers its clocks, and all ranks wait for it; at the last limit it shuts down.",
 )
-MEMORY = Judge(check_id="gpu-memory-temperature", why="Hot memory lowers the clocks and has more errors.")
 SPREAD = Judge(
     check_id="gpu-temperature-spread",
     why="One GPU that is much hotter than the others has bad cooling and throttles first.",
@@ -31,15 +28,9 @@ COOLING = Remedy(
 )
 
 
-def gpu_temperature(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(GPU, evidence)
-    limits = evidence.thresholds
-    yield from judge_each(
-        GPU, gpus, lambda gpu: _temperature(gpu, limits), what="the temperature", good="GPUs are cool enough"
-    )
-
-
-def _temperature(gpu: Gpu, thresholds: Thresholds) -> Judged:
+@each_gpu(GPU, what="the temperature", good="GPUs are cool enough")
+def gpu_temperature(gpu: Gpu, evidence: Evidence) -> Judged:
+    thresholds = evidence.thresholds
     temperature, margin, slowdown = (
         gpu.temperature_c,
         gpu.limits.temperature_margin_c,
@@ -81,41 +72,15 @@ def _hot(gpu: Gpu, observed: str, thresholds: Thresholds, *, is_over: bool) -> F
     )
 
 
-def gpu_memory_temperature(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(MEMORY, evidence)
-    yield from judge_each(
-        MEMORY, gpus, _memory, what="the memory temperature", good="GPU memory is cool enough"
-    )
-
-
-def _memory(gpu: Gpu) -> Judged:
-    temperature, highest = gpu.limits.memory_temperature_c, gpu.limits.memory_temperature_max_c
-    for value in (temperature, highest):
-        if isinstance(value, Unknown):
-            return value
-    if known(temperature) and known(highest) and temperature >= highest:
-        return MEMORY.failed(
-            f"GPU{gpu.index}",
-            "the memory is too hot",
-            expected=f"below {highest} °C",
-            observed=f"{temperature} °C",
-            remedy=COOLING,
-        )
-    return f"{temperature} °C of {highest} °C"
-
-
-def gpu_temperature_spread(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(SPREAD, evidence)
-    if not gpus:
-        return
+@on_gpus(SPREAD)
+def gpu_temperature_spread(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     unread = next((gpu.temperature_c for gpu in gpus if isinstance(gpu.temperature_c, Unknown)), None)
     readings = [(gpu.temperature_c, gpu.index) for gpu in gpus if known(gpu.temperature_c)]
     if len(gpus) == 1:
-        yield SPREAD.skipped(HOST, "one GPU has no other to compare with")
-    elif unread is not None and len(readings) < 2:
-        yield SPREAD.undetermined(HOST, unread, what="the temperatures")
-    else:
-        yield _spread(gpus, sorted(readings), evidence.thresholds)
+        return SPREAD.skipped(HOST, "one GPU has no other to compare with")
+    if unread is not None and len(readings) < 2:
+        return SPREAD.undetermined(HOST, unread, what="the temperatures")
+    return _spread(gpus, sorted(readings), evidence.thresholds)
 
 
 def _spread(gpus: tuple[Gpu, ...], readings: list[tuple[int, int]], limits: Thresholds) -> Finding:
@@ -146,15 +111,9 @@ def _is_alike(gpus: tuple[Gpu, ...], limits: Thresholds) -> bool:
     return is_even and min(loads) >= limits.idle_utilization_percent.value
 
 
-def gpu_fan(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(FAN, evidence)
+@each_gpu(FAN, what="the fan speed", good="the fans turn")
+def gpu_fan(gpu: Gpu, evidence: Evidence) -> Judged:
     needed = evidence.thresholds.fan_needed_c
-    yield from judge_each(
-        FAN, gpus, lambda gpu: _fan(gpu, needed), what="the fan speed", good="the fans turn"
-    )
-
-
-def _fan(gpu: Gpu, needed: Number) -> Judged:
     speed, temperature = gpu.limits.fan_percent, gpu.temperature_c
     if isinstance(speed, Unknown):
         if speed.reason is not Reason.ERROR or "lost" in speed.detail.lower():

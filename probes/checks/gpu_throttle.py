@@ -6,32 +6,19 @@ load and an idle GPU gives `gpu_idle`; neither is a finding. Source: NVML refere
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Unknown, known
-from probes.catalogue.thresholds import ThrottleReason
 from probes.facts import Gpu
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each
+from probes.judging.findings import Evidence, Judge, Remedy
+from probes.judging.reporting import Judged, each_gpu
 
 JUDGE = Judge(check_id="gpu-throttle", why="All ranks wait for the GPU whose clocks are held down.")
 
 _GENERAL = "hw_slowdown"
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
+@each_gpu(JUDGE, what="the clock event reasons", good="nothing holds the clocks down")
+def check(gpu: Gpu, evidence: Evidence) -> Judged:
     rows = evidence.thresholds.throttle_reasons
-    yield from judge_each(
-        JUDGE,
-        gpus,
-        lambda gpu: _judge(gpu, rows),
-        what="the clock event reasons",
-        good="nothing holds the clocks down",
-    )
-
-
-def _judge(gpu: Gpu, rows: tuple[ThrottleReason, ...]) -> Judged:
     reasons = gpu.throttle_reasons
     if isinstance(reasons, Unknown):
         return reasons

@@ -6,14 +6,12 @@ GPUs (full load without a process); field reports of hung NCCL collectives (full
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import NOT_RECORDED, Unknown, known
 from probes.base.units import gib
-from probes.catalogue.thresholds import Number, Thresholds
+from probes.catalogue.thresholds import Thresholds
 from probes.facts import Gpu, GpuProcess
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each
+from probes.judging.findings import Evidence, Judge, Remedy
+from probes.judging.reporting import Judged, each_gpu
 
 LEFTOVER = Judge(
     check_id="gpu-memory-leftover",
@@ -29,19 +27,9 @@ SPINNING = Judge(
 )
 
 
-def gpu_memory_leftover(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(LEFTOVER, evidence)
+@each_gpu(LEFTOVER, what="the memory in use", good="no memory is in use without a process")
+def gpu_memory_leftover(gpu: Gpu, evidence: Evidence) -> Judged:
     limit = evidence.thresholds.gpu_memory_in_use_bytes
-    yield from judge_each(
-        LEFTOVER,
-        gpus,
-        lambda gpu: _leftover(gpu, limit),
-        what="the memory in use",
-        good="no memory is in use without a process",
-    )
-
-
-def _leftover(gpu: Gpu, limit: Number) -> Judged:
     used, processes = gpu.memory_used_bytes, gpu.processes
     if isinstance(used, Unknown):
         return used
@@ -65,15 +53,9 @@ def _leftover(gpu: Gpu, limit: Number) -> Judged:
     )
 
 
-def gpu_idle(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(IDLE, evidence)
+@each_gpu(IDLE, what="the load", good="an idle GPU shows no load")
+def gpu_idle(gpu: Gpu, evidence: Evidence) -> Judged:
     limits = evidence.thresholds
-    yield from judge_each(
-        IDLE, gpus, lambda gpu: _idle(gpu, limits), what="the load", good="an idle GPU shows no load"
-    )
-
-
-def _idle(gpu: Gpu, limits: Thresholds) -> Judged:
     load = gpu.utilization_percent
     if isinstance(load, Unknown):
         return load
@@ -110,19 +92,9 @@ def _has_work(gpu: Gpu, limits: Thresholds) -> bool:
     )
 
 
-def gpu_spinning(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(SPINNING, evidence)
+@each_gpu(SPINNING, what="the load of each process", good="no program waits in a collective")
+def gpu_spinning(gpu: Gpu, evidence: Evidence) -> Judged:
     limits = evidence.thresholds
-    yield from judge_each(
-        SPINNING,
-        gpus,
-        lambda gpu: _spinning(gpu, limits),
-        what="the load of each process",
-        good="no program waits in a collective",
-    )
-
-
-def _spinning(gpu: Gpu, limits: Thresholds) -> Judged:
     processes = gpu.processes
     if isinstance(processes, Unknown):
         return processes

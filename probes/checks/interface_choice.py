@@ -27,47 +27,45 @@ SUBNETS = Judge(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
+def check(evidence: Evidence) -> Finding:
     facts = evidence.facts
     usable = candidate_interfaces(facts)
     if isinstance(usable, Unknown):
-        yield CHOICE.undetermined(HOST, usable, what="the network interfaces")
-        return
+        return CHOICE.undetermined(HOST, usable, what="the network interfaces")
     forced = value_of(facts, "NCCL_SOCKET_IFNAME")
     unread = next((one.addresses for one in usable if isinstance(one.addresses, Unknown)), None)
     default = default_interface(facts)
     refs = _refs(usable)
     if forced is not None:
-        yield CHOICE.passed(HOST, "NCCL_SOCKET_IFNAME chooses the interface", observed=forced, evidence=refs)
-    elif default is not None:
-        yield CHOICE.passed(
+        return CHOICE.passed(HOST, "NCCL_SOCKET_IFNAME chooses the interface", observed=forced, evidence=refs)
+    if default is not None:
+        return CHOICE.passed(
             HOST, "the default route names the interface", observed=default.name, evidence=refs
         )
-    elif unread is not None:
-        yield CHOICE.undetermined(HOST, unread, what="the addresses of the interfaces", evidence=refs)
-    elif len(usable) == 1:
-        yield CHOICE.passed(
+    if unread is not None:
+        return CHOICE.undetermined(HOST, unread, what="the addresses of the interfaces", evidence=refs)
+    if len(usable) == 1:
+        return CHOICE.passed(
             HOST, "only one interface leads to a network", observed=usable[0].name, evidence=refs
         )
-    elif not usable:
-        yield CHOICE.skipped(HOST, "no interface leads to a network")
-    elif any(isinstance(one.is_default_route, Unknown) for one in usable):
+    if not usable:
+        return CHOICE.skipped(HOST, "no interface leads to a network")
+    if any(isinstance(one.is_default_route, Unknown) for one in usable):
         route = next(one.is_default_route for one in usable if isinstance(one.is_default_route, Unknown))
-        yield CHOICE.undetermined(HOST, route, what="the default route", evidence=refs)
-    else:
-        yield CHOICE.warned(
-            HOST,
-            "several interfaces have an address, and none of them alone has the default route"
-            if any(one.is_default_route is True for one in usable)
-            else "several interfaces have an address, and none has the default route",
-            expected="one interface, or NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME",
-            observed=", ".join(one.name for one in usable),
-            remedy=Remedy(
-                text="Name the interface that leads to the other nodes.",
-                command="ip route get ADDRESS-OF-ANOTHER-NODE",
-            ),
-            evidence=refs,
-        )
+        return CHOICE.undetermined(HOST, route, what="the default route", evidence=refs)
+    several_routes = any(interface.is_default_route is True for interface in usable)
+    return CHOICE.warned(
+        HOST,
+        "several interfaces have an address, and "
+        + ("none of them alone has the default route" if several_routes else "none has the default route"),
+        expected="one interface, or NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME",
+        observed=", ".join(interface.name for interface in usable),
+        remedy=Remedy(
+            text="Name the interface that leads to the other nodes.",
+            command="ip route get ADDRESS-OF-ANOTHER-NODE",
+        ),
+        evidence=refs,
+    )
 
 
 def interface_subnets(evidence: Evidence) -> Iterator[Finding]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from probes.base.record import Reason, Unknown, known, value_or
 from probes.base.units import gbit_per_s
 from probes.catalogue.nic_models import expected_ref, load_nic_models
 from probes.facts import Interface
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, judge_each
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, given, judge_each
 
 STATE = Judge(
     check_id="interface-state",
@@ -36,14 +36,13 @@ _NO_BOND = "this machine has no bond"
 _CABLE = Remedy(text="Check the cable and the switch port of the member.", command="cat /proc/net/bonding/*")
 
 
-def _interfaces(judge: Judge, evidence: Evidence) -> Iterator[Finding]:
-    """One UNKNOWN where they could not be read."""
-    if isinstance(evidence.facts.interfaces, Unknown):
-        yield judge.undetermined(HOST, evidence.facts.interfaces, what="the network interfaces")
-
-
-def _known(evidence: Evidence) -> tuple[Interface, ...]:
-    return evidence.facts.interfaces if known(evidence.facts.interfaces) else ()
+def _interfaces(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Interface, ...] | None]:
+    """Return the network interfaces; None where they could not be read, after one UNKNOWN."""
+    interfaces = evidence.facts.interfaces
+    if isinstance(interfaces, Unknown):
+        yield judge.undetermined(HOST, interfaces, what="the network interfaces")
+        return None
+    return interfaces
 
 
 def _bonds(interfaces: tuple[Interface, ...]) -> list[Interface]:
@@ -56,9 +55,8 @@ def _bonds(interfaces: tuple[Interface, ...]) -> list[Interface]:
     ]
 
 
-def interface_state(evidence: Evidence) -> Iterator[Finding]:
-    yield from _interfaces(STATE, evidence)
-    interfaces = _known(evidence)
+@given(STATE, _interfaces)
+def interface_state(interfaces: tuple[Interface, ...], evidence: Evidence) -> Iterator[Finding]:
     vanished = [one for one in interfaces if isinstance(one.up, Unknown) and one.up.reason is Reason.ERROR]
     for one in vanished:
         yield STATE.warned(
@@ -82,7 +80,7 @@ def interface_state(evidence: Evidence) -> Iterator[Finding]:
             what="the state of the bond",
             good="bonds have all their members",
         )
-    elif not vanished and known(evidence.facts.interfaces):
+    elif not vanished:
         yield STATE.skipped(HOST, _NO_BOND)
 
 
@@ -123,15 +121,12 @@ def _member_up(member: Interface | None) -> bool | Unknown:
     return member.link_seen_by_bond if isinstance(member.link_seen_by_bond, bool) else member.up
 
 
-def interface_speed(evidence: Evidence) -> Iterator[Finding]:
-    yield from _interfaces(SPEED, evidence)
-    interfaces = _known(evidence)
+@given(SPEED, _interfaces)
+def interface_speed(interfaces: tuple[Interface, ...], evidence: Evidence) -> Findings:
     member_names = {name for bond in _bonds(interfaces) for name in (value_or(bond.bond_members, None) or ())}
     members = [interface for interface in interfaces if interface.name in member_names]
     if not members:
-        if known(evidence.facts.interfaces):
-            yield SPEED.skipped(HOST, _NO_BOND)
-        return
+        return SPEED.skipped(HOST, _NO_BOND)
     machine = load_nic_models().front_end(evidence.facts)
     fastest: dict[object, float] = {}
     for one in members:
@@ -162,14 +157,13 @@ def interface_speed(evidence: Evidence) -> Iterator[Finding]:
             evidence=(expected_ref(machine, machine.id),) if machine is not None and by_machine else (),
         )
 
-    yield from judge_each(
+    return judge_each(
         SPEED, members, judge, what="the speed of the interface", good="members of a bond have one speed"
     )
 
 
-def interface_mtu(evidence: Evidence) -> Iterator[Finding]:
-    yield from _interfaces(MTU, evidence)
-    interfaces = _known(evidence)
+@given(MTU, _interfaces)
+def interface_mtu(interfaces: tuple[Interface, ...], evidence: Evidence) -> Findings:
     by_name = {one.name: one for one in interfaces}
     up = [
         one
@@ -177,9 +171,7 @@ def interface_mtu(evidence: Evidence) -> Iterator[Finding]:
         if one.up is True and (isinstance(one.bond, str) or isinstance(one.mtu_configured, int))
     ]
     if not up:
-        if known(evidence.facts.interfaces):
-            yield MTU.skipped(HOST, "no bond, and no MTU in a network configuration")
-        return
+        return MTU.skipped(HOST, "no bond, and no MTU in a network configuration")
     usual = Counter(one.mtu for one in up if known(one.mtu)).most_common(1)
 
     def judge(one: Interface) -> Judged:
@@ -204,14 +196,13 @@ def interface_mtu(evidence: Evidence) -> Iterator[Finding]:
             ),
         )
 
-    yield from judge_each(
+    return judge_each(
         MTU, up, judge, what="the MTU", good="interfaces have the MTU of their bond and configuration"
     )
 
 
-def interface_cabling(evidence: Evidence) -> Iterator[Finding]:
-    yield from _interfaces(CABLING, evidence)
-    interfaces = _known(evidence)
+@given(CABLING, _interfaces)
+def interface_cabling(interfaces: tuple[Interface, ...], evidence: Evidence) -> Iterator[Finding]:
     named = [one for one in interfaces if known(one.configured_name)]
     for one in named:
         if one.configured_name != one.name:

@@ -7,8 +7,6 @@ NVIDIA/nccl#257; ROCm/cvs, host checks; NVIDIA/nodewright-packages#121 (Arm).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Unknown, known
 from probes.base.versions import at_least
 from probes.facts import MachineFacts
@@ -26,23 +24,21 @@ ARM = Judge(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
+def check(evidence: Evidence) -> Finding:
     facts = evidence.facts
     if facts.gpus == () and not any(device.kind == "gpu" for device in training_devices(facts)):
-        yield JUDGE.skipped(HOST, "this machine has no GPU")
-        return
+        return JUDGE.skipped(HOST, "this machine has no GPU")
     if is_virtual(facts):
-        yield JUDGE.skipped(HOST, "the IOMMU of a virtual machine is its host's matter")
-        return
+        return JUDGE.skipped(HOST, "the IOMMU of a virtual machine is its host's matter")
     mode = _mode(facts)
     if isinstance(mode, Unknown):
-        yield JUDGE.undetermined(HOST, mode, what="the mode of the IOMMU")
-    elif isinstance(facts.cpu.architecture, Unknown) and mode == "translated":
-        yield JUDGE.undetermined(HOST, facts.cpu.architecture, what="the architecture")
-    elif facts.cpu.architecture == "aarch64":
-        yield _on_arm(evidence, mode)
-    elif mode == "translated":
-        yield JUDGE.warned(
+        return JUDGE.undetermined(HOST, mode, what="the mode of the IOMMU")
+    if isinstance(facts.cpu.architecture, Unknown) and mode == "translated":
+        return JUDGE.undetermined(HOST, facts.cpu.architecture, what="the architecture")
+    if facts.cpu.architecture == "aarch64":
+        return _on_arm(evidence, mode)
+    if mode == "translated":
+        return JUDGE.warned(
             HOST,
             "the IOMMU translates the addresses of GPUs and NICs",
             expected="passthrough or off",
@@ -52,10 +48,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             ),
             evidence=facts.kernel.evidence,
         )
-    else:
-        yield JUDGE.passed(
-            HOST, "the IOMMU does not translate", observed=mode, evidence=facts.kernel.evidence
-        )
+    return JUDGE.passed(HOST, "the IOMMU does not translate", observed=mode, evidence=facts.kernel.evidence)
 
 
 def _mode(facts: MachineFacts) -> str | Unknown:

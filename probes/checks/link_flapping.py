@@ -12,15 +12,11 @@ from collections.abc import Iterator
 from probes.base.record import Unknown, known
 from probes.facts import Interface, LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, events_in, events_of, judge_each
+from probes.judging.reporting import HOST, Judged, events_in, judge_each
 
 FLAPPING = Judge(
     check_id="link-flapping",
     why="Each loss of a link stops the transfers on it for seconds and may end the job.",
-)
-CABLE = Judge(
-    check_id="cable",
-    why="A module that overheats or lacks power takes its link down, sooner or later for good.",
 )
 REMEDY = Remedy(
     text="Reseat or replace cable and transceiver; look at the switch port's log for the same times.",
@@ -134,25 +130,3 @@ def _last_loss(events: list[LogEvent], returns: list[LogEvent]) -> LogEvent | No
     if last is None or any(event.last_line > last.last_line for event in returns):
         return None
     return last if returns or _LAST_MEMBER in last.message else None
-
-
-def cable(evidence: Evidence) -> Iterator[Finding]:
-    events = yield from events_of(CABLE, evidence)
-    if events is None:
-        return
-    # A port that nobody uses says at each boot that it has no cable; one that is used and loses it loses its
-    # link too.
-    found = [event for event in events if event.kind == "cable" and "plugged" not in event.message.lower()]
-    if not found:
-        yield CABLE.passed(HOST, "the log complains of no cable or module")
-    for event in found:
-        yield CABLE.warned(
-            event.device or HOST,
-            "the card complains of its cable or module",
-            expected="no complaint",
-            observed=f"{event.message} ({event.count} times)"
-            if event.count > 1
-            else event.message or "a complaint without words",
-            remedy=REMEDY,
-            evidence=event.evidence,
-        )

@@ -72,7 +72,6 @@ _REMEDIES: dict[Layer, Remedy] = {
     ),
 }
 _BUSY_RANK = Remedy(text="See which CPUs this rank runs on, and who else uses them.", command="top")
-_FEWEST_PAIRS = 3
 
 
 def measured_collectives(evidence: Evidence) -> Iterator[Finding]:
@@ -190,7 +189,7 @@ def measured_pairs(evidence: Evidence) -> Iterator[Finding]:
     judged: list[Measurement] = []
     slow: dict[str | Pair, SlowPart] = {}
     for rates, members in _alike(evidence, measured):
-        if len(rates) < _FEWEST_PAIRS:
+        if len(rates) < evidence.thresholds.peers_compared_minimum.value:
             continue
         judged += members
         for part in slow_parts(rates, least_difference=1 - evidence.thresholds.measured_warn_fraction.value):

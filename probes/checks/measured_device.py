@@ -8,7 +8,7 @@ stas00/ml-engineering (achievable FLOPS, bandwidths); NVIDIA/DCGM (limits at thr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from probes.compare.comparing import Beside, beside_references
 from probes.compare.measured_findings import Aspect, Parts, by_subject, judge_references, observed, refs_of
@@ -58,7 +58,7 @@ _MOST_PAIRS = 4
 """Slow pairs that are named one by one."""
 
 
-def measured_gemm(evidence: Evidence) -> Iterator[Finding]:
+def measured_gemm(evidence: Evidence) -> Iterable[Finding]:
     aspect = Aspect(
         what="matrix product",
         good="matrix products are as fast as on such hardware",
@@ -67,10 +67,10 @@ def measured_gemm(evidence: Evidence) -> Iterator[Finding]:
         cause=of_compute,
         belongs=lambda one: one.metric == "gemm_flops_per_s",
     )
-    yield from judge_references(GEMM, evidence, ("gemm", "cpu-gemm"), aspect)
+    return judge_references(GEMM, evidence, ("gemm", "cpu-gemm"), aspect)
 
 
-def measured_attention(evidence: Evidence) -> Iterator[Finding]:
+def measured_attention(evidence: Evidence) -> Iterable[Finding]:
     aspect = Aspect(
         what="attention",
         good="attention is as fast as on such hardware",
@@ -81,10 +81,10 @@ def measured_attention(evidence: Evidence) -> Iterator[Finding]:
         cause=of_compute,
         belongs=lambda one: one.metric == "attention_flops_per_s",
     )
-    yield from judge_references(ATTENTION, evidence, ("attention",), aspect)
+    return judge_references(ATTENTION, evidence, ("attention",), aspect)
 
 
-def measured_memory(evidence: Evidence) -> Iterator[Finding]:
+def measured_memory(evidence: Evidence) -> Iterable[Finding]:
     aspect = Aspect(
         what="memory bandwidth",
         good="memory is as fast as on such hardware",
@@ -93,7 +93,7 @@ def measured_memory(evidence: Evidence) -> Iterator[Finding]:
         cause=of_compute,
         belongs=lambda one: one.metric == "memory_bandwidth_bytes_per_s",
     )
-    yield from judge_references(MEMORY, evidence, ("memory-copy", "host-memory"), aspect)
+    return judge_references(MEMORY, evidence, ("memory-copy", "host-memory"), aspect)
 
 
 def measured_host_device(evidence: Evidence) -> Iterator[Finding]:
@@ -136,7 +136,7 @@ def _narrow(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def measured_peer_copy(evidence: Evidence) -> Iterator[Finding]:
+def measured_peer_copy(evidence: Evidence) -> Iterable[Finding]:
     aspect = Aspect(
         what="copy between two GPUs",
         good="copies between GPUs are as fast as their links",
@@ -146,7 +146,7 @@ def measured_peer_copy(evidence: Evidence) -> Iterator[Finding]:
         belongs=lambda one: one.metric == "peer_bandwidth_bytes_per_s",
         parts=_pairs,
     )
-    yield from judge_references(PEERS, evidence, ("peer-copy",), aspect)
+    return judge_references(PEERS, evidence, ("peer-copy",), aspect)
 
 
 def _pairs(short: Sequence[Beside], well: Sequence[Beside]) -> Parts:

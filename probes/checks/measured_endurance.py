@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from probes.base.statistics import quantile
 from probes.base.units import percent
-from probes.compare.measured_findings import WRONG, failures, of, refs_of
+from probes.compare.measured_findings import WRONG, failures, of, on_measured, refs_of
 from probes.compare.reference_values import gpu_named
 from probes.compare.slow_causes import held_down
 from probes.facts.measurements import Measurement
@@ -42,12 +42,10 @@ _POWER = ("power",)
 _QUARTERS = 4
 
 
-def measured_sustained(evidence: Evidence) -> Iterator[Finding]:
-    yield from failures(SUSTAINED, evidence, ("sustained",))
-    fractions = of(evidence, ("sustained",), "sustained_fraction")
-    if not fractions:
-        yield SUSTAINED.skipped(HOST, "no sustained load was measured")
-        return
+@on_measured(
+    SUSTAINED, ("sustained",), ("sustained",), "sustained_fraction", absent="no sustained load was measured"
+)
+def measured_sustained(fractions: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Finding]:
     limit = 1 - evidence.thresholds.sustained_drop_fraction.value
     well: list[Measurement] = []
     for one in fractions:

@@ -7,10 +7,8 @@ NVIDIA DALI and MLPerf Storage (a loader must outrun the accelerator); PyTorch, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.units import count, percent
-from probes.compare.measured_findings import failures, observed, of, refs_of
+from probes.compare.measured_findings import observed, of, on_measured, refs_of
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST
@@ -27,12 +25,8 @@ ILSVRC 2012).
 """
 
 
-def measured_storage(evidence: Evidence) -> Iterator[Finding]:
-    yield from failures(STORAGE, evidence, ("storage",))
-    measured = of(evidence, ("storage",))
-    if not measured:
-        yield STORAGE.skipped(HOST, "storage was not measured")
-        return
+@on_measured(STORAGE, ("storage",), ("storage",), absent="storage was not measured")
+def measured_storage(measured: tuple[Measurement, ...], evidence: Evidence) -> Finding:
     reads = [
         one
         for one in measured
@@ -40,21 +34,19 @@ def measured_storage(evidence: Evidence) -> Iterator[Finding]:
     ]
     step = _images(evidence)
     if step is None or not reads:
-        yield STORAGE.skipped(
+        return STORAGE.skipped(
             _where(measured[0]), f"what training needs was not measured: {observed(measured)}"
         )
-        return
     best = max(reads, key=lambda one: one.median)
     facts = f"{count(round(best.median))} reads of an image's size per second, {observed(measured)}"
     if best.median >= step.median:
-        yield STORAGE.passed(
+        return STORAGE.passed(
             _where(best),
             "storage keeps up with the training step",
             observed=facts,
             evidence=refs_of([best, step]),
         )
-        return
-    yield STORAGE.warned(
+    return STORAGE.warned(
         _where(best),
         f"random reads reach {percent(round(best.median / step.median, 2))} of what the measured step takes",
         expected=f"{count(round(step.median))} images per second, as {step.subject} train",
@@ -68,29 +60,25 @@ def measured_storage(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def measured_data_loader(evidence: Evidence) -> Iterator[Finding]:
-    yield from failures(LOADER, evidence, ("data-loader",))
-    rates = of(evidence, ("data-loader",), "batch_rate_per_s")
-    if not rates:
-        yield LOADER.skipped(HOST, "data loaders were not measured")
-        return
+@on_measured(
+    LOADER, ("data-loader",), ("data-loader",), "batch_rate_per_s", absent="data loaders were not measured"
+)
+def measured_data_loader(rates: tuple[Measurement, ...], evidence: Evidence) -> Finding:
     loads = [(one, _samples_per_s(one)) for one in rates if one.parameters.get("num_workers") != 0]
     # Without workers the process that trains would load, and do neither at the same time.
     best, rate = max(loads or [(one, _samples_per_s(one)) for one in rates], key=lambda load: load[1])
     advice = _advice(evidence, best)
     step = _images(evidence)
     if step is None:
-        yield LOADER.skipped(
+        return LOADER.skipped(
             HOST, f"what training needs was not measured: {count(round(rate))} samples per second{advice}"
         )
-        return
     told = f"{count(round(rate))} samples per second{advice}"
     if rate >= step.median:
-        yield LOADER.passed(
+        return LOADER.passed(
             HOST, "the loaders keep up with the training step", observed=told, evidence=refs_of([best, step])
         )
-        return
-    yield LOADER.warned(
+    return LOADER.warned(
         HOST,
         f"the loaders deliver {percent(round(rate / step.median, 2))} of what the measured step takes",
         expected=f"{count(round(step.median))} images per second, as {step.subject} train",

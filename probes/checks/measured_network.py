@@ -8,17 +8,16 @@ partner); coreweave/nccl-tests and awslabs/awsome-distributed-training (share of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from probes.base.statistics import outliers, quantile
 from probes.base.units import gb_per_s, percent
 from probes.compare.measured_findings import (
     Aspect,
-    failures,
     judge_references,
     limit_ref,
     observed,
-    of,
+    on_measured,
     refs_of,
 )
 from probes.compare.slow_causes import of_network
@@ -51,12 +50,10 @@ _COLLECTIVE = Remedy(
 )
 
 
-def measured_network(evidence: Evidence) -> Iterator[Finding]:
-    yield from failures(JUDGE, evidence, ("network",))
-    measured = of(evidence, ("network", "across-nodes"), *_LINKS)
-    if not measured:
-        yield JUDGE.skipped(HOST, "no links between hosts were measured")
-        return
+@on_measured(
+    JUDGE, ("network",), ("network", "across-nodes"), *_LINKS, absent="no links between hosts were measured"
+)
+def measured_network(measured: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Finding]:
     found: dict[str | Pair, tuple[SlowPart, list[Measurement]]] = {}
     judged: list[Measurement] = []
     for group in _alike(measured):
@@ -150,7 +147,7 @@ def _concerns(part: str | Pair, one: Measurement) -> bool:
     return part in (pair, one.subject) or (pair is not None and part in pair)
 
 
-def measured_across_nodes(evidence: Evidence) -> Iterator[Finding]:
+def measured_across_nodes(evidence: Evidence) -> Iterable[Finding]:
     aspect = Aspect(
         what="collective across hosts",
         good="collectives across hosts are as fast as the ports",
@@ -159,4 +156,4 @@ def measured_across_nodes(evidence: Evidence) -> Iterator[Finding]:
         cause=lambda all_facts, _: of_network(all_facts),
         belongs=lambda one: one.metric == "bus_bandwidth_bytes_per_s",
     )
-    yield from judge_references(ACROSS, evidence, ("across-nodes",), aspect)
+    return judge_references(ACROSS, evidence, ("across-nodes",), aspect)

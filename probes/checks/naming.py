@@ -7,7 +7,6 @@ Launchers put the name of the first node into MASTER_ADDR, and Gloo takes the ad
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
 from probes.base.record import Unknown, known, value_or
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
@@ -19,28 +18,26 @@ JUDGE = Judge(
 )
 
 
-def hostname_address(evidence: Evidence) -> Iterator[Finding]:
+def hostname_address(evidence: Evidence) -> Finding:
     naming = evidence.facts.naming
     name = value_or(evidence.facts.hostname, "the host's name")
     if isinstance(naming.addresses, Unknown):
-        yield JUDGE.undetermined(
+        return JUDGE.undetermined(
             HOST, naming.addresses, what="the address of the host's name", evidence=naming.evidence
         )
-        return
     reachable = [address for address in naming.addresses if not _is_loopback(address)]
     if reachable:
-        yield JUDGE.passed(
+        return JUDGE.passed(
             HOST,
             "the host's name leads to an address",
             observed=", ".join(reachable),
             evidence=naming.evidence,
         )
-        return
     remedy = Remedy(
         text="For several nodes put an address of the network beside the name in /etc/hosts, or give the launcher an address.",
         command=f"getent ahosts {shlex.quote(name)}" if known(evidence.facts.hostname) else "",
     )
-    yield JUDGE.warned(
+    return JUDGE.warned(
         HOST,
         "the host's name leads to itself" if naming.addresses else "nobody knows the host's name",
         expected=f"an address of the network for {name}",

@@ -8,11 +8,17 @@ NVIDIA/nccl#286, #913; aws-samples/aws-do-eks#50 (gloo).
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
 from probes.base.record import Unknown
 from probes.facts import EnvironmentVariable, MachineFacts
-from probes.judging.environment_values import NameList, chosen, parse_names, setting, variables_of
+from probes.judging.environment_values import (
+    NameList,
+    Variables,
+    chosen,
+    on_variables,
+    parse_names,
+    setting,
+)
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import NOT_A_NETWORK, default_interface, is_up, training_rails
 from probes.judging.reporting import HOST, fold_names
@@ -31,40 +37,35 @@ GLOO = Judge(
 )
 
 
-def nccl_interfaces(evidence: Evidence) -> Iterator[Finding]:
-    variables = yield from variables_of(INTERFACES, evidence)
-    if variables is None:
-        return
+@on_variables(INTERFACES)
+def nccl_interfaces(variables: Variables, evidence: Evidence) -> Finding:
     variable = variables.get("NCCL_SOCKET_IFNAME")
     if variable is None or not variable.value:
-        yield INTERFACES.skipped(HOST, "NCCL_SOCKET_IFNAME is not set, see interface-choice")
-        return
+        return INTERFACES.skipped(HOST, "NCCL_SOCKET_IFNAME is not set, see interface-choice")
     interfaces = evidence.facts.interfaces
     if isinstance(interfaces, Unknown):
-        yield INTERFACES.undetermined(
+        return INTERFACES.undetermined(
             HOST, interfaces, what="the network interfaces", evidence=variable.evidence
         )
-        return
     wanted = parse_names(variable.value)
     found = chosen(wanted, (interface.name for interface in interfaces if interface.addresses != ()))
     best = _best(evidence.facts)
     expected = f"NCCL_SOCKET_IFNAME=={best}" if best else "the exact name of one interface"
     problem = _of_interfaces(wanted, found)
     if problem is None:
-        yield INTERFACES.passed(
+        return INTERFACES.passed(
             HOST,
             "NCCL_SOCKET_IFNAME names one interface",
             observed=setting(variable),
             evidence=variable.evidence,
         )
-    else:
-        yield _warned(
-            INTERFACES,
-            variable,
-            problem,
-            expected,
-            f"{setting(variable)}: {', '.join(found[:8]) or 'no interface'}",
-        )
+    return _warned(
+        INTERFACES,
+        variable,
+        problem,
+        expected,
+        f"{setting(variable)}: {', '.join(found[:8]) or 'no interface'}",
+    )
 
 
 def _of_interfaces(wanted: NameList, found: tuple[str, ...]) -> str | None:
@@ -80,18 +81,14 @@ def _of_interfaces(wanted: NameList, found: tuple[str, ...]) -> str | None:
     return None
 
 
-def nccl_hcas(evidence: Evidence) -> Iterator[Finding]:
-    variables = yield from variables_of(PORTS, evidence)
-    if variables is None:
-        return
+@on_variables(PORTS)
+def nccl_hcas(variables: Variables, evidence: Evidence) -> Finding:
     variable = variables.get("NCCL_IB_HCA")
     if variable is None or not variable.value:
-        yield PORTS.skipped(HOST, "NCCL_IB_HCA is not set, see nic-mixture")
-        return
+        return PORTS.skipped(HOST, "NCCL_IB_HCA is not set, see nic-mixture")
     nics = evidence.facts.nics
     if isinstance(nics, Unknown):
-        yield PORTS.undetermined(HOST, nics, what="the RDMA ports", evidence=variable.evidence)
-        return
+        return PORTS.undetermined(HOST, nics, what="the RDMA ports", evidence=variable.evidence)
     rails = training_rails(evidence.facts)
     wanted = _without_ports(parse_names(variable.value))
     found = chosen(wanted, dict.fromkeys(nic.name for nic in nics))
@@ -124,55 +121,45 @@ def nccl_hcas(evidence: Evidence) -> Iterator[Finding]:
     elif idle:
         problem = f"NCCL_IB_HCA leaves out {fold_names(idle)}"
     else:
-        yield PORTS.passed(
+        return PORTS.passed(
             HOST,
             "NCCL_IB_HCA names the training ports",
             observed=setting(variable),
             evidence=variable.evidence,
         )
-        return
-    yield _warned(
+    return _warned(
         PORTS, variable, problem, expected, f"{setting(variable)}: {fold_names(found) or 'no device'}"
     )
 
 
-def gloo_interface(evidence: Evidence) -> Iterator[Finding]:
-    variables = yield from variables_of(GLOO, evidence)
-    if variables is None:
-        return
+@on_variables(GLOO)
+def gloo_interface(variables: Variables, evidence: Evidence) -> Finding:
     variable = variables.get("GLOO_SOCKET_IFNAME")
     if variable is None or not variable.value:
-        yield GLOO.skipped(HOST, "GLOO_SOCKET_IFNAME is not set, see hostname-address")
-        return
+        return GLOO.skipped(HOST, "GLOO_SOCKET_IFNAME is not set, see hostname-address")
     interfaces = evidence.facts.interfaces
     best = _best(evidence.facts)
     expected = f"GLOO_SOCKET_IFNAME={best}" if best else "the whole name of an interface"
     if variable.value[0] in "^=":
-        yield _warned(GLOO, variable, "gloo takes whole names, without ^ and =", expected, setting(variable))
-        return
+        return _warned(GLOO, variable, "gloo takes whole names, without ^ and =", expected, setting(variable))
     if isinstance(interfaces, Unknown):
-        yield GLOO.undetermined(HOST, interfaces, what="the network interfaces", evidence=variable.evidence)
-        return
+        return GLOO.undetermined(HOST, interfaces, what="the network interfaces", evidence=variable.evidence)
     names = [name for name in variable.value.split(",") if name]
     here = {interface.name for interface in interfaces}
     missing = [name for name in names if name not in here]
     if missing:
-        yield _warned(
+        return _warned(
             GLOO,
             variable,
             f"there is no interface {', '.join(missing[:4])[:80]!r}",
             expected,
             setting(variable),
         )
-    elif any(name.startswith(NOT_A_NETWORK) for name in names):
-        yield _warned(GLOO, variable, "the interface reaches no other node", expected, setting(variable))
-    else:
-        yield GLOO.passed(
-            HOST,
-            "GLOO_SOCKET_IFNAME names an interface",
-            observed=setting(variable),
-            evidence=variable.evidence,
-        )
+    if any(name.startswith(NOT_A_NETWORK) for name in names):
+        return _warned(GLOO, variable, "the interface reaches no other node", expected, setting(variable))
+    return GLOO.passed(
+        HOST, "GLOO_SOCKET_IFNAME names an interface", observed=setting(variable), evidence=variable.evidence
+    )
 
 
 def _best(facts: MachineFacts) -> str:

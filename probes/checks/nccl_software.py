@@ -6,14 +6,12 @@ documentation. Versions are data rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Reason, Unknown, value_or
 from probes.base.versions import at_least, numbers_of
 from probes.facts import Gpu, MachineFacts, Nic
 from probes.judging.environment_values import nccl_version as version_of_nccl
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, gpus_of, judge_each, nics_of
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, judge_each, on_gpus, on_nics
 
 VERSION = Judge(
     check_id="nccl-version",
@@ -29,22 +27,18 @@ PLUGIN = Judge(
 )
 
 
-def nccl_version(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(VERSION, evidence)
-    if not gpus:
-        return
+@on_gpus(VERSION)
+def nccl_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
     facts, limits = evidence.facts, evidence.thresholds
     refs = (*facts.training.evidence, *facts.software.evidence)
     version = version_of_nccl(facts)
     if version is None:
-        yield VERSION.skipped(HOST, "no NCCL was found")
-        return
+        return VERSION.skipped(HOST, "no NCCL was found")
     if isinstance(version, Unknown):
-        yield VERSION.undetermined(HOST, version, what="the NCCL version", evidence=refs)
-        return
+        return VERSION.undetermined(HOST, version, what="the NCCL version", evidence=refs)
     fault = next((row for row in limits.nccl_faults if _is_between(version, row.first, row.last)), None)
     if fault is not None:
-        yield VERSION.warned(
+        return VERSION.warned(
             HOST,
             f"NCCL {version} is known to fail: {fault.meaning}",
             expected=f"a version after {fault.last}",
@@ -52,7 +46,6 @@ def nccl_version(evidence: Evidence) -> Iterator[Finding]:
             remedy=Remedy(text="Update NCCL, or torch with it."),
             evidence=(*refs, fault.ref),
         )
-        return
     rows = {row.compute_capability: row for row in limits.nccl_architectures}
 
     def judge(gpu: Gpu) -> Judged:
@@ -74,7 +67,7 @@ def nccl_version(evidence: Evidence) -> Iterator[Finding]:
             evidence=(*refs, row.ref),
         )
 
-    yield from judge_each(VERSION, gpus, judge, what="the compute capability", good="NCCL knows these GPUs")
+    return judge_each(VERSION, gpus, judge, what="the compute capability", good="NCCL knows these GPUs")
 
 
 def _is_between(version: str, first: str, last: str) -> bool:
@@ -82,35 +75,32 @@ def _is_between(version: str, first: str, last: str) -> bool:
     return numbers_of(first) <= numbers_of(version) <= numbers_of(last)
 
 
-def nccl_duplicates(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from gpus_of(DUPLICATES, evidence)):
-        return
+@on_gpus(DUPLICATES)
+def nccl_duplicates(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     software, brought = evidence.facts.software, evidence.facts.training.nccl_version
     libraries = software.nccl_libraries
     if isinstance(libraries, Unknown):
-        yield DUPLICATES.undetermined(
+        return DUPLICATES.undetermined(
             HOST, libraries, what="the NCCL libraries on the search path", evidence=software.evidence
         )
-        return
     first = [library for library in libraries if library.found_by != "system"]
     if not first:
-        yield DUPLICATES.passed(HOST, "no NCCL on a search path replaces torch's", evidence=software.evidence)
-        return
+        return DUPLICATES.passed(
+            HOST, "no NCCL on a search path replaces torch's", evidence=software.evidence
+        )
     unread = next((library.version for library in first if isinstance(library.version, Unknown)), None)
     if isinstance(brought, Unknown) or unread is not None:
         unknown = brought if isinstance(brought, Unknown) else unread or Unknown(Reason.ERROR)
-        yield DUPLICATES.undetermined(
+        return DUPLICATES.undetermined(
             HOST, unknown, what="the version of an NCCL library", evidence=software.evidence
         )
-        return
     versions = {str(library.version) for library in first} | ({brought} if brought else set())
     observed = ", ".join(f"{library.path} {library.version} ({library.found_by})" for library in first)
     if len(versions) == 1:
-        yield DUPLICATES.passed(
+        return DUPLICATES.passed(
             HOST, "all NCCL libraries are of one version", observed=observed, evidence=software.evidence
         )
-        return
-    yield DUPLICATES.warned(
+    return DUPLICATES.warned(
         HOST,
         "several versions of NCCL are on the search path",
         expected=f"NCCL {brought}, which torch brings" if brought else "one version",
@@ -122,34 +112,31 @@ def nccl_duplicates(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def nccl_plugin(evidence: Evidence) -> Iterator[Finding]:
-    nics = yield from nics_of(PLUGIN, evidence)
-    if not nics:
-        return
+@on_nics(PLUGIN)
+def nccl_plugin(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
     facts, plugins = evidence.facts, evidence.facts.software.nccl_plugins
     needed = _needed(facts, nics)
     if isinstance(needed, Unknown):
-        yield PLUGIN.undetermined(HOST, needed, what="the kind of the network cards")
-    elif not needed:
-        yield PLUGIN.passed(HOST, "NCCL drives these network cards by itself")
-    elif isinstance(plugins, Unknown):
-        yield PLUGIN.undetermined(HOST, plugins, what="NCCL's plugins", evidence=facts.software.evidence)
-    elif found := [path for path in plugins if "libnccl-net" in path or "gib" in path]:
-        yield PLUGIN.passed(
+        return PLUGIN.undetermined(HOST, needed, what="the kind of the network cards")
+    if not needed:
+        return PLUGIN.passed(HOST, "NCCL drives these network cards by itself")
+    if isinstance(plugins, Unknown):
+        return PLUGIN.undetermined(HOST, plugins, what="NCCL's plugins", evidence=facts.software.evidence)
+    if found := [path for path in plugins if "libnccl-net" in path or "gib" in path]:
+        return PLUGIN.passed(
             HOST,
             "NCCL finds a network plugin",
             observed=", ".join(found[:3]),
             evidence=facts.software.evidence,
         )
-    else:
-        yield PLUGIN.warned(
-            HOST,
-            f"NCCL finds no network plugin, and {needed} needs one",
-            expected="libnccl-net*.so on the loader's search path",
-            observed=", ".join(plugins[:3]) or "none",
-            remedy=Remedy(text=_REMEDIES[needed]),
-            evidence=facts.software.evidence,
-        )
+    return PLUGIN.warned(
+        HOST,
+        f"NCCL finds no network plugin, and {needed} needs one",
+        expected="libnccl-net*.so on the loader's search path",
+        observed=", ".join(plugins[:3]) or "none",
+        remedy=Remedy(text=_REMEDIES[needed]),
+        evidence=facts.software.evidence,
+    )
 
 
 _REMEDIES = {

@@ -6,8 +6,6 @@ whose NICs sit in known places. Source: the rows' own sources (`probes/data/mach
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import EvidenceRef, Unknown, known
 from probes.catalogue.hardware import MachineModel
 from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
@@ -26,19 +24,17 @@ REMEDY = Remedy(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
+def check(evidence: Evidence) -> Finding:
     facts = evidence.facts
     if isinstance(facts.nics, Unknown):
-        yield JUDGE.undetermined(HOST, facts.nics, what="the RDMA ports")
-        return
+        return JUDGE.undetermined(HOST, facts.nics, what="the RDMA ports")
     layout = load_nic_models().layout(facts) if facts.nics else None
     machine = _machine(evidence)
     if layout is not None:
-        yield _by_places(facts.nics, layout)
-    elif machine is not None:
-        yield _by_number(machine, training_rails(facts))
-    else:
-        yield JUDGE.skipped(HOST, "nobody knows how many NICs a machine of this kind has")
+        return _by_places(facts.nics, layout)
+    if machine is not None:
+        return _by_number(machine, training_rails(facts))
+    return JUDGE.skipped(HOST, "nobody knows how many NICs a machine of this kind has")
 
 
 def _machine(evidence: Evidence) -> MachineModel | None:

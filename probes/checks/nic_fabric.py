@@ -11,14 +11,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator
 
 from probes.base.record import Unknown, known, value_or
 from probes.facts import Nic
 from probes.facts.variables import value_of
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.rails import is_up, training_rails
-from probes.judging.reporting import HOST, Judged, fold_names, judge_each, nics_of, subject_name
+from probes.judging.reporting import HOST, Judged, fold_names, judge_each, on_nics, subject_name
 
 SUBNET_MANAGER = Judge(
     check_id="nic-subnet-manager",
@@ -45,17 +44,14 @@ _NO_INFINIBAND = "no training port is InfiniBand"
 _NO_ROCE = "no training port is RoCE"
 
 
-def nic_subnet_manager(evidence: Evidence) -> Iterator[Finding]:
-    nics = yield from nics_of(SUBNET_MANAGER, evidence)
-    if not nics:
-        return
+@on_nics(SUBNET_MANAGER)
+def nic_subnet_manager(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     ports = [
         nic for nic in nics if nic.link_layer == "InfiniBand" and (is_up(nic) or nic.state in UNCONFIGURED)
     ]
     if not ports:
-        yield SUBNET_MANAGER.skipped(HOST, "no InfiniBand port has a link")
-        return
-    yield from judge_each(
+        return SUBNET_MANAGER.skipped(HOST, "no InfiniBand port has a link")
+    return judge_each(
         SUBNET_MANAGER,
         ports,
         _judge_manager,
@@ -82,13 +78,11 @@ def _judge_manager(nic: Nic) -> Judged:
     )
 
 
-def nic_pkey(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from nics_of(PKEY, evidence)):
-        return
+@on_nics(PKEY)
+def nic_pkey(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = [nic for nic in training_rails(evidence.facts).active if nic.link_layer == "InfiniBand"]
     if not rails:
-        yield PKEY.skipped(HOST, _NO_INFINIBAND)
-        return
+        return PKEY.skipped(HOST, _NO_INFINIBAND)
     usual = Counter(_partition(nic.pkeys) for nic in rails if known(nic.pkeys) and nic.pkeys).most_common(1)
 
     def judge(nic: Nic) -> Judged:
@@ -107,7 +101,7 @@ def nic_pkey(evidence: Evidence) -> Iterator[Finding]:
             ),
         )
 
-    yield from judge_each(
+    return judge_each(
         PKEY, rails, judge, what="the partition keys", good="the training ports are in one partition"
     )
 
@@ -118,39 +112,34 @@ def _partition(pkeys: tuple[str, ...]) -> str:
     return ", ".join(f"0x{number:04x}" for number in numbers) or "none"
 
 
-def nic_mixture(evidence: Evidence) -> Iterator[Finding]:
-    nics = yield from nics_of(MIXTURE, evidence)
-    if not nics:
-        return
+@on_nics(MIXTURE)
+def nic_mixture(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
     # Where nobody recorded the environment, nobody knows whether it chooses.
     chosen = not known(evidence.facts.environment) or value_of(evidence.facts, "NCCL_IB_HCA") is not None
     up = [nic for nic in nics if is_up(nic) and known(nic.link_layer)]
     rails = [nic for nic in training_rails(evidence.facts).active if known(nic.link_layer)]
     if not rails:
-        yield MIXTURE.skipped(HOST, "no training port is up, or their link layers are not known")
-        return
+        return MIXTURE.skipped(HOST, "no training port is up, or their link layers are not known")
     others = [nic for nic in up if nic.link_layer != rails[0].link_layer]
     kinds = {str(nic.device_type) for nic in rails if known(nic.device_type)}
     if len(kinds) > 1:
-        yield MIXTURE.warned(
+        return MIXTURE.warned(
             fold_names([subject_name(nic) for nic in rails]),
             "the training ports are of different cards",
             expected="one part number",
             observed=", ".join(sorted(kinds)),
             remedy=Remedy(text="Use cards of one kind, or choose those of one kind with NCCL_IB_HCA."),
         )
-        return
     observed = f"{rails[0].link_layer}: {fold_names([subject_name(nic) for nic in rails])}"
     if others and not chosen and _comparable(others, rails):
-        yield MIXTURE.warned(
+        return MIXTURE.warned(
             fold_names([subject_name(nic) for nic in others]),
             "InfiniBand and RoCE ports are up at the rate of the rails, and nothing tells NCCL which to use",
             expected="NCCL_IB_HCA names the training ports",
             observed=f"{observed}; {others[0].link_layer}: {fold_names([subject_name(nic) for nic in others])}",
             remedy=Remedy(text=f"Set NCCL_IB_HCA=={','.join(nic.name for nic in rails)}."),
         )
-        return
-    yield MIXTURE.passed(HOST, "the training ports are of one kind", observed=observed)
+    return MIXTURE.passed(HOST, "the training ports are of one kind", observed=observed)
 
 
 def _comparable(others: list[Nic], rails: list[Nic]) -> bool:
@@ -159,13 +148,11 @@ def _comparable(others: list[Nic], rails: list[Nic]) -> bool:
     return known(rate) and any(known(nic.rate_gbps) and nic.rate_gbps >= rate for nic in others)
 
 
-def roce_traffic_class(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from nics_of(TRAFFIC_CLASS, evidence)):
-        return
+@on_nics(TRAFFIC_CLASS)
+def roce_traffic_class(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = [nic for nic in training_rails(evidence.facts).active if nic.link_layer == "Ethernet"]
     if not rails:
-        yield TRAFFIC_CLASS.skipped(HOST, _NO_ROCE)
-        return
+        return TRAFFIC_CLASS.skipped(HOST, _NO_ROCE)
     usual = Counter(nic.traffic_class for nic in rails if known(nic.traffic_class)).most_common(1)
     forced = value_of(evidence.facts, "NCCL_IB_TC")
 
@@ -187,6 +174,6 @@ def roce_traffic_class(evidence: Evidence) -> Iterator[Finding]:
             ),
         )
 
-    yield from judge_each(
+    return judge_each(
         TRAFFIC_CLASS, rails, judge, what="the RoCE traffic class", good="the training ports have one class"
     )

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 
 from probes.base.record import Unknown, known
 from probes.facts import Gid, Nic
 from probes.facts.variables import value_of
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.findings import Evidence, Findings, Judge, Remedy
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, Judged, judge_each, nics_of, subject_name
+from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name
 
 JUDGE = Judge(
     check_id="nic-gid",
@@ -31,14 +30,12 @@ USUAL = (1, 3)
 _NO_ROCE = "no training port is RoCE"
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from nics_of(JUDGE, evidence)):
-        return
+@on_nics(JUDGE)
+def check(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     ports = _roce_rails(evidence)
     if not ports:
-        yield JUDGE.skipped(HOST, _NO_ROCE)
-        return
-    yield from judge_each(JUDGE, ports, _judge, what="the GID table", good="RoCE ports have a routable GID")
+        return JUDGE.skipped(HOST, _NO_ROCE)
+    return judge_each(JUDGE, ports, _judge, what="the GID table", good="RoCE ports have a routable GID")
 
 
 def _roce_rails(evidence: Evidence) -> list[Nic]:
@@ -87,18 +84,16 @@ def _is_routable(gid: Gid) -> bool:
     return not gid.gid.lower().startswith("fe80")
 
 
-def nic_gid_index(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from nics_of(INDEX, evidence)):
-        return
+@on_nics(INDEX)
+def nic_gid_index(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     ports = _roce_rails(evidence)
     if not ports:
-        yield INDEX.skipped(HOST, _NO_ROCE)
-        return
+        return INDEX.skipped(HOST, _NO_ROCE)
     forced = value_of(evidence.facts, "NCCL_IB_GID_INDEX")
     if forced is not None and re.fullmatch(r"\d{1,4}", forced.strip()) is None:
         forced = None
     index = None if forced is None else int(forced)
-    yield from judge_each(
+    return judge_each(
         INDEX,
         ports,
         lambda nic: _judge_index(nic, index),

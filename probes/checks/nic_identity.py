@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from probes.base.record import Unknown, known
 from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
 from probes.facts import Nic
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, Judged, judge_each, nics_of, subject_name
+from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name
 
 FIRMWARE = Judge(
     check_id="nic-firmware",
@@ -32,10 +32,8 @@ VIRTUAL = Judge(
 _NUMBERED = re.compile(r"([A-Za-z][A-Za-z0-9]*_)(\d{1,4})")
 
 
-def nic_firmware(evidence: Evidence) -> Iterator[Finding]:
-    nics = yield from nics_of(FIRMWARE, evidence)
-    if not nics:
-        return
+@on_nics(FIRMWARE)
+def nic_firmware(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]:
     versions: dict[tuple[str, str], Counter[str]] = {}
     for nic in nics:
         if known(nic.firmware_version):
@@ -57,7 +55,7 @@ def nic_firmware(evidence: Evidence) -> Iterator[Finding]:
             ),
         )
 
-    yield from judge_each(
+    return judge_each(
         FIRMWARE, nics, judge, what="the firmware version", good="cards of one kind have one firmware"
     )
 
@@ -71,15 +69,12 @@ def _family(nic: Nic) -> tuple[str, str]:
     return (part if known(part) else "", version.partition(".")[0])
 
 
-def nic_naming(evidence: Evidence) -> Iterator[Finding]:
-    nics = yield from nics_of(NAMING, evidence)
-    if not nics:
-        return
+@on_nics(NAMING)
+def nic_naming(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     layout = load_nic_models().layout(evidence.facts)
     if layout is None:
         # Numbers follow the order of the bus scan, which differs from that of the addresses on many machines.
-        yield NAMING.skipped(HOST, "nobody knows which names belong to the places of this machine")
-        return
+        return NAMING.skipped(HOST, "nobody knows which names belong to the places of this machine")
     names = {place.address: place.device for place in layout.rails}
     placed = [
         nic
@@ -87,14 +82,13 @@ def nic_naming(evidence: Evidence) -> Iterator[Finding]:
         if known(nic.pci_bus_id) and nic.pci_bus_id in names and _NUMBERED.fullmatch(nic.name)
     ]
     if not placed:
-        yield NAMING.skipped(HOST, "the devices are not numbered by the kernel")
-        return
+        return NAMING.skipped(HOST, "the devices are not numbered by the kernel")
 
     def judge(nic: Nic) -> Judged:
         expected = names[str(nic.pci_bus_id)]
         return "" if nic.name == expected else _wrong(nic, expected, layout)
 
-    yield from judge_each(
+    return judge_each(
         NAMING,
         placed,
         judge,
@@ -117,9 +111,8 @@ def _wrong(nic: Nic, expected: str, layout: Layout) -> Finding:
     )
 
 
-def nic_virtual(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from nics_of(VIRTUAL, evidence)):
-        return
+@on_nics(VIRTUAL)
+def nic_virtual(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = training_rails(evidence.facts)
     ports = (*rails.active, *rails.slower, *rails.down)
     kinds = Counter(nic.is_virtual_function for nic in ports if known(nic.is_virtual_function))
@@ -146,8 +139,7 @@ def nic_virtual(evidence: Evidence) -> Iterator[Finding]:
         )
 
     if not ports:
-        yield VIRTUAL.skipped(HOST, "no port is for training")
-        return
-    yield from judge_each(
+        return VIRTUAL.skipped(HOST, "no port is for training")
+    return judge_each(
         VIRTUAL, ports, judge, what="whether it is a virtual function", good="RDMA devices are whole"
     )

@@ -16,9 +16,9 @@ from probes.base.record import Reason, Unknown, known
 from probes.base.units import gbit_per_s
 from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
 from probes.facts import MachineFacts, Nic
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.rails import is_up, training_rails
-from probes.judging.reporting import HOST, Judged, judge_each, nics_of, subject_name
+from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name
 from probes.parsers.fabric.rdma_words import LANE_GBPS
 
 SPEED = Judge(
@@ -27,10 +27,6 @@ SPEED = Judge(
 WIDTH = Judge(
     check_id="nic-width",
     why="A link that lost lanes runs at a fraction of its rate, and often loses more of them.",
-)
-BIT_ERRORS = Judge(
-    check_id="nic-bit-errors",
-    why="Errors that correction does not catch are sent again: collectives stall, and later the link drops.",
 )
 ADVICE = Judge(
     check_id="nic-advice",
@@ -48,14 +44,12 @@ _MTUS = (4096, 2048, 1024, 512, 256)
 """Of InfiniBand and RoCE (Linux, enum ib_mtu)."""
 
 
-def nic_speed(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from nics_of(SPEED, evidence)):
-        return
+@on_nics(SPEED)
+def nic_speed(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = training_rails(evidence.facts)
     ports = (*rails.active, *rails.slower)
     if not ports:
-        yield SPEED.skipped(HOST, _NONE_UP)
-        return
+        return SPEED.skipped(HOST, _NONE_UP)
     layout = load_nic_models().layout(evidence.facts)
     places = {place.address for place in layout.rails} if layout else set()
 
@@ -64,7 +58,7 @@ def nic_speed(evidence: Evidence) -> Iterator[Finding]:
             return _by_layout(nic, layout)
         return _by_card(nic)
 
-    yield from judge_each(
+    return judge_each(
         SPEED, ports, judge, what="the rate of the card", good="training ports run at the rate of their card"
     )
 
@@ -119,8 +113,8 @@ def _rate_words(nic: Nic) -> str:
     return f"{words} ({nic.lanes}X {nic.speed})" if known(nic.lanes) and known(nic.speed) else words
 
 
-def nic_width(evidence: Evidence) -> Iterator[Finding]:
-    nics = yield from nics_of(WIDTH, evidence)
+@on_nics(WIDTH)
+def nic_width(nics: tuple[Nic, ...], evidence: Evidence) -> Iterator[Finding]:
     ports = [nic for nic in nics if is_up(nic) and nic.link_layer == "InfiniBand"]
     if not ports:
         if nics:
@@ -147,43 +141,8 @@ def nic_width(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def nic_bit_errors(evidence: Evidence) -> Iterator[Finding]:
-    nics = yield from nics_of(BIT_ERRORS, evidence)
-    ports = [nic for nic in nics if known(nic.bit_error_rate) or known(nic.pre_fec_bit_error_rate)]
-    if not ports:
-        if nics:
-            yield BIT_ERRORS.skipped(HOST, "only mlxlink tells error rates, and none was given")
-        return
-    raw, effective = evidence.thresholds.raw_bit_error_rate, evidence.thresholds.effective_bit_error_rate
-
-    def judge(nic: Nic) -> Judged:
-        for rate, limit, words in (
-            (nic.bit_error_rate, effective, "after correction"),
-            (nic.pre_fec_bit_error_rate, raw, "before correction"),
-        ):
-            if known(rate) and rate > limit.value:
-                return BIT_ERRORS.warned(
-                    subject_name(nic),
-                    f"the link has many bit errors {words}",
-                    expected=f"at most {limit.value:g}",
-                    observed=f"{rate:g}",
-                    remedy=Remedy(
-                        text="Clean or replace the transceiver and cable.",
-                        command=f"mlxlink -d {shlex.quote(nic.name)} -c -e",
-                        needs_root=True,
-                    ),
-                    evidence=(limit.ref,),
-                )
-        worst = nic.pre_fec_bit_error_rate
-        return f"{worst:g} before correction" if known(worst) else "no errors after correction"
-
-    yield from judge_each(
-        BIT_ERRORS, ports, judge, what="the bit error rate", good="links have few bit errors"
-    )
-
-
-def nic_advice(evidence: Evidence) -> Iterator[Finding]:
-    nics = yield from nics_of(ADVICE, evidence)
+@on_nics(ADVICE)
+def nic_advice(nics: tuple[Nic, ...], evidence: Evidence) -> Iterator[Finding]:
     ports = [nic for nic in nics if not isinstance(nic.advice, Unknown)]
     if not ports:
         if nics:
@@ -212,13 +171,11 @@ def nic_advice(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def nic_mtu(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from nics_of(MTU, evidence)):
-        return
+@on_nics(MTU)
+def nic_mtu(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = training_rails(evidence.facts).active
     if not rails:
-        yield MTU.skipped(HOST, _NONE_UP)
-        return
+        return MTU.skipped(HOST, _NONE_UP)
     least = evidence.thresholds.rdma_mtu_minimum_bytes
     headers_bytes = evidence.thresholds.roce_headers_bytes.value
     mtus = {subject_name(nic): _mtu(nic, evidence.facts, headers_bytes) for nic in rails}
@@ -245,7 +202,7 @@ def nic_mtu(evidence: Evidence) -> Iterator[Finding]:
             evidence=(least.ref,),
         )
 
-    yield from judge_each(MTU, rails, judge, what="the RDMA MTU", good="RDMA MTUs are large and alike")
+    return judge_each(MTU, rails, judge, what="the RDMA MTU", good="RDMA MTUs are large and alike")
 
 
 def _mtu(nic: Nic, facts: MachineFacts, headers_bytes: float) -> int | Unknown:

@@ -8,13 +8,12 @@ each ib interface); NVIDIA/nccl#925, #1796.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
 from probes.base.record import Unknown, known
 from probes.facts import MachineFacts, Nic
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, Judged, judge_each, nics_of, subject_name
+from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name
 
 JUDGE = Judge(
     check_id="nic-netdev",
@@ -27,15 +26,13 @@ ADDRESS = Judge(
 _NONE_UP = "no RDMA port is up, see nic-state"
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from nics_of(JUDGE, evidence)):
-        return
+@on_nics(JUDGE)
+def check(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = training_rails(evidence.facts).active
     if not rails:
-        yield JUDGE.skipped(HOST, _NONE_UP)
-        return
+        return JUDGE.skipped(HOST, _NONE_UP)
     unused = _is_without_ip(evidence.facts)
-    yield from judge_each(
+    return judge_each(
         JUDGE,
         rails,
         lambda nic: _judge(nic, unused=unused),
@@ -82,18 +79,16 @@ def _judge(nic: Nic, *, unused: bool) -> Judged:
     )
 
 
-def roce_address(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from nics_of(ADDRESS, evidence)):
-        return
+@on_nics(ADDRESS)
+def roce_address(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = [
         nic
         for nic in training_rails(evidence.facts).active
         if nic.link_layer == "Ethernet" and nic.device_type != "efa"
     ]
     if not rails:
-        yield ADDRESS.skipped(HOST, "no training port that is up is RoCE")
-        return
-    yield from judge_each(
+        return ADDRESS.skipped(HOST, "no training port that is up is RoCE")
+    return judge_each(
         ADDRESS,
         rails,
         lambda nic: _judge_address(nic, evidence.facts),

@@ -6,14 +6,12 @@ NCCL spreads a collective evenly over the rails, so the slowest one sets the pac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Unknown, known
 from probes.base.units import gbit_per_s
 from probes.facts import Nic
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.findings import Evidence, Findings, Judge, Remedy
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, Judged, judge_each, nics_of, subject_name
+from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name
 
 JUDGE = Judge(
     check_id="nic-rate",
@@ -21,13 +19,11 @@ JUDGE = Judge(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from nics_of(JUDGE, evidence)):
-        return
+@on_nics(JUDGE)
+def check(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = training_rails(evidence.facts)
     if not rails.active:
-        yield JUDGE.skipped(HOST, "no RDMA port is up, see nic-state")
-        return
+        return JUDGE.skipped(HOST, "no RDMA port is up, see nic-state")
     usual = rails.active[0].rate_gbps
     links = evidence.facts.links if known(evidence.facts.links) else ()
     distances_known = any(link.a.startswith("GPU") != link.b.startswith("GPU") for link in links)
@@ -51,7 +47,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             ),
         )
 
-    yield from judge_each(
+    return judge_each(
         JUDGE,
         rails.active + rails.slower,
         judge,

@@ -8,13 +8,13 @@ troubleshooting; AMD-AGI/Primus.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from probes.base.record import Reason, Unknown, known, value_or
 from probes.facts import Nic
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import Rails, training_rails
-from probes.judging.reporting import Judged, judge_each, nics_of, subject_name
+from probes.judging.reporting import Judged, judge_each, on_nics, subject_name
 
 JUDGE = Judge(
     check_id="nic-state",
@@ -30,8 +30,8 @@ UNCONFIGURED = ("INIT", "ARMED")
 """States of a port with a cable whose subnet manager has not finished."""
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    nics = yield from nics_of(JUDGE, evidence)
+@on_nics(JUDGE)
+def check(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]:
     rails = training_rails(evidence.facts)
     with_gpus = known(evidence.facts.gpus) and len(evidence.facts.gpus) > 0
     in_use = {_card(nic) for nic in nics if nic.state == "ACTIVE"}
@@ -40,7 +40,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         is_second = nic.state == "DOWN" and _card(nic) in in_use and nic not in rails.down
         return "a second port, not in use" if is_second else _judge(nic, rails, with_gpus=with_gpus)
 
-    yield from judge_each(JUDGE, nics, judge, what="the state of the port", good="RDMA ports are up")
+    return judge_each(JUDGE, nics, judge, what="the state of the port", good="RDMA ports are up")
 
 
 def _card(nic: Nic) -> str:

@@ -12,7 +12,7 @@ from probes.base.record import Unknown, known
 from probes.facts import Gpu, MachineFacts, Nic
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, Judged, gpus_of, judge_each, subject_name
+from probes.judging.reporting import HOST, Judged, judge_each, on_gpus, subject_name
 
 JUDGE = Judge(
     check_id="numa",
@@ -20,10 +20,8 @@ JUDGE = Judge(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
-    if not gpus:
-        return
+@on_gpus(JUDGE)
+def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     count = _node_count(evidence.facts)
     if isinstance(count, Unknown):
         yield JUDGE.undetermined(HOST, count, what="the NUMA nodes")

@@ -8,12 +8,11 @@ Source: NVIDIA/nvbandwidth, affinity; NVIDIA/nccl, src/graph/xml.cc (what NCCL a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, known
 from probes.facts import Gpu, MachineFacts
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, gpus_of
+from probes.judging.reporting import HOST, on_gpus
 
 SOCKETS = Judge(
     check_id="gpu-sockets", why="GPUs that crowd one socket share its memory bandwidth while the other idles."
@@ -23,36 +22,28 @@ VISIBLE = Judge(
     why="Without distances and speeds NCCL takes slow paths and may refuse peer-to-peer.",
 )
 
-SMALL = 4
-"""With fewer GPUs one socket is a common and sound design."""
 
-
-def gpu_sockets(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(SOCKETS, evidence)
-    if not gpus:
-        return
-    if len(gpus) < SMALL:
-        yield SOCKETS.skipped(HOST, f"fewer than {SMALL} GPUs")
-        return
+@on_gpus(SOCKETS)
+def gpu_sockets(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
+    fewest = evidence.thresholds.gpus_on_two_sockets_minimum
+    if len(gpus) < fewest.value:
+        return SOCKETS.skipped(HOST, f"fewer than {fewest.value:.0f} GPUs", evidence=(fewest.ref,))
     nodes = [gpu.numa_node for gpu in gpus]
     unread = next((node for node in nodes if isinstance(node, Unknown)), None)
     if unread is not None or None in nodes:
-        yield SOCKETS.undetermined(
+        return SOCKETS.undetermined(
             HOST, unread or Unknown(Reason.NOT_SUPPORTED, "no NUMA node stated"), what="the NUMA nodes"
         )
-        return
     socket_of = _sockets_by_node(evidence.facts)
     if isinstance(socket_of, Unknown):
-        yield SOCKETS.undetermined(HOST, socket_of, what="the sockets of the NUMA nodes")
-        return
+        return SOCKETS.undetermined(HOST, socket_of, what="the sockets of the NUMA nodes")
     if len(set(socket_of.values())) < 2:
-        yield SOCKETS.skipped(HOST, "this machine has one socket")
-        return
+        return SOCKETS.skipped(HOST, "this machine has one socket")
     counts = Counter(socket_of.get(node, node) for node in nodes if isinstance(node, int))
     observed = ", ".join(f"{count} on socket {socket}" for socket, count in sorted(counts.items()))
     is_lopsided = len(counts) == 1
     if is_lopsided or len(set(counts.values())) > 1:
-        yield SOCKETS.warned(
+        return SOCKETS.warned(
             HOST,
             "all GPUs are on one socket" if is_lopsided else "the GPUs are spread unevenly over the sockets",
             expected="the same number on each",
@@ -62,8 +53,7 @@ def gpu_sockets(evidence: Evidence) -> Iterator[Finding]:
                 command="lstopo",
             ),
         )
-    else:
-        yield SOCKETS.passed(HOST, "the GPUs are spread evenly", observed=observed)
+    return SOCKETS.passed(HOST, "the GPUs are spread evenly", observed=observed)
 
 
 def _sockets_by_node(facts: MachineFacts) -> dict[int, int] | Unknown:
@@ -82,18 +72,15 @@ def _sockets_by_node(facts: MachineFacts) -> dict[int, int] | Unknown:
     return {node: position * facts.cpu.sockets // len(nodes) for position, node in enumerate(nodes)}
 
 
-def topology_visible(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(VISIBLE, evidence)
-    if not gpus:
-        return
+@on_gpus(VISIBLE)
+def topology_visible(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     if len(gpus) == 1:
-        yield VISIBLE.skipped(HOST, "one GPU needs no path to another")
-        return
+        return VISIBLE.skipped(HOST, "one GPU needs no path to another")
     shown = [_shown(gpu) for gpu in gpus]
     if any(value is True for value in shown):
-        yield VISIBLE.passed(HOST, "link speeds or NUMA nodes of the GPUs are visible")
-    elif all(value is False for value in shown):
-        yield VISIBLE.warned(
+        return VISIBLE.passed(HOST, "link speeds or NUMA nodes of the GPUs are visible")
+    if all(value is False for value in shown):
+        return VISIBLE.warned(
             HOST,
             "the machine hides PCIe link speeds and NUMA nodes of its GPUs",
             expected="link speed, width and NUMA node of each GPU",
@@ -104,12 +91,11 @@ def topology_visible(evidence: Evidence) -> Iterator[Finding]:
             ),
             evidence=gpus[0].evidence,
         )
-    else:
-        yield VISIBLE.undetermined(
-            HOST,
-            next((value for value in shown if isinstance(value, Unknown)), NOT_RECORDED),
-            what="the topology",
-        )
+    return VISIBLE.undetermined(
+        HOST,
+        next((value for value in shown if isinstance(value, Unknown)), NOT_RECORDED),
+        what="the topology",
+    )
 
 
 def _shown(gpu: Gpu) -> bool | Unknown:

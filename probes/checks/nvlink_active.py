@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from probes.base.record import EvidenceRef, Reason, Unknown, known
@@ -19,7 +19,7 @@ from probes.catalogue.hardware import GpuModel
 from probes.facts import Gpu, NvLink
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each
+from probes.judging.reporting import Judged, judge_each, on_gpus
 
 JUDGE = Judge(
     check_id="nvlink-active",
@@ -36,8 +36,8 @@ _RESET = Remedy(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
+@on_gpus(JUDGE)
+def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     rows = {gpu.index: evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
     usual = _usual([gpu for gpu in gpus if rows[gpu.index] is None])
     most = max((len(gpu.nvlinks) for gpu in gpus if known(gpu.nvlinks)), default=0)
@@ -48,7 +48,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         else "as many NVLinks as the others; the catalogue has no checked figures of the GPU"
     )
     places = _Places(most=most, usual=usual, alone=alone)
-    yield from judge_each(
+    return judge_each(
         JUDGE, gpus, lambda gpu: _judge(gpu, rows[gpu.index], places), what="the NVLink state", good=good
     )
 

@@ -8,14 +8,10 @@ warn); `nvidia-smi nvlink -e`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import NOT_RECORDED, Reason, Unknown, known
-from probes.catalogue.hardware import GpuModel
-from probes.catalogue.thresholds import Number
 from probes.facts import Gpu, NvLink
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each
+from probes.judging.findings import Evidence, Judge, Remedy
+from probes.judging.reporting import Judged, each_gpu
 
 JUDGE = Judge(
     check_id="nvlink-errors",
@@ -30,20 +26,10 @@ _REMEDY = Remedy(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
-    rows = {gpu.index: evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
+@each_gpu(JUDGE, what="the NVLink error counters", good="no NVLink errors")
+def check(gpu: Gpu, evidence: Evidence) -> Judged:
+    row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
     full = evidence.thresholds.nvlink_counter_end
-    yield from judge_each(
-        JUDGE,
-        gpus,
-        lambda gpu: _judge(gpu, rows[gpu.index], full),
-        what="the NVLink error counters",
-        good="no NVLink errors",
-    )
-
-
-def _judge(gpu: Gpu, row: GpuModel | None, full: Number) -> Judged:
     links = gpu.nvlinks
     if row is not None and row.nvlink_count == 0:
         return Unknown(Reason.NOT_SUPPORTED, "this GPU has no NVLink")

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 from probes.base.record import EvidenceRef, Reason, Unknown, known
 from probes.facts import Gpu, Link
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, fold_names, gpus_of
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
+from probes.judging.reporting import HOST, fold_names, on_gpus
 
 JUDGE = Judge(
     check_id="nvlink-mesh",
@@ -35,17 +35,13 @@ _RESET = Remedy(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
-    if not gpus:
-        return
+@on_gpus(JUDGE)
+def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
     if len(gpus) < 2:
-        yield JUDGE.skipped(HOST, "one GPU has no peer")
-        return
+        return JUDGE.skipped(HOST, "one GPU has no peer")
     links = evidence.facts.links
     if isinstance(links, Unknown):
-        yield JUDGE.undetermined(HOST, links, what="the links between the GPUs")
-        return
+        return JUDGE.undetermined(HOST, links, what="the links between the GPUs")
     pairs = {
         frozenset((link.a, link.b)): link
         for link in links
@@ -54,9 +50,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     unread = next((link.kind for link in pairs.values() if isinstance(link.kind, Unknown)), None)
     if not pairs or unread is not None:
         missing = unread or Unknown(Reason.NOT_RECORDED, "no pair of GPUs is known")
-        yield JUDGE.undetermined(HOST, missing, what="the links between the GPUs")
-        return
-    yield from _judge(evidence, gpus, pairs)
+        return JUDGE.undetermined(HOST, missing, what="the links between the GPUs")
+    return _judge(evidence, gpus, pairs)
 
 
 def _judge(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], Link]) -> Iterator[Finding]:

@@ -6,33 +6,19 @@ validation and oracle-quickstart/oci-hpc check the rate of each link.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import EvidenceRef, Reason, Unknown, known
 from probes.base.units import gb_per_s
-from probes.catalogue.hardware import GpuModel
-from probes.catalogue.thresholds import Number
 from probes.facts import Gpu
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, gpus_of, judge_each
+from probes.judging.findings import Evidence, Judge, Remedy
+from probes.judging.reporting import Judged, each_gpu
 
 JUDGE = Judge(check_id="nvlink-speed", why="A ring all-reduce runs at the rate of its slowest link.")
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
-    rows = {gpu.index: evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
+@each_gpu(JUDGE, what="the NVLink rate", good="NVLinks run at full speed")
+def check(gpu: Gpu, evidence: Evidence) -> Judged:
+    row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
     floor = evidence.thresholds.nvlink_rate_minimum_fraction
-    yield from judge_each(
-        JUDGE,
-        gpus,
-        lambda gpu: _judge(gpu, rows[gpu.index], floor),
-        what="the NVLink rate",
-        good="NVLinks run at full speed",
-    )
-
-
-def _judge(gpu: Gpu, row: GpuModel | None, floor: Number) -> Judged:
     if row is not None and row.nvlink_count == 0:
         return Unknown(Reason.NOT_SUPPORTED, "this GPU has no NVLink")
     if isinstance(gpu.nvlinks, Unknown):

@@ -13,7 +13,7 @@ from probes.base.record import EvidenceRef, Reason, Unknown, known
 from probes.catalogue.xids import load_xids
 from probes.facts import Gpu, LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, fold_names, gpus_of, judge_each
+from probes.judging.reporting import HOST, Judged, each_gpu, fold_names, on_gpus
 
 VERSION = Judge(
     check_id="fabric-manager-version",
@@ -52,10 +52,8 @@ _RESET = Remedy(
 )
 
 
-def fabric_manager_version(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(VERSION, evidence)
-    if not gpus:
-        return
+@on_gpus(VERSION)
+def fabric_manager_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     software = evidence.facts.software
     manager = software.fabric_manager_version
     drivers = {gpu.driver_version for gpu in gpus if known(gpu.driver_version)}
@@ -65,43 +63,36 @@ def fabric_manager_version(evidence: Evidence) -> Iterator[Finding]:
         else next(iter(sorted(drivers)), None)
     )
     if manager is None:
-        yield VERSION.skipped(HOST, "the Fabric Manager is not installed here", evidence=software.evidence)
-    elif isinstance(manager, Unknown) and not any(_behind_switch(gpu) for gpu in gpus):
-        yield VERSION.skipped(HOST, "no NVSwitch was seen", evidence=software.evidence)
-    elif isinstance(manager, Unknown):
-        yield VERSION.undetermined(
+        return VERSION.skipped(HOST, "the Fabric Manager is not installed here", evidence=software.evidence)
+    if isinstance(manager, Unknown) and not any(_behind_switch(gpu) for gpu in gpus):
+        return VERSION.skipped(HOST, "no NVSwitch was seen", evidence=software.evidence)
+    if isinstance(manager, Unknown):
+        return VERSION.undetermined(
             HOST, manager, what="the Fabric Manager's version", evidence=software.evidence
         )
-    elif driver is None:
+    if driver is None:
         missing = Unknown(Reason.NOT_RECORDED, "the driver's version is not known")
-        yield VERSION.undetermined(HOST, missing, what="the driver's version", evidence=software.evidence)
-    elif _release(manager) == _release(driver):
-        yield VERSION.passed(
+        return VERSION.undetermined(HOST, missing, what="the driver's version", evidence=software.evidence)
+    if _release(manager) == _release(driver):
+        return VERSION.passed(
             HOST, "the Fabric Manager has the driver's version", observed=manager, evidence=software.evidence
         )
-    else:
-        yield VERSION.failed(
-            HOST,
-            "the Fabric Manager and the driver are of different versions",
-            expected=driver,
-            observed=manager,
-            remedy=Remedy(
-                text="Install the Fabric Manager of the driver's exact version, and hold both back from automatic updates.",
-                command="systemctl restart nvidia-fabricmanager",
-                needs_root=True,
-            ),
-            evidence=software.evidence,
-        )
-
-
-def fabric_health(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(HEALTH, evidence)
-    yield from judge_each(
-        HEALTH, gpus, _health, what="the fabric's health", good="the NVLink fabric is healthy"
+    return VERSION.failed(
+        HOST,
+        "the Fabric Manager and the driver are of different versions",
+        expected=driver,
+        observed=manager,
+        remedy=Remedy(
+            text="Install the Fabric Manager of the driver's exact version, and hold both back from automatic updates.",
+            command="systemctl restart nvidia-fabricmanager",
+            needs_root=True,
+        ),
+        evidence=software.evidence,
     )
 
 
-def _health(gpu: Gpu) -> Judged:
+@each_gpu(HEALTH, what="the fabric's health", good="the NVLink fabric is healthy")
+def fabric_health(gpu: Gpu, evidence: Evidence) -> Judged:
     fabric = gpu.fabric
     if gpu.fabric_state == "not supported":
         return _NO_FABRIC
@@ -128,10 +119,8 @@ def _health(gpu: Gpu) -> Judged:
     )
 
 
-def fabric_clique(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(CLIQUE, evidence)
-    if not gpus:
-        return
+@on_gpus(CLIQUE)
+def fabric_clique(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     places = {gpu.index: (gpu.fabric.cluster_uuid, gpu.fabric.clique_id) for gpu in gpus}
     told = {index: place for index, place in places.items() if all(known(part) for part in place)}
     if not told:
@@ -164,44 +153,38 @@ def fabric_clique(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def nvswitch_count(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(COUNT, evidence)
-    if not gpus:
-        return
+@on_gpus(COUNT)
+def nvswitch_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     from probes.compare.tool_references import load_references  # noqa: PLC0415 - few machines have NVSwitches
 
     devices = evidence.facts.pci_devices
     if isinstance(devices, Unknown):
         is_behind = any(_behind_switch(gpu) for gpu in gpus)
-        yield (
+        return (
             COUNT.undetermined(HOST, devices, what="the PCI bus")
             if is_behind
             else COUNT.skipped(HOST, "no NVSwitch was seen")
         )
-        return
     switches = [device for device in devices if device.kind == "nvswitch"]
     models = [evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus]
     row = load_references().board(models[0], len(gpus)) if models[0] is not None else None
     refs = tuple(dict.fromkeys(ref for device in switches for ref in device.evidence))
     if not switches:
-        yield COUNT.skipped(HOST, "no NVSwitch is on the PCI bus that this system sees")
-    elif row is None or any(model != models[0] for model in models):
-        yield COUNT.skipped(
+        return COUNT.skipped(HOST, "no NVSwitch is on the PCI bus that this system sees")
+    if row is None or any(model != models[0] for model in models):
+        return COUNT.skipped(
             HOST, f"{len(switches)} NVSwitches; how many such a board has is not known", evidence=refs
         )
-    elif len(switches) >= row.count:
-        yield COUNT.passed(HOST, "all NVSwitches are there", observed=str(len(switches)), evidence=refs)
-    else:
-        yield COUNT.failed(
-            HOST,
-            "NVSwitches are missing on the PCI bus",
-            expected=f"{row.count} NVSwitches on a board with {row.gpu_count} GPUs",
-            observed=f"{len(switches)}: {', '.join(device.bus_id for device in switches)}",
-            remedy=Remedy(
-                text="Switch the node off and on; an NVSwitch that stays away means a new baseboard."
-            ),
-            evidence=(*refs, row.ref),
-        )
+    if len(switches) >= row.count:
+        return COUNT.passed(HOST, "all NVSwitches are there", observed=str(len(switches)), evidence=refs)
+    return COUNT.failed(
+        HOST,
+        "NVSwitches are missing on the PCI bus",
+        expected=f"{row.count} NVSwitches on a board with {row.gpu_count} GPUs",
+        observed=f"{len(switches)}: {', '.join(device.bus_id for device in switches)}",
+        remedy=Remedy(text="Switch the node off and on; an NVSwitch that stays away means a new baseboard."),
+        evidence=(*refs, row.ref),
+    )
 
 
 def nvswitch_faults(evidence: Evidence) -> Iterator[Finding]:
@@ -256,19 +239,17 @@ def _fault(same: Sequence[LogEvent]) -> Finding:
     )
 
 
-def imex(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(IMEX, evidence)
-    if not gpus:
-        return
+@on_gpus(IMEX)
+def imex(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     software = evidence.facts.software
     refs: tuple[EvidenceRef, ...] = software.evidence
     is_needed = any(known(gpu.fabric.cluster_uuid) and set(gpu.fabric.cluster_uuid) - _ZERO for gpu in gpus)
     if not is_needed:
-        yield IMEX.skipped(HOST, "the GPUs belong to no NVLink domain of several machines", evidence=refs)
-    elif isinstance(software.imex, Unknown):
-        yield IMEX.undetermined(HOST, software.imex, what="the IMEX domain", evidence=refs)
-    elif software.imex is None or software.imex.upper() != "UP":
-        yield IMEX.warned(
+        return IMEX.skipped(HOST, "the GPUs belong to no NVLink domain of several machines", evidence=refs)
+    if isinstance(software.imex, Unknown):
+        return IMEX.undetermined(HOST, software.imex, what="the IMEX domain", evidence=refs)
+    if software.imex is None or software.imex.upper() != "UP":
+        return IMEX.warned(
             HOST,
             "the IMEX domain is not up",
             expected="UP",
@@ -280,8 +261,8 @@ def imex(evidence: Evidence) -> Iterator[Finding]:
             ),
             evidence=refs,
         )
-    elif software.imex_channels == 0:
-        yield IMEX.warned(
+    if software.imex_channels == 0:
+        return IMEX.warned(
             HOST,
             "there is no IMEX channel device",
             expected="/dev/nvidia-caps-imex-channels/channel0",
@@ -293,8 +274,7 @@ def imex(evidence: Evidence) -> Iterator[Finding]:
             ),
             evidence=refs,
         )
-    else:
-        yield IMEX.passed(HOST, "the IMEX domain is up", observed="UP", evidence=refs)
+    return IMEX.passed(HOST, "the IMEX domain is up", observed="UP", evidence=refs)
 
 
 def _release(version: str) -> str:

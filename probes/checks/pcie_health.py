@@ -14,39 +14,25 @@ import msgspec
 
 from probes.base.record import Reason, Unknown, known, value_or
 from probes.facts import Gpu, LogEvent, MachineFacts, PciDevice
-from probes.facts.observed import EventKind
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import (
-    HOST,
-    SMI_LINK,
-    Judged,
-    events_in,
-    events_of,
-    fold_names,
-    gpus_of,
-    judge_each,
+from probes.judging.reporting import HOST, SMI_LINK, Judged, events_in, fold_names, judge_each
+from probes.reading.pci.paths import (
+    Tree,
+    is_for_training,
+    name_at,
+    names_of,
+    subject_of,
+    tree_of,
+    unread_tree,
 )
-from probes.reading.pci.paths import Tree, names_of, subject_of, tree_of, unread_tree
 
 SPEED = Judge(
     check_id="pcie-speed",
     why="Each generation doubles the bandwidth: host copies and RDMA stop at half of what was bought.",
 )
-BANDWIDTH = Judge(
-    check_id="pcie-bandwidth",
-    why="The slowest link on the path of a GPU or NIC bounds its copies and its RDMA.",
-)
-REPLAYS = Judge(
-    check_id="pcie-replays",
-    why="Each replay is a packet that arrived damaged: the link is marginal and may fail under load.",
-)
 ERRORS = Judge(
     check_id="pcie-errors",
     why="Damaged and lost packets slow transfers down; an uncorrectable one ends the job or the GPU.",
-)
-POWER = Judge(
-    check_id="slot-power",
-    why="A card that gets less power than it asked for runs slower or drops its modules.",
 )
 
 SLOT = Remedy(
@@ -161,111 +147,14 @@ def _nothing(judge: Judge, facts: MachineFacts, what: str) -> Finding:
     return judge.undetermined(HOST, unread_tree(facts), what=what)
 
 
-def pcie_bandwidth(evidence: Evidence) -> Iterator[Finding]:
-    yield from _of_events(
-        BANDWIDTH,
-        evidence,
-        "pcie-limited",
-        "the kernel found a narrow or slow link on the path",
-        expected="the full bandwidth of the card",
-        good="the kernel names no narrow PCIe path",
-        remedy=SLOT,
-    )
-
-
-def slot_power(evidence: Evidence) -> Iterator[Finding]:
-    yield from _of_events(
-        POWER,
-        evidence,
-        "slot-power",
-        "the slot gives less power than the card asks for",
-        expected="the power that the card asks for",
-        good="no card asks for more power than its slot gives",
-        remedy=Remedy(
-            text="Set the slot's power limit in the BIOS, or connect the card's auxiliary power cable."
-        ),
-    )
-
-
-def _of_events(
-    judge: Judge,
-    evidence: Evidence,
-    kind: EventKind,
-    summary: str,
-    *,
-    expected: str,
-    good: str,
-    remedy: Remedy,
-) -> Iterator[Finding]:
-    """One warning per event of `kind` on a device that training uses, or on one that nobody knows."""
-    events = yield from events_of(judge, evidence)
-    if events is None:
-        return
-    found = [event for event in events if event.kind == kind and _matters(event, evidence.facts)]
-    names = names_of(evidence.facts)
-    for event in found:
-        yield judge.warned(
-            _who(event, names),
-            summary,
-            expected=expected,
-            observed=event.message,
-            remedy=remedy,
-            evidence=event.evidence,
-        )
-    if not found:
-        yield judge.passed(HOST, good)
-
-
-def _matters(event: LogEvent, facts: MachineFacts) -> bool:
-    """False for a device that is known to be neither GPU, NIC nor NVSwitch, such as an NVMe in a narrow
-    slot.
-    """
-    kinds = {_slot(device.bus_id): device.kind for device in tree_of(facts).devices.values()}
-    return event.device is None or kinds.get(_slot(event.device), "rdma") in ("gpu", "rdma", "nvswitch")
-
-
-def _who(event: LogEvent, names: dict[str, str]) -> str:
-    if event.device is None:
-        return HOST
-    return next(
-        (name for address, name in names.items() if _slot(address) == _slot(event.device)), event.device
-    )
-
-
-def _slot(address: str) -> str:
-    """Without the function: logs of the driver leave it out."""
-    return address.partition(".")[0]
-
-
-def pcie_replays(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(REPLAYS, evidence)
-    most = evidence.thresholds.pcie_replays_most
-
-    def judge(gpu: Gpu) -> Judged:
-        if isinstance(gpu.pcie_replays, Unknown):
-            return gpu.pcie_replays
-        if gpu.pcie_replays <= most.value:
-            return f"{gpu.pcie_replays} replays"
-        return REPLAYS.warned(
-            f"GPU{gpu.index}",
-            "the PCIe link has repeated many packets",
-            expected=f"at most {most.value:g}",
-            observed=f"{gpu.pcie_replays} since the driver was loaded",
-            remedy=RESEAT,
-            evidence=(most.ref,),
-        )
-
-    yield from judge_each(REPLAYS, gpus, judge, what="the PCIe replays", good="PCIe links repeat little")
-
-
 def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
     names, found, counted = names_of(facts), 0, []
     logged = events_in(facts)
     for event in logged if known(logged) else ():
-        if event.kind == "pcie-error" and _matters(event, facts):
+        if event.kind == "pcie-error" and is_for_training(facts, event.device):
             found += 1
-            yield _error_event(event, _who(event, names))
+            yield _error_event(event, HOST if event.device is None else name_at(names, event.device))
     for device in tree_of(facts).devices.values():
         if device.responds is False and device.kind in _NEEDED:
             found += 1

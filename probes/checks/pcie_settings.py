@@ -8,12 +8,12 @@ Mellanox adapters (MaxReadReq).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from probes.base.record import NOT_RECORDED, Unknown, known, value_or
 from probes.facts import Nic, PciDevice
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, fold_names, judge_each, nics_of, subject_name
+from probes.judging.reporting import HOST, Judged, fold_names, judge_each, on_nics, subject_name
 from probes.reading.pci.paths import Tree, names_of, subject_of, training_devices, tree_of, unread_tree
 
 PAYLOAD = Judge(
@@ -84,8 +84,8 @@ def _payload(device: PciDevice, tree: Tree, subject: str) -> Finding | Unknown |
     return None
 
 
-def pcie_read_request(evidence: Evidence) -> Iterator[Finding]:
-    nics = yield from nics_of(READ, evidence)
+@on_nics(READ)
+def pcie_read_request(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]:
     devices = tree_of(evidence.facts).devices
     floor, fast = (
         evidence.thresholds.pcie_read_request_minimum_bytes,
@@ -111,6 +111,4 @@ def pcie_read_request(evidence: Evidence) -> Iterator[Finding]:
             evidence=(*device.evidence, floor.ref),
         )
 
-    yield from judge_each(
-        READ, nics, judge, what="the read request size", good="read requests are large enough"
-    )
+    return judge_each(READ, nics, judge, what="the read request size", good="read requests are large enough")

@@ -14,7 +14,7 @@ from probes.base.record import EvidenceRef, Reason, Unknown, known
 from probes.base.versions import at_least
 from probes.facts import Gpu, Link, PeerAccess
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, fold_names, gpus_of
+from probes.judging.reporting import HOST, fold_names, on_gpus
 
 JUDGE = Judge(
     check_id="peer-access",
@@ -45,10 +45,8 @@ _FAULT = Remedy(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
-    if not gpus:
-        return
+@on_gpus(JUDGE)
+def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     access = evidence.facts.peer_access
     if isinstance(access, Unknown) or not access:
         yield from _without_table(evidence, gpus, access)
@@ -85,42 +83,36 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def peer_access_geforce(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(GEFORCE, evidence)
-    if not gpus:
-        return
+@on_gpus(GEFORCE)
+def peer_access_geforce(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     affected = [gpu for gpu in gpus if known(gpu.name) and _AFFECTED in gpu.name.lower()]
     if any(isinstance(gpu.name, Unknown) for gpu in gpus) and not affected:
-        yield GEFORCE.undetermined(
+        return GEFORCE.undetermined(
             HOST, next(gpu.name for gpu in gpus if isinstance(gpu.name, Unknown)), what="the GPU's model"
         )
-        return
     if len(affected) < 2:
-        yield GEFORCE.skipped(HOST, "this machine has no two GeForce RTX 40 GPUs")
-        return
+        return GEFORCE.skipped(HOST, "this machine has no two GeForce RTX 40 GPUs")
     row = evidence.thresholds.geforce_peer_access_fixed
     names = fold_names([f"GPU{gpu.index}" for gpu in affected])
     refs = tuple(ref for gpu in affected for ref in gpu.evidence)
     driver = affected[0].driver_version
     is_fixed = driver if isinstance(driver, Unknown) else at_least(driver, row.value)
     if isinstance(is_fixed, Unknown):
-        yield GEFORCE.undetermined(names, is_fixed, what="the driver's version", evidence=refs)
-    elif is_fixed:
-        yield GEFORCE.passed(
+        return GEFORCE.undetermined(names, is_fixed, what="the driver's version", evidence=refs)
+    if is_fixed:
+        return GEFORCE.passed(
             names, "the driver refuses peer access where it is broken", observed=str(driver), evidence=refs
         )
-    else:
-        yield GEFORCE.warned(
-            names,
-            "the driver offers peer access that does not work on these GPUs",
-            expected=f"driver {row.value} or newer",
-            observed=str(driver),
-            remedy=Remedy(
-                text="Update the driver; until then set NCCL_P2P_DISABLE=1.",
-                command="export NCCL_P2P_DISABLE=1",
-            ),
-            evidence=(*refs, row.ref),
-        )
+    return GEFORCE.warned(
+        names,
+        "the driver offers peer access that does not work on these GPUs",
+        expected=f"driver {row.value} or newer",
+        observed=str(driver),
+        remedy=Remedy(
+            text="Update the driver; until then set NCCL_P2P_DISABLE=1.", command="export NCCL_P2P_DISABLE=1"
+        ),
+        evidence=(*refs, row.ref),
+    )
 
 
 def _without_table(

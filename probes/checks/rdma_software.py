@@ -6,13 +6,11 @@ enumeration (modules); NVIDIA/nccl#451 (device files missing in a container).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Unknown, known
 from probes.facts import Nic
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, Judged, judge_each, nics_of, subject_name
+from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name
 
 DEVICES = Judge(
     check_id="verbs-devices",
@@ -33,15 +31,13 @@ DRIVER_PREFIXES = {
 """The driver by the beginning of a device's name."""
 
 
-def verbs_devices(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from nics_of(DEVICES, evidence)):
-        return
+@on_nics(DEVICES)
+def verbs_devices(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = training_rails(evidence.facts)
     ports = rails.active or rails.down
     if not ports:
-        yield DEVICES.skipped(HOST, "no port is for training")
-        return
-    yield from judge_each(
+        return DEVICES.skipped(HOST, "no port is for training")
+    return judge_each(
         DEVICES, ports, _judge, what="the device files in /dev/infiniband", good="RDMA device files are here"
     )
 
@@ -64,16 +60,13 @@ def _judge(nic: Nic) -> Judged:
     )
 
 
-def rdma_modules(evidence: Evidence) -> Iterator[Finding]:
-    nics = yield from nics_of(MODULES, evidence)
-    if not nics:
-        return
+@on_nics(MODULES)
+def rdma_modules(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
     software = evidence.facts.software
     if isinstance(software.modules, Unknown):
-        yield MODULES.undetermined(
+        return MODULES.undetermined(
             HOST, software.modules, what="the loaded kernel modules", evidence=software.evidence
         )
-        return
     drivers = {
         driver for nic in nics for start, driver in DRIVER_PREFIXES.items() if nic.name.startswith(start)
     }
@@ -82,7 +75,7 @@ def rdma_modules(evidence: Evidence) -> Iterator[Finding]:
     missing = [module for module in wanted if module not in loaded]
     # Ports that work prove that drivers are built into the kernel.
     if missing and not any(nic.state == "ACTIVE" and nic.has_verbs_device is True for nic in nics):
-        yield MODULES.warned(
+        return MODULES.warned(
             HOST,
             "RDMA kernel modules are not loaded",
             expected=", ".join(wanted),
@@ -94,8 +87,7 @@ def rdma_modules(evidence: Evidence) -> Iterator[Finding]:
             ),
             evidence=software.evidence,
         )
-        return
     observed = ", ".join(module for module in wanted if module in loaded) or "built into the kernel"
-    yield MODULES.passed(
+    return MODULES.passed(
         HOST, "the RDMA kernel modules are loaded", observed=observed, evidence=software.evidence
     )

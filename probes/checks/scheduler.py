@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from probes.base.record import Unknown, known
-from probes.facts import state_of
+from probes.facts import Gpu, state_of
 from probes.judging.environment_values import setting, variables_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, gpus_of
+from probes.judging.reporting import HOST, on_gpus
 
 LIMITS = Judge(
     check_id="scheduler-limits",
@@ -29,27 +29,23 @@ GPUS = Judge(
 _NO_BINDING = ("none", "verbose,none", "quiet,none")
 
 
-def scheduler_limits(evidence: Evidence) -> Iterator[Finding]:
+def scheduler_limits(evidence: Evidence) -> Finding:
     batch = evidence.facts.scheduler
     if isinstance(batch.settings, Unknown):
-        yield LIMITS.undetermined(
+        return LIMITS.undetermined(
             HOST, batch.settings, what="the settings of the batch system", evidence=batch.evidence
         )
-        return
     if not batch.settings:
-        yield LIMITS.skipped(HOST, "no batch system is set up here")
-        return
+        return LIMITS.skipped(HOST, "no batch system is set up here")
     if evidence.facts.nics == ():
-        yield LIMITS.skipped(HOST, "this machine has no RDMA port")
-        return
+        return LIMITS.skipped(HOST, "this machine has no RDMA port")
     passes = (state_of(batch.settings, "PropagateResourceLimits") or "ALL").upper().split(",")
     kept = (state_of(batch.settings, "PropagateResourceLimitsExcept") or "").upper().split(",")
     if "MEMLOCK" in kept or "ALL" in kept or not {"ALL", "MEMLOCK"} & set(passes):
-        yield LIMITS.passed(HOST, "jobs keep the node's own limit of locked memory", evidence=batch.evidence)
-    elif kept != [""]:
-        yield _propagates("PropagateResourceLimitsExcept without MEMLOCK", evidence)
-    else:
-        yield _propagates(f"PropagateResourceLimits={','.join(passes)}", evidence)
+        return LIMITS.passed(HOST, "jobs keep the node's own limit of locked memory", evidence=batch.evidence)
+    if kept != [""]:
+        return _propagates("PropagateResourceLimitsExcept without MEMLOCK", evidence)
+    return _propagates(f"PropagateResourceLimits={','.join(passes)}", evidence)
 
 
 def _propagates(observed: str, evidence: Evidence) -> Finding:
@@ -96,33 +92,30 @@ def scheduler_binding(evidence: Evidence) -> Iterator[Finding]:
         yield BINDING.passed(HOST, "tasks see the GPUs of each other", evidence=batch.evidence)
 
 
-def scheduler_gpus(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(GPUS, evidence)
-    if not gpus:
-        return
+@on_gpus(GPUS)
+def scheduler_gpus(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     batch = evidence.facts.scheduler
     told = batch.gpus_of_node
     if told is None or (isinstance(told, Unknown) and batch.settings == ()):
-        yield GPUS.skipped(HOST, "no batch system is set up here")
-    elif isinstance(told, Unknown):
-        yield GPUS.undetermined(
+        return GPUS.skipped(HOST, "no batch system is set up here")
+    if isinstance(told, Unknown):
+        return GPUS.undetermined(
             HOST, told, what="the GPUs that the batch system knows of", evidence=batch.evidence
         )
-    elif known(batch.kind) and batch.kind is not None:
-        yield GPUS.skipped(HOST, "a job sees its own GPUs only")
-    elif told == len(gpus):
-        yield GPUS.passed(
+    if known(batch.kind) and batch.kind is not None:
+        return GPUS.skipped(HOST, "a job sees its own GPUs only")
+    if told == len(gpus):
+        return GPUS.passed(
             HOST, "the batch system knows all GPUs", observed=str(told), evidence=batch.evidence
         )
-    else:
-        yield GPUS.warned(
-            HOST,
-            "the batch system counts other GPUs than there are",
-            expected=f"Gres=gpu:{len(gpus)}",
-            observed=f"{told} in slurm.conf, {len(gpus)} here",
-            remedy=Remedy(
-                text="Where a GPU is lost, see gpu-count; else correct Gres in slurm.conf and gres.conf.",
-                needs_root=True,
-            ),
-            evidence=batch.evidence,
-        )
+    return GPUS.warned(
+        HOST,
+        "the batch system counts other GPUs than there are",
+        expected=f"Gres=gpu:{len(gpus)}",
+        observed=f"{told} in slurm.conf, {len(gpus)} here",
+        remedy=Remedy(
+            text="Where a GPU is lost, see gpu-count; else correct Gres in slurm.conf and gres.conf.",
+            needs_root=True,
+        ),
+        evidence=batch.evidence,
+    )

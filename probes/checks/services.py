@@ -10,8 +10,9 @@ import shlex
 from collections.abc import Iterator
 
 from probes.base.record import Reason, Unknown
+from probes.facts import Gpu
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, gpus_of
+from probes.judging.reporting import HOST, on_gpus
 
 JUDGE = Judge(
     check_id="services",
@@ -20,9 +21,8 @@ JUDGE = Judge(
 _BAD = ("failed",)
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from gpus_of(JUDGE, evidence)):
-        return
+@on_gpus(JUDGE)
+def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     software = evidence.facts.software
     services = software.services
     if isinstance(services, Unknown):

@@ -6,8 +6,6 @@ Source: NCCL user guide, troubleshooting; AMD-AGI/Primus. The figures are data r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Unknown, known
 from probes.base.units import gib
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
@@ -19,18 +17,18 @@ JUDGE = Judge(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
+def check(evidence: Evidence) -> Finding:
     limits, size = evidence.facts.limits, evidence.facts.limits.shm_bytes
     minimum, recommended = evidence.thresholds.shm_minimum_bytes, evidence.thresholds.shm_recommended_bytes
     with_gpus = known(evidence.facts.gpus) and len(evidence.facts.gpus) > 0
     wanted = recommended if with_gpus else minimum
     if isinstance(size, Unknown):
-        yield JUDGE.undetermined(HOST, size, what="the size of /dev/shm", evidence=limits.evidence)
-    elif size < wanted.value:
+        return JUDGE.undetermined(HOST, size, what="the size of /dev/shm", evidence=limits.evidence)
+    if size < wanted.value:
         row = minimum if size < minimum.value else wanted
         write = JUDGE.failed if size < minimum.value and with_gpus else JUDGE.warned
         in_container = isinstance(evidence.facts.container.runtime, str)
-        yield write(
+        return write(
             HOST,
             "shared memory (/dev/shm) is small",
             expected=f"at least {gib(row.value)}",
@@ -38,8 +36,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             remedy=_in_container(row.value) if in_container else _on_host(row.value),
             evidence=(*limits.evidence, row.ref),
         )
-    elif known(limits.shm_free_bytes) and limits.shm_free_bytes < minimum.value:
-        yield JUDGE.warned(
+    if known(limits.shm_free_bytes) and limits.shm_free_bytes < minimum.value:
+        return JUDGE.warned(
             HOST,
             "shared memory (/dev/shm) is nearly full",
             expected=f"at least {gib(minimum.value)} free",
@@ -51,10 +49,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             ),
             evidence=(*limits.evidence, minimum.ref),
         )
-    else:
-        yield JUDGE.passed(
-            HOST, "shared memory (/dev/shm) is large enough", observed=gib(size), evidence=limits.evidence
-        )
+    return JUDGE.passed(
+        HOST, "shared memory (/dev/shm) is large enough", observed=gib(size), evidence=limits.evidence
+    )
 
 
 def _in_container(size_bytes: float) -> Remedy:

@@ -6,13 +6,11 @@ Source: NCCL user guide, troubleshooting.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Unknown, known
 from probes.base.versions import at_least
-from probes.facts import MachineFacts
+from probes.facts import Gpu, MachineFacts
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, gpus_of
+from probes.judging.reporting import HOST, on_gpus
 
 JUDGE = Judge(
     check_id="stack-limit",
@@ -20,47 +18,42 @@ JUDGE = Judge(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    if not (yield from gpus_of(JUDGE, evidence)):
-        return
+@on_gpus(JUDGE)
+def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     limits, limit, fixed = (
         evidence.facts.limits,
         evidence.facts.limits.stack_bytes,
         evidence.thresholds.nccl_stack_fixed,
     )
     if isinstance(limit, Unknown):
-        yield JUDGE.undetermined(HOST, limit, what="the stack limit", evidence=limits.evidence)
-        return
+        return JUDGE.undetermined(HOST, limit, what="the stack limit", evidence=limits.evidence)
     if limit != "unlimited":
-        yield JUDGE.passed(
+        return JUDGE.passed(
             HOST, "the stack is limited", observed=f"{limit // 1024} KiB", evidence=limits.evidence
         )
-        return
     nccl = _nccl_version(evidence.facts)
     if nccl is None:
-        yield JUDGE.skipped(HOST, "the stack is unlimited, and no NCCL was found that could mind")
-        return
+        return JUDGE.skipped(HOST, "the stack is unlimited, and no NCCL was found that could mind")
     fine = nccl if isinstance(nccl, Unknown) else at_least(nccl, fixed.value)
     if isinstance(fine, Unknown):
-        yield JUDGE.undetermined(
+        return JUDGE.undetermined(
             HOST, fine, what="the stack is unlimited, and the NCCL version", evidence=limits.evidence
         )
-    elif fine:
-        yield JUDGE.passed(
+    if fine:
+        return JUDGE.passed(
             HOST,
             "the stack is unlimited, which this NCCL accepts",
             observed=f"NCCL {nccl}",
             evidence=(*limits.evidence, fixed.ref),
         )
-    else:
-        yield JUDGE.warned(
-            HOST,
-            "the stack is unlimited, which this NCCL does not survive on large machines",
-            expected=f"a limit such as 8192 KiB, or NCCL {fixed.value}",
-            observed=f"unlimited, NCCL {nccl}",
-            remedy=Remedy(text="Set a limit in the shell that starts training.", command="ulimit -s 8192"),
-            evidence=(*limits.evidence, fixed.ref),
-        )
+    return JUDGE.warned(
+        HOST,
+        "the stack is unlimited, which this NCCL does not survive on large machines",
+        expected=f"a limit such as 8192 KiB, or NCCL {fixed.value}",
+        observed=f"unlimited, NCCL {nccl}",
+        remedy=Remedy(text="Set a limit in the shell that starts training.", command="ulimit -s 8192"),
+        evidence=(*limits.evidence, fixed.ref),
+    )
 
 
 def _nccl_version(facts: MachineFacts) -> str | Unknown | None:

@@ -6,11 +6,9 @@ that are read-only by design are a data row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Unknown, known
 from probes.facts import Filesystem
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.findings import Evidence, Findings, Judge, Remedy
 from probes.judging.reporting import HOST, Judged, judge_each
 
 READ_ONLY = Judge(
@@ -20,15 +18,13 @@ READ_ONLY = Judge(
 _LOCAL = ("/dev/",)
 
 
-def read_only_filesystems(evidence: Evidence) -> Iterator[Finding]:
+def read_only_filesystems(evidence: Evidence) -> Findings:
     storage, images = evidence.facts.storage, evidence.thresholds.read_only_filesystems
     if isinstance(storage, Unknown):
-        yield READ_ONLY.undetermined(HOST, storage, what="the mounted filesystems")
-        return
+        return READ_ONLY.undetermined(HOST, storage, what="the mounted filesystems")
     wanted = [fs for fs in storage if not (known(fs.kind) and fs.kind in images.value)]
     if not wanted:
-        yield READ_ONLY.skipped(HOST, "no filesystem was found that a job would write to")
-        return
+        return READ_ONLY.skipped(HOST, "no filesystem was found that a job would write to")
     in_container = isinstance(evidence.facts.container.runtime, str)
 
     def judge(filesystem: Filesystem) -> Judged:
@@ -51,6 +47,4 @@ def read_only_filesystems(evidence: Evidence) -> Iterator[Finding]:
             ),
         )
 
-    yield from judge_each(
-        READ_ONLY, wanted, judge, what="how it is mounted", good="the filesystems are writable"
-    )
+    return judge_each(READ_ONLY, wanted, judge, what="how it is mounted", good="the filesystems are writable")

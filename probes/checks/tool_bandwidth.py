@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from probes.base.record import EvidenceRef, Unknown, known
 from probes.base.units import gb_per_s
@@ -33,7 +33,6 @@ _HOST_TESTS = re.compile(
     r"(?:host_to_device|device_to_host)_memcpy_ce|(?:H2D|D2H)-Pinned|cpu_to_gpu_by_dma|gpu_to_cpu_by_dma"
 )
 _PEER_TESTS = re.compile(r"device_to_device_memcpy_(?:read|write)_ce|gpu_to_gpu(?:_read|_write)?_by_dma")
-_FEWEST_PEERS = 3
 
 _PCIE = Remedy(
     text="Look at the PCIe link's speed and width under load, and at the NUMA node that the copy ran on; reseat the card.",
@@ -45,12 +44,12 @@ _NVLINK = Remedy(
 )
 
 
-def host_bandwidth(evidence: Evidence) -> Iterator[Finding]:
-    yield from _judge(HOST_COPIES, evidence, _HOST_TESTS, _PCIE)
+def host_bandwidth(evidence: Evidence) -> Iterable[Finding]:
+    return _judge(HOST_COPIES, evidence, _HOST_TESTS, _PCIE)
 
 
-def peer_bandwidth(evidence: Evidence) -> Iterator[Finding]:
-    yield from _judge(PEER_COPIES, evidence, _PEER_TESTS, _NVLINK)
+def peer_bandwidth(evidence: Evidence) -> Iterable[Finding]:
+    return _judge(PEER_COPIES, evidence, _PEER_TESTS, _NVLINK)
 
 
 def _judge(judge: Judge, evidence: Evidence, tests: re.Pattern[str], remedy: Remedy) -> Iterator[Finding]:
@@ -132,7 +131,7 @@ def _among_peers(
             for name in result.subject.split("-"):
                 if name not in best or _value(result) > _value(best[name]):
                     best[name] = result
-        if len(best) < _FEWEST_PEERS:
+        if len(best) < limits.peers_compared_minimum.value:
             yield judge.skipped(
                 _names(same),
                 f"{same[0].test}: the GPU's links are not known, and there is nobody to compare with",

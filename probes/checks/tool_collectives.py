@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probes.base.record import EvidenceRef, Unknown
+from probes.base.record import EvidenceRef
 from probes.base.units import gb_per_s, gib
 from probes.compare.expected_rates import Expected, ring_rate, status_of
 from probes.compare.size_curves import collapse_of
 from probes.compare.tool_references import ToolReferences, load_references
 from probes.facts import ToolResult
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
-from probes.judging.reporting import HOST
+from probes.judging.reporting import HOST, on_results
 
 RESULTS = Judge(
     check_id="collective-results",
@@ -47,15 +47,12 @@ _CONGESTED = Remedy(
 )
 
 
-def collective_results(evidence: Evidence) -> Iterator[Finding]:
-    results = evidence.facts.tool_results
-    if isinstance(results, Unknown):
-        yield RESULTS.undetermined(HOST, results, what="the measurements")
-        return
+@on_results(RESULTS)
+def collective_results(results: tuple[ToolResult, ...], evidence: Evidence) -> Finding:
     checked = [result for result in results if result.wrong_values is not None]
     wrong = [result for result in checked if result.wrong_values]
     if wrong:
-        yield RESULTS.failed(
+        return RESULTS.failed(
             HOST,
             "collectives gave wrong results",
             expected="0 wrong values",
@@ -63,12 +60,11 @@ def collective_results(evidence: Evidence) -> Iterator[Finding]:
             remedy=_CORRUPTION,
             evidence=_refs(wrong),
         )
-    elif any(result.metric == "bus_bandwidth" for result in checked):
-        yield RESULTS.passed(
+    if any(result.metric == "bus_bandwidth" for result in checked):
+        return RESULTS.passed(
             HOST, "collectives gave right results", observed="0 wrong values", evidence=_refs(checked[:1])
         )
-    else:
-        yield RESULTS.skipped(HOST, "no collective was checked for right results")
+    return RESULTS.skipped(HOST, "no collective was checked for right results")
 
 
 def _wrong(result: ToolResult) -> str:
@@ -76,11 +72,8 @@ def _wrong(result: ToolResult) -> str:
     return result.message or f"{result.test}{size}: {result.wrong_values} wrong"
 
 
-def collective_bandwidth(evidence: Evidence) -> Iterator[Finding]:
-    results = evidence.facts.tool_results
-    if isinstance(results, Unknown):
-        yield BANDWIDTH.undetermined(HOST, results, what="the measurements")
-        return
+@on_results(BANDWIDTH)
+def collective_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) -> Iterator[Finding]:
     curves: dict[str, list[ToolResult]] = {}
     for result in results:
         if (
@@ -173,11 +166,8 @@ def _well(evidence: Evidence, curves: dict[str, list[ToolResult]]) -> Iterator[F
         yield BANDWIDTH.skipped(HOST, "no collective was measured")
 
 
-def tool_complaints(evidence: Evidence) -> Iterator[Finding]:
-    results = evidence.facts.tool_results
-    if isinstance(results, Unknown):
-        yield COMPLAINTS.undetermined(HOST, results, what="the measurements")
-        return
+@on_results(COMPLAINTS)
+def tool_complaints(results: tuple[ToolResult, ...], evidence: Evidence) -> Iterator[Finding]:
     by_tool: dict[str, list[ToolResult]] = {}
     for result in results:
         if result.message:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probes.base.record import Unknown, known
+from probes.base.record import known
 from probes.base.units import duration, gb_per_s, gbit_per_s
 from probes.catalogue.thresholds import Thresholds
 from probes.compare.expected_rates import status_of
 from probes.compare.tool_references import ToolReferences, load_references
 from probes.facts import ToolResult
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
-from probes.judging.reporting import HOST
+from probes.judging.reporting import HOST, on_results
 
 JUDGE = Judge(
     check_id="network-bandwidth",
@@ -32,11 +32,8 @@ _REMEDY = Remedy(
 )
 
 
-def network_bandwidth(evidence: Evidence) -> Iterator[Finding]:
-    results = evidence.facts.tool_results
-    if isinstance(results, Unknown):
-        yield JUDGE.undetermined(HOST, results, what="the measurements")
-        return
+@on_results(JUDGE)
+def network_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) -> Iterator[Finding]:
     references = load_references()
     rates = _port_rates(evidence)
     judged = 0

@@ -6,14 +6,12 @@ kernel ("no kernel image is available"). Source: CUDA Toolkit release notes; the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.record import Reason, Unknown
 from probes.base.versions import at_least, numbers_of
 from probes.catalogue.thresholds import Thresholds
 from probes.facts import Gpu
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, gpus_of, judge_each
+from probes.judging.findings import Evidence, Findings, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, judge_each, on_gpus
 
 JUDGE = Judge(
     check_id="torch-architecture",
@@ -21,29 +19,25 @@ JUDGE = Judge(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    gpus = yield from gpus_of(JUDGE, evidence)
-    if not gpus:
-        return
+@on_gpus(JUDGE)
+def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
     training = evidence.facts.training
     cuda = training.torch_cuda_version
     if isinstance(cuda, Unknown):
         if training.path is None or training.torch_version is None:
-            yield JUDGE.skipped(HOST, "there is no torch, see torch-cuda")
-        else:
-            yield JUDGE.undetermined(
-                HOST, cuda, what="the CUDA version that torch was built for", evidence=training.evidence
-            )
-    elif cuda is None:
-        yield JUDGE.skipped(HOST, "there is no CUDA build of torch, see torch-cuda")
-    else:
-        yield from judge_each(
-            JUDGE,
-            gpus,
-            lambda gpu: _judge(gpu, cuda, evidence.thresholds),
-            what="the compute capability",
-            good="torch's CUDA knows these GPUs",
+            return JUDGE.skipped(HOST, "there is no torch, see torch-cuda")
+        return JUDGE.undetermined(
+            HOST, cuda, what="the CUDA version that torch was built for", evidence=training.evidence
         )
+    if cuda is None:
+        return JUDGE.skipped(HOST, "there is no CUDA build of torch, see torch-cuda")
+    return judge_each(
+        JUDGE,
+        gpus,
+        lambda gpu: _judge(gpu, cuda, evidence.thresholds),
+        what="the compute capability",
+        good="torch's CUDA knows these GPUs",
+    )
 
 
 def _judge(gpu: Gpu, cuda: str, limits: Thresholds) -> Judged:

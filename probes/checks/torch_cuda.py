@@ -6,7 +6,6 @@ Source: NVIDIA CUDA Compatibility guide; the drivers are data rows.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 
 from probes.base.record import Reason, Unknown, known
 from probes.base.versions import at_least
@@ -26,12 +25,12 @@ INSTALL = Remedy(
 )
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
+def check(evidence: Evidence) -> Finding:
     facts, training = evidence.facts, evidence.facts.training
     refs = training.evidence
     torch = training.torch_version
     if training.path is None or torch is None:
-        yield JUDGE.warned(
+        return JUDGE.warned(
             HOST,
             "no Python interpreter with torch was found",
             expected="an interpreter with torch",
@@ -39,14 +38,13 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             remedy=INSTALL,
             evidence=refs,
         )
-    elif isinstance(torch, Unknown):
-        yield JUDGE.undetermined(HOST, torch, what="the torch version", evidence=refs)
-    elif isinstance(facts.gpus, Unknown):
-        yield JUDGE.undetermined(HOST, facts.gpus, what="the GPUs", evidence=refs)
-    elif not facts.gpus:
-        yield JUDGE.passed(HOST, "torch is installed", observed=f"torch {torch}", evidence=refs)
-    else:
-        yield _with_gpus(facts, torch, evidence.thresholds)
+    if isinstance(torch, Unknown):
+        return JUDGE.undetermined(HOST, torch, what="the torch version", evidence=refs)
+    if isinstance(facts.gpus, Unknown):
+        return JUDGE.undetermined(HOST, facts.gpus, what="the GPUs", evidence=refs)
+    if not facts.gpus:
+        return JUDGE.passed(HOST, "torch is installed", observed=f"torch {torch}", evidence=refs)
+    return _with_gpus(facts, torch, evidence.thresholds)
 
 
 def _with_gpus(facts: MachineFacts, torch: str, limits: Thresholds) -> Finding:

@@ -15,7 +15,7 @@ from probes.base.record import EvidenceRef, Record
 from probes.catalogue.xids import Xid, XidClass, load_xids
 from probes.facts import Gpu, LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, events_of
+from probes.judging.reporting import HOST, events_of, on_events
 
 HARDWARE = Judge(
     check_id="xid-hardware", why="A faulty card, slot or link ends every job that is placed on this node."
@@ -95,29 +95,25 @@ class Case(Record, kw_only=True):
         return "warn" if severity == "fail" else "none"
 
 
-def xid_hardware(evidence: Evidence) -> Iterator[Finding]:
-    yield from _by_class(HARDWARE, evidence, {"hardware", "link"}, "no Xid points at hardware")
+def xid_hardware(evidence: Evidence) -> Iterable[Finding]:
+    return _by_class(HARDWARE, evidence, {"hardware", "link"}, "no Xid points at hardware")
 
 
-def xid_reset(evidence: Evidence) -> Iterator[Finding]:
-    events = yield from events_of(RESET, evidence)
-    if events is None:
-        return
+@on_events(RESET)
+def xid_reset(events: tuple[LogEvent, ...], evidence: Evidence) -> Iterable[Finding]:
     cases = [
         case for case in _cases(evidence, events) if case.row.kind == "reset" and case.code not in GSP_CODES
     ]
     findings = [*_findings(RESET, evidence, cases), *_recovery(evidence, events)]
-    yield from findings or [RESET.passed(HOST, "no Xid asks for a reset")]
+    return findings or [RESET.passed(HOST, "no Xid asks for a reset")]
 
 
-def xid_application(evidence: Evidence) -> Iterator[Finding]:
-    yield from _by_class(APPLICATION, evidence, {"application"}, "no program crashed on a GPU")
+def xid_application(evidence: Evidence) -> Iterable[Finding]:
+    return _by_class(APPLICATION, evidence, {"application"}, "no program crashed on a GPU")
 
 
-def gsp_timeout(evidence: Evidence) -> Iterator[Finding]:
-    events = yield from events_of(GSP, evidence)
-    if events is None:
-        return
+@on_events(GSP)
+def gsp_timeout(events: tuple[LogEvent, ...], evidence: Evidence) -> Iterable[Finding]:
     cases = [case for case in _cases(evidence, events) if case.code in GSP_CODES]
     findings = list(_findings(GSP, evidence, cases))
     named = {case.device for case in cases}
@@ -127,17 +123,15 @@ def gsp_timeout(evidence: Evidence) -> Iterator[Finding]:
         mine = [event for event in others if event.device in {device, None}]
         if not all(event.settled for event in mine):
             findings.append(_silent_processor(evidence, device, mine))
-    yield from findings or [GSP.passed(HOST, "the GPUs' system processors answer")]
+    return findings or [GSP.passed(HOST, "the GPUs' system processors answer")]
 
 
-def driver_messages(evidence: Evidence) -> Iterator[Finding]:
-    events = yield from events_of(DRIVER, evidence)
-    if events is None:
-        return
+@on_events(DRIVER)
+def driver_messages(events: tuple[LogEvent, ...], evidence: Evidence) -> Iterable[Finding]:
     cases = [case for case in _cases(evidence, events) if case.row.kind == "driver"]
     words = [event for event in events if event.kind in {"nvrm", "peermem"}]
     findings = [*_findings(DRIVER, evidence, cases), *(_complaint(evidence, event) for event in words)]
-    yield from findings or [DRIVER.passed(HOST, "the driver complains of nothing else")]
+    return findings or [DRIVER.passed(HOST, "the driver complains of nothing else")]
 
 
 def _by_class(judge: Judge, evidence: Evidence, kinds: set[XidClass], good: str) -> Iterator[Finding]:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import cast
 
 from probes.base.record import DEEP_ONLY, Reason, Record, Unknown
+from probes.base.table_rows import ProbeRow
+from probes.collect.collector_table import PROBES
 from probes.facts import MachineFacts
-from probes.registry import PROBES, ProbeRow
 from probes.sources.asked_once import AskedOnce
 from probes.sources.base import Source
 

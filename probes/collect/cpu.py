@@ -12,7 +12,8 @@ from probes.parsers.host.cpulist import parse_cpu_list
 from probes.parsers.host.procfs import CpuInfo, parse_cpuinfo, parse_status
 from probes.reading.cgroup import Limit, cpu_quota
 from probes.reading.merging import merge
-from probes.reading.readers.numa_texts import told_cpus
+from probes.reading.readers.reader_rows import CPUS
+from probes.reading.readers.text_reader import read_all, records_of
 from probes.sources.base import Source, read_int, read_text
 
 _CPUINFO = "/proc/cpuinfo"
@@ -30,7 +31,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     quota = cpu_quota(source)
     files = [_CPUINFO, _STATUS, _CPUS, *([quota.file] if quota.file else [])]
     own = _cpu(source, info, quota, tuple(file_ref(file) for file in files))
-    told = () if source.is_live else told_cpus(source)
+    told = () if source.is_live else records_of(read_all(source, CPUS))
     if not told:
         return {"cpu": own}
     merged, contradictions = merge("CPU", _by_trust(own, told), volatile=_VOLATILE)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from probes.base.record import NOT_RECORDED, Unknown
+from probes.base.record import NOT_RECORDED
 from probes.collect.collecting import CollectOptions
-from probes.facts import Diagnosis, Unread
 from probes.sources.base import Source
 
 
@@ -12,15 +11,8 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`diagnoses`, Unknown where nobody gave any: rigtune does not start such tools."""
     if source.is_live:
         return {"diagnoses": NOT_RECORDED}
-    from probes.reading.readers.tool_texts import DIAGNOSES  # noqa: PLC0415 - a live machine has none
+    from probes.reading.readers.reader_rows import DIAGNOSES  # noqa: PLC0415 - likewise
+    from probes.reading.readers.text_reader import read_all, records_of, unread_of  # noqa: PLC0415 - a live machine has none
 
-    found: list[Diagnosis] = []
-    unread: list[Unread] = []
-    is_given = False
-    for reader in DIAGNOSES:
-        told = reader.read(source, Diagnosis)
-        if not isinstance(told, Unknown):
-            is_given = True
-            found += told[0]
-            unread += told[1]
-    return {"diagnoses": tuple(found) if is_given else NOT_RECORDED, "unread": tuple(unread)}
+    texts = read_all(source, DIAGNOSES)
+    return {"diagnoses": records_of(texts) if texts else NOT_RECORDED, "unread": unread_of(texts)}

@@ -4,18 +4,12 @@ a live host.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 import msgspec
 
-from probes.base.record import NOT_RECORDED, EvidenceRef, Unknown
+from probes.base.record import NOT_RECORDED
 from probes.collect.collecting import CollectOptions
-from probes.facts import FabricPort, FabricSwitch
-from probes.reading.outputs import outputs
+from probes.facts import FabricPort
 from probes.sources.base import Source
-
-Told = TypeVar("Told", FabricPort, FabricSwitch)
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
@@ -23,36 +17,19 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     if source.is_live:
         return {"fabric_ports": NOT_RECORDED, "fabric_switches": NOT_RECORDED}
     from probes.parsers.fabric.guid_list import hosts_by_guid  # noqa: PLC0415 - pastes only
-    from probes.parsers.fabric.iblinkinfo import parse_fabric as parse_iblinkinfo  # noqa: PLC0415 - likewise
-    from probes.parsers.fabric.ibnetdiscover import parse_fabric as parse_ibnetdiscover  # noqa: PLC0415 - likewise
-    from probes.parsers.fabric.ibswinfo import parse_switches  # noqa: PLC0415 - likewise
+    from probes.reading.readers.reader_rows import FABRIC_PORTS, FABRIC_SWITCHES  # noqa: PLC0415 - likewise
+    from probes.reading.readers.text_reader import read_all, records_of  # noqa: PLC0415 - likewise
 
     hosts: dict[str, str] = {}
     for given in source.given("guid-list"):
         hosts |= hosts_by_guid(given.text)
-    discovered = _read(source, "ibnetdiscover", parse_ibnetdiscover)
-    linked = _read(source, "iblinkinfo", parse_iblinkinfo)
-    switches = _read(source, "ibswinfo", parse_switches)
-    ports = None if discovered is None and linked is None else _once((*(linked or ()), *(discovered or ())))
+    ports, switches = read_all(source, FABRIC_PORTS), read_all(source, FABRIC_SWITCHES)
     return {
-        "fabric_ports": NOT_RECORDED if ports is None else tuple(_named(port, hosts) for port in ports),
-        "fabric_switches": NOT_RECORDED if switches is None else switches,
+        "fabric_ports": tuple(_named(port, hosts) for port in _once(records_of(ports)))
+        if ports
+        else NOT_RECORDED,
+        "fabric_switches": records_of(switches) if switches else NOT_RECORDED,
     }
-
-
-def _read(source: Source, kind: str, parse: Callable[[str], tuple[Told, ...]]) -> tuple[Told, ...] | None:
-    found = outputs(source, kind, (kind,))
-    if isinstance(found, Unknown):
-        return None
-    return tuple(_placed(record, output.evidence) for output in found for record in parse(output.text))
-
-
-def _placed(record: Told, evidence: EvidenceRef) -> Told:
-    """`record` with evidence that leads to its line."""
-    refs = tuple(
-        EvidenceRef(source=evidence.source, key=evidence.key, detail=ref.detail) for ref in record.evidence
-    )
-    return msgspec.structs.replace(record, evidence=refs)
 
 
 def _once(ports: tuple[FabricPort, ...]) -> tuple[FabricPort, ...]:

@@ -101,7 +101,7 @@ def _read(source: Source) -> _Texts:
     """Ask every reader; on a live machine only those that are worth it, and none after the first has
     failed.
     """
-    from probes.reading.readers.gpu_texts import READERS  # noqa: PLC0415 - where NVML answers nobody reads texts
+    from probes.reading.readers.reader_rows import GPUS  # noqa: PLC0415 - where NVML answers nobody reads texts
 
     of_driver: list[tuple[Gpu, ...]] = []
     of_others: list[tuple[Gpu, ...]] = []
@@ -109,8 +109,8 @@ def _read(source: Source) -> _Texts:
     unread: list[Unread] = []
     attached: int | Unknown = NOT_RECORDED
     silence: Unknown = NOT_RECORDED
-    for reader in READERS:
-        if source.is_live and not reader.live:
+    for reader in GPUS:
+        if source.is_live and not reader.is_live:
             continue
         told = reader.read(source)
         if isinstance(told, Unknown):
@@ -119,12 +119,12 @@ def _read(source: Source) -> _Texts:
                 break
             continue
         for text in told:
-            (of_driver if reader.driver else of_others).append(text.gpus)
+            (of_driver if reader.is_driver else of_others).append(text.records)
             unread += text.unread
-            if isinstance(attached, Unknown) and isinstance(text.attached_gpus, int):
-                attached = text.attached_gpus
+            if isinstance(attached, Unknown) and isinstance(text.attached, int):
+                attached = text.attached
             if reader.kind in _BUS_LISTINGS:
-                on_bus += [gpu.pci_bus_id for gpu in text.gpus if isinstance(gpu.pci_bus_id, str)]
+                on_bus += [gpu.pci_bus_id for gpu in text.records if isinstance(gpu.pci_bus_id, str)]
             if text.failure is not None:
                 silence = text.failure
     return _Texts(

@@ -59,17 +59,12 @@ def _with_texts(
     source: Source, found: tuple[Nic, ...]
 ) -> tuple[tuple[Nic, ...], tuple[Contradiction, ...], tuple[Unread, ...]]:
     from probes.reading.merging.merge_nics import merge_nics  # noqa: PLC0415 - not on the way of a quick check
-    from probes.reading.readers.nic_texts import LIVE, READERS  # noqa: PLC0415 - likewise
+    from probes.reading.readers.reader_rows import NICS  # noqa: PLC0415 - likewise
+    from probes.reading.readers.text_reader import read_all, records_of, unread_of  # noqa: PLC0415 - likewise
 
-    told = list(found)
-    unread: list[Unread] = []
-    for reader in READERS:
-        if not source.is_live or reader.kind in LIVE:
-            nics, lines = reader.read(source)
-            told += nics
-            unread += lines
-    merged, contradictions = merge_nics(told)
-    return merged, contradictions, tuple(unread)
+    texts = read_all(source, (reader for reader in NICS if reader.is_live or not source.is_live))
+    merged, contradictions = merge_nics([*found, *records_of(texts)])
+    return merged, contradictions, unread_of(texts)
 
 
 def _ports(source: Source, device: RdmaDevice) -> tuple[Nic, ...]:

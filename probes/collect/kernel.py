@@ -7,9 +7,20 @@ import math
 import msgspec
 
 from probes.base.evidence import file_ref
-from probes.base.record import EvidenceRef, Reason, Unknown, known, map_known, only_known, when_missing
+from probes.base.record import (
+    EvidenceRef,
+    Reason,
+    Unknown,
+    first_unknown,
+    known,
+    map_known,
+    only_known,
+    value_or,
+    when_missing,
+)
+from probes.catalogue.limit_rows import sysctl_names
 from probes.collect.collecting import CollectOptions
-from probes.facts import Kernel
+from probes.facts import Kernel, Sysctl
 from probes.parsers.kernel.kernel_files import (
     Process,
     iommu_of_command_line,
@@ -81,6 +92,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         somaxconn=read_int(source, _SOMAXCONN),
         file_max=read_int(source, _FILE_MAX),
         remove_ipc=remove_ipc(source),
+        sysctls=_sysctls(source),
     )
     found = msgspec.structs.replace(found, evidence=_evidence(found))
     logs = outputs(source, "kernel-log")
@@ -118,7 +130,22 @@ def _evidence(kernel: Kernel) -> tuple[EvidenceRef, ...]:
         (kernel.somaxconn, _SOMAXCONN),
         (kernel.remove_ipc, "/etc/systemd/logind.conf"),
     )
-    return tuple(file_ref(path) for value, path in answers if known(value))
+    settings = ((row.value, _sysctl_path(row.name)) for row in value_or(kernel.sysctls, ()))
+    return tuple(file_ref(path) for value, path in (*answers, *settings) if known(value))
+
+
+def _sysctls(source: Source) -> tuple[Sysctl, ...] | Unknown:
+    """Return every setting that a data row of a check is about; Unknown where none of them could be read."""
+    rows = tuple(Sysctl(name=name, value=read_int(source, _sysctl_path(name))) for name in sysctl_names())
+    if any(known(row.value) for row in rows):
+        return rows
+    return first_unknown(*(row.value for row in rows)) or Unknown(
+        Reason.NOT_RECORDED, "no check is about one"
+    )
+
+
+def _sysctl_path(name: str) -> str:
+    return f"/proc/sys/{name.replace('.', '/')}"
 
 
 def _iommu(source: Source, command_line: str | Unknown) -> str | Unknown:

@@ -15,8 +15,8 @@ from probes.parsers.host.cpulist import parse_cpu_list
 from probes.parsers.host.cpumask import cpu_list, mask_list
 from probes.parsers.host.procfs import parse_meminfo
 from probes.parsers.topology.numa_status import numa_status_node
-from probes.reading.outputs import Output
-from probes.reading.readers.numa_texts import told_nodes
+from probes.reading.readers.reader_rows import NUMA_NODES
+from probes.reading.readers.text_reader import ReadText, read_all, records_of
 from probes.sources.base import Source, read_text
 
 _NODES = "/sys/devices/system/node"
@@ -28,13 +28,12 @@ _NAME = re.compile(r"node(\d{1,5})")
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`numa_nodes`, with what contradicts itself."""
     own = _of_kernel(source)
-    told = () if source.is_live else told_nodes(source)
-    if not told:
+    told = () if source.is_live else read_all(source, NUMA_NODES)
+    if not records_of(told):
         return {"numa_nodes": own}
     by_index = {node.index: node for node in items_of(own)}
-    for _, nodes in told:
-        for node in nodes:
-            by_index[node.index] = _filled(by_index[node.index], node) if node.index in by_index else node
+    for node in records_of(told):
+        by_index[node.index] = _filled(by_index[node.index], node) if node.index in by_index else node
     return {
         "numa_nodes": tuple(by_index[index] for index in sorted(by_index)),
         "contradictions": _contradictions(told),
@@ -131,16 +130,16 @@ def _filled(first: NumaNode, second: NumaNode) -> NumaNode:
     return msgspec.structs.replace(first, **missing)
 
 
-def _contradictions(told: tuple[tuple[Output, tuple[NumaNode, ...]], ...]) -> tuple[Contradiction, ...]:
+def _contradictions(told: tuple[ReadText[NumaNode], ...]) -> tuple[Contradiction, ...]:
     """Texts that give one node different CPUs."""
     readings: dict[int, dict[str, Reading]] = {}
-    for output, nodes in told:
-        for node in nodes:
+    for read in told:
+        for node in read.records:
             cpus = map_known(node.cpus, parse_cpu_list)
             if not isinstance(cpus, Unknown) and cpus:
                 text = cpu_list(cpus)
                 readings.setdefault(node.index, {}).setdefault(
-                    text, Reading(value=text, evidence=output.evidence)
+                    text, Reading(value=text, evidence=read.output.evidence)
                 )
     return tuple(
         Contradiction(subject=f"NUMA node {index}", field="cpus", readings=tuple(values.values()))

@@ -8,10 +8,11 @@ import msgspec
 
 from probes.base.record import Unknown, items_of
 from probes.collect.collecting import CollectOptions
-from probes.facts import Contradiction, PciDevice, Unread
+from probes.facts import Contradiction, PciDevice
 from probes.reading.merging import merge
 from probes.reading.pci.sysfs import pci_devices
-from probes.reading.readers.pci_texts import READERS
+from probes.reading.readers.reader_rows import PCI_DEVICES
+from probes.reading.readers.text_reader import read_all, records_of, unread_of
 from probes.sources.base import Source
 
 _VOLATILE = frozenset(
@@ -38,16 +39,11 @@ _VOLATILE = frozenset(
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`pci_devices`, with what contradicts itself and what could not be read."""
     own = pci_devices(source)
-    told: list[PciDevice] = []
-    unread: list[Unread] = []
-    for reader in () if source.is_live else READERS:
-        devices, lines = reader.read(source)
-        told += devices
-        unread += lines
-    if not told:
-        return {"pci_devices": own, "contradictions": (), "unread": tuple(unread)}
-    merged, contradictions = _merged((*items_of(own), *told))
-    return {"pci_devices": _of_interest(merged), "contradictions": contradictions, "unread": tuple(unread)}
+    texts = () if source.is_live else read_all(source, PCI_DEVICES)
+    if not records_of(texts):
+        return {"pci_devices": own, "contradictions": (), "unread": unread_of(texts)}
+    merged, contradictions = _merged((*items_of(own), *records_of(texts)))
+    return {"pci_devices": _of_interest(merged), "contradictions": contradictions, "unread": unread_of(texts)}
 
 
 def _merged(devices: Iterable[PciDevice]) -> tuple[dict[str, PciDevice], tuple[Contradiction, ...]]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from probes.base.record import NOT_RECORDED, Unknown
+from probes.base.record import NOT_RECORDED
 from probes.collect.collecting import CollectOptions
-from probes.facts import ToolResult, Unread
 from probes.sources.base import Source
 
 
@@ -12,15 +11,8 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`tool_results`, Unknown where nobody gave any: rigtune does not start such tools."""
     if source.is_live:
         return {"tool_results": NOT_RECORDED}
-    from probes.reading.readers.tool_texts import MEASUREMENTS  # noqa: PLC0415 - a live machine has none
+    from probes.reading.readers.reader_rows import MEASUREMENTS  # noqa: PLC0415 - likewise
+    from probes.reading.readers.text_reader import read_all, records_of, unread_of  # noqa: PLC0415 - a live machine has none
 
-    found: list[ToolResult] = []
-    unread: list[Unread] = []
-    is_given = False
-    for reader in MEASUREMENTS:
-        told = reader.read(source, ToolResult)
-        if not isinstance(told, Unknown):
-            is_given = True
-            found += told[0]
-            unread += told[1]
-    return {"tool_results": tuple(found) if is_given else NOT_RECORDED, "unread": tuple(unread)}
+    texts = read_all(source, MEASUREMENTS)
+    return {"tool_results": records_of(texts) if texts else NOT_RECORDED, "unread": unread_of(texts)}

@@ -6,16 +6,13 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import msgspec
-
 from probes.base.evidence import file_ref, nvml_ref
-from probes.base.record import EvidenceRef, Record, Unknown, items_of, value_or
+from probes.base.record import EvidenceRef, Record, Unknown, value_or
 from probes.collect.collecting import CollectOptions
 from probes.facts import Contradiction, Link, LinkKind, NvLink, PeerAccess, Unread
 from probes.parsers.topology.pci_addresses import pci_distance
 from probes.reading.merging.merge_links import merge_links
 from probes.reading.nvidia import bus_id, device_count, driver_silence, nvlinks
-from probes.reading.outputs import outputs
 from probes.reading.pci import DEVICES, device_path, nvidia_gpu_addresses
 from probes.reading.pci import numa_node as numa_node_of
 from probes.reading.rdma import rdma_devices
@@ -160,18 +157,14 @@ def _nvlink_evidence(a: _Place, b: _Place) -> tuple[EvidenceRef, ...]:
 
 
 def _told(source: Source) -> tuple[list[tuple[Link, ...]], tuple[Unread, ...]]:
-    """What each text tells, and what of them could not be read. A live machine has the matrix of nvidia-smi
-    alone.
+    """Return what each text reports, and what of them could not be read. A live machine has nvidia-smi's
+    matrix alone.
     """
-    from probes.reading.readers.link_texts import READERS  # noqa: PLC0415 - where NVML and sysfs answer nobody reads texts
+    from probes.reading.readers.reader_rows import LINKS  # noqa: PLC0415 - likewise
+    from probes.reading.readers.text_reader import read_all, unread_of  # noqa: PLC0415 - where NVML and sysfs answer nobody reads texts
 
-    links: list[tuple[Link, ...]] = []
-    unread: list[Unread] = []
-    for reader in READERS[:1] if source.is_live else READERS:
-        for text in items_of(reader.read(source)):
-            links.append(text.links)
-            unread += text.unread
-    return links, tuple(unread)
+    texts = read_all(source, (reader for reader in LINKS if reader.is_live or not source.is_live))
+    return [text.records for text in texts], unread_of(texts)
 
 
 def _by_texts(source: Source, nvml: Unknown, nics: list[_Place] | Unknown) -> _Answer:
@@ -191,27 +184,14 @@ def _by_texts(source: Source, nvml: Unknown, nics: list[_Place] | Unknown) -> _A
 
 def _peer_access(source: Source) -> tuple[tuple[PeerAccess, ...] | Unknown, tuple[Unread, ...]]:
     """NVML's word on each pair, and every pasted table."""
-    texts = outputs(source, "peer-access")
-    access: list[PeerAccess] = []
-    unread: list[Unread] = []
-    if not isinstance(texts, Unknown):
-        from probes.parsers.topology import topo_p2p  # noqa: PLC0415 - only pastes have it
+    from probes.reading.readers.reader_rows import PEER_ACCESS  # noqa: PLC0415 - likewise
+    from probes.reading.readers.text_reader import read_all, records_of, unread_of  # noqa: PLC0415 - likewise
 
-        for text in texts:
-            origin = text.evidence
-            for pair in topo_p2p.parse_peer_access(text.text):
-                refs = tuple(
-                    EvidenceRef(source=origin.source, key=origin.key, detail=ref.detail)
-                    for ref in pair.evidence
-                )
-                access.append(msgspec.structs.replace(pair, evidence=refs))
-            unread += [
-                msgspec.structs.replace(line, source=origin.key) for line in topo_p2p.parse_unread(text.text)
-            ]
+    texts = () if source.is_live else read_all(source, PEER_ACCESS)
     by_nvml = _nvml_peer_access(source)
     if isinstance(by_nvml, Unknown):
-        return (by_nvml if isinstance(texts, Unknown) else tuple(access)), tuple(unread)
-    return (*by_nvml, *access), tuple(unread)
+        return (records_of(texts) if texts else by_nvml), unread_of(texts)
+    return (*by_nvml, *records_of(texts)), unread_of(texts)
 
 
 def _nvml_peer_access(source: Source) -> tuple[PeerAccess, ...] | Unknown:

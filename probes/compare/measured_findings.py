@@ -4,7 +4,7 @@ references.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from probes.base.record import EvidenceRef, Reason, Unknown
@@ -12,8 +12,8 @@ from probes.base.units import gib, percent, quantity
 from probes.compare.comparing import SWEPT, Beside, beside_references
 from probes.compare.slow_causes import Cause
 from probes.facts.measurements import BenchFailure, Measurement
-from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
-from probes.judging.reporting import HOST, fold_names
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy, Status
+from probes.judging.reporting import HOST, Check, fold_names, given
 
 WRONG = "wrong_result"
 """Kind of a failure in which the hardware computed or carried wrong values."""
@@ -30,6 +30,25 @@ def of(evidence: Evidence, bench_ids: Collection[str], *metrics: str) -> tuple[M
         for one in evidence.measurements
         if one.bench_id in bench_ids and one.samples and (not metrics or one.metric in metrics)
     )
+
+
+def on_measured(
+    judge: Judge, failed: Collection[str], bench_ids: Collection[str], *metrics: str, absent: str
+) -> Callable[[Callable[[tuple[Measurement, ...], Evidence], Findings]], Check]:
+    """Give a check what some benchmarks measured, after the failures of `failed`. Without any, it is skipped
+    as `absent`.
+    """
+
+    def measured_of(
+        judge: Judge, evidence: Evidence
+    ) -> Generator[Finding, None, tuple[Measurement, ...] | None]:
+        yield from failures(judge, evidence, failed)
+        measured = of(evidence, bench_ids, *metrics)
+        if not measured:
+            yield judge.skipped(HOST, absent)
+        return measured or None
+
+    return given(judge, measured_of)
 
 
 def words_of(measured: Measurement) -> str:

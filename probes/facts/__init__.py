@@ -29,6 +29,7 @@ from probes.facts.host_facts import (
     Naming,
     NumaNode,
     Power,
+    Sysctl,
 )
 from probes.facts.named import Count, State, count_of, counts, state_of, states
 from probes.facts.network_facts import FabricPort, FabricSwitch, Gid, Interface, Nic
@@ -91,6 +92,7 @@ __all__ = [
     "Scheduler",
     "Software",
     "State",
+    "Sysctl",
     "ToolResult",
     "TrainingPython",
     "Unread",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown
+from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown, value_or
 from probes.facts.named import Count
 
 UNNUMBERED = -1
@@ -94,6 +94,11 @@ class GpuMemoryHealth(Record, kw_only=True):
     """A memory channel or a TPC that is repaired at the next reset; drivers from 580 on."""
     unrepairable: bool | Unknown = NOT_RECORDED
     """The driver's own word that memory is beyond repair; drivers from 590 on."""
+
+    @property
+    def retired_pages(self) -> int:
+        """Pages retired for any reason, as far as that was read."""
+        return value_or(self.retired_pages_single_bit, 0) + value_or(self.retired_pages_double_bit, 0)
 
 
 class GpuLimits(Record, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown
+from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Record, Unknown, first_unknown, value_or
 
 
 class Cpu(Record, kw_only=True):
@@ -52,6 +52,14 @@ class Memory(Record, kw_only=True):
     hugepage_bytes: int | Unknown = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()
 
+    @property
+    def available_fraction(self) -> float | Unknown:
+        """Share of the memory that is available."""
+        total, available = self.total_bytes, self.available_bytes
+        if isinstance(total, Unknown) or isinstance(available, Unknown):
+            return first_unknown(total, available) or NOT_RECORDED
+        return available / total if total > 0 else Unknown(Reason.UNPARSABLE, "a total of 0")
+
 
 Limit = int | Literal["unlimited"] | Unknown
 
@@ -81,6 +89,14 @@ class Filesystem(Record, kw_only=True):
     """As it is mounted; the kernel remounts a damaged filesystem so."""
     evidence: tuple[EvidenceRef, ...] = ()
 
+    @property
+    def used_fraction(self) -> float | Unknown:
+        """Share of the space that is in use; 0 of a filesystem without space."""
+        total, free = self.total_bytes, self.free_bytes
+        if isinstance(total, Unknown) or isinstance(free, Unknown):
+            return first_unknown(total, free) or NOT_RECORDED
+        return 1 - free / total if total > 0 else 0.0
+
 
 class Dmi(Record, kw_only=True):
     """What the firmware says the machine is."""
@@ -90,6 +106,17 @@ class Dmi(Record, kw_only=True):
     board_name: str | Unknown = NOT_RECORDED
     bios_version: str | Unknown = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()
+
+
+_DAY_S = 86400.0
+
+
+class Sysctl(Record, kw_only=True):
+    """A setting of the kernel that is a whole number."""
+
+    name: str
+    """`net.core.somaxconn`."""
+    value: int | Unknown = NOT_RECORDED
 
 
 class Kernel(Record, kw_only=True):
@@ -119,7 +146,25 @@ class Kernel(Record, kw_only=True):
     file_max: int | Unknown = NOT_RECORDED
     remove_ipc: bool | Unknown = NOT_RECORDED
     """Whether systemd-logind removes shared memory of a user who logs out."""
+    sysctls: tuple[Sysctl, ...] | Unknown = NOT_RECORDED
+    """The further settings that data rows of checks are about."""
     evidence: tuple[EvidenceRef, ...] = ()
+
+    @property
+    def local_ports(self) -> int | Unknown:
+        """How many ports a program may take for its connections."""
+        first, last = self.local_port_first, self.local_port_last
+        if isinstance(first, Unknown) or isinstance(last, Unknown):
+            return first_unknown(first, last) or NOT_RECORDED
+        return last - first + 1
+
+    @property
+    def memory_errors_corrected_per_day(self) -> float | Unknown:
+        """Corrected errors of the memory controllers per day since boot; all of them in the first day."""
+        errors = self.memory_errors_corrected
+        if isinstance(errors, Unknown):
+            return errors
+        return errors / max(1.0, value_or(self.uptime_s, 0.0) / _DAY_S)
 
 
 class Clock(Record, kw_only=True):

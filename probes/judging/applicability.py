@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from probes.base.record import Reason, Unknown
+from probes.base.table_rows import Need
 from probes.facts import MachineFacts
 from probes.judging.findings import Evidence
 from probes.judging.policies.policy import Policy
 from probes.judging.reporting import NO_GPU, has_no_gpu
-from probes.registry import Need
 
 
 def missing(needs: tuple[Need, ...], evidence: Evidence) -> str | None:

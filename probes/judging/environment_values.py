@@ -4,12 +4,12 @@ lists.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 
 from probes.base.record import Record, Unknown, known
 from probes.facts import EnvironmentVariable, MachineFacts
-from probes.judging.findings import Evidence, Finding, Judge
-from probes.judging.reporting import HOST
+from probes.judging.findings import Evidence, Finding, Findings, Judge
+from probes.judging.reporting import HOST, Check, given
 
 Variables = dict[str, EnvironmentVariable]
 
@@ -23,6 +23,11 @@ def variables_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, V
         yield judge.undetermined(HOST, environment, what="the environment")
         return None
     return {variable.name: variable for variable in environment if variable.is_effective}
+
+
+def on_variables(judge: Judge) -> Callable[[Callable[[Variables, Evidence], Findings]], Check]:
+    """Give a check the environment variables that count, by name."""
+    return given(judge, variables_of)
 
 
 def nccl_version(facts: MachineFacts) -> str | Unknown | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+from collections.abc import Iterable
 
 import msgspec
 
@@ -55,6 +56,10 @@ class Finding(Record, kw_only=True):
     evidence: tuple[EvidenceRef, ...] = ()
     waived: Waiver | None = None
     """The waiver of the policy under which it does not count; its status stays what it is."""
+
+
+Findings = Finding | Iterable[Finding]
+"""What a check returns."""
 
 
 class Evidence(Record, kw_only=True):

@@ -9,8 +9,8 @@ from typing import TypeVar
 import msgspec
 
 from probes.base.record import EvidenceRef, Reason, Unknown
-from probes.facts import Filesystem, Gpu, Interface, LogEvent, MachineFacts, Nic
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.facts import Filesystem, Gpu, Interface, LogEvent, MachineFacts, Nic, ToolResult
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 
 Judged = Finding | Unknown | str
 """What a check says about one subject: a problem, why it could not be judged, or what was seen where all is
@@ -100,13 +100,84 @@ def events_of(
     return events
 
 
-def events_in(facts: MachineFacts) -> tuple[LogEvent, ...] | Unknown:
-    """Return the events of the logs; Unknown where no kernel log was read, as of a machine that only gave a
-    log of NCCL.
+Check = Callable[[Evidence], Iterator[Finding]]
+Input = TypeVar("Input")
+
+
+def given(
+    judge: Judge,
+    input_of: Callable[[Judge, Evidence], Generator[Finding, None, Input | None]],
+) -> Callable[[Callable[[Input, Evidence], Findings]], Check]:
+    """Give a check what `input_of` returns; where that is None, the finding that `input_of` yields stands in
+    its place.
     """
-    if isinstance(facts.events, Unknown) or isinstance(facts.logs, Unknown) or "kernel-log" in facts.logs:
+
+    def decorate(function: Callable[[Input, Evidence], Findings]) -> Check:
+        def check(evidence: Evidence) -> Iterator[Finding]:
+            value = yield from input_of(judge, evidence)
+            if value is not None:
+                findings = function(value, evidence)
+                yield from (findings,) if isinstance(findings, Finding) else findings
+
+        return check
+
+    return decorate
+
+
+def on_gpus(judge: Judge) -> Callable[[Callable[[tuple[Gpu, ...], Evidence], Findings]], Check]:
+    """Give a check the GPUs, of which there is at least one."""
+    return given(judge, lambda judge, evidence: _some(gpus_of(judge, evidence)))
+
+
+def each_gpu(judge: Judge, *, what: str, good: str) -> Callable[[Callable[[Gpu, Evidence], Judged]], Check]:
+    """Make a check of a function that judges one GPU, as `judge_each` does it."""
+
+    def decorate(verdict_of: Callable[[Gpu, Evidence], Judged]) -> Check:
+        def check(evidence: Evidence) -> Iterator[Finding]:
+            gpus = yield from gpus_of(judge, evidence)
+            yield from judge_each(judge, gpus, lambda gpu: verdict_of(gpu, evidence), what=what, good=good)
+
+        return check
+
+    return decorate
+
+
+def on_nics(judge: Judge) -> Callable[[Callable[[tuple[Nic, ...], Evidence], Findings]], Check]:
+    """Give a check the RDMA ports, of which there is at least one."""
+    return given(judge, lambda judge, evidence: _some(nics_of(judge, evidence)))
+
+
+def on_events(judge: Judge) -> Callable[[Callable[[tuple[LogEvent, ...], Evidence], Findings]], Check]:
+    """Give a check the events of the kernel log."""
+    return given(judge, events_of)
+
+
+def on_results(judge: Judge) -> Callable[[Callable[[tuple[ToolResult, ...], Evidence], Findings]], Check]:
+    """Give a check what other tools measured."""
+    return given(judge, _results_of)
+
+
+def _some(
+    subjects: Generator[Finding, None, tuple[Input, ...]],
+) -> Generator[Finding, None, tuple[Input, ...] | None]:
+    return (yield from subjects) or None
+
+
+def _results_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[ToolResult, ...] | None]:
+    results = evidence.facts.tool_results
+    if isinstance(results, Unknown):
+        yield judge.undetermined(HOST, results, what="the measurements")
+        return None
+    return results
+
+
+def events_in(facts: MachineFacts, log: str = "kernel-log") -> tuple[LogEvent, ...] | Unknown:
+    """The events of the logs; Unknown where none of the kind was read, as of a machine that only gave a log
+    of NCCL.
+    """
+    if isinstance(facts.events, Unknown) or isinstance(facts.logs, Unknown) or log in facts.logs:
         return facts.events
-    return Unknown(Reason.NOT_RECORDED, "no kernel log was read")
+    return Unknown(Reason.NOT_RECORDED, f"no {log.replace('-', ' ')} was read")
 
 
 def judge_each(

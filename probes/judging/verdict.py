@@ -8,8 +8,8 @@ from typing import Literal
 
 from probes.base.errors import ExitCode
 from probes.base.record import NOT_RECORDED, Record, Unknown
+from probes.base.table_rows import CheckRow, Tier
 from probes.judging.findings import WORST_FIRST, Finding, Status
-from probes.registry import CheckRow, Tier
 
 SCHEMA_VERSION = 1
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from probes.base.table_rows import Row
 from probes.logs.event import Event
 from probes.logs.line import LogLine
-from probes.registry import Row
 
 
 class ReaderRow(Row, kw_only=True):

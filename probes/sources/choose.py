@@ -8,9 +8,9 @@ from pathlib import Path
 
 from probes.base.errors import InputError, UsageError
 from probes.base.record import printable
-from probes.base.units import MIB
 from probes.catalogue.hardware import load_catalogue
 from probes.sources.base import MAX_GIVEN_BYTES, Source
+from probes.sources.bounded import Readable, read_bounded
 
 _STDIN = "standard input"
 _OF_SHELL = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
@@ -65,27 +65,19 @@ def _catalogue_machine(name: str) -> Source:
 def _read(path: Path) -> bytes:
     try:
         if str(path) == "-":
-            return _bounded(
-                _STDIN, sys.stdin.buffer.read(MAX_GIVEN_BYTES + 1) if sys.stdin is not None else b""
-            )
+            return _bounded(sys.stdin.buffer, _STDIN) if sys.stdin is not None else b""
         if path.is_dir():
             raise InputError(f"{path} is a folder", "Give the files in it, one by one.")
         is_pipe = str(path).startswith(_OF_SHELL) and stat.S_ISFIFO(path.stat().st_mode)
         if path.exists() and not path.is_file() and not is_pipe:
             raise InputError(f"{path} is not a file", "Give a recording, or what a command wrote.")
         with path.open("rb") as file:
-            data = file.read(MAX_GIVEN_BYTES + 1)
+            return _bounded(file, str(path))
     except OSError as error:
         raise InputError(
             f"{path} cannot be read: {error.strerror}", "Check the path and its permissions."
         ) from error
-    return _bounded(str(path), data)
 
 
-def _bounded(name: str, data: bytes) -> bytes:
-    if len(data) > MAX_GIVEN_BYTES:
-        raise InputError(
-            f"{name} is larger than {MAX_GIVEN_BYTES // MIB} MiB",
-            "Give what one command wrote, or a recording.",
-        )
-    return data
+def _bounded(file: Readable, name: str) -> bytes:
+    return read_bounded(file, name, MAX_GIVEN_BYTES, advice="Give what one command wrote, or a recording.")

@@ -13,6 +13,7 @@ from typing import TypeVar
 from probes.base.record import Reason, Unknown, printable
 from probes.base.units import MIB
 from probes.sources.base import CommandResult, Given, NvmlValue
+from probes.sources.bounded import read_at_most
 from probes.sources.commands import CommandRunner
 from probes.sources.deadline import within
 from probes.sources.nvml import NvmlClient
@@ -121,11 +122,7 @@ def _read(path: str) -> bytes | Unknown:
     # O_NONBLOCK: /proc/kmsg and its like wait for news otherwise.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - opened by its descriptor
-        chunks: list[bytes] = []
-        size = 0
-        while chunk := file.read(1 << 16):
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > _MAX_FILE_BYTES:
-                return Unknown(Reason.ERROR, f"{printable(path)}: larger than {_MAX_FILE_BYTES // MIB} MiB")
-    return b"".join(chunks)
+        data = read_at_most(file, _MAX_FILE_BYTES)
+    if data is None:
+        return Unknown(Reason.ERROR, f"{printable(path)}: larger than {_MAX_FILE_BYTES // MIB} MiB")
+    return data

@@ -18,8 +18,8 @@ import msgspec
 
 from probes.base.errors import InputError
 from probes.base.record import NOT_RECORDED, Reason, StrictRecord, Unknown, to_json, value_or
-from probes.base.units import MIB
 from probes.sources.base import MAX_GIVEN_BYTES, CommandResult, Given, NvmlValue
+from probes.sources.bounded import read_bounded
 
 FORMAT = "rigtune-recording"
 SCHEMA_VERSION = 1
@@ -160,17 +160,17 @@ def unpack(data: bytes, name: str) -> bytes:
     if not data.startswith(b"\x1f\x8b"):
         return data
     try:
-        text = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MAX_GIVEN_BYTES + 1)
+        return read_bounded(
+            gzip.GzipFile(fileobj=io.BytesIO(data)),
+            name,
+            MAX_GIVEN_BYTES,
+            excess="unpacks to more than",
+            advice="This is no recording of one machine.",
+        )
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(
             f"{name} is a damaged gzip file: {error}", "Copy it again, or record again."
         ) from error
-    if len(text) > MAX_GIVEN_BYTES:
-        raise InputError(
-            f"{name} unpacks to more than {MAX_GIVEN_BYTES // MIB} MiB",
-            "This is no recording of one machine.",
-        )
-    return text
 
 
 class StoredSource:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.registry import Row
+from probes.base.table_rows import Row
 
 STRATEGIES: tuple[Row, ...] = (
     Row(

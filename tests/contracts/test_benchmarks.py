@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import probes
-from probes.registry import BENCHMARKS
+from probes.bench.benchmark_table import BENCHMARKS
 
 WORKER = Path(probes.__file__ or "").parent / "workers" / "rigtune_worker"
 

@@ -1,35 +1,96 @@
-"""A check is a file, a row and a test: files and rows must agree."""
+"""A check is a file or a data row, a line in the table, and a test: they must agree."""
 
 from __future__ import annotations
 
+import ast
 import inspect
+import typing
 from pathlib import Path
 
+import msgspec
+import pytest
+
 import probes.checks
+from probes.base.table_rows import CheckRow
+from probes.catalogue.limit_rows import LimitCheck, limit_rows
+from probes.catalogue.log_rows import LogCheck, log_rows
 from probes.catalogue.thresholds import Cited, Thresholds, load_thresholds
+from probes.checks.check_table import CHECKS
+from probes.facts.observed import EventKind
 from probes.judging.findings import Judge
-from probes.registry import CHECKS
 
 FOLDER = Path(probes.checks.__file__ or "").parent
+TABLES = {"__init__", "table"}
+FUNCTIONS = [row for row in CHECKS if row.rules is None]
 
 
 def test_every_file_has_a_row_and_every_row_its_file() -> None:
-    files = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+    files = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in TABLES)
     assert sorted({row.module.rpartition(".")[2] for row in CHECKS}) == files
     assert len({row.id for row in CHECKS}) == len(CHECKS)
 
 
-def test_modules_answer_to_their_row() -> None:
-    for row in CHECKS:
-        module = row.load()
-        judges = {value.check_id for value in vars(module).values() if isinstance(value, Judge)}
-        assert row.id in judges
-        assert list(inspect.signature(getattr(module, row.function)).parameters) == ["evidence"]
-        assert "Source:" in (module.__doc__ or ""), f"{row.module} names no source"
+def test_every_data_row_has_a_line_in_the_table() -> None:
+    assert sorted([*limit_rows(), *log_rows()]) == sorted(row.id for row in CHECKS if row.rules is not None)
+
+
+@pytest.mark.parametrize("check_id", limit_rows())
+def test_a_data_row_is_well_formed(check_id: str) -> None:
+    row = msgspec.convert(limit_rows()[check_id], LimitCheck)
+    assert row.rules
+    if all(rule.where for rule in row.rules):
+        assert row.fact in row.known, "where no rule applies, nothing may pass that nobody knows"
+    for rule in row.rules:
+        numbers = (rule.at_least, rule.at_most, rule.below)
+        conditions = (*numbers, rule.one_of, rule.none_of, rule.on, rule.as_most, rule.empty or None)
+        assert sum(condition is not None for condition in conditions) == 1
+        assert rule.fix or row.fix
+        assert bool(rule.limit) == bool(rule.source) == bool(rule.date), (
+            "a number that a policy can set cites its source"
+        )
+
+
+@pytest.mark.parametrize("check_id", log_rows())
+def test_a_data_row_of_a_log_is_well_formed(check_id: str) -> None:
+    row = msgspec.convert(log_rows()[check_id], LogCheck)
+    assert row.source
+    assert set(row.kinds) <= set(typing.get_args(EventKind))
+    assert all(set(rule.kinds) <= set(row.kinds) and (rule.fix or row.fix) for rule in row.rules)
+    assert not row.limit or row.limit in load_thresholds().numbers
+
+
+@pytest.mark.parametrize("row", FUNCTIONS, ids=lambda row: row.id)
+def test_modules_answer_to_their_row(row: CheckRow) -> None:
+    module = row.load()
+    judges = {value.check_id for value in vars(module).values() if isinstance(value, Judge)}
+    assert row.id in judges
+    assert list(inspect.signature(getattr(module, row.function)).parameters) == ["evidence"]
+    assert "Source:" in (module.__doc__ or ""), f"{row.module} names no source"
 
 
 def test_every_limit_cites_its_source() -> None:
     limits = load_thresholds()
-    rows = [getattr(limits, name) for name in Thresholds.__struct_fields__]
+    rows = [
+        *limits.numbers.values(),
+        *(getattr(limits, name) for name in Thresholds.__struct_fields__ if name != "numbers"),
+    ]
     cited = [row for value in rows for row in (value if isinstance(value, tuple) else (value,))]
     assert all(isinstance(row, Cited) and row.source and row.date[:2] == "20" for row in cited)
+
+
+def test_every_limit_is_used_and_every_used_limit_exists() -> None:
+    limits = load_thresholds()
+    code = [ast.parse(path.read_text("utf-8")) for path in FOLDER.parent.rglob("*.py")]
+    used = {node.attr for tree in code for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    used |= {node.value for tree in code for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    in_rows = f"{limit_rows()} {log_rows()}"
+    assert not [name for name in limits.settable if name not in used and name not in in_rows]
+    fields = {
+        node.attr
+        for tree in code
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Attribute)
+        and node.value.attr == "thresholds"
+    } - {"items"}
+    assert not [name for name in fields if not hasattr(limits, name)]

@@ -17,11 +17,12 @@ import pytest
 from probes.base.errors import InputError
 from probes.base.record import NOT_RECORDED, Unknown
 from probes.catalogue.hardware import load_catalogue
+from probes.checks.check_table import CHECKS
 from probes.collect.collecting import CollectOptions, assemble, gather
+from probes.collect.collector_table import PROBES
 from probes.facts import EnvironmentVariable, Interface, MachineFacts, Nic
 from probes.judging.findings import Evidence, Finding, Status
 from probes.judging.rails import default_interface, is_up, training_ports, training_rails
-from probes.registry import CHECKS, PROBES
 from probes.sources.choose import open_source
 from probes.sources.loose import open_loose
 from recipes.job.models.names import find_model
@@ -89,7 +90,7 @@ def findings(facts: MachineFacts, variables: dict[str, str]) -> dict[str, Findin
     return {
         finding.check_id: finding
         for row in CHECK_ROWS
-        for finding in getattr(row.load(), row.function)(evidence)
+        for finding in row.run(evidence)
     }
 
 

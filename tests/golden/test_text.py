@@ -1,8 +1,13 @@
-"""What `probe` and `check` print, byte for byte. RIGTUNE_UPDATE_GOLDEN=1 writes the files anew."""
+"""What `probe` and `check` print. RIGTUNE_UPDATE_GOLDEN=1 writes the files anew.
+
+The files hold every byte but the totals, so that two checks that are added side by side do not conflict;
+`tests/golden/check` holds the totals of verdicts that are made up.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +18,7 @@ from tests.support.check_case import nvlinks
 from tests.support.machines import cpu_box, evidence_of, h100_node, with_gpus, with_nics, with_part
 from tests.support.texts import render_facts, render_verdict
 
+TOTAL = re.compile(r"\b\d+ (passed|skipped|could not be checked|more)\b")
 FOLDER = Path(__file__).parent / "text"
 
 
@@ -29,13 +35,14 @@ MACHINES = {"h100": h100_node(), "h100-faulty": faulty_node(), "cpu": cpu_box(),
 
 def check_text(facts: MachineFacts, *, verbose: bool = False) -> str:
     *_, finished = check_machine(evidence_of(facts))
-    return render_verdict(finished.result, verbose=verbose)  # type: ignore[attr-defined]
+    text = render_verdict(finished.result, verbose=verbose)  # type: ignore[attr-defined]
+    return TOTAL.sub(r"some \1", text)
 
 
 TEXTS = {
     **{f"probe-{name}": render_facts(facts) for name, facts in MACHINES.items()},
     **{f"check-{name}": check_text(facts) for name, facts in MACHINES.items()},
-    **{f"check-{name}-verbose": check_text(MACHINES[name], verbose=True) for name in ("h100-faulty", "cpu")},
+    "check-h100-faulty-verbose": check_text(MACHINES["h100-faulty"], verbose=True),
 }
 
 

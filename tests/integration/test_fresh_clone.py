@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.registry import BENCHMARKS
+from probes.bench.benchmark_table import BENCHMARKS
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from probes.base.record import Reason, Unknown
 from probes.collect import gpu, topology
 from probes.collect.collecting import CollectOptions, assemble, gather
+from probes.collect.collector_table import PROBES
 from probes.facts import MachineFacts
-from probes.registry import PROBES
 from probes.sources.live import LiveSource
 
 NvmlStandin = Callable[[str], dict[str, str]]

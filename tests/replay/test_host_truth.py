@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from probes.checks.check_table import CHECKS
 from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
 from probes.judging.findings import Status
-from probes.registry import CHECKS
 from probes.sources.loose import open_loose
 from tests.support.machines import evidence_of
 
@@ -27,7 +27,7 @@ def facts_of(*paths: str) -> MachineFacts:
 
 def said(check_id: str, facts: MachineFacts) -> set[Status]:
     row = ROWS[check_id]
-    return {finding.status for finding in getattr(row.load(), row.function)(evidence_of(facts))}
+    return {finding.status for finding in row.run(evidence_of(facts))}
 
 
 def test_module_and_library_of_the_driver_differ() -> None:

@@ -16,11 +16,11 @@ import pytest
 from probes.base.record import known
 from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.kinds import KINDS
+from probes.checks.check_table import CHECKS
 from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
 from probes.judging.applicability import missing
 from probes.judging.findings import Evidence, Finding, Status
-from probes.registry import CHECKS
 from probes.sources.loose import open_loose
 from tests.support.recordings import MACHINES, index, needs_recordings
 
@@ -69,7 +69,7 @@ def facts_of(path: str) -> MachineFacts:
 def problems(path: str) -> tuple[Finding, ...]:
     evidence = Evidence(facts=facts_of(path), catalogue=load_catalogue())
     rows = [row for row in CHECKS if row.group in GROUPS and missing(row.needs, evidence) is None]
-    findings = [finding for row in rows for finding in getattr(row.load(), row.function)(evidence)]
+    findings = [finding for row in rows for finding in row.run(evidence)]
     return tuple(finding for finding in findings if finding.status in (Status.WARN, Status.FAIL))
 
 

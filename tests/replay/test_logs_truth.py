@@ -14,7 +14,7 @@ import pytest
 
 from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.kinds import KINDS
-from probes.checks import kernel_events, nccl_warnings, xid
+from probes.checks.check_table import CHECKS
 from probes.collect import events as collector
 from probes.collect.collecting import CollectOptions
 from probes.facts import LogEvent, MachineFacts
@@ -26,19 +26,20 @@ from tests.support.recordings import MACHINES, index, needs_recordings
 pytestmark = needs_recordings
 
 FOLDERS = ("kernel_log", "nccl_log")
-CHECKS = (
-    xid.xid_hardware,
-    xid.xid_reset,
-    xid.xid_application,
-    xid.gsp_timeout,
-    xid.driver_messages,
-    kernel_events.out_of_memory,
-    kernel_events.lockups,
-    kernel_events.machine_check,
-    kernel_events.crashes,
-    kernel_events.filesystem_errors,
-    nccl_warnings.check,
-)
+JUDGED = {
+    "xid-hardware",
+    "xid-reset",
+    "xid-application",
+    "gsp-timeout",
+    "driver-messages",
+    "out-of-memory",
+    "lockups",
+    "machine-check",
+    "crashes",
+    "filesystem-errors",
+    "nccl-warnings",
+}
+ROWS = [row for row in CHECKS if row.id in JUDGED]
 OTHER_KINDS = {
     "kernel_log/proc-driver-nvidia-version-580.173.02.txt": "driver-version",
     "nccl_log/aws-p4d-2node-16gpu-efa-2.16-healthy.log": "nccl-tests",
@@ -161,8 +162,8 @@ def problems(path: str) -> list[Finding]:
     evidence = Evidence(facts=facts, catalogue=load_catalogue())
     return [
         finding
-        for check in CHECKS
-        for finding in check(evidence)
+        for row in ROWS
+        for finding in row.run(evidence)
         if finding.status in {Status.WARN, Status.FAIL}
     ]
 

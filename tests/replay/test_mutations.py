@@ -10,8 +10,8 @@ from pathlib import Path
 
 from probes.base.errors import InputError
 from probes.collect.collecting import CollectOptions, assemble
+from probes.collect.collector_table import PROBES
 from probes.facts import MachineFacts
-from probes.registry import PROBES
 from probes.sources.base import Source
 from probes.sources.loose import open_loose
 from tests.support.mutations import mutated

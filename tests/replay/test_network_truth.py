@@ -16,12 +16,13 @@ import pytest
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.kinds import KINDS
+from probes.checks.check_table import CHECKS
 from probes.collect.collecting import CollectOptions, assemble, gather
+from probes.collect.collector_table import PROBES
 from probes.facts import FabricPort, FabricSwitch, Interface, MachineFacts, Nic
 from probes.facts.named import count_of, state_of
 from probes.judging.applicability import missing
 from probes.judging.findings import Evidence, Finding, Status
-from probes.registry import CHECKS, PROBES
 from probes.sources.loose import open_loose
 from tests.support.recordings import MACHINES, index, needs_recordings
 
@@ -395,7 +396,7 @@ def findings_of(name: str) -> tuple[Finding, ...]:
     evidence = Evidence(facts=facts_of(name), catalogue=load_catalogue())
     rows = [row for row in CHECKS if row.group == "network" or row.module.endswith("link_flapping")]
     asked = [row for row in rows if missing(row.needs, evidence) is None]
-    return tuple(finding for row in asked for finding in getattr(row.load(), row.function)(evidence))
+    return tuple(finding for row in asked for finding in row.run(evidence))
 
 
 def called_out(name: str, *statuses: Status) -> set[str]:

@@ -9,10 +9,10 @@ import datetime
 import msgspec
 
 from probes.base.record import EvidenceRef, Unknown
+from probes.checks.check_table import CHECKS
 from probes.judging.findings import Finding, Remedy, Status
 from probes.judging.policies.policy import Waiver
 from probes.judging.verdict import Verdict, judge
-from probes.registry import CHECKS
 
 STARTED = datetime.datetime(2026, 11, 21, 8, 30, tzinfo=datetime.timezone.utc)
 EVIL = "GPU|0\"'<&>]]>\x1b[31m\x00\n\r`x`\u2028\ud800\udcff *b* [l](http://e.org) @team \\ #1 100% | a=1"

@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from assistant.usecases.measure import MeasureOptions, measure_machine
+from probes.bench.benchmark_table import BENCHMARKS
 from probes.facts import Cpu, MachineFacts, NumaNode
-from probes.registry import BENCHMARKS
 from tests.workers.conftest import DEADLINE_S
 
 FACTS = MachineFacts(

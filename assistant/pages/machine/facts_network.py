@@ -127,13 +127,13 @@ def _nics(facts: MachineFacts, *, verbose: bool) -> Subject:
 
 def _counters(nics: Sequence[Nic], *, verbose: bool) -> list[Line]:
     """Error counters that are high, or with `verbose` not zero, and bit errors of cables."""
-    limits = {limit.name: 0 if verbose else limit.value for limit in load_thresholds().port_counters}
+    numbers = load_thresholds().numbers
     groups: dict[str, list[str]] = {}
     for nic in nics:
         high = [
             f"{count.name} {count.value}"
             for count in value_or(nic.counters, ())
-            if count.name in limits and count.value > limits[count.name]
+            if (limit := numbers.get(f"{count.name}_most")) and count.value > (0 if verbose else limit.value)
         ]
         if verbose and known(nic.bit_error_rate):
             high.append(f"bit error rate {nic.bit_error_rate:g}")

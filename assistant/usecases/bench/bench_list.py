@@ -7,8 +7,8 @@ import msgspec
 from assistant.usecases.bench.bench_context import bench_context
 from assistant.usecases.measure import MeasureOptions
 from probes.base.record import Record, known
+from probes.bench.benchmark_table import BENCHMARKS
 from probes.facts import MachineFacts
-from probes.registry import BENCHMARKS
 from recipes.machine.layout import training_gpus
 
 _DEVICES = "all GPUs, or all CPUs where there are none"

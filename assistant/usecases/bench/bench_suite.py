@@ -21,10 +21,10 @@ from assistant.usecases.bench.bench_session import Sessions, session_key
 from assistant.usecases.bench.bench_watch import Watch
 from assistant.usecases.events import BenchFailed, Event, Measured, Progress
 from probes.base.record import Record
+from probes.base.table_rows import BenchmarkRow
 from probes.base.units import duration
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case, Suite
 from probes.facts.measurements import BUSY_SHARE, BenchFailure
-from probes.registry import BenchmarkRow
 
 _OVERRUN = 2.0
 """Of the estimate: after that, and the time that one start may take, the suite ends with what it has."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -14,12 +15,12 @@ from probes.base.errors import InputError
 from probes.base.record import Unknown
 from probes.base.versions import numbers_of
 from probes.catalogue.hardware import Catalogue
-from probes.catalogue.thresholds import Names, Number, Thresholds, Version, load_thresholds
+from probes.catalogue.thresholds import Number, Thresholds, Version, load_thresholds
+from probes.checks.check_table import CHECKS
 from probes.judging.policies.expected_versions import complaint_of
 from probes.judging.policies.policy import SCHEMA_VERSION, Policy
 from probes.judging.policies.strict_toml import read_strict, suggestion
 from probes.parsers.topology.pci_addresses import normal_address
-from probes.registry import CHECKS
 
 _MISSING = "a waiver needs check, reason and expires (a date such as 2027-01-31)"
 
@@ -37,11 +38,15 @@ def load_policy(text: str, name: str, catalogue: Catalogue) -> Policy:
 def thresholds_under(policy: Policy) -> Thresholds:
     """rigtune's own limits with those of a policy that `load_policy` accepted in their place."""
     limits = load_thresholds()
-    changed = {
+    if not policy.thresholds:
+        return limits
+    changed: dict[str, Any] = {
         name: type(getattr(limits, name))(value=value, source="the policy", date="")
         for name, value in policy.thresholds.items()
     }
-    return msgspec.structs.replace(limits, **changed) if changed else limits
+    numbers = {**limits.numbers, **{name: row for name, row in changed.items() if name in limits.numbers}}
+    others = {name: row for name, row in changed.items() if name not in limits.numbers}
+    return msgspec.structs.replace(limits, numbers=numbers, **others)
 
 
 def _faults(policy: Policy, catalogue: Catalogue) -> Iterator[tuple[str, str, str]]:
@@ -96,11 +101,7 @@ def _threshold_faults(
     name: str, value: float | str | tuple[str, ...], limits: Thresholds
 ) -> Iterator[tuple[str, str, str]]:
     place = f"thresholds.{name[:60]}"
-    settable = {
-        field: row
-        for field in Thresholds.__struct_fields__
-        if hasattr(row := getattr(limits, field), "value")
-    }
+    settable = limits.settable
     row = settable.get(name)
     if row is None and hasattr(limits, name):
         yield (
@@ -121,7 +122,7 @@ def _threshold_faults(
     elif isinstance(row, Version):
         if not isinstance(value, str) or not numbers_of(value):
             yield place, f"is {value!r:.60}", f'give a version in quotes; rigtune\'s own is "{row.value}"'
-    elif isinstance(row, Names) and not isinstance(value, tuple):
+    elif not isinstance(value, tuple):
         yield place, f"is {value!r:.60}", "give a list of names in quotes"
 
 

@@ -8,8 +8,9 @@ from typing import NamedTuple, get_args
 import msgspec
 
 from probes.base.errors import UsageError
+from probes.base.table_rows import CheckRow, Group, Tier
+from probes.checks.check_table import CHECKS
 from probes.judging.policies.policy import Policy
-from probes.registry import CHECKS, CheckRow, Group, Tier
 
 GROUPS: tuple[str, ...] = get_args(Group)
 

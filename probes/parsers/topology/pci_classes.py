@@ -76,7 +76,9 @@ VENDORS = {
 """Vendors by how their name begins in pci.ids; the longer beginning comes first."""
 
 UNNUMBERED = -1
-"""The index of a GPU whose text does not number them as NVML does (`gpu_readers.py`)."""
+"""The index of a GPU whose text does not number them as NVML does
+(`probes/reading/readers/reader_rows.py`).
+"""
 
 _NVIDIA, _AMD, _MELLANOX, _AMAZON = "10de", "1002", "15b3", "1d0f"
 _DISPLAYS = frozenset({"0300", "0302"})

@@ -84,3 +84,23 @@ def subject_of(device: PciDevice, names: Mapping[str, str]) -> str:
 def unread_tree(facts: MachineFacts) -> Unknown:
     """Why there is no device to look at."""
     return facts.pci_devices if isinstance(facts.pci_devices, Unknown) else NOT_RECORDED
+
+
+def is_for_training(facts: MachineFacts, address: str | None) -> bool:
+    """Return False for a device that is known to be neither GPU, NIC nor NVSwitch, such as an NVMe in a
+    narrow slot.
+    """
+    kinds = {_slot(device.bus_id): device.kind for device in tree_of(facts).devices.values()}
+    return address is None or kinds.get(_slot(address), "rdma") in ("gpu", "rdma", "nvswitch")
+
+
+def name_at(names: Mapping[str, str], address: str) -> str:
+    """Return what people call the device in the slot of an address of a log; the address itself where nobody
+    knows.
+    """
+    return next((name for known_at, name in names.items() if _slot(known_at) == _slot(address)), address)
+
+
+def _slot(address: str) -> str:
+    """Return the address without the function, which logs of the driver leave out."""
+    return address.partition(".")[0]

@@ -14,10 +14,10 @@ import pytest
 from assistant.usecases.bench.bench_run import RunEnded
 from assistant.usecases.bench.bench_suite import BenchJob, run_jobs, sharing_starts
 from assistant.usecases.bench.bench_watch import Watch
+from probes.base.table_rows import BenchmarkRow
 from probes.bench.answers import per_rank
 from probes.bench.bench_requests import BenchRequest
 from probes.facts import MachineFacts
-from probes.registry import BenchmarkRow
 
 WORKER = """#!{python} -IS
 import json, os, sys, time

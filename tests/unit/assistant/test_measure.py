@@ -20,10 +20,11 @@ from assistant.usecases.bench.bench_watch import Watch
 from assistant.usecases.events import BenchFailed, Measured, Progress, StageFinished, StageStarted
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from probes.base.errors import UsageError, WorkerError
+from probes.base.table_rows import BenchmarkRow
 from probes.bench.answers import per_rank
 from probes.bench.bench_requests import BenchRequest
+from probes.bench.benchmark_table import BENCHMARKS
 from probes.facts import Cpu, Gpu, GpuProcess, MachineFacts
-from probes.registry import BENCHMARKS, BenchmarkRow
 from recipes.job.models.counts import flops_per_token
 from recipes.job.models.names import find_model
 

@@ -19,11 +19,11 @@ from assistant.formats.schemas import schema_for
 from assistant.usecases.bench.find_bad_nodes import HostSearch
 from assistant.usecases.events import BenchFailed, Event, Measured, Progress, StageFinished, StageStarted
 from assistant.usecases.measure import MeasureOptions
+from probes.bench.benchmark_table import BENCHMARKS
 from probes.compare.measurement_judgement import Judgement
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement, MeasurementSet
 from probes.judging.findings import Finding, Status
-from probes.registry import BENCHMARKS
 
 GEMM = Measurement(
     bench_id="gemm",

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from assistant.cli import command_line
-from probes.registry import BENCHMARKS, CHECKS
+from probes.bench.benchmark_table import BENCHMARKS
+from probes.checks.check_table import CHECKS
 
 
 def test_checks_as_json(capsysbinary: pytest.CaptureFixture) -> None:

@@ -15,9 +15,9 @@ from assistant.formats.as_prometheus import prometheus_text
 from assistant.formats.check_formats import FORMATS, Format, formatted
 from assistant.formats.reason import reason_line
 from probes.base.record import Reason, Unknown
+from probes.checks.check_table import CHECKS
 from probes.judging.findings import Status
 from probes.judging.verdict import Verdict
-from probes.registry import CHECKS
 from tests.support.texts import render_verdict
 from tests.support.verdicts import EVIL, FILES, LINK, MODEL, VERDICTS, finding, verdict_of
 

@@ -12,9 +12,10 @@ import pytest
 from assistant.usecases.check import check_machine
 from assistant.usecases.events import FindingMade, StageFinished, StageStarted
 from probes.base.record import to_json
+from probes.base.table_rows import CheckRow
+from probes.checks.check_table import CHECKS
 from probes.judging.findings import Evidence, Finding, Status
 from probes.judging.verdict import Verdict
-from probes.registry import CHECKS, CheckRow
 from tests.support.machines import evidence_of, h100_node
 
 NOFILE = next(row for row in CHECKS if row.id == "nofile")
@@ -65,6 +66,19 @@ def test_a_check_whose_module_is_missing_is_unknown() -> None:
     assert finished.result.findings[0].status is Status.UNKNOWN
     assert "ModuleNotFoundError" in finished.result.findings[0].observed
     assert finished.result.verdict is Status.PASS
+
+
+def test_a_data_row_with_a_mistake_is_unknown_and_the_others_go_on() -> None:
+    row = msgspec.structs.replace(
+        NOFILE, id="misspelt", rules={**(NOFILE.rules or {}), "fakt": "limits.nofile"}
+    )
+    *_, finished = check_machine(evidence_of(h100_node()), (row, NOFILE))
+    assert isinstance(finished, StageFinished)
+    assert [f"{finding.check_id} {finding.status.value}" for finding in finished.result.findings] == [
+        "misspelt UNKNOWN",
+        "nofile PASS",
+    ]
+    assert "fakt" in finished.result.findings[0].observed
 
 
 def test_verdict_survives_json() -> None:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from assistant.usecases.judge import judge_measurements
 from probes.base.record import to_json
+from probes.bench.benchmark_table import BENCHMARKS
 from probes.compare.measurement_judgement import Judgement
 from probes.facts.measurements import Baseline, BenchFailure, Measurement, MeasurementSet
 from probes.judging.findings import Status
-from probes.registry import BENCHMARKS
 from tests.support.any_facts import any_of
 from tests.support.check_case import BOX, NODE, TIMEOUT
 from tests.support.machines import h100_node

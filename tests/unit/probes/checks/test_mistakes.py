@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from probes.base.units import MIB
+from probes.checks.check_table import CHECKS
 from probes.facts import Fabric, Gid, Interface, MachineFacts, Naming, PeerAccess, State
 from probes.judging.findings import Status
-from probes.registry import CHECKS
 from tests.support.check_case import IN_CONTAINER, NODE, links
 from tests.support.check_cases_system import (
     BLACKWELL,
@@ -195,5 +195,5 @@ def test_every_mistake_is_accounted_for() -> None:
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: f"{mistake.number}: {mistake.words}")
 def test_a_mistake_is_found_before_launch(mistake: Mistake) -> None:
     row = ROWS[mistake.check_id]
-    findings = list(getattr(row.load(), row.function)(evidence_of(mistake.facts)))
+    findings = list(row.run(evidence_of(mistake.facts)))
     assert {Status.WARN, Status.FAIL} & {finding.status for finding in findings}

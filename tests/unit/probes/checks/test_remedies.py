@@ -13,10 +13,10 @@ import pytest
 
 from assistant.usecases.check import evidence_under
 from probes.base.record import NOT_RECORDED, to_json
+from probes.checks.check_table import CHECKS
 from probes.facts import MachineFacts
 from probes.judging.findings import Finding, Remedy
 from probes.judging.reporting import smi_name
-from probes.registry import CHECKS
 from tests.support.check_case import Case
 from tests.support.check_cases import CASES
 from tests.support.machines import h100, h100_node
@@ -37,7 +37,7 @@ def remedies_of(case: Case, facts: MachineFacts) -> Iterator[Remedy]:
     evidence = evidence_under(
         case.policy, facts, today=case.today, measured=case.measured, baselines=case.baselines
     )
-    findings: Iterator[Finding] = getattr(row.load(), row.function)(evidence)
+    findings: Iterator[Finding] = row.run(evidence)
     for finding in findings:
         if finding.remedy is not None and finding.remedy.command:
             yield finding.remedy

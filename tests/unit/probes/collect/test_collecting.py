@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.base.record import DEEP_ONLY, Reason, Unknown
+from probes.base.table_rows import ProbeRow
 from probes.collect.collecting import JOINED, CollectOptions, assemble, gather
+from probes.collect.collector_table import PROBES
 from probes.facts import MachineFacts, Power
-from probes.registry import PROBES, ProbeRow
 from probes.sources.asked_once import AskedOnce
 from probes.sources.base import Source
 from tests.support.fake_source import FakeSource

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from probes.base.record import Reason, Unknown
+from probes.checks.limits import check as limit_check
 from probes.collect import (
     clock,
     container,
@@ -21,9 +22,10 @@ from probes.collect import (
     storage,
 )
 from probes.collect.collecting import CollectOptions
-from probes.facts import Clock, Container, Dmi, Kernel, Power, Scheduler, Software
+from probes.facts import Clock, Container, Dmi, Kernel, MachineFacts, Power, Scheduler, Software
 from probes.sources.base import CommandResult
 from tests.support.fake_source import FakeSource
+from tests.support.machines import evidence_of
 
 HEALTHY = {
     "/proc/cmdline": "ro iommu=pt\n",
@@ -75,6 +77,23 @@ def test_kernel() -> None:
     assert (found.zombie_processes, found.blocked_processes) == (1, ("nvidia-smi (7)",))
     assert found.remove_ipc is True
     assert "/proc/cmdline" in {ref.key for ref in found.evidence}
+
+
+def test_a_setting_that_a_data_row_is_about_is_collected_and_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {
+        "id": "receive-buffer", "title": "Receive buffers are large", "group": "host", "fact": "sysctl:net.core.rmem_max",
+        "what": "the receive buffer", "good": "receive buffers are large", "why": "Small ones stall.", "source": "tests",
+        "rules": [{"at_least": 16777216, "bad": "small", "fix": "Raise it.", "command": "sysctl -w net.core.rmem_max={limit}"}],
+    }  # fmt: skip
+    monkeypatch.setattr(kernel, "sysctl_names", lambda: ("net.core.rmem_max", "vm.swappiness"))
+    path = "/proc/sys/net/core/rmem_max"
+    statuses = []
+    for source in (without(**{path: "212992\n"}), without(**{path: "33554432\n"}), without()):
+        found: Kernel = collected(kernel, "kernel", source)
+        (finding,) = limit_check(evidence_of(MachineFacts(kernel=found)), row)
+        statuses.append(finding.status.value)
+        assert (path in {ref.key for ref in found.evidence}) == (finding.status.value != "UNKNOWN")
+    assert statuses == ["WARN", "PASS", "UNKNOWN"]
 
 
 def test_nothing_of_the_kernel_is_recorded() -> None:

@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 from probes.base.errors import ExitCode
+from probes.base.table_rows import CheckRow
 from probes.judging.findings import Finding, Status
 from probes.judging.verdict import FailOn, Verdict, exit_code, judge
-from probes.registry import CheckRow
 
 ROWS = (
     CheckRow(id="a", title="A", module="m.a", group="gpu"),

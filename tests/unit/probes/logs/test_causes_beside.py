@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from probes.checks.check_table import CHECKS
 from probes.logs.cause_rows import load_causes
 from probes.logs.diagnosis import Explanation
 from probes.logs.event import Event, Value
 from probes.logs.reading import Reading
-from probes.registry import CHECKS
 from tests.support.log_cases.reading import ids
 from tests.support.log_events import event
 

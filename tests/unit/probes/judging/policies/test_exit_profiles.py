@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.base.errors import ExitCode, UsageError
+from probes.base.table_rows import CheckRow, Group
+from probes.checks.check_table import CHECKS
 from probes.judging.findings import Finding, Status
 from probes.judging.policies.exit_profiles import PROFILES, exit_status, failure_status
 from probes.judging.policies.policy import CheckPolicy, Policy
 from probes.judging.policies.selection import select, under_policy
 from probes.judging.verdict import Verdict, decisive, exit_code, judge
-from probes.registry import CHECKS, CheckRow, Group
 
 ROWS = (
     CheckRow(id="a", title="A", module="m.a", group="gpu"),

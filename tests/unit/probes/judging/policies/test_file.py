@@ -15,6 +15,7 @@ from assistant.usecases.check import check_machine, evidence_under
 from probes.base.errors import InputError
 from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.thresholds import load_thresholds
+from probes.checks.check_table import CHECKS
 from probes.facts import MachineFacts
 from probes.judging.findings import Finding, Status
 from probes.judging.policies.expected_versions import any_matches
@@ -22,7 +23,6 @@ from probes.judging.policies.file import load_policy, thresholds_under
 from probes.judging.policies.learning import expectation_count, learned_policy, policy_text
 from probes.judging.policies.policy import Policy, Waiver
 from probes.judging.verdict import Verdict
-from probes.registry import CHECKS
 from tests.support.any_facts import any_of
 from tests.support.machines import cpu_box, h100_node, with_gpus, with_nics, with_part
 

@@ -1,0 +1,146 @@
+"""The rows of checks that hold facts against limits: `probes/data/limit_checks/*.toml`, one file per group of
+subjects.
+
+A row reads one fact, or some, of the machine or of each of its devices, and gives the rules that the fact has
+to keep. The first rule that is broken becomes the finding. `probes/checks/limits.py` evaluates the rows, and
+`probes/checks/check_table.py` orders them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any, Literal
+
+from probes.base.record import StrictRecord
+from probes.base.rows import read_rows, row_text
+from probes.base.table_rows import Group, Need, Tier
+
+FILES = ("gpu", "host", "network")
+_SYSCTL = re.compile(r'"sysctl:([a-z0-9_.]+)"')
+
+Each = Literal["gpus", "nics", "RoCE ports", "filesystems"]
+Given = Literal["training ports"]
+Where = Literal["GPUs", "no container", "x86_64", "aarch64"]
+Skip = Literal["one NUMA node", "container", "another processor"]
+
+
+class LimitRule(StrictRecord, kw_only=True):
+    """A condition that a fact has to keep, and the finding where it does not.
+
+    A number to compare with is given as such, by the name of a threshold, or by the path of another fact of
+    the same subject. In texts, `{value}`, `{limit}`, `{gpu}`, `{subject}`, `{counts}` and the path of any
+    fact stand for what was read; `{path:bytes}` writes it in that unit.
+    """
+
+    fact: str = ""
+    """The path of the fact, where it is another than that of the check."""
+    at_least: float | str | None = None
+    at_most: float | str | None = None
+    below: float | str | None = None
+    one_of: tuple[str, ...] | None = None
+    none_of: tuple[str, ...] | None = None
+    on: bool | None = None
+    """The value that a switch must have."""
+    as_most: Literal["all", "model"] | None = None
+    """The devices among which the fact must have the value that most of them have: all, or those of one
+    model."""
+    empty: bool = False
+    """Whether the fact is a list that must have no entry."""
+    slack: float | str = 0.0
+    """By how much the fact may miss the limit."""
+    limit: str = ""
+    """The name by which a policy sets the number of this rule, and by which other checks use it
+    (`probes/catalogue/thresholds.py`)."""
+    source: str = ""
+    date: str = ""
+    where: Where | None = None
+    """The machines that the rule is for; None for all."""
+    optional: bool = False
+    """Whether the rule is left out where its fact is unknown; otherwise the check is undetermined."""
+    status: Literal["WARN", "FAIL"] = "WARN"
+    bad: str
+    expected: str = ""
+    seen: str = ""
+    fix: str = ""
+    command: str = ""
+    root: bool = False
+    reversible: bool = True
+
+
+class LimitCheck(StrictRecord, kw_only=True):
+    """A check of one fact, or of some that belong together."""
+
+    id: str
+    title: str
+    group: Group
+    required: bool = False
+    tier: Tier = "quick"
+    needs: tuple[Need, ...] = ()
+    each: Each | None = None
+    """The devices that are judged one by one; None for the machine as a whole."""
+    alone: str = ""
+    """The summary of the SKIP where there is one device only, which has no other to differ from."""
+    given: Given | None = None
+    """What a machine must have for the check to make sense; without it there is one SKIP."""
+    fact: str
+    what: str
+    """Completes "... could not be read"."""
+    good: str
+    why: str
+    """Why it matters for training."""
+    source: str
+    unit: str = ""
+    """`bytes`, `fraction`, `s`, `W`, or words that follow the number."""
+    words: tuple[str, str] = ("off", "on")
+    """How a switch that is off, and one that is on, is written."""
+    seen: str = "{value}"
+    fix: str = ""
+    """The remedy of rules that give none, with `command`, `root` and `reversible`."""
+    command: str = ""
+    root: bool = False
+    reversible: bool = True
+    skip: dict[Skip, str] = {}
+    """Machines for which the check says nothing, with the summary; only where all `known` facts are known."""
+    absent: str = ""
+    """The summary of the SKIP where the file or tool with the fact does not exist; without it, that is
+    UNKNOWN."""
+    essential: bool = False
+    """Whether every machine has the fact, so that one without it is unknown rather than not concerned."""
+    unsupported: tuple[str, ...] = ()
+    """Values by which a device says that it has no such fact."""
+    known: tuple[str, ...] = ()
+    """Facts without which the check is undetermined, although no rule is about them."""
+    only_known: str = ""
+    """Judge only the devices of which some fact is known; the summary of the SKIP where there is none."""
+    rules: tuple[LimitRule, ...]
+
+
+@functools.lru_cache(maxsize=1)
+def limit_rows() -> dict[str, dict[str, Any]]:
+    """Return the rows by their ids, as they stand in the files: one with a mistake fails when its own check
+    is made.
+    """
+    return {row["id"]: row for name in FILES for row in read_rows(f"limit_checks/{name}")["check"]}
+
+
+def named_limits() -> dict[str, dict[str, Any]]:
+    """Return the numbers of the rows that have a name, each with its source and date."""
+    numbers = {}
+    for row in limit_rows().values():
+        for rule in row["rules"]:
+            if "limit" in rule:
+                value = next(rule[key] for key in ("at_least", "at_most", "below") if key in rule)
+                numbers[rule["limit"]] = {
+                    "value": value,
+                    "source": rule.get("source", ""),
+                    "date": rule.get("date", ""),
+                }
+    return numbers
+
+
+def sysctl_names() -> tuple[str, ...]:
+    """Return the kernel settings that rows are about: `vm.swappiness` of `fact = "sysctl:vm.swappiness"`."""
+    return tuple(
+        sorted({name for file in FILES for name in _SYSCTL.findall(row_text(f"limit_checks/{file}"))})
+    )

@@ -1,0 +1,74 @@
+"""Look for events in logs by the data rows in `probes/data/log_checks.toml`.
+
+Source: each row names its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from probes.catalogue.log_rows import LogCheck, LogRule
+from probes.facts import LogEvent
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, events_of
+from probes.reading.pci.paths import is_for_training, name_at, names_of
+
+
+def check(evidence: Evidence, data: dict[str, Any]) -> Iterator[Finding]:
+    """Yield the findings of the row `data`: one for each event that a rule fits, or one PASS."""
+    row = msgspec.convert(data, LogCheck)
+    judge = Judge(check_id=row.id, why=row.why)
+    events = yield from events_of(judge, evidence, row.log)
+    if events is None:
+        return
+    limit = evidence.thresholds.numbers.get(row.limit)
+    most = limit.value if limit is not None else 0.0
+    names = names_of(evidence.facts)
+    mine = [event for event in events if _concerns(event, row, evidence)]
+    fitting = [
+        (event, rule)
+        for event in mine
+        if (rule := next((rule for rule in row.rules if _fits(event, rule, most)), None))
+    ]
+    for event, rule in fitting:
+        yield (judge.failed if rule.status == "FAIL" else judge.warned)(
+            HOST if row.subject == "host" or event.device is None else name_at(names, event.device),
+            rule.bad,
+            expected=row.expected.replace("{limit}", f"{most:.0f}"),
+            observed=observed(event),
+            remedy=Remedy(text=rule.fix or row.fix, command=row.command, needs_root=row.root),
+            evidence=event.evidence + ((limit.ref,) if limit is not None else ()),
+        )
+    if not fitting:
+        yield judge.passed(HOST, row.good, observed="; ".join(map(observed, mine)))
+
+
+def observed(event: LogEvent) -> str:
+    """Return how often and when an event came, and its words."""
+    words = "once" if event.count == 1 else f"{event.count} times"
+    if event.first_time:
+        once = event.count == 1
+        words += f", at {event.first_time}" if once else f", first {event.first_time}, last {event.last_time}"
+    return f"{words}: {event.message}"
+
+
+def _concerns(event: LogEvent, row: LogCheck, evidence: Evidence) -> bool:
+    if event.kind not in row.kinds or (event.settled and not row.settled):
+        return False
+    if row.without and row.without in event.message.lower():
+        return False
+    return row.subject != "training device" or is_for_training(evidence.facts, event.device)
+
+
+def _fits(event: LogEvent, rule: LogRule, most: float) -> bool:
+    return all(
+        (
+            not rule.kinds or event.kind in rule.kinds,
+            rule.fatal is None or event.fatal is rule.fatal,
+            not rule.contains or any(words in event.message for words in rule.contains),
+            not rule.often or event.count > most,
+        )
+    )

@@ -1,0 +1,110 @@
+"""One reader for all texts that report records: outputs of tools, and descriptions of machines.
+
+A row names a kind of text (`probes/catalogue/kinds.py`), the commands that write such a text on this machine,
+and a function of the kind's parser: `(text: str) -> tuple[R, ...]`, partial records with what the text
+reports and nothing else. A parser may leave `line_ref(12)` as the evidence of a record; without any, the
+whole text is named. The parser is loaded only when such a text is there.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from probes.base.record import EvidenceRef, Record, Unknown
+from probes.facts import Unread
+from probes.reading.outputs import Output, outputs
+from probes.sources.base import Source
+
+R = TypeVar("R", bound=Record)
+
+
+class ReadText(Record, Generic[R], kw_only=True):
+    """What one text reports."""
+
+    output: Output
+    records: tuple[R, ...]
+    unread: tuple[Unread, ...] = ()
+    """Lines that could not be read."""
+    attached: int | Unknown | None = None
+    """How many GPUs the driver counts; None where the text does not report it."""
+    failure: Unknown | None = None
+    """Why the driver reports no GPU at all, where the text says so."""
+
+
+class TextReader(Record, Generic[R], kw_only=True):
+    """One kind of text and the functions of its parser's module that read it."""
+
+    kind: str
+    parse: str
+    """Module below `probes.parsers` and function: `lspci:parse_devices`. It returns a record, or a tuple."""
+    commands: tuple[tuple[str, ...], ...] = ()
+    timeout_s: float = 10.0
+    even_failed: bool = False
+    """Whether the output of a failed command counts: a tool may end with an error when one of several devices
+    vanishes."""
+    is_driver: bool = False
+    """Whether the text reports what only a working driver knows."""
+    is_live: bool = False
+    """Whether the commands are worth their time on a live machine."""
+    unread: str = ""
+    """A second function of the module: `(text: str) -> tuple[Unread, ...]`, `source` left empty. Only where
+    no other collector reports the same lines."""
+    attached: str = ""
+    """Likewise, for the driver's own count: `(text: str) -> int | Unknown | None`."""
+    failure: str = ""
+    """Likewise, for a text that is nothing but a complaint: `(text: str) -> Unknown | None`."""
+
+    def read(self, source: Source) -> tuple[ReadText[R], ...] | Unknown:
+        """Return what each text of this kind reports; where there is none, why the command gave none."""
+        texts = outputs(
+            source, self.kind, *self.commands, timeout_s=self.timeout_s, even_failed=self.even_failed
+        )
+        return texts if isinstance(texts, Unknown) else tuple(self._read(output) for output in texts)
+
+    def _read(self, output: Output) -> ReadText[R]:
+        parsed = self._function(self.parse.partition(":")[2])(output.text)
+        lines = self._function(self.unread)(output.text) if self.unread else ()
+        return ReadText(
+            output=output,
+            records=tuple(
+                placed(record, output.evidence)
+                for record in (parsed if isinstance(parsed, tuple) else (parsed,))
+            ),
+            unread=tuple(msgspec.structs.replace(line, source=output.evidence.key) for line in lines),
+            attached=self._function(self.attached)(output.text) if self.attached else None,
+            failure=self._function(self.failure)(output.text) if self.failure else None,
+        )
+
+    def _function(self, name: str) -> Callable[[str], Any]:
+        module = importlib.import_module(f"probes.parsers.{self.parse.partition(':')[0]}")
+        function: Callable[[str], Any] = getattr(module, name)
+        return function
+
+
+def read_all(source: Source, readers: Iterable[TextReader[R]]) -> tuple[ReadText[R], ...]:
+    """Return what the texts of all `readers` report, in their order."""
+    answers = (reader.read(source) for reader in readers)
+    return tuple(text for answer in answers if not isinstance(answer, Unknown) for text in answer)
+
+
+def records_of(texts: Iterable[ReadText[R]]) -> tuple[R, ...]:
+    """Return the records of all `texts`."""
+    return tuple(record for text in texts for record in text.records)
+
+
+def unread_of(texts: Iterable[ReadText[Any]]) -> tuple[Unread, ...]:
+    """Return the lines of all `texts` that could not be read."""
+    return tuple(line for text in texts for line in text.unread)
+
+
+def placed(record: R, origin: EvidenceRef) -> R:
+    """Return `record` with evidence that leads to the text, and where the parser left it to the line."""
+    if "evidence" not in record.__struct_fields__:
+        return record
+    own: tuple[EvidenceRef, ...] = getattr(record, "evidence", ())
+    refs = tuple(EvidenceRef(source=origin.source, key=origin.key, detail=ref.detail) for ref in own)
+    return msgspec.structs.replace(record, evidence=refs or (origin,))
