@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from probes.base.record import StrictRecord
-from recipes.rows import load_rows
+from probes.base.rows import load_rows
 
 
 class Constant(StrictRecord, kw_only=True):
@@ -22,7 +22,7 @@ class Constant(StrictRecord, kw_only=True):
 @functools.lru_cache(maxsize=1)
 def load_constants() -> dict[str, Constant]:
     """All rows of `recipes/data/constants.toml` by id."""
-    return {row.id: row for row in load_rows("constants", Constant)}
+    return {row.id: row for row in load_rows("recipes", "constants", Constant)}
 
 
 def constant(constant_id: str) -> float:

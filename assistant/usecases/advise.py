@@ -50,7 +50,7 @@ def advise_install(
 
 
 def _model(name: str, catalogue: Catalogue) -> GpuModel:
-    row = catalogue.gpu(name)
+    row = catalogue.gpu_named(name)
     if row is not None:
         return row
     ids = [each.id for each in catalogue.gpus]

@@ -66,8 +66,7 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
         case "kinds":
             return tuple({"id": row.id, "title": row.title} for row in PASTES)
         case _:
-            known = load_catalogue()
             return tuple(
                 {"id": row.id, "title": f"{row.title}, {gib(row.memory_bytes)}"}
-                for row in (*known.gpus, *known.described)
+                for row in load_catalogue().gpus
             )

@@ -1,52 +1,49 @@
-"""Data rows shipped beside the code."""
+"""Read the data rows that ship beside the code: figures of the world, each with its source and date."""
 
 from __future__ import annotations
 
-import functools
-import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
+
+import probes
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
+RowT = TypeVar("RowT")
+_PACKAGES = Path(probes.__file__).parents[1]
+"""The folder of `probes` and `recipes`. By path, since importlib.resources costs every start several
+milliseconds.
+"""
 
-def read_rows(name: str) -> dict[str, Any]:
-    """The content of `probes/data/<name>.toml`. By path: importlib.resources costs every start several
-    milliseconds.
+
+def read_rows(name: str, package: str = "probes") -> dict[str, Any]:
+    """Return the content of `<package>/data/<name>.toml`."""
+    return _read(_PACKAGES / package / "data" / f"{name}.toml")
+
+
+def load_rows(package: str, table: str, row_type: type[RowT], *, file: str | None = None) -> tuple[RowT, ...]:
+    """Return the `[[table]]` rows of `<package>/data/<file>.toml`, in their order; the file is named after
+    the table unless given.
+
+    Where `<file>` is a folder, the rows of all its files count, and what a file says in `[family]` holds for
+    each of its rows.
     """
-    return tomllib.loads(_text(name))
+    path = _PACKAGES / package / "data" / (file or table)
+    if not path.is_dir():
+        return msgspec.convert(_read(path.with_name(f"{path.name}.toml"))[table], tuple[row_type, ...])  # type: ignore[valid-type]
+    rows: list[dict[str, object]] = []
+    for each in sorted(path.glob("*.toml")):
+        content = _read(each)
+        shared = content.get("family", {})
+        rows += [{**shared, **row} for row in content[table]]
+    return msgspec.convert(rows, tuple[row_type, ...])  # type: ignore[valid-type]
 
 
-def row_names(name: str) -> tuple[str, ...]:
-    """The `name` of every row of `probes/data/<name>.toml` that stands on a line of its own.
-
-    For long tables of which a start needs only this: reading all of it costs milliseconds.
-    """
-    return tuple(re.findall(r'^ *\{ name = "([^"\n]+)"', _text(name), re.MULTILINE))
-
-
-def row_on_line(name: str, row: str) -> dict[str, Any] | None:
-    """The row of that `name` in a table whose rows stand on a line each; None where there is none."""
-    line = re.search(rf'^ *(\{{ name = "{re.escape(row)}".*\}}),?$', _text(name), re.MULTILINE)
-    return None if line is None else tomllib.loads(f"row = {line[1]}")["row"]
-
-
-def rows_with(name: str, words: str) -> list[dict[str, Any]]:
-    """The rows of `[[name]]` in `probes/data/<name>.toml` in whose text `words` stand, in whatever case."""
-    begin = f"[[{name}]]\n"
-    blocks = _text(name).split(begin)[1:]
-    return [
-        row
-        for block in blocks
-        if words.lower() in block.lower()
-        for row in tomllib.loads(begin + block)[name]
-    ]
-
-
-@functools.lru_cache(maxsize=8)
-def _text(name: str) -> str:
-    return (Path(__file__).parent.parent / "data" / f"{name}.toml").read_text("utf-8")
+def _read(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text("utf-8"))

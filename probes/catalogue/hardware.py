@@ -10,37 +10,60 @@ import functools
 import re
 from typing import Literal
 
-import msgspec
-
 from probes.base.record import StrictRecord
-from probes.base.rows import read_rows, rows_with
+from probes.base.rows import load_rows
+from probes.catalogue.gpu_names import form_distance, parts_of, size_distance, with_unit
 
 
 class GpuModel(StrictRecord, kw_only=True):
-    """Published and measured figures of one GPU model. Rates are dense (no sparsity), one direction, per
-    GPU.
+    """Published and measured figures of one GPU model, from a row of `probes/data/gpus/`.
+
+    Rates are dense (no sparsity), one direction, per GPU, in operations or bytes per second. Where a document
+    prints sparse rates only, half of them is the dense rate. A GPU of which a module has two (MI250, K80) or
+    four (A16) is one of them, as frameworks count. A figure that could not be confirmed is absent. Rows that
+    share a plain name stand in one file, the usual GPU first.
     """
 
     id: str
     title: str
+    checked: bool
+    """False for a GPU that no recording has shown: its name and figures serve predictions and plans, and no
+    check compares a machine with them.
+    """
     driver_name: str = ""
     """The name that today's driver gives, in full."""
     names: tuple[str, ...] = ()
-    """Its other names, as regular expressions that are matched in full and without case."""
+    """Its other names by drivers, as regular expressions that are matched in full and without case."""
+    plain_names: tuple[str, ...] = ()
+    """What is left of the names that people write without vendor, form, memory and punctuation
+    (`probes/catalogue/gpu_names.py`).
+    """
+    form: str = ""
+    """`sxm`, `sxm3`, `pcie`, `nvl`, `server`, `workstation` or `maxq` where GPUs of one plain name differ in
+    it.
+    """
     architecture: str
     compute_capability: str
-    """AMD's name of the instruction set (`gfx942`) or the vendor's of the chip where there is no such
-    number.
+    """From NVIDIA's MIG user guide 610 and Transformer Engine's support matrix. AMD's name of the instruction
+    set (`gfx942`) or the vendor's of the chip where there is no such number.
     """
     pci_device_ids: tuple[str, ...] = ()
     """Vendor and device as `lspci -nn` prints them: `10de:2330`. From NVIDIA/open-gpu-kernel-modules, README,
-    compatible GPUs; those of V100 and T4 from the PCI ID repository (2026-11).
+    compatible GPUs; those of older GPUs and of AMD from the PCI ID repository, pci.ids (2026-11). A device
+    that products of different size share (10de:2342 is a GH200 of 120 or of 480 GB) has no row.
+    """
+    lspci_words: tuple[str, ...] = ()
+    """What lspci prints in brackets behind the chip's name where it is not asked for numbers (pci.ids,
+    2026-11).
     """
     memory_bytes: int
+    """What nvidia-smi prints for a whole GPU, read in recordings and public logs. For an unchecked row what
+    the framework has where that is known, else the size as sold.
+    """
     peak_flops_per_s: dict[str, float]
-    """By dtype: fp32, tf32, bf16, fp16, fp8, fp4."""
+    """By dtype: fp32, tf32, bf16, fp16, fp8, nvfp4, mxfp4."""
     achievable_flops_per_s: dict[str, float] = {}
-    """Best measured GEMM rate by dtype, where somebody published it."""
+    """Best measured GEMM rate by dtype, at the best shape of a search, where somebody published it."""
     memory_bandwidth_bytes_per_s: float
     link_kind: Literal["nvlink", "xgmi", "ethernet"] = "nvlink"
     """What the links counted below are: NVIDIA's, AMD's, or the Ethernet ports of a Gaudi."""
@@ -57,9 +80,17 @@ class GpuModel(StrictRecord, kw_only=True):
     """One direction of a link to the host's processor other than PCIe (NVLink-C2C); 0 where there is none."""
     power_limit_w: float | None = None
     multiprocessors: int | None = None
-    """Streaming multiprocessors or compute units."""
+    """Streaming multiprocessors or compute units. From tensor cores by card in karpathy/llm.c 0e69e3a
+    llmc/mfu.h and winston-zhang-orz/gpu-specs 097f0fb specs.md unless the source says otherwise.
+    """
+    design: str = ""
+    """Id of the machine that it usually sits in (`recipes/data/designs.toml`)."""
     source: str
+    """What was read. "(quoted)" marks a document that was read in the notes of a public repository that
+    quotes it, "(not re-read)" one that was not at hand when the row was written.
+    """
     date: str
+    """The month of the reading."""
     notes: str = ""
 
 
@@ -117,56 +148,37 @@ class MachineModel(StrictRecord, kw_only=True):
 
 
 class Catalogue:
-    """All catalogue rows. Those shipped with rigtune are read when they are first wanted: a machine without
-    GPU needs none.
+    """All rows of GPUs and machines. Those shipped with rigtune are read when first asked for: a machine
+    without GPU needs none.
     """
 
     def __init__(
-        self,
-        gpus: tuple[GpuModel, ...] | None = (),
-        machines: tuple[MachineModel, ...] | None = (),
-        described: tuple[GpuModel, ...] | None = (),
+        self, gpus: tuple[GpuModel, ...] | None = (), machines: tuple[MachineModel, ...] | None = ()
     ) -> None:
-        """None stands for the rows shipped with rigtune."""
-        self._gpus = gpus
-        self._machines = machines
-        self._described = described
+        """Take the given rows; None stands for those shipped with rigtune."""
+        self._given_gpus = gpus
+        self._given_machines = machines
 
-    @property
+    @functools.cached_property
     def gpus(self) -> tuple[GpuModel, ...]:
-        if self._gpus is None:
-            self._gpus = msgspec.convert(read_rows("gpus")["gpus"], tuple[GpuModel, ...])
-        return self._gpus
+        return load_rows("probes", "gpus", GpuModel) if self._given_gpus is None else self._given_gpus
 
-    @property
+    @functools.cached_property
     def machines(self) -> tuple[MachineModel, ...]:
-        if self._machines is None:
-            self._machines = msgspec.convert(read_rows("machines")["machines"], tuple[MachineModel, ...])
-        return self._machines
-
-    @property
-    def described(self) -> tuple[GpuModel, ...]:
-        """GPUs that runs are predicted for by what their datasheets say, and that no check has met."""
-        if self._described is None:
-            self._described = msgspec.convert(read_rows("described_gpus")["gpus"], tuple[GpuModel, ...])
-        return self._described
-
-    def model(self, gpu_id: str) -> GpuModel | None:
-        """The row of a GPU by its id, also of those that are only described."""
-        return next((row for rows in (self.gpus, self.described) for row in rows if row.id == gpu_id), None)
-
-    def _naming(self, words: str) -> tuple[GpuModel, ...]:
-        """At least the rows with these words: of the shipped ones, no others are read for it."""
-        return self._gpus if self._gpus is not None else _gpus_with(words)
+        return (
+            load_rows("probes", "machines", MachineModel)
+            if self._given_machines is None
+            else self._given_machines
+        )
 
     def gpu(self, name: str) -> GpuModel | None:
-        """The row of a GPU by its id or by the name that the driver gives; None where it is not in the
+        """Return the row of a GPU by its id or by the name that the driver gives; None where it is not in the
         catalogue.
         """
         wanted = name.strip().lower()
-        for row in self._naming(wanted):
-            if wanted in (row.id.lower(), row.driver_name.lower()):
-                return row
+        row = self._gpus_by_name.get(wanted)
+        if row is not None:
+            return row
         # Only names of long ago and of special models need the patterns.
         return next(
             (
@@ -177,33 +189,69 @@ class Catalogue:
             None,
         )
 
-    def gpu_by_device(self, device_id: str) -> GpuModel | None:
-        """The row of a GPU by its PCI vendor and device id, which a bus shows without a driver."""
-        wanted = device_id.strip().lower()
-        return next((row for row in self.gpus if wanted in row.pci_device_ids), None)
+    def checked_gpu(self, name: str) -> GpuModel | None:
+        """Return the row that checks may compare a GPU with; None where there is none, or only one that no
+        recording confirms.
+        """
+        row = self.gpu(name)
+        return row if row is not None and row.checked else None
+
+    def gpu_named(self, words: str, memory_gb: float | None = None) -> GpuModel | None:
+        """Return the row of a GPU by what people call it; `memory_gb` counts where the words do not say it.
+
+        Words that lead nowhere may still be an id or a driver's name, some of which say less than people do.
+        """
+        said = parts_of(words)
+        if said.model not in self._gpus_by_plain_name:
+            said = parts_of(with_unit(words))
+        memory_gb = said.memory_gb if said.memory_gb is not None else memory_gb
+
+        def distance(row: GpuModel) -> tuple[float, ...]:
+            return (
+                form_distance(said.form, row.form),
+                size_distance(memory_gb, row.memory_bytes / 1024**3),
+                size_distance(said.watts, row.power_limit_w),
+            )
+
+        return min(self._gpus_by_plain_name.get(said.model, ()), key=distance, default=None) or self.gpu(
+            words
+        )
+
+    def gpu_on_bus(self, device_id: str, words: str = "") -> GpuModel | None:
+        """Return the row of a GPU by its PCI vendor and device (`10de:2330`), else by what lspci prints in
+        brackets.
+        """
+        row = (
+            next((row for row in self.gpus if device_id.strip().lower() in row.pci_device_ids), None)
+            if device_id
+            else None
+        )
+        bracket = words.rpartition("[")[2].partition("]")[0]
+        return row or next((row for row in self.gpus if bracket in row.lspci_words), None)
 
     def machines_sold_as(self, product: str) -> tuple[MachineModel, ...]:
-        """The rows of machines whose DMI has this product name."""
-        rows = self._machines if self._machines is not None else _machines_with(product)
-        return tuple(row for row in rows if row.dmi.get("product_name") == product)
+        """Return the rows of machines whose DMI has this product name."""
+        return tuple(row for row in self.machines if row.dmi.get("product_name") == product)
 
     def machine(self, machine_id: str) -> MachineModel | None:
         return next((row for row in self.machines if row.id == machine_id.strip().lower()), None)
 
+    @functools.cached_property
+    def _gpus_by_name(self) -> dict[str, GpuModel]:
+        return {
+            name.lower(): row for row in reversed(self.gpus) for name in (row.driver_name, row.id) if name
+        }
 
-@functools.lru_cache(maxsize=64)
-def _gpus_with(words: str) -> tuple[GpuModel, ...]:
-    return msgspec.convert(rows_with("gpus", words), tuple[GpuModel, ...])
-
-
-@functools.lru_cache(maxsize=8)
-def _machines_with(words: str) -> tuple[MachineModel, ...]:
-    return msgspec.convert(rows_with("machines", words), tuple[MachineModel, ...])
+    @functools.cached_property
+    def _gpus_by_plain_name(self) -> dict[str, list[GpuModel]]:
+        rows: dict[str, list[GpuModel]] = {}
+        for row in self.gpus:
+            for name in row.plain_names:
+                rows.setdefault(name, []).append(row)
+        return rows
 
 
 @functools.lru_cache(maxsize=1)
 def load_catalogue() -> Catalogue:
-    """The rows shipped with rigtune, from `probes/data/gpus.toml`, `described_gpus.toml` and
-    `machines.toml`.
-    """
-    return Catalogue(gpus=None, machines=None, described=None)
+    """Return the rows shipped with rigtune, from `probes/data/gpus/` and `machines.toml`."""
+    return Catalogue(gpus=None, machines=None)

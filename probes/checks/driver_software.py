@@ -162,7 +162,7 @@ def driver_cuda(evidence: Evidence) -> Iterator[Finding]:
     newest = evidence.facts.software.cuda_driver_version
 
     def judge(gpu: Gpu) -> Judged:
-        row = evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None
+        row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
         capability = (
             row.compute_capability
             if row and isinstance(gpu.compute_capability, Unknown)
@@ -197,7 +197,7 @@ def driver_cuda(evidence: Evidence) -> Iterator[Finding]:
 def _architecture(gpu: Gpu, evidence: Evidence) -> str | Unknown:
     if isinstance(gpu.name, Unknown):
         return gpu.name
-    row = evidence.catalogue.gpu(gpu.name)
+    row = evidence.catalogue.checked_gpu(gpu.name)
     if row is not None:
         return row.architecture
     return Unknown(NOT_RECORDED.reason, f"{gpu.name} is not in the catalogue")

@@ -47,7 +47,7 @@ def gpu_memory_size(evidence: Evidence) -> Iterator[Finding]:
         size = gpu.memory_bytes
         if isinstance(size, Unknown):
             return size
-        row = evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None
+        row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
         peer = most.get(str(gpu.name), size)
         if size < peer * limits.gpu_memory_peer_fraction.value:
             return MEMORY.failed(

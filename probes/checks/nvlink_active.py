@@ -38,7 +38,7 @@ _RESET = Remedy(
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
-    rows = {gpu.index: evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
+    rows = {gpu.index: evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
     usual = _usual([gpu for gpu in gpus if rows[gpu.index] is None])
     most = max((len(gpu.nvlinks) for gpu in gpus if known(gpu.nvlinks)), default=0)
     alone = _is_alone(gpus, evidence)

@@ -32,7 +32,7 @@ _REMEDY = Remedy(
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
-    rows = {gpu.index: evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
+    rows = {gpu.index: evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
     full = evidence.thresholds.nvlink_counter_end
     yield from judge_each(
         JUDGE,

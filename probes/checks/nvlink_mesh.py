@@ -147,7 +147,7 @@ def _unlinked(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str
     """GPUs of a kind that sits behind switches, or in a full mesh, with a pair that has no NVLink."""
     meshed: set[str] = set()
     for gpu in gpus:
-        row = evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None
+        row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
         # Six links (V100) make a cube in which some pairs have none.
         if (
             row is not None

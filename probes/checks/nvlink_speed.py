@@ -21,7 +21,7 @@ JUDGE = Judge(check_id="nvlink-speed", why="A ring all-reduce runs at the rate o
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
-    rows = {gpu.index: evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
+    rows = {gpu.index: evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
     floor = evidence.thresholds.nvlink_rate_minimum_fraction
     yield from judge_each(
         JUDGE,

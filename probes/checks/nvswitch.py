@@ -180,7 +180,7 @@ def nvswitch_count(evidence: Evidence) -> Iterator[Finding]:
         )
         return
     switches = [device for device in devices if device.kind == "nvswitch"]
-    models = [evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus]
+    models = [evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus]
     row = load_references().board(models[0], len(gpus)) if models[0] is not None else None
     refs = tuple(dict.fromkeys(ref for device in switches for ref in device.evidence))
     if not switches:

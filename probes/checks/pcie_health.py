@@ -95,7 +95,7 @@ def pcie_speed(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _gpu_speed(gpu: Gpu, evidence: Evidence) -> Judged:
-    row = evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None
+    row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
     if isinstance(gpu.pcie.generation_max, Unknown):
         return gpu.pcie.generation_max
     if row is None:

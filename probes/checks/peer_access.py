@@ -163,7 +163,7 @@ def _joined(evidence: Evidence, gpus: Sequence[Gpu]) -> set[frozenset[str]] | No
     links = evidence.facts.links
     if known(links) and any(_is_between_gpus(link) for link in links):
         return {frozenset((link.a, link.b)) for link in links if link.kind == "NVLINK"}
-    rows = [evidence.catalogue.gpu(gpu.name) if known(gpu.name) else None for gpu in gpus]
+    rows = [evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus]
     is_meshed = all(row is not None and row.nvlink_count >= 8 and not row.nvlink_bridge for row in rows)
     return None if is_meshed else set()
 

@@ -39,11 +39,13 @@ def status_of(share: float, limits: Thresholds) -> Status:
 
 
 def model_of(gpu: Gpu | None, catalogue: Catalogue) -> GpuModel | None:
-    """The catalogue row by the driver's name, else by the PCI id."""
+    """Return the checked row by the driver's name, else by the PCI id."""
     if gpu is None:
         return None
     model = catalogue.gpu(gpu.name) if known(gpu.name) else None
-    return model or (catalogue.gpu_by_device(gpu.pci_device_id) if known(gpu.pci_device_id) else None)
+    if model is None and known(gpu.pci_device_id):
+        model = catalogue.gpu_on_bus(gpu.pci_device_id)
+    return model if model is not None and model.checked else None
 
 
 def only_model(evidence: Evidence) -> GpuModel | None:

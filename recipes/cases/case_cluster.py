@@ -14,7 +14,7 @@ import msgspec
 from probes.catalogue.hardware import Catalogue, GpuModel, load_catalogue
 from recipes.cases.case import Case, CaseError
 from recipes.cases.case_links import domain_of, fabric_of, inter_bandwidth_of, transport_of
-from recipes.cases.gpu_names import Design, four_bit_rates, gpu_named
+from recipes.cases.gpu_names import Design, gpu_named
 from recipes.constants import constant
 from recipes.machine.links import PCIE_LANE_BYTES_PER_S
 from recipes.planning.plan import Cluster, Fabric, Figure
@@ -108,8 +108,6 @@ def _peaks(row: GpuModel) -> dict[str, float]:
     peaks.setdefault("tf32", peaks["fp32"])
     if "fp8" in peaks:
         peaks.setdefault("mxfp8", peaks["fp8"])
-    if row.id in four_bit_rates():
-        peaks.setdefault("nvfp4", four_bit_rates()[row.id].flops_per_s)
     return peaks
 
 
@@ -214,7 +212,7 @@ def _rate_of_a_gpu(cluster: Cluster, design: Design) -> float:
     """Bytes/s that a GPU's share of the usual ports, or else its slot, carries to other nodes however many
     ports there are.
     """
-    row = load_catalogue().model(cluster.gpu)
+    row = load_catalogue().gpu(cluster.gpu)
     slot = PCIE_LANE_BYTES_PER_S[row.pcie_generation] * row.pcie_width if row and row.pcie_width else 0.0
     return max(slot, design.network_gbps / design.gpus_per_node / 8 * 1e9)
 

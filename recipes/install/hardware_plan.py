@@ -8,10 +8,10 @@ from collections import Counter
 
 from probes.base.errors import UsageError
 from probes.base.record import NOT_RECORDED, Record, StrictRecord, Unknown, known
+from probes.base.rows import load_rows
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.catalogue.thresholds import Cited
 from probes.facts import Gpu, MachineFacts, PciDevice
-from recipes.rows import load_rows
 
 
 class Hardware(StrictRecord, kw_only=True):
@@ -53,7 +53,7 @@ def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
         for device in devices
         if device.kind == "gpu"
         and known(device.device_id)
-        and (row := catalogue.gpu_by_device(device.device_id))
+        and (row := catalogue.gpu_on_bus(device.device_id))
     ]
     rows = named or on_bus
     if not rows:
@@ -85,7 +85,7 @@ def power_budget(facts: MachineFacts, hardware: Hardware, supplies_w: float | No
     boards: float | Unknown = sum(limits) if limits and len(limits) == len(gpus) else NOT_RECORDED
     if isinstance(boards, Unknown) and each is not None:
         boards = each * hardware.count
-    factor = load_rows("power", PowerFactor, file="installation")[0]
+    factor = load_rows("recipes", "power", PowerFactor, file="installation")[0]
     machine = boards if isinstance(boards, Unknown) else boards * factor.factor
     supplies = supplies_w if supplies_w is not None else facts.power.supply_capacity_w
     stated = None if isinstance(supplies, Unknown) else supplies
@@ -144,7 +144,7 @@ def remarks_on(facts: MachineFacts, hardware: Hardware) -> tuple[str, ...]:
 
 def _row_of(gpu: Gpu, catalogue: Catalogue) -> GpuModel | None:
     row = catalogue.gpu(gpu.name) if known(gpu.name) else None
-    return row or (catalogue.gpu_by_device(gpu.pci_device_id) if known(gpu.pci_device_id) else None)
+    return row or (catalogue.gpu_on_bus(gpu.pci_device_id) if known(gpu.pci_device_id) else None)
 
 
 def _has_switch(facts: MachineFacts, devices: tuple[PciDevice, ...], row: GpuModel, count: int) -> bool:

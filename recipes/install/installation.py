@@ -10,11 +10,11 @@ from typing import Literal
 
 from probes.base.errors import UsageError
 from probes.base.record import Record, Unknown
+from probes.base.rows import load_rows
 from probes.base.versions import at_least, numbers_of
 from probes.catalogue.thresholds import Cited
 from probes.facts import MachineFacts
 from recipes.install.hardware_plan import Hardware, PowerBudget, power_budget, remarks_on
-from recipes.rows import load_rows
 
 SCHEMA_VERSION = 1
 
@@ -136,7 +136,7 @@ def advise_installation(
 
 
 def _architecture(name: str) -> Architecture:
-    for row in load_rows("architectures", Architecture, file="installation"):
+    for row in load_rows("recipes", "architectures", Architecture, file="installation"):
         if row.architecture == name:
             return row
     raise UsageError(
@@ -150,7 +150,7 @@ def _branch(architecture: Architecture, today: datetime.date) -> Branch:
     longest life.
     """
     month = today.strftime("%Y-%m")
-    rows = load_rows("branches", Branch, file="installation")
+    rows = load_rows("recipes", "branches", Branch, file="installation")
     usable = [
         row
         for row in rows
@@ -168,7 +168,7 @@ def _branch(architecture: Architecture, today: datetime.date) -> Branch:
 
 def _distribution(facts: MachineFacts) -> Distribution:
     name = facts.software.operating_system
-    rows = load_rows("distributions", Distribution, file="installation")
+    rows = load_rows("recipes", "distributions", Distribution, file="installation")
     if isinstance(name, Unknown):
         raise UsageError(
             f"the distribution is unknown ({name.words})", "Name it with --os, such as --os 'Ubuntu 24.04'."
@@ -183,7 +183,7 @@ def _distribution(facts: MachineFacts) -> Distribution:
 
 
 def _toolkits() -> tuple[Toolkit, ...]:
-    return load_rows("toolkits", Toolkit, file="installation")
+    return load_rows("recipes", "toolkits", Toolkit, file="installation")
 
 
 def _allows(row: Toolkit, architecture: Architecture, branch: Branch) -> bool:

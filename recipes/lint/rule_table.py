@@ -7,12 +7,12 @@ import importlib
 from collections.abc import Callable, Iterator
 
 from probes.base.record import StrictRecord
+from probes.base.rows import load_rows
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.embedded import embedded
 from recipes.lint.finding import Edit, LintFinding, Severity
 from recipes.lint.parting import parted
-from recipes.rows import load_rows
 
 _OF_FILES = frozenset(
     {"kubernetes_rules", "pods_rules", "pod_counts", "containers", "container_gpus", "syntax"}
@@ -44,7 +44,7 @@ class LintRule(StrictRecord, kw_only=True):
 @functools.lru_cache(maxsize=1)
 def load_rules() -> dict[str, LintRule]:
     """All rules by id, in the order of the file."""
-    return {row.id: row for row in load_rows("rules", LintRule, file="lint_rules")}
+    return {row.id: row for row in load_rows("recipes", "rules", LintRule, file="lint_rules")}
 
 
 def found(

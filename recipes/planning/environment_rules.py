@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import Literal
 
 from probes.base.record import Record, StrictRecord, known
+from probes.base.rows import load_rows
 from probes.base.units import percent
 from probes.facts import MachineFacts
 from recipes.fabric import active_ports, candidate_interfaces, default_interface, training_ports
 from recipes.planning.plan import Cluster, EnvVar, MemoryBreakdown
-from recipes.rows import load_rows
 
 _TIGHT = 0.9
 """Share of the memory limit from which fragmentation decides whether a job fits."""
@@ -130,7 +130,7 @@ PREDICATES: dict[str, Callable[[Situation], Words | None]] = {
 @functools.lru_cache(maxsize=1)
 def load_rules() -> tuple[Rule, ...]:
     """The rows of `recipes/data/environment.toml`."""
-    return load_rows("rules", Rule, file="environment")
+    return load_rows("recipes", "rules", Rule, file="environment")
 
 
 def environment(facts: MachineFacts, cluster: Cluster, memory: MemoryBreakdown) -> tuple[EnvVar, ...]:

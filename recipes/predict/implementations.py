@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from probes.base.record import StrictRecord
-from recipes.rows import load_rows
+from probes.base.rows import load_rows
 
 Compute = Literal["fp32", "autocast", "cast", "raised", "fp8"]
 """How the forward pass computes: in fp32; in 16 bits by autocast over fp32 parameters (residual stream in
@@ -116,4 +116,4 @@ class Implementation(StrictRecord, kw_only=True):
 @functools.lru_cache(maxsize=1)
 def load_implementations() -> dict[str, Implementation]:
     """All rows of `recipes/data/implementations.toml` by id."""
-    return {row.id: row for row in load_rows("implementations", Implementation)}
+    return {row.id: row for row in load_rows("recipes", "implementations", Implementation)}

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, TypeVar, cast
 
 from probes.base.record import StrictRecord
-from recipes.rows import load_rows
+from probes.base.rows import load_rows
 
 CallT = TypeVar("CallT", bound=Callable[..., Any])
 
@@ -49,7 +49,9 @@ FILES = ("cpu", "time", "memory", "vision", "collectives", "products", "interval
 def load_parameters() -> dict[str, Parameter]:
     """All rows by id."""
     return {
-        row.id: row for file in FILES for row in load_rows("parameters", Parameter, file=f"parameters/{file}")
+        row.id: row
+        for file in FILES
+        for row in load_rows("recipes", "parameters", Parameter, file=f"parameters/{file}")
     }
 
 

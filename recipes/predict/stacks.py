@@ -16,10 +16,10 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from probes.base.record import StrictRecord
+from probes.base.rows import load_rows
 from recipes.job.workload import AdapterTargets, Precision, TransformerModel, Workload
 from recipes.planning.plan import ActivationCheckpointing, Candidate
 from recipes.predict.parameters import parameter
-from recipes.rows import load_rows
 
 Kernels = Literal["upcasting", "eager", "fused", "compiled", "cpu"]
 """Elementwise work as separate kernels, with norms and rotary positions step by step in fp32 (Hugging Face)
@@ -320,7 +320,7 @@ _QUADRATURE = (
 @functools.lru_cache(maxsize=1)
 def load_stacks() -> dict[str, Stack]:
     """All rows of `recipes/data/stacks.toml` by id."""
-    return {row.id: row for row in load_rows("stacks", Stack)}
+    return {row.id: row for row in load_rows("recipes", "stacks", Stack)}
 
 
 def on_cpu(stack: Stack) -> Stack:

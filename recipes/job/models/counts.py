@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 
+from probes.base.rows import load_rows
 from recipes.job.models.blocks import Block, blocks_of, head_product, norm_parameters
 from recipes.job.models.files import model_from_file, with_learning_rate
 from recipes.job.workload import TransformerModel
-from recipes.rows import load_families
 
 __all__ = [
     "attention_flops_per_token",
@@ -27,7 +27,7 @@ def load_models() -> tuple[TransformerModel, ...]:
     """The presets of `recipes/data/models/`. Where nobody published a learning rate, GPT-3's at the nearest
     size stands in.
     """
-    return tuple(with_learning_rate(model) for model in load_families("models", TransformerModel))
+    return tuple(with_learning_rate(model) for model in load_rows("recipes", "models", TransformerModel))
 
 
 def layer_matmul_parameter_count(model: TransformerModel) -> int:

@@ -49,7 +49,7 @@ def _link_bytes_per_s(cluster: Cluster) -> float:
     width of its link.
     """
     usual = parameter("time.host_link_bytes_per_s")
-    row = load_catalogue().model(cluster.gpu) if cluster.gpu else None
+    row = load_catalogue().gpu(cluster.gpu) if cluster.gpu else None
     if row is None:
         return usual
     if row.host_link_bytes_per_s:

@@ -113,7 +113,7 @@ class _Machine(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def _row(gpu: str) -> GpuModel | None:
-    return load_catalogue().model(gpu) if gpu else None
+    return load_catalogue().gpu(gpu) if gpu else None
 
 
 def _chip(gpu: str, architecture: str) -> str:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from probes.base.errors import UsageError
+from probes.base.rows import load_rows
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import MachineFacts, PciDevice, Power, Software
 from recipes.install.hardware_plan import hardware_of, planned_hardware
@@ -19,7 +20,6 @@ from recipes.install.installation import (
     Toolkit,
     advise_installation,
 )
-from recipes.rows import load_rows
 
 TODAY = datetime.date(2026, 11, 21)
 UBUNTU = "Ubuntu 24.04.2 LTS"
@@ -98,7 +98,7 @@ def test_a_driver_of_the_right_branch_stays() -> None:
 def test_a_branch_is_not_chosen_after_its_end() -> None:
     long_life = [
         row.branch
-        for row in load_rows("branches", Branch, file="installation")
+        for row in load_rows("recipes", "branches", Branch, file="installation")
         if row.end_of_life > "2026-11"
     ]
     assert advice("h100-sxm").steps[0].title in {f"Driver: branch {branch}" for branch in long_life}
@@ -173,11 +173,13 @@ def test_gpus_that_do_not_reach_each_other_are_named() -> None:
     ],
 )
 def test_every_row_cites(table: str, kind: type[Branch]) -> None:
-    rows = load_rows(table, kind, file="installation")
+    rows = load_rows("recipes", table, kind, file="installation")
     assert rows
     assert all(row.source and row.date[:2] == "20" for row in rows)
 
 
 def test_every_architecture_of_the_catalogue_has_a_row() -> None:
-    known = {row.architecture for row in load_rows("architectures", Architecture, file="installation")}
+    known = {
+        row.architecture for row in load_rows("recipes", "architectures", Architecture, file="installation")
+    }
     assert {gpu.architecture for gpu in load_catalogue().gpus} <= known

@@ -1,0 +1,82 @@
+"""Take apart the names of GPUs that people write: `A100-SXM-80GB`, `NVIDIA A100 80GB PCIe`, `RTX 3090`,
+`MI250X (GCD)`.
+
+A name says a model, a form (SXM, PCIe), memory and power. Rows of the catalogue with that model are
+candidates; what the name says besides, and the memory that is stated beside it, choose among them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+
+class NameParts(NamedTuple):
+    """What a name says."""
+
+    model: str
+    form: str
+    memory_gb: float | None
+    watts: float | None
+
+
+_SAYS_NOTHING = re.compile(
+    r"nvidia|amd|intel|habana|tesla|geforce|instinct|radeon|gpus?|accelerator|tensor|core|graphics|card|generation|edition|oam|ac"
+    r"|gcds?|die|pascal|volta|turing|ampere|hopper|blackwell|lovelace|ultra|hbm\de?|gddr\dx?|dgx|hgx|nvl\d+|\d+x|x\d+"
+)
+_FORMS = {"pcie": "pcie", "nvl": "nvl", "server": "server", "workstation": "workstation", "maxq": "maxq"}
+_GLUED = re.compile(r"([a-z]+\d+[a-z]*?)(sxm\d?|pcie)")
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)(?:gb|gib|g)")
+_BARE_MEMORY = re.compile(r"[\s_-](\d{1,3})\s*$")
+"""The memory in `A100-80`, where no GPU is called so with the number."""
+_POWER = re.compile(r"(\d+)w")
+_COUNT = re.compile(r"\d+x(?=[a-z])")
+_LONGEST = 200
+
+
+def parts_of(name: str) -> NameParts:
+    """Return the parts of a name, in whatever case, order and punctuation it is written."""
+    text = name[:_LONGEST].lower().replace("pci-e", "pcie").replace("max-q", "maxq")
+    text = re.sub(r"(\d)\s+(gib|gb|g|w)\b", r"\1\2", text)
+    model, form, memory, watts = [], "", None, None
+    for word in re.findall(r"[a-z0-9]+(?:\.\d+[a-z]*)?", text):
+        token = _COUNT.sub("", word)
+        if glued := _GLUED.fullmatch(token):
+            token, form = glued.groups()
+        if token in _FORMS:
+            form = form or _FORMS[token]
+        elif re.fullmatch(r"sxm\d?", token):
+            form = token
+        elif size := _MEMORY.fullmatch(token):
+            memory = float(size[1])
+        elif power := _POWER.fullmatch(token):
+            watts = float(power[1])
+        elif not _SAYS_NOTHING.fullmatch(token):
+            model.append(token)
+    return NameParts("".join(model), form, memory, watts)
+
+
+def with_unit(name: str) -> str:
+    """Return the name with the unit of memory behind a bare number at its end: `A100-80` is an `A100
+    80GB`.
+    """
+    return _BARE_MEMORY.sub(r" \1GB", name)
+
+
+def form_distance(said: str, has: str) -> int:
+    """Return how far the stated form is from that of a row; 0 where one of them says nothing."""
+    if not said or said == has or not has:
+        return 0
+    if said.startswith("sxm") and has.startswith("sxm"):
+        # `SXM` and `SXM4` are the usual module; the special one has to be named.
+        return 1 if has == "sxm" else 2
+    return 3
+
+
+def size_distance(said: float | None, has: float | None) -> float:
+    """Return how far two figures are apart; rounding and units of 1000 or 1024 count for nothing."""
+    if not said or not has:
+        return 0.0
+    apart = abs(math.log(said / has))
+    return apart if apart > 0.12 else 0.0
