@@ -176,9 +176,9 @@ class Catalogue:
         catalogue.
         """
         wanted = name.strip().lower()
-        row = self._gpus_by_name.get(wanted)
-        if row is not None:
-            return row
+        for row in self._gpus_with(wanted):
+            if wanted in (row.id.lower(), row.driver_name.lower()):
+                return row
         # Only names of long ago and of special models need the patterns.
         return next(
             (
@@ -221,13 +221,9 @@ class Catalogue:
         """Return the row of a GPU by its PCI vendor and device (`10de:2330`), else by what lspci prints in
         brackets.
         """
-        row = (
-            next((row for row in self.gpus if device_id.strip().lower() in row.pci_device_ids), None)
-            if device_id
-            else None
-        )
-        bracket = words.rpartition("[")[2].partition("]")[0]
-        return row or next((row for row in self.gpus if bracket in row.lspci_words), None)
+        device, bracket = device_id.strip().lower(), words.rpartition("[")[2].partition("]")[0]
+        row = next((row for row in self._gpus_with(device) if device in row.pci_device_ids), None)
+        return row or next((row for row in self._gpus_with(bracket) if bracket in row.lspci_words), None)
 
     def machines_sold_as(self, product: str) -> tuple[MachineModel, ...]:
         """Return the rows of machines whose DMI has this product name."""
@@ -236,11 +232,13 @@ class Catalogue:
     def machine(self, machine_id: str) -> MachineModel | None:
         return next((row for row in self.machines if row.id == machine_id.strip().lower()), None)
 
-    @functools.cached_property
-    def _gpus_by_name(self) -> dict[str, GpuModel]:
-        return {
-            name.lower(): row for row in reversed(self.gpus) for name in (row.driver_name, row.id) if name
-        }
+    def _gpus_with(self, words: str) -> tuple[GpuModel, ...]:
+        """Return at least the rows with these words: of the shipped ones, only the files that have them are
+        read.
+        """
+        if not words:
+            return ()
+        return _shipped_gpus_with(words) if self._given_gpus is None else self._given_gpus
 
     @functools.cached_property
     def _gpus_by_plain_name(self) -> dict[str, list[GpuModel]]:
@@ -249,6 +247,11 @@ class Catalogue:
             for name in row.plain_names:
                 rows.setdefault(name, []).append(row)
         return rows
+
+
+@functools.lru_cache(maxsize=64)
+def _shipped_gpus_with(words: str) -> tuple[GpuModel, ...]:
+    return load_rows("probes", "gpus", GpuModel, with_words=words)
 
 
 @functools.lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ import msgspec
 
 from probes.base.patterns import pattern
 from probes.base.record import EvidenceRef, StrictRecord
-from probes.base.rows import read_rows, row_on_line
+from probes.base.rows import read_rows
 
 VariableKind = Literal[
     "switch", "number", "flag", "level", "word", "words", "interfaces", "ports", "text", "path"
@@ -29,9 +29,6 @@ _NUMBERED_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
 _LONGEST_INTEGER = 19
 _FLAGS = frozenset({"1", "y", "yes", "t", "true", "0", "n", "no", "f", "false"})
 """What PyTorch takes for a switch in whatever case (c10d/Utils.hpp, getCvarBool, read 2026-06)."""
-
-
-_NAME = "nccl_variables"
 
 
 class VariableSource(StrictRecord, kw_only=True):
@@ -61,26 +58,14 @@ class Variable(StrictRecord, kw_only=True):
     source: str
 
 
-class _Table(StrictRecord, kw_only=True):
+class Variables(StrictRecord, kw_only=True):
+    """All rows."""
+
     sources: dict[str, VariableSource]
     variables: tuple[Variable, ...]
 
-
-class Variables:
-    """All rows. Those that are looked for are read alone: the whole table takes longer than most checks."""
-
-    @functools.lru_cache(maxsize=256)  # noqa: B019 - there is one table
     def find(self, name: str) -> Variable | None:
-        row = row_on_line(_NAME, name)
-        return None if row is None else msgspec.convert(row, Variable)
-
-    @property
-    def variables(self) -> tuple[Variable, ...]:
-        return _table().variables
-
-    @property
-    def sources(self) -> dict[str, VariableSource]:
-        return _table().sources
+        return next((row for row in self.variables if row.name == name), None)
 
     def ref(self, row: Variable) -> EvidenceRef:
         source = self.sources[row.source]
@@ -88,14 +73,9 @@ class Variables:
 
 
 @functools.lru_cache(maxsize=1)
-def _table() -> _Table:
-    return msgspec.convert(read_rows(_NAME), _Table)
-
-
-@functools.lru_cache(maxsize=1)
 def load_variables() -> Variables:
-    """The rows shipped with rigtune."""
-    return Variables()
+    """Return the rows shipped with rigtune."""
+    return msgspec.convert(read_rows("nccl_variables"), Variables)
 
 
 class Integer(StrictRecord, kw_only=True):

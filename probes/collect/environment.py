@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from probes.base.evidence import environment_ref, file_ref
 from probes.base.patterns import pattern
 from probes.base.record import NOT_RECORDED, Reason, Unknown
-from probes.base.rows import read_rows, row_names
+from probes.base.rows import read_rows
+from probes.catalogue.nccl_variables import load_variables
 from probes.collect.collecting import CollectOptions
 from probes.facts import EnvironmentVariable, Unread
 from probes.parsers.tools.nccl_conf import parse_configuration, parse_logged
@@ -48,11 +49,16 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     return {"environment": tuple(found), "unread": tuple(unread)}
 
 
+def asked_names() -> tuple[str, ...]:
+    """Return the names of all variables that are read; no other is asked for."""
+    return (*(row.name for row in load_variables().variables), *read_rows("environment_names")["names"])
+
+
 def _own(source: Source) -> tuple[list[EnvironmentVariable], Unknown | None]:
     """What is set, and why nothing is known where nothing is."""
     found: list[EnvironmentVariable] = []
     silence: Unknown | None = None
-    for name in (*row_names("nccl_variables"), *read_rows("environment_names")["names"]):
+    for name in asked_names():
         value = source.env(name)
         if isinstance(value, Unknown):
             silence = silence or NOT_RECORDED
