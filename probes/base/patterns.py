@@ -1,7 +1,7 @@
-"""Regular expressions that are compiled when they are first used.
+"""Compile the regular expressions of log readers when they are first used.
 
-A live check loads the readers of everything that a machine may say and needs few of their patterns; compiling
-all of them would take longer than reading the machine.
+`explain` loads the readers of everything that a log may say and needs few of their patterns; compiling all of
+them at the start would take a fifth of its time (70 of 400 ms). Everything else uses `re.compile`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ class _Late:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        """What the compiled pattern has under `name`; kept, so that it is asked for once."""
+        """Return the attribute of the compiled pattern, and keep it, so that it is asked for once."""
         value = getattr(re.compile(self._text, self._flags), name)
         setattr(self, name, value)
         return value
 
 
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """Like `re.compile`, with the attributes and methods of its result; `re.error` comes at the first use."""
+    """Return the like of `re.compile`, with the attributes and methods of its result; `re.error` comes at the
+    first use.
+    """
     return cast("re.Pattern[str]", _Late(text, flags))

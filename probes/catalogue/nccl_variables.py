@@ -10,7 +10,6 @@ from typing import Literal
 
 import msgspec
 
-from probes.base.patterns import pattern
 from probes.base.record import EvidenceRef, StrictRecord
 from probes.base.rows import read_rows
 
@@ -19,7 +18,7 @@ VariableKind = Literal[
 ]
 Use = Literal["system", "debugging", "forcing", "dead"]
 
-_INTEGER = pattern(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)")
+_INTEGER = re.compile(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)")
 _LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS")
 """Distances by which NCCL names a level (NVIDIA/nccl, src/graph/topo.cc, read 2026-06)."""
 _NUMBERED_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")

@@ -8,10 +8,10 @@ and none that holds a secret.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from probes.base.evidence import environment_ref, file_ref
-from probes.base.patterns import pattern
 from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.base.rows import read_rows
 from probes.catalogue.nccl_variables import load_variables
@@ -22,7 +22,7 @@ from probes.reading.outputs import outputs
 from probes.sources.base import Source
 
 _SYSTEM_FILE = "/etc/nccl.conf"
-_CREDENTIALS = pattern(r"(?<=://)[^/@\s]{1,400}@")
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]{1,400}@")
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
