@@ -1,7 +1,8 @@
-"""Compile the regular expressions of log readers when they are first used.
+"""Compile regular expressions when they are first used.
 
-`explain` loads the readers of everything that a log may say and needs few of their patterns; compiling all of
-them at the start would take a fifth of its time (70 of 400 ms). Everything else uses `re.compile`.
+A live check loads the parsers of everything that a machine may say, and `explain` the readers of everything
+that a log may say; both need few of their patterns. Compiling all of them at the start takes 11 ms of a live
+check's 120 ms of processor time and 60 ms of 200 of `explain` (measured 2026-11).
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ class _Late:
 
 
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """Return the like of `re.compile`, with the attributes and methods of its result; `re.error` comes at the
-    first use.
-    """
+    """Return the like of `re.compile`, with the attributes and methods of its result; `re.error` comes at
+    the first use."""
     return cast("re.Pattern[str]", _Late(text, flags))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import sys
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,8 +20,7 @@ else:
 RowT = TypeVar("RowT")
 _PACKAGES = Path(probes.__file__).parents[1]
 """The folder of `probes` and `recipes`. By path, since importlib.resources costs every start several
-milliseconds.
-"""
+milliseconds."""
 
 
 def read_rows(name: str, package: str = "probes") -> dict[str, Any]:
@@ -27,23 +28,41 @@ def read_rows(name: str, package: str = "probes") -> dict[str, Any]:
     return tomllib.loads((_PACKAGES / package / "data" / f"{name}.toml").read_text("utf-8"))
 
 
+def row_names(name: str) -> tuple[str, ...]:
+    """Return the `name` of every row of a table in `probes/data` whose rows stand on a line each.
+
+    Every check needs the names of NCCL's variables and few need more; parsing their whole table would add 3 %
+    to its processor time.
+    """
+    text = (_PACKAGES / "probes" / "data" / f"{name}.toml").read_text("utf-8")
+    return tuple(re.findall(r'^ *\{ name = "([^"\n]+)"', text, re.MULTILINE))
+
+
 def load_rows(
     package: str, table: str, row_type: type[RowT], *, file: str | None = None, with_words: str = ""
 ) -> tuple[RowT, ...]:
-    """Return the `[[table]]` rows of `<package>/data/<file>.toml`, in order; the file is named after the
-    table unless given.
+    """Return the `[[table]]` rows of `<package>/data/<file>.toml`, in order.
 
-    Where `<file>` is a folder, the rows of all its files count, and what a file says in `[family]` holds for
-    each of its rows. Files without the words are left out, in whatever case: parsing all GPUs takes longer
-    than most checks do.
+    The file is named after the table unless given. Where `<file>` is a folder, the rows of all its files
+    count, and what a file says in `[family]` holds for each of its rows. Files without the words are left
+    out, in whatever case: parsing all GPUs takes longer than most checks do.
     """
     path = _PACKAGES / package / "data" / (file or table)
     files = sorted(path.glob("*.toml")) if path.is_dir() else [path.with_name(f"{path.name}.toml")]
     rows: list[dict[str, object]] = []
     for each in files:
-        text = each.read_text("utf-8")
-        if with_words.lower() in text.lower():
-            content = tomllib.loads(text)
+        if not with_words or with_words.lower() in _text(each):
+            content = _content(each)
             shared = content.get("family", {})
             rows += [{**shared, **row} for row in content[table]]
     return msgspec.convert(rows, tuple[row_type, ...])  # type: ignore[valid-type]
+
+
+@functools.lru_cache(maxsize=16)
+def _text(path: Path) -> str:
+    return path.read_text("utf-8").lower()
+
+
+@functools.lru_cache(maxsize=16)
+def _content(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text("utf-8"))

@@ -1,5 +1,4 @@
-"""Take apart the names of GPUs that people write: `A100-SXM-80GB`, `NVIDIA A100 80GB PCIe`, `RTX 3090`,
-`MI250X (GCD)`.
+"""Take apart the names of GPUs that people write: `A100-SXM-80GB`, `RTX 3090`, `MI250X (GCD)`.
 
 A name says a model, a form (SXM, PCIe), memory and power. Rows of the catalogue with that model are
 candidates; what the name says besides, and the memory that is stated beside it, choose among them.
@@ -11,6 +10,8 @@ import math
 import re
 from typing import NamedTuple
 
+from probes.base.patterns import pattern
+
 
 class NameParts(NamedTuple):
     """What a name says."""
@@ -21,17 +22,18 @@ class NameParts(NamedTuple):
     watts: float | None
 
 
-_SAYS_NOTHING = re.compile(
-    r"nvidia|amd|intel|habana|tesla|geforce|instinct|radeon|gpus?|accelerator|tensor|core|graphics|card|generation|edition|oam|ac"
-    r"|gcds?|die|pascal|volta|turing|ampere|hopper|blackwell|lovelace|ultra|hbm\de?|gddr\dx?|dgx|hgx|nvl\d+|\d+x|x\d+"
+_SAYS_NOTHING = pattern(
+    r"nvidia|amd|intel|habana|tesla|geforce|instinct|radeon|gpus?|accelerator|tensor|core|graphics|card"
+    r"|generation|edition|oam|ac|gcds?|die|pascal|volta|turing|ampere|hopper|blackwell|lovelace|ultra"
+    r"|hbm\de?|gddr\dx?|dgx|hgx|nvl\d+|\d+x|x\d+"
 )
 _FORMS = {"pcie": "pcie", "nvl": "nvl", "server": "server", "workstation": "workstation", "maxq": "maxq"}
-_GLUED = re.compile(r"([a-z]+\d+[a-z]*?)(sxm\d?|pcie)")
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)(?:gb|gib|g)")
-_BARE_MEMORY = re.compile(r"[\s_-](\d{1,3})\s*$")
+_GLUED = pattern(r"([a-z]+\d+[a-z]*?)(sxm\d?|pcie)")
+_MEMORY = pattern(r"(\d+(?:\.\d+)?)(?:gb|gib|g)")
+_BARE_MEMORY = pattern(r"[\s_-](\d{1,3})\s*$")
 """The memory in `A100-80`, where no GPU is called so with the number."""
-_POWER = re.compile(r"(\d+)w")
-_COUNT = re.compile(r"\d+x(?=[a-z])")
+_POWER = pattern(r"(\d+)w")
+_COUNT = pattern(r"\d+x(?=[a-z])")
 _LONGEST = 200
 
 
@@ -58,9 +60,7 @@ def parts_of(name: str) -> NameParts:
 
 
 def with_unit(name: str) -> str:
-    """Return the name with the unit of memory behind a bare number at its end: `A100-80` is an `A100
-    80GB`.
-    """
+    """Return the name with the unit of memory behind a bare number at its end: `A100-80` is `A100 80GB`."""
     return _BARE_MEMORY.sub(r" \1GB", name)
 
 

@@ -1,5 +1,4 @@
-"""The catalogue: what each GPU and machine can do by published figures. Rows are data with a source and a
-date.
+"""The catalogue: what each GPU and machine can do by published figures. Rows cite a source and a date.
 
 An unknown GPU has no row, and then no peak: rigtune never guesses one.
 """
@@ -27,39 +26,33 @@ class GpuModel(StrictRecord, kw_only=True):
     id: str
     title: str
     checked: bool
-    """False for a GPU that no recording has shown: its name and figures serve predictions and plans, and no
-    check compares a machine with them.
-    """
+    """False for a GPU that no recording has shown: its name and figures serve predictions and plans, and
+    no check compares a machine with them."""
     driver_name: str = ""
     """The name that today's driver gives, in full."""
     names: tuple[str, ...] = ()
     """Its other names by drivers, as regular expressions that are matched in full and without case."""
     plain_names: tuple[str, ...] = ()
     """What is left of the names that people write without vendor, form, memory and punctuation
-    (`probes/catalogue/gpu_names.py`).
-    """
+    (`probes/catalogue/gpu_names.py`)."""
     form: str = ""
-    """`sxm`, `sxm3`, `pcie`, `nvl`, `server`, `workstation` or `maxq` where GPUs of one plain name differ in
-    it.
-    """
+    """`sxm`, `sxm3`, `pcie`, `nvl`, `server`, `workstation` or `maxq` where GPUs of one plain name differ
+    in it."""
     architecture: str
     compute_capability: str
-    """From NVIDIA's MIG user guide 610 and Transformer Engine's support matrix. AMD's name of the instruction
-    set (`gfx942`) or the vendor's of the chip where there is no such number.
-    """
+    """From NVIDIA's MIG user guide 610 and Transformer Engine's support matrix. AMD's name of the
+    instruction set (`gfx942`) or the vendor's of the chip where there is no such number."""
     pci_device_ids: tuple[str, ...] = ()
-    """Vendor and device as `lspci -nn` prints them: `10de:2330`. From NVIDIA/open-gpu-kernel-modules, README,
-    compatible GPUs; those of older GPUs and of AMD from the PCI ID repository, pci.ids (2026-11). A device
-    that products of different size share (10de:2342 is a GH200 of 120 or of 480 GB) has no row.
-    """
+    """Vendor and device as `lspci -nn` prints them: `10de:2330`. From NVIDIA/open-gpu-kernel-modules,
+    README, compatible GPUs; those of older GPUs and of AMD from the PCI ID repository, pci.ids
+    (2026-11). A device that products of different size share (10de:2342 is a GH200 of 120 or of 480 GB)
+    has no row."""
     lspci_words: tuple[str, ...] = ()
     """What lspci prints in brackets behind the chip's name where it is not asked for numbers (pci.ids,
-    2026-11).
-    """
+    2026-11)."""
     memory_bytes: int
-    """What nvidia-smi prints for a whole GPU, read in recordings and public logs. For an unchecked row what
-    the framework has where that is known, else the size as sold.
-    """
+    """What nvidia-smi prints for a whole GPU, read in recordings and public logs. For an unchecked row
+    what the framework has where that is known, else the size as sold."""
     peak_flops_per_s: dict[str, float]
     """By dtype: fp32, tf32, bf16, fp16, fp8, nvfp4, mxfp4."""
     achievable_flops_per_s: dict[str, float] = {}
@@ -81,14 +74,12 @@ class GpuModel(StrictRecord, kw_only=True):
     power_limit_w: float | None = None
     multiprocessors: int | None = None
     """Streaming multiprocessors or compute units. From tensor cores by card in karpathy/llm.c 0e69e3a
-    llmc/mfu.h and winston-zhang-orz/gpu-specs 097f0fb specs.md unless the source says otherwise.
-    """
+    llmc/mfu.h and winston-zhang-orz/gpu-specs 097f0fb specs.md unless the source says otherwise."""
     design: str = ""
     """Id of the machine that it usually sits in (`recipes/data/designs.toml`)."""
     source: str
     """What was read. "(quoted)" marks a document that was read in the notes of a public repository that
-    quotes it, "(not re-read)" one that was not at hand when the row was written.
-    """
+    quotes it, "(not re-read)" one that was not at hand when the row was written."""
     date: str
     """The month of the reading."""
     notes: str = ""
@@ -106,9 +97,8 @@ class MachineModel(StrictRecord, kw_only=True):
     nvlink_count: int = 0
     """NVLinks between two GPUs of the node; with `nvswitch`, all of a GPU's links."""
     gpus_per_switch: int = 0
-    """GPUs below one PCIe switch, together with their NICs; 0 where every device hangs on a root port of the
-    host.
-    """
+    """GPUs below one PCIe switch, together with their NICs; 0 where every device hangs on a root port of
+    the host."""
     switch_link: Literal["PIX", "PXB"] = "PIX"
     """Distance between two devices of the same `gpus_per_switch` group."""
     gpu_link: Literal["PHB", "NODE"] = "NODE"
@@ -120,8 +110,7 @@ class MachineModel(StrictRecord, kw_only=True):
     nic_link_layer: str = "InfiniBand"
     nic_type: str = ""
     """The part number that the driver shows (MT4129 is a ConnectX-7), or the driver's name for devices
-    without one.
-    """
+    without one."""
     nic_pcie_generation: int | None = None
     nic_pcie_width: int = 16
     ethernet_rate_gbps: float | None = None
@@ -148,9 +137,7 @@ class MachineModel(StrictRecord, kw_only=True):
 
 
 class Catalogue:
-    """All rows of GPUs and machines. Those shipped with rigtune are read when first asked for: a machine
-    without GPU needs none.
-    """
+    """All rows of GPUs and machines. Those shipped with rigtune are read when first asked for."""
 
     def __init__(
         self, gpus: tuple[GpuModel, ...] | None = (), machines: tuple[MachineModel, ...] | None = ()
@@ -172,9 +159,7 @@ class Catalogue:
         )
 
     def gpu(self, name: str) -> GpuModel | None:
-        """Return the row of a GPU by its id or by the name that the driver gives; None where it is not in the
-        catalogue.
-        """
+        """Return the row of a GPU by its id or by the name that the driver gives; None where it has none."""
         wanted = name.strip().lower()
         for row in self._gpus_with(wanted):
             if wanted in (row.id.lower(), row.driver_name.lower()):
@@ -190,9 +175,7 @@ class Catalogue:
         )
 
     def checked_gpu(self, name: str) -> GpuModel | None:
-        """Return the row that checks may compare a GPU with; None where there is none, or only one that no
-        recording confirms.
-        """
+        """Return the row that checks may compare a GPU with; None where no recording confirms one."""
         row = self.gpu(name)
         return row if row is not None and row.checked else None
 
@@ -218,9 +201,7 @@ class Catalogue:
         )
 
     def gpu_on_bus(self, device_id: str, words: str = "") -> GpuModel | None:
-        """Return the row of a GPU by its PCI vendor and device (`10de:2330`), else by what lspci prints in
-        brackets.
-        """
+        """Return the row of a GPU by its PCI device (`10de:2330`), else by what lspci prints in brackets."""
         device, bracket = device_id.strip().lower(), words.rpartition("[")[2].partition("]")[0]
         row = next((row for row in self._gpus_with(device) if device in row.pci_device_ids), None)
         return row or next((row for row in self._gpus_with(bracket) if bracket in row.lspci_words), None)
@@ -233,9 +214,7 @@ class Catalogue:
         return next((row for row in self.machines if row.id == machine_id.strip().lower()), None)
 
     def _gpus_with(self, words: str) -> tuple[GpuModel, ...]:
-        """Return at least the rows with these words: of the shipped ones, only the files that have them are
-        read.
-        """
+        """Return at least the rows with these words; shipped files without them are not parsed."""
         if not words:
             return ()
         return _shipped_gpus_with(words) if self._given_gpus is None else self._given_gpus

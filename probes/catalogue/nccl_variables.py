@@ -1,6 +1,5 @@
 """The variables that steer NCCL and what drives it, and how each is read: rows of
-`probes/data/nccl_variables.toml`.
-"""
+`probes/data/nccl_variables.toml`."""
 
 from __future__ import annotations
 
@@ -10,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from probes.base.patterns import pattern
 from probes.base.record import EvidenceRef, StrictRecord
 from probes.base.rows import read_rows
 
@@ -18,13 +18,12 @@ VariableKind = Literal[
 ]
 Use = Literal["system", "debugging", "forcing", "dead"]
 
-_INTEGER = re.compile(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)")
+_INTEGER = pattern(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)")
 _LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS")
 """Distances by which NCCL names a level (NVIDIA/nccl, src/graph/topo.cc, read 2026-06)."""
 _NUMBERED_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
-"""What the digits 0 to 4 stand for, and larger ones as 4 (NVIDIA/nccl, src/graph/paths.cc, ncclGetLevel, read
-2026-11).
-"""
+"""What the digits 0 to 4 stand for, and larger ones as 4 (NVIDIA/nccl, src/graph/paths.cc, ncclGetLevel,
+read 2026-11)."""
 _LONGEST_INTEGER = 19
 _FLAGS = frozenset({"1", "y", "yes", "t", "true", "0", "n", "no", "f", "false"})
 """What PyTorch takes for a switch in whatever case (c10d/Utils.hpp, getCvarBool, read 2026-06)."""
@@ -88,8 +87,7 @@ class Integer(StrictRecord, kw_only=True):
 
 def read_integer(text: str) -> Integer:
     """As the C library reads it: a leading 0 means octal, 0x hexadecimal, and what follows the number is
-    ignored.
-    """
+    ignored."""
     match = _INTEGER.match(text)
     if match is None:
         return Integer(value=0, rest=text)
@@ -106,9 +104,8 @@ def read_integer(text: str) -> Integer:
 
 
 def misread(row: Variable, text: str) -> str | None:
-    """How the reader misunderstands `text`, in words that complete "NCCL reads it as ..."; None where it does
-    not.
-    """
+    """How the reader misunderstands `text`, in words that complete "NCCL reads it as ..."; None where it
+    does not."""
     if not text:
         return None
     match row.kind:

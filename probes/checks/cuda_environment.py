@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from probes.base.patterns import pattern
 from probes.base.record import Unknown, known
 from probes.base.versions import at_least
 from probes.catalogue.nccl_variables import load_variables
@@ -43,7 +44,7 @@ _TOOLS = (
     "libcuda-injection",
     "libvgpreload",
 )
-_DEVICE = re.compile(r"(?:\d{1,4}|(?:GPU|MIG)-[0-9A-Za-z/-]{1,80})")
+_DEVICE = pattern(r"(?:\d{1,4}|(?:GPU|MIG)-[0-9A-Za-z/-]{1,80})")
 
 
 def cuda_connections(evidence: Evidence) -> Iterator[Finding]:

@@ -8,13 +8,12 @@ and none that holds a secret.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from probes.base.evidence import environment_ref, file_ref
+from probes.base.patterns import pattern
 from probes.base.record import NOT_RECORDED, Reason, Unknown
-from probes.base.rows import read_rows
-from probes.catalogue.nccl_variables import load_variables
+from probes.base.rows import read_rows, row_names
 from probes.collect.collecting import CollectOptions
 from probes.facts import EnvironmentVariable, Unread
 from probes.parsers.tools.nccl_conf import parse_configuration, parse_logged
@@ -22,7 +21,7 @@ from probes.reading.outputs import outputs
 from probes.sources.base import Source
 
 _SYSTEM_FILE = "/etc/nccl.conf"
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]{1,400}@")
+_CREDENTIALS = pattern(r"(?<=://)[^/@\s]{1,400}@")
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
@@ -51,7 +50,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 def asked_names() -> tuple[str, ...]:
     """Return the names of all variables that are read; no other is asked for."""
-    return (*(row.name for row in load_variables().variables), *read_rows("environment_names")["names"])
+    return (*row_names("nccl_variables"), *read_rows("environment_names")["names"])
 
 
 def _own(source: Source) -> tuple[list[EnvironmentVariable], Unknown | None]:

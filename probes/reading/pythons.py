@@ -5,13 +5,14 @@ from __future__ import annotations
 import posixpath
 import re
 
+from probes.base.patterns import pattern
 from probes.base.record import Reason, Record, Unknown
 from probes.parsers.host.version_outputs import python_assignments
 from probes.sources.base import Source, read_text
 
-_LIB = re.compile(r"python(\d+\.\d+)t?")
-_SETTING = re.compile(r"^\s*([\w-]+)\s*=\s*(.*?)\s*$", re.MULTILINE)
-_NCCL = re.compile(r"nvidia_nccl_cu\d+-(\d+\.\d+\.\d+[\w.]*)\.dist-info")
+_LIB = pattern(r"python(\d+\.\d+)t?")
+_SETTING = pattern(r"^\s*([\w-]+)\s*=\s*(.*?)\s*$", re.MULTILINE)
+_NCCL = pattern(r"nvidia_nccl_cu\d+-(\d+\.\d+\.\d+[\w.]*)\.dist-info")
 _WHERE = "import sys; print(sys.prefix); print(sys.base_prefix); print(sys.version.split()[0])"
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import re
 import select
 import subprocess
 import sys
@@ -23,13 +22,14 @@ from typing import Any, cast
 
 import msgspec
 
+from probes.base.patterns import pattern
 from probes.base.record import Reason, Unknown
 from probes.sources.base import NvmlValue
 from probes.sources.commands import close_pipes, kill_group, signal_group
 
 _LIBRARY = "libnvidia-ml.so.1"
 _LIBRARY_FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib")
-_CALL = re.compile(r"nvml(Device|System)Get[A-Za-z0-9_]*")
+_CALL = pattern(r"nvml(Device|System)Get[A-Za-z0-9_]*")
 _REASONS = {
     3: Reason.NOT_SUPPORTED,
     4: Reason.PERMISSION,

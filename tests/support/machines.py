@@ -46,6 +46,7 @@ from tests.support.machines_pci import healthy_tree
 H100 = GpuModel(
     id="h100-sxm",
     title="H100 SXM 80 GB",
+    checked=True,
     driver_name="NVIDIA H100 80GB HBM3",
     architecture="hopper",
     compute_capability="9.0",

@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 
 from probes.base.evidence import line_ref
+from probes.base.patterns import pattern
 from probes.base.record import Reason, Unknown
 from probes.facts import Nic, Unread
 from probes.parsers.fabric.rdma_words import guid, physical_state, port_rate, port_state, whole_number
 
-_NUMBERED = re.compile(r"\d+:\s*(\S.*)")
-_IBSTAT = re.compile(
+_NUMBERED = pattern(r"\d+:\s*(\S.*)")
+_IBSTAT = pattern(
     r"^[ \t]*CA '[^'\n]+'[ \t]*\n[ \t]*(?:CA type:|Number of ports:|Firmware version:|Port \d{1,3}:)",
     re.MULTILINE,
 )
-_CA = re.compile(r"\s*CA '([^']+)'\s*")
-_PORT = re.compile(r"\s*Port (\d{1,3}):\s*")
-_PANIC = re.compile(r"ibpanic: \[\d{1,10}\] main: (.{1,200})")
-_VANISHED = re.compile(r"stat of IB device '([^'\n]{1,64})' failed: .{1,80}")
+_CA = pattern(r"\s*CA '([^']+)'\s*")
+_PORT = pattern(r"\s*Port (\d{1,3}):\s*")
+_PANIC = pattern(r"ibpanic: \[\d{1,10}\] main: (.{1,200})")
+_VANISHED = pattern(r"stat of IB device '([^'\n]{1,64})' failed: .{1,80}")
 _NAME = ""
 """The key of the device's name beside the fields, none of which has an empty name."""
 _MISSING = Unknown(Reason.NOT_RECORDED, "not in the output of ibstat")

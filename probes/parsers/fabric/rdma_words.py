@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
+from probes.base.patterns import pattern
 from probes.base.record import Reason, Unknown
 
-_RATE = re.compile(
+_RATE = pattern(
     r"(\d{1,5}(?:\.\d{1,5})?)(?: \(FDR10\)|\s*Gb/sec(?:\s*\((\d{1,2})X(?:\s+([A-Z]{2,4}\d{0,3}))?\))?.{0,40})?"
 )
-_HEX = re.compile(r"(?:0x)?([0-9a-f]{1,16})", re.IGNORECASE)
-_INTEGER = re.compile(r"0x[0-9a-f]{1,16}|\d{1,20}", re.IGNORECASE)
+_HEX = pattern(r"(?:0x)?([0-9a-f]{1,16})", re.IGNORECASE)
+_INTEGER = pattern(r"0x[0-9a-f]{1,16}|\d{1,20}", re.IGNORECASE)
 
 LANE_GBPS = {
     "SDR": 2.5,

@@ -4,14 +4,14 @@ same.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from probes.base.patterns import pattern
 from probes.base.record import Reason, Unknown
 
 _WORD = r"(?:0x[0-9a-fA-F]{1,8}|[0-9a-fA-F]{0,8})"
-_MASK = re.compile(rf"{_WORD}(?:,{_WORD}){{0,2047}}")
-_SINGLE = re.compile(r"0x[0-9a-fA-F]{1,4096}")
+_MASK = pattern(rf"{_WORD}(?:,{_WORD}){{0,2047}}")
+_SINGLE = pattern(r"0x[0-9a-fA-F]{1,4096}")
 
 
 def mask_cpus(text: str) -> tuple[int, ...] | Unknown:

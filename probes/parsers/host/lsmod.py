@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
-_HEADER = re.compile(r"^Module\s+Size\s+Used by\s*$", re.MULTILINE)
-_ROW = re.compile(r"([A-Za-z0-9_-]{1,64})\s+(\d{1,12})\s+(-?\d{1,9})(?:\s.*)?")
-_PART = re.compile(
+from probes.base.patterns import pattern
+
+_HEADER = pattern(r"^Module\s+Size\s+Used by\s*$", re.MULTILINE)
+_ROW = pattern(r"([A-Za-z0-9_-]{1,64})\s+(\d{1,12})\s+(-?\d{1,9})(?:\s.*)?")
+_PART = pattern(
     r"^([a-z][a-z0-9_]{1,63})[ \t]+\d{3,10}[ \t]+-?\d{1,5}(?:[ \t]+(?:-|[a-z][\w,]*)(?:[ \t]+Live[ \t].*)?)?[ \t]*$",
     re.MULTILINE,
 )

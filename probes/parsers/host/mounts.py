@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
+from probes.base.patterns import pattern
 from probes.base.record import Record
 from probes.base.units import KIB
 
-_OCTAL = re.compile(r"\\([0-7]{3})")
-_DF = re.compile(r"(.+?)\s+(\d+)\s+(\d+)\s+(\d+)\s+(?:\d+%|-)\s+(/.*)")
+_OCTAL = pattern(r"\\([0-7]{3})")
+_DF = pattern(r"(.+?)\s+(\d+)\s+(\d+)\s+(\d+)\s+(?:\d+%|-)\s+(/.*)")
 
 
 class Mount(Record, kw_only=True):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
+from probes.base.patterns import pattern
 from probes.base.record import Reason, Record, Unknown
 
 _ROUTE_UP = 0x1
 _ROUTE_GATEWAY = 0x2
-_LOCAL = re.compile(r"\|--\s+(\d+\.\d+\.\d+\.\d+)[ \t]*\n\s*/32 host LOCAL")
+_LOCAL = pattern(r"\|--\s+(\d+\.\d+\.\d+\.\d+)[ \t]*\n\s*/32 host LOCAL")
 
 
 class Route(Record, kw_only=True):

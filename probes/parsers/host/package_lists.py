@@ -6,17 +6,18 @@ from __future__ import annotations
 
 import re
 
+from probes.base.patterns import pattern
 from probes.base.record import Reason, Record, Unknown
 
-_NVIDIA_SMI = re.compile(r"(Driver|CUDA) Version\s*:\s*(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)")
-_LIBRARY_MISMATCH = re.compile(r"NVML library version:\s*(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)")
-_LOADING = re.compile(
+_NVIDIA_SMI = pattern(r"(Driver|CUDA) Version\s*:\s*(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)")
+_LIBRARY_MISMATCH = pattern(r"NVML library version:\s*(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)")
+_LOADING = pattern(
     r"NVRM: loading NVIDIA UNIX (Open )?(?:\S{1,20} )?Kernel Module(?: for \S{1,20})?\s{1,8}(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)"
 )
-_LINUX = re.compile(r"\] Linux version (\d\S{1,60}) ")
-_LIBRARY = re.compile(r"\.so\.(\d{1,6}(?:\.\d{1,6}){1,3})$")
-_IMEX = re.compile(r"Domain State:\s*([A-Z_]{1,30})", re.IGNORECASE)
-_EFA_LIBFABRIC = re.compile(
+_LINUX = pattern(r"\] Linux version (\d\S{1,60}) ")
+_LIBRARY = pattern(r"\.so\.(\d{1,6}(?:\.\d{1,6}){1,3})$")
+_IMEX = pattern(r"Domain State:\s*([A-Z_]{1,30})", re.IGNORECASE)
+_EFA_LIBFABRIC = pattern(
     r"libfabric\S{0,20}?[-_ ](\d{1,3}\.\d{1,3}\.\d{1,3}\S{0,20}?)(?:-|\.el|\.amzn20|_|\s|$)"
 )
 _LONGEST_NAME = 4096

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
+from probes.base.patterns import pattern
 from probes.base.record import Reason, Record, Unknown
 from probes.base.units import KIB
 
-_MEMINFO = re.compile(r"^(?:Node \d+ )?(\w+(?:\(\w+\))?):\s+(\d+) kB$", re.MULTILINE)
-_HUGE_PAGES = re.compile(r"^HugePages_Total:\s+(\d{1,18})$", re.MULTILINE)
-_LIMIT = re.compile(r"^(Max(?: [a-z]+)+) {2,}(unlimited|\d+)\s+(?:unlimited|\d+)", re.MULTILINE)
+_MEMINFO = pattern(r"^(?:Node \d+ )?(\w+(?:\(\w+\))?):\s+(\d+) kB$", re.MULTILINE)
+_HUGE_PAGES = pattern(r"^HugePages_Total:\s+(\d{1,18})$", re.MULTILINE)
+_LIMIT = pattern(r"^(Max(?: [a-z]+)+) {2,}(unlimited|\d+)\s+(?:unlimited|\d+)", re.MULTILINE)
 _ARM_PARTS = {
     "0xd0c": "Arm Neoverse N1",
     "0xd40": "Arm Neoverse V1",

@@ -6,24 +6,25 @@ import re
 
 import msgspec
 
+from probes.base.patterns import pattern
 from probes.base.record import Reason, Record, Unknown
 
-_DRIVER = re.compile(r"NVRM version:.*?Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)*)")
-_OPEN_MODULE = re.compile(r"NVRM version:.*Open Kernel Module")
-_NVCC = re.compile(r"release \d+\.\d+, V(\d+\.\d+(?:\.\d+)?)")
-_NCCL_LIBRARY = re.compile(r"libnccl\.so\.(\d+\.\d+\.\d+)$")
+_DRIVER = pattern(r"NVRM version:.*?Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)*)")
+_OPEN_MODULE = pattern(r"NVRM version:.*Open Kernel Module")
+_NVCC = pattern(r"release \d+\.\d+, V(\d+\.\d+(?:\.\d+)?)")
+_NCCL_LIBRARY = pattern(r"libnccl\.so\.(\d+\.\d+\.\d+)$")
 _MPI = (
-    (re.compile(r"\(Open(?:RTE|MPI| MPI)\)\s+(\d\S*)"), "Open MPI"),
-    (re.compile(r"\(PRRTE\)\s+(\d\S*)"), "PRRTE"),
-    (re.compile(r"Intel\(R\) MPI Library.*?Version\s+(\d\S*)"), "Intel MPI"),
-    (re.compile(r"HYDRA build details:\s+Version:\s+(\d\S*)"), "MPICH"),
+    (pattern(r"\(Open(?:RTE|MPI| MPI)\)\s+(\d\S*)"), "Open MPI"),
+    (pattern(r"\(PRRTE\)\s+(\d\S*)"), "PRRTE"),
+    (pattern(r"Intel\(R\) MPI Library.*?Version\s+(\d\S*)"), "Intel MPI"),
+    (pattern(r"HYDRA build details:\s+Version:\s+(\d\S*)"), "MPICH"),
 )
 """First lines of `mpirun --version` by their vendors."""
-_SLURM = re.compile(r"slurm(?:-wlm)?\s+(\d+\.\d+\.\d+\S*)")
-_PYTHON_ASSIGNMENT = re.compile(
+_SLURM = pattern(r"slurm(?:-wlm)?\s+(\d+\.\d+\.\d+\S*)")
+_PYTHON_ASSIGNMENT = pattern(
     r"^(\w+)\s*(?::[^=\n]+)?=\s*(?:'([^'\n]*)'|\"([^\"\n]*)\"|(None))\s*$", re.MULTILINE
 )
-_OS_RELEASE = re.compile(r"^(\w+)=(?:\"([^\"\n]*)\"|'([^'\n]*)'|(\S*))\s*$", re.MULTILINE)
+_OS_RELEASE = pattern(r"^(\w+)=(?:\"([^\"\n]*)\"|'([^'\n]*)'|(\S*))\s*$", re.MULTILINE)
 
 
 class _CudaJson(msgspec.Struct):

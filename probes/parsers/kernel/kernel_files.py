@@ -7,18 +7,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from probes.base.patterns import pattern
 from probes.base.record import Reason, Record, Unknown
 
-_BRACKETED = re.compile(r"\[([\w-]{1,40})\]")
+_BRACKETED = pattern(r"\[([\w-]{1,40})\]")
 _FIRST_ORDER = {11: 8, 12: 6, 14: 4}
 """The first order of at least 1 MiB by the number of orders: with pages of 4 KiB the kernel lists 11, with 16
 KiB 12, with 64 KiB 14 (Linux 6.12, arch/arm64/Kconfig, ARCH_FORCE_MAX_ORDER, and mmzone.h).
 """
-_STAT = re.compile(r"(\d{1,9}) \((.{0,64})\) ([A-Za-z])", re.DOTALL)
-_ARGUMENT = re.compile(r"(\w{1,40})\s*=\s*(.*?)\s*", re.DOTALL)
-_LOG_COMMAND_LINE = re.compile(r"(?:Kernel command|Command) line: (.{1,4096})")
-_LOG_IOMMU = re.compile(r"iommu: Default domain type: (Translated|Passthrough)")
-_LOG_CLOCK = re.compile(r"clocksource: Switched to clocksource (\w{1,40})")
+_STAT = pattern(r"(\d{1,9}) \((.{0,64})\) ([A-Za-z])", re.DOTALL)
+_ARGUMENT = pattern(r"(\w{1,40})\s*=\s*(.*?)\s*", re.DOTALL)
+_LOG_COMMAND_LINE = pattern(r"(?:Kernel command|Command) line: (.{1,4096})")
+_LOG_IOMMU = pattern(r"iommu: Default domain type: (Translated|Passthrough)")
+_LOG_CLOCK = pattern(r"clocksource: Switched to clocksource (\w{1,40})")
 
 CAPABILITIES = (
     *("chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap"),

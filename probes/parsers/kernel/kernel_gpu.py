@@ -4,68 +4,67 @@ from __future__ import annotations
 
 import re
 
+from probes.base.patterns import pattern
 from probes.parsers.kernel.log_tally import LESSER, Sighting
 
 _ADDRESS = r"(?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})?)(?:\.[0-9A-Fa-f])?"
-_XID = re.compile(
-    rf"(?<![A-Za-z])Xid(?: \({_ADDRESS}\): (\d{{1,6}})(?!\d)| (\d{{1,6}}) \({_ADDRESS}\):?),?(.*)"
-)
-_SXID = re.compile(rf"SXid \({_ADDRESS}\): (\d{{5}})(?!\d),?(.*)")
-_NVLINK5 = re.compile(r"\b(Fatal|Nonfatal)\s+XC\d+\s+i\d+\s+Link (-?\d{1,3})(?: \(0x([0-9a-fA-F]{8})\b)?")
-_RECOVERY = re.compile(r"recovery action changed from .{0,80}? to (0x[0-9a-fA-F]{1,4} \([^()]{1,60}\))")
+_XID = pattern(rf"(?<![A-Za-z])Xid(?: \({_ADDRESS}\): (\d{{1,6}})(?!\d)| (\d{{1,6}}) \({_ADDRESS}\):?),?(.*)")
+_SXID = pattern(rf"SXid \({_ADDRESS}\): (\d{{5}})(?!\d),?(.*)")
+_NVLINK5 = pattern(r"\b(Fatal|Nonfatal)\s+XC\d+\s+i\d+\s+Link (-?\d{1,3})(?: \(0x([0-9a-fA-F]{8})\b)?")
+_RECOVERY = pattern(r"recovery action changed from .{0,80}? to (0x[0-9a-fA-F]{1,4} \([^()]{1,60}\))")
 _CLEANUP = 45
-_CAUSE = re.compile(r"caused by previous Xid (\d{1,6})\b")
-_GPU_ADDRESS = re.compile(r"\b([0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b(?![0-9A-Fa-f:])")
-_UNANSWERED = re.compile(
+_CAUSE = pattern(r"caused by previous Xid (\d{1,6})\b")
+_GPU_ADDRESS = pattern(r"\b([0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b(?![0-9A-Fa-f:])")
+_UNANSWERED = pattern(
     r"NVRM:\s+0\s+(\d{1,6})\s+(\w{1,60})\s+(?:\d{1,12}\s+)?(0x[0-9a-f]{16}) 0x[0-9a-f]{16} 0x[0-9a-f]{16} 0x0{16}\b"
 )
 """The newest entry of the history of calls to the GPU's system processor, without a time at which it
 ended.
 """
-_GSP = re.compile(
+_GSP = pattern(
     r"Timeout (?:waiting for|after \d+s of waiting for) RPC|Rate limiting GSP RPC error|GSP RM heartbeat timed out|"
     r"GSP-?(?:RM)? (?:has )?(?:crash|lockdown|task.{0,20}(?:crash|timeout))|rpcRecvPoll.{0,60}timed? ?out"
 )
 _COMPLAINTS = (
     (
         "RmInitAdapter failed",
-        re.compile(r"RmInitAdapter failed|rm_init_adapter failed|failed to initialize the adapter", re.I),
+        pattern(r"RmInitAdapter failed|rm_init_adapter failed|failed to initialize the adapter", re.I),
     ),
-    ("gone at load", re.compile(r"^fallen off the bus and is not responding")),
-    ("fallen off the bus", re.compile(r"fallen off the bus|GPU (?:is )?lost\b")),
-    ("API mismatch", re.compile(r"API mismatch")),
+    ("gone at load", pattern(r"^fallen off the bus and is not responding")),
+    ("fallen off the bus", pattern(r"fallen off the bus|GPU (?:is )?lost\b")),
+    ("API mismatch", pattern(r"API mismatch")),
     (
         "unsupported GPU",
-        re.compile(
+        pattern(
             r"installed in this system is not supported|No NVIDIA (?:GPU|graphics adapter|devices) (?:found|probed)"
         ),
     ),
     (
         "probe failed",
-        re.compile(
+        pattern(
             r"probe routine (?:was not called|failed)|None of the NVIDIA .{0,40}initialized|[Ff]ailed to copy vbios"
         ),
     ),
-    ("out of memory", re.compile(r"\[NV_ERR_NO_MEMORY\]")),
-    ("assertion", re.compile(r"Assertion failed: .{1,200}\[NV_ERR_\w+\]")),
+    ("out of memory", pattern(r"\[NV_ERR_NO_MEMORY\]")),
+    ("assertion", pattern(r"Assertion failed: .{1,200}\[NV_ERR_\w+\]")),
 )
-_NAMED = re.compile(rf"NVRM: The NVIDIA GPU {_ADDRESS}(?: \(PCI ID: \w{{4}}:\w{{4}}\))?$")
-_HISTORY = re.compile(r"NVRM: (?:GPU\d{1,3} )?RPC (?:event )?history \(CPU")
-_MODULE = re.compile(
+_NAMED = pattern(rf"NVRM: The NVIDIA GPU {_ADDRESS}(?: \(PCI ID: \w{{4}}:\w{{4}}\))?$")
+_HISTORY = pattern(r"NVRM: (?:GPU\d{1,3} )?RPC (?:event )?history \(CPU")
+_MODULE = pattern(
     r"nvidia(?:_uvm|_modeset|_drm)?: (?:disagrees about version of symbol|Unknown symbol|version magic)|"
     r"nvidia: probe of .{1,20} failed|nvidia [0-9a-f:.]{7,16}: probe with driver nvidia failed"
 )
-_PEERMEM = re.compile(
+_PEERMEM = pattern(
     r"nvidia[-_]peermem\b.{0,80}?(?:ERROR|[Ii]nvalid|failed|Unknown symbol|disagrees about version)"
 )
-_PEERMEM_LOAD = re.compile(
+_PEERMEM_LOAD = pattern(
     r"Unknown symbol|disagrees about version|[Ii]nvalid argument|ib_register_peer_memory_client"
 )
-_SWITCH = re.compile(
+_SWITCH = pattern(
     r"nvidia-nvswitch\d*: .*?(?:[Ff]ail|[Ee]rror|FATAL|(?<![Nn]on-)(?<![Nn]on)[Ff]atal|[Uu]nable|[Tt]imed? ?out)"
 )
 
-_UNIT = re.compile(r"(?:^|[ ,])([A-Z][A-Z0-9_]{2,30}(?:/[A-Z][A-Z0-9_]{2,30})?)\s+(?:Fatal|Nonfatal)\b")
+_UNIT = pattern(r"(?:^|[ ,])([A-Z][A-Z0-9_]{2,30}(?:/[A-Z][A-Z0-9_]{2,30})?)\s+(?:Fatal|Nonfatal)\b")
 
 
 def pci_device(address: str) -> str:

@@ -4,104 +4,105 @@ from __future__ import annotations
 
 import re
 
+from probes.base.patterns import pattern
 from probes.parsers.kernel.log_tally import LESSER, Sighting
 
 _PCI = r"([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]"
-_LEADING_PCI = re.compile(rf"(?:\S{{1,40}} )?{_PCI}")
-_LIMITED = re.compile(rf"{_PCI}.{{0,40}}?: [\d.]{{1,12}} Gb/s available (?:PCIe )?bandwidth, limited by ")
+_LEADING_PCI = pattern(rf"(?:\S{{1,40}} )?{_PCI}")
+_LIMITED = pattern(rf"{_PCI}.{{0,40}}?: [\d.]{{1,12}} Gb/s available (?:PCIe )?bandwidth, limited by ")
 _SEVERITY = r"((?:Un)?correct(?:ed|able))(?: \((Non-Fatal|Fatal)\))?"
-_AER_FROM = re.compile(rf"AER: (?:Multiple )?{_SEVERITY} error(?: message)? received: (?:{_PCI})?", re.I)
-_BUS_ERROR = re.compile(rf"(?:{_PCI}: )?(?:AER: )?PCIe Bus Error: severity={_SEVERITY}", re.I)
-_CONTAINED = re.compile(
+_AER_FROM = pattern(rf"AER: (?:Multiple )?{_SEVERITY} error(?: message)? received: (?:{_PCI})?", re.I)
+_BUS_ERROR = pattern(rf"(?:{_PCI}: )?(?:AER: )?PCIe Bus Error: severity={_SEVERITY}", re.I)
+_CONTAINED = pattern(
     r"DPC: (?:containment event|unmasked uncorrectable)|pciehp: Slot\(\S{1,20}\): (?:Link Down|Card not present)"
 )
-_SLOT_POWER = re.compile(r"insufficient power on the PCIe slot", re.I)
+_SLOT_POWER = pattern(r"insufficient power on the PCIe slot", re.I)
 
-_MLX_LINK = re.compile(r"mlx[45]_core [0-9a-f:.]{1,20}:? (\S{1,40}): Link (up|down)$")
-_MLX_PORT = re.compile(
+_MLX_LINK = pattern(r"mlx[45]_core [0-9a-f:.]{1,20}:? (\S{1,40}): Link (up|down)$")
+_MLX_PORT = pattern(
     r"mlx[45]_core [0-9a-f:.]{1,20}:? (mlx[45]_\S{1,20}): Port:? \d+ [Ll]ink (ACTIVE|DOWN|UP)"
 )
-_NIC_LINK = re.compile(r"(?:^|[ :])([A-Za-z][\w.-]{1,30}):? (?:NIC )?Link is ([Uu]p|[Dd]own)\b")
-_BOND = re.compile(
+_NIC_LINK = pattern(r"(?:^|[ :])([A-Za-z][\w.-]{1,30}):? (?:NIC )?Link is ([Uu]p|[Dd]own)\b")
+_BOND = pattern(
     r"\(slave (\S{1,40})\): link status definitely (up|down)|"
     r"link status definitely (up|down) for (?:active )?interface ([\w.-]{1,40})"
 )
-_BOND_SOON = re.compile(
+_BOND_SOON = pattern(
     r"(?:\(slave (\S{1,40})\): link status|link status) (down) (?:for (?:active )?interface ([\w.-]{1,40}))?"
 )
 """Written before `definitely`, where the bond waits (`downdelay`); some kernels never come to the second
 line.
 """
-_BOND_WHOLE = re.compile(r"([\w.-]{1,40}): (now running without any active interface|active interface up)!")
-_CARRIER = re.compile(r"^([\w.@-]{1,40}): ([Ll]ost|[Gg]ained) carrier$")
-_VIRTUAL = re.compile(
+_BOND_WHOLE = pattern(r"([\w.-]{1,40}): (now running without any active interface|active interface up)!")
+_CARRIER = pattern(r"^([\w.@-]{1,40}): ([Ll]ost|[Gg]ained) carrier$")
+_VIRTUAL = pattern(
     r"(?:veth|cali|docker|br-|cni|flannel|lxc|lxd|tap|tun|vnet|virbr|vxlan|dummy|ifb|kube|nodelocal|cilium|wg)"
 )
-_MODULE_EVENT = re.compile(
+_MODULE_EVENT = pattern(
     rf"{_PCI}: Port module event(?:\[error\])?: module (\d{{1,3}}), (Cable unplugged|.*(?:[Hh]igh [Tt]emperature|[Ee]rror).*)"
 )
-_HOT_MODULE = re.compile(rf"{_PCI}.{{0,40}}?[Hh]igh temperature")
+_HOT_MODULE = pattern(rf"{_PCI}.{{0,40}}?[Hh]igh temperature")
 
-_KILLED = re.compile(r"[Oo]ut of memory(?: \([^)]{1,40}\))?: Kill(?:ed)? process \d{1,10}")
-_KILLED_ALONE = re.compile(r"Killed process \d{1,10} \(.{1,60}?\)")
-_INVOKED = re.compile(r"(.{1,60}) invoked oom-killer:")
-_OOM = re.compile(r"^oom-kill:\s?constraint=(\w{1,40})")
-_OOM_TASK = re.compile(r"\btask=([^,]{1,40})")
-_SOFT = re.compile(r"soft lockup - CPU#?\d+ stuck")
-_HARD = re.compile(r"hard LOCKUP on cpu", re.I)
-_HUNG = re.compile(r"task (\S{1,60}) blocked (?:in I/O wait )?for more than \d+ seconds")
-_STALL = re.compile(
+_KILLED = pattern(r"[Oo]ut of memory(?: \([^)]{1,40}\))?: Kill(?:ed)? process \d{1,10}")
+_KILLED_ALONE = pattern(r"Killed process \d{1,10} \(.{1,60}?\)")
+_INVOKED = pattern(r"(.{1,60}) invoked oom-killer:")
+_OOM = pattern(r"^oom-kill:\s?constraint=(\w{1,40})")
+_OOM_TASK = pattern(r"\btask=([^,]{1,40})")
+_SOFT = pattern(r"soft lockup - CPU#?\d+ stuck")
+_HARD = pattern(r"hard LOCKUP on cpu", re.I)
+_HUNG = pattern(r"task (\S{1,60}) blocked (?:in I/O wait )?for more than \d+ seconds")
+_STALL = pattern(
     r"(?:self-detected stall|detected (?:expedited )?stalls?) on CPU|kthread starved for \d+ jiffies"
 )
-_EDAC = re.compile(r"EDAC MC\d+: (\d{1,9}) (CE|UE) ")
-_HARDWARE = re.compile(
+_EDAC = pattern(r"EDAC MC\d+: (\d{1,9}) (CE|UE) ")
+_HARDWARE = pattern(
     r"\[Hardware Error\]: (?:Machine check|CPU \d+: Machine Check|event severity: (\w{1,20})|.{0,60}?((?:un)?corrected) error)",
     re.I,
 )
 _FATAL = frozenset({"fatal", "panic", "uncorrected"})
 _NOT_FATAL = frozenset({"corrected", "info", "informational", "recoverable"})
 """Severities of a hardware error; a word that was cut is none of them."""
-_MCE = re.compile(
+_MCE = pattern(
     r"Machine check events logged|HANDLING MCE MEMORY ERROR|Uncorrected (?:hardware )?memory error|Fatal machine check",
     re.I,
 )
-_POISON = re.compile(r"Memory failure: 0x[0-9a-f]+:")
+_POISON = pattern(r"Memory failure: 0x[0-9a-f]+:")
 
-_EXT4 = re.compile(
+_EXT4 = pattern(
     r"EXT4-fs error \(device (\S{1,40}?)\)|"
     r"EXT4-fs \((\S{1,40}?)\): (?!(?:re-?)?mounted|unmount).*(?:error|corrupt|Remounting filesystem read-only|aborted)"
 )
-_XFS = re.compile(
+_XFS = pattern(
     r"XFS \((\S{1,40}?)\): .*?(?:[Cc]orruption|I/O [Ee]rror|[Ss]hut(?:ting)? ?down|error -?\d+|log mount.*failed)"
 )
-_BTRFS = re.compile(r"BTRFS (?:error|critical)(?: \(device (\S{1,40}?)\))?")
-_READ_ONLY = re.compile(r"(?:[Rr]emounting filesystem read-only|forced readonly|re-mounted read-only)")
-_NFS = re.compile(r"nfs: server (\S{1,80}) not responding")
-_NVME = re.compile(
+_BTRFS = pattern(r"BTRFS (?:error|critical)(?: \(device (\S{1,40}?)\))?")
+_READ_ONLY = pattern(r"(?:[Rr]emounting filesystem read-only|forced readonly|re-mounted read-only)")
+_NFS = pattern(r"nfs: server (\S{1,80}) not responding")
+_NVME = pattern(
     r"nvme (nvme\d+): (?:I/O (?:tag )?\d+ .*(?:timeout|aborting)|controller is down|Device not ready|"
     r"Removing after probe failure|.*[Ii]dentify.*failed)"
 )
-_IO_ERROR = re.compile(
+_IO_ERROR = pattern(
     r"(?:I/O error, dev |[Bb]uffer I/O error on dev(?:ice)? |(?:critical medium|critical target) error, dev )([\w-]{1,40})"
 )
-_NOT_A_DISK = re.compile(r"(?:fd|sr|loop|nbd|zram)\d")
-_RAID = re.compile(
+_NOT_A_DISK = pattern(r"(?:fd|sr|loop|nbd|zram)\d")
+_RAID = pattern(
     r"md/raid\d*:(md\S{1,20}): .*?(?:Disk failure on (\S{1,40}),|not clean|failed)|md: (\S{1,20}): .*(?:kicking|failed)"
 )
 
-_FAULT = re.compile(
+_FAULT = pattern(
     r"(?:traps: )?([^\[\]\s][^\[\]]{0,60})\[\d{1,10}\]"
     r"(?:: segfault at|:? general protection|:? trap (?:invalid opcode|divide error))"
 )
-_LIBRARY = re.compile(r"(?: in |\bin )([^\s\[]{1,120})\[")
-_NCCL_LIBRARY = re.compile(r"libnccl|librccl|libnccl-net|libnccl-ofi")
-_GPU_LIBRARY = re.compile(
+_LIBRARY = pattern(r"(?: in |\bin )([^\s\[]{1,120})\[")
+_NCCL_LIBRARY = pattern(r"libnccl|librccl|libnccl-net|libnccl-ofi")
+_GPU_LIBRARY = pattern(
     r"lib(?:cuda|nvidia|nvml|cudart|cudnn|cublas|nvrtc|nvshmem|torch|c10|ibverbs|mlx5|efa|fabric|mpi|uc[pts]|gloo|nvToolsExt)"
 )
-_TRAINING = re.compile(
+_TRAINING = pattern(
     r"python|pt_|torchrun|ray::|ray$|train|VLLM|vllm|deepspeed|megatron|all_reduce|accelerate|nccl", re.I
 )
-_PANIC = re.compile(
+_PANIC = pattern(
     r"Kernel panic - not syncing|Oops: (?:\w{1,40} )?[0-9a-f]{4} \[#|BUG: unable to handle|BUG: kernel NULL pointer|"
     r"kernel BUG at|^general protection fault"
 )

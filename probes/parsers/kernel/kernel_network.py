@@ -10,26 +10,27 @@ from __future__ import annotations
 
 import re
 
+from probes.base.patterns import pattern
 from probes.parsers.kernel.log_tally import Sighting
 
-_PCI = re.compile(r"\b([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]\b")
-_DEAD = re.compile(
+_PCI = pattern(r"\b([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]\b")
+_DEAD = pattern(
     r"mlx[45]_core\b.{0,100}?(?:health (?:compromised|recovery flow aborted)|Fatal error (?:\d+ )?detected|handling bad device|"
     r"PCI slot (?:\d{1,4} )?is unavailable|pci_err_detected|enter_error_state|"
     r"firmware (?:fatal error|is not responding|internal error)|FW non responsive|load_one failed)|"
     r"(?:mlx[45]_core|bnxt_en|ice|irdma|efa|ena|cxgb4|qede|hfi1|ionic)\b.{0,60}?: probe (?:of|with driver) \S{1,20} failed"
 )
-_STUCK = re.compile(
+_STUCK = pattern(
     r"\befa \S{7,16}: Failed to process command|"
     r"TX timeout|transmit queue \d{1,5} timed out|wait_func:.{0,40}timeout|Command completion (?:queue )?timeout",
     re.I,
 )
-_WATCHDOG = re.compile(r"NETDEV WATCHDOG: (\S{1,40}) \(\S{1,20}\): transmit queue")
+_WATCHDOG = pattern(r"NETDEV WATCHDOG: (\S{1,40}) \(\S{1,20}\): transmit queue")
 _FULL = (
-    ("file-max", re.compile(r"VFS: file-max limit \d{1,20} reached")),
-    ("connections", re.compile(r"nf_conntrack: (?:nf_conntrack: )?table full")),
-    ("neighbours", re.compile(r"neighbou?r: \S{1,20}: neighbou?r table overflow|Neighbour table overflow")),
-    ("processes", re.compile(r"fork rejected by pids controller")),
+    ("file-max", pattern(r"VFS: file-max limit \d{1,20} reached")),
+    ("connections", pattern(r"nf_conntrack: (?:nf_conntrack: )?table full")),
+    ("neighbours", pattern(r"neighbou?r: \S{1,20}: neighbou?r table overflow|Neighbour table overflow")),
+    ("processes", pattern(r"fork rejected by pids controller")),
 )
 
 

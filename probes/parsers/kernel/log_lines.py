@@ -4,8 +4,9 @@ on.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
+
+from probes.base.patterns import pattern
 
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?"
 _ISO = rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?"
@@ -13,20 +14,20 @@ _MONTH = r"(?:[^\W\d_]{3,5}\.?|\d{1,2}月)"
 """Journals write it in the language of the machine: `Okt`, `févr.`, `11月`."""
 _SYSLOG = rf"{_MONTH} {{1,2}}\d{{1,2}} {_CLOCK}"
 _WEEKDAY = rf"[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} [ \d]?\d {_CLOCK} \d{{4}}"
-_PRIORITY = re.compile(r"<\d{1,3}>(?:1 )?")
-_DECODED = re.compile(
+_PRIORITY = pattern(r"<\d{1,3}>(?:1 )?")
+_DECODED = pattern(
     r"\s{0,8}(?:kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local\d)\s{0,4}:\s?[a-z]{3,7}\s{0,4}:\s?"
 )
-_RECORD = re.compile(r"\d{1,3},\d{1,20},(\d{1,20}),[^;\n]{1,40};")
-_UPTIME = re.compile(
+_RECORD = pattern(r"\d{1,3},\d{1,20},(\d{1,20}),[^;\n]{1,40};")
+_UPTIME = pattern(
     r"\[\s{0,8}(\d{1,12}\.\d{1,9})(?:\s*<\s*\d{1,12}\.\d{1,9}>)?\](?:\[\s{0,8}[TC]\d{1,9}\])? ?"
 )
-_DATE = re.compile(rf"(?:\[({_WEEKDAY}|{_ISO})\]:? ?|({_ISO}|{_SYSLOG})(?: |$))")
+_DATE = pattern(rf"(?:\[({_WEEKDAY}|{_ISO})\]:? ?|({_ISO}|{_SYSLOG})(?: |$))")
 _LEVEL = r"(?:(EMERG|ALERT|CRIT|ERR|ERROR|WARN|WARNING|NOTICE|INFO|DEBUG) )?"
 """What rsyslog adds where it is told to, as on switches."""
-_TAG = re.compile(rf"(\S{{1,80}}) {_LEVEL}([A-Za-z][\w@.+/#-]{{0,60}})(\[\d{{1,9}}\])?: ")
+_TAG = pattern(rf"(\S{{1,80}}) {_LEVEL}([A-Za-z][\w@.+/#-]{{0,60}})(\[\d{{1,9}}\])?: ")
 _KERNEL_TAG = "kernel: "
-_JSON_MESSAGE = re.compile(r'\s{0,16}"msg"\s?: "(.{0,4000}?)"\s{0,4}$')
+_JSON_MESSAGE = pattern(r'\s{0,16}"msg"\s?: "(.{0,4000}?)"\s{0,4}$')
 
 KERNEL = ""
 """The origin of what the kernel itself says."""
@@ -97,15 +98,15 @@ def _journal(line: str) -> LogLine:
 
 
 _KERNEL_SIGNS = (
-    re.compile(r"(?:<\d{1,3}>)?\[\s{0,8}\d{1,12}\.\d{3,9}\](?:\[\s{0,8}[TC]\d{1,9}\])? ?\S"),
-    re.compile(r"kern\s{0,4}:\s?[a-z]{3,7}\s{0,4}:"),
+    pattern(r"(?:<\d{1,3}>)?\[\s{0,8}\d{1,12}\.\d{3,9}\](?:\[\s{0,8}[TC]\d{1,9}\])? ?\S"),
+    pattern(r"kern\s{0,4}:\s?[a-z]{3,7}\s{0,4}:"),
     _RECORD,
-    re.compile(rf"\[{_WEEKDAY}\] \S"),
-    re.compile(
+    pattern(rf"\[{_WEEKDAY}\] \S"),
+    pattern(
         rf"(?:{_SYSLOG}|{_ISO}) \S{{1,80}} {_LEVEL}(?:kernel|systemd\[1\]|systemd-networkd\[\d{{1,9}}\]): "
     ),
-    re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d \S"),
-    re.compile(r"\[\s{0,8}\d{1,12}\.\d{3,9}\] \S{1,80} kernel: "),
+    pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d \S"),
+    pattern(r"\[\s{0,8}\d{1,12}\.\d{3,9}\] \S{1,80} kernel: "),
 )
 
 

@@ -6,14 +6,13 @@ Source of the rules: NVIDIA/nccl, src/misc/param.cc (setEnvFile), read 2026-06.
 
 from __future__ import annotations
 
-import re
-
+from probes.base.patterns import pattern
 from probes.base.record import Record
 
 _LONGEST = 1023
-_LOGGED = re.compile(r"NCCL INFO (NCCL_[A-Z0-9_]{1,60}) set(?: by environment)? to (\S.{0,300}?)\.?\s*$")
+_LOGGED = pattern(r"NCCL INFO (NCCL_[A-Z0-9_]{1,60}) set(?: by environment)? to (\S.{0,300}?)\.?\s*$")
 """`node17:12:12 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.`"""
-_BY_PLUGIN = re.compile(r"Setting (NCCL_[A-Z0-9_]{1,60}) to ")
+_BY_PLUGIN = pattern(r"Setting (NCCL_[A-Z0-9_]{1,60}) to ")
 """`NET/OFI Setting NCCL_PROTO to "simple"`: the plugin's own choice, which NCCL then reports as the
 environment's.
 """

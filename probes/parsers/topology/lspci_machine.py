@@ -5,18 +5,18 @@ Source: pciutils, lspci(8), section "Machine readable output".
 
 from __future__ import annotations
 
-import re
+from probes.base.patterns import pattern
 
 _ADDRESS = r"((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
-_ONE_LINE = re.compile(
+_ONE_LINE = pattern(
     rf'{_ADDRESS} "([^"\n]{{2,80}})" "([^"\n]{{2,120}})" "([^"\n]{{0,200}})"(?: -r([0-9a-f]{{2}}))?.*'
 )
-_SLOT = re.compile(rf"(?:Slot|Device):[ \t]*{_ADDRESS}[ \t]*")
-_FIELD = re.compile(
+_SLOT = pattern(rf"(?:Slot|Device):[ \t]*{_ADDRESS}[ \t]*")
+_FIELD = pattern(
     r"(Class|Vendor|Device|Rev|NUMANode|Driver|PhySlot|SVendor|SDevice|ProgIf|Module|IOMMUGroup):[ \t]*(.{0,200})"
 )
-_BARE = re.compile(r"([0-9a-f]{4}) ([0-9a-f]{4})")
-_BOTH = re.compile(r"(.{1,120})\[([0-9a-f]{4})\] (.{0,200})\[([0-9a-f]{4})\]")
+_BARE = pattern(r"([0-9a-f]{4}) ([0-9a-f]{4})")
+_BOTH = pattern(r"(.{1,120})\[([0-9a-f]{4})\] (.{0,200})\[([0-9a-f]{4})\]")
 _PLAIN = {"NUMANode": "NUMA node", "Driver": "Kernel driver in use", "PhySlot": "Physical Slot"}
 
 

@@ -10,21 +10,22 @@ from __future__ import annotations
 import re
 
 from probes.base.evidence import line_ref
+from probes.base.patterns import pattern
 from probes.base.record import NOT_RECORDED
 from probes.facts import PciDevice, PciKind
 from probes.parsers.topology.pci_classes import vendor_of_words
 
-_ROOT = re.compile(r"^[ -]?[-+\\|` ]{0,400}-?\[[0-9a-f]{4,8}:[0-9a-f]{2}[^\]\n]{0,12}\]-", re.MULTILINE)
-_TOKEN = re.compile(
+_ROOT = pattern(r"^[ -]?[-+\\|` ]{0,400}-?\[[0-9a-f]{4,8}:[0-9a-f]{2}[^\]\n]{0,12}\]-", re.MULTILINE)
+_TOKEN = pattern(
     r"\[(?:([0-9a-f]{4,8}):)?([0-9a-f]{2})(?:-[0-9a-f]{2})?(?:/[0-9a-f]{2})?\](?=-|$)|([0-9a-f]{2}\.[0-7])(?= |-|$)"
 )
-_NAME = re.compile(r" {2,}(\S.{1,200})")
-_IDS = re.compile(r" ?\[([0-9a-f]{4}:[0-9a-f]{4})\]")
-_GPU = re.compile(
+_NAME = pattern(r" {2,}(\S.{1,200})")
+_IDS = pattern(r" ?\[([0-9a-f]{4}:[0-9a-f]{4})\]")
+_GPU = pattern(
     r"NVIDIA Corporation (?!.{0,60}(?:Audio|USB|UCSI|Serial|Bridge|Switch|\[10de:1af1\]|\[10de:22a3\]|\[10de:1ac2\]))"
 )
-_SWITCH = re.compile(r"NVIDIA Corporation .{0,60}(?:NVSwitch|\[10de:1af1\]|\[10de:22a3\]|\[10de:1ac2\])")
-_ADAPTER = re.compile(
+_SWITCH = pattern(r"NVIDIA Corporation .{0,60}(?:NVSwitch|\[10de:1af1\]|\[10de:22a3\]|\[10de:1ac2\])")
+_ADAPTER = pattern(
     r"Mellanox .{0,80}(?:ConnectX|Connect-IB|BlueField|MT\d{4,5})(?!.{0,60}(?:Bridge|Switch|DMA|Crypto|SoC))"
 )
 _LONGEST = 1000

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
+from probes.base.patterns import pattern
 from probes.base.record import Reason, Unknown
 from probes.facts import LinkKind
 
-_ADDRESS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.IGNORECASE)
-_ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}", re.IGNORECASE)
+_ADDRESS = pattern(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.IGNORECASE)
+_ROOT = pattern(r"pci[0-9a-f]{4,}:[0-9a-f]{2}", re.IGNORECASE)
 
-_RATE = re.compile(r"\d{1,3}(?:\.\d{1,3})?")
+_RATE = pattern(r"\d{1,3}(?:\.\d{1,3})?")
 
 GENERATION_BY_SPEED = {
     "2.5": 1,

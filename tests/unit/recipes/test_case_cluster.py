@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import Case, CaseError
 from recipes.cases.case_cluster import cluster_of_case
-from recipes.cases.gpu_names import load_case_gpus
 from recipes.planning.plan import Cluster
 
 CATALOGUE = load_catalogue()
@@ -155,7 +154,7 @@ def test_a_gpu_that_only_the_case_describes():
 
 
 @given(
-    st.sampled_from([row.gpu for row in load_case_gpus()]),
+    st.sampled_from([row.id for row in CATALOGUE.gpus]),
     st.integers(1, 20000),
     st.one_of(st.none(), st.integers(1, 72)),
     st.sampled_from(["", "NVLink", "PCIe", "NVSwitch", "Infinity Fabric", "pci express 9"]),

@@ -14,7 +14,6 @@ from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import Case
 from recipes.cases.case_cluster import cluster_of_case
-from recipes.cases.gpu_names import load_case_gpus
 from recipes.planning.plan import Cluster, Figure
 from recipes.predict.parameters import load_parameters
 from recipes.predict.speed.rates import (
@@ -38,7 +37,7 @@ needs_shared = pytest.mark.skipif(
     not SHARED.is_dir(), reason="needs the published measurements of RIGTUNE_SHARED"
 )
 
-gpus = st.sampled_from([row.gpu for row in load_case_gpus()])
+gpus = st.sampled_from([row.id for row in CATALOGUE.gpus])
 precisions = st.sampled_from(["bf16", "fp16", "fp32", "tf32"])
 sizes = st.integers(1, 300_000)
 shapes = st.tuples(sizes, sizes, sizes)

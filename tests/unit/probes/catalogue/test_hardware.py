@@ -5,18 +5,19 @@ from __future__ import annotations
 import csv
 import os
 import re
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
+import probes
 from probes.catalogue.hardware import Catalogue, GpuModel, MachineModel, load_catalogue
 
 CATALOGUE = load_catalogue()
+CHECKED = [row for row in CATALOGUE.gpus if row.checked]
 SHARED = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "machines"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="needs the recorded outputs of RIGTUNE_SHARED")
 
-each_gpu = pytest.mark.parametrize("gpu", CATALOGUE.gpus, ids=lambda row: row.id)
+each_gpu = pytest.mark.parametrize("gpu", CHECKED, ids=lambda row: row.id)
 each_machine = pytest.mark.parametrize("machine", CATALOGUE.machines, ids=lambda row: row.id)
 
 DRIVER_NAMES = {
@@ -117,8 +118,8 @@ def test_a_drivers_name_finds_exactly_its_row(name, row):
 
 
 @pytest.mark.parametrize("name", OTHER_NAMES)
-def test_a_name_like_it_finds_none(name):
-    assert _rows_of(name) == []
+def test_a_name_like_it_finds_no_checked_row(name):
+    assert CATALOGUE.checked_gpu(name) is None
 
 
 @each_gpu
@@ -163,14 +164,14 @@ def test_whole_gpus_of_recorded_outputs_have_the_memory_and_power_of_their_rows(
 @each_gpu
 def test_figures_are_plausible(gpu: GpuModel):
     assert_cited(gpu)
-    assert set(gpu.peak_flops_per_s) <= {"fp32", "tf32", "bf16", "fp16", "fp8"}
+    assert set(gpu.peak_flops_per_s) <= {"fp32", "tf32", "bf16", "fp16", "fp8", "nvfp4"}
     assert set(gpu.achievable_flops_per_s) <= set(gpu.peak_flops_per_s)
     for dtype, rate in gpu.achievable_flops_per_s.items():
         assert 0.5 * gpu.peak_flops_per_s[dtype] < rate < gpu.peak_flops_per_s[dtype], dtype
     # A sparse or doubled figure would break the order and the ratios of the dense ones.
     ordered = [
         gpu.peak_flops_per_s[dtype]
-        for dtype in ("fp32", "tf32", "bf16", "fp8")
+        for dtype in ("fp32", "tf32", "bf16", "fp8", "nvfp4")
         if dtype in gpu.peak_flops_per_s
     ]
     assert ordered == sorted(ordered)
@@ -202,7 +203,7 @@ def test_nvlinks_add_up_to_the_published_aggregate():
     """Both directions of all links; a GPU without a published aggregate has no NVLink."""
     totals = {
         row.id: 2 * row.nvlink_count * row.nvlink_bandwidth_bytes_per_s / 1e9
-        for row in CATALOGUE.gpus
+        for row in CHECKED
         if row.nvlink_count
     }
     assert totals == NVLINK_TOTALS
@@ -227,9 +228,11 @@ def test_a_machine_fits_its_gpu_and_itself(machine):
 
 
 def test_files_hold_no_words_about_memory_instead_of_sources():
-    for name in ("gpus", "machines"):
-        text = resources.files("probes").joinpath("data", f"{name}.toml").read_text("utf-8")
-        assert not re.search(r"from memory|without the .* at hand|were entered", text)
+    folder = Path(probes.__file__).parent / "data"
+    for path in (folder / "machines.toml", *sorted((folder / "gpus").glob("*.toml"))):
+        assert not re.search(r"from memory|without the .* at hand|were entered", path.read_text("utf-8")), (
+            path.name
+        )
 
 
 def test_the_machines_that_users_are_told_of_are_there():
@@ -248,5 +251,16 @@ def test_rows_looked_for_alone_are_those_of_the_whole_table():
         "x",
     ]:
         assert CATALOGUE.gpu(name) == whole.gpu(name), name
+    for device, words in [
+        *((device, "") for row in CATALOGUE.gpus for device in row.pci_device_ids),
+        *(
+            ("10de:", f"NVIDIA Corporation GA100 [{words}] (rev a1)")
+            for row in CATALOGUE.gpus
+            for words in row.lspci_words
+        ),
+        ("10de:ffff", "Device"),
+        ("", ""),
+    ]:
+        assert CATALOGUE.gpu_on_bus(device, words) == whole.gpu_on_bus(device, words), (device, words)
     for product in [*(row.dmi.get("product_name", "") for row in CATALOGUE.machines), "DGX", '"']:
         assert CATALOGUE.machines_sold_as(product) == whole.machines_sold_as(product), product

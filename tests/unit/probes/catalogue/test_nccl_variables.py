@@ -13,8 +13,9 @@ from probes.collect.environment import asked_names
 TABLE = load_variables()
 
 
-def test_a_variable_has_one_row_in_one_table() -> None:
+def test_the_names_read_alone_are_those_of_the_rows() -> None:
     names = [row.name for row in TABLE.variables]
+    assert asked_names()[: len(names)] == tuple(names)
     assert len(set(names)) == len(names)
     assert not set(names) & set(read_rows("environment_names")["names"])
 
