@@ -48,6 +48,15 @@ class Architecture(Cited, kw_only=True):
     cuda_last: str | None = None
 
 
+class OtherMaker(Cited, kw_only=True):
+    """A maker of GPUs whose drivers have no rows here."""
+
+    maker: str
+    architectures: tuple[str, ...]
+    guide: str
+    """The address of its own installation guide."""
+
+
 class Toolkit(Cited, kw_only=True):
     """A CUDA toolkit, the oldest driver for it, and torch releases built with it."""
 
@@ -139,9 +148,14 @@ def _architecture(name: str) -> Architecture:
     for row in load_rows("recipes", "architectures", Architecture, file="installation"):
         if row.architecture == name:
             return row
+    for maker in load_rows("recipes", "other_makers", OtherMaker, file="installation"):
+        if name in maker.architectures:
+            raise UsageError(
+                f"there is no installation advice for {maker.maker}'s {name} GPUs", f"Follow {maker.guide}."
+            )
     raise UsageError(
         f"there is no installation advice for the architecture {name}",
-        "Follow NVIDIA's driver installation guide.",
+        "Follow its maker's installation guide.",
     )
 
 

@@ -17,6 +17,7 @@ from recipes.install.installation import (
     Branch,
     Distribution,
     InstallationAdvice,
+    OtherMaker,
     Toolkit,
     advise_installation,
 )
@@ -42,7 +43,12 @@ def commands(found: InstallationAdvice) -> str:
     return "\n".join(command for step in found.steps for command in step.commands)
 
 
-@pytest.mark.parametrize("gpu", [row.id for row in load_catalogue().gpus])
+GPUS = load_catalogue().gpus
+OTHER_MAKERS = load_rows("recipes", "other_makers", OtherMaker, file="installation")
+ELSEWHERE = {architecture: maker for maker in OTHER_MAKERS for architecture in maker.architectures}
+
+
+@pytest.mark.parametrize("gpu", [row.id for row in GPUS if row.architecture not in {"kepler", *ELSEWHERE}])
 @pytest.mark.parametrize(
     "system", ["Ubuntu 22.04.5 LTS", "Debian GNU/Linux 12 (bookworm)", "Rocky Linux 9.4", "AlmaLinux 10.0"]
 )
@@ -170,6 +176,7 @@ def test_gpus_that_do_not_reach_each_other_are_named() -> None:
         ("architectures", Architecture),
         ("toolkits", Toolkit),
         ("distributions", Distribution),
+        ("other_makers", OtherMaker),
     ],
 )
 def test_every_row_cites(table: str, kind: type[Branch]) -> None:
@@ -182,4 +189,17 @@ def test_every_architecture_of_the_catalogue_has_a_row() -> None:
     known = {
         row.architecture for row in load_rows("recipes", "architectures", Architecture, file="installation")
     }
-    assert {gpu.architecture for gpu in load_catalogue().gpus} <= known
+    assert not known & set(ELSEWHERE)
+    assert {gpu.architecture for gpu in GPUS} == known | set(ELSEWHERE)
+
+
+@pytest.mark.parametrize("gpu", [row.id for row in GPUS if row.architecture in ELSEWHERE])
+def test_gpus_of_other_makers_are_led_to_their_makers_guide(gpu: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        advice(gpu)
+    assert "https://" in refusal.value.hint
+
+
+def test_kepler_has_no_driver_that_still_gets_fixes() -> None:
+    with pytest.raises(UsageError, match="no driver branch.* kepler"):
+        advice("k80")
