@@ -200,4 +200,4 @@ def _architecture(gpu: Gpu, evidence: Evidence) -> str | Unknown:
     row = evidence.catalogue.checked_gpu(gpu.name)
     if row is not None:
         return row.architecture
-    return Unknown(NOT_RECORDED.reason, f"{gpu.name} is not in the catalogue")
+    return Unknown(NOT_RECORDED.reason, f"the catalogue has no checked figures of {gpu.name}")

@@ -45,7 +45,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     good = (
         "all NVLinks are up"
         if all(rows.values())
-        else "as many NVLinks as the others; the GPU is not in the catalogue"
+        else "as many NVLinks as the others; the catalogue has no checked figures of the GPU"
     )
     places = _Places(most=most, usual=usual, alone=alone)
     yield from judge_each(
@@ -59,7 +59,7 @@ class _Places(NamedTuple):
     most: int
     """Ports that the GPU with the most of them lists."""
     usual: int | None
-    """Links up on most of the GPUs that are not in the catalogue."""
+    """Links up on most of the GPUs without checked figures in the catalogue."""
     alone: bool
 
 
@@ -68,7 +68,9 @@ def _judge(gpu: Gpu, row: GpuModel | None, places: _Places) -> Judged:
     if isinstance(links, Unknown):
         return NO_NVLINK if row and row.nvlink_count == 0 else links
     if expected is None:
-        return Unknown(Reason.NOT_RECORDED, "not in the catalogue, and no other GPU to compare with")
+        return Unknown(
+            Reason.NOT_RECORDED, "no checked figures in the catalogue, and no other GPU to compare with"
+        )
     up = sum(link.active is True for link in links)
     dead = [link for link in links if link.active is False]
     if expected == 0 and dead and isinstance(gpu.name, Unknown) and not places.alone:

@@ -99,7 +99,7 @@ def _gpu_speed(gpu: Gpu, evidence: Evidence) -> Judged:
     if isinstance(gpu.pcie.generation_max, Unknown):
         return gpu.pcie.generation_max
     if row is None:
-        return Unknown(Reason.NOT_SUPPORTED, "the GPU is not in the catalogue")
+        return Unknown(Reason.NOT_SUPPORTED, "the catalogue has no checked figures of the GPU")
     if gpu.pcie.generation_max >= row.pcie_generation:
         return f"generation {gpu.pcie.generation_max}"
     return SPEED.warned(
