@@ -201,5 +201,5 @@ def test_gpus_of_other_makers_are_led_to_their_makers_guide(gpu: str) -> None:
 
 
 def test_kepler_has_no_driver_that_still_gets_fixes() -> None:
-    with pytest.raises(UsageError, match="no driver branch.* kepler"):
+    with pytest.raises(UsageError, match=r"no driver branch.* kepler"):
         advice("k80")
