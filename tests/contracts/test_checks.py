@@ -20,7 +20,7 @@ from probes.facts.observed import EventKind
 from probes.judging.findings import Judge
 
 FOLDER = Path(probes.checks.__file__ or "").parent
-TABLES = {"__init__", "table"}
+TABLES = {"__init__", "check_table"}
 FUNCTIONS = [row for row in CHECKS if row.rules is None]
 
 
