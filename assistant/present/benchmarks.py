@@ -37,7 +37,7 @@ from probes.compare.measured_findings import WRONG
 from probes.compare.measurement_judgement import Judgement
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, MeasurementSet
-from recipes.machine.layout import training_gpus
+from recipes.machine.ranks import training_gpus
 
 GET_TORCH = "python3 -m venv .venv && .venv/bin/pip install torch"
 """One command that gives a training interpreter where rigtune looks for one (`./.venv`)."""

@@ -26,7 +26,7 @@ from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement, MeasurementSet
 from probes.registry import BENCHMARKS, BenchmarkRow
 from probes.sources.base import Source
-from recipes.machine.layout import training_gpus
+from recipes.machine.ranks import training_gpus
 
 
 class MeasureOptions(Record, kw_only=True):

@@ -5,9 +5,9 @@ prediction.
 from __future__ import annotations
 
 from recipes.cases.case import Case
-from recipes.cases.case_cluster import USUAL_NETWORK
-from recipes.cases.case_links import fabric_of, inter_bandwidth_of, transport_of
 from recipes.job.workload import Precision
+from recipes.machine.from_words import USUAL_NETWORK
+from recipes.machine.link_words import fabric_of, inter_bandwidth_of, transport_of
 from recipes.planning.plan import Cluster
 from recipes.predict.stacks import BEFORE_FUSED
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import Case
-from recipes.cases.case_cluster import cluster_of_case
 from recipes.cases.gpu_names import load_case_gpus
+from recipes.cases.machine_columns import cluster_of_case
 from recipes.planning.plan import Cluster, Figure
 from recipes.predict.parameters import load_parameters
 from recipes.predict.speed.rates import (
