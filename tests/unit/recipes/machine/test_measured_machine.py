@@ -11,6 +11,7 @@ from probes.facts.measurements import Measurement
 from recipes.cases.figures import time_for
 from recipes.job.models.image_models import find_vision_model
 from recipes.job.models.names import find_model
+from recipes.job.training_job import image_job, job_of
 from recipes.job.workload import VisionWorkload
 from recipes.machine.from_facts import cluster_from_facts
 from recipes.planning.plan import Candidate, Cluster, Degrees
@@ -150,7 +151,7 @@ def test_cases_of_other_software_are_corrected_by_the_same_step():
     plain, anchored = h100(*gemms(650e12)), h100(*gemms(650e12), step(3.0))
     workload, candidate = case(find_model("llama-3-8b"), strategy="fsdp", ranks=RANKS, micro_batch=4)
     for stack in (load_stacks()[REFERENCE], load_stacks()["megatron-core"]):
-        times = [time_for(workload, candidate, cluster, stack).total for cluster in (plain, anchored)]
+        times = [time_for(job_of(workload, candidate, cluster, stack)).total for cluster in (plain, anchored)]
         assert times[1] / times[0] == pytest.approx(3.0 / seconds(plain))
 
 
@@ -264,7 +265,7 @@ def images(
         activation_checkpointing="none",
         precision=precision,
     )
-    return predict_images(work, candidate, cluster, load_stacks()[REFERENCE]).total
+    return predict_images(image_job(work, candidate, cluster, load_stacks()[REFERENCE])).total
 
 
 def test_a_measured_step_on_images_corrects_the_model():
