@@ -28,6 +28,14 @@ class TransformerJob(NamedTuple):
     """Linear layers beside which adapters are trained; None if all weights are trained."""
     wide_bytes: float
     """Bytes of an element that no narrow type holds: 4 in fp32 and TF32, else 2."""
+    sequence: float
+    """Tokens that each sequence of a micro-batch costs."""
+    tokens: float
+    """Tokens of a micro-batch that one rank computes; tensor-parallel ranks compute the same ones."""
+    attended: float
+    """Tokens over which attention reaches: a sequence, or a sample if several are packed into one."""
+    target_share: float
+    """Tokens of an encoder-decoder's target over those of its source; 1 for other models."""
 
     @property
     def trains_weights(self) -> bool:
@@ -53,40 +61,9 @@ class TransformerJob(NamedTuple):
         """Whether tensor-parallel ranks divide norms and residual stream too."""
         return self.stack.divides_norms(self.candidate.sequence_parallel)
 
-    @property
-    def sequence(self) -> float:
-        """Tokens that each sequence of a micro-batch costs."""
-        return self.stack.sample_tokens(self.workload, self.candidate.micro_batch)
-
-    @property
-    def tokens(self) -> float:
-        """Tokens of a micro-batch that one rank computes; tensor-parallel ranks compute the same ones."""
-        return self.candidate.micro_batch * self.sequence / self.candidate.degrees.cp
-
-    @property
-    def attended(self) -> float:
-        """Tokens over which attention reaches: a sequence, or a sample if several are packed into one."""
-        if (
-            not self.workload.fine_tuning
-            or not self.stack.packs_samples
-            or self.workload.model.kind != "decoder"
-        ):
-            return self.sequence
-        return min(self.sequence, parameter("time.packed_tokens"))
-
     def tokens_of(self, block: Block) -> float:
         """Return the tokens of one block: the decoder of an encoder-decoder gets the shorter target."""
         return self.tokens * self.target_share if block.decoder else self.tokens
-
-    @property
-    def target_share(self) -> float:
-        """Tokens of an encoder-decoder's target over those of its source, for answers and summaries; else
-        1.
-        """
-        model = self.workload.model
-        if model.kind != "encoder-decoder":
-            return 1.0
-        return parameter("time.target_share") if self.workload.fine_tuning else model.decoder_tokens
 
 
 class ImageJob(NamedTuple):
@@ -114,9 +91,32 @@ def transformer_job(
     workload: Workload, candidate: Candidate, cluster: Cluster, stack: Stack
 ) -> TransformerJob:
     """Return the job with what its parts decide together."""
-    adapted = None if workload.tuning == "full" else stack.memory.adapter_targets
-    wide = 4.0 if workload.precision in FULL_PRECISIONS else 2.0
-    return TransformerJob(workload, candidate, cluster, stack, adapted, wide)
+    sequence = stack.sample_tokens(workload, candidate.micro_batch)
+    return TransformerJob(
+        workload=workload,
+        candidate=candidate,
+        cluster=cluster,
+        stack=stack,
+        adapted=None if workload.tuning == "full" else stack.memory.adapter_targets,
+        wide_bytes=4.0 if workload.precision in FULL_PRECISIONS else 2.0,
+        sequence=sequence,
+        tokens=candidate.micro_batch * sequence / candidate.degrees.cp,
+        attended=_attended(workload, stack, sequence),
+        target_share=_target_share(workload),
+    )
+
+
+def _attended(workload: Workload, stack: Stack, sequence: float) -> float:
+    if not workload.fine_tuning or not stack.packs_samples or workload.model.kind != "decoder":
+        return sequence
+    return min(sequence, parameter("time.packed_tokens"))
+
+
+def _target_share(workload: Workload) -> float:
+    """Return the tokens of a target over those of its source: answers and summaries are short."""
+    if workload.model.kind != "encoder-decoder":
+        return 1.0
+    return parameter("time.target_share") if workload.fine_tuning else workload.model.decoder_tokens
 
 
 def image_job(workload: VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack) -> ImageJob:

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from probes.base.record import Unknown
 from recipes.cases.resolved import ResolvedCase
-from recipes.job.training_job import TransformerJob
+from recipes.job.training_job import TransformerJob, transformer_job
 from recipes.job.workload import Workload
 from recipes.predict.intervals import kind_of
 from recipes.predict.speed.step import step_time
@@ -68,7 +68,8 @@ def items(*paths: Path) -> list[Item]:
 def _prediction(resolved: ResolvedCase) -> Callable[[], float | None]:
     def predicted() -> float | None:
         assert isinstance(resolved.job, TransformerJob)
-        time = step_time(resolved.job)
+        # A job holds the lengths of samples, which are fitted too.
+        time = step_time(transformer_job(*resolved.job[:4]))
         return None if isinstance(time, Unknown) else cast("float", time.total)
 
     return predicted
