@@ -193,9 +193,7 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
 
 
 def _counted_tokens(job: TransformerJob) -> float:
-    """Return the tokens of one sequence: of samples that are shorter than the length of the case, those that
-    they have.
-    """
+    """Return the tokens of one sequence: its own where samples are shorter than the length of the case."""
     return job.sequence if job.stack.samples_vary(job.workload) else job.workload.sequence_length
 
 

@@ -1,5 +1,4 @@
-"""One training job as the models of time and memory see it: what is trained, how it is laid out, on what,
-with which software.
+"""One training job as the models of time and memory see it: workload, layout, cluster and software.
 
 `job_of` resolves once what follows from all four together, so that no model asks again what the job is.
 """

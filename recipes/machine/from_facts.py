@@ -160,8 +160,7 @@ def _gpu_links(
     all_links = min((row.nvlink_count for row in rows), default=0)
     links = fewest or all_links
     fabric = _fabric(pairs, fewest, rows)
-    # Each pair has links of its own, unless that were more than a GPU has: then a switch leads them
-    # everywhere.
+    # Each pair has links of its own, unless that were more than a GPU has: then there is a switch.
     is_switched = fabric == "nvswitch" or links * (len(gpus) - 1) > all_links
     return NodeLinks(
         fabric=fabric,

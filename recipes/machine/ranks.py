@@ -19,9 +19,7 @@ def training_gpus(facts: MachineFacts) -> tuple[Gpu, ...]:
 
 
 def default_ranks(facts: MachineFacts) -> int:
-    """Return the ranks per node: one per GPU; without GPUs one per NUMA node, at least 2, at most one per
-    CPU.
-    """
+    """Return the ranks per node: one per GPU, else one per NUMA node, at least two, at most one per CPU."""
     gpus = training_gpus(facts)
     if gpus:
         return len(gpus)

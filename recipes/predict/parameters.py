@@ -1,8 +1,7 @@
-"""The figures of the prediction models that published measurements gave: one row for each, with what it
-means.
+"""The figures of the prediction models that published measurements gave: one row for each.
 
-The scripts `tests/calibration/fit_*.py` rewrite the values and nothing else; what they believe of a figure
-before the fit, and which figures they fit, stands in `tests/calibration/priors.toml`.
+The scripts `tests/calibration/fit_*.py` rewrite the values and nothing else. The file
+`tests/calibration/priors.toml` lists the figures that they fit, with what was believed before.
 """
 
 from __future__ import annotations
@@ -37,9 +36,8 @@ FILES = ("cpu", "time", "memory", "vision", "collectives", "products", "interval
 @functools.lru_cache(maxsize=1)
 def load_parameters() -> dict[str, Parameter]:
     """Return all rows by id."""
-    return {
-        row.id: row for file in FILES for row in load_rows("parameters", Parameter, file=f"parameters/{file}")
-    }
+    rows = (load_rows("parameters", Parameter, file=f"parameters/{file}") for file in FILES)
+    return {row.id: row for of_file in rows for row in of_file}
 
 
 @functools.lru_cache(maxsize=1)

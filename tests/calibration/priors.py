@@ -89,5 +89,6 @@ def _forget() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith(_READING):
             for value in vars(module).values():
-                if isinstance(value, functools._lru_cache_wrapper):
+                # What a module imports reads rows, and holds for every value that is tried.
+                if isinstance(value, functools._lru_cache_wrapper) and value.__module__ == name:
                     value.cache_clear()

@@ -11,9 +11,7 @@ from recipes.predict.parameters import parameter
 
 
 def vision_memory(job: ImageJob) -> MemoryBreakdown:
-    """Return the peak memory of a rank, bytes: at the start of the backward pass, where all that was saved is
-    there.
-    """
+    """Return the peak memory of a rank, bytes: at the start of the backward pass, with all that was saved."""
     candidate, cluster, model, element_bytes = job.candidate, job.cluster, job.model, job.element_bytes
     half = element_bytes == 2
     stage = candidate.sharding_stage

@@ -37,8 +37,9 @@ _BACKWARD = 2 / 3
 
 
 def vision_time(job: ImageJob) -> TimeBreakdown | Unknown:
-    """Return one optimizer step, seconds; `low` and `high` are the total until an interval is known. Unknown
-    where a rate is.
+    """Return one optimizer step, seconds; Unknown if a rate is.
+
+    `low` and `high` are the total until an interval is known.
     """
     if job.cluster.device == "cpu":
         job = job._replace(stack=on_cpu(job.stack))

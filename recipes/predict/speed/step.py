@@ -32,8 +32,9 @@ _OF_BLOCKS = ("products", "attention", "elementwise", "launches")
 
 
 def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
-    """Return one optimizer step of the slowest rank; `low` and `high` are the total until an interval is
-    known.
+    """Return one optimizer step of the slowest rank.
+
+    `low` and `high` are the total until an interval is known.
 
     Unknown where the cluster does not know a rate that the step needs.
     """
