@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 from probes.catalogue.hardware import GpuModel
+from probes.facts.measurements import Measurement
 from recipes.cases.gpu_names import four_bit_rates
 from recipes.constants import constant
-from recipes.machine.description import Device, MachineDescription
+from recipes.machine.description import Device, MachineDescription, modelled
 from recipes.machine.links import hop_s, network_bandwidth, network_hop_s, ring_bandwidth
-from recipes.machine.measured_rates import MeasuredRates
+from recipes.machine.measured_rates import (
+    collective_fits,
+    image_anchors,
+    measured_attention,
+    measured_flops,
+    measured_hop,
+    measured_host_bandwidth,
+    measured_loading,
+    measured_memory_bandwidth,
+    measured_noise_scale,
+    measured_overlap,
+    measured_reads,
+    measured_ring,
+    measured_workers,
+    step_anchors,
+)
 from recipes.planning.plan import Cluster, Figure
 
-_NOTHING_MEASURED = MeasuredRates()
 _WIDER = (("fp16", "fp32"), ("tf32", "fp32"), ("mxfp8", "fp8"))
 """Precisions that some GPUs have no unit for, each with the one that they compute it in."""
 
 
-def build_cluster(machine: MachineDescription, measured: MeasuredRates = _NOTHING_MEASURED) -> Cluster:
+def build_cluster(machine: MachineDescription, measurements: tuple[Measurement, ...] = ()) -> Cluster:
     """Return the machine as the models see it, one rank per GPU or per share of the CPU."""
-    device, links, network = machine.device, machine.links, machine.network
-    row, spans_nodes = device.row, machine.nodes > 1
-    is_gpu = device.kind == "cuda"
-    peaks = catalogue_peaks(device.rows) or device.peak_flops_per_s
+    device, links, ranks = machine.device, machine.links, machine.ranks_per_node
+    row, spans_nodes, is_gpu = device.row, machine.nodes > 1, device.kind == "cuda"
+    threads = None if is_gpu else device.cores_per_rank
+    measured = measured_flops(measurements, threads)
+    ring = measured_ring(measurements, ranks) or ring_bandwidth(
+        links, device, measured_host_bandwidth(measurements)
+    )
     return Cluster(
         title=machine.title,
         device=device.kind,
@@ -29,29 +47,28 @@ def build_cluster(machine: MachineDescription, measured: MeasuredRates = _NOTHIN
         architecture=row.architecture if row is not None else "",
         fabric=links.fabric,
         domain_ranks=links.domain_ranks,
-        transport=network.transport,
+        transport=machine.network.transport,
         nodes=machine.nodes,
-        ranks_per_node=machine.ranks_per_node,
+        ranks_per_node=ranks,
         memory_bytes_per_rank=_usable(device),
-        flops_per_s=_achievable(device.rows) | measured.flops_per_s,
-        peak_flops_per_s=peaks,
-        memory_bandwidth_bytes_per_s=measured.memory_bandwidth_bytes_per_s or _bandwidth(device),
-        attention_rates=measured.attention_rates,
-        hidden_communication=measured.hidden_communication,
-        intra_bus_bandwidth_bytes_per_s=measured.ring_bytes_per_s
-        or ring_bandwidth(links, device, measured.host_copies_bytes_per_s),
-        intra_latency_s=measured.hop_s or (hop_s(links) if is_gpu else None),
-        collective_fits=measured.collective_fits,
-        inter_bus_bandwidth_bytes_per_s=network_bandwidth(network) if spans_nodes else None,
+        flops_per_s=_achievable(device.rows) | measured,
+        peak_flops_per_s=catalogue_peaks(device.rows) or device.peak_flops_per_s,
+        memory_bandwidth_bytes_per_s=measured_memory_bandwidth(measurements, threads) or _bandwidth(device),
+        attention_rates=measured_attention(measurements, threads),
+        hidden_communication=measured_overlap(measurements, ranks),
+        intra_bus_bandwidth_bytes_per_s=ring,
+        intra_latency_s=measured_hop(measurements, ranks) or (hop_s(links) if is_gpu else None),
+        collective_fits=collective_fits(measurements, ranks),
+        inter_bus_bandwidth_bytes_per_s=network_bandwidth(machine.network) if spans_nodes else None,
         inter_latency_s=network_hop_s() if spans_nodes else None,
         physical_cores_per_rank=device.cores_per_rank,
-        has_bf16=device.has_bf16 if is_gpu else _is_faster_in_bf16(measured.flops_per_s),
-        noise_scale_sequences=measured.noise_scale_sequences,
-        data_loader_workers=measured.data_loader_workers,
-        reads_per_s=measured.reads_per_s,
-        loaded_samples_per_s=measured.loaded_samples_per_s,
-        anchors=measured.anchors,
-        image_anchors=measured.image_anchors,
+        has_bf16=device.has_bf16 if is_gpu else _is_faster_in_bf16(measured),
+        noise_scale_sequences=measured_noise_scale(measurements),
+        data_loader_workers=measured_workers(measurements, ranks),
+        reads_per_s=measured_reads(measurements),
+        loaded_samples_per_s=measured_loading(measurements, ranks),
+        anchors=step_anchors(measurements),
+        image_anchors=image_anchors(measurements),
         warnings=machine.warnings,
     )
 
@@ -93,7 +110,7 @@ def catalogue_peaks(rows: tuple[GpuModel, ...]) -> dict[str, Figure]:
         for name in (by_row[0][0] if by_row else ())
         if all(name in peaks for peaks, _ in by_row)
     }
-    return {name: _modelled(value, f"catalogue: {row.id}") for name, (value, row) in least.items()}
+    return {name: modelled(value, f"catalogue: {row.id}") for name, (value, row) in least.items()}
 
 
 def _achievable(rows: tuple[GpuModel, ...]) -> dict[str, Figure]:
@@ -108,7 +125,7 @@ def _achievable(rows: tuple[GpuModel, ...]) -> dict[str, Figure]:
             for row in rows
         ]
         value, row, how = min(rates, key=lambda rate: rate[0])
-        figures[name] = _modelled(value, f"catalogue: {row.id}, {how}")
+        figures[name] = modelled(value, f"catalogue: {row.id}, {how}")
     return figures
 
 
@@ -117,8 +134,4 @@ def _bandwidth(device: Device) -> Figure | None:
     if not device.rows:
         return device.memory_bandwidth_bytes_per_s
     row = min(device.rows, key=lambda row: row.memory_bandwidth_bytes_per_s)
-    return _modelled(row.memory_bandwidth_bytes_per_s, f"catalogue: {row.id}")
-
-
-def _modelled(value: float, source: str) -> Figure:
-    return Figure(value=value, basis="modelled", source=source)
+    return modelled(row.memory_bandwidth_bytes_per_s, f"catalogue: {row.id}")

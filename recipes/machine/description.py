@@ -13,6 +13,11 @@ from probes.catalogue.hardware import GpuModel
 from recipes.planning.plan import Fabric, Figure, Transport
 
 
+def modelled(value: float, source: str) -> Figure:
+    """Return a figure that follows from a formula or a catalogue row."""
+    return Figure(value=value, basis="modelled", source=source)
+
+
 class Device(Record, kw_only=True):
     """What computes on each rank: GPUs of catalogue rows, a GPU with stated rates, or a share of the CPU."""
 

@@ -14,7 +14,6 @@ from recipes.fabric import candidate_interfaces, default_interface, training_por
 from recipes.machine.cluster import build_cluster
 from recipes.machine.description import Device, MachineDescription, Network, NodeLinks, PcieSlot
 from recipes.machine.links import network_fraction, slot_bytes_per_s
-from recipes.machine.measured_rates import measured_rates
 from recipes.machine.ranks import cores_per_rank, default_ranks, training_gpus
 from recipes.planning.plan import Cluster, Fabric, Figure, Transport
 
@@ -34,9 +33,9 @@ def cluster_from_facts(
 
     Raises UsageError for a number of nodes or ranks that the machine cannot have.
     """
-    machine = describe_facts(facts, catalogue, nodes=nodes, ranks_per_node=ranks_per_node)
-    threads = machine.device.cores_per_rank if machine.device.kind == "cpu" else None
-    return build_cluster(machine, measured_rates(measurements, machine.ranks_per_node, threads))
+    return build_cluster(
+        describe_facts(facts, catalogue, nodes=nodes, ranks_per_node=ranks_per_node), measurements
+    )
 
 
 def describe_facts(

@@ -12,7 +12,7 @@ from probes.base.errors import UsageError
 from probes.catalogue.hardware import Catalogue, GpuModel
 from recipes.cases.gpu_names import Design, gpu_named
 from recipes.machine.cluster import build_cluster
-from recipes.machine.description import Device, MachineDescription, Network, NodeLinks, PcieSlot
+from recipes.machine.description import Device, MachineDescription, Network, NodeLinks, PcieSlot, modelled
 from recipes.machine.link_words import (
     domain_of,
     fabric_of,
@@ -22,7 +22,7 @@ from recipes.machine.link_words import (
     transport_of,
 )
 from recipes.machine.links import assumed_ring, mesh_links, slot_bytes_per_s
-from recipes.planning.plan import Cluster, Fabric, Figure
+from recipes.planning.plan import Cluster, Fabric
 
 USUAL_NETWORK = "usual network"
 """First words of the source of a network's rate that nobody stated."""
@@ -82,13 +82,13 @@ def describe_words(words: MachineWords, catalogue: Catalogue) -> MachineDescript
             kind="cuda",
             name=row.title,
             rows=(row,),
-            memory=_modelled(_memory_bytes(words, row), f"catalogue: {row.id}"),
+            memory=modelled(_memory_bytes(words, row), f"catalogue: {row.id}"),
             has_bf16="bf16" in row.peak_flops_per_s,
         ),
         nodes=-(-words.gpus // per_node),
         ranks_per_node=per_node,
         links=_links(words, row, design, per_node),
-        network=_network(words, row, design, per_node),
+        network=_network(words, per_node, row, design),
     )
 
 
@@ -101,17 +101,17 @@ def _stated_machine(words: MachineWords) -> MachineDescription:
         raise UsageError(f"gpu {words.gpu[:_LONGEST_NAME]!r} is not in the catalogue", f"give {missing}")
     per_node = min(words.gpus, words.gpus_per_node or _USUAL_GPUS_PER_NODE)
     fabric = fabric_of(words.intra) or "pcie"
-    rate = _modelled(peak * 1e12, "gpu_peak_tflops of the case")
+    rate = modelled(peak * 1e12, "gpu_peak_tflops of the case")
     return MachineDescription(
         title=f"{words.gpus} x {words.gpu[:_LONGEST_NAME]}",
         device=Device(
             kind="cuda",
             name=words.gpu[:_LONGEST_NAME],
             peak_flops_per_s=dict.fromkeys(_STATED_PRECISIONS, rate),
-            memory_bandwidth_bytes_per_s=_modelled(
+            memory_bandwidth_bytes_per_s=modelled(
                 bandwidth * 1e9, "gpu_memory_bandwidth_gb_per_s of the case"
             ),
-            memory=_modelled(memory * 1024**3, "gpu_mem_gb of the case"),
+            memory=modelled(memory * 1024**3, "gpu_mem_gb of the case"),
             has_bf16=True,
         ),
         nodes=-(-words.gpus // per_node),
@@ -121,7 +121,7 @@ def _stated_machine(words: MachineWords) -> MachineDescription:
             domain_ranks=domain_of(words.intra),
             assumed_bandwidth=assumed_ring(bandwidth * 1e9, fabric),
         ),
-        network=_stated_network(words, per_node),
+        network=_network(words, per_node),
     )
 
 
@@ -165,26 +165,26 @@ def _fabric(words: MachineWords, row: GpuModel, design: Design, per_node: int) -
     return "nvlink" if design.fabric == "nvswitch" and is_small_board else design.fabric
 
 
-def _network(words: MachineWords, row: GpuModel, design: Design, per_node: int) -> Network:
-    """Return what is stated of a node's network, else what the GPU's usual machine has."""
+def _network(
+    words: MachineWords, per_node: int, row: GpuModel | None = None, design: Design | None = None
+) -> Network:
+    """Return what is stated of a node's network, else that of its usual machine, else one port."""
     transport = transport_of(words.inter)
-    # A node with fewer GPUs than the usual machine has their share of its ports.
-    ports = min(design.network_ports, max(1, round(design.network_ports * per_node / design.gpus_per_node)))
-    line_rate = inter_bandwidth_of(words.inter, words.gpus_per_node or design.gpus_per_node, ports)
-    source = "network, stated"
-    if line_rate is None:
-        usual_gbps, source = (
-            design.network_gbps * ports / design.network_ports,
-            f"{USUAL_NETWORK}, {design.title}",
-        )
+    ports, usual_gbps, usual = 1, _LEAST_PORT_GBPS, "one port"
+    if design is not None:
+        # A node with fewer GPUs than the usual machine has their share of its ports.
+        share = round(design.network_ports * per_node / design.gpus_per_node)
+        ports = min(design.network_ports, max(1, share))
+        usual_gbps, usual = design.network_gbps * ports / design.network_ports, design.title
         if transport == "ethernet" != design.transport:
             # Ethernet that nobody calls RDMA is not the compute network that such a machine is built with.
-            usual_gbps = min(usual_gbps, _LEAST_PORT_GBPS)
-            source = f"{USUAL_NETWORK}, one port of Ethernet"
-        line_rate = usual_gbps / 8 * 1e9
-    if transport == "unknown":
-        transport = design.transport
-    if per_node < design.gpus_per_node:
+            usual_gbps, usual = min(usual_gbps, _LEAST_PORT_GBPS), "one port of Ethernet"
+        transport = design.transport if transport == "unknown" else transport
+    whole = words.gpus_per_node or (design.gpus_per_node if design is not None else per_node)
+    line_rate, source = inter_bandwidth_of(words.inter, whole, ports), "network, stated"
+    if line_rate is None:
+        line_rate, source = usual_gbps / 8 * 1e9, f"{USUAL_NETWORK}, {usual}"
+    if row is not None and design is not None and per_node < design.gpus_per_node:
         # GPUs send no more than their part of the usual ports, or else their slots, carry.
         slot = slot_bytes_per_s(PcieSlot(generation=row.pcie_generation, width=row.pcie_width))
         line_rate = min(line_rate, per_node * max(slot, design.network_gbps / design.gpus_per_node / 8 * 1e9))
@@ -194,21 +194,3 @@ def _network(words: MachineWords, row: GpuModel, design: Design, per_node: int) 
         uses_tcp=transport == "ethernet",
         source=f"{source}: {line_rate * 8 / 1e9:g} Gb/s",
     )
-
-
-def _stated_network(words: MachineWords, per_node: int) -> Network:
-    """Return what is stated of the network of a machine that nobody described, else one port."""
-    transport = transport_of(words.inter)
-    line_rate, source = inter_bandwidth_of(words.inter, words.gpus_per_node or per_node), "network, stated"
-    if line_rate is None:
-        line_rate, source = _LEAST_PORT_GBPS / 8 * 1e9, f"{USUAL_NETWORK}, one port"
-    return Network(
-        transport=transport,
-        line_rate_bytes_per_s=line_rate,
-        uses_tcp=transport == "ethernet",
-        source=f"{source}: {line_rate * 8 / 1e9:g} Gb/s",
-    )
-
-
-def _modelled(value: float, source: str) -> Figure:
-    return Figure(value=value, basis="modelled", source=source)

@@ -6,7 +6,7 @@ import math
 
 from probes.catalogue.hardware import GpuModel
 from recipes.constants import constant
-from recipes.machine.description import Device, Network, NodeLinks, PcieSlot
+from recipes.machine.description import Device, Network, NodeLinks, PcieSlot, modelled
 from recipes.planning.plan import Fabric, Figure
 
 PCIE_LANE_BYTES_PER_S = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
@@ -41,12 +41,12 @@ def _link_bandwidth(links: NodeLinks, device: Device) -> Figure | None:
     row = min(device.rows, key=lambda row: row.nvlink_count * row.nvlink_bandwidth_bytes_per_s)
     if links.is_switched and row.ring_bus_bandwidth_bytes_per_s is not None:
         part = min(1.0, links.links / row.nvlink_count) if row.nvlink_count else 1.0
-        return _modelled(
+        return modelled(
             row.ring_bus_bandwidth_bytes_per_s * part, f"catalogue: {row.id}, measured ring all-reduce"
         )
     fraction = constant("nvlink_fraction")
     value = fraction * links.links * row.nvlink_bandwidth_bytes_per_s
-    return _modelled(value, f"catalogue: {row.id}, {links.links} links x {fraction:g}") if value > 0 else None
+    return modelled(value, f"catalogue: {row.id}, {links.links} links x {fraction:g}") if value > 0 else None
 
 
 def _pcie_bandwidth(links: NodeLinks, host_copies: Figure | None) -> Figure | None:
@@ -59,8 +59,8 @@ def _pcie_bandwidth(links: NodeLinks, host_copies: Figure | None) -> Figure | No
         return host_copies
     between_sockets = constant("socket_link_bytes_per_s")
     if links.crosses_sockets and between_sockets < value:
-        return _modelled(between_sockets, "link between the CPU sockets, by NCCL's own topology model")
-    return _modelled(value, f"PCIe {slot.generation} x{slot.width} x {fraction:g}")
+        return modelled(between_sockets, "link between the CPU sockets, by NCCL's own topology model")
+    return modelled(value, f"PCIe {slot.generation} x{slot.width} x {fraction:g}")
 
 
 def slot_bytes_per_s(slot: PcieSlot) -> float:
@@ -74,7 +74,7 @@ def assumed_ring(memory_bandwidth_bytes_per_s: float, fabric: Fabric) -> Figure:
         value = constant("pcie_fraction") * slot_bytes_per_s(_ASSUMED_SLOT)
     else:
         value = memory_bandwidth_bytes_per_s / _MEMORY_OVER_LINKS
-    return _modelled(value, "assumed: the case does not describe the links")
+    return modelled(value, "assumed: the case does not describe the links")
 
 
 def mesh_links(row: GpuModel, used: int, others: int) -> int:
@@ -88,7 +88,7 @@ def mesh_links(row: GpuModel, used: int, others: int) -> int:
 
 def hop_s(links: NodeLinks) -> Figure:
     """Return the latency of one hop inside a node."""
-    return _modelled(constant("pcie_hop_s" if links.fabric == "pcie" else "nvlink_hop_s"), _PER_HOP)
+    return modelled(constant("pcie_hop_s" if links.fabric == "pcie" else "nvlink_hop_s"), _PER_HOP)
 
 
 def network_fraction(*, uses_tcp: bool) -> float:
@@ -101,13 +101,9 @@ def network_bandwidth(network: Network) -> Figure | None:
     if network.line_rate_bytes_per_s is None:
         return None
     fraction = network_fraction(uses_tcp=network.uses_tcp)
-    return _modelled(network.line_rate_bytes_per_s * fraction, network.source)
+    return modelled(network.line_rate_bytes_per_s * fraction, network.source)
 
 
 def network_hop_s() -> Figure:
     """Return the latency of one hop between nodes."""
-    return _modelled(constant("network_hop_s"), _PER_HOP)
-
-
-def _modelled(value: float, source: str) -> Figure:
-    return Figure(value=value, basis="modelled", source=source)
+    return modelled(constant("network_hop_s"), _PER_HOP)

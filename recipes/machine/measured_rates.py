@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from probes.base.record import Record
 from probes.bench.latency_bandwidth import Fit, fits
 from probes.facts.measurements import Measurement, Parameter
 from recipes.constants import constant
@@ -16,49 +15,6 @@ _STEPS = ("train-step", "micro-batch")
 """Benchmarks that run optimizer steps of the reference workload."""
 _OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
 """Benchmarks of other devices than those that train, with metrics of the same names."""
-
-
-class MeasuredRates(Record, kw_only=True):
-    """Rates that were measured on a machine; empty or None if nothing was."""
-
-    flops_per_s: dict[str, Figure] = {}
-    memory_bandwidth_bytes_per_s: Figure | None = None
-    host_copies_bytes_per_s: Figure | None = None
-    ring_bytes_per_s: Figure | None = None
-    """Best all-reduce bus bandwidth over the ranks of one node."""
-    hop_s: Figure | None = None
-    """Latency of one hop inside a node, from the smallest all-reduce."""
-    collective_fits: dict[str, Fit] = {}
-    attention_rates: tuple[AttentionRate, ...] = ()
-    hidden_communication: Figure | None = None
-    noise_scale_sequences: Figure | None = None
-    data_loader_workers: Figure | None = None
-    reads_per_s: Figure | None = None
-    loaded_samples_per_s: Figure | None = None
-    anchors: tuple[StepAnchor, ...] = ()
-    image_anchors: tuple[ImageAnchor, ...] = ()
-
-
-def measured_rates(
-    measurements: tuple[Measurement, ...], ranks: int, threads: int | None = None
-) -> MeasuredRates:
-    """Return all rates for `ranks` ranks of this machine; on a CPU `threads` are those of one rank."""
-    return MeasuredRates(
-        flops_per_s=measured_flops(measurements, threads),
-        memory_bandwidth_bytes_per_s=measured_memory_bandwidth(measurements, threads),
-        host_copies_bytes_per_s=measured_host_bandwidth(measurements),
-        ring_bytes_per_s=measured_ring(measurements, ranks),
-        hop_s=measured_hop(measurements, ranks),
-        collective_fits=collective_fits(measurements, ranks),
-        attention_rates=measured_attention(measurements, threads),
-        hidden_communication=measured_overlap(measurements, ranks),
-        noise_scale_sequences=measured_noise_scale(measurements),
-        data_loader_workers=measured_workers(measurements, ranks),
-        reads_per_s=measured_reads(measurements),
-        loaded_samples_per_s=measured_loading(measurements, ranks),
-        anchors=step_anchors(measurements),
-        image_anchors=image_anchors(measurements),
-    )
 
 
 def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
