@@ -65,11 +65,8 @@ def rates_of(job: TransformerJob) -> Rates | Unknown:
     workload, cluster, stack = job.workload, job.cluster, job.stack
     precision = workload.precision
     wide = "bf16" if precision in NARROW_PRECISIONS else precision
-    if (
-        precision == "bf16"
-        and cluster.device == "cuda"
-        and "bf16" not in cluster.peak_flops_per_s | cluster.flops_per_s
-    ):
+    has_bf16 = "bf16" in cluster.peak_flops_per_s or "bf16" in cluster.flops_per_s
+    if precision == "bf16" and cluster.device == "cuda" and not has_bf16:
         precision = wide = "fp16"
     fused = "flash2" if stack.attention == "unfused" else stack.attention
     if fused == "flash3" and cluster.architecture != "hopper":
