@@ -26,7 +26,7 @@ from probes.bench.bench_requests import BenchContext, BenchSettings, SpreadBy, S
 from probes.bench.benchmark_table import BENCHMARKS
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement, MeasurementSet
-from recipes.machine.layout import training_gpus
+from recipes.machine.ranks import training_gpus
 
 
 class MeasureOptions(Record, kw_only=True):

@@ -15,7 +15,7 @@ from probes.facts.measurements import Measurement
 from recipes.job.models.files import names_model_file
 from recipes.job.models.names import find_model
 from recipes.job.workload import Pins, Precision, TransformerModel
-from recipes.machine.cluster import cluster_of
+from recipes.machine.from_facts import cluster_from_facts
 from recipes.planning.default_model import default_model_id
 from recipes.planning.planner import default_workload, make_plan
 
@@ -43,8 +43,9 @@ def plan_workload(
     _require_positive(sequence_length=request.sequence_length, steps=request.steps)
     _require_positive(micro_batch=request.pins.micro_batch, ranks_per_node=request.pins.ranks_per_node)
     model = model_named(request.model or default_model_id(facts))
-    cluster = cluster_of(
-        facts, measurements, load_catalogue(), nodes=request.nodes, ranks_per_node=request.pins.ranks_per_node
+    ranks = request.pins.ranks_per_node
+    cluster = cluster_from_facts(
+        facts, measurements, load_catalogue(), nodes=request.nodes, ranks_per_node=ranks
     )
     workload = default_workload(
         model,

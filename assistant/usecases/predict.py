@@ -19,8 +19,8 @@ from recipes.cases.collective import CollectivePrediction, predict_collective_ro
 from recipes.cases.model import OwnModels
 from recipes.cases.prediction import SCHEMA_VERSION, CasePrediction, predict_row
 from recipes.cases.resolved import Here
-from recipes.machine.cluster import cluster_of
-from recipes.machine.layout import default_ranks
+from recipes.machine.from_facts import cluster_from_facts
+from recipes.machine.ranks import default_ranks
 from recipes.planning.plan import Cluster
 
 OTHER = "other"
@@ -124,7 +124,7 @@ def machine_here(facts: MachineFacts, measurements: tuple[Measurement, ...]) -> 
                 f"n_gpus is {gpus}, which is no whole number of nodes with {ranks}: give gpus_per_node"
             )
         try:
-            return cluster_of(
+            return cluster_from_facts(
                 facts, measurements, load_catalogue(), nodes=(gpus or ranks) // ranks, ranks_per_node=ranks
             )
         except UsageError as error:

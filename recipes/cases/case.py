@@ -121,8 +121,8 @@ def case_of_row(row: Mapping[str, str | None]) -> Case:
     """The case in a row of column names and cells. Unknown columns are ignored. Raises CaseError."""
     values: dict[str, object] = {}
     for column in COLUMNS:
-        cell = (row.get(column) or "").strip()
-        if cell.lower() in MISSING:
+        cell = row.get(column)
+        if not cell or (cell := cell.strip()).lower() in MISSING:  # most cells are empty
             continue
         if column in _TEXTS:
             values[column] = cell[:_LONGEST_TEXT]

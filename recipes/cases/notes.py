@@ -5,9 +5,9 @@ prediction.
 from __future__ import annotations
 
 from recipes.cases.case import Case
-from recipes.cases.case_cluster import USUAL_NETWORK
-from recipes.cases.case_links import fabric_of, inter_bandwidth_of, transport_of
 from recipes.job.workload import Precision
+from recipes.machine.from_words import USUAL_NETWORK
+from recipes.machine.link_words import fabric_of, inter_bandwidth_of, transport_of
 from recipes.planning.plan import Cluster
 from recipes.predict.stacks import BEFORE_FUSED
 
@@ -58,10 +58,12 @@ def _computed_in(precision: Precision, cluster: Cluster) -> str:
     """As `rates_of` and the rows of peaks have it: without a unit for a type, the next wider one that there
     is.
     """
-    rates = cluster.peak_flops_per_s | cluster.flops_per_s
-    if cluster.device != "cuda" or not rates:
+    peaks, rates = cluster.peak_flops_per_s, cluster.flops_per_s
+    if cluster.device != "cuda" or not (peaks or rates):
         return precision
-    if precision == "bf16" and "bf16" not in rates:
+    if precision == "bf16" and "bf16" not in peaks and "bf16" not in rates:
         return "fp16"
-    same = precision in ("fp16", "tf32") and rates.get(precision) == rates.get("fp32")
-    return "fp32" if same and cluster.architecture in BEFORE_FUSED else precision
+    if precision not in ("fp16", "tf32") or cluster.architecture not in BEFORE_FUSED:
+        return precision
+    is_same = rates.get(precision, peaks.get(precision)) == rates.get("fp32", peaks.get("fp32"))
+    return "fp32" if is_same else precision

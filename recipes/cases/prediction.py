@@ -15,7 +15,8 @@ from recipes.cases.model import OwnModels
 from recipes.cases.notes import FIGURES
 from recipes.cases.resolved import Here, ResolvedCase, resolve
 from recipes.job.models.counts import flops_per_token
-from recipes.job.workload import Workload
+from recipes.job.training_job import ImageJob, Job, TransformerJob
+from recipes.job.workload import VisionWorkload, Workload
 from recipes.planning.plan import Candidate, MemoryBreakdown, TimeBreakdown
 from recipes.predict.intervals import Rates, kind_of, memory_interval, time_interval
 from recipes.predict.memory import figure_bytes
@@ -119,7 +120,7 @@ def predict_case(case: Case, here: Here | None = None, own_models: OwnModels | N
 def predict_resolved(resolved: ResolvedCase) -> CasePrediction:
     """The prediction for a case whose model, machine and layout are known."""
     memory = resolved.memory_of_case()
-    time = time_for(resolved.what, resolved.candidate, resolved.cluster, resolved.stack)
+    time = time_for(resolved.job)
     unknown = time.total if isinstance(time, TimeBreakdown) else time
     assumed = resolved.assumed
     if isinstance(unknown, Unknown):
@@ -170,9 +171,7 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
         return {}
     seconds = time.total
     samples_per_s = resolved.candidate.global_batch / seconds
-    ends = time_interval(
-        "cnn" if resolved.workload is None else kind_of(resolved.workload.model), _basis(resolved)
-    )
+    ends = time_interval(kind_of(resolved.workload.model), _basis(resolved))
     found: dict[str, Any] = {
         "time": time,
         "samples_per_s": samples_per_s,
@@ -185,34 +184,30 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
             "step_time_low_s": seconds * ends.low,
             "step_time_high_s": seconds * ends.high,
         }
-    if resolved.workload is not None:
-        found["tokens_per_s_per_gpu"] = (
-            samples_per_s * _counted_tokens(resolved, resolved.workload) / resolved.gpus
-        )
+    if isinstance(resolved.job, TransformerJob):
+        found["tokens_per_s_per_gpu"] = samples_per_s * _counted_tokens(resolved.job) / resolved.gpus
     peak = resolved.cluster.peak_flops_per_s.get(resolved.candidate.precision)
     if peak is not None:
-        found["mfu"] = samples_per_s / resolved.gpus * _sample_flops(resolved) / peak.value
+        found["mfu"] = samples_per_s / resolved.gpus * _sample_flops(resolved.job) / peak.value
     return found
 
 
-def _counted_tokens(resolved: ResolvedCase, workload: Workload) -> float:
-    """Tokens of one sequence: of samples that are shorter than the length of the case, those that they
-    have.
-    """
-    if resolved.stack.samples_vary(workload):
-        return resolved.stack.sample_tokens(workload, resolved.candidate.micro_batch)
-    return workload.sequence_length
+def _counted_tokens(job: TransformerJob) -> float:
+    """Return the tokens of one sequence: its own where samples are shorter than the length of the case."""
+    return job.sequence if job.stack.samples_vary(job.workload) else job.workload.sequence_length
 
 
-def _sample_flops(resolved: ResolvedCase) -> float:
-    """Of one sequence, as long as it is, or image, forward and backward; frozen weights have no gradients of
-    their own.
+def _sample_flops(job: Job) -> float:
+    """Return the FLOPs of one sequence, as long as it is, or image, forward and backward.
+
+    Frozen weights have no gradients of their own.
     """
-    if resolved.workload is not None:
-        tokens = resolved.stack.sample_tokens(resolved.workload, resolved.candidate.micro_batch)
-        passes = 1.0 if resolved.workload.tuning == "full" else 2 / 3
-        return passes * tokens * flops_per_token(resolved.workload.model, round(tokens))
-    return 3.0 * resolved.vision.model.forward_flops if resolved.vision is not None else 0.0
+    match job:
+        case TransformerJob():
+            passes = 1.0 if job.trains_weights else 2 / 3
+            return passes * job.sequence * flops_per_token(job.workload.model, round(job.sequence))
+        case ImageJob():
+            return 3.0 * job.workload.model.forward_flops
 
 
 def _basis(resolved: ResolvedCase) -> Rates:
@@ -238,17 +233,17 @@ def _selected(one: Candidate, resolved: ResolvedCase) -> str:
     if resolved.stack.memory.selective == "products":
         return "every second matrix product's output is kept, the rest recomputed"
     scores = "recomputes attention scores alone"
-    work, stack, architecture = resolved.workload, resolved.stack, resolved.cluster.architecture
-    fused = work is not None and fuses_attention(work.model, one, stack, architecture)
+    job = resolved.job
+    fused = isinstance(job, TransformerJob) and fuses_attention(job._replace(candidate=one))
     return f"{scores}, which fused attention never keeps: no memory is saved" if fused else scores
 
 
 def _title(resolved: ResolvedCase) -> str:
-    size = ""
-    if resolved.workload is not None:
-        size = f"sequence {resolved.workload.sequence_length}, "
-    elif resolved.vision is not None and resolved.vision.image_size:
-        size = f"{resolved.vision.image_size} pixels, "
-    name = resolved.what.model.title or resolved.what.model.id
+    match resolved.workload:
+        case Workload(sequence_length=length):
+            size = f"sequence {length}, "
+        case VisionWorkload(image_size=pixels):
+            size = f"{pixels} pixels, " if pixels else ""
+    name = resolved.workload.model.title or resolved.workload.model.id
     where = f"{resolved.gpus} x {resolved.cluster.device_name}"
     return f"{name}, {size}{resolved.candidate.precision}, on {where}, {resolved.stack.title}"

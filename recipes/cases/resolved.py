@@ -5,18 +5,19 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
 from probes.base.record import Record, Unknown
 from probes.catalogue.hardware import Catalogue, load_catalogue
 from recipes.cases.case import Case, CaseError
-from recipes.cases.case_cluster import cluster_of_case
 from recipes.cases.case_layout import gpus_of, layout_of, recompute_words
 from recipes.cases.choices import Choice, choices_of, micro_batches_of, with_choice
 from recipes.cases.experts import with_expert_axis
 from recipes.cases.figures import memory_for, time_for
 from recipes.cases.legality import require_divisible, require_whole, require_whole_parts, uneven_parts
+from recipes.cases.machine_columns import cluster_of_case
 from recipes.cases.model import OwnModels, model_of
 from recipes.cases.notes import notes_of
 from recipes.cases.software import software_of
@@ -31,6 +32,7 @@ from recipes.cases.table_words import (
 )
 from recipes.cases.usual import precision_of, usual_length, usual_optimizer
 from recipes.constants import constant
+from recipes.job.training_job import ImageJob, Job, TransformerJob, job_of
 from recipes.job.workload import Optimizer, TransformerModel, Tuning, VisionModel, VisionWorkload, Workload
 from recipes.planning.plan import Candidate, Cluster, MemoryBreakdown
 from recipes.predict.stacks import Stack
@@ -40,16 +42,13 @@ class ResolvedCase(Record, kw_only=True):
     """What the models are asked."""
 
     case: Case
-    stack: Stack
-    cluster: Cluster
-    candidate: Candidate
+    job: Job
+    """What is trained, laid out on which machine with which software."""
     gpus: int
     batch_stated: bool
     """False where neither global batch, accumulation nor micro-batch is given: then nobody knows what a step
     is.
     """
-    workload: Workload | None = None
-    vision: VisionWorkload | None = None
     recomputed: Candidate | None = None
     """What would fit by recomputing layers, where the candidate recomputes nothing and needs more than there
     is, within the model's error.
@@ -62,15 +61,24 @@ class ResolvedCase(Record, kw_only=True):
     """Of the candidate, where it was worked out to choose it; `memory_of_case` gives it in any case."""
 
     @property
-    def what(self) -> Workload | VisionWorkload:
-        """What is trained."""
-        found = self.workload or self.vision
-        assert found is not None  # noqa: S101 - a case trains something
-        return found
+    def workload(self) -> Workload | VisionWorkload:
+        return self.job.workload
+
+    @property
+    def candidate(self) -> Candidate:
+        return self.job.candidate
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.job.cluster
+
+    @property
+    def stack(self) -> Stack:
+        return self.job.stack
 
     def memory_of_case(self) -> MemoryBreakdown:
         """Peak memory of the fullest rank."""
-        return self.memory or memory_for(self.what, self.candidate, self.cluster, self.stack)
+        return self.memory or memory_for(self.job)
 
     @property
     def fits_recomputed(self) -> bool:
@@ -133,29 +141,29 @@ def resolve(
     if case.n_gpus is None:
         assumed.append(f"n_gpus is {gpus}")
     case, beside = with_expert_axis(case, stack, known.model, gpus)
-    job = _Job(case, stack, known.model, cluster=cluster, gpus=gpus, notes=[*assumed, *beside])
-    found = _most_usual(job)
-    if job.may_be_pure and _filled(found) > 1.0 and not found.fits_recomputed:
-        pure = _most_usual(job.taken_pure())
+    open_case = _OpenCase(case, stack, known.model, cluster=cluster, gpus=gpus, notes=[*assumed, *beside])
+    found = _most_usual(open_case)
+    if open_case.may_be_pure and _filled(found) > 1.0 and not found.fits_recomputed:
+        pure = _most_usual(open_case.taken_pure())
         return pure if _filled(pure) <= 1.0 or pure.fits_recomputed else found
     return found
 
 
-def _most_usual(job: _Job) -> ResolvedCase:
+def _most_usual(open_case: _OpenCase) -> ResolvedCase:
     """The first option that fits, of several that people try the fastest; where none does the last, or of
     several the one that needs least. Raises CaseError where every option contradicts the case.
 
     People recompute because a run failed, not because a model of memory says that it will: one that needs
     little more than there is by the model stays as it is.
     """
-    options = job.options()
+    options = open_case.options()
     found: ResolvedCase | None = None
     near: ResolvedCase | None = None
     least: ResolvedCase | None = None
     problem = CaseError("")
     for index, (choice, micro_batch) in enumerate(options):
         try:
-            found = job.laid_out(choice, micro_batch)
+            found = open_case.laid_out(choice, micro_batch)
         except CaseError as error:
             problem = error
             continue
@@ -172,7 +180,7 @@ def _most_usual(job: _Job) -> ResolvedCase:
             near = found
         if filled <= 1.0:
             if near is None or choice.checkpointing is None:
-                return _fastest(job, options[index + 1 :], found) if choice.is_tried else found
+                return _fastest(open_case, options[index + 1 :], found) if choice.is_tried else found
             return msgspec.structs.replace(near, recomputed=found.candidate, recomputed_memory=found.memory)
         if choice.is_tried and (least is None or filled < _filled(least)):
             least = found
@@ -181,7 +189,7 @@ def _most_usual(job: _Job) -> ResolvedCase:
     return least or found
 
 
-def _fastest(job: _Job, options: list[tuple[Choice, int]], fits: ResolvedCase) -> ResolvedCase:
+def _fastest(open_case: _OpenCase, options: list[tuple[Choice, int]], fits: ResolvedCase) -> ResolvedCase:
     """Of `fits` and the options after it that are tried, the one of those that fit which does most per
     second: recomputing may pay by larger micro-batches.
     """
@@ -190,7 +198,7 @@ def _fastest(job: _Job, options: list[tuple[Choice, int]], fits: ResolvedCase) -
         if not choice.is_tried:
             continue
         try:
-            other = job.laid_out(choice, micro_batch)
+            other = open_case.laid_out(choice, micro_batch)
         except CaseError:
             continue
         other = msgspec.structs.replace(other, memory=other.memory_of_case())
@@ -201,7 +209,7 @@ def _fastest(job: _Job, options: list[tuple[Choice, int]], fits: ResolvedCase) -
 
 def _samples_per_s(resolved: ResolvedCase) -> float:
     """0 where a rate is not known."""
-    time = time_for(resolved.what, resolved.candidate, resolved.cluster, resolved.stack)
+    time = time_for(resolved.job)
     if isinstance(time, Unknown) or isinstance(time.total, Unknown):
         return 0.0
     return resolved.candidate.global_batch / time.total
@@ -226,7 +234,7 @@ def _filled(resolved: ResolvedCase) -> float:
     return 0.0 if limit is None else resolved.memory_of_case().needed / limit.value
 
 
-class _Job:
+class _OpenCase:
     """What does not depend on the choices that a case leaves open."""
 
     def __init__(
@@ -328,7 +336,7 @@ class _Job:
             and self._stack.memory.mixed_states != "master"
         )
 
-    def taken_pure(self) -> _Job:
+    def taken_pure(self) -> _OpenCase:
         """The same job with weights and states in 16 bits."""
         other = copy.copy(self)
         other._case = msgspec.structs.replace(self._case, precision=f"pure {self._precision}")
@@ -369,58 +377,69 @@ class _Job:
             notes.append(
                 f"global_batch {candidate.global_batch}" + (times if case.grad_accum is None else "")
             )
-        if self._is_vision and candidate.activation_checkpointing != "none":
-            notes.append(
-                f"activation_checkpointing {case.activation_checkpointing[:40]} is left out: such models are not recomputed"
-            )
-        if not case.activation_checkpointing and not self._is_vision:
-            notes.append(f"activation_checkpointing {recompute_words(candidate)}")
-        workload = self._workload(candidate)
-        if (
-            workload is not None
-            and case.flash_attention is None
-            and self._stack.writes_scores(workload.model)
-        ):
-            notes.append("flash_attention false")
-        notes += self._adapters(workload)
-        if workload is not None and self._stack.samples_vary(workload):
-            tokens = self._stack.sample_tokens(workload, candidate.micro_batch)
-            notes.append(
-                f"samples of {tokens:.0f} tokens, padded to the longest of a micro-batch, of at most {self._length}"
-            )
+        job = job_of(self._workload(candidate), candidate, self._cluster, self._stack)
+        match job:
+            case TransformerJob():
+                notes += self._transformer_notes(case, job)
+            case ImageJob():
+                notes += self._image_notes(case, job)
         return ResolvedCase(
             case=self._case,
-            stack=self._stack,
-            cluster=self._cluster,
-            candidate=candidate,
+            job=job,
             gpus=self._gpus,
             batch_stated=any(
                 size is not None for size in (case.global_batch, case.grad_accum, case.micro_batch)
             ),
-            workload=workload,
-            vision=self._vision(candidate),
             assumed=(*notes, *layout.notes),
         )
 
-    def _adapters(self, workload: Workload | None) -> list[str]:
-        """What is taken of LoRA's adapters, or that there are none."""
-        case = self._case
-        if workload is None or workload.tuning == "full":
-            is_stated = case.lora_rank is not None or case.lora_targets
-            return ["lora_rank and lora_targets are left out: no adapters are trained"] if is_stated else []
-        rank = [] if case.lora_rank else [f"lora_rank {self._stack.adapter_rank(workload)}"]
-        return rank if case.lora_targets else [*rank, f"lora_targets {self._stack.memory.adapter_targets}"]
+    def _transformer_notes(self, case: Case, job: TransformerJob) -> list[str]:
+        """Return what is assumed about recomputation, attention, adapters and lengths of samples."""
+        workload, stack, notes = job.workload, self._stack, []
+        if not case.activation_checkpointing:
+            notes.append(f"activation_checkpointing {recompute_words(job.candidate)}")
+        if case.flash_attention is None and stack.writes_scores(workload.model):
+            notes.append("flash_attention false")
+        if job.trains_weights:
+            notes += self._adapters_left_out()
+        else:
+            notes += [] if self._case.lora_rank else [f"lora_rank {job.adapter_rank}"]
+            notes += [] if self._case.lora_targets else [f"lora_targets {job.adapted}"]
+        if stack.samples_vary(workload):
+            notes.append(
+                f"samples of {job.sequence:.0f} tokens, padded to the longest of a micro-batch, "
+                f"of at most {self._length}"
+            )
+        return notes
 
-    def _workload(self, candidate: Candidate) -> Workload | None:
-        if isinstance(self._model, VisionModel):
-            return None
-        task, bits, model = self._task, self._numbers.base_bits, self._model
-        if (
-            self._stack.predicts_all
-            and self._case.image_size is None
-            and model.kind == "encoder"
-            and task.from_scratch
-        ):
+    def _image_notes(self, case: Case, job: ImageJob) -> list[str]:
+        notes = []
+        if job.candidate.activation_checkpointing != "none":
+            stated = case.activation_checkpointing[:40]
+            notes.append(f"activation_checkpointing {stated} is left out: such models are not recomputed")
+        return notes + self._adapters_left_out()
+
+    def _adapters_left_out(self) -> list[str]:
+        is_stated = self._case.lora_rank is not None or self._case.lora_targets
+        return ["lora_rank and lora_targets are left out: no adapters are trained"] if is_stated else []
+
+    def _workload(self, candidate: Candidate) -> Workload | VisionWorkload:
+        match self._model:
+            case TransformerModel() as model:
+                return self._transformer_workload(model, candidate)
+            case VisionModel() as model:
+                return VisionWorkload(
+                    model=model,
+                    image_size=self._case.image_size or model.image_size,
+                    global_batch=candidate.global_batch,
+                    precision=self._precision,
+                    optimizer=self._optimizer,
+                )
+
+    def _transformer_workload(self, model: TransformerModel, candidate: Candidate) -> Workload:
+        task, bits = self._task, self._numbers.base_bits
+        has_images = self._case.image_size is not None
+        if self._stack.predicts_all and not has_images and model.kind == "encoder" and task.from_scratch:
             model = msgspec.structs.replace(model, head_fraction=1.0)
         tuning: Tuning = "qlora" if task.tuning == "lora" and bits < 16 else task.tuning
         return Workload(
@@ -431,23 +450,19 @@ class _Job:
             optimizer=self._optimizer,
             pure_weights=self._is_pure,
             tuning=tuning,
-            base_bits=4 if tuning == "qlora" and bits == 16 else bits if tuning == "qlora" else 16,
+            base_bits=_stored_bits(tuning, bits),
             optimizer_step=self._step.kind,
             pages_states=self._step.pages,
             fine_tuning=not task.from_scratch,
             length_stated=self._case.seq_len is not None,
         )
 
-    def _vision(self, candidate: Candidate) -> VisionWorkload | None:
-        if not isinstance(self._model, VisionModel):
-            return None
-        return VisionWorkload(
-            model=self._model,
-            image_size=self._case.image_size or self._model.image_size,
-            global_batch=candidate.global_batch,
-            precision=self._precision,
-            optimizer=self._optimizer,
-        )
+
+def _stored_bits(tuning: Tuning, bits: Literal[4, 8, 16]) -> Literal[4, 8, 16]:
+    """Return the bits of a frozen weight: what the precision states, or QLoRA's 4."""
+    if tuning != "qlora":
+        return 16
+    return 4 if bits == 16 else bits
 
 
 def _is_recipes(optimizer: str, recipe: str) -> bool:

@@ -254,6 +254,12 @@ AdapterTargets = Literal["query-value", "attention", "all"]
 """Linear layers that LoRA's adapters stand beside."""
 
 
+FULL_PRECISIONS = ("fp32", "tf32")
+"""Precisions whose weights, activations and gradients all have 32 bits."""
+NARROW_PRECISIONS = ("fp8", "mxfp8", "nvfp4")
+"""Precisions of matrix products alone: all else is computed in 16 bits."""
+
+
 class Workload(StrictRecord, kw_only=True):
     """One training job, independent of the machine."""
 

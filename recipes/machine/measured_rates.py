@@ -1,4 +1,4 @@
-"""Figures of the models taken from measurements of this machine."""
+"""Rates of the models taken from measurements of this machine."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from recipes.constants import constant
 from recipes.planning.plan import AttentionRate, Figure, ImageAnchor, StepAnchor
 
 _LARGEST_RESIDUAL = 0.2
-"""A fit that misses half of its own sizes by more than that says less than the model of the links."""
+"""A fit that misses half of its own sizes by more than that is worse than the model of the links."""
 _STEPS = ("train-step", "micro-batch")
 """Benchmarks that run optimizer steps of the reference workload."""
 _OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
-"""Benchmarks of what stands beside the training devices, with metrics of the same names."""
+"""Benchmarks of other devices than those that train, with metrics of the same names."""
 
 
 def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
-    """What was measured of the training devices."""
+    """Return what was measured on the training devices."""
     return [
         measurement
         for measurement in measurements
@@ -27,22 +27,21 @@ def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
 
 
 def threads_of(measurement: Measurement) -> int:
-    """Threads of the rank that measured; 0 where it did not say."""
+    """Return the threads of the rank that measured; 0 if it did not state them."""
     return int(_number(measurement.conditions.get("threads")))
 
 
 def _share_of_rank(measurement: Measurement, threads: int | None) -> float:
-    """What a rank with `threads` threads has of the CPUs, over the rank that measured; 1 for GPUs (None).
+    """Return a rank's share of the CPUs over that of the rank that measured; 1 for GPUs (`threads` is None).
 
-    All ranks measure at once, so that a rank with twice the threads has twice the cores and twice the
-    memory's bandwidth.
+    All ranks measure at once, so a rank with twice the threads has twice the cores and twice the bandwidth.
     """
     measured = threads_of(measurement)
     return threads / measured if threads and measured else 1.0
 
 
 def measured_flops(measurements: tuple[Measurement, ...], threads: int | None = None) -> dict[str, Figure]:
-    """Best GEMM rate by dtype over the measured shapes, of the slowest device: all ranks wait for it.
+    """Return the slowest device's best GEMM rate by dtype over the measured shapes: all ranks wait for it.
 
     On a CPU `threads` are those of one rank.
     """
@@ -65,7 +64,7 @@ def measured_flops(measurements: tuple[Measurement, ...], threads: int | None = 
 def measured_attention(
     measurements: tuple[Measurement, ...], threads: int | None = None
 ) -> tuple[AttentionRate, ...]:
-    """Rates of fused attention by precision, pass and sequence length, each of the slowest device."""
+    """Return the slowest device's rates of fused attention by precision, pass and sequence length."""
     rates: dict[tuple[str, bool, int, int], float] = {}
     for measurement in _of(measurements, "attention_flops_per_s"):
         case = measurement.parameters
@@ -84,9 +83,7 @@ def measured_attention(
 
 
 def measured_overlap(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
-    """Part of the shorter of communication and computation that passes beside the other, over `ranks` ranks
-    of this machine.
-    """
+    """Return the part of the shorter of communication and computation that the other hides."""
     found = [m for m in _of(measurements, "overlap_fraction") if m.parameters.get("world_size") == ranks]
     if not found:
         return None
@@ -96,9 +93,7 @@ def measured_overlap(measurements: tuple[Measurement, ...], ranks: int) -> Figur
 def measured_memory_bandwidth(
     measurements: tuple[Measurement, ...], threads: int | None = None
 ) -> Figure | None:
-    """Copy bandwidth within the device's memory, of the slowest device; neither triad nor copies to and from
-    the host count.
-    """
+    """Return the slowest device's copy bandwidth within its memory; triads and host copies do not count."""
     by_subject: dict[str, float] = {}
     for measurement in _of(measurements, "memory_bandwidth_bytes_per_s"):
         parameters = measurement.parameters
@@ -114,9 +109,7 @@ def measured_memory_bandwidth(
 
 
 def measured_host_bandwidth(measurements: tuple[Measurement, ...]) -> Figure | None:
-    """Copy bandwidth between page-locked host memory and the device, of the slower direction and the slowest
-    device.
-    """
+    """Return the copy bandwidth of page-locked host memory, slower direction and slowest device."""
     by_case: dict[tuple[str, str], float] = {}
     for measurement in measurements:
         parameters = measurement.parameters
@@ -139,7 +132,7 @@ def measured_host_bandwidth(measurements: tuple[Measurement, ...]) -> Figure | N
 
 
 def all_reduces(measurements: tuple[Measurement, ...], metric: str, ranks: int) -> list[Measurement]:
-    """All-reduce measurements of this metric over `ranks` ranks of this machine, by ascending size."""
+    """Return all-reduce measurements of this metric over `ranks` ranks of one node, smallest size first."""
     found = [
         measurement
         for measurement in _of(measurements, metric)
@@ -152,10 +145,27 @@ def all_reduces(measurements: tuple[Measurement, ...], metric: str, ranks: int) 
     return sorted(found, key=lambda measurement: _number(measurement.parameters["bytes"]))
 
 
+def measured_ring(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
+    """Return the best all-reduce bus bandwidth over `ranks` ranks of this machine."""
+    curve = all_reduces(measurements, "bus_bandwidth_bytes_per_s", ranks)
+    if not curve:
+        return None
+    best = max(curve, key=lambda measurement: measurement.median)
+    source = f"benchmark collectives, all-reduce over {ranks} ranks, best size"
+    return Figure(value=best.median, basis="measured", source=source)
+
+
+def measured_hop(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
+    """Return the latency of one hop: the smallest all-reduce over its hops."""
+    times = all_reduces(measurements, "collective_time_s", ranks)
+    if not times or ranks < 2:
+        return None
+    source = f"benchmark collectives, all-reduce over {ranks} ranks, smallest size"
+    return Figure(value=times[0].median / (2 * (ranks - 1)), basis="measured", source=source)
+
+
 def collective_fits(measurements: tuple[Measurement, ...], ranks: int) -> dict[str, Fit]:
-    """By collective, the fitted cost over `ranks` ranks of this machine. Fits that miss what was measured are
-    left out.
-    """
+    """Return the fitted cost of each collective over `ranks` ranks; bad fits are left out."""
     mine = [measurement for measurement in measurements if measurement.bench_id == "collectives"]
     return {
         str(fit.parameters["collective"]): fit
@@ -167,7 +177,7 @@ def collective_fits(measurements: tuple[Measurement, ...], ranks: int) -> dict[s
 
 
 def step_anchors(measurements: tuple[Measurement, ...]) -> tuple[StepAnchor, ...]:
-    """The training steps that were measured, each with the spread of its samples."""
+    """Return the training steps that were measured, each with the spread of its samples."""
     anchors = []
     for measurement in _of(measurements, "step_time_s"):
         parameters = measurement.parameters
@@ -197,7 +207,7 @@ def step_anchors(measurements: tuple[Measurement, ...]) -> tuple[StepAnchor, ...
 
 
 def image_anchors(measurements: tuple[Measurement, ...]) -> tuple[ImageAnchor, ...]:
-    """The training steps on images that were measured."""
+    """Return the training steps on images that were measured."""
     anchors = []
     for measurement in _of(measurements, "step_time_s"):
         case = measurement.parameters
@@ -220,8 +230,9 @@ def image_anchors(measurements: tuple[Measurement, ...]) -> tuple[ImageAnchor, .
 
 
 def measured_noise_scale(measurements: tuple[Measurement, ...]) -> Figure | None:
-    """Gradient noise scale of the user's own step, in its sequences; the reference model's data are synthetic
-    and say nothing.
+    """Return the gradient noise scale of the user's own step, in its sequences.
+
+    The reference model's data are synthetic, so its noise scale states nothing.
     """
     own = [m for m in _of(measurements, "noise_scale_sequences") if "step" in m.parameters]
     if not own:
@@ -234,9 +245,7 @@ def measured_noise_scale(measurements: tuple[Measurement, ...]) -> Figure | None
 
 
 def measured_workers(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
-    """The fewest DataLoader workers per rank that keep their rate, where `ranks` ranks of this machine loaded
-    at once.
-    """
+    """Return the fewest DataLoader workers per rank that keep their rate while `ranks` ranks load at once."""
     found = [m for m in _of(measurements, "recommended_workers") if m.parameters.get("world_size") == ranks]
     if not found:
         return None
@@ -246,9 +255,7 @@ def measured_workers(measurements: tuple[Measurement, ...], ranks: int) -> Figur
 
 
 def measured_reads(measurements: tuple[Measurement, ...]) -> Figure | None:
-    """Requests per second that the data's storage answered at random places, in the size of
-    `read_request_bytes`.
-    """
+    """Return the random reads of `read_request_bytes` that the data's storage answered per second."""
     size = constant("read_request_bytes")
     found = [
         m
@@ -266,9 +273,7 @@ def measured_reads(measurements: tuple[Measurement, ...]) -> Figure | None:
 
 
 def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
-    """Samples per second of one rank's DataLoader workers, their best number, where `ranks` ranks loaded at
-    once.
-    """
+    """Return the samples per second of one rank's best number of workers while `ranks` ranks load at once."""
     found = [m for m in _of(measurements, "batch_rate_per_s") if m.parameters.get("world_size") == ranks]
     # Without workers the training step itself loads.
     rates = [

@@ -6,7 +6,7 @@ from probes.base.record import known
 from probes.facts import MachineFacts
 from recipes.job.models.counts import parameter_count
 from recipes.job.models.names import find_model
-from recipes.machine.layout import training_gpus
+from recipes.machine.ranks import training_gpus
 
 CPU_MODEL = "rigtune-mini"
 """The shipped reference workload, small enough that a CPU trains it in seconds."""

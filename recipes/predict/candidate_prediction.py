@@ -14,6 +14,7 @@ import msgspec
 from probes.base.record import Reason, Record, Unknown, map_known
 from recipes.constants import constant
 from recipes.job.models.counts import flops_per_token, load_models
+from recipes.job.training_job import TransformerJob, transformer_job
 from recipes.job.workload import Workload
 from recipes.launch.registry import STRATEGIES
 from recipes.planning.plan import (
@@ -39,46 +40,39 @@ def strategy_module(strategy: str) -> ModuleType:
     return {row.id: row for row in STRATEGIES}[strategy].load()
 
 
+def _job(
+    workload: Workload, candidate: Candidate, cluster: Cluster, stack: str = REFERENCE
+) -> TransformerJob:
+    return transformer_job(workload, candidate, cluster, load_stacks()[stack])
+
+
 def predict_memory(
     workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
 ) -> MemoryBreakdown:
-    """Peak memory of the fullest rank."""
-    return memory_of(workload, candidate, cluster, load_stacks()[stack])
-
-
-def model_step(
-    workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
-) -> TimeBreakdown | Unknown:
-    """The step from formulas and rates alone, without a measured step."""
-    return step_time(workload, candidate, cluster, load_stacks()[stack])
+    """Return the peak memory of the fullest rank."""
+    return memory_of(_job(workload, candidate, cluster, stack))
 
 
 def predict_time(
     workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
 ) -> TimeBreakdown:
-    """One optimizer step with an interval: the samples' spread where this very step was measured, the models'
-    error else.
-    """
-    terms = model_step(workload, candidate, cluster, stack=stack)
+    """Return one optimizer step with an interval: that of its samples if this very step was measured."""
+    return _time_of(_job(workload, candidate, cluster, stack))
+
+
+def _time_of(job: TransformerJob) -> TimeBreakdown:
+    terms = step_time(job)
     if isinstance(terms, Unknown):
         return TimeBreakdown(
             total=terms, compute=terms, exposed_communication=terms, optimizer=terms, low=terms, high=terms
         )
     # What was measured trained on data made on the spot.
-    return with_loading(_scaled(terms, _anchored(workload, candidate, cluster)), workload, candidate, cluster)
+    return with_loading(_scaled(terms, _anchored(job)), job)
 
 
-def corrected(
-    time: TimeBreakdown, workload: Workload, candidate: Candidate, cluster: Cluster
-) -> TimeBreakdown:
-    """`step_time`'s answer with what was measured on this machine; itself where nothing was, or where it is
-    not known.
-    """
-    scale = (
-        _anchored(workload, candidate, cluster)
-        if cluster.anchors and not isinstance(time.total, Unknown)
-        else None
-    )
+def corrected(time: TimeBreakdown, job: TransformerJob) -> TimeBreakdown:
+    """Return `step_time`'s answer scaled by what was measured on this machine, if anything was."""
+    scale = _anchored(job) if job.cluster.anchors and not isinstance(time.total, Unknown) else None
     return time if scale is None or scale.nearness == "none" else _scaled(time, scale)
 
 
@@ -95,8 +89,8 @@ def predict(
     """Memory, time and what follows from them. MFU is against the datasheet peak; both are Unknown where a
     rate is.
     """
-    memory = predict_memory(workload, candidate, cluster, stack=stack)
-    time = predict_time(workload, candidate, cluster, stack=stack)
+    job = _job(workload, candidate, cluster, stack)
+    memory, time = memory_of(job), _time_of(job)
     if isinstance(time.total, Unknown):
         return Predicted(
             memory_bytes_per_gpu=memory, step_time_s=time, tokens_per_s_per_gpu=time.total, mfu=time.total
@@ -125,17 +119,18 @@ class _Scale(Record, kw_only=True):
 
 def nearness(workload: Workload, candidate: Candidate, cluster: Cluster) -> Nearness:
     """Whether the prediction rests on a measurement of the same step, of a similar one, or on none."""
-    return _anchored(workload, candidate, cluster).nearness
+    return _anchored(_job(workload, candidate, cluster)).nearness
 
 
-def _anchored(workload: Workload, candidate: Candidate, cluster: Cluster) -> _Scale:
+def _anchored(job: TransformerJob) -> _Scale:
+    workload, cluster = job.workload, job.cluster
     usable = [anchor for anchor in cluster.anchors if anchor.precision == workload.precision]
-    for anchor in sorted(usable, key=lambda one: _distance(one, workload, candidate, cluster)):
+    for anchor in sorted(usable, key=lambda one: _distance(one, job)):
         modelled = _model_anchor(anchor, cluster)
         if isinstance(modelled, Unknown):
             continue
         factor = anchor.step_time_s / modelled
-        if _distance(anchor, workload, candidate, cluster)[:-1] == (False, False, False, False, 0.0):
+        if _distance(anchor, job)[:-1] == (False, False, False, False, 0.0):
             spread = constant("measured_error")
             return _Scale(
                 factor=factor,
@@ -161,10 +156,11 @@ def _threads(measured: int, cluster: Cluster) -> int:
     return cluster.physical_cores_per_rank or measured
 
 
-def _distance(anchor: StepAnchor, workload: Workload, candidate: Candidate, cluster: Cluster) -> _Distance:
+def _distance(anchor: StepAnchor, job: TransformerJob) -> _Distance:
     """For ordering: as much of the machine at work first, then model, strategy with checkpointing, tokens per
     micro-batch, accumulation.
     """
+    workload, candidate, cluster = job.workload, job.candidate, job.cluster
     tokens = candidate.micro_batch * workload.sequence_length
     measured = anchor.micro_batch * anchor.sequence_length
     return (
@@ -198,7 +194,7 @@ def _model_anchor(anchor: StepAnchor, cluster: Cluster) -> float | Unknown:
         activation_checkpointing=anchor.activation_checkpointing,
         precision=precision,
     )
-    terms = model_step(workload, candidate, as_measured(cluster, ranks, anchor.threads))
+    terms = step_time(_job(workload, candidate, as_measured(cluster, ranks, anchor.threads)))
     return map_known(terms, lambda terms: cast("float", terms.total))
 
 

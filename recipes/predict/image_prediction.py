@@ -11,26 +11,26 @@ from typing import cast
 import msgspec
 
 from probes.base.record import Unknown, map_known
+from recipes.job.training_job import ImageJob, image_job
 from recipes.job.workload import Precision, VisionWorkload
 from recipes.planning.plan import Candidate, Cluster, Degrees, ImageAnchor, TimeBreakdown, scaled_terms
 from recipes.predict.candidate_prediction import as_measured
 from recipes.predict.reference_images import NETWORKS, reference_vision_model
 from recipes.predict.speed.image_speed import vision_time
-from recipes.predict.stacks import REFERENCE, Stack, load_stacks
+from recipes.predict.stacks import REFERENCE, load_stacks
 
 
-def predict_images(
-    work: VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack
-) -> TimeBreakdown | Unknown:
-    """`vision_time`, corrected by what was measured here in the same precision, if anything was."""
-    time = vision_time(work, candidate, cluster, stack)
+def predict_images(job: ImageJob) -> TimeBreakdown | Unknown:
+    """Return `vision_time` scaled by what was measured here in the same precision, if anything was."""
+    time = vision_time(job)
+    precision = job.workload.precision
     usable = [
-        one for one in cluster.image_anchors if one.precision == work.precision and one.model in NETWORKS
+        one for one in job.cluster.image_anchors if one.precision == precision and one.model in NETWORKS
     ]
     if isinstance(time, Unknown) or not usable:
         return time
-    nearest = min(usable, key=lambda one: _distance(one, work, candidate, cluster))
-    modelled = _modelled(nearest, cluster)
+    nearest = min(usable, key=lambda one: _distance(one, job))
+    modelled = _modelled(nearest, job.cluster)
     if isinstance(modelled, Unknown):
         return time
     factor = nearest.step_time_s / modelled
@@ -38,13 +38,15 @@ def predict_images(
     return msgspec.structs.replace(time, **scaled_terms(time, factor), **ends)
 
 
-def _distance(
-    anchor: ImageAnchor, work: VisionWorkload, candidate: Candidate, cluster: Cluster
-) -> tuple[bool, bool, float]:
+def _distance(anchor: ImageAnchor, job: ImageJob) -> tuple[bool, bool, float]:
     """For ordering: as many ranks first, then the model, then the pixels of a micro-batch."""
-    pixels, measured = candidate.micro_batch * work.image_size**2, anchor.micro_batch * anchor.image_size**2
+    work = job.workload
+    pixels, measured = (
+        job.candidate.micro_batch * work.image_size**2,
+        anchor.micro_batch * anchor.image_size**2,
+    )
     return (
-        anchor.world_size != cluster.world_size,
+        anchor.world_size != job.cluster.world_size,
         anchor.model != work.model.id,
         max(pixels, measured) / max(1, min(pixels, measured)),
     )
@@ -68,5 +70,6 @@ def _modelled(anchor: ImageAnchor, cluster: Cluster) -> float | Unknown:
         activation_checkpointing="none",
         precision=anchor.precision,
     )
-    time = vision_time(work, candidate, as_measured(cluster, ranks, anchor.threads), load_stacks()[REFERENCE])
+    then = as_measured(cluster, ranks, anchor.threads)
+    time = vision_time(image_job(work, candidate, then, load_stacks()[REFERENCE]))
     return map_known(time, lambda time: cast("float", time.total))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from recipes.job.workload import TransformerModel
+from recipes.job.workload import TransformerModel, VisionModel
 from recipes.predict.parameters import parameter
 
 Kind = Literal["dense", "moe", "encoder", "cnn"]
@@ -16,8 +16,10 @@ Rates = Literal["catalogue", "measured"]
 """Whether the machine's rates are those of its kind or were measured on it."""
 
 
-def kind_of(model: TransformerModel) -> Kind:
-    """Which interval of the step time is that of a transformer."""
+def kind_of(model: TransformerModel | VisionModel) -> Kind:
+    """Return the kind of model whose interval of the step time counts."""
+    if isinstance(model, VisionModel):
+        return "cnn"
     return "moe" if model.is_moe else "encoder" if model.kind == "encoder" else "dense"
 
 

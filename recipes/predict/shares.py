@@ -55,12 +55,12 @@ def block_share(block: Block, tensor: int, experts: int) -> BlockShare:
     return BlockShare(linear, other + block.vector_parameters, expert)
 
 
-def is_adapted(product: Product, targets: AdapterTargets) -> bool:
-    """Whether LoRA's matrices stand beside this layer; routers and routed experts have none.
+def is_adapted(product: Product, targets: AdapterTargets | None) -> bool:
+    """Return whether LoRA's matrices stand beside this layer; routers and routed experts have none.
 
     Queries, keys and values are one product, so `query-value` stands beside all three.
     """
-    if product.part == "router" or product.experts > 1:
+    if targets is None or product.part == "router" or product.experts > 1:
         return False
     return targets == "all" or (
         product.part == "attention" and (targets == "attention" or product.split == "columns")

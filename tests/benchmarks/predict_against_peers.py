@@ -39,13 +39,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import Case, CaseError, case_of_row
-from recipes.cases.case_cluster import cluster_of_case
 from recipes.cases.collective import predict_collective_row
+from recipes.cases.machine_columns import cluster_of_case
 from recipes.cases.prediction import predict_row
 from recipes.cases.resolved import ResolvedCase, resolve
 from recipes.job.models.blocks import blocks_of, head_product
 from recipes.job.models.counts import parameter_count
-from recipes.job.workload import TransformerModel
+from recipes.job.workload import TransformerModel, Workload
 from recipes.predict.speed.rates import product_rates, product_time_s
 from tests.benchmarks.peer_comparison import SPEEDS, Comparison, compare, compared, positive
 
@@ -63,7 +63,7 @@ NOT_INSTALLED = 3
 def question_of(case_id: str, resolved: ResolvedCase) -> dict[str, Any]:
     """What a peer needs to know of a case, in plain words."""
     workload, candidate, case = resolved.workload, resolved.candidate, resolved.case
-    if workload is None:
+    if not isinstance(workload, Workload):
         raise ValueError("only transformers are asked for")
     model, degrees = workload.model, candidate.degrees
     return {
@@ -124,7 +124,7 @@ def finished(said: dict[str, Any], resolved: ResolvedCase) -> dict[str, Any]:
     fits the GPU.
     """
     candidate, workload = resolved.candidate, resolved.workload
-    if (seconds := positive(said, "step_time_s")) and workload is not None:
+    if (seconds := positive(said, "step_time_s")) and isinstance(workload, Workload):
         said["samples_per_s"] = candidate.global_batch / seconds
         said["tokens_per_s_per_gpu"] = workload.tokens_per_step / seconds / resolved.gpus
     if (peak := positive(said, "peak_mem_gib")) and resolved.case.gpu_mem_gb:
@@ -186,7 +186,7 @@ def against_training(
             case = resolve(case_of_row(row))
         except CaseError:
             continue
-        if case.workload is not None:
+        if isinstance(case.workload, Workload):
             resolved[case_id] = case
     ours = {}
     for case_id in resolved:

@@ -45,8 +45,8 @@ from probes.collect.collecting import CollectOptions
 from probes.facts import MachineFacts
 from probes.facts.measurements import MeasurementSet
 from probes.sources.live import LiveSource
-from recipes.machine.cluster import cluster_of
-from recipes.machine.layout import default_ranks
+from recipes.machine.from_facts import cluster_from_facts
+from recipes.machine.ranks import default_ranks
 from tests.benchmarks.real_runs_cases import Configuration, Images, chosen
 from tests.benchmarks.real_runs_measure import Measured, measure_quietly, train_quietly
 from tests.benchmarks.real_runs_predict import predict_image_run, predict_transformer
@@ -136,7 +136,7 @@ def main() -> int:
         if options.runs:
             Path(options.runs).write_bytes(msgspec.json.encode(tuple(found.values())))
     clusters = {
-        ranks: cluster_of(
+        ranks: cluster_from_facts(
             facts, bench.measurements, load_catalogue(), ranks_per_node=ranks or default_ranks(facts)
         )
         for ranks in (0, 1)

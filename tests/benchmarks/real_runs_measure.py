@@ -26,7 +26,7 @@ from probes.bench.worker_answers import LinesByRank
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement, MeasurementSet
 from recipes.launch.agent import agent_argv
-from recipes.machine.layout import cores_per_rank, default_ranks
+from recipes.machine.ranks import cores_per_rank, default_ranks
 from tests.benchmarks.real_runs_cases import Configuration, Images
 from tests.benchmarks.real_runs_watch import disturbance, least_disturbed
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from probes.base.record import Unknown
+from recipes.job.training_job import image_job
 from recipes.job.workload import VisionWorkload, Workload
 from recipes.planning.plan import Candidate, Cluster, Degrees
 from recipes.predict.candidate_prediction import predict
@@ -54,8 +55,8 @@ def predict_image_run(run: Images, cluster: Cluster) -> tuple[float | None, floa
         activation_checkpointing="none",
         precision=run.precision,
     )
-    time = predict_images(work, candidate, cluster, load_stacks()[REFERENCE])
-    memory = vision_memory(work, candidate, cluster)
+    time = predict_images(image_job(work, candidate, cluster, load_stacks()[REFERENCE]))
+    memory = vision_memory(image_job(work, candidate, cluster, load_stacks()[REFERENCE]))
     total = time if isinstance(time, Unknown) else time.total
     pairs = [
         {

@@ -22,9 +22,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from recipes.cases.collective import predict_collective_row
-from recipes.predict.parameters import load_parameters
 from recipes.predict.speed.collectives import wire_bytes
 from tests.calibration.fitting import Item, fit, leave_one_out, residuals, write_values
+from tests.calibration.priors import load_priors
 
 SHARED = Path(os.environ.get("RIGTUNE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 PREFIX = "collective."
@@ -125,11 +125,7 @@ def main() -> int:
         print(f"  {math.expm1(value):+7.0%} {one.label}")
     if args.leave_one_out:
         # what only the platform that is left out could tell is then what was believed before
-        priors = {
-            row.id: row.prior
-            for row in load_parameters().values()
-            if row.id.startswith(PREFIX) and row.spread > 0
-        }
+        priors = {row.id: row.prior for row in load_priors().values() if row.id.startswith(PREFIX)}
         left = leave_one_out([items[index] for index in fitted], PREFIX, priors, rounds=8)
         show("platform, each left out", [table[index] for index in fitted], left, platform)
         kept = sorted(value for value in left if not math.isnan(value))

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from probes.base.units import GIB
 from recipes.cases.resolved import ResolvedCase
+from recipes.job.training_job import TransformerJob
 from recipes.predict.memory import figure_bytes, memory_of
 from recipes.predict.stacks import UNKNOWN
 from tests.calibration.fitting import Item, interval, write_values
@@ -27,7 +28,9 @@ FIGURES = ("allocated", "reserved", "device")
 
 def transformer_rows(*paths: Path) -> list[tuple[dict[str, str], ResolvedCase]]:
     """Every row about a transformer whose case resolves; of all tables where none is named."""
-    return [(row, resolved) for row, resolved in resolved_rows(*paths) if resolved.workload is not None]
+    return [
+        (row, resolved) for row, resolved in resolved_rows(*paths) if isinstance(resolved.job, TransformerJob)
+    ]
 
 
 def measured_peaks(rows: list[tuple[dict[str, str], ResolvedCase]]) -> list[Item]:
@@ -61,8 +64,8 @@ def intervals(peaks: list[Item], left_out: list[float]) -> dict[str, float]:
 
 def _peak(row: dict[str, str], resolved: ResolvedCase) -> Callable[[], float | None]:
     def predicted() -> float | None:
-        assert resolved.workload is not None
-        memory = memory_of(resolved.workload, resolved.candidate, resolved.cluster, resolved.stack)
+        assert isinstance(resolved.job, TransformerJob)
+        memory = memory_of(resolved.job)
         return figure_bytes(memory, row["memory_figure"]) / GIB
 
     return predicted
@@ -74,8 +77,8 @@ def right_about_fitting(rows: list[tuple[dict[str, str], ResolvedCase]]) -> dict
     for row, resolved in rows:
         if row["oom"] not in ("true", "false"):
             continue
-        assert resolved.workload is not None
-        memory = memory_of(resolved.workload, resolved.candidate, resolved.cluster, resolved.stack)
+        assert isinstance(resolved.job, TransformerJob)
+        memory = memory_of(resolved.job)
         fits, ran = resolved.fits(memory), row["oom"] == "false"
         if fits is not None:
             said[ran].append(fits == ran)

@@ -17,6 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from probes.base.record import Unknown
 from recipes.cases.resolved import ResolvedCase
+from recipes.job.training_job import TransformerJob, transformer_job
+from recipes.job.workload import Workload
 from recipes.predict.intervals import kind_of
 from recipes.predict.speed.step import step_time
 from tests.calibration.fitting import Item, interval, write_values
@@ -32,7 +34,7 @@ def measured_step_s(row: dict[str, str], resolved: ResolvedCase) -> float | None
     batch = resolved.candidate.global_batch
     if row["step_time_s"] and resolved.batch_stated:
         return float(row["step_time_s"])
-    if row["tokens_per_s_per_gpu"] and resolved.workload is not None:
+    if row["tokens_per_s_per_gpu"] and isinstance(resolved.workload, Workload):
         return batch * resolved.workload.sequence_length / float(row["tokens_per_s_per_gpu"]) / resolved.gpus
     if row["samples_per_s"]:
         return batch / float(row["samples_per_s"])
@@ -45,7 +47,7 @@ def items(*paths: Path) -> list[Item]:
     """
     found = []
     for row, resolved in resolved_rows(*paths):
-        if resolved.workload is None:
+        if not isinstance(resolved.job, TransformerJob):
             continue
         measured = measured_step_s(row, resolved)
         if measured is None or measured <= 0:
@@ -65,8 +67,9 @@ def items(*paths: Path) -> list[Item]:
 
 def _prediction(resolved: ResolvedCase) -> Callable[[], float | None]:
     def predicted() -> float | None:
-        assert resolved.workload is not None
-        time = step_time(resolved.workload, resolved.candidate, resolved.cluster, resolved.stack)
+        assert isinstance(resolved.job, TransformerJob)
+        # A job holds the lengths of samples, which are fitted too.
+        time = step_time(transformer_job(*resolved.job[:4]))
         return None if isinstance(time, Unknown) else cast("float", time.total)
 
     return predicted

@@ -19,6 +19,7 @@ import msgspec
 
 from probes.base.record import Unknown
 from recipes.cases.resolved import ResolvedCase
+from recipes.job.training_job import ImageJob
 from recipes.predict.speed.image_speed import vision_time
 from tests.calibration.fitting import Item, write_values
 from tests.calibration.runs import arguments, fitted, resolved_rows
@@ -28,7 +29,7 @@ def items(*paths: Path) -> list[Item]:
     """Every run of an image model whose speed was measured; of all tables where none is named."""
     found = []
     for row, resolved in resolved_rows(*paths):
-        if not row["samples_per_s"] or resolved.vision is None:
+        if not row["samples_per_s"] or not isinstance(resolved.job, ImageJob):
             continue
         measured = resolved.candidate.global_batch / float(row["samples_per_s"])
         label = f"{row['case_id']} {row['model'][:24]} {row['gpu']} x{row['n_gpus']} {row['precision']} mb{row['micro_batch']}"
@@ -57,13 +58,14 @@ def _as_told(resolved: ResolvedCase, row: dict[str, str]) -> ResolvedCase:
     """With the kernels that the table tells of: no column of a case does."""
     told = f"{row['source_url']} {row['source_location']}".lower()
     changes: dict[str, Any] = next((found for words, found in _TOLD.items() if words in told), {})
-    return msgspec.structs.replace(resolved, stack=msgspec.structs.replace(resolved.stack, **changes))
+    stack = msgspec.structs.replace(resolved.stack, **changes)
+    return msgspec.structs.replace(resolved, job=resolved.job._replace(stack=stack))
 
 
 def _prediction(resolved: ResolvedCase) -> Callable[[], float | None]:
     def predicted() -> float | None:
-        assert resolved.vision is not None
-        time = vision_time(resolved.vision, resolved.candidate, resolved.cluster, resolved.stack)
+        assert isinstance(resolved.job, ImageJob)
+        time = vision_time(resolved.job)
         return None if isinstance(time, Unknown) else cast("float", time.total)
 
     return predicted

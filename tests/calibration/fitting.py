@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from recipes.predict.parameters import FILES, Parameter, load_parameters, recording_reads, trying
+from recipes.predict.parameters import FILES
+from tests.calibration.priors import Prior, load_priors, recording_reads, trying
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,12 +48,12 @@ class Fit(NamedTuple):
     """ln(predicted / measured) of every item, in their order; nan where refused."""
 
 
-def to_line(row: Parameter, value: float) -> float:
+def to_line(row: Prior, value: float) -> float:
     """The value where it may be any real number."""
     return math.log(value) if row.scale == "log" else math.log(value / (1.0 - value))
 
 
-def from_line(row: Parameter, position: float) -> float:
+def from_line(row: Prior, position: float) -> float:
     """The inverse of `to_line`, kept inside what a float can tell from its limits."""
     if row.scale == "log":
         return math.exp(max(-80.0, min(80.0, position)))
@@ -74,12 +75,10 @@ def residuals(items: Sequence[Item], values: dict[str, float]) -> list[float]:
 def fit(
     items: Sequence[Item], prefix: str, *, start: Mapping[str, float] | None = None, rounds: int = ROUNDS
 ) -> Fit:
-    """Fit all rows whose id starts with `prefix` and whose spread is positive, from `start` or their present
-    values.
-    """
+    """Fit all figures with a prior whose id starts with `prefix`, from `start` or their present values."""
     import numpy as np  # noqa: PLC0415 - the fit alone needs it
 
-    rows = [row for row in load_parameters().values() if row.id.startswith(prefix) and row.spread > 0]
+    rows = [row for row in load_priors().values() if row.id.startswith(prefix)]
     readers = _readers(items, {row.id for row in rows})
     rows = [row for row in rows if readers[row.id]]
     counts = collections.Counter(item.source for item in items)
@@ -127,7 +126,7 @@ def leave_one_out(
 
     Fits set out from `start`, the fit to all; a row that no other source reads is at its prior.
     """
-    priors = {row.id: row.prior for row in load_parameters().values() if row.id.startswith(prefix)}
+    priors = {row.id: row.prior for row in load_priors().values() if row.id.startswith(prefix)}
     left_out = [math.nan] * len(items)
     for source in sorted({item.source for item in items}):
         others = [item for item in items if item.source != source]
@@ -194,11 +193,11 @@ def _readers(items: Sequence[Item], ids: set[str]) -> dict[str, list[int]]:
     return found
 
 
-def _values(rows: Sequence[Parameter], position: np.ndarray) -> dict[str, float]:
+def _values(rows: Sequence[Prior], position: np.ndarray) -> dict[str, float]:
     return {row.id: from_line(row, float(at)) for row, at in zip(rows, position, strict=True)}
 
 
-def _all(items: Sequence[Item], rows: Sequence[Parameter], position: np.ndarray) -> np.ndarray:
+def _all(items: Sequence[Item], rows: Sequence[Prior], position: np.ndarray) -> np.ndarray:
     import numpy as np  # noqa: PLC0415 - the fit alone needs it
 
     return np.array(residuals(items, _values(rows, position)))

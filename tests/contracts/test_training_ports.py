@@ -30,7 +30,7 @@ from recipes.job.workload import Pins
 from recipes.launch.launchers import slurm
 from recipes.launch.recipe import Command
 from recipes.launch.resolve import recipe_of
-from recipes.machine.cluster import cluster_of
+from recipes.machine.from_facts import cluster_from_facts
 from recipes.planning.planner import default_workload, make_plan
 from tests.support.machines import h100_node, ndr_port, storage_port, with_nics
 from tests.support.recordings import MACHINES, index, needs_recordings
@@ -62,7 +62,7 @@ def with_own_network(facts: MachineFacts) -> MachineFacts:
 
 def script_variables(facts: MachineFacts) -> dict[str, str]:
     """Return what the exported script of a plan over two nodes sets."""
-    cluster = cluster_of(facts, (), load_catalogue(), nodes=2)
+    cluster = cluster_from_facts(facts, (), load_catalogue(), nodes=2)
     pins = Pins(strategy="ddp", micro_batch=1)
     plan = make_plan(default_workload(find_model("gpt2"), cluster, global_batch=64), cluster, facts, pins)
     recipe = recipe_of(plan, name="job", command=Command(kind="script", target="train.py"), python="")
@@ -75,7 +75,7 @@ def script_variables(facts: MachineFacts) -> dict[str, str]:
 
 def ports_in_figure(facts: MachineFacts) -> int | None:
     """Return how many ports the plan's network figure counts; None where it is of no RDMA port."""
-    figure = cluster_of(facts, (), load_catalogue(), nodes=2).inter_bus_bandwidth_bytes_per_s
+    figure = cluster_from_facts(facts, (), load_catalogue(), nodes=2).inter_bus_bandwidth_bytes_per_s
     match = re.match(r"(\d+) x \S+ Gb/s RDMA", figure.source) if figure is not None else None
     return int(match[1]) if match else None
 
@@ -87,11 +87,7 @@ def findings(facts: MachineFacts, variables: dict[str, str]) -> dict[str, Findin
         if name in variables
     )
     evidence = Evidence(facts=msgspec.structs.replace(facts, environment=rows), catalogue=load_catalogue())
-    return {
-        finding.check_id: finding
-        for row in CHECK_ROWS
-        for finding in row.run(evidence)
-    }
+    return {finding.check_id: finding for row in CHECK_ROWS for finding in row.run(evidence)}
 
 
 def names(ports: tuple[Nic, ...] | list[Nic]) -> list[str]:
@@ -226,5 +222,5 @@ UNKNOWN = {
 def test_what_is_unknown_is_no_guess(facts: MachineFacts) -> None:
     assert isinstance(training_ports(facts), Unknown)
     assert ports_in_figure(facts) is None
-    assert cluster_of(facts, (), load_catalogue(), nodes=2).transport == "unknown"
+    assert cluster_from_facts(facts, (), load_catalogue(), nodes=2).transport == "unknown"
     assert "NCCL_IB_HCA" not in script_variables(facts)

@@ -10,7 +10,7 @@ from probes.base.record import Unknown
 from probes.base.units import duration
 from probes.bench.bench_requests import Suite
 from probes.facts import MachineFacts
-from recipes.machine.layout import training_gpus
+from recipes.machine.ranks import training_gpus
 
 _WIDE = 120
 _SUITES: tuple[Suite, ...] = ("quick", "full")

@@ -15,8 +15,8 @@ from recipes.job.models.counts import flops_per_token
 from recipes.job.models.names import find_model
 from recipes.job.workload import TransformerModel
 from recipes.launch.recipe import ModelShape
-from recipes.machine.cluster import has_bf16
-from recipes.machine.layout import cores_per_rank, default_ranks, training_gpus
+from recipes.machine.from_facts import has_bf16
+from recipes.machine.ranks import cores_per_rank, default_ranks, training_gpus
 from recipes.planning.default_model import CPU_MODEL, first_that_fits
 
 _GPU_MODELS = ("tinyllama-1.1b", "gpt2")

@@ -10,7 +10,7 @@ from probes.base.errors import InterpreterError
 from probes.base.record import Record
 from probes.bench.bench_requests import BenchRequest
 from probes.facts import MachineFacts
-from recipes.machine.layout import training_gpus
+from recipes.machine.ranks import training_gpus
 
 _OWN_PYTHON = sys.executable
 

@@ -9,7 +9,7 @@ from assistant.usecases.measure import MeasureOptions
 from probes.base.record import Record, known
 from probes.bench.benchmark_table import BENCHMARKS
 from probes.facts import MachineFacts
-from recipes.machine.layout import training_gpus
+from recipes.machine.ranks import training_gpus
 
 _DEVICES = "all GPUs, or all CPUs where there are none"
 """What the table says of a benchmark that occupies whatever trains."""

@@ -19,7 +19,7 @@ from probes.facts import MachineFacts
 from probes.facts.measurements import BUSY_SHARE, Parameter
 from probes.reading.nvml.device import Device
 from probes.sources.base import Source
-from recipes.machine.layout import training_gpus
+from recipes.machine.ranks import training_gpus
 
 _GPU_PERIOD_S = 0.5
 """NVML's own figures are means over up to a second; asking more often only costs."""

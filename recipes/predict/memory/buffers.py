@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from recipes.constants import constant
 from recipes.job.optimizers import steps_all_at_once
-from recipes.job.workload import Workload
+from recipes.job.training_job import TransformerJob
 from recipes.planning.plan import Candidate
 from recipes.predict.memory.stages import Stage
 from recipes.predict.memory.states import States, frozen_bytes, is_pure
@@ -26,17 +26,18 @@ class Buffers(NamedTuple):
     step: float
 
 
-def buffers_of(
-    workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, states: States
-) -> Buffers:
-    """What is held beside states and activations."""
+def buffers_of(job: TransformerJob, stage: Stage, states: States) -> Buffers:
+    """Return what is held beside states and activations."""
+    candidate, stack = job.candidate, job.stack
     step = (
-        states.updated * states.each.weight * stack.memory.step_copies if steps_all_at_once(workload) else 0.0
+        states.updated * states.each.weight * stack.memory.step_copies
+        if steps_all_at_once(job.workload)
+        else 0.0
     )
     step += _raised(candidate, stack, states)
     sharding, degrees = candidate.sharding_stage, candidate.degrees
     if sharding == "zero3" and (degrees.fsdp > 1 or candidate.strategy == "fsdp"):
-        return _windows(workload, candidate, stack, stage, states, step)
+        return _windows(job, stage, step)
     if degrees.dp * degrees.fsdp * degrees.cp == 1:
         return Buffers(0.0, 0.0, 0.0, step)
     buckets = 0.0
@@ -44,8 +45,7 @@ def buffers_of(
     if sharding in ("zero1", "zero2") and (stack.memory.bucket_elements or not own):
         # DeepSpeed: one bucket fills while the other is reduced, whole however little is trained
         # (zero/stage_1_and_2.py)
-        wide = _FP32 if workload.precision in ("fp32", "tf32") else 2.0
-        buckets = 2 * wide * (stack.memory.bucket_elements or constant("deepspeed_bucket_elements"))
+        buckets = 2 * job.wide_bytes * (stack.memory.bucket_elements or constant("deepspeed_bucket_elements"))
         return Buffers(buckets, buckets, buckets, buckets + step)
     if not stack.memory.keeps_gradients:
         size = states.trained * states.each.gradient
@@ -79,9 +79,7 @@ def _raised(candidate: Candidate, stack: Stack, states: States) -> float:
     return max(0.0, (states.each.gradient + both) * states.updated - states.gradients)
 
 
-def _windows(  # noqa: PLR0917
-    workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, states: States, step: float
-) -> Buffers:
+def _windows(job: TransformerJob, stage: Stage, step: float) -> Buffers:
     """Blocks are gathered one by one: the present one, the prefetched one and the all-gather's staging
     buffer, then unsharded gradients and two reduce-scatter inputs in flight, in fp32 unless all is 16 bits.
     Embedding, final norm and head form the root unit, which stays gathered from the forward pass to the end
@@ -90,20 +88,20 @@ def _windows(  # noqa: PLR0917
     DeepSpeed fetches single modules instead, up to a number of live parameters, and reduces gradients through
     a flat buffer that is there from the start, however few are trained (deepspeed/runtime/zero/stage3.py).
     """
-    wide = _FP32 if workload.precision in ("fp32", "tf32") else 2.0
+    candidate, stack, wide = job.candidate, job.stack, job.wide_bytes
     if candidate.degrees.fsdp == 1 and wide == _FP32 and not candidate.offload:
         wide = 0.0  # gathering one rank's fp32 parameters is a view
     root = stage.table + stage.head
     if stack.memory.bucket_elements or (candidate.offload and not candidate.offload_weights):
-        part = wide if workload.tuning == "full" else frozen_bytes(workload, stack)
+        part = wide if job.trains_weights else frozen_bytes(job)
         live = part * min(constant("deepspeed_live_parameters") + root, stage.dense + stage.expert)
         bucket = wide * (stack.memory.bucket_elements or constant("deepspeed_bucket_elements"))
         return Buffers(loss=live + bucket, backward=live + bucket, end=bucket, step=step + bucket)
-    if workload.tuning == "full":
+    if job.trains_weights:
         layer, part = stage.largest.total, wide
-        reduced = 2.0 if is_pure(workload, candidate, stack) else _FP32
+        reduced = 2.0 if is_pure(job) else _FP32
     else:
-        layer, reduced, part = stage.largest.total, 0.0, frozen_bytes(workload, stack)
+        layer, reduced, part = stage.largest.total, 0.0, frozen_bytes(job)
     # One of the blocks is what gradients are written to.
     # The way to the host is narrower than that between GPUs: nothing waits behind what travels it.
     kept, flying = (3, 1) if candidate.offload_weights else (4, 2)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from recipes.constants import constant
-from recipes.job.models.image_models import at_size
 from recipes.job.optimizers import STATE_BYTES
-from recipes.job.workload import VisionWorkload
-from recipes.planning.plan import Candidate, Cluster, MemoryBreakdown
-from recipes.predict.image_precision import HALF, computed_in
+from recipes.job.training_job import ImageJob
+from recipes.planning.plan import MemoryBreakdown
 from recipes.predict.intervals import memory_interval
 from recipes.predict.parameters import parameter
 
 
-def vision_memory(work: VisionWorkload, candidate: Candidate, cluster: Cluster) -> MemoryBreakdown:
-    """Peak memory of a rank, bytes: at the start of the backward pass, where all that was saved is there."""
-    model = at_size(work.model, work.image_size)
-    half = computed_in(work.precision, cluster) in HALF
-    element_bytes = 2 if half else 4
+def vision_memory(job: ImageJob) -> MemoryBreakdown:
+    """Return the peak memory of a rank, bytes: at the start of the backward pass, with all that was saved."""
+    candidate, cluster, model, element_bytes = job.candidate, job.cluster, job.model, job.element_bytes
+    half = element_bytes == 2
     stage = candidate.sharding_stage
     fully = stage == "zero3"
     shards = candidate.degrees.fsdp if fully else candidate.degrees.dp * candidate.degrees.fsdp
@@ -27,7 +24,7 @@ def vision_memory(work: VisionWorkload, candidate: Candidate, cluster: Cluster) 
     if fully:
         casts = float(element_bytes * model.gathered_parameters) if half or shards > 1 else 0.0
     gradients = 4.0 * model.parameters / (shards if stage in ("zero2", "zero3") else 1)
-    optimizer = STATE_BYTES[work.optimizer] * model.parameters / (1 if stage == "none" else shards)
+    optimizer = STATE_BYTES[job.workload.optimizer] * model.parameters / (1 if stage == "none" else shards)
     activations = candidate.micro_batch * model.saved_elements * element_bytes
     # What is read and written by the largest layers, and cuDNN's workspace.
     workspace, buckets = parameter("vision.workspace_bytes"), 4.0 * model.parameters

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from recipes.constants import constant
-from recipes.job.workload import TransformerModel, Workload
-from recipes.planning.plan import Candidate, Cluster, MemoryBreakdown
+from recipes.job.training_job import TransformerJob
+from recipes.planning.plan import Candidate, MemoryBreakdown
 from recipes.predict.implementations import Compute, Implementation, SavedBytes, load_implementations
 from recipes.predict.intervals import memory_interval
 from recipes.predict.memory.activations import kept_by, root_kept
@@ -59,17 +59,21 @@ class _Peak(NamedTuple):
         return self.weights + self.optimizer + self.moment.total
 
 
-def memory_of(workload: Workload, candidate: Candidate, cluster: Cluster, stack: Stack) -> MemoryBreakdown:
-    """The bill of one candidate on its fullest rank, bytes. Every pipeline stage is looked at.
+def memory_of(job: TransformerJob) -> MemoryBreakdown:
+    """Return the peak memory of the job's fullest rank, bytes, of all pipeline stages.
 
     `needed` is what decides whether it fits, and `upper` whether a plan may recommend it: on a GPU with a
     margin for the model's own error, on a CPU as if the C library gave nothing back between the moments.
     """
-    degrees = candidate.degrees
+    candidate, cluster, stack = job.candidate, job.cluster, job.stack
     stages = stages_of(
-        workload.model, degrees, candidate.grad_accum, candidate.schedule, unties=stack.memory.unties_head
+        job.workload.model,
+        candidate.degrees,
+        candidate.grad_accum,
+        candidate.schedule,
+        unties=stack.memory.unties_head,
     )
-    peaks = [_peak(workload, candidate, stack, stage, cluster.architecture) for stage in stages]
+    peaks = [_peak(job, stage) for stage in stages]
     most = max(peaks, key=lambda one: one.allocated)
     logged = {"fullest": most, "first": peaks[0], "last": peaks[-1]}[stack.memory.logged_stage]
     if cluster.device == "cpu":
@@ -79,7 +83,7 @@ def memory_of(workload: Workload, candidate: Candidate, cluster: Cluster, stack:
     network = constant("nccl_bytes") if cluster.world_size > 1 else 0.0
     limit = cluster.memory_bytes_per_rank.value if cluster.memory_bytes_per_rank is not None else None
     usable = None if limit is None else limit - context - network
-    kind = "varying" if stack.samples_vary(workload) else stack.implementation
+    kind = "varying" if stack.samples_vary(job.workload) else stack.implementation
     reserved, fullest = max(((_reserved(one, kind, usable), one) for one in peaks), key=lambda pair: pair[0])
     held = most.allocated * (1 + parameter("memory.least_fragmentation"))
     needed, margin = held + context + network, held * (memory_interval("allocated").high - 1)
@@ -117,23 +121,23 @@ def figure_bytes(breakdown: MemoryBreakdown, figure: str) -> float:
     return value if figure in ("", "device") else value * breakdown.logged
 
 
-def fuses_attention(model: TransformerModel, candidate: Candidate, stack: Stack, architecture: str) -> bool:
+def fuses_attention(job: TransformerJob) -> bool:
     """Whether the scores of attention are never written out: as the candidate says, else as the stack does.
 
     GPUs that FlashAttention and cuDNN do not support have torch's memory-efficient kernels.
     """
-    if candidate.flash_attention is not None:
-        return candidate.flash_attention
-    return not stack.writes_scores(model) and not (
-        stack.model_kernels == "fused" and architecture in BEFORE_FUSED
-    )
+    stack, stated = job.stack, job.candidate.flash_attention
+    if stated is not None:
+        return stated
+    is_unsupported = stack.model_kernels == "fused" and job.cluster.architecture in BEFORE_FUSED
+    return not stack.writes_scores(job.workload.model) and not is_unsupported
 
 
-def _held_gradients(candidate: Candidate, stack: Stack, states: States, compute: Compute) -> float:
+def _held_gradients(job: TransformerJob, states: States, compute: Compute) -> float:
     """Gradients that are there before the backward pass: in buffers, in the reducer's buckets, or of
     micro-batches before.
     """
-    degrees = candidate.degrees
+    candidate, stack, degrees = job.candidate, job.stack, job.candidate.degrees
     if stack.defers_reduction(candidate):
         return states.trained * (states.each.gradient if compute == "fp32" else 2.0)  # in what it computes in
     replicated = candidate.sharding_stage == "none" and degrees.dp * degrees.fsdp > 1
@@ -198,16 +202,16 @@ def _on_cpu(peak: _Peak) -> MemoryBreakdown:
     )
 
 
-def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, architecture: str) -> _Peak:
+def _peak(job: TransformerJob, stage: Stage) -> _Peak:
+    workload, candidate, stack = job.workload, job.candidate, job.stack
     model, degrees = workload.model, candidate.degrees
-    states = states_of(workload, candidate, stack, stage)
-    buffers = buffers_of(workload, candidate, stack, stage, states)
-    compute = compute_of(workload, candidate, stack)
+    states = states_of(job, stage)
+    buffers = buffers_of(job, stage, states)
+    compute = compute_of(job)
     row = load_implementations()[_implementation(candidate, stack)]
     saved = row.kept(compute)
-    adapted = None if workload.tuning == "full" else stack.memory.adapter_targets
-    split_norms = degrees.tp > 1 and stack.divides_norms(candidate.sequence_parallel)
-    fused = fuses_attention(model, candidate, stack, architecture)
+    split_norms = degrees.tp > 1 and job.divides_norms
+    fused = fuses_attention(job)
     sequence = workload.sequence_length / degrees.cp
     tokens = candidate.micro_batch * sequence
     layer = checkpoints = 0.0
@@ -222,8 +226,8 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
             rotary=not model.learned_positions,
             tensor=degrees.tp,
             split_norms=split_norms,
-            adapted=adapted,
-            quantised=workload.base_bits < 16 and adapted is not None,
+            adapted=job.adapted,
+            quantised=job.is_quantised,
             fused=fused,
             dropout=model.has_dropout,
         )
@@ -239,7 +243,7 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
         else:
             layer += count * one
     live *= max(1.0, min(candidate.recomputed_together, sum(count for count, _ in stage.blocks)))
-    cached = row.weight_cache_bytes.get(compute, 0.0) if workload.tuning == "full" else 0.0
+    cached = row.weight_cache_bytes.get(compute, 0.0) if job.trains_weights else 0.0
     # Leaves are cast once in a forward pass, recomputed or not; views of experts that stand in one tensor are
     # not kept.
     casts = cached * (stage.linear + stage.head)
@@ -253,9 +257,9 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
         live = live if checkpointing == "selective" and stack.memory.selective == "products" else 0.0
     activations = tokens * (layer + checkpoints) * stage.in_flight
     root = tokens * root_kept(model, saved, degrees.tp if split_norms else 1) if stage.last else 0.0
-    each, one_size = _loss(workload, stack, row, compute, degrees.tp)
+    each, one_size = _loss(job, row, compute)
     logits = tokens * each if stage.last else 0.0
-    held = _held_gradients(candidate, stack, states, compute)
+    held = _held_gradients(job, states, compute)
     loading = 0.0
     if stack.memory.loads_whole and candidate.sharding_stage == "zero3":
         loading = 2.0 * (stage.dense + stage.expert) - states.optimizer
@@ -268,36 +272,30 @@ def _peak(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage, 
         _Moment(states.gradients, 0.0, 0.0, buffers.step),
     )
     moment = max(moments, key=lambda one: one.total)
-    weights = states.weights + _transposes(workload, candidate, row, architecture) * (
-        stage.linear + stage.expert
-    )
+    weights = states.weights + _transposes(job, row) * (stage.linear + stage.expert)
     # FSDP reduces gradients on a stream of its own, and the allocator keeps freed blocks for the stream that
     # had them.
     apart = states.gradients if candidate.sharding_stage == "zero3" else 0.0
     return _Peak(weights, states.optimizer, moment, moments, one_size, apart)
 
 
-def _loss(
-    workload: Workload, stack: Stack, row: Implementation, compute: Compute, tensor: int
-) -> tuple[float, bool]:
+def _loss(job: TransformerJob, row: Implementation, compute: Compute) -> tuple[float, bool]:
     """Bytes of the loss's temporaries per token, and whether they are all of one size."""
-    model, saved = workload.model, row.kept(compute)
-    upcasts = autocasts_loss(workload, stack)
+    model, stack, saved = job.workload.model, job.stack, row.kept(compute)
+    upcasts = autocasts_loss(job)
     kept = row.kept("autocast") if upcasts and compute in ("cast", "raised") else saved
     half = stack.memory.own_loss or (not model.raises_logits and saved.raised_logits > 0.0)
-    return _logit_bytes(model, kept, tensor, stack, compute, upcasts=upcasts), compute == "fp32" or (
-        half and not upcasts
-    )
+    each = _logit_bytes(job, kept, compute, upcasts=upcasts)
+    return each, compute == "fp32" or (half and not upcasts)
 
 
-def _logit_bytes(
-    model: TransformerModel, saved: SavedBytes, tensor: int, stack: Stack, compute: Compute, *, upcasts: bool
-) -> float:
+def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, upcasts: bool) -> float:
     """Per token. Of a loss that is done its gradient stays, in the place of its logits.
 
     A fused loss works on so many tokens at a time that their logits, in 16 bits and fp32, are as many as the
     hidden states of all, whose gradient is kept (Liger-Kernel, fused_linear_cross_entropy.py).
     """
+    model, stack, tensor = job.workload.model, job.stack, job.candidate.degrees.tp
     if stack.memory.loss == "fused":
         return 8.0 * model.hidden
     each = saved.split_logits if tensor > 1 and saved.split_logits else saved.logits
@@ -310,15 +308,16 @@ def _logit_bytes(
     return model_head_outputs(model) * (each + model.prediction_layers * saved.input) / tensor
 
 
-def _transposes(workload: Workload, candidate: Candidate, row: Implementation, architecture: str) -> float:
+def _transposes(job: TransformerJob, row: Implementation) -> float:
     """Bytes of the transposed copy of a weight (Transformer Engine: quantizers' columnwise usage). Sharded
     weights get theirs as they are gathered, frozen ones as they are used (NeMo:
     disable_parameter_transpose_cache).
     """
-    if candidate.sharding_stage == "zero3" or workload.tuning != "full":
+    if job.candidate.sharding_stage == "zero3" or not job.trains_weights:
         return 0.0
-    both = bool(row.transposes_on) and workload.precision in ("mxfp8", "nvfp4")
-    return 1.0 if both or (workload.precision == "fp8" and architecture in row.transposes_on) else 0.0
+    precision, architecture = job.workload.precision, job.cluster.architecture
+    both = bool(row.transposes_on) and precision in ("mxfp8", "nvfp4")
+    return 1.0 if both or (precision == "fp8" and architecture in row.transposes_on) else 0.0
 
 
 def _implementation(candidate: Candidate, stack: Stack) -> str:

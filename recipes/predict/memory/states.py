@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from recipes.job.optimizers import QUANTISED, STATE_BYTES, WITHOUT_MASTERS
-from recipes.job.workload import TransformerModel, Workload
-from recipes.planning.plan import Candidate
+from recipes.job.training_job import TransformerJob
+from recipes.job.workload import FULL_PRECISIONS, NARROW_PRECISIONS, TransformerModel
 from recipes.predict.implementations import Compute
 from recipes.predict.memory.stages import Stage
 from recipes.predict.shares import adapter_parameters
-from recipes.predict.stacks import Stack
 
 _FP32 = 4.0
 _CONSTANTS = {4: 4.0 / 64, 8: 4.0 / 1024, 16: 0.0}
@@ -41,80 +40,81 @@ class States(NamedTuple):
     each: PerParameter
 
 
-def per_parameter(workload: Workload, candidate: Candidate, stack: Stack) -> PerParameter:
+def per_parameter(job: TransformerJob) -> PerParameter:
     """By what the stack keeps: 16-bit weights with fp32 masters, fp32 weights, or 16 bits alone (arXiv
     1910.02054, 3.1).
     """
-    states = STATE_BYTES[workload.optimizer]
-    habit = stack.memory
-    if workload.precision in ("fp32", "tf32"):
+    optimizer = job.workload.optimizer
+    states = STATE_BYTES[optimizer]
+    if job.workload.precision in FULL_PRECISIONS:
         return PerParameter(_FP32, _FP32, states)
-    if is_pure(workload, candidate, stack):
-        return PerParameter(2.0, 2.0, states if workload.optimizer in QUANTISED else states / 2)
-    if habit.mixed_states == "master":
-        return PerParameter(2.0, float(stack.gradient_bytes), _FP32 + states)
+    if is_pure(job):
+        return PerParameter(2.0, 2.0, states if optimizer in QUANTISED else states / 2)
+    if job.stack.memory.mixed_states == "master":
+        return PerParameter(2.0, float(job.stack.gradient_bytes), _FP32 + states)
     return PerParameter(_FP32, _FP32, states)
 
 
-def is_pure(workload: Workload, candidate: Candidate, stack: Stack) -> bool:
+def is_pure(job: TransformerJob) -> bool:
     """Whether what is trained, its gradients and states are all in 16 bits."""
-    if workload.precision in ("fp32", "tf32"):
+    workload, candidate, memory = job.workload, job.candidate, job.stack.memory
+    if workload.precision in FULL_PRECISIONS:
         return False
     if workload.optimizer in WITHOUT_MASTERS:
         return True
     sharded = candidate.sharding_stage == "zero3" and candidate.degrees.fsdp > 1
-    pure = workload.pure_weights or (stack.memory.mixed_states == "pure" and workload.tuning == "full")
-    return pure and not (sharded and stack.memory.shards_in_fp32)
+    pure = workload.pure_weights or (memory.mixed_states == "pure" and job.trains_weights)
+    return pure and not (sharded and memory.shards_in_fp32)
 
 
-def compute_of(workload: Workload, candidate: Candidate, stack: Stack) -> Compute:
+def compute_of(job: TransformerJob) -> Compute:
     """How the forward pass computes."""
-    if workload.precision in ("fp32", "tf32"):
+    if job.workload.precision in FULL_PRECISIONS:
         return "fp32"
-    if workload.precision in ("fp8", "mxfp8", "nvfp4"):
+    if job.workload.precision in NARROW_PRECISIONS:
         return "fp8"
-    if stack.memory.raises_stream and raises_tables(workload, candidate, stack):
+    if job.stack.memory.raises_stream and raises_tables(job):
         return "raised"
-    if candidate.sharding_stage == "zero3" or workload.tuning != "full":
+    if job.candidate.sharding_stage == "zero3" or not job.trains_weights:
         return "cast"
-    return "autocast" if per_parameter(workload, candidate, stack).weight == _FP32 else "cast"
+    return "autocast" if per_parameter(job).weight == _FP32 else "cast"
 
 
-def raises_tables(workload: Workload, candidate: Candidate, stack: Stack) -> bool:
+def raises_tables(job: TransformerJob) -> bool:
     """Whether all that is not quantised is raised to fp32 beside a quantised base. Shards are of one type, so
     theirs is not (trl, SFTTrainer: sharded QLoRA; fms-acceleration, accelerated-peft: equal peaks with and
     without under FSDP).
     """
-    quantised = workload.tuning != "full" and workload.base_bits < 16
-    return quantised and stack.memory.raises_tables and candidate.sharding_stage != "zero3"
+    return job.is_quantised and job.stack.memory.raises_tables and job.candidate.sharding_stage != "zero3"
 
 
-def autocasts_loss(workload: Workload, stack: Stack) -> bool:
+def autocasts_loss(job: TransformerJob) -> bool:
     """Whether the loss is computed in fp32 from 16-bit logits: under mixed precision, not where all is 16
     bits.
 
     Adapters beside quantised weights run in the 16 bits that these are raised to, unless all else stands in
     fp32 and a trainer computes in 16 bits by autocast.
     """
-    if workload.base_bits < 16:
-        return stack.memory.raises_stream and not stack.memory.own_loss
-    return not workload.pure_weights
+    if job.workload.base_bits < 16:
+        return job.stack.memory.raises_stream and not job.stack.memory.own_loss
+    return not job.workload.pure_weights
 
 
-def frozen_bytes(workload: Workload, stack: Stack) -> float:
-    """Of one frozen linear weight under adapters."""
-    if workload.base_bits == 16 and workload.precision in ("fp32", "tf32"):
+def frozen_bytes(job: TransformerJob) -> float:
+    """Return the bytes of one frozen linear weight under adapters."""
+    workload = job.workload
+    if workload.base_bits == 16 and workload.precision in FULL_PRECISIONS:
         return _FP32
     if (
         workload.base_bits == 16
-        and stack.memory.frozen_in_fp8
-        and workload.precision in ("fp8", "mxfp8", "nvfp4")
+        and job.stack.memory.frozen_in_fp8
+        and workload.precision in NARROW_PRECISIONS
     ):
         return 1.0
     return workload.base_bits / 8 + _CONSTANTS[workload.base_bits]
 
 
-def states_of(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage) -> States:
+def states_of(job: TransformerJob, stage: Stage) -> States:
     """What the rank holds between steps. Expert weights are shared by fewer data-parallel ranks than the
     rest.
 
@@ -122,7 +122,8 @@ def states_of(workload: Workload, candidate: Candidate, stack: Stack, stage: Sta
     the allocator's. Offloaded states live in the host's memory, gradients too where they are sharded, and
     weights where they are.
     """
-    held = _held(workload, candidate, stack, stage)
+    workload, candidate = job.workload, job.candidate
+    held = _held(job, stage)
     if workload.pages_states:
         held = held._replace(optimizer=0.0)
     if workload.optimizer_step == "in-backward":
@@ -138,13 +139,13 @@ def states_of(workload: Workload, candidate: Candidate, stack: Stack, stage: Sta
     )
 
 
-def _held(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage) -> States:
-    each = per_parameter(workload, candidate, stack)
-    degrees = candidate.degrees
+def _held(job: TransformerJob, stage: Stage) -> States:
+    each = per_parameter(job)
+    degrees = job.candidate.degrees
     replicas = degrees.dp * degrees.fsdp * degrees.cp
     folded = degrees.tp / (degrees.ep * stage.largest.expert_tensor)
     expert_replicas = max(1.0, replicas * folded)
-    sharding = candidate.sharding_stage
+    sharding = job.candidate.sharding_stage
     shards = (
         degrees.fsdp * degrees.cp if sharding == "zero3" else 1
     )  # context-parallel ranks hold the same weights and share them
@@ -156,15 +157,14 @@ def _held(workload: Workload, candidate: Candidate, stack: Stack, stage: Stage) 
         "zero2": expert_replicas,
         "zero3": expert_shards,
     }[sharding]
-    if workload.tuning != "full":
-        rank, targets = stack.adapter_rank(workload), stack.memory.adapter_targets
+    if job.adapted is not None:
+        rank, targets = job.adapter_rank, job.adapted
         trained = (
             sum(count * adapter_parameters(block, rank, targets) for count, block in stage.blocks)
             / degrees.tp
         )
-        wide = 2.0 if workload.precision not in ("fp32", "tf32") else _FP32
-        base = frozen_bytes(workload, stack)
-        rest = _FP32 if raises_tables(workload, candidate, stack) else wide
+        base = frozen_bytes(job)
+        rest = _FP32 if raises_tables(job) else job.wide_bytes
         frozen = (stage.linear + stage.expert) * base + (stage.other + stage.table + stage.head) * rest
         return States(
             weights=frozen / shards + trained * each.weight / shards,

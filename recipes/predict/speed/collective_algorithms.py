@@ -11,11 +11,12 @@ a link takes per byte.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Literal, NamedTuple
 
 from probes.base.record import Reason, Record, Unknown
-from recipes.predict.parameters import cached, parameter
+from recipes.predict.parameters import parameter
 
 Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "sendrecv"]
 
@@ -104,7 +105,7 @@ class _Shape(NamedTuple):
     """Cost of a rank's own part, which it copies, over a byte on the ring."""
 
 
-@cached(maxsize=16384)
+@functools.lru_cache(maxsize=16384)
 def algorithms_of(
     collective: Collective, ranks: int, nodes: int, links: Links
 ) -> tuple[Algorithm, ...] | Unknown:

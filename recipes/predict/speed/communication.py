@@ -6,11 +6,11 @@ import math
 
 from probes.base.record import Unknown
 from recipes.job.models.blocks import Block
+from recipes.job.training_job import TransformerJob
 from recipes.planning.plan import Candidate, Cluster
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import Collective, Group, collective_time_s
 from recipes.predict.speed.held import Held
-from recipes.predict.speed.job import Job
 
 
 def tensor_group(candidate: Candidate, cluster: Cluster) -> Group:
@@ -68,11 +68,11 @@ def _group(ranks: int, stride: int, cluster: Cluster) -> Group:
     return Group(ranks=ranks, nodes=max(1, min(cluster.nodes, -(-ranks // per_node))))
 
 
-def block_s(job: Job, block: Block) -> tuple[float, float] | Unknown:
+def block_s(job: TransformerJob, block: Block) -> tuple[float, float] | Unknown:
     """Visible communication inside one block, forward and backward: tensor, context and expert
     parallelism.
     """
-    _, candidate, cluster, stack = job
+    candidate, cluster, stack = job.candidate, job.cluster, job.stack
     degrees, tokens = candidate.degrees, job.tokens_of(block)
     forward = backward = 0.0
     if degrees.tp > 1:
@@ -129,10 +129,10 @@ def _sent_copies(block: Block, group: Group) -> float:
     return min(1.0, group.nodes * (1.0 - math.pow(1.0 - 1.0 / group.nodes, copies)) / copies)
 
 
-def _tensor_s(job: Job, size: float) -> float | Unknown:
-    _, candidate, cluster, stack = job
-    group = tensor_group(candidate, cluster)
-    if not stack.divides_norms(candidate.sequence_parallel):
+def _tensor_s(job: TransformerJob, size: float) -> float | Unknown:
+    cluster = job.cluster
+    group = tensor_group(job.candidate, cluster)
+    if not job.divides_norms:
         return collective_time_s("all_reduce", size, group, cluster)
     gather = collective_time_s("all_gather", size, group, cluster)
     scatter = collective_time_s("reduce_scatter", size, group, cluster)
@@ -156,13 +156,13 @@ def exposed_share(cluster: Cluster, name: str) -> float:
     return 1.0 - measured.value if measured is not None else parameter(name, cluster.device)
 
 
-def gradients_s(job: Job, held: Held, *, forward_s: float, backward_s: float) -> float | Unknown:
+def gradients_s(job: TransformerJob, held: Held, *, forward_s: float, backward_s: float) -> float | Unknown:
     """Reducing gradients once per step beside the last backward pass, and gathering parameters where
     optimizer states are shared.
 
     `forward_s` and `backward_s` are one micro-batch.
     """
-    _, candidate, cluster, stack = job
+    candidate, cluster, stack = job.candidate, job.cluster, job.stack
     total = 0.0
     experts = expert_data_group(candidate, cluster, held.expert_tensor)
     for count, group in ((held.dense, data_group(candidate, cluster)), (held.expert, experts)):
@@ -196,7 +196,9 @@ def gradients_s(job: Job, held: Held, *, forward_s: float, backward_s: float) ->
     return total
 
 
-def _nested_s(reduced: float, gathered: float, group: Group, job: Job) -> tuple[float, float] | None:
+def _nested_s(
+    reduced: float, gathered: float, group: Group, job: TransformerJob
+) -> tuple[float, float] | None:
     """Reducing and gathering where the ranks of a node share optimizer states and nodes hold copies of them.
 
     Scattered inside the node, reduced across nodes, gathered inside the node. Only programs that ask for it
@@ -214,7 +216,7 @@ def _nested_s(reduced: float, gathered: float, group: Group, job: Job) -> tuple[
     return scatter + between, gather
 
 
-def _steps(collective: Collective, size: float, group: Group, job: Job) -> float | Unknown:
+def _steps(collective: Collective, size: float, group: Group, job: TransformerJob) -> float | Unknown:
     """The whole of `size` in buckets, each of which waits for all hops."""
     element = 2.0 if collective == "all_gather" else job.stack.travelling_bytes
     bucket = max(parameter("time.bucket_bytes"), element * job.stack.bucket_elements(group.ranks))
@@ -224,7 +226,13 @@ def _steps(collective: Collective, size: float, group: Group, job: Job) -> float
 
 
 def shards_s(
-    job: Job, held: Held, layers: float, *, forward_s: float, backward_s: float, reduces: bool = True
+    job: TransformerJob,
+    held: Held,
+    layers: float,
+    *,
+    forward_s: float,
+    backward_s: float,
+    reduces: bool = True,
 ) -> float | Unknown:
     """Visible gathering and reducing of fully sharded parameters, one micro-batch.
 
@@ -233,12 +241,11 @@ def shards_s(
     not. `forward_s` and `backward_s` are of all `layers`. Without `reduces` gradients stay where they are,
     for a later micro-batch to reduce.
     """
-    workload, candidate, cluster, stack = job
+    candidate, cluster, stack = job.candidate, job.cluster, job.stack
     group = shard_group(candidate, cluster)
     if group.ranks <= 1:
         return 0.0
-    element = 4.0 if workload.precision in ("fp32", "tf32") else 2.0
-    gathered = workload.base_bits / 8 if workload.tuning != "full" else element
+    gathered = job.wide_bytes if job.trains_weights else job.workload.base_bits / 8
     reduced = held.trained_share * stack.travelling_bytes if reduces else 0.0
     dense, expert = max(0.0, held.dense - 2.0 * held.root) / layers, held.expert / layers
     if candidate.degrees.ep == 1:
@@ -262,7 +269,7 @@ def shards_s(
     return layers * (forward + backward) + root_gather + root_scatter
 
 
-def boundary_s(job: Job, computing_s: float) -> tuple[float, float] | Unknown:
+def boundary_s(job: TransformerJob, computing_s: float) -> tuple[float, float] | Unknown:
     """Visible passing of activations and their gradients between pipeline stages: of each micro-batch, and
     once per step.
 
@@ -273,7 +280,7 @@ def boundary_s(job: Job, computing_s: float) -> tuple[float, float] | Unknown:
     computation of a micro-batch, `computing_s`, is visible in any case. While the pipeline fills and drains
     nothing hides a message, nor ever where one GPU computes after the other (schedule "layers").
     """
-    _, candidate, cluster, _ = job
+    candidate, cluster = job.candidate, job.cluster
     degrees = candidate.degrees
     if degrees.pp == 1:
         return 0.0, 0.0

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from recipes.job.models.blocks import Block
 from recipes.job.models.counts import root_parameter_count
+from recipes.job.training_job import TransformerJob
 from recipes.predict.shares import adapter_parameters, block_share
-from recipes.predict.speed.job import Job
 
 
 class Held(NamedTuple):
@@ -25,10 +25,9 @@ class Held(NamedTuple):
     """Part of all that is trained: everything, or LoRA's adapters."""
 
 
-def held_by(job: Job, blocks: tuple[Block, ...]) -> Held:
+def held_by(job: TransformerJob, blocks: tuple[Block, ...]) -> Held:
     """The share of one rank of these blocks, which are the whole model's, and of what is outside them."""
-    workload, candidate, _, stack = job
-    degrees = candidate.degrees
+    workload, degrees = job.workload, job.candidate.degrees
     dense = root = root_parameter_count(workload.model) / degrees.tp
     expert, adapters, cut = 0.0, 0.0, 1
     for block in blocks:
@@ -36,13 +35,13 @@ def held_by(job: Job, blocks: tuple[Block, ...]) -> Held:
         dense += block.count * (share.linear + share.other)
         expert += block.count * share.expert
         cut = max(cut, share.expert_tensor)
-        if workload.tuning != "full":
-            each = adapter_parameters(block, stack.adapter_rank(workload), stack.memory.adapter_targets)
+        if job.adapted is not None:
+            each = adapter_parameters(block, job.adapter_rank, job.adapted)
             adapters += block.count * each / degrees.tp
     return Held(
         dense=dense / degrees.pp,
         expert=expert / degrees.pp,
         expert_tensor=cut,
         root=root if workload.model.tied_embeddings else root / 2,
-        trained_share=1.0 if workload.tuning == "full" else adapters / (dense + expert),
+        trained_share=1.0 if job.trains_weights else adapters / (dense + expert),
     )

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 
 from probes.base.record import Reason, Unknown
-from recipes.job.models.image_models import at_size
 from recipes.job.optimizers import STATE_BYTES
-from recipes.job.workload import Precision, VisionModel, VisionWorkload
-from recipes.planning.plan import Candidate, Cluster, TimeBreakdown
-from recipes.predict.image_precision import HALF, computed_in, convolved_in
+from recipes.job.training_job import ImageJob
+from recipes.job.workload import FULL_PRECISIONS
+from recipes.planning.plan import Cluster, TimeBreakdown
+from recipes.predict.image_precision import HALF, convolved_in
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import collective_time_s, world_group
 from recipes.predict.speed.rates import power_share
@@ -36,21 +36,20 @@ _BACKWARD = 2 / 3
 """Part of a step that is the backward pass."""
 
 
-def vision_time(
-    work: VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack
-) -> TimeBreakdown | Unknown:
-    """One optimizer step, seconds; `low` and `high` are the total until an interval is known. Unknown where a
-    rate is.
+def vision_time(job: ImageJob) -> TimeBreakdown | Unknown:
+    """Return one optimizer step, seconds; Unknown if a rate is.
+
+    `low` and `high` are the total until an interval is known.
     """
-    if cluster.device == "cpu":
-        stack = on_cpu(stack)
-    model = at_size(work.model, work.image_size)
-    kernels, images = _kernels(work, candidate, stack), candidate.micro_batch
-    image = _image_s(model, work.precision, kernels, cluster, stack)
+    if job.cluster.device == "cpu":
+        job = job._replace(stack=on_cpu(job.stack))
+    candidate, cluster, stack, model = job.candidate, job.cluster, job.stack, job.model
+    kernels, images = _kernels(job), candidate.micro_batch
+    image = _image_s(job, kernels)
     if isinstance(image, Unknown):
         return image
     gap, launch = parameter("vision.kernel_s", kernels), parameter("vision.launch_s", kernels)
-    gap += _tail_s(convolved_in(work.precision, cluster, stack), cluster)
+    gap += _tail_s(convolved_in(job.workload.precision, cluster, stack), cluster)
     # What works image by image waits for the GPU's answers, so its launches cannot run ahead.
     micro = (
         max(images * image + gap * model.operators, launch * model.operators)
@@ -61,12 +60,8 @@ def vision_time(
     updated = (
         1 if candidate.sharding_stage == "none" else degrees.fsdp if fully else degrees.dp * degrees.fsdp
     )
-    optimizer = _optimizer_s(work, model, cluster) / updated + gap
-    element_bytes = 2 if computed_in(work.precision, cluster) in HALF else 4
-    if fully:
-        exposed = _gathering_s(model, cluster, stack, element_bytes, candidate.grad_accum, beside=compute)
-    else:
-        exposed = _exposed_s(model, cluster, stack, element_bytes, backward=_BACKWARD * micro)
+    optimizer = _optimizer_s(job) / updated + gap
+    exposed = _gathering_s(job, beside=compute) if fully else _exposed_s(job, backward=_BACKWARD * micro)
     if isinstance(exposed, Unknown):
         return exposed
     waiting = compute * _straggling(cluster, "graphs" if stack.graphs else kernels)
@@ -82,11 +77,10 @@ def vision_time(
     )
 
 
-def _image_s(
-    model: VisionModel, wanted: Precision, kernels: str, cluster: Cluster, stack: Stack
-) -> float | Unknown:
-    """Forward and backward pass of one image of a large batch."""
-    precision, multiplied = convolved_in(wanted, cluster, stack), computed_in(wanted, cluster)
+def _image_s(job: ImageJob, kernels: str) -> float | Unknown:
+    """Return the forward and backward pass of one image of a large batch."""
+    model, cluster, stack, multiplied = job.model, job.cluster, job.stack, job.computed
+    precision = convolved_in(job.workload.precision, cluster, stack)
     peak = cluster.peak_flops_per_s.get(precision) or cluster.flops_per_s.get(precision)
     bandwidth = cluster.memory_bandwidth_bytes_per_s
     if peak is None or bandwidth is None:
@@ -171,11 +165,12 @@ def _clocks_per_s(cluster: Cluster) -> float | None:
     return peak.value / (2 * (192 if cluster.architecture == "kepler" else 64 if narrow else 128))
 
 
-def _kernels(work: VisionWorkload, candidate: Candidate, stack: Stack) -> str:
+def _kernels(job: ImageJob) -> str:
+    work, stack = job.workload, job.stack
     convolves = work.model.product_flops < work.model.dense_flops / 2
-    if stack.fuses_half_images and convolves and work.precision not in ("fp32", "tf32"):
+    if stack.fuses_half_images and convolves and work.precision not in FULL_PRECISIONS:
         return "fused"
-    return "cpu" if stack.kernels == "cpu" else "compiled" if candidate.compiled else "eager"
+    return "cpu" if stack.kernels == "cpu" else "compiled" if job.candidate.compiled else "eager"
 
 
 def _convolution_passes(kind: str, kernels: str, stack: Stack) -> float:
@@ -186,26 +181,26 @@ def _convolution_passes(kind: str, kernels: str, stack: Stack) -> float:
     ) / len(layouts)
 
 
-def _optimizer_s(work: VisionWorkload, model: VisionModel, cluster: Cluster) -> float:
+def _optimizer_s(job: ImageJob) -> float:
     """Gradients, weights and states are read, weights and states written, all in fp32."""
+    cluster = job.cluster
     if cluster.memory_bandwidth_bytes_per_s is None:
         return 0.0
-    moved = 4.0 * 3 + 2 * STATE_BYTES[work.optimizer]
+    moved = 4.0 * 3 + 2 * STATE_BYTES[job.workload.optimizer]
     rate = cluster.memory_bandwidth_bytes_per_s.value * parameter("vision.memory_efficiency", cluster.device)
-    return model.parameters * moved / rate
+    return job.model.parameters * moved / rate
 
 
-def _exposed_s(
-    model: VisionModel, cluster: Cluster, stack: Stack, element_bytes: int, *, backward: float
-) -> float | Unknown:
+def _exposed_s(job: ImageJob, *, backward: float) -> float | Unknown:
     """What the reduction of gradients adds: what does not pass beside the backward pass."""
+    cluster = job.cluster
     if cluster.world_size == 1:
         return 0.0
-    size = model.parameters * float(element_bytes)
+    size = job.model.parameters * float(job.element_bytes)
     whole = collective_time_s("all_reduce", size, world_group(cluster), cluster)
     if isinstance(whole, Unknown):
         return whole
-    if not stack.overlaps_gradients:
+    if not job.stack.overlaps_gradients:
         return whole
     measured = cluster.hidden_communication
     hidden = (
@@ -214,27 +209,20 @@ def _exposed_s(
     return whole - min(hidden, backward)
 
 
-def _gathering_s(
-    model: VisionModel,
-    cluster: Cluster,
-    stack: Stack,
-    element_bytes: int,
-    micro_batches: int,
-    *,
-    beside: float,
-) -> float | Unknown:
+def _gathering_s(job: ImageJob, *, beside: float) -> float | Unknown:
     """What full sharding adds: weights are gathered for each pass, gradients reduced after each, for each
     micro-batch.
     """
-    size = model.parameters * float(element_bytes)
+    cluster = job.cluster
+    size = job.model.parameters * float(job.element_bytes)
     gather = collective_time_s("all_gather", size, world_group(cluster), cluster)
     reduce = collective_time_s("reduce_scatter", size, world_group(cluster), cluster)
     if isinstance(gather, Unknown):
         return gather
     if isinstance(reduce, Unknown):
         return reduce
-    whole = micro_batches * (2 * gather + reduce)
-    hidden = parameter("vision.hidden_share", cluster.device) * whole if stack.overlaps_gradients else 0.0
+    whole = job.candidate.grad_accum * (2 * gather + reduce)
+    hidden = parameter("vision.hidden_share", cluster.device) * whole if job.stack.overlaps_gradients else 0.0
     return whole - min(hidden, beside)
 
 

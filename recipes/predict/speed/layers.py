@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from probes.base.record import Unknown
 from recipes.job.models.blocks import Block, head_product
-from recipes.planning.plan import Candidate, Cluster
+from recipes.job.training_job import TransformerJob
+from recipes.job.workload import NARROW_PRECISIONS
+from recipes.planning.plan import Cluster
 from recipes.predict.parameters import parameter
 from recipes.predict.shares import is_adapted
 from recipes.predict.speed.communication import dispatched_width
-from recipes.predict.speed.job import Job
 from recipes.predict.speed.rates import (
     AttentionKernel,
     AttentionRates,
@@ -26,10 +27,7 @@ from recipes.predict.speed.rates import (
     product_rates,
     training_time_s,
 )
-from recipes.predict.stacks import BEFORE_FUSED, Stack
-
-WIDE = ("fp32", "tf32", "fp16", "bf16")
-"""Precisions that the whole step may run in; narrower ones are for products alone."""
+from recipes.predict.stacks import BEFORE_FUSED
 
 
 class Rates(NamedTuple):
@@ -62,31 +60,26 @@ class BlockTime(NamedTuple):
     """What the host adds where it launches kernels more slowly than the device runs them."""
 
 
-def rates_of(job: Job) -> Rates | Unknown:
+def rates_of(job: TransformerJob) -> Rates | Unknown:
     """Rates of the cluster's devices for this workload; Unknown where the cluster does not know them."""
-    workload, candidate, cluster, stack = job
+    workload, cluster, stack = job.workload, job.cluster, job.stack
     precision = workload.precision
-    wide = precision if precision in WIDE else "bf16"
-    if (
-        precision == "bf16"
-        and cluster.device == "cuda"
-        and "bf16" not in cluster.peak_flops_per_s | cluster.flops_per_s
-    ):
+    wide = "bf16" if precision in NARROW_PRECISIONS else precision
+    has_bf16 = "bf16" in cluster.peak_flops_per_s or "bf16" in cluster.flops_per_s
+    if precision == "bf16" and cluster.device == "cuda" and not has_bf16:
         precision = wide = "fp16"
     fused = "flash2" if stack.attention == "unfused" else stack.attention
     if fused == "flash3" and cluster.architecture != "hopper":
         fused = "flash2"
     if fused == "flash2" and prefers_cudnn(cluster):
         fused = "cudnn"
-    stated = candidate.flash_attention
+    stated = job.candidate.flash_attention
     unfused = stack.writes_scores(workload.model) if stated is None else not stated
     kernel: AttentionKernel = "unfused" if unfused or cluster.architecture in BEFORE_FUSED else fused
     product = product_rates(cluster, precision, share=_share(cluster, precision))
     experts = product
     if not isinstance(product, Unknown):
-        product = product._replace(
-            cast_s=product.cast_s * parameter("time.cast_share", _kernels(stack, candidate))
-        )
+        product = product._replace(cast_s=product.cast_s * parameter("time.cast_share", job.kernels))
     broad = product if wide == precision else product_rates(cluster, wide, share=_share(cluster, wide))
     share = _share(cluster, wide) * parameter("time.attention_share", cluster.device, kernel)
     attention = attention_rates(cluster, wide, kernel, share=share, sequence=job.attended)
@@ -110,20 +103,19 @@ def _share(cluster: Cluster, precision: str) -> float:
     )
 
 
-def block_times(job: Job, rates: Rates, block: Block) -> BlockTime:
+def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     """One block on one rank.
 
     A product's time is its FLOPs over a rate that falls for few rows or narrow weights. Elementwise work is
     bytes over memory bandwidth. On a GPU a block takes at least what the host needs to launch its kernels.
     """
-    workload, candidate, _, stack = job
-    degrees = candidate.degrees
+    degrees = job.candidate.degrees
     tokens = job.tokens_of(block)
     sequence = job.attended * tokens / job.tokens
     forward_products = backward_products = weights_products = 0.0
-    trains_weights = workload.tuning == "full"
+    trains_weights = job.trains_weights
     # Where gradients are kept in fp32, products of the backward pass add to them: 4 bytes read and 4 written.
-    gradient = 8.0 if stack.memory.keeps_gradients else 2.0
+    gradient = 8.0 if job.stack.memory.keeps_gradients else 2.0
     adapter_cost = parameter("time.adapter_cost")
     for product in block.products:
         outputs, inputs = float(product.outputs), float(product.inputs)
@@ -149,7 +141,7 @@ def block_times(job: Job, rates: Rates, block: Block) -> BlockTime:
         if trains_weights:
             backward_products += times[2]
             weights_products += times[2]
-        elif is_adapted(product, stack.memory.adapter_targets):
+        elif is_adapted(product, job.adapted):
             backward_products += times[0] * adapter_cost
     attention = attention_back = 0.0
     for one in block.attention:
@@ -187,33 +179,31 @@ def block_times(job: Job, rates: Rates, block: Block) -> BlockTime:
     )
 
 
-def _launches_s(job: Job, block: Block, forward_s: float, backward_s: float) -> tuple[float, float]:
+def _launches_s(
+    job: TransformerJob, block: Block, forward_s: float, backward_s: float
+) -> tuple[float, float]:
     """What launching a block's kernels adds to the time that they run, forward and backward."""
-    workload, candidate, cluster, stack = job
-    kernels = parameter("time.block_kernels", _kernels(stack, candidate)) * (
-        1.0 + 0.5 * (len(block.attention) > 1)
-    )
+    cluster = job.cluster
+    kernels = parameter("time.block_kernels", job.kernels) * (1.0 + 0.5 * (len(block.attention) > 1))
     again = parameter("time.backward_launches")
     if cluster.device == "cpu":
         # The thread that launches a kernel also computes it.
         launches = kernels * parameter("time.launch_s.cpu")
         return launches, launches * again
     local = max(
-        (product.experts / candidate.degrees.ep for product in block.products if product.experts > 1),
+        (product.experts / job.candidate.degrees.ep for product in block.products if product.experts > 1),
         default=0.0,
     )
     if local:
         kernels += (
             parameter("time.expert_kernels")
-            + parameter("time.kernels_per_expert", _width(workload.precision)) * local
+            + parameter("time.kernels_per_expert", _width(job.workload.precision)) * local
         )
-    if workload.tuning != "full":
+    if not job.trains_weights:
         layers = [product for product in block.products if product.experts == 1 and product.part != "router"]
-        adapted = sum(is_adapted(product, stack.memory.adapter_targets) for product in layers) / max(
-            1, len(layers)
-        )
+        adapted = sum(is_adapted(product, job.adapted) for product in layers) / max(1, len(layers))
         kernels *= 1.0 + (parameter("time.adapter_kernels") - 1.0) * adapted
-    launches = kernels * parameter("time.launch_s", "graphs" if stack.graphs else cluster.architecture)
+    launches = kernels * parameter("time.launch_s", "graphs" if job.stack.graphs else cluster.architecture)
     hooks = _hooks_s(job, block)
     return (
         _at_least(forward_s, launches + hooks) - forward_s,
@@ -222,7 +212,7 @@ def _launches_s(job: Job, block: Block, forward_s: float, backward_s: float) -> 
     )
 
 
-def _hooks_s(job: Job, block: Block) -> float:
+def _hooks_s(job: TransformerJob, block: Block) -> float:
     """Host time of the hooks that gather and free the parameters of a block, or of each of its modules, in
     one pass.
     """
@@ -236,29 +226,28 @@ def _hooks_s(job: Job, block: Block) -> float:
     return modules * parameter("time.module_hook_s")
 
 
-def root_s(job: Job, rates: Rates) -> tuple[float, float]:
+def root_s(job: TransformerJob, rates: Rates) -> tuple[float, float]:
     """Head, loss and embedding of one micro-batch, forward and backward, on the rank that has them."""
-    workload, candidate, cluster, stack = job
-    degrees, tokens = candidate.degrees, job.tokens
-    head = head_product(workload.model)
-    share = workload.model.head_fraction * job.target_share
+    stack, model = job.stack, job.workload.model
+    degrees, tokens = job.candidate.degrees, job.tokens
+    head = head_product(model)
+    share = model.head_fraction * job.target_share
     product, inputs_s, weights_s = training_time_s(
         rates.wide, tokens * share, float(head.inputs), head.outputs / degrees.tp
     )
-    if not stack.pads_vocabulary and not candidate.compiled and stack.model_kernels in ("eager", "upcasting"):
+    if (
+        not stack.pads_vocabulary
+        and not job.candidate.compiled
+        and stack.model_kernels in ("eager", "upcasting")
+    ):
         # by-hand kernels and compilers pad the vocabulary (Megatron-LM, torch/_inductor/fx_passes/pad_mm.py)
         aligned = alignment_share(rates.wide, float(head.inputs), head.outputs / degrees.tp)
         product, inputs_s, weights_s = product / aligned, inputs_s / aligned, weights_s / aligned
     loss = (
-        tokens
-        * share
-        * head.outputs
-        / degrees.tp
-        * parameter("time.loss_bytes", _kernels(stack, candidate))
-        / rates.memory
+        tokens * share * head.outputs / degrees.tp * parameter("time.loss_bytes", job.kernels) / rates.memory
     )
-    back = inputs_s + (weights_s if workload.tuning == "full" else 0.0)
-    if cluster.device == "cpu":
+    back = inputs_s + (weights_s if job.trains_weights else 0.0)
+    if job.cluster.device == "cpu":
         loss += _fresh_memory_s(4.0 * tokens * share * head.outputs)
     return product + loss / 2, back + loss / 2
 
@@ -283,14 +272,10 @@ def _at_least(work: float, floor: float) -> float:
 
 
 def _width(precision: str) -> str:
-    return "wide" if precision in WIDE else "narrow"
+    return "narrow" if precision in NARROW_PRECISIONS else "wide"
 
 
-def _kernels(stack: Stack, candidate: Candidate) -> str:
-    return "compiled" if candidate.compiled else stack.kernels
-
-
-def _elementwise_bytes(job: Job, block: Block) -> float:
+def _elementwise_bytes(job: TransformerJob, block: Block) -> float:
     """Bytes that norms, residuals, rotary positions, activation and routing move in a forward pass, 2 per
     element.
 
@@ -299,15 +284,12 @@ def _elementwise_bytes(job: Job, block: Block) -> float:
     of their input (2.5 of it) and are added to the output (3 of it). Sequence parallelism divides all of it
     by the tensor-parallel ranks, else norms are repeated.
     """
-    workload, candidate, cluster, stack = job
-    tokens, tensor = job.tokens_of(block), candidate.degrees.tp
-    element = 4.0 if workload.precision in ("fp32", "tf32") or cluster.device == "cpu" else 2.0
-    split = tensor if stack.divides_norms(candidate.sequence_parallel) else 1
-    passes = (
-        5.0
-        if workload.model.kind == "decoder"
-        else 5.0 + parameter("time.dropout_passes", _kernels(stack, candidate))
-    )
+    tokens, tensor = job.tokens_of(block), job.candidate.degrees.tp
+    element = 4.0 if job.cluster.device == "cpu" else job.wide_bytes
+    split = tensor if job.divides_norms else 1
+    passes = 5.0
+    if job.workload.model.kind != "decoder":
+        passes += parameter("time.dropout_passes", job.kernels)
     elements = block.hidden * passes * block.norms / split
     for one in block.attention:
         elements += (
@@ -321,14 +303,13 @@ def _elementwise_bytes(job: Job, block: Block) -> float:
         # convolution 2.5, scan and its chunks' states in fp32 6, gated norm 3.5 (state-spaces/mamba,
         # ssd_combined.py)
         elements += block.state_space.inner * 12.0 / tensor
-    if workload.tuning != "full":
-        targets = stack.memory.adapter_targets
+    if not job.trains_weights:
         beside = sum(
-            2.5 * one.inputs + 3.0 * one.outputs for one in block.products if is_adapted(one, targets)
+            2.5 * one.inputs + 3.0 * one.outputs for one in block.products if is_adapted(one, job.adapted)
         )
         elements += parameter("time.adapter_traffic") * beside / tensor
-    traffic = elements * element * parameter("time.traffic", _kernels(stack, candidate))
-    if workload.tuning != "full" and workload.base_bits < 16:
+    traffic = elements * element * parameter("time.traffic", job.kernels)
+    if job.is_quantised:
         weights = sum(product.parameters for product in block.products)
         return tokens * traffic + weights / tensor * parameter("time.dequantise_bytes")
     return tokens * traffic

@@ -13,22 +13,23 @@ import msgspec
 
 from probes.base.record import Unknown
 from recipes.constants import constant
-from recipes.job.workload import Workload
-from recipes.planning.plan import UNKNOWN_LOADING, Candidate, Cluster, TimeBreakdown
+from recipes.job.training_job import TransformerJob
+from recipes.planning.plan import UNKNOWN_LOADING, TimeBreakdown
 
 
-def loading_s(workload: Workload, candidate: Candidate, cluster: Cluster) -> float | Unknown:
+def loading_s(job: TransformerJob) -> float | Unknown:
     """Seconds to load one step's sequences, by what is slower of storage and loaders; Unknown where neither
     was measured.
 
     Sequences are read at random places of files of tokens, in requests of the size that was measured. What
     loaders deliver was measured with images, which are larger than sequences: it is the least that they do.
     """
-    sequences = candidate.micro_batch * candidate.grad_accum
+    cluster = job.cluster
+    sequences = job.candidate.micro_batch * job.candidate.grad_accum
     found = []
     if cluster.reads_per_s is not None:
         requests = math.ceil(
-            workload.sequence_length * constant("stored_token_bytes") / constant("read_request_bytes")
+            job.workload.sequence_length * constant("stored_token_bytes") / constant("read_request_bytes")
         )
         found.append(sequences * cluster.ranks_per_node * requests / cluster.reads_per_s.value)
     if cluster.loaded_samples_per_s is not None:
@@ -36,11 +37,9 @@ def loading_s(workload: Workload, candidate: Candidate, cluster: Cluster) -> flo
     return max(found) if found else UNKNOWN_LOADING
 
 
-def with_loading(
-    time: TimeBreakdown, workload: Workload, candidate: Candidate, cluster: Cluster
-) -> TimeBreakdown:
+def with_loading(time: TimeBreakdown, job: TransformerJob) -> TimeBreakdown:
     """The step with what it waits for data; as it is where that, or the step, is not known."""
-    needed = loading_s(workload, candidate, cluster)
+    needed = loading_s(job)
     if isinstance(needed, Unknown) or isinstance(time.total, Unknown):
         return time
     waiting = max(0.0, needed - time.total)

@@ -7,11 +7,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from probes.catalogue.hardware import load_catalogue
+from recipes.job.training_job import TransformerJob
 from recipes.machine.links import PCIE_LANE_BYTES_PER_S
 from recipes.planning.plan import Cluster
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.communication import beside, exposed_share
-from recipes.predict.speed.job import Job
 
 
 class Offloaded(NamedTuple):
@@ -23,7 +23,9 @@ class Offloaded(NamedTuple):
     """Of one step: the host's optimizer, and the weights that it updated on their way up."""
 
 
-def offloaded_s(job: Job, *, stored: float, trained: float, forward_s: float, backward_s: float) -> Offloaded:
+def offloaded_s(
+    job: TransformerJob, *, stored: float, trained: float, forward_s: float, backward_s: float
+) -> Offloaded:
     """`stored` are the parameters of one rank's shard, `trained` those that the host updates for it.
 
     Gradients go down beside the backward pass. From the second micro-batch on the sum so far comes up first,
@@ -31,16 +33,15 @@ def offloaded_s(job: Job, *, stored: float, trained: float, forward_s: float, ba
     and the host waits (DeepSpeed, stage3.py, partition_grads). Offloaded weights come up for the forward pass
     and again for the backward pass, and not after the optimizer's step.
     """
-    workload, candidate, cluster, _ = job
+    candidate, cluster, element = job.candidate, job.cluster, job.wide_bytes
     link = _link_bytes_per_s(cluster)
     exposed = exposed_share(cluster, "time.shard_exposed")
-    element = 4.0 if workload.precision in ("fp32", "tf32") else 2.0
     down = element * trained / link
     each = 2.0 * down if candidate.grad_accum > 1 else beside(down, backward_s, exposed)
     host_s = trained * cluster.ranks_per_node * parameter("time.host_optimizer_s")
     if not candidate.offload_weights:
         return Offloaded(each, element * trained / link + host_s)
-    up = (element if workload.tuning == "full" else workload.base_bits / 8) * stored / link
+    up = (element if job.trains_weights else job.workload.base_bits / 8) * stored / link
     return Offloaded(each + beside(up, forward_s, exposed) + beside(up, backward_s, exposed), host_s)
 
 

@@ -32,7 +32,7 @@ from typing import Literal, NamedTuple
 from probes.base.record import Reason, Unknown
 from probes.catalogue.hardware import GpuModel, load_catalogue
 from recipes.planning.plan import Cluster
-from recipes.predict.parameters import cached, parameter
+from recipes.predict.parameters import parameter
 
 TILE = 128
 """Edge of a tile of output that one multiprocessor computes at a time."""
@@ -151,7 +151,7 @@ def product_rates(cluster: Cluster, precision: str, *, share: float = 1.0) -> Pr
     return _product_rates(machine, precision)
 
 
-@cached(1024)
+@functools.lru_cache(maxsize=1024)
 def _product_rates(machine: _Machine, precision: str) -> ProductRates:
     gpu, architecture, memory = machine.gpu, machine.architecture, machine.memory_bytes_per_s
     chip = _chip(gpu, architecture)
@@ -347,7 +347,7 @@ def _as_measured(
     )
 
 
-@cached(1024)
+@functools.lru_cache(maxsize=1024)
 def _attention_rates(
     machine: tuple[str, str, str], precision: str, kernel: AttentionKernel, products: ProductRates
 ) -> AttentionRates:

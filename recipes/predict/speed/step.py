@@ -9,8 +9,8 @@ import math
 from probes.base.record import Unknown
 from recipes.job.models.blocks import blocks_of
 from recipes.job.optimizers import steps_all_at_once, traffic_share
-from recipes.job.workload import Workload
-from recipes.planning.plan import COMPUTE_TERMS, Candidate, Cluster, TimeBreakdown
+from recipes.job.training_job import TransformerJob
+from recipes.planning.plan import COMPUTE_TERMS, Candidate, TimeBreakdown
 from recipes.predict.memory.states import is_pure
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import collective_time_s
@@ -24,29 +24,28 @@ from recipes.predict.speed.communication import (
     shards_s,
 )
 from recipes.predict.speed.held import Held, held_by
-from recipes.predict.speed.job import Job
 from recipes.predict.speed.layers import Rates, block_times, rates_of, root_s
 from recipes.predict.speed.offload import offloaded_s
-from recipes.predict.stacks import Stack, on_cpu
+from recipes.predict.stacks import on_cpu
 
 _OF_BLOCKS = ("products", "attention", "elementwise", "launches")
 
 
-def step_time(
-    workload: Workload, candidate: Candidate, cluster: Cluster, stack: Stack
-) -> TimeBreakdown | Unknown:
-    """One optimizer step of the slowest rank; `low` and `high` are the total until an interval is known.
+def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
+    """Return one optimizer step of the slowest rank.
+
+    `low` and `high` are the total until an interval is known.
 
     Unknown where the cluster does not know a rate that the step needs.
     """
+    candidate, cluster = job.candidate, job.cluster
     if cluster.device == "cpu":
-        stack = on_cpu(stack)
-    job = Job(workload, candidate, cluster, stack)
+        job = job._replace(stack=on_cpu(job.stack))
     rates = rates_of(job)
     if isinstance(rates, Unknown):
         return rates
     degrees = candidate.degrees
-    blocks = blocks_of(workload.model)
+    blocks = blocks_of(job.workload.model)
     stages = degrees.pp
     forward = backward = weights = exposed = repeated = 0.0
     parts = dict.fromkeys(COMPUTE_TERMS, 0.0)
@@ -123,12 +122,12 @@ def _recomputed(candidate: Candidate, forward_s: float) -> float:
 
 
 def _sharding(
-    job: Job, held: Held, layers: float, *, forward: float, backward: float
+    job: TransformerJob, held: Held, layers: float, *, forward: float, backward: float
 ) -> tuple[float, float] | Unknown:
     """Visible data-parallel communication: of each micro-batch, and once per step. A stage has `layers`
     blocks.
     """
-    _, candidate, cluster, stack = job
+    candidate, cluster, stack = job.candidate, job.cluster, job.stack
     degrees = candidate.degrees
     if candidate.sharding_stage != "zero3":
         once = gradients_s(job, held, forward_s=forward, backward_s=backward)
@@ -153,7 +152,9 @@ def _sharding(
     return each, once + beside(time, backward, exposed_share(cluster, "time.gradient_exposed"))
 
 
-def _stepped(job: Job, held: Held, rates: Rates, *, forward: float, backward: float) -> tuple[float, float]:
+def _stepped(
+    job: TransformerJob, held: Held, rates: Rates, *, forward: float, backward: float
+) -> tuple[float, float]:
     """What the host's memory costs each micro-batch, and the optimizer's step, on the host or on the GPU."""
     if not job.candidate.offload:
         return 0.0, _optimizer(job, held, rates)
@@ -183,17 +184,17 @@ def _expert_shards(held: Held, candidate: Candidate, shards: int) -> int:
     return max(1, shards * degrees.tp // (degrees.ep * held.expert_tensor)) if shards > 1 else 1
 
 
-def _optimizer(job: Job, held: Held, rates: Rates) -> float:
+def _optimizer(job: TransformerJob, held: Held, rates: Rates) -> float:
     """The optimizer's traffic over memory bandwidth, states shared as the sharding says, and the norm of the
     gradients.
     """
-    workload, candidate, cluster, stack = job
+    workload, candidate, cluster, stack = job.workload, job.candidate, job.cluster, job.stack
     shards = _shards(candidate)
     updated = _updated(held, candidate, shards)
     # An optimizer that keeps temporaries works operation by operation on all tensors, a fused one reads each
     # once. Small kernels do not gain from 16 bits: runs of either kind gave the figure of the former.
     whole = stack.memory.step_copies and steps_all_at_once(workload)
-    share = traffic_share(workload.optimizer, pure=not whole and is_pure(workload, candidate, stack))
+    share = traffic_share(workload.optimizer, pure=not whole and is_pure(job))
     traffic = parameter("time.optimizer_bytes", cluster.device, "foreach" if whole else "") * share * updated
     norm = (
         stack.gradient_bytes
@@ -204,17 +205,17 @@ def _optimizer(job: Job, held: Held, rates: Rates) -> float:
     return (traffic + 2 * norm) * held.trained_share / rates.memory + turning
 
 
-def _orthogonal_s(job: Job, held: Held, rates: Rates, shards: int) -> float:
+def _orthogonal_s(job: TransformerJob, held: Held, rates: Rates, shards: int) -> float:
     """Muon's Newton-Schulz iterations on every matrix of a layer: X X^T, its square, and the product with X,
     in 16 bits.
 
     Of an m x n matrix, m the shorter side, an iteration is 4 m^2 n + 2 m^3 FLOPs (KellerJordan/Muon,
     muon.py). Ranks that share optimizer states share the matrices.
     """
-    workload, candidate, _, _ = job
+    candidate = job.candidate
     degrees = candidate.degrees
     flops = 0.0
-    for block in blocks_of(workload.model):
+    for block in blocks_of(job.workload.model):
         for product in block.products:
             short, long = sorted((float(product.inputs), float(product.outputs)))
             ranks = degrees.tp * shards

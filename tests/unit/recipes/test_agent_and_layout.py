@@ -6,7 +6,7 @@ import pytest
 
 from probes.facts import Cpu, Gpu, MachineFacts, NumaNode
 from recipes.launch.agent import agent_argv
-from recipes.machine.layout import cores_per_rank, default_ranks
+from recipes.machine.ranks import cores_per_rank, default_ranks
 
 
 def test_several_ranks_start_through_the_agent_on_the_loopback():

@@ -22,7 +22,6 @@ def resolved(model: str, gpus: int, **changes: str) -> ResolvedCase:
 def test_experts_are_spread_over_ranks(model: str, gpus: int) -> None:
     found = resolved(model, gpus)
     degrees = found.candidate.degrees
-    assert found.workload is not None
     assert degrees.ep > 1
     assert math.gcd(found.workload.model.experts, gpus // degrees.pp) % degrees.ep == 0
     assert any(f"ep {degrees.ep}" in note for note in found.assumed)

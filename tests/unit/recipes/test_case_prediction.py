@@ -69,7 +69,6 @@ def test_what_is_stated_is_taken() -> None:
     assert (one.degrees.tp, one.degrees.pp, one.degrees.vp, one.degrees.dp) == (2, 4, 2, 8)
     assert (one.micro_batch, one.grad_accum, one.global_batch) == (1, 16, 128)
     assert (one.activation_checkpointing, one.sharding, one.schedule) == ("selective", "zero1", "interleaved")
-    assert found.workload is not None
     assert (found.workload.precision, found.workload.optimizer, found.batch_stated) == ("fp8", "adamw", True)
     assert found.assumed == ()
 
@@ -182,7 +181,7 @@ def test_without_a_layout_the_first_that_fits_is_taken() -> None:
     assert (small.degrees.tp, small.degrees.pp) == (1, 1)
     assert found.candidate.degrees.tp * found.candidate.degrees.pp >= 16
     assert f"tp {found.candidate.degrees.tp} pp {found.candidate.degrees.pp}" in found.assumed
-    memory = memory_of(found.workload, found.candidate, found.cluster, found.stack)  # type: ignore[arg-type]
+    memory = memory_of(found.job)  # type: ignore[arg-type]
     assert memory.needed <= found.cluster.memory_bytes_per_rank.value  # type: ignore[union-attr]
 
 
@@ -196,7 +195,6 @@ def test_without_a_layout_the_first_that_fits_is_taken() -> None:
 )
 def test_a_length_that_is_not_stated(row: dict[str, str], changes: dict[str, str], length: int) -> None:
     found = resolved(row, micro_batch="1", **changes)
-    assert found.workload is not None
     assert found.workload.sequence_length == length
     assert f"seq_len {length}" in found.assumed
 
@@ -220,7 +218,6 @@ def test_a_length_that_is_not_stated(row: dict[str, str], changes: dict[str, str
 )
 def test_a_precision_that_is_not_stated(row: dict[str, str], changes: dict[str, str], precision: str) -> None:
     found = resolved(row, micro_batch="1", **changes)
-    assert found.workload is not None
     assert found.workload.precision == precision
 
 
@@ -242,7 +239,6 @@ def test_a_precision_that_is_not_stated(row: dict[str, str], changes: dict[str, 
 )
 def test_adapters_and_weights(changes: dict[str, str], tuning: str, bits: int, pure: bool) -> None:
     workload = resolved(LLAMA, micro_batch="1", **changes).workload
-    assert workload is not None
     assert (workload.tuning, workload.base_bits, workload.pure_weights) == (tuning, bits, pure)
 
 
@@ -316,7 +312,5 @@ def test_hugging_face_predicts_every_position_of_a_masked_language_model() -> No
         stack: resolved(BERT, micro_batch="1", stack=stack)
         for stack in ("hf-trainer", "nvidia-deeplearningexamples")
     }
-    fractions = {
-        name: one.workload.model.head_fraction for name, one in found.items() if one.workload is not None
-    }
+    fractions = {name: one.workload.model.head_fraction for name, one in found.items()}
     assert fractions == {"hf-trainer": 1.0, "nvidia-deeplearningexamples": 0.15}

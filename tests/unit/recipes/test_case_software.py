@@ -9,6 +9,7 @@ from recipes.cases.case import case_of_row
 from recipes.cases.resolved import ResolvedCase, resolve
 from recipes.cases.software import software_of
 from recipes.job.models.counts import parameter_count
+from recipes.job.training_job import transformer_job
 from recipes.predict.memory.buffers import buffers_of
 from recipes.predict.memory.stages import stages_of
 from recipes.predict.memory.states import states_of
@@ -77,10 +78,10 @@ def step_bytes(sharding: str, *, at_once: float = 1e9) -> tuple[float, float]:
         found.stack,
         memory=msgspec.structs.replace(found.stack.memory, step_elements=at_once, bucket_elements=1.0),
     )
-    assert found.workload is not None
     stage = stages_of(found.workload.model, found.candidate.degrees, 1, "1f1b")[0]
-    states = states_of(found.workload, found.candidate, stack, stage)
-    return buffers_of(found.workload, found.candidate, stack, stage, states).step, states.updated
+    job = transformer_job(found.workload, found.candidate, found.cluster, stack)
+    states = states_of(job, stage)
+    return buffers_of(job, stage, states).step, states.updated
 
 
 def test_deepspeed_raises_its_part_of_the_gradients_to_fp32_for_the_step() -> None:

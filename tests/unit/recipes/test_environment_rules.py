@@ -7,7 +7,7 @@ import pytest
 
 from probes.facts import Interface, MachineFacts, TrainingPython
 from recipes.job.models.names import find_model
-from recipes.machine.cluster import cluster_of
+from recipes.machine.from_facts import cluster_from_facts
 from recipes.planning.environment_rules import PREDICATES, environment, load_rules
 from recipes.planning.plan import EnvVar
 from recipes.predict.candidate_prediction import predict_memory
@@ -25,7 +25,7 @@ SECOND = Interface(
 
 
 def variables(facts: MachineFacts, nodes: int = 1, *, tight: bool = False, **changes) -> dict[str, EnvVar]:
-    cluster = cluster_of(facts, (), CATALOGUE, nodes=nodes)
+    cluster = cluster_from_facts(facts, (), CATALOGUE, nodes=nodes)
     memory = predict_memory(*case(find_model("gpt2"), ranks=cluster.world_size, precision="fp32"), cluster)
     if tight:
         cluster = msgspec.structs.replace(cluster, memory_bytes_per_rank=figure(memory.upper / 0.95))

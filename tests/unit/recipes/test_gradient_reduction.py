@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
+from recipes.job.training_job import transformer_job
 from recipes.planning.plan import TimeBreakdown
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack, load_stacks
@@ -28,8 +29,11 @@ ROW = {
 
 def exposed_s(optimizer: str = "adamw", stack: Stack | None = None, **changes: object) -> float:
     found = resolve(case_of_row({**ROW, "optimizer": optimizer}))
-    assert found.workload is not None
-    time = step_time(found.workload, found.candidate, found.cluster, replace(stack or found.stack, **changes))
+    time = step_time(
+        transformer_job(
+            found.workload, found.candidate, found.cluster, replace(stack or found.stack, **changes)
+        )
+    )
     assert isinstance(time, TimeBreakdown)
     assert isinstance(time.exposed_communication, float)
     return time.exposed_communication

@@ -9,9 +9,10 @@ import pytest
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import ResolvedCase, resolve
+from recipes.job.training_job import job_of
 from recipes.planning.plan import TimeBreakdown
 from recipes.predict.speed.step import step_time
-from recipes.predict.stacks import load_stacks
+from recipes.predict.stacks import Stack, load_stacks
 from tests.unit.recipes.test_case_prediction import LLAMA
 
 SMALL = {**LLAMA, "seq_len": "512", "micro_batch": "1", "precision": "bf16-mixed"}
@@ -21,9 +22,12 @@ def resolved(row: dict[str, str], **changes: str) -> ResolvedCase:
     return resolve(case_of_row({**row, **changes}))
 
 
+def with_stack(found: ResolvedCase, stack: Stack) -> ResolvedCase:
+    return msgspec.structs.replace(found, job=job_of(found.workload, found.candidate, found.cluster, stack))
+
+
 def time_of(found: ResolvedCase) -> TimeBreakdown:
-    assert found.workload is not None
-    time = step_time(found.workload, found.candidate, found.cluster, found.stack)
+    time = step_time(found.job)
     assert isinstance(time, TimeBreakdown)
     return time
 
@@ -67,10 +71,10 @@ def test_gradients_that_wait_for_the_last_micro_batch_are_reduced_once() -> None
     row |= {"micro_batch": "1", "activation_checkpointing": "none"}
     found = resolved(row, grad_accum="8")
     each = msgspec.structs.replace(found.stack.memory, accumulates_whole=False)
-    other = msgspec.structs.replace(found, stack=msgspec.structs.replace(found.stack, memory=each))
+    other = with_stack(found, msgspec.structs.replace(found.stack, memory=each))
     assert time_of(found).exposed_communication < time_of(other).exposed_communication
     alone = resolved(row, grad_accum="1")
-    same = msgspec.structs.replace(alone, stack=msgspec.structs.replace(alone.stack, memory=each))
+    same = with_stack(alone, msgspec.structs.replace(alone.stack, memory=each))
     assert time_of(alone).exposed_communication == time_of(same).exposed_communication
 
 
@@ -79,7 +83,7 @@ def test_fused_kernels_write_eight_bits_themselves() -> None:
     fused = resolved(
         LLAMA, stack="megatron-core", precision="fp8", hidden="1024", ffn_hidden="4096", n_heads="16"
     )
-    eager = msgspec.structs.replace(fused, stack=msgspec.structs.replace(fused.stack, kernels="eager"))
+    eager = with_stack(fused, msgspec.structs.replace(fused.stack, kernels="eager"))
     assert time_of(fused).products < 0.9 * time_of(eager).products
 
 
@@ -88,7 +92,7 @@ def test_flash_attention_3_is_for_hopper_alone() -> None:
     older = msgspec.structs.replace(stack, attention="flash2")
     for gpu, differs in (("H100-SXM-80GB", True), ("A100-SXM-80GB", False), ("B200-SXM", False)):
         found = resolved(LLAMA, stack="nanochat", gpu=gpu)
-        now, before = time_of(found), time_of(msgspec.structs.replace(found, stack=older))
+        now, before = time_of(found), time_of(with_stack(found, older))
         assert (now.attention < before.attention) is differs
 
 
@@ -97,7 +101,7 @@ def test_torch_takes_the_attention_of_cudnn_on_blackwells_data_center_gpus() -> 
     other = msgspec.structs.replace(stack, attention="cudnn")
     for gpu, same in (("B200-SXM", True), ("B300-SXM", True), ("H100-SXM-80GB", False), ("RTX 5090", False)):
         found = resolved(LLAMA, stack="torchtitan", gpu=gpu)
-        usual, forced = time_of(found), time_of(msgspec.structs.replace(found, stack=other))
+        usual, forced = time_of(found), time_of(with_stack(found, other))
         assert (usual.attention == forced.attention) is same
 
 
@@ -195,7 +199,6 @@ def test_experts_of_several_nodes_are_gathered_by_one_rank_of_each() -> None:
     few, many = (resolved(row, ffn_hidden=width, precision="bf16-mixed") for width in ("14336", "28672"))
     node = few.cluster.inter_bus_bandwidth_bytes_per_s
     assert node is not None
-    assert few.workload is not None
     # as many bytes more as Mixtral's experts have, in 16 bits, of which a rank needs an eighth forward and
     # again backward
     more_bytes = 2.0 * 2.0 * 32 * 8 * 3 * 4096 * 14336 / 8

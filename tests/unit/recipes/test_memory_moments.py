@@ -9,6 +9,7 @@ import pytest
 
 from recipes.job.models.counts import parameter_count
 from recipes.job.models.names import find_model
+from recipes.job.training_job import transformer_job
 from recipes.planning.plan import Degrees
 from recipes.predict.memory import memory_of
 from recipes.predict.stacks import load_stacks
@@ -28,12 +29,8 @@ def bill(
 ):
     first, second = case(model, checkpointing=checkpointing, sequence_length=sequence_length)
     first = msgspec.structs.replace(first, optimizer=optimizer)
-    return memory_of(
-        first,
-        msgspec.structs.replace(second, micro_batch=micro_batch),
-        h100_cluster(ranks=1),
-        load_stacks()[stack],
-    )
+    candidate = msgspec.structs.replace(second, micro_batch=micro_batch)
+    return memory_of(transformer_job(first, candidate, h100_cluster(ranks=1), load_stacks()[stack]))
 
 
 @pytest.mark.parametrize(
@@ -63,17 +60,19 @@ def test_adapters_over_sharded_weights_hold_the_present_block_the_next_and_one_t
 ):
     first, second = case(LLAMA, ranks=8, checkpointing="full", sequence_length=512)
     memory = memory_of(
-        msgspec.structs.replace(first, tuning="lora", fine_tuning=True, pure_weights=True),
-        msgspec.structs.replace(
-            second,
-            strategy="fsdp",
-            sharding="zero3",
-            degrees=Degrees(fsdp=8),
-            offload=offload_weights,
-            offload_weights=offload_weights,
-        ),
-        h100_cluster(ranks=8),
-        load_stacks()["fsdp-qlora"],
+        transformer_job(
+            msgspec.structs.replace(first, tuning="lora", fine_tuning=True, pure_weights=True),
+            msgspec.structs.replace(
+                second,
+                strategy="fsdp",
+                sharding="zero3",
+                degrees=Degrees(fsdp=8),
+                offload=offload_weights,
+                offload_weights=offload_weights,
+            ),
+            h100_cluster(ranks=8),
+            load_stacks()["fsdp-qlora"],
+        )
     )
     block = 2 * (parameter_count(LLAMA) - parameter_count(msgspec.structs.replace(LLAMA, layers=31)))
     root = 2 * 2 * LLAMA.vocab * LLAMA.hidden

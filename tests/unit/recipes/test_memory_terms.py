@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from probes.base.units import GIB
 from recipes.job.models.counts import parameter_count
 from recipes.job.models.names import find_model
+from recipes.job.training_job import transformer_job
 from recipes.planning.plan import Degrees
 from recipes.predict.memory import figure_bytes, memory_of
 from recipes.predict.memory.stages import in_flight, stages_of
@@ -35,10 +36,12 @@ def bill(
     """The bill of one way to run the model, with fields of the workload and the candidate replaced."""
     first, second = case(model, ranks=ranks, **choices)
     return memory_of(
-        msgspec.structs.replace(first, **(workload or {})),
-        msgspec.structs.replace(second, **(candidate or {})),
-        h100_cluster(ranks=ranks, memory_bytes_per_rank=figure(limit_bytes), architecture=architecture),
-        load_stacks()[stack],
+        transformer_job(
+            msgspec.structs.replace(first, **(workload or {})),
+            msgspec.structs.replace(second, **(candidate or {})),
+            h100_cluster(ranks=ranks, memory_bytes_per_rank=figure(limit_bytes), architecture=architecture),
+            load_stacks()[stack],
+        )
     )
 
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probes.base.record import Unknown
+from recipes.job.training_job import transformer_job
 from recipes.job.workload import TransformerModel, Workload
-from recipes.planning.plan import TIME_TERMS, Candidate, Cluster, Degrees
+from recipes.planning.plan import TIME_TERMS, Candidate, Cluster, Degrees, MemoryBreakdown
 from recipes.predict.memory import figure_bytes, memory_of
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack, load_stacks
@@ -153,8 +154,12 @@ def clusters(draw: st.DrawFn, world_size: int) -> Cluster:
     return cluster
 
 
+def memory_with(workload: Workload, candidate: Candidate, cluster: Cluster, stack: Stack) -> MemoryBreakdown:
+    return memory_of(transformer_job(workload, candidate, cluster, stack))
+
+
 def total_s(workload: Workload, candidate: Candidate, cluster: Cluster, stack: Stack) -> float:
-    time = step_time(workload, candidate, cluster, stack)
+    time = step_time(transformer_job(workload, candidate, cluster, stack))
     assert not isinstance(time, Unknown), time
     assert not isinstance(time.total, Unknown)
     return time.total
@@ -163,7 +168,7 @@ def total_s(workload: Workload, candidate: Candidate, cluster: Cluster, stack: S
 @settings(max_examples=200, deadline=None)
 @given(jobs())
 def test_the_terms_of_memory_sum_to_the_total_and_none_is_negative(job):
-    memory = memory_of(*job)
+    memory = memory_with(*job)
     assert memory.total == pytest.approx(sum(getattr(memory, term) for term in MEMORY_TERMS))
     assert all(math.isfinite(getattr(memory, term)) and getattr(memory, term) >= 0 for term in MEMORY_TERMS)
     assert 0 < memory.allocated <= memory.reserved * ROUNDING <= memory.total * ROUNDING**2
@@ -175,7 +180,7 @@ def test_the_terms_of_memory_sum_to_the_total_and_none_is_negative(job):
 @settings(max_examples=200, deadline=None)
 @given(jobs())
 def test_the_terms_of_time_sum_to_the_total_and_none_is_negative(job):
-    time = step_time(*job)
+    time = step_time(transformer_job(*job))
     assert not isinstance(time, Unknown)
     terms = [getattr(time, term) for term in TIME_TERMS if term != "data"]
     assert isinstance(time.data, Unknown)
@@ -191,7 +196,7 @@ def test_a_larger_micro_batch_never_needs_less_memory(job, more):
     workload, candidate, cluster, stack = job
     larger = msgspec.structs.replace(candidate, micro_batch=candidate.micro_batch + more)
     assert_never_less(
-        memory_of(workload, candidate, cluster, stack), memory_of(workload, larger, cluster, stack)
+        memory_with(workload, candidate, cluster, stack), memory_with(workload, larger, cluster, stack)
     )
 
 
@@ -201,7 +206,7 @@ def test_a_longer_sequence_never_needs_less_memory(job, more):
     workload, candidate, cluster, stack = job
     longer = msgspec.structs.replace(workload, sequence_length=workload.sequence_length + more)
     assert_never_less(
-        memory_of(workload, candidate, cluster, stack), memory_of(longer, candidate, cluster, stack)
+        memory_with(workload, candidate, cluster, stack), memory_with(longer, candidate, cluster, stack)
     )
 
 
@@ -223,7 +228,7 @@ def test_more_ranks_in_a_shard_group_never_raise_a_ranks_memory(job, factor):
     wide = msgspec.structs.replace(candidate, degrees=wider, global_batch=factor * candidate.global_batch)
     more = msgspec.structs.replace(workload, global_batch=factor * workload.global_batch)
     many = msgspec.structs.replace(cluster, nodes=factor * cluster.nodes)
-    assert_never_less(memory_of(more, wide, many, stack), memory_of(workload, candidate, cluster, stack))
+    assert_never_less(memory_with(more, wide, many, stack), memory_with(workload, candidate, cluster, stack))
 
 
 def assert_never_less(less, more):
@@ -276,7 +281,9 @@ def test_the_more_layers_are_recomputed_the_less_memory_and_the_more_time(job, o
         msgspec.structs.replace(candidate, activation_checkpointing="full", recomputed_share=share)
         for share in sorted((one, other))
     )
-    assert_never_less(memory_of(workload, more, cluster, stack), memory_of(workload, less, cluster, stack))
+    assert_never_less(
+        memory_with(workload, more, cluster, stack), memory_with(workload, less, cluster, stack)
+    )
     assert total_s(workload, less, cluster, stack) <= total_s(workload, more, cluster, stack) * ROUNDING
 
 
@@ -289,7 +296,9 @@ def test_where_not_all_is_recomputed_the_part_means_nothing(job):
             msgspec.structs.replace(candidate, activation_checkpointing=mode, recomputed_share=share)
             for share in (0.25, 1.0)
         ]
-        assert memory_of(workload, ones[0], cluster, stack) == memory_of(workload, ones[1], cluster, stack)
+        assert memory_with(workload, ones[0], cluster, stack) == memory_with(
+            workload, ones[1], cluster, stack
+        )
         assert total_s(workload, ones[0], cluster, stack) == total_s(workload, ones[1], cluster, stack)
 
 

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from recipes.cases.case import case_of_row
 from recipes.cases.prediction import predict_row
 from recipes.cases.resolved import resolve
-from recipes.predict.speed.job import Job
 from recipes.predict.speed.offload import offloaded_s
 
 RUN = {
@@ -71,8 +70,7 @@ def test_gradients_and_weights_in_fp32_are_twice_as_long_on_their_way() -> None:
 
 def test_weights_that_stay_on_the_host_come_up_for_the_passes_alone() -> None:
     found = resolve(case_of_row(RUN))
-    assert found.workload is not None
-    job = Job(found.workload, found.candidate, found.cluster, found.stack)
+    job = found.job
     passes = {"stored": PARAMETERS, "trained": PARAMETERS, "forward_s": 0.0, "backward_s": 0.0}
     up = offloaded_s(job, **passes)
     stays = offloaded_s(job._replace(candidate=replace(job.candidate, offload_weights=True)), **passes)

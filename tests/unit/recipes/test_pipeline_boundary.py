@@ -8,7 +8,6 @@ from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
 from recipes.planning.plan import TimeBreakdown
 from recipes.predict.speed.collectives import Group, collective_time_s
-from recipes.predict.speed.job import Job
 from recipes.predict.speed.step import step_time
 
 
@@ -22,8 +21,7 @@ def exposed_s(**changes: str) -> float:
         "micro_batch": "4",
     }
     found = resolve(case_of_row({**row, "global_batch": "32", "task": "sft", **changes}))
-    assert found.workload is not None
-    time = step_time(found.workload, found.candidate, found.cluster, found.stack)
+    time = step_time(found.job)
     assert isinstance(time, TimeBreakdown)
     assert isinstance(time.exposed_communication, float)
     return time.exposed_communication
@@ -70,11 +68,10 @@ def test_layers_that_wait_for_each_other_pass_each_micro_batch_over_each_boundar
             {"model": "llama-2-13b", "gpu": "A100-SXM-80GB", "n_gpus": "2", "micro_batch": "4", **row}
         )
     )
-    assert found.workload is not None
     assert found.candidate.schedule == "layers"
-    job = Job(found.workload, found.candidate, found.cluster, found.stack)
+    job = found.job
     message_s = collective_time_s("all_gather", 4.0 * job.tokens * 5120, Group(ranks=2, nodes=1), job.cluster)
-    time = step_time(*job)
+    time = step_time(job)
     assert isinstance(message_s, float)
     assert isinstance(time, TimeBreakdown)
     assert time.exposed_communication == pytest.approx(2 * found.candidate.grad_accum * message_s)

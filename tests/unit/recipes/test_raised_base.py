@@ -8,6 +8,7 @@ import pytest
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
 from recipes.job.models.names import find_model
+from recipes.job.training_job import transformer_job
 from recipes.planning.plan import Degrees
 from recipes.predict.memory import memory_of
 from recipes.predict.stacks import load_stacks
@@ -23,12 +24,16 @@ def bill(*, raised, ranks=1, **candidate):
     first, second = case(LLAMA, ranks=ranks, checkpointing="full")
     trl = load_stacks()["trl"]
     return memory_of(
-        msgspec.structs.replace(first, **QLORA),
-        msgspec.structs.replace(second, micro_batch=4, **candidate),
-        h100_cluster(ranks=ranks),
-        trl
-        if raised
-        else msgspec.structs.replace(trl, memory=msgspec.structs.replace(trl.memory, raises_tables=False)),
+        transformer_job(
+            msgspec.structs.replace(first, **QLORA),
+            msgspec.structs.replace(second, micro_batch=4, **candidate),
+            h100_cluster(ranks=ranks),
+            trl
+            if raised
+            else msgspec.structs.replace(
+                trl, memory=msgspec.structs.replace(trl.memory, raises_tables=False)
+            ),
+        )
     )
 
 
@@ -67,15 +72,19 @@ def test_a_loop_of_ones_own_computes_the_loss_in_the_type_of_the_logits(tuning, 
     work = msgspec.structs.replace(first, tuning=tuning, base_bits=bits, fine_tuning=True, pure_weights=True)
     one = msgspec.structs.replace(second, micro_batch=4)
     stack = load_stacks()["torch-peft"]
-    memory = memory_of(work, one, h100_cluster(ranks=1, memory_bytes_per_rank=figure(1e15)), stack)
+    memory = memory_of(
+        transformer_job(work, one, h100_cluster(ranks=1, memory_bytes_per_rank=figure(1e15)), stack)
+    )
     assert memory.logits == 4 * wide.sequence_length * wide.vocab * bytes_each
     others = memory_of(
-        work,
-        one,
-        h100_cluster(ranks=1, memory_bytes_per_rank=figure(1e15)),
-        msgspec.structs.replace(
-            stack, memory=msgspec.structs.replace(stack.memory, raises_stream=False, own_loss=False)
-        ),
+        transformer_job(
+            work,
+            one,
+            h100_cluster(ranks=1, memory_bytes_per_rank=figure(1e15)),
+            msgspec.structs.replace(
+                stack, memory=msgspec.structs.replace(stack.memory, raises_stream=False, own_loss=False)
+            ),
+        )
     )
     # tensors of one size take each other's place
     assert (memory.reserved - memory.allocated) * others.logits < (
@@ -88,10 +97,12 @@ def test_a_loss_whose_tensors_are_of_one_size_leaves_no_gaps():
         wide = msgspec.structs.replace(LLAMA, vocab=10 * LLAMA.vocab, raises_logits=raises)
         first, second = case(wide, checkpointing="full")
         memory = memory_of(
-            msgspec.structs.replace(first, tuning="lora", fine_tuning=True, pure_weights=True),
-            msgspec.structs.replace(second, micro_batch=4),
-            h100_cluster(ranks=1, memory_bytes_per_rank=figure(1e15)),
-            load_stacks()["trl"],
+            transformer_job(
+                msgspec.structs.replace(first, tuning="lora", fine_tuning=True, pure_weights=True),
+                msgspec.structs.replace(second, micro_batch=4),
+                h100_cluster(ranks=1, memory_bytes_per_rank=figure(1e15)),
+                load_stacks()["trl"],
+            )
         )
         return memory.reserved - memory.allocated
 

@@ -34,9 +34,8 @@ def resolved(**changes: str) -> ResolvedCase:
 
 def filled(found: ResolvedCase) -> float:
     """What the run needs of what there is."""
-    assert found.workload is not None
     assert found.cluster.memory_bytes_per_rank is not None
-    memory = memory_of(found.workload, found.candidate, found.cluster, found.stack)
+    memory = memory_of(found.job)
     return memory.needed / found.cluster.memory_bytes_per_rank.value
 
 

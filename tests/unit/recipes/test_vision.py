@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import Case
-from recipes.cases.case_cluster import cluster_of_case
+from recipes.cases.machine_columns import cluster_of_case
 from recipes.cases.prediction import predict_row
 from recipes.job.models.image_models import find_vision_model, load_aliases, load_vision_models
+from recipes.job.training_job import image_job
 from recipes.job.workload import Optimizer, Precision, VisionModel, VisionWorkload
 from recipes.planning.plan import Candidate, Cluster, Degrees, TimeBreakdown
 from recipes.predict.memory import vision_memory
@@ -61,7 +62,7 @@ def layout(micro_batch: int = 64, gpus: int = 1, grad_accum: int = 1) -> Candida
 
 
 def step(of: VisionWorkload, candidate: Candidate, cluster: Cluster, stack: str = "torch") -> TimeBreakdown:
-    time = vision_time(of, candidate, cluster, load_stacks()[stack])
+    time = vision_time(image_job(of, candidate, cluster, load_stacks()[stack]))
     assert not isinstance(time, Unknown), time
     return time
 
@@ -167,7 +168,10 @@ def test_a_faster_gpu_takes_less_time(name: str, precision: Precision) -> None:
 def test_time_and_memory_grow_with_the_batch(one: int, other: int) -> None:
     small, large = sorted((one, other))
     assert seconds(work(), layout(small), machine()) <= seconds(work(), layout(large), machine())
-    bills = [vision_memory(work(), layout(size), machine()) for size in (small, large)]
+    bills = [
+        vision_memory(image_job(work(), layout(size), machine(), load_stacks()["torch"]))
+        for size in (small, large)
+    ]
     assert bills[0].total <= bills[1].total
 
 
@@ -198,7 +202,7 @@ def test_accumulation_reduces_gradients_once() -> None:
 
 
 def test_memory_is_the_sum_of_its_terms() -> None:
-    bill = vision_memory(work(optimizer="adamw"), layout(32), machine())
+    bill = vision_memory(image_job(work(optimizer="adamw"), layout(32), machine(), load_stacks()["torch"]))
     terms = bill.parameters + bill.gradients + bill.optimizer + bill.activations + bill.logits + bill.buffers
     assert bill.allocated == pytest.approx(terms)
     assert bill.total == pytest.approx(bill.allocated + bill.overhead)
@@ -208,7 +212,7 @@ def test_memory_is_the_sum_of_its_terms() -> None:
 
 def test_a_machine_without_a_rate_gives_no_time() -> None:
     bare = msgspec.structs.replace(machine(), peak_flops_per_s={}, flops_per_s={})
-    assert isinstance(vision_time(work(), layout(), bare, load_stacks()["torch"]), Unknown)
+    assert isinstance(vision_time(image_job(work(), layout(), bare, load_stacks()["torch"])), Unknown)
 
 
 @pytest.mark.skipif(not RUNS.is_file(), reason=f"{RUNS} is absent; set RIGTUNE_SHARED")

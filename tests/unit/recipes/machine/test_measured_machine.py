@@ -11,8 +11,9 @@ from probes.facts.measurements import Measurement
 from recipes.cases.figures import time_for
 from recipes.job.models.image_models import find_vision_model
 from recipes.job.models.names import find_model
+from recipes.job.training_job import image_job, job_of
 from recipes.job.workload import VisionWorkload
-from recipes.machine.cluster import cluster_of
+from recipes.machine.from_facts import cluster_from_facts
 from recipes.planning.plan import Candidate, Cluster, Degrees
 from recipes.predict.candidate_prediction import predict, predict_time
 from recipes.predict.image_prediction import predict_images
@@ -31,7 +32,7 @@ def seconds(cluster: Cluster, model_id: str = "llama-3-8b", **choices) -> float:
 
 
 def h100(*measurements: Measurement) -> Cluster:
-    return cluster_of(h100_node(), measurements, load_catalogue())
+    return cluster_from_facts(h100_node(), measurements, load_catalogue())
 
 
 def gemms(rate: float) -> list[Measurement]:
@@ -150,7 +151,7 @@ def test_cases_of_other_software_are_corrected_by_the_same_step():
     plain, anchored = h100(*gemms(650e12)), h100(*gemms(650e12), step(3.0))
     workload, candidate = case(find_model("llama-3-8b"), strategy="fsdp", ranks=RANKS, micro_batch=4)
     for stack in (load_stacks()[REFERENCE], load_stacks()["megatron-core"]):
-        times = [time_for(workload, candidate, cluster, stack).total for cluster in (plain, anchored)]
+        times = [time_for(job_of(workload, candidate, cluster, stack)).total for cluster in (plain, anchored)]
         assert times[1] / times[0] == pytest.approx(3.0 / seconds(plain))
 
 
@@ -162,8 +163,8 @@ def test_an_unknown_gpu_is_predicted_once_it_is_measured():
     node = h100_node(gpus=gpus)
     everything = (*gemms(2e15), *copies(6e12), *collectives(700e9))
     workload, candidate = case(find_model("llama-3-8b"), strategy="fsdp", ranks=RANKS)
-    before = predict(workload, candidate, cluster_of(node, (), load_catalogue()))
-    after = predict(workload, candidate, cluster_of(node, everything, load_catalogue()))
+    before = predict(workload, candidate, cluster_from_facts(node, (), load_catalogue()))
+    after = predict(workload, candidate, cluster_from_facts(node, everything, load_catalogue()))
     assert not isinstance(before.step_time_s.total, float)
     assert 0 < after.step_time_s.total < seconds(h100(), micro_batch=1)
     assert before.memory_bytes_per_gpu == after.memory_bytes_per_gpu
@@ -196,7 +197,7 @@ def cpu_measurements(threads: int = 1) -> tuple[Measurement, ...]:
 
 
 def cpu(ranks: int, *more: Measurement) -> Cluster:
-    return cluster_of(cpu_box(), (*cpu_measurements(), *more), Catalogue(), ranks_per_node=ranks)
+    return cluster_from_facts(cpu_box(), (*cpu_measurements(), *more), Catalogue(), ranks_per_node=ranks)
 
 
 def test_a_rank_with_all_cores_has_the_rates_of_all_ranks():
@@ -264,7 +265,7 @@ def images(
         activation_checkpointing="none",
         precision=precision,
     )
-    return predict_images(work, candidate, cluster, load_stacks()[REFERENCE]).total
+    return predict_images(image_job(work, candidate, cluster, load_stacks()[REFERENCE])).total
 
 
 def test_a_measured_step_on_images_corrects_the_model():

@@ -1,4 +1,4 @@
-"""How many ranks a machine gets when nobody says."""
+"""The GPUs that training uses, and how many ranks a machine gets when nobody states it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ _LEAST_CPU_RANKS = 2
 
 
 def training_gpus(facts: MachineFacts) -> tuple[Gpu, ...]:
-    """The GPUs that a rank can drive whole: those not split by MIG. NCCL cannot join slices of one GPU before
-    2.31.
+    """Return the GPUs that a rank can drive whole: MIG does not split them.
+
+    NCCL cannot join slices of one GPU before 2.31.
     """
     gpus = items_of(facts.gpus)
     return tuple(gpu for gpu in gpus if gpu.mig_enabled is not True)
 
 
 def default_ranks(facts: MachineFacts) -> int:
-    """Ranks per node: one per GPU, or on a machine without GPUs one per NUMA node, at least two, at most one
-    per CPU.
-    """
+    """Return the ranks per node: one per GPU, else one per NUMA node, at least two, at most one per CPU."""
     gpus = training_gpus(facts)
     if gpus:
         return len(gpus)
@@ -30,10 +29,9 @@ def default_ranks(facts: MachineFacts) -> int:
 
 
 def cores_per_rank(facts: MachineFacts, ranks: int) -> int:
-    """Physical cores that each of `ranks` ranks may use, at least one: the threads of its CPU work
-    (OMP_NUM_THREADS).
+    """Return the physical cores that each of `ranks` ranks may use, at least one, for OMP_NUM_THREADS.
 
-    Where this process may use only some of the CPUs, the same share of the physical cores counts.
+    If this process may use only some of the CPUs, the same share of the physical cores counts.
     """
     logical = value_or(facts.cpu.logical_cpus, 0)
     allowed = value_or(facts.cpu.allowed_cpus, logical)

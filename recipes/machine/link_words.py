@@ -1,7 +1,6 @@
-"""What the words of a table say about links: `8x HDR InfiniBand 200 Gb/s per node` as bandwidth and transport
-of a node.
+"""Parse what people write about links: `8x HDR InfiniBand 200 Gb/s` is a node's bandwidth and transport.
 
-Nothing is guessed: None where the words do not tell, and the caller takes what such machines usually have.
+Nothing is guessed: None if the words do not state it, and the caller takes what such machines usually have.
 """
 
 from __future__ import annotations
@@ -60,15 +59,16 @@ _FABRICS: tuple[tuple[re.Pattern[str], Fabric], ...] = (
     (re.compile(r"pci", re.IGNORECASE), "pcie"),
 )
 _DOMAIN = re.compile(r"\bNVL(\d{2,3})\b", re.IGNORECASE)
+_PCIE_GENERATION = re.compile(r"pci[^0-9,;]{0,12}([3-6])\b", re.IGNORECASE)
 
 
 @functools.lru_cache(maxsize=1024)
 def inter_bandwidth_of(text: str, gpus_per_node: int, ports: int = 1) -> float | None:
-    """Line rate of a node's compute network, one direction, bytes/s. None where the text gives no rate of it.
+    """Return the line rate of a node's compute network, one direction, bytes/s; None if the text states none.
 
-    Ports for storage and management do not count where the text tells them apart, and Ethernet does not
-    beside RDMA ports. A rate without a count and without `per GPU` is the whole node's. A generation alone
-    (`NDR`) is that of each of the `ports` that such a node usually has.
+    Ports for storage and management do not count if the text distinguishes them, and Ethernet does not beside
+    RDMA ports. A rate without a count and without `per GPU` is the node's. A generation alone (`NDR`) is
+    that of each of the `ports` that such a node usually has.
     """
     rates: dict[int, float] = {}
     for part, rank in _network_parts(text):
@@ -79,8 +79,9 @@ def inter_bandwidth_of(text: str, gpus_per_node: int, ports: int = 1) -> float |
 
 
 def _network_parts(text: str) -> list[tuple[str, int]]:
-    """The parts of the text that may tell of the compute network, with how sure that is: named so, RDMA,
-    plain Ethernet.
+    """Return the parts of the text that may describe the compute network, each with its rank.
+
+    Named so is 2, RDMA 1, plain Ethernet 0.
     """
     found = []
     for part in _BETWEEN.split(text[:_LONGEST]):
@@ -91,7 +92,7 @@ def _network_parts(text: str) -> list[tuple[str, int]]:
 
 
 def _gigabits(part: str, ports: int) -> float | None:
-    """Count times rate of the ports in one part of the text, Gb/s."""
+    """Return count times rate of the ports in one part of the text, Gb/s."""
     found = [
         (match.start(), match.end(), _rate(match[1], match[2], match[3] == "B"))
         for match in _RATE.finditer(part)
@@ -120,14 +121,14 @@ def _gigabits(part: str, ports: int) -> float | None:
 
 
 def _rate(number: str, unit: str, in_bytes: bool) -> float:
-    """Gb/s."""
+    """Return a rate in Gb/s."""
     value = float(number) * {"M": 1e-3, "G": 1.0, "T": 1e3}[unit]
     return value * 8 if in_bytes else value
 
 
 @functools.lru_cache(maxsize=1024)
 def transport_of(text: str) -> Transport:
-    """How the nodes speak to each other; the fastest kind that the text names for the compute network."""
+    """Return the fastest transport that the text names for the compute network."""
     parts = _network_parts(text)
     surest = max((rank for part, rank in parts if _transport(part) != "unknown"), default=0)
     return _transport(" , ".join(part for part, rank in parts if rank == surest))
@@ -139,13 +140,22 @@ def _transport(part: str) -> Transport:
 
 @functools.lru_cache(maxsize=1024)
 def fabric_of(text: str) -> Fabric | None:
-    """What joins the GPUs of a node. `nvlink` where the text names no switch: whether there is one, the model
-    tells.
-    """
+    """Return what joins the GPUs of a node; `nvlink` if the text names no switch, which there may be."""
     return next((kind for pattern, kind in _FABRICS if pattern.search(text[:_LONGEST])), None)
 
 
 def domain_of(text: str) -> int | None:
-    """GPUs of one NVLink domain that spans nodes: 72 of `NVLink5 NVL72`. None where the text names none."""
+    """Return the GPUs of one NVLink domain that spans nodes: 72 of `NVLink5 NVL72`."""
     match = _DOMAIN.search(text[:_LONGEST])
     return int(match.group(1)) if match and int(match.group(1)) > 8 else None
+
+
+def pcie_generation_of(text: str) -> int | None:
+    """Return the generation of PCIe that the text names: 4 of `PCIe Gen4 x16`."""
+    match = _PCIE_GENERATION.search(text)
+    return int(match.group(1)) if match else None
+
+
+def names_four_way_bridge(text: str) -> bool:
+    """Return whether the text names a bridge that joins four cards instead of two."""
+    return "4-way" in text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes.cases.case_links import domain_of, fabric_of, inter_bandwidth_of, transport_of
+from recipes.machine.link_words import domain_of, fabric_of, inter_bandwidth_of, transport_of
 
 GBPS = 1e9 / 8
 

@@ -11,8 +11,8 @@ from probes.base.units import GIB
 from probes.catalogue.hardware import Catalogue
 from probes.facts import Cpu, Gpu, MachineFacts, Memory, NumaNode
 from probes.facts.measurements import Measurement
-from recipes.machine.cluster import cluster_of
-from recipes.machine.layout import default_ranks
+from recipes.machine.from_facts import cluster_from_facts
+from recipes.machine.ranks import default_ranks
 from recipes.predict.speed.collectives import Group, collective_time_s
 from tests.support.machines import A100_PCIE, CATALOGUE, cpu_box, h100, h100_node
 
@@ -31,7 +31,7 @@ def measured(
 
 
 def test_a_known_node_has_catalogue_figures():
-    cluster = cluster_of(h100_node(), (), CATALOGUE, nodes=4)
+    cluster = cluster_from_facts(h100_node(), (), CATALOGUE, nodes=4)
     assert (cluster.device, cluster.world_size, cluster.has_bf16) == ("cuda", 32, True)
     assert cluster.flops_per_s["bf16"].value == pytest.approx(0.78 * 989e12)
     assert cluster.peak_flops_per_s["bf16"].value == 989e12
@@ -43,7 +43,7 @@ def test_a_known_node_has_catalogue_figures():
 
 
 def test_one_node_has_no_network():
-    cluster = cluster_of(h100_node(), (), CATALOGUE)
+    cluster = cluster_from_facts(h100_node(), (), CATALOGUE)
     assert cluster.inter_bus_bandwidth_bytes_per_s is None
 
 
@@ -85,7 +85,7 @@ def test_measurements_replace_the_catalogue_and_the_slowest_gpu_counts():
             "collective_time_s", 28e-6, "8 ranks", "collectives", bytes=1024, world_size=8, backend="nccl"
         ),
     )
-    cluster = cluster_of(h100_node(), measurements, CATALOGUE)
+    cluster = cluster_from_facts(h100_node(), measurements, CATALOGUE)
     assert cluster.flops_per_s["bf16"].value == 650e12
     assert cluster.flops_per_s["bf16"].basis == "measured"
     assert cluster.memory_bandwidth_bytes_per_s.value == 2.6e12
@@ -112,7 +112,9 @@ def test_what_stands_beside_the_gpus_is_not_taken_for_them():
             world_size=8,
         ),
     )
-    assert cluster_of(h100_node(), beside, CATALOGUE) == cluster_of(h100_node(), (), CATALOGUE)
+    assert cluster_from_facts(h100_node(), beside, CATALOGUE) == cluster_from_facts(
+        h100_node(), (), CATALOGUE
+    )
 
 
 def test_a_slow_copy_to_the_host_bounds_what_pcie_can_carry():
@@ -125,10 +127,12 @@ def test_a_slow_copy_to_the_host_bounds_what_pcie_can_carry():
         for direction in ("host_to_device", "device_to_host")
         for pinned in (True, False)
     )
-    figure = cluster_of(facts, copies, CATALOGUE).intra_bus_bandwidth_bytes_per_s
+    figure = cluster_from_facts(facts, copies, CATALOGUE).intra_bus_bandwidth_bytes_per_s
     assert (figure.value, figure.basis) == (12e9, "measured")
     # As fast as the slot allows, they tell nothing that the model does not know.
-    assert cluster_of(facts, copies[:4], CATALOGUE).intra_bus_bandwidth_bytes_per_s.basis == "modelled"
+    assert (
+        cluster_from_facts(facts, copies[:4], CATALOGUE).intra_bus_bandwidth_bytes_per_s.basis == "modelled"
+    )
 
 
 def all_gather(size: int, seconds: float, ranks: int = 8) -> Measurement:
@@ -146,7 +150,7 @@ def all_gather(size: int, seconds: float, ranks: int = 8) -> Measurement:
 
 def test_a_collective_that_was_measured_costs_what_its_fit_says():
     sizes = [4**power * 1024 for power in range(8)]
-    cluster = cluster_of(
+    cluster = cluster_from_facts(
         h100_node(), tuple(all_gather(size, 50e-6 + size / 100e9) for size in sizes), CATALOGUE
     )
     node = Group(ranks=8, nodes=1)
@@ -154,13 +158,13 @@ def test_a_collective_that_was_measured_costs_what_its_fit_says():
         50e-6 + 2**20 / 100e9, rel=1e-3
     )
     # Another collective, part of the ranks, and more nodes are modelled as before.
-    plain = cluster_of(h100_node(), (), CATALOGUE)
+    plain = cluster_from_facts(h100_node(), (), CATALOGUE)
     for collective, group in (("all_reduce", node), ("all_gather", Group(ranks=4, nodes=1))):
         assert collective_time_s(collective, 2**20, group, cluster) == collective_time_s(
             collective, 2**20, group, plain
         )
     two = [
-        cluster_of(h100_node(), of, CATALOGUE, nodes=2)
+        cluster_from_facts(h100_node(), of, CATALOGUE, nodes=2)
         for of in (tuple(all_gather(n, 1.0) for n in sizes), ())
     ]
     assert len({collective_time_s("all_gather", 2**20, Group(ranks=16, nodes=2), one) for one in two}) == 1
@@ -169,14 +173,14 @@ def test_a_collective_that_was_measured_costs_what_its_fit_says():
 def test_a_fit_that_misses_its_own_points_or_has_other_ranks_is_not_used():
     sizes = [4**power * 1024 for power in range(8)]
     wild = tuple(all_gather(size, 1e-3 * (1 + 9 * (power % 2))) for power, size in enumerate(sizes))
-    assert cluster_of(h100_node(), wild, CATALOGUE).collective_fits == {}
+    assert cluster_from_facts(h100_node(), wild, CATALOGUE).collective_fits == {}
     fewer = tuple(all_gather(size, 50e-6 + size / 100e9, ranks=4) for size in sizes)
-    assert cluster_of(h100_node(), fewer, CATALOGUE).collective_fits == {}
+    assert cluster_from_facts(h100_node(), fewer, CATALOGUE).collective_fits == {}
 
 
 def test_an_unknown_gpu_has_memory_and_no_rates():
     facts = h100_node(gpus=tuple(h100(n, name="NVIDIA Future 9000") for n in range(8)))
-    cluster = cluster_of(facts, (), CATALOGUE)
+    cluster = cluster_from_facts(facts, (), CATALOGUE)
     assert cluster.memory_bytes_per_rank is not None
     assert not cluster.flops_per_s
     assert cluster.memory_bandwidth_bytes_per_s is None
@@ -185,30 +189,32 @@ def test_an_unknown_gpu_has_memory_and_no_rates():
 
 def test_mixed_gpus_are_planned_as_the_least():
     other = h100(7, name=A100_PCIE.driver_name, memory_bytes=40 * GIB)
-    cluster = cluster_of(h100_node(gpus=(*h100_node().gpus[:7], other)), (), CATALOGUE)
+    cluster = cluster_from_facts(h100_node(gpus=(*h100_node().gpus[:7], other)), (), CATALOGUE)
     assert cluster.memory_bytes_per_rank.value < 40 * GIB
     assert any("different kinds" in warning for warning in cluster.warnings)
 
 
 def test_gpus_in_mig_mode_are_left_out():
     gpus = tuple(h100(n, mig_enabled=n == 0) for n in range(8))
-    cluster = cluster_of(h100_node(gpus=gpus), (), CATALOGUE)
+    cluster = cluster_from_facts(h100_node(gpus=gpus), (), CATALOGUE)
     assert cluster.ranks_per_node == 7
     assert any("MIG" in warning for warning in cluster.warnings)
-    cpu = cluster_of(h100_node(gpus=tuple(h100(n, mig_enabled=True) for n in range(8))), (), CATALOGUE)
+    cpu = cluster_from_facts(
+        h100_node(gpus=tuple(h100(n, mig_enabled=True) for n in range(8))), (), CATALOGUE
+    )
     assert cpu.device == "cpu"
     assert any("MIG" in warning for warning in cpu.warnings)
 
 
 def test_memory_that_one_gpu_does_not_tell_is_unknown():
     gpus = (h100(0), h100(1, memory_bytes=NOT_RECORDED))
-    assert cluster_of(h100_node(gpus=gpus), (), CATALOGUE).memory_bytes_per_rank is None
+    assert cluster_from_facts(h100_node(gpus=gpus), (), CATALOGUE).memory_bytes_per_rank is None
 
 
 def test_pcie_boxes_use_the_slowest_slot():
     gpus = tuple(h100(n) for n in range(2))
     facts = h100_node(gpus=gpus, links=())
-    cluster = cluster_of(facts, (), CATALOGUE)
+    cluster = cluster_from_facts(facts, (), CATALOGUE)
     assert cluster.intra_bus_bandwidth_bytes_per_s.value == pytest.approx(0.63 * 63e9, rel=0.01)
 
 
@@ -216,18 +222,18 @@ def test_a_cpu_rank_has_its_share_of_the_free_memory():
     facts = MachineFacts(
         gpus=(), memory=Memory(total_bytes=64 * GIB, available_bytes=32 * GIB, limit_bytes=8 * GIB)
     )
-    cluster = cluster_of(facts, (), Catalogue(), ranks_per_node=4)
+    cluster = cluster_from_facts(facts, (), Catalogue(), ranks_per_node=4)
     assert (cluster.device, cluster.memory_bytes_per_rank.value) == ("cpu", 2 * GIB)
-    assert cluster_of(MachineFacts(gpus=()), (), Catalogue()).memory_bytes_per_rank is None
+    assert cluster_from_facts(MachineFacts(gpus=()), (), Catalogue()).memory_bytes_per_rank is None
 
 
 def test_a_cpu_takes_bf16_only_where_it_is_measured_faster():
     fp32 = measured("gemm_flops_per_s", 50e9, dtype="fp32", m=1, n=1, k=1)
     slow = measured("gemm_flops_per_s", 5e9, dtype="bf16", m=1, n=1, k=1)
     fast = measured("gemm_flops_per_s", 200e9, dtype="bf16", m=1, n=1, k=1)
-    assert not cluster_of(cpu_box(), (fp32, slow), Catalogue()).has_bf16
-    assert cluster_of(cpu_box(), (fp32, fast), Catalogue()).has_bf16
-    assert not cluster_of(cpu_box(), (), Catalogue()).has_bf16
+    assert not cluster_from_facts(cpu_box(), (fp32, slow), Catalogue()).has_bf16
+    assert cluster_from_facts(cpu_box(), (fp32, fast), Catalogue()).has_bf16
+    assert not cluster_from_facts(cpu_box(), (), Catalogue()).has_bf16
 
 
 @pytest.mark.parametrize(
@@ -235,17 +241,17 @@ def test_a_cpu_takes_bf16_only_where_it_is_measured_faster():
 )
 def test_bf16_needs_compute_capability_8(capability, has):
     gpus = (h100(0, name="Other", compute_capability=capability),)
-    assert cluster_of(h100_node(gpus=gpus), (), Catalogue()).has_bf16 is has
+    assert cluster_from_facts(h100_node(gpus=gpus), (), Catalogue()).has_bf16 is has
 
 
 @pytest.mark.parametrize("choices", [{"nodes": 0}, {"ranks_per_node": 0}, {"ranks_per_node": 9}])
 def test_impossible_sizes_are_refused(choices):
     with pytest.raises(UsageError):
-        cluster_of(h100_node(), (), CATALOGUE, **choices)
+        cluster_from_facts(h100_node(), (), CATALOGUE, **choices)
 
 
 def test_facts_that_know_nothing_still_make_a_cluster():
-    cluster = cluster_of(MachineFacts(), (), Catalogue(), nodes=2)
+    cluster = cluster_from_facts(MachineFacts(), (), Catalogue(), nodes=2)
     assert cluster.device == "cpu"
     assert cluster.warnings
 
@@ -264,5 +270,5 @@ def test_measured_steps_become_anchors_and_broken_ones_do_not():
     )  # fmt: skip
     broken = msgspec.structs.replace(good, parameters={"model": "rigtune-mini"})
     empty = msgspec.structs.replace(good, samples=())
-    cluster = cluster_of(cpu_box(), (good, broken, empty), Catalogue())
+    cluster = cluster_from_facts(cpu_box(), (good, broken, empty), Catalogue())
     assert [anchor.micro_batch for anchor in cluster.anchors] == [8]

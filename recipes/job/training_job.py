@@ -1,0 +1,133 @@
+"""One training job as the models of time and memory see it: workload, layout, cluster and software.
+
+`job_of` resolves once what follows from all four together, so that no model asks again what the job is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from recipes.job.models.blocks import Block
+from recipes.job.models.image_models import at_size
+from recipes.job.workload import FULL_PRECISIONS, AdapterTargets, VisionModel, VisionWorkload, Workload
+from recipes.planning.plan import Candidate, Cluster
+from recipes.predict.image_precision import HALF, computed_in
+from recipes.predict.parameters import parameter
+from recipes.predict.stacks import Stack
+
+
+class TransformerJob(NamedTuple):
+    """Training of a transformer."""
+
+    workload: Workload
+    candidate: Candidate
+    cluster: Cluster
+    stack: Stack
+    adapted: AdapterTargets | None
+    """Linear layers beside which adapters are trained; None if all weights are trained."""
+    wide_bytes: float
+    """Bytes of an element that no narrow type holds: 4 in fp32 and TF32, else 2."""
+    sequence: float
+    """Tokens that each sequence of a micro-batch costs."""
+    tokens: float
+    """Tokens of a micro-batch that one rank computes; tensor-parallel ranks compute the same ones."""
+    attended: float
+    """Tokens over which attention reaches: a sequence, or a sample if several are packed into one."""
+    target_share: float
+    """Tokens of an encoder-decoder's target over those of its source; 1 for other models."""
+
+    @property
+    def trains_weights(self) -> bool:
+        """Whether the weights themselves are trained, not adapters beside them."""
+        return self.adapted is None
+
+    @property
+    def is_quantised(self) -> bool:
+        """Whether adapters are trained over weights of fewer than 16 bits."""
+        return self.adapted is not None and self.workload.base_bits < 16
+
+    @property
+    def adapter_rank(self) -> int:
+        return self.stack.adapter_rank(self.workload)
+
+    @property
+    def kernels(self) -> str:
+        """Kind of the kernels that run a layer."""
+        return "compiled" if self.candidate.compiled else self.stack.kernels
+
+    @property
+    def divides_norms(self) -> bool:
+        """Whether tensor-parallel ranks divide norms and residual stream too."""
+        return self.stack.divides_norms(self.candidate.sequence_parallel)
+
+    def tokens_of(self, block: Block) -> float:
+        """Return the tokens of one block: the decoder of an encoder-decoder gets the shorter target."""
+        return self.tokens * self.target_share if block.decoder else self.tokens
+
+
+class ImageJob(NamedTuple):
+    """Training of an image model."""
+
+    workload: VisionWorkload
+    candidate: Candidate
+    cluster: Cluster
+    stack: Stack
+    model: VisionModel
+    """The model at the size of the images."""
+    computed: str
+    """Precision that the device really multiplies in."""
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an activation."""
+        return 2 if self.computed in HALF else 4
+
+
+Job: TypeAlias = TransformerJob | ImageJob
+
+
+def transformer_job(
+    workload: Workload, candidate: Candidate, cluster: Cluster, stack: Stack
+) -> TransformerJob:
+    """Return the job with what its parts decide together."""
+    sequence = stack.sample_tokens(workload, candidate.micro_batch)
+    return TransformerJob(
+        workload=workload,
+        candidate=candidate,
+        cluster=cluster,
+        stack=stack,
+        adapted=None if workload.tuning == "full" else stack.memory.adapter_targets,
+        wide_bytes=4.0 if workload.precision in FULL_PRECISIONS else 2.0,
+        sequence=sequence,
+        tokens=candidate.micro_batch * sequence / candidate.degrees.cp,
+        attended=_attended(workload, stack, sequence),
+        target_share=_target_share(workload),
+    )
+
+
+def _attended(workload: Workload, stack: Stack, sequence: float) -> float:
+    if not workload.fine_tuning or not stack.packs_samples or workload.model.kind != "decoder":
+        return sequence
+    return min(sequence, parameter("time.packed_tokens"))
+
+
+def _target_share(workload: Workload) -> float:
+    """Return the tokens of a target over those of its source: answers and summaries are short."""
+    if workload.model.kind != "encoder-decoder":
+        return 1.0
+    return parameter("time.target_share") if workload.fine_tuning else workload.model.decoder_tokens
+
+
+def image_job(workload: VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack) -> ImageJob:
+    """Return the job with the model at its size and the precision that the device has."""
+    model = at_size(workload.model, workload.image_size)
+    return ImageJob(workload, candidate, cluster, stack, model, computed_in(workload.precision, cluster))
+
+
+def job_of(workload: Workload | VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack) -> Job:
+    """Return the job of either kind."""
+    match workload:
+        case Workload():
+            return transformer_job(workload, candidate, cluster, stack)
+        case VisionWorkload():
+            return image_job(workload, candidate, cluster, stack)

@@ -1,0 +1,233 @@
+"""The description of a machine that was probed, or of a catalogue machine, which is read like a probed one.
+
+Different kinds of GPUs are planned for as the least of them. GPUs that MIG splits are left out.
+"""
+
+from __future__ import annotations
+
+from probes.base.errors import UsageError
+from probes.base.record import Unknown, items_of, known, value_or
+from probes.catalogue.hardware import Catalogue, GpuModel
+from probes.facts import Gpu, MachineFacts
+from probes.facts.measurements import Measurement
+from probes.judging.rails import candidate_interfaces, meeting_interface, training_ports
+from recipes.machine.cluster import build_cluster
+from recipes.machine.description import Device, MachineDescription, Network, NodeLinks, PcieSlot
+from recipes.machine.links import network_fraction, slot_bytes_per_s
+from recipes.machine.ranks import cores_per_rank, default_ranks, training_gpus
+from recipes.planning.plan import Cluster, Fabric, Figure, Transport
+
+_BF16_CAPABILITY = (8, 0)
+"""Ampere, the first NVIDIA architecture with bf16 tensor cores."""
+
+
+def cluster_from_facts(
+    facts: MachineFacts,
+    measurements: tuple[Measurement, ...],
+    catalogue: Catalogue,
+    *,
+    nodes: int = 1,
+    ranks_per_node: int | None = None,
+) -> Cluster:
+    """Return `nodes` machines like this one, with what was measured on it.
+
+    Raises UsageError for a number of nodes or ranks that the machine cannot have.
+    """
+    return build_cluster(
+        describe_facts(facts, catalogue, nodes=nodes, ranks_per_node=ranks_per_node), measurements
+    )
+
+
+def describe_facts(
+    facts: MachineFacts, catalogue: Catalogue, *, nodes: int = 1, ranks_per_node: int | None = None
+) -> MachineDescription:
+    """Describe `nodes` machines like this one: one rank per GPU, or shares of the CPU if no GPU is usable.
+
+    Raises UsageError for a number of nodes or ranks that the machine cannot have.
+    """
+    ranks = default_ranks(facts) if ranks_per_node is None else ranks_per_node
+    for count, what in ((nodes, "nodes"), (ranks, "ranks per node")):
+        if count < 1:
+            raise UsageError(f"{count} {what} are too few", "give at least 1")
+    gpus = training_gpus(facts)
+    if gpus and ranks > len(gpus):
+        raise UsageError(
+            f"{ranks} ranks per node, but the machine has {len(gpus)} usable GPUs",
+            f"give at most {len(gpus)}",
+        )
+    host = facts.hostname if known(facts.hostname) and facts.hostname else facts.source or "this machine"
+    device = _gpu_device(facts, gpus, ranks, catalogue) if gpus else _cpu_device(facts, ranks)
+    ranks_words = f"{ranks} x {device.name}" if gpus else f"{ranks} CPU ranks, {device.name}"
+    return MachineDescription(
+        title=f"{nodes} x {host}: {ranks_words}" if nodes > 1 else f"{host}: {ranks_words}",
+        device=device,
+        nodes=nodes,
+        ranks_per_node=ranks,
+        links=_gpu_links(facts, gpus, ranks, device.rows) if gpus else NodeLinks(fabric="host"),
+        network=network_of(facts),
+        warnings=tuple(_gpu_warnings(facts, gpus, catalogue) if gpus else _cpu_warnings(facts)),
+    )
+
+
+def _names(gpus: tuple[Gpu, ...]) -> list[str]:
+    return sorted({gpu.name if known(gpu.name) else "unknown GPU" for gpu in gpus})
+
+
+def _gpu_device(facts: MachineFacts, gpus: tuple[Gpu, ...], ranks: int, catalogue: Catalogue) -> Device:
+    rows = tuple(row for name in _names(gpus) if (row := catalogue.gpu(name)) is not None)
+    memory = [gpu.memory_bytes for gpu in gpus if known(gpu.memory_bytes)]
+    source = "GPU memory that the driver reports, less what it keeps"
+    return Device(
+        kind="cuda",
+        name=" / ".join(_names(gpus)),
+        rows=rows if len(rows) == len(_names(gpus)) else (),
+        memory=Figure(value=min(memory), basis="measured", source=source)
+        if len(memory) == len(gpus)
+        else None,
+        has_bf16=all(has_bf16(gpu, catalogue) for gpu in gpus),
+        cores_per_rank=_known_cores(facts, ranks),
+    )
+
+
+def _gpu_warnings(facts: MachineFacts, gpus: tuple[Gpu, ...], catalogue: Catalogue) -> list[str]:
+    warnings, names = [], _names(gpus)
+    if len(names) > 1:
+        warnings.append(
+            f"GPUs of different kinds ({', '.join(names)}): every rank is planned as the least of them"
+        )
+    all_gpus = facts.gpus if known(facts.gpus) else ()
+    if len(all_gpus) > len(gpus):
+        split = len(all_gpus) - len(gpus)
+        warnings.append(f"{split} GPUs in MIG mode are left out: ranks cannot communicate between slices")
+    unknown = [name for name in names if catalogue.gpu(name) is None]
+    if unknown:
+        warnings.append(
+            f"{', '.join(unknown)} is not in the catalogue: without `rigtune bench` there is no step time"
+        )
+    return warnings
+
+
+def _cpu_device(facts: MachineFacts, ranks: int) -> Device:
+    return Device(
+        kind="cpu",
+        name=str(facts.cpu.model) if known(facts.cpu.model) else "CPU",
+        memory=_host_memory_per_rank(facts, ranks),
+        has_bf16=False,
+        cores_per_rank=_known_cores(facts, ranks),
+    )
+
+
+def _cpu_warnings(facts: MachineFacts) -> list[str]:
+    if isinstance(facts.gpus, Unknown):
+        return [f"GPUs are {facts.gpus}: planned for the CPU"]
+    if facts.gpus:
+        return ["all GPUs are in MIG mode, and ranks cannot communicate between slices: planned for the CPU"]
+    return []
+
+
+def _host_memory_per_rank(facts: MachineFacts, ranks: int) -> Figure | None:
+    """Return equal shares of the free memory, or of the cgroup's limit if that is less."""
+    memory = facts.memory
+    available = value_or(memory.available_bytes, value_or(memory.total_bytes, None))
+    bounds = [float(bound) for bound in (available, value_or(memory.limit_bytes, None)) if bound is not None]
+    if not bounds:
+        return None
+    source = f"available host memory or its limit, over {ranks} ranks"
+    return Figure(value=min(bounds) / ranks, basis="measured", source=source)
+
+
+def _known_cores(facts: MachineFacts, ranks: int) -> int | None:
+    """Return the physical cores for each rank; None if neither cores nor CPUs are known."""
+    is_counted = known(facts.cpu.physical_cores) or known(facts.cpu.logical_cpus)
+    return cores_per_rank(facts, ranks) if is_counted else None
+
+
+def has_bf16(gpu: Gpu, catalogue: Catalogue) -> bool:
+    """Return whether the GPU multiplies bf16; False if neither the driver nor the catalogue knows."""
+    row = catalogue.gpu(gpu.name) if known(gpu.name) else None
+    major, _, minor = value_or(gpu.compute_capability, "").partition(".")
+    if major.isdigit() and minor.isdigit():
+        return (int(major), int(minor)) >= _BF16_CAPABILITY
+    return row is not None and "bf16" in row.peak_flops_per_s
+
+
+def _gpu_links(
+    facts: MachineFacts, gpus: tuple[Gpu, ...], ranks: int, rows: tuple[GpuModel, ...]
+) -> NodeLinks:
+    pairs = _gpu_pairs(facts)
+    fewest = min((count for _, count in pairs if count), default=0)
+    all_links = min((row.nvlink_count for row in rows), default=0)
+    links = fewest or all_links
+    fabric = _fabric(pairs, fewest, rows)
+    # Each pair has links of its own, unless that were more than a GPU has: then there is a switch.
+    is_switched = fabric == "nvswitch" or links * (len(gpus) - 1) > all_links
+    return NodeLinks(
+        fabric=fabric,
+        links=min(links, all_links) if is_switched else links * max(1, ranks - 1),
+        is_switched=is_switched,
+        slot=_slowest_slot(gpus, rows[0] if len(rows) == 1 else None),
+        crosses_sockets=any(kind == "SYS" for kind, _ in pairs),
+    )
+
+
+def _gpu_pairs(facts: MachineFacts) -> list[tuple[str, int]]:
+    """Return kind and NVLink count of every link between two GPUs."""
+    links = facts.links if known(facts.links) else ()
+    between = [link for link in links if link.a.startswith("GPU") and link.b.startswith("GPU")]
+    return [(link.kind if known(link.kind) else "", link.nvlink_count or 0) for link in between]
+
+
+def _fabric(pairs: list[tuple[str, int]], fewest: int, rows: tuple[GpuModel, ...]) -> Fabric:
+    """Return a switch if every pair has all of a GPU's links, and those are no bridges.
+
+    If a pair has no NVLink, a ring crosses PCIe.
+    """
+    if not pairs or any(kind != "NVLINK" for kind, _ in pairs):
+        return "pcie"
+    if any(row.link_kind == "xgmi" for row in rows):
+        return "xgmi"
+    is_switched = rows and all(0 < row.nvlink_count <= fewest and not row.nvlink_bridge for row in rows)
+    return "nvswitch" if is_switched else "nvlink"
+
+
+def _slowest_slot(gpus: tuple[Gpu, ...], row: GpuModel | None) -> PcieSlot | None:
+    """Return the slowest slot of a GPU; None if one of them is unknown to the facts and to the catalogue."""
+    slots = []
+    for gpu in gpus:
+        generation = value_or(gpu.pcie.generation_max, row.pcie_generation if row else None)
+        width = value_or(gpu.pcie.width, row.pcie_width if row else None)
+        if generation is None or not width:
+            return None
+        slots.append(PcieSlot(generation=generation, width=width))
+    return min(slots, key=slot_bytes_per_s)
+
+
+def network_of(facts: MachineFacts) -> Network:
+    """Describe what training sends to other nodes over: all training ports, or sockets over one interface."""
+    ports, interfaces = training_ports(facts), candidate_interfaces(facts)
+    if isinstance(ports, Unknown):
+        return Network(transport="unknown")
+    layers = {port.link_layer for port in ports}
+    transport: Transport = "unknown"
+    if ports and all(port.device_type == "efa" for port in ports):
+        transport = "efa"
+    elif layers and all(known(layer) for layer in layers):
+        transport = "infiniband" if layers == {"InfiniBand"} else "roce"
+    elif not layers and items_of(interfaces):
+        transport = "ethernet"
+    rates = [port.rate_gbps for port in ports if known(port.rate_gbps)]
+    if len(rates) < len(ports):
+        return Network(transport=transport)
+    if rates:
+        source = f"{len(rates)} x {rates[0]:g} Gb/s RDMA x {network_fraction(uses_tcp=False):g}"
+        return Network(transport=transport, line_rate_bytes_per_s=sum(rates) / 8 * 1e9, source=source)
+    interface = meeting_interface(facts)
+    if interface is None or not known(interface.speed_gbps) or interface.speed_gbps <= 0:
+        return Network(transport=transport)
+    fraction = network_fraction(uses_tcp=True)
+    return Network(
+        transport=transport,
+        line_rate_bytes_per_s=interface.speed_gbps / 8 * 1e9,
+        uses_tcp=True,
+        source=f"TCP over {interface.name}, {interface.speed_gbps:g} Gb/s x {fraction:g}",
+    )

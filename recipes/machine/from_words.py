@@ -1,0 +1,196 @@
+"""The description of a machine from words: a row of a table, or the parts that a command line gives.
+
+What is not stated is what a machine with such GPUs usually has.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+from probes.base.errors import UsageError
+from probes.catalogue.hardware import Catalogue, GpuModel
+from recipes.machine.cluster import build_cluster
+from recipes.machine.description import Device, MachineDescription, Network, NodeLinks, PcieSlot, modelled
+from recipes.machine.link_words import (
+    domain_of,
+    fabric_of,
+    inter_bandwidth_of,
+    names_four_way_bridge,
+    pcie_generation_of,
+    transport_of,
+)
+from recipes.machine.links import assumed_ring, mesh_links, slot_bytes_per_s
+from recipes.machine.usual_machines import Design, gpu_named
+from recipes.planning.plan import Cluster, Fabric
+
+USUAL_NETWORK = "usual network"
+"""First words of the source of a network's rate that nobody stated."""
+_BRIDGED = 2
+"""Cards that one NVLink bridge joins."""
+_BOARD_WITHOUT_SWITCH = 4
+"""SXM modules of a board whose NVLinks lead from each to each."""
+_USUAL_GPUS_PER_NODE = 8
+_SAME = 1.15
+"""Ratio up to which two sizes of memory are one size in other units, or less what the driver keeps."""
+_LEAST_PORT_GBPS = 100.0
+"""The network of a machine that nobody described."""
+_STATED_PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4")
+"""Precisions that one stated peak serves."""
+_LONGEST_NAME = 60
+
+
+class MachineWords(NamedTuple):
+    """What somebody states of a machine; None and blank stand for what such machines usually have."""
+
+    gpu: str
+    gpus: int
+    """GPUs of all nodes together."""
+    gpus_per_node: int | None = None
+    intra: str = ""
+    """What joins the GPUs of a node: `NVLink4 NVSwitch`."""
+    inter: str = ""
+    """The network of a node: `8x NDR InfiniBand`."""
+    memory_gb: float | None = None
+    peak_tflops: float | None = None
+    """Dense matrix rate of a GPU that the catalogue does not know."""
+    bandwidth_gb_per_s: float | None = None
+    """Memory bandwidth of a GPU that the catalogue does not know, 1e9 bytes per second."""
+
+
+@functools.lru_cache(maxsize=2048)
+def cluster_from_words(words: MachineWords, catalogue: Catalogue) -> Cluster:
+    """Return the machine that the words describe. Raises UsageError as `describe_words` does."""
+    return build_cluster(describe_words(words, catalogue))
+
+
+def describe_words(words: MachineWords, catalogue: Catalogue) -> MachineDescription:
+    """Describe the machine that the words state.
+
+    Raises UsageError for a GPU that is in no catalogue row, unless its memory, peak and bandwidth are stated.
+    """
+    if not words.gpu.strip():
+        raise UsageError("gpu is blank", "give the GPU's name, as `H100-SXM-80GB`")
+    named = gpu_named(words.gpu, words.memory_gb, catalogue)
+    if named is None:
+        return _stated_machine(words)
+    row, design = named
+    per_node = min(words.gpus, words.gpus_per_node or design.gpus_per_node)
+    return MachineDescription(
+        title=f"{words.gpus} x {row.title}",
+        device=Device(
+            kind="cuda",
+            name=row.title,
+            rows=(row,),
+            memory=modelled(_memory_bytes(words, row), f"catalogue: {row.id}"),
+            has_bf16="bf16" in row.peak_flops_per_s,
+        ),
+        nodes=-(-words.gpus // per_node),
+        ranks_per_node=per_node,
+        links=_links(words, row, design, per_node),
+        network=_network(words, per_node, row, design),
+    )
+
+
+def _stated_machine(words: MachineWords) -> MachineDescription:
+    """Describe machines with a GPU that only the words describe."""
+    peak, bandwidth, memory = words.peak_tflops, words.bandwidth_gb_per_s, words.memory_gb
+    if not (peak and bandwidth and memory):
+        columns = {"gpu_peak_tflops": peak, "gpu_memory_bandwidth_gb_per_s": bandwidth, "gpu_mem_gb": memory}
+        missing = ", ".join(name for name, value in columns.items() if not value)
+        raise UsageError(f"gpu {words.gpu[:_LONGEST_NAME]!r} is not in the catalogue", f"give {missing}")
+    per_node = min(words.gpus, words.gpus_per_node or _USUAL_GPUS_PER_NODE)
+    fabric = fabric_of(words.intra) or "pcie"
+    rate = modelled(peak * 1e12, "gpu_peak_tflops of the case")
+    return MachineDescription(
+        title=f"{words.gpus} x {words.gpu[:_LONGEST_NAME]}",
+        device=Device(
+            kind="cuda",
+            name=words.gpu[:_LONGEST_NAME],
+            peak_flops_per_s=dict.fromkeys(_STATED_PRECISIONS, rate),
+            memory_bandwidth_bytes_per_s=modelled(
+                bandwidth * 1e9, "gpu_memory_bandwidth_gb_per_s of the case"
+            ),
+            memory=modelled(memory * 1024**3, "gpu_mem_gb of the case"),
+            has_bf16=True,
+        ),
+        nodes=-(-words.gpus // per_node),
+        ranks_per_node=per_node,
+        links=NodeLinks(
+            fabric=fabric,
+            domain_ranks=domain_of(words.intra),
+            assumed_bandwidth=assumed_ring(bandwidth * 1e9, fabric),
+        ),
+        network=_network(words, per_node),
+    )
+
+
+def _memory_bytes(words: MachineWords, row: GpuModel) -> float:
+    """Return the row's size, unless another size is stated; some tables count both dies of a module."""
+    stated = (words.memory_gb or 0.0) * 1024**3
+    if not stated or 1 / _SAME < stated / row.memory_bytes < _SAME or " one of " in row.title:
+        return float(row.memory_bytes)
+    return stated
+
+
+def _links(words: MachineWords, row: GpuModel, design: Design, per_node: int) -> NodeLinks:
+    fabric = _fabric(words, row, design, per_node)
+    links = row.nvlink_count
+    if fabric != "nvswitch" and per_node > 1 and not row.nvlink_bridge:
+        # Links lead from each GPU to each other; with some of the GPUs idle, those to them are idle too.
+        others = max(per_node, words.gpus_per_node or design.gpus_per_node) - 1
+        links = mesh_links(row, per_node - 1, others)
+    stated = pcie_generation_of(words.intra)
+    generation = min(row.pcie_generation, stated) if stated else row.pcie_generation
+    return NodeLinks(
+        fabric=fabric,
+        links=links,
+        is_switched=fabric == "nvswitch",
+        slot=PcieSlot(generation=generation, width=row.pcie_width),
+        domain_ranks=domain_of(words.intra) or design.domain_gpus,
+    )
+
+
+def _fabric(words: MachineWords, row: GpuModel, design: Design, per_node: int) -> Fabric:
+    if not row.nvlink_count:
+        return "pcie"
+    stated = fabric_of(words.intra)
+    if stated == "nvswitch":
+        return stated
+    if stated in ("nvlink", "xgmi") and row.nvlink_bridge:
+        # A bridge joins two cards; a ring over more of them still crosses PCIe.
+        joins_four = per_node <= _BOARD_WITHOUT_SWITCH and names_four_way_bridge(words.intra)
+        return stated if per_node <= _BRIDGED or joins_four else "pcie"
+    is_small_board = words.gpus_per_node == _BOARD_WITHOUT_SWITCH and design.domain_gpus is None
+    return "nvlink" if design.fabric == "nvswitch" and is_small_board else design.fabric
+
+
+def _network(
+    words: MachineWords, per_node: int, row: GpuModel | None = None, design: Design | None = None
+) -> Network:
+    """Return what is stated of a node's network, else that of its usual machine, else one port."""
+    transport = transport_of(words.inter)
+    ports, usual_gbps, usual = 1, _LEAST_PORT_GBPS, "one port"
+    if design is not None:
+        # A node with fewer GPUs than the usual machine has their share of its ports.
+        share = round(design.network_ports * per_node / design.gpus_per_node)
+        ports = min(design.network_ports, max(1, share))
+        usual_gbps, usual = design.network_gbps * ports / design.network_ports, design.title
+        if transport == "ethernet" != design.transport:
+            # Ethernet that nobody calls RDMA is not the compute network that such a machine is built with.
+            usual_gbps, usual = min(usual_gbps, _LEAST_PORT_GBPS), "one port of Ethernet"
+        transport = design.transport if transport == "unknown" else transport
+    whole = words.gpus_per_node or (design.gpus_per_node if design is not None else per_node)
+    line_rate, source = inter_bandwidth_of(words.inter, whole, ports), "network, stated"
+    if line_rate is None:
+        line_rate, source = usual_gbps / 8 * 1e9, f"{USUAL_NETWORK}, {usual}"
+    if row is not None and design is not None and per_node < design.gpus_per_node:
+        # GPUs send no more than their part of the usual ports, or else their slots, carry.
+        slot = slot_bytes_per_s(PcieSlot(generation=row.pcie_generation, width=row.pcie_width))
+        line_rate = min(line_rate, per_node * max(slot, design.network_gbps / design.gpus_per_node / 8 * 1e9))
+    return Network(
+        transport=transport,
+        line_rate_bytes_per_s=line_rate,
+        uses_tcp=transport == "ethernet",
+        source=f"{source}: {line_rate * 8 / 1e9:g} Gb/s",
+    )

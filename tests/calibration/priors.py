@@ -1,0 +1,94 @@
+"""What a fit believes before it starts, and the product's figures with other values while it tries them."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+from unittest.mock import patch
+
+import msgspec
+
+from probes.base.record import StrictRecord
+from recipes.predict import parameters
+from recipes.predict.parameters import parameter, values_by_id
+
+_FILE = Path(__file__).resolve().parent / "priors.toml"
+_READING = "recipes.predict.speed."
+"""Modules whose caches hold what follows from figures."""
+
+
+class Prior(StrictRecord, kw_only=True):
+    """What is believed of one figure before the fit."""
+
+    id: str
+    prior: float
+    spread: float
+    """Standard deviation: of ln(value) for `log`, of logit(value) for `fraction`."""
+    scale: Literal["log", "fraction"] = "log"
+    """`fraction` for what lies between 0 and 1."""
+
+    @property
+    def value(self) -> float:
+        """The product's present value."""
+        return values_by_id()[self.id]
+
+
+@functools.lru_cache(maxsize=1)
+def load_priors() -> dict[str, Prior]:
+    """Return all rows by id."""
+    rows = msgspec.toml.decode(_FILE.read_bytes(), type=dict[str, tuple[Prior, ...]])["priors"]
+    return {row.id: row for row in rows}
+
+
+@contextmanager
+def trying(changes: Mapping[str, float]) -> Iterator[None]:
+    """Give the models other values while the body runs. Raises KeyError for a figure that has no row."""
+    present = values_by_id()
+    unknown = [name for name in changes if name not in present]
+    if unknown:
+        raise KeyError(unknown[0])
+    with _table({**present, **changes}):
+        yield
+
+
+@contextmanager
+def recording_reads() -> Iterator[set[str]]:
+    """Give the ids of the figures that are read while the body runs."""
+    table = _Recording(values_by_id())
+    with _table(table):
+        yield table.reads
+
+
+class _Recording(dict[str, float]):
+    def __init__(self, values: Mapping[str, float]) -> None:
+        super().__init__(values)
+        self.reads: set[str] = set()
+
+    def __getitem__(self, name: str) -> float:
+        self.reads.add(name)
+        return super().__getitem__(name)
+
+
+@contextmanager
+def _table(values: Mapping[str, float]) -> Iterator[None]:
+    """Replace the table of figures, and forget before and after all that was computed from one."""
+    _forget()
+    try:
+        with patch.object(parameters, "values_by_id", lambda: values):
+            yield
+    finally:
+        _forget()
+
+
+def _forget() -> None:
+    parameter.cache_clear()
+    for name, module in list(sys.modules.items()):
+        if name.startswith(_READING):
+            for value in vars(module).values():
+                # What a module imports reads rows, and holds for every value that is tried.
+                if isinstance(value, functools._lru_cache_wrapper) and value.__module__ == name:
+                    value.cache_clear()

@@ -1,0 +1,48 @@
+"""A case is one job of one kind, which holds what follows from model, layout, machine and software."""
+
+from __future__ import annotations
+
+from recipes.cases.case import case_of_row
+from recipes.cases.figures import memory_for, time_for
+from recipes.cases.resolved import resolve
+from recipes.job.training_job import ImageJob, Job, TransformerJob
+from recipes.planning.plan import MemoryBreakdown, TimeBreakdown
+from tests.unit.recipes.test_case_prediction import LLAMA
+
+IMAGES = {
+    "model": "resnet50",
+    "gpu": "A100-SXM-80GB",
+    "n_gpus": "8",
+    "micro_batch": "64",
+    "precision": "bf16",
+}
+
+
+def job(row: dict[str, str], **changes: str) -> Job:
+    return resolve(case_of_row({**row, **changes})).job
+
+
+def test_transformers_and_image_models_pass_the_same_doors() -> None:
+    kinds = {type(one): one for one in (job(LLAMA, micro_batch="1"), job(IMAGES))}
+    assert kinds.keys() == {TransformerJob, ImageJob}
+    for one in kinds.values():
+        assert isinstance(memory_for(one), MemoryBreakdown)
+        assert isinstance(time_for(one), TimeBreakdown)
+
+
+def test_a_job_knows_what_is_trained_and_how_wide_its_elements_are() -> None:
+    full = job(LLAMA, micro_batch="1", precision="bf16")
+    assert (full.adapted, full.trains_weights, full.is_quantised, full.wide_bytes) == (None, True, False, 2.0)
+    tuned = job(LLAMA, micro_batch="1", task="qlora", precision="nf4", stack="trl")
+    assert (tuned.trains_weights, tuned.is_quantised) == (False, True)
+    assert tuned.adapted == tuned.stack.memory.adapter_targets
+    assert job(LLAMA, micro_batch="1", precision="fp32", stack="trl").wide_bytes == 4.0
+
+
+def test_an_image_job_has_the_model_at_its_size_and_the_precision_of_its_gpu() -> None:
+    small, large = job(IMAGES), job(IMAGES, image_size="448")
+    assert large.model.saved_elements > 3 * small.model.saved_elements
+    assert (job(IMAGES, gpu="V100-SXM2-32GB").computed, job(IMAGES, precision="fp32").element_bytes) == (
+        "fp16",
+        4,
+    )
