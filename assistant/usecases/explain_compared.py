@@ -23,6 +23,7 @@ from probes.facts import MachineFacts, Nic
 from probes.judging.findings import Status
 from probes.judging.policies.policy import Policy
 from probes.logs.event import Event, Value
+from probes.logs.events.log_record import untyped
 from recipes.launch.recipe import Recipe
 
 _READ_BY_NCCL = ("NCCL_", "RCCL_")
@@ -56,7 +57,7 @@ def differences_in(beside: Iterable[Event]) -> tuple[str, ...]:
 
 
 def _event(kind: str, source: str, text: str, *, host: str | None = None, **fields: Value) -> Event:
-    return Event(kind=kind, fields=fields, source=source, number=0, text=text, host=host)
+    return Event(what=untyped(kind, fields), source=source, number=0, text=text, host=host)
 
 
 def _variables(recipe: Recipe) -> Iterator[Event]:

@@ -1,27 +1,35 @@
-"""What a line of a log says, in the words of rigtune: the readers make events, causes and facts are found in
-them.
-"""
+"""An event: what a line of a log reports, and where and when the line was written."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Generic, overload
+
 from probes.base.record import Record
+from probes.logs.events.log_record import LogRecord, Untyped, Value, fields_of, untyped
 from probes.logs.line import LogLine
 
-Value = str | int | float
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    What_co = TypeVar("What_co", bound=LogRecord, covariant=True, default=LogRecord)
+else:
+    from typing import TypeVar
+
+    What_co = TypeVar("What_co", bound=LogRecord, covariant=True)
+Other = TypeVar("Other", bound=LogRecord)
+
 _CLOCKS_DIFFER_S = 30.0
 """A cause may be stamped so much later than its effect: hosts' clocks and buffers differ."""
 
 
-class Event(Record, kw_only=True):
-    """One thing that a log says."""
+class Event(Record, Generic[What_co], kw_only=True):
+    """The envelope of a record: it says which line of which log the record was read from."""
 
-    kind: str
-    """Dotted name, from the subject to the fact: `nccl.ib.completion-error`, `torch.watchdog-timeout`,
-    `kernel.xid`.
-    """
-    fields: dict[str, Value] = {}
-    """What the line names: `status`, `peer`, `interface`, `xid`; units in the name."""
+    what: What_co
+    """The record of what the line reports."""
     source: str
+    """Name of the log."""
     number: int
     """Line, from 1."""
     text: str
@@ -32,14 +40,29 @@ class Event(Record, kw_only=True):
     pid: int | None = None
     time_s: float | None = None
     count: int = 1
-    """How often the like was seen, this being the first."""
+    """How often equal events were read, this being the first."""
+
+    @property
+    def kind(self) -> str:
+        """Dotted name of the kind of its record."""
+        return self.what.KIND
+
+    @property
+    def fields(self) -> dict[str, Value]:
+        """The fields of its record by name, for rows and templates; code asks the record itself."""
+        return fields_of(self.what)
 
 
-def event_of(kind: str, line: LogLine, fields: dict[str, Value] | None = None) -> Event:
-    """An event that a line tells."""
+@overload
+def event_of(what: Other, line: LogLine) -> Event[Other]: ...
+@overload
+def event_of(what: str, line: LogLine, fields: dict[str, Value] | None = None) -> Event[Untyped]: ...
+def event_of(what: LogRecord | str, line: LogLine, fields: dict[str, Value] | None = None) -> Event:
+    """Return the event that a line reports. A kind with `fields` makes an event of a family without
+    records.
+    """
     return Event(
-        kind=kind,
-        fields=fields or {},
+        what=untyped(what, fields or {}) if isinstance(what, str) else what,
         source=line.source,
         number=line.number,
         text=line.text,
@@ -51,10 +74,34 @@ def event_of(kind: str, line: LogLine, fields: dict[str, Value] | None = None) -
     )
 
 
+def reporting(event: Event, what: Other) -> Event[Other]:
+    """Return an event of the same line with another record."""
+    return Event(
+        what=what,
+        source=event.source,
+        number=event.number,
+        text=event.text,
+        host=event.host,
+        rank=event.rank,
+        local_rank=event.local_rank,
+        pid=event.pid,
+        time_s=event.time_s,
+        count=event.count,
+    )
+
+
+def of_kind(event: Event, kind: str, fields: Mapping[str, Value] | None = None) -> Event[Untyped]:
+    """Return an event of the same line of a family without records; its fields stay where none are given."""
+    return reporting(event, untyped(kind, dict(event.fields if fields is None else fields)))
+
+
 def is_clearly_later(event: Event, than: Event) -> bool:
-    """Whether one comes so long after another that it cannot have brought it about; False where a time is not
+    """Return whether one comes so long after another that it cannot have caused it; False where a time is not
     known.
     """
     if event.time_s is None or than.time_s is None:
         return False
     return event.time_s > than.time_s + _CLOCKS_DIFFER_S
+
+
+__all__ = ["Event", "Untyped", "Value", "event_of", "is_clearly_later", "of_kind", "reporting"]

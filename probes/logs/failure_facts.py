@@ -91,7 +91,7 @@ def is_failure(event: Event) -> bool:
     failures, patterns = _failures()
     if event.kind in failures:
         return True
-    return any(meets(event.fields, pattern.where) for pattern in patterns.get(event.kind, ()))
+    return any(meets(event.what, pattern.where) for pattern in patterns.get(event.kind, ()))
 
 
 @functools.lru_cache(maxsize=1)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
-
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, event_of, reporting
+from probes.logs.events.log_record import untyped
 from probes.logs.line import LogLine
 
 SIGNS: tuple[bytes, ...] = (b"Traceback (most recent call last)", b'File "')
@@ -71,6 +70,6 @@ class Frames:
             return events
         del self._frames[process]
         placed = tuple(
-            msgspec.structs.replace(event, fields={**event.fields, "place": frame.place}) for event in events
+            reporting(event, untyped(event.kind, {**event.fields, "place": frame.place})) for event in events
         )
         return (event_of("process.frame", frame.line, {"place": frame.place, "ends": line.number}), *placed)

@@ -159,7 +159,7 @@ class EventBook:
     def add(self, event: Event) -> None:
         """One more event."""
         self.total += event.count
-        key = (event.kind, event.source, event.host, event.rank, event.local_rank, *event.fields.items())
+        key = (event.what, event.source, event.host, event.rank, event.local_rank)
         count = self._counts.get(key)
         if count is not None:
             self._counts[key] = count + event.count

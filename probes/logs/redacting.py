@@ -8,11 +8,12 @@ placeholders. Rules cannot know every name: a person should look.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
 from probes.logs.event import Event, Value
+from probes.logs.events.log_record import with_fields
 from probes.logs.file_names import writer_of
 from probes.logs.gather import LONGEST_TEXT
 from probes.redaction.text import TextRedactor
@@ -76,7 +77,9 @@ class LogRedactor:
             event,
             source=self.text(event.source),
             host=None if event.host is None else self._text(_HOST_TITLE, event.host),
-            fields={name: self._field(name, value, event) for name, value in event.fields.items()},
+            what=with_fields(
+                event.what, {name: self._field(name, value, event) for name, value in event.fields.items()}
+            ),
             text=text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…",
         )
 
@@ -116,7 +119,7 @@ class LogRedactor:
         return known
 
 
-def _title(name: str, fields: dict[str, Value]) -> str:
+def _title(name: str, fields: Mapping[str, Value]) -> str:
     """What is known of a field: that it is a host, or the variable whose value it is."""
     if name in _HOST_FIELDS:
         return _HOST_TITLE

@@ -6,9 +6,16 @@ import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, overload
 
 from probes.logs.cause_rows import Condition, EventPattern, Pattern
 from probes.logs.event import Event, Value
+from probes.logs.events.log_record import LogRecord, field_of
+
+A = TypeVar("A", bound=LogRecord)
+B = TypeVar("B", bound=LogRecord)
+C = TypeVar("C", bound=LogRecord)
+D = TypeVar("D", bound=LogRecord)
 
 _COMPARISONS = (">=", "<=", ">", "<")
 
@@ -41,8 +48,25 @@ class Seen:
             self.events.append(event)
             self._by_kind[event.kind].append(event)
 
-    def of(self, *kinds: str) -> list[Event]:
-        """The events of some kinds; `.*` at an end stands for all that begin so, `|` for either."""
+    @overload
+    def of(self, a: type[A], /) -> list[Event[A]]: ...
+    @overload
+    def of(self, a: type[A], b: type[B], /) -> list[Event[A | B]]: ...
+    @overload
+    def of(self, a: type[A], b: type[B], c: type[C], /) -> list[Event[A | B | C]]: ...
+    @overload
+    def of(self, a: type[A], b: type[B], c: type[C], d: type[D], /) -> list[Event[A | B | C | D]]: ...
+    @overload
+    def of(self, *kinds: str | type[LogRecord]) -> list[Event]: ...
+    def of(self, *kinds: str | type[LogRecord]) -> list[Any]:
+        """Return the events of some records, kind by kind, each in the order in which they were read.
+
+        Rows name kinds: `.*` at the end of a name stands for all that begin so, `|` for either.
+        """
+        return self.of_kinds(*(kind if isinstance(kind, str) else kind.KIND for kind in kinds))
+
+    def of_kinds(self, *kinds: str) -> list[Event]:
+        """Return the events of the kinds that a row names."""
         found: list[Event] = []
         for kind in (name for names in kinds for name in names.split("|")):
             if kind.endswith(".*"):
@@ -56,12 +80,12 @@ class Seen:
                 found += self._by_kind.get(kind, [])
         return found
 
-    def has(self, *kinds: str) -> bool:
+    def has(self, *kinds: str | type[LogRecord]) -> bool:
         return any(self.of(kind) for kind in kinds)
 
     def matching(self, wanted: EventPattern) -> list[Event]:
         """The events that meet a pattern, first failure first; none where there are fewer than it wants."""
-        found = [event for event in self.of(wanted.event) if meets(event.fields, wanted.where)]
+        found = [event for event in self.of(wanted.event) if meets(event.what, wanted.where)]
         return self.in_order(found) if sum(event.count for event in found) >= wanted.at_least else []
 
     def evidence(self, pattern: Pattern) -> list[Event]:
@@ -84,9 +108,9 @@ class Seen:
         return sorted(events, key=lambda event: self._place[id(event)])
 
 
-def meets(fields: Mapping[str, Value], where: Mapping[str, Condition]) -> bool:
-    """Whether fields meet all conditions."""
-    return all(_meets(fields.get(name), condition) for name, condition in where.items())
+def meets(record: LogRecord, where: Mapping[str, Condition]) -> bool:
+    """Return whether the fields of a record meet all conditions."""
+    return all(_meets(field_of(record, name), condition) for name, condition in where.items())
 
 
 def number(value: Value | None) -> float | None:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from probes.base.versions import at_least
-from probes.logs.event import Event, Value
+from probes.logs.event import Event, Value, reporting
+from probes.logs.events.log_record import untyped
 from probes.logs.seen import Seen
 
 _BEGINS_FIRST = "2.23"
@@ -16,7 +17,7 @@ _BEGINS_FIRST = "2.23"
 
 def found(kind: str, first: Event, /, **fields: Value) -> Event:
     """A deduced event at the line of the first one that it rests on."""
-    return msgspec.structs.replace(first, kind=f"found.{kind}", fields=fields, count=1)
+    return msgspec.structs.replace(reporting(first, untyped(f"found.{kind}", fields)), count=1)
 
 
 def whole(value: Value | None) -> int | None:

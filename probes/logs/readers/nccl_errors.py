@@ -24,10 +24,8 @@ to 2.30.
 
 from __future__ import annotations
 
-import msgspec
-
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, event_of, of_kind
 from probes.logs.line import LogLine
 from probes.logs.readers.cuda_texts import CODES_OF_TEXTS
 from probes.logs.readers.nccl_error_rows import ALSO_INFORMATIVE, DUPLICATE_GPU, FAILURES, RESULTS
@@ -147,20 +145,17 @@ def is_network_layer(event: Event) -> bool:
 def _completed(event: Event, text: str) -> tuple[Event, ...]:
     """Codes of CUDA also tell of the driver; what NVLS does, of multicast."""
     if event.kind == "nccl.driver-old":
-        return (event, msgspec.structs.replace(event, kind="nccl.cuda-error"))
+        return (event, of_kind(event, "nccl.cuda-error"))
     if event.kind == "nccl.cuda-error" and "code" not in event.fields:
         code = CODES_OF_TEXTS.get(str(event.fields.get("text", "")).strip())
         event = event if code is None else _with(event, code=code)
     if event.kind == "nccl.cuda-error" and "NVLink SHARP" in text:
-        return (event, msgspec.structs.replace(event, kind="nccl.nvls-bind"))
+        return (event, of_kind(event, "nccl.nvls-bind"))
     if event.kind == "nccl.nvls-bind":
         named = {"code": event.fields["error"]} if "error" in event.fields else {}
-        return (
-            event,
-            msgspec.structs.replace(event, kind="nccl.cuda-error", fields={**event.fields, **named}),
-        )
+        return (event, of_kind(event, "nccl.cuda-error", {**event.fields, **named}))
     return (event,)
 
 
 def _with(event: Event, **fields: int) -> Event:
-    return msgspec.structs.replace(event, fields={**event.fields, **fields})
+    return of_kind(event, event.kind, {**event.fields, **fields})

@@ -11,10 +11,8 @@ ncclNetPlugin_v8 symbol`) is told of by none. Source: NVIDIA/nccl, src/plugin/*.
 
 from __future__ import annotations
 
-import msgspec
-
 from probes.base.patterns import pattern
-from probes.logs.event import Event
+from probes.logs.event import Event, of_kind
 from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import is_informative, read_located
 from probes.logs.readers.row_readers import row, signs
@@ -149,9 +147,7 @@ def _failed(event: Event) -> Event:
     message = str(event.fields.get("message", ""))
     if event.kind != "nccl.plugin-error" or _FAILURE.search(message) is None:
         return event
-    return msgspec.structs.replace(
-        event, kind="nccl.plugin-failed", fields={"name": event.fields["name"], "reason": message}
-    )
+    return of_kind(event, "nccl.plugin-failed", {"name": event.fields["name"], "reason": message})
 
 
 def _judged(event: Event, text: str) -> Event:
@@ -171,13 +167,13 @@ def _judged(event: Event, text: str) -> Event:
         and "-net" not in missing[1]
     ):
         fields["reason"] = f"{missing[1]} cannot be opened"
-        return msgspec.structs.replace(event, kind="nccl.plugin-failed")
+        return of_kind(event, "nccl.plugin-failed")
     if event.kind != "nccl.plugin-load":
         return event
     if _is_cut(str(fields.get("reason", ""))):
-        return msgspec.structs.replace(event, kind="nccl.plugin-missing", fields={"kind": fields["kind"]})
+        return of_kind(event, "nccl.plugin-missing", {"kind": fields["kind"]})
     is_absent = _ABSENT in text and (missing is None or _OF_PLUGINS in missing[1])
-    return msgspec.structs.replace(event, kind="nccl.plugin-missing" if is_absent else "nccl.plugin-failed")
+    return of_kind(event, "nccl.plugin-missing" if is_absent else "nccl.plugin-failed")
 
 
 def _is_cut(reason: str) -> bool:

@@ -133,7 +133,7 @@ class Reader:
         return bool(near)
 
     def _goes_on(self, place: Place, line: LogLine) -> list[Event]:
-        events = []
+        events: list[Event] = []
         for number, pending in self._pending.items():
             pending.lines += 1
             pending.own += pending.place == place

@@ -9,9 +9,7 @@ src/init.cc, src/misc/*, of the releases for ROCm 5.4 to 7.1.
 
 from __future__ import annotations
 
-import msgspec
-
-from probes.logs.event import Event
+from probes.logs.event import Event, of_kind
 from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import read_located
 from probes.logs.readers.row_readers import row, signs
@@ -62,10 +60,5 @@ def read(line: LogLine) -> tuple[Event, ...]:
         return ()
     found = read_located(_ROWS, line)
     if found and found[0].kind == "rccl.hip-error":  # HIP's codes are not CUDA's, its words are
-        return (
-            *found,
-            msgspec.structs.replace(
-                found[0], kind="nccl.cuda-error", fields={"text": found[0].fields["text"]}
-            ),
-        )
+        return (*found, of_kind(found[0], "nccl.cuda-error", {"text": found[0].fields["text"]}))
     return found

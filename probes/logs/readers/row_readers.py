@@ -1,68 +1,132 @@
-"""Readers that are tables: a word that the line must have, what it says then, and the name of the event."""
+"""Readers that are tables: a word that the line must have, the shape of its message, and the record that it
+becomes.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, Value, event_of
+from probes.logs.event import Event, event_of
+from probes.logs.events.log_record import LogRecord, Value, field_of, untyped
 from probes.logs.line import LogLine
 
 _RANK = pattern(r"\[(?:PG [^\]\n]{0,80}? )?[Rr]ank ?(\d{1,7})\]")
 _INTEGER = pattern(r"-?\d{1,18}")
 _LONGEST = 300
 
+Finish = Callable[[dict[str, Any]], LogRecord]
+"""Makes the record of the fields of a message, where they need more than a conversion to the record's
+types.
+"""
+
 
 class Row(NamedTuple):
-    """One message. Named groups of `shape` become fields; whole numbers become integers."""
+    """One message."""
 
     kind: str
     word: str
     """Every such message has it; the signs of a reader are these words."""
     shape: re.Pattern[str]
-    fields: dict[str, Value] = {}
-    """That every event of the row has."""
+    """Its named groups become fields of the record."""
+    fields: Mapping[str, Any]
+    """Fields with one value in every such message."""
+    groups: tuple[tuple[str, Callable[[str], Value]], ...]
+    """The named groups, each with the conversion to the type of its field."""
+    finish: Finish
+
+    def record(self, match: re.Match[str]) -> LogRecord:
+        """Return what a message reports."""
+        fields = {**self.fields}
+        for name, convert in self.groups:
+            text = match[name]
+            if text is not None:
+                fields[name] = convert(text)
+        return self.finish(fields)
 
 
-def row(kind: str, word: str, shape: str = "", **fields: Value) -> Row:
-    """A row; the word alone where there is no `shape`."""
-    return Row(kind, word, pattern(shape or re.escape(word)), fields)
+def row(
+    record: type[LogRecord] | str, word: str, shape: str = "", *, finish: Finish | None = None, **fields: Any
+) -> Row:
+    """Return a row; the word alone is looked for where there is no `shape`. Families without records give
+    their kind.
+    """
+    compiled = pattern(shape or re.escape(word))
+    if isinstance(record, str):
+        types: dict[str, Any] = {}
+        made: Finish = _untyped_of(record)
+    else:
+        types = {field.name: field.type for field in msgspec.structs.fields(record)}
+        made = _record_of(record)
+    groups = tuple((name, _conversion(types.get(name))) for name in compiled.groupindex)
+    kind = record if isinstance(record, str) else record.KIND
+    return Row(kind, word, compiled, fields, groups, finish or made)
 
 
 def signs(rows: tuple[Row, ...]) -> tuple[bytes, ...]:
-    """The words of some rows, each once."""
+    """Return the words of some rows, each once."""
     return tuple(dict.fromkeys(each.word.encode() for each in rows))
 
 
 def read_rows(rows: tuple[Row, ...], line: LogLine) -> tuple[Event, ...]:
-    """The event of the first row that fits, none where none does."""
+    """Return the event of the first row that fits, none where none does."""
     text = line.text
     for each in rows:
         if each.word in text and (match := each.shape.search(text)) is not None:
-            return (with_rank(event_of(each.kind, line, {**each.fields, **fields_of(match)})),)
+            return (with_rank(event_of(each.record(match), line)),)
     return ()
 
 
 def fields_of(match: re.Match[str]) -> dict[str, Value]:
-    """The named groups that took part, without blanks around them."""
+    """Return the named groups that took part, without blanks around them."""
     return {name: value_of(text) for name, text in match.groupdict().items() if text is not None}
 
 
 def value_of(text: str) -> Value:
-    """A whole number as such, all else as text of bounded length."""
+    """Return a whole number as such, all else as text of bounded length."""
     text = text.strip()
     return int(text) if _INTEGER.fullmatch(text) else text[:_LONGEST]
 
 
+def words_of(text: str) -> str:
+    """Return text of bounded length without blanks around it."""
+    return text.strip()[:_LONGEST]
+
+
 def with_rank(event: Event) -> Event:
-    """The event with the rank that its own words name (`[Rank 3]`, `[PG ID 0 PG GUID 0(default_pg) Rank 3]`,
-    `[rank3]`).
+    """Return the event with the rank that its own words name (`[Rank 3]`, `[PG ID 0 PG GUID 0(default_pg)
+    Rank 3]`).
     """
-    rank = event.fields.get("rank")
+    rank = field_of(event.what, "rank")
     if not isinstance(rank, int):
         match = _RANK.search(event.text)
         rank = int(match[1]) if match else None
     return event if rank is None or rank == event.rank else msgspec.structs.replace(event, rank=rank)
+
+
+def _record_of(record: type[LogRecord]) -> Finish:
+    return lambda fields: record(**fields)
+
+
+def _untyped_of(kind: str) -> Finish:
+    return lambda fields: untyped(kind, fields)
+
+
+def _conversion(annotation: Any) -> Callable[[str], Value]:
+    """Return how the words of a group become a value of its field's type; of any type where the record has no
+    such field.
+    """
+    types = set(getattr(annotation, "__args__", (annotation,))) - {type(None)}
+    if types == {str}:
+        return words_of
+    if types == {int}:
+        return int
+    if types == {float}:
+        return float
+    if types == {bool}:
+        return lambda text: text not in {"", "0"}
+    return value_of

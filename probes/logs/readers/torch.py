@@ -31,10 +31,8 @@ NCCLUtils.hpp) and torch/distributed/elastic/rendezvous, tools/flight_recorder (
 
 from __future__ import annotations
 
-import msgspec
-
 from probes.base.patterns import pattern
-from probes.logs.event import Event
+from probes.logs.event import Event, of_kind
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
@@ -286,9 +284,9 @@ def read(line: LogLine) -> tuple[Event, ...]:
     """The events of one line; an exception in one line with what it reports gives the report."""
     events = read_rows(_ROWS, line)
     if events and events[0].kind == "torch.store-closed" and _ERROR.search(line.text) is None:
-        return (msgspec.structs.replace(events[0], kind="torch.store-warning"),)
+        return (of_kind(events[0], "torch.store-warning"),)
     if events and _is_harmless(events[0]):
-        return (msgspec.structs.replace(events[0], kind="torch.socket-warning"),)
+        return (of_kind(events[0], "torch.socket-warning"),)
     return events
 
 

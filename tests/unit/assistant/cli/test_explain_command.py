@@ -26,6 +26,7 @@ from assistant.cli import command_line
 from assistant.render.schemas import schema_for
 from assistant.usecases.explain_compared import differences_in, known_beside
 from probes.logs.event import Event
+from probes.logs.events.log_record import untyped
 from recipes.launch.recipe import Environment
 from recipes.launch.recipe_file import dump_recipe
 from tests.support.machines import h100_node
@@ -234,7 +235,7 @@ def test_a_machine_is_compared() -> None:
         return " ".join(differences_in(known_beside(events, None, h100_node())))
 
     def event(kind: str, **fields: str) -> Event:
-        return Event(kind=kind, fields=fields, source="x", number=1, text="")
+        return Event(what=untyped(kind, dict(fields)), source="x", number=1, text="")
 
     assert "the run used sockets" in told(event("nccl.network", name="Socket"))
     assert "did not use: " in told(event("nccl.hcas", names="mlx5_0:1"))

@@ -15,6 +15,7 @@ from probes.logs.cause_rows import EventPattern, load_causes
 from probes.logs.causes import explain
 from probes.logs.event import Event
 from tests.support.log_cases.reading import cases, explained, ids
+from tests.support.log_events import event
 
 CASES = cases()
 LOGS = Path(probes.__file__).parent / "logs"
@@ -124,23 +125,9 @@ def test_the_first_failure_is_the_first_in_time_whatever_the_order_of_the_files(
 
 
 def test_a_gpu_that_fails_long_after_the_watchdog_is_not_its_reason() -> None:
-    watchdog = Event(
-        kind="torch.watchdog-timeout",
-        fields={"op": "ALLREDUCE", "seq": 4},
-        source="a",
-        number=1,
-        text="w",
-        time_s=1000.0,
-        rank=0,
-    )
-    xid = Event(
-        kind="kernel.xid",
-        fields={"xid": 79, "bus": "0000:18:00"},
-        source="b",
-        number=1,
-        text="x",
-        time_s=9000.0,
-    )
+    timeout = {"op": "ALLREDUCE", "seq": 4}
+    watchdog = event("torch.watchdog-timeout", timeout, source="a", text="w", time_s=1000.0, rank=0)
+    xid = event("kernel.xid", {"xid": 79, "bus": "0000:18:00"}, source="b", number=1, text="x", time_s=9000.0)
     timed = {diagnosis.cause_id: diagnosis for diagnosis in explain([watchdog, xid]).diagnoses}
     assert timed["straggler-timeout"].confidence == pytest.approx(0.7)
     assert not any("in time" in effect for effect in timed["gpu-lost"].secondary)
@@ -241,9 +228,9 @@ more_fields = {"rank", "ranks", "bus", "seq", "op", "enqueued", "address", "name
 words = ["IB", "Socket", "mlx5_0:1,mlx5_bond_0:1", "127.0.0.1", "down"]
 values = st.integers(-3, 1 << 40) | st.floats() | st.text(max_size=12) | st.sampled_from(words)
 events = st.builds(
-    Event,
-    kind=st.sampled_from(kinds + more_kinds),
-    fields=st.dictionaries(st.sampled_from(sorted(fields | more_fields)), values, max_size=6),
+    event,
+    st.sampled_from(kinds + more_kinds),
+    st.dictionaries(st.sampled_from(sorted(fields | more_fields)), values, max_size=6),
     source=st.sampled_from(["a", "b"]),
     number=st.integers(1, 1 << 30),
     text=st.text(max_size=30),

@@ -10,6 +10,7 @@ from probes.logs.event import Event, Value
 from probes.logs.reading import Reading
 from probes.registry import CHECKS
 from tests.support.log_cases.reading import ids
+from tests.support.log_events import event
 
 AT = "kit-3:44:55 [0] "
 SILENT = (
@@ -46,19 +47,13 @@ KILLED = "torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) lo
 def check(name: str) -> Event:
     """A check that the machine does not pass."""
     told = f"what {name} found"
-    return Event(
-        kind="machine.check",
-        fields={"check": name, "told": told},
-        source="machine",
-        number=0,
-        text=f"{name}: {told}",
+    return event(
+        "machine.check", {"check": name, "told": told}, source="machine", number=0, text=f"{name}: {told}"
     )
 
 
 def beside(kind: str, **fields: Value) -> Event:
-    return Event(
-        kind=kind, fields={"told": "so it is", **fields}, source="machine", number=0, text="so it is"
-    )
+    return event(kind, {"told": "so it is", **fields}, source="machine", number=0, text="so it is")
 
 
 def explained(text: str, *known: Event) -> Explanation:

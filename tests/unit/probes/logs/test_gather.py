@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import types
+from typing import Any
 
 import pytest
 
 from probes.logs import gather
 from probes.logs.event import Event, event_of
+from probes.logs.events.log_record import Value, untyped
 from probes.logs.gather import EventBook, SourceReader
 from probes.logs.merge import merged
 from probes.logs.reader_table import READERS, ReaderRow
 
 
-def event(kind: str = "a.b", source: str = "x", number: int = 1, **others: object) -> Event:
-    return Event(kind=kind, source=source, number=number, text="t", **others)  # type: ignore[arg-type]
+def event(
+    kind: str = "a.b",
+    source: str = "x",
+    number: int = 1,
+    fields: dict[str, Value] | None = None,
+    **others: Any,
+) -> Event:
+    return Event(what=untyped(kind, fields or {}), source=source, number=number, text="t", **others)
 
 
 def test_rows_have_their_own_ids_and_load() -> None:

@@ -8,6 +8,7 @@ from probes.compare.bench_references import load_bench_references
 from probes.logs.diagnosis import Explanation
 from probes.logs.event import Event
 from probes.logs.reading import Reading
+from tests.support.log_events import event
 
 RAILS = " ".join(f"[{port}]mlx5_{port}:1/IB" for port in range(8))
 SPEEDS = [
@@ -16,18 +17,12 @@ SPEEDS = [
 ]
 TREE = ["+ PCI[48.0] - NIC/1a000", "              + NET[50.0] - NET/0 (1a/1/50.0)"]
 PORTS = tuple(
-    Event(
-        kind="machine.port",
-        fields={"name": f"mlx5_{n}", "port": 1, "gbps": 400.0},
-        source="machine",
-        number=0,
-        text="",
+    event(
+        "machine.port", {"name": f"mlx5_{n}", "port": 1, "gbps": 400.0}, source="machine", number=0, text=""
     )
     for n in range(9)
 )
-H100 = Event(
-    kind="machine.gpu", fields={"name": "NVIDIA H100 80GB HBM3"}, source="machine", number=0, text=""
-)
+H100 = event("machine.gpu", {"name": "NVIDIA H100 80GB HBM3"}, source="machine", number=0, text="")
 
 
 def run(*said: str, nodes: int = 16, nvls: int = 16) -> str:
