@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Generic, overload
+from typing import TYPE_CHECKING, Generic, TypeGuard, overload
 
 from probes.base.record import Record
 from probes.logs.events.log_record import LogRecord, Untyped, Value, fields_of, untyped
@@ -95,6 +95,11 @@ def of_kind(event: Event, kind: str, fields: Mapping[str, Value] | None = None) 
     return reporting(event, untyped(kind, dict(event.fields if fields is None else fields)))
 
 
+def carries(event: Event, *records: type[Other]) -> TypeGuard[Event[Other]]:
+    """Return whether an event carries one of some records."""
+    return isinstance(event.what, records)
+
+
 def is_clearly_later(event: Event, than: Event) -> bool:
     """Return whether one comes so long after another that it cannot have caused it; False where a time is not
     known.
@@ -104,4 +109,4 @@ def is_clearly_later(event: Event, than: Event) -> bool:
     return event.time_s > than.time_s + _CLOCKS_DIFFER_S
 
 
-__all__ = ["Event", "Untyped", "Value", "event_of", "is_clearly_later", "of_kind", "reporting"]
+__all__ = ["Event", "Untyped", "Value", "carries", "event_of", "is_clearly_later", "of_kind", "reporting"]

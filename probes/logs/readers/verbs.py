@@ -13,6 +13,12 @@ from __future__ import annotations
 
 from probes.base.patterns import pattern
 from probes.logs.event import Event, event_of
+from probes.logs.events.nccl_network_events import (
+    UcxCompletionError,
+    UcxError,
+    VerbsDriverMissing,
+    VerbsMemlock,
+)
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
@@ -50,25 +56,23 @@ _LAYERS = (
 """Of UCC: collective and transport layers."""
 _ROWS = (
     *(
-        row("ucx.error", f"{layer} ERROR ", rf"\.c:\d{{1,6}} {{1,4}}{layer} ERROR (?P<message>\S.{{0,300}})")
+        row(UcxError, f"{layer} ERROR ", rf"\.c:\d{{1,6}} {{1,4}}{layer} ERROR (?P<message>\S.{{0,300}})")
         for layer in _LAYERS
     ),
-    row("ucx.error", "UCX  ERROR", r"UCX {1,2}ERROR (?P<message>\S.{0,300})"),
+    row(UcxError, "UCX  ERROR", r"UCX {1,2}ERROR (?P<message>\S.{0,300})"),
     row(
-        "verbs.driver-missing",
+        VerbsDriverMissing,
         "libibverbs: Warning: couldn't load driver",
         r"load driver '(?P<driver>[^']{1,80})'",
     ),
-    row("verbs.driver-missing", "libibverbs: Warning: no userspace device-specific driver"),
+    row(VerbsDriverMissing, "libibverbs: Warning: no userspace device-specific driver"),
     row(
-        "verbs.driver-missing",
+        VerbsDriverMissing,
         "does not support the kernel ABI",
         r"libibverbs: Warning: Driver (?P<driver>\w{1,40}) does not support the kernel ABI",
     ),
     row(
-        "verbs.memlock",
-        "libibverbs: Warning: RLIMIT_MEMLOCK is",
-        r"RLIMIT_MEMLOCK is (?P<bytes>\d{1,15}) bytes",
+        VerbsMemlock, "libibverbs: Warning: RLIMIT_MEMLOCK is", r"RLIMIT_MEMLOCK is (?P<bytes>\d{1,15}) bytes"
     ),
 )
 
@@ -82,9 +86,5 @@ def read(line: LogLine) -> tuple[Event, ...]:
     if match is None or status is None:
         return read_rows(_ROWS, line)
     return (
-        event_of(
-            "ucx.completion-error",
-            line,
-            {"status": status, "vendor": int(match["vendor"], 16), "hca": match["hca"]},
-        ),
+        event_of(UcxCompletionError(status=status, vendor=int(match["vendor"], 16), hca=match["hca"]), line),
     )

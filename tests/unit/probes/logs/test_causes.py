@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 import probes
 from assistant.usecases import explain_compared
-from probes.logs.cause_rows import EventPattern, load_causes
+from probes.logs import frames
+from probes.logs.cause_rows import Cause, EventPattern, load_causes
 from probes.logs.causes import explain
 from probes.logs.event import Event
+from probes.logs.events.kinds import RECORDS, unknown_names
 from tests.support.log_cases.reading import cases, explained, ids
 from tests.support.log_events import event
 
@@ -44,20 +46,22 @@ def test_every_cause_has_a_log_of_its_own() -> None:
     assert {row.id for row in load_causes().cause} <= {cause for cause, _ in CASES}
 
 
-def test_every_row_can_come_about() -> None:
-    readers = "".join(path.read_text("utf-8") for path in (LOGS / "readers").glob("*.py"))
-    deduced = "".join(path.read_text("utf-8") for path in (LOGS / "deducing").glob("*.py"))
-    compared = Path(explain_compared.__file__).read_text("utf-8")
-    unknown = []
-    for pattern in all_patterns():
-        for kind in pattern.event.split("|"):
-            subject, _, name = kind.partition(".")
-            told = {"found": deduced, "machine": compared, "compared": compared, "recipe": compared}.get(
-                subject, readers
-            )
-            if name not in told and name != "*":
-                unknown.append(kind)
-    assert not unknown
+@pytest.mark.parametrize("row", load_causes().cause, ids=lambda row: row.id)
+def test_a_row_names_kinds_and_fields_that_exist(row: Cause) -> None:
+    parts = [
+        each
+        for pattern in row.pattern
+        for each in (pattern.main, *pattern.all_of, *pattern.any_of, *pattern.none_of)
+    ]
+    assert [name for part in parts for name in unknown_names(part.event, part.where)] == []
+
+
+def test_every_record_is_made_somewhere() -> None:
+    folders = (LOGS / "readers", LOGS / "deducing")
+    code = "".join(path.read_text("utf-8") for folder in folders for path in folder.glob("*.py"))
+    code += Path(frames.__file__).read_text("utf-8") + Path(explain_compared.__file__).read_text("utf-8")
+    names = {kind.removeprefix("deduced."): record.__name__ for kind, record in RECORDS.items()}
+    assert [record for name, record in names.items() if name not in code and record not in code] == []
 
 
 def test_the_table_names_only_causes_of_its_own() -> None:
@@ -213,7 +217,7 @@ def test_a_log_that_goes_on_does_not_hang() -> None:
 
 
 told = {kind.replace("*", "result") for pattern in all_patterns() for kind in pattern.event.split("|")}
-kinds = sorted(kind for kind in told if not kind.startswith("found."))
+kinds = sorted(kind for kind in told if not kind.startswith("deduced."))
 more_kinds = [
     "nccl.init-start",
     "nccl.bootstrap",
