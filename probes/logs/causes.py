@@ -14,7 +14,8 @@ from probes.base.record import Record
 from probes.logs.cause_rows import Cause, Pattern, load_causes
 from probes.logs.deductions import deduce
 from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation, State
-from probes.logs.event import Event, is_clearly_later
+from probes.logs.event import Event, carries, is_clearly_later
+from probes.logs.events.torch_events import TorchException
 from probes.logs.failure_facts import with_failures
 from probes.logs.healthy import healthy_summary
 from probes.logs.next_steps import to_collect
@@ -169,8 +170,8 @@ def _follows(candidate: _Candidate, own: OwnFailure) -> bool:
 
 def _is_an_end(event: Event) -> bool:
     """Whether launchers and schedulers only tell that a process ended."""
-    if event.kind == "torch.exception":
-        return _ENDS.search(str(event.fields.get("name", ""))) is not None
+    if carries(event, TorchException):
+        return _ENDS.search(event.what.name) is not None
     return event.kind.startswith(("slurm.", "mpi.")) or event.kind in _KINDS_OF_ENDS
 
 
