@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 import probes
 from assistant.usecases import explain_compared
+from probes.base.rows import read_rows
 from probes.logs import frames
-from probes.logs.cause_rows import Cause, EventPattern, load_causes
+from probes.logs.cause_rows import Cause, EventPattern, load_causes, sound_rows
 from probes.logs.causes import explain
+from probes.logs.causes.conditions import CONDITIONS
 from probes.logs.event import Event
 from probes.logs.events.kinds import RECORDS, unknown_names
 from tests.support.log_cases.reading import cases, explained, ids
@@ -26,11 +28,7 @@ LOGS = Path(probes.__file__).parent / "logs"
 def all_patterns() -> list[EventPattern]:
     """Every pattern of events in the table."""
     patterns = [pattern for row in load_causes().cause for pattern in row.pattern]
-    return [
-        each
-        for pattern in patterns
-        for each in (pattern.main, *pattern.all_of, *pattern.any_of, *pattern.none_of)
-    ]
+    return [pattern.main for pattern in patterns]
 
 
 @pytest.mark.parametrize(("cause", "log"), CASES, ids=[cause for cause, _ in CASES])
@@ -48,12 +46,33 @@ def test_every_cause_has_a_log_of_its_own() -> None:
 
 @pytest.mark.parametrize("row", load_causes().cause, ids=lambda row: row.id)
 def test_a_row_names_kinds_and_fields_that_exist(row: Cause) -> None:
-    parts = [
-        each
-        for pattern in row.pattern
-        for each in (pattern.main, *pattern.all_of, *pattern.any_of, *pattern.none_of)
-    ]
-    assert [name for part in parts for name in unknown_names(part.event, part.where)] == []
+    assert [name for each in row.pattern for name in unknown_names(each.event, each.where)] == []
+    assert {each.when for each in row.pattern} - {""} <= set(CONDITIONS)
+    assert row.id not in sound_rows(read_rows("causes"))[1]
+
+
+def test_a_condition_is_of_use() -> None:
+    assert set(CONDITIONS) == {pattern.when for row in load_causes().cause for pattern in row.pattern} - {""}
+
+
+def test_a_broken_row_spoils_no_other() -> None:
+    sound = {"event": "torch.oom", "confidence": 0.9}
+    table = {
+        **{name: [] for name in ("failures", "complaints", "of_peers", "collect")},
+        "date": "2026-11",
+        "cause": [
+            {**dict.fromkeys(("id", "title", "summary", "remedy", "source"), name), "pattern": patterns}
+            for name, patterns in (("broken", [sound, {"event": "a", "sure": 1}]), ("sound", [sound]))
+        ],
+    }
+    rows, broken = sound_rows(table)
+    assert [(row.id, len(row.pattern)) for row in rows.cause] == [("broken", 1), ("sound", 1)]
+    assert list(broken) == ["broken"]
+
+
+def test_no_line_of_the_table_is_long() -> None:
+    lines = (Path(probes.__file__).parent / "data" / "causes.toml").read_text("utf-8").splitlines()
+    assert max(map(len, lines)) <= 160
 
 
 def test_every_record_is_made_somewhere() -> None:
