@@ -1,10 +1,5 @@
 """Other benchmarks' whole outputs: CUDA's bandwidthTest, SuperBench's gpu_copy, fabtests, GPCNeT.
 
-Kinds: bench.result{tool, test, slowest, slowest_gbps, median_gbps, fastest_gbps, peak_gbps, count}: of one
-test, at its largest size; peak is of another size that is faster; GB/s are 1e9 bytes per second.
-bench.latency{tool, test, usec}: the lowest of a test. bench.failure{tool, test, reason}: also of fabtests'
-lines alone.
-
 Source: the parsers of these tools in `probes/parsers` and what they name.
 """
 

@@ -1,14 +1,5 @@
 """CUDA and its memory, as torch, nccl-tests and other programs report errors of the runtime and the driver.
 
-Kinds: torch.oom{gpu, wanted, total, free, used, reserved, unallocated, others}: sizes in bytes where they are
-said; others: which other processes hold memory of the GPU. cuda.error{name, text, code}: a named error of the
-runtime (`cudaErrorDevicesUnavailable`), the driver (`CUDA_ERROR_SYSTEM_NOT_READY`) or by its sentence.
-cuda.init-failed{code, text}: no device could be used at all. cuda.driver-old{found}: the driver is older than
-the runtime needs. cuda.fork{}: CUDA in a forked child. cuda.no-kernel{}: the build has no code for this GPU.
-cuda.invalid-device{}: an ordinal that does not exist. cuda.assert{file, line}: an assertion in device code.
-nvml.mismatch{library, kernel}: user space and kernel driver differ. nvml.failed{text, bus}: NVML or
-nvidia-smi cannot be used, or a GPU not be reached.
-
 Source: CUDA runtime and driver API error names; pytorch c10/cuda/CUDACachingAllocator.cpp and
 CUDAException.cpp, 1.9 to 2.13.
 """

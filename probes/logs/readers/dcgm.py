@@ -1,10 +1,5 @@
 """`dcgmi diag` (tables of all versions, JSON of DCGM 3 and 4) and `dcgmi health`, of whole files.
 
-Kinds: dcgm.failure{test, gpu, reason, error}: a test that failed; gpu is the number, absent where the host
-was tested; error is DCGM's own number. dcgm.warning{test, gpu, reason}. dcgm.summary{passed, failed, warned,
-skipped}: of all tests of the file. dcgm.machine{version, driver, gpus}: what the report says of the machine,
-gpus being how many. dcgm.unreadable{reason}: a report without a result that could be found.
-
 Source: NVIDIA/DCGM (read 2026-11); `probes/parsers/tools/dcgm_diagnostic.py`, `dcgm_health.py`.
 """
 

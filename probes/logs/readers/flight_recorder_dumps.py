@@ -1,16 +1,6 @@
 """Dumps of torch's flight recorder: one file per rank, as JSON or as a pickle, which is read without running
 anything.
 
-Kinds, all with rank where the file's name or the dump tells it: torch.flight-recorder{version, entries,
-groups}: a dump was read. torch.flight-recorder-group{group, desc, members, enqueued, started, completed}: how
-far a process group came; numbers of the last collectives. torch.flight-recorder-stuck{group, seq, op, state,
-sizes, dtype, timeout_ms, place}: the first collective of a group that did not complete; state is `scheduled`
-(never began on the GPU: a rank is missing, or an earlier one hangs) or `started` (it hangs).
-torch.flight-recorder-entry{group, seq, op, state, sizes, dtype}: the collectives of each group around the one
-that hangs, or the last ones, to compare ranks with. torch.flight-recorder-refused{reason}: a pickle that
-holds more than plain data, which no flight recorder writes. torch.flight-recorder-unread{reason}: cut or
-damaged.
-
 Source: pytorch/pytorch, torch/csrc/distributed/c10d/FlightRecorder*.{hpp,cpp} and TraceUtils.h, versions 1.0
 to 2.10 of the dump (torch 2.2 to 2.13, read 2026-11).
 """

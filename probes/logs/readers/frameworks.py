@@ -1,15 +1,6 @@
 """Ray, Horovod, JAX, Kubernetes and containers: workers that died, ranks that do not come, pods and
 containers that do not run.
 
-Kinds: ray.worker-died{exit_type, detail}: one of Ray's processes is gone, mostly without a word of its own;
-ray.node-lost{node}. horovod.stall{seconds}: some ranks did not submit a tensor; horovod.stalled{tensor,
-state, ranks}: which ranks are `missing`, or `ready`. horovod.mismatch{reason}: ranks submit different
-tensors. horovod.shut-down{}: another rank ended first. jax.barrier-timeout{tasks},
-jax.rendezvous-timeout{joined, expected}, jax.task-lost{tasks}: of XLA's and JAX's coordination.
-k8s.not-running{reason, image}: a pod that could not be placed, pulled or kept on its node; k8s.started{}: one
-that was. container.no-gpu{reason}: a container that is not given its GPUs; container.failed{reason}: one that
-does not start.
-
 Source: ray-project/ray, src/ray (worker exit types) and python/ray/exceptions.py; horovod/horovod,
 common/stall_inspector.cc, controller.cc and operations.cc; openxla/xla, xla/service/rendezvous.cc and tsl
 coordination service; Kubernetes documentation, pod lifecycle and node-pressure eviction;

@@ -1,10 +1,5 @@
 """Gloo, the CPU backend: of torch, Ray and DeepSpeed's barriers.
 
-Kinds: gloo.loopback{}: the host name leads to the loopback address, so other nodes cannot connect;
-gloo.connect-failed{host, port, reason}; gloo.remote-closed{host, port}; gloo.timeout{after_ms, what};
-gloo.interface-missing{reason}; gloo.mesh-failed{reason}: not all ranks met; gloo.size-mismatch{preamble,
-bytes}. gloo.error{file, reason}: what else Gloo complains of.
-
 Source: facebookincubator/gloo, gloo/transport/tcp (pair.cc, device.cc, unbound_buffer.cc) (read 2026-11).
 """
 

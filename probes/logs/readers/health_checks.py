@@ -1,10 +1,6 @@
 """Checks and burn-in tests that judge a node by themselves: Node Health Check with its checks for GPUs, and
 gpu-burn.
 
-Kinds: health_check.failed{check, reason, code}: code is the fault code that Azure's checks add.
-health_check.passed{check}. gpu_burn.tested{gpus}: how many. gpu_burn.faulty{gpu, state}: state is `FAULTY` or
-`NO RESULTS`.
-
 Source: mej/nhc, nhc; Azure/azurehpc-health-checks, README; wilicc/gpu-burn, gpu_burn-drv.cpp (read 2026-11).
 """
 

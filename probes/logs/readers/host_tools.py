@@ -1,10 +1,6 @@
 """What people print of the host into the same log: `lspci -vvv`, `ulimit -a`, `df /dev/shm`; what systemd
 says of memory.
 
-Kinds: pci.acs{redirect}: redirect is 1 where a port sends peer-to-peer traffic through the root complex.
-host.memlock{kib, unlimited}: the limit of locked memory. host.shm{bytes, used_percent}: the size of /dev/shm.
-host.oom-kill{process}: a service or scope of which a process was killed for memory.
-
 Source: pciutils, ls-caps.c; bash `ulimit`; coreutils `df` (read 2026-11).
 """
 

@@ -1,27 +1,5 @@
 """What a run of NCCL or RCCL tells of itself with NCCL_DEBUG=INFO, versions 2.2 to 2.30: never of a fault.
 
-Kinds and fields (a field is absent where the line does not name it): nccl.version{version, cuda};
-nccl.driver{api}: the CUDA version of the driver, 12080 for 12.8. nccl.environment{name, value, by}: in force;
-`by` is `environment`, or `plugin` where a plugin sets it. nccl.environment-invalid{name, value, used};
-nccl.matrix-forced: NCCL_ALGO or NCCL_PROTO leave combinations out. nccl.bootstrap{interface, address};
-nccl.bootstrap-timings{total_s, receive_s}. nccl.network{name}: what carries data between nodes, per process:
-IB, Socket, AWS Libfabric, gIB, FasTrak, IBext_v8. nccl.hcas{names, links, count, relaxed_ordering,
-interface}: `mlx5_0:1,mlx5_1:1`, `IB,RoCE` (each link layer once). nccl.hca{index, name, port, link, provider,
-speed_mbps, pci}; nccl.hca-merged{name, ports, speed_mbps}. nccl.queue-pair{hca, port, mtu, gid_index, lid}.
-nccl.no-ib{reason}: `no device`, `no libibverbs`, `not initialized`. nccl.socket-interfaces{names, addresses,
-count}; nccl.socket-threads{threads, sockets}. nccl.gdr{enabled, hca, gpu, distance, limit, module, reason},
-for adapters of RDMA alone; nccl.dma-buf{gpu}. nccl.channels{coll, collnet, nvls, p2p, p2p_per_peer};
-nccl.trees{channels}; nccl.connected{what, pxn, gdr}. nccl.nvls{available, gpu}; nccl.nvls-buffers{heads};
-nccl.sharp{what}. nccl.mnnvl{enabled, clique, clique_size, uuid, state, health}. nccl.init-start,
-nccl.init-complete{rank, ranks, comm, gpu, bus, parent}; nccl.destroyed, nccl.aborted{rank, ranks, comm}.
-nccl.comm-shape{rank, ranks, nodes, local_ranks, mnnvl}; nccl.init-timings{rank, ranks, total_s, kernels_s,
-alloc_s, bootstrap_s, allgathers_s, topo_s, graphs_s, connections_s, rest_s}: what there is of them.
-nccl.system{max_gbps, total_gbps}, nccl.topology{link, gbps, to}: gigabytes per second; nccl.graph{pattern,
-channels, intra, inter}; nccl.topology-loaded{path}; nccl.link-speed-unknown{path}; nccl.virtual-nic{path}.
-nccl.tuned{coll, algorithm, protocol}; nccl.ras{address}; nccl.p2p-unavailable{a, b, bus_a, bus_b};
-nccl.p2p-disabled{a, b, nvlink}; nccl.net-count-mismatch{least, most}; nccl.cumem-host{};
-nccl.shared-memory-exceeded{needed, found}: bytes; the library does not know this GPU, kernels will not start.
-
 Source: NVIDIA/nccl, src/init.cc, bootstrap.cc, transport/net_ib*, net_socket.cc, graph/*.cc, misc/param.cc of
 tags 2.4 to 2.30.
 """

@@ -1,25 +1,7 @@
 """What NCCL and RCCL warn of and fail with, versions 2.2 to 2.30.
 
-Kinds and fields (a field is absent where the line does not name it): nccl.ib.completion-error{status, vendor,
-opcode, hca, peer, side, local_gid, remote_gid}; `status` as a number of ibv_wc_status.
-nccl.ib.modify-qp{reason, errno, hca, state, gid_index, local_gid, remote_gid}; nccl.ib.registration{call,
-reason}; nccl.ib.call-failed{call, reason}; nccl.ib.async{event, fatal, hca, port}; nccl.ib.mixed-links{};
-nccl.ib.device-unusable{hca}. nccl.ib.communicator-failed{function}: after one of those.
-nccl.connect-failed{peer, reason, errno, tries}; nccl.connect-retry{peer, reason, tries}: usual at the start;
-nccl.interface-missing{reason}; nccl.address-family{reason}; nccl.name-unresolved{reason};
-nccl.address-in-use{}; nccl.socket-wrong-type{reason, found, expected}; nccl.socket-wrong-magic{reason};
-nccl.remote-closed{peer, reason}; nccl.nranks-mismatch{expected, found}; nccl.root-mismatch{reason}: of other
-things than their number; nccl.rank-twice{rank, ranks}; nccl.ras-port-in-use{}. nccl.duplicate-gpu{rank_a,
-rank_b, bus}; nccl.version-mismatch{rank_a, version_a, rank_b, version_b}; nccl.message-truncated{received,
-expected}; nccl.collective-mismatch{rank}; nccl.ipc-failed{call, reason}; nccl.algo-unavailable{function,
-algorithm, protocol}; nccl.network-not-found{name}. nccl.shm{step, path, bytes, reason};
-nccl.allocation-failed{bytes}. nccl.cuda-error{code, text, file}; nccl.driver-old{found, needed, text};
-nccl.nvls-bind{error, text, bytes}; nccl.imex{clique_size}; nccl.sharp-failed{reason};
-nccl.proxy-failed{operation, from_rank, code}; nccl.topology-invalid{reason}; nccl.error{code, name, file}: a
-function returned 1 CUDA, 2 system, 3 internal, 4 argument, 5 usage, 6 remote. nccl.warning{message, file}: a
-warning after which runs end and that none of these knows; nccl.notice{message, file}: another one. Source:
-NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc of tags 2.4
-to 2.30.
+Source: NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc of
+tags 2.4 to 2.30.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 (NCCL_DEBUG_SUBSYS=GRAPH).
 
 `GPU/8F000 :GPU/16000 (2/264.000000/NVL) CPU/1 (3/24.000000/PHB) NET/4 (4/24.000000/PXB)`; from 2.20 on with
-the number of the host before each address (`GPU/0-8f000`). Kind: nccl.path{gpu, to_nic, to_gpu}: the kind of
-way to the nearest adapter (`PIX`, `PXB`, `PHB`, `SYS`) and to the farthest GPU (`NVL`, `PIX`, `PHB`, `SYS`).
-Source: NVIDIA/nccl, src/graph/paths.cc, printNodePaths, and topo.h, PATH_*, of tags 2.6 to 2.30.
+the number of the host before each address (`GPU/0-8f000`). Source: NVIDIA/nccl, src/graph/paths.cc,
+printNodePaths, and topo.h, PATH_*, of tags 2.6 to 2.30.
 """
 
 from __future__ import annotations

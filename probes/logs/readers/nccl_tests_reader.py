@@ -1,14 +1,5 @@
 """nccl-tests and rccl-tests (`all_reduce_perf` ...), alone or between NCCL's own lines.
 
-Kinds: nccl_tests.start{collective}. nccl_tests.rank{host, gpu, name, bus, rank}: of the list of devices.
-nccl_tests.rank-twice{rank, host, other_host}: two processes call themselves the same rank of one measurement.
-nccl_tests.result{collective, bytes, algbw_gbps, busbw_gbps, ranks, nodes, in_place, time_us, wrong}: one row
-out of place and in place, with the collective that the run names or that its columns imply; GB/s are 1e9
-bytes per second. nccl_tests.summary{collective, ranks, nodes, sizes, max_bytes, max_busbw_gbps,
-peak_busbw_gbps, peak_bytes, avg_busbw_gbps}: of a run, at its end. nccl_tests.wrong{count, collective}:
-results differ from what they must be. nccl_tests.below-minimum{average}. nccl_tests.failure{reason, file}:
-the test stopped with an error.
-
 Source: NVIDIA/nccl-tests, src/common.cu and doc/PERFORMANCE.md (read 2026-11);
 `probes/parsers/tools/nccl_tests.py`.
 """

@@ -1,10 +1,5 @@
 """nvbandwidth, as text between other lines and as a whole file, text or JSON.
 
-Kinds: nvbandwidth.sum{test, value, unit}: the sum that versions since 0.3 print below a matrix, in GB/s or
-ns. nvbandwidth.result{test, slowest, slowest_gbps, fastest_gbps, median_gbps, pairs}: of one test of a whole
-file; slowest is a GPU or a pair of GPUs. nvbandwidth.failure{test, reason}: a test or the tool failed.
-nvbandwidth.warning{reason}: it complains. nvbandwidth.version{version}. GB/s are 1e9 bytes per second.
-
 Source: NVIDIA/nvbandwidth, output.cpp, json_output.cpp (read 2026-11); `probes/parsers/tools/nvbandwidth.py`.
 """
 

@@ -1,13 +1,6 @@
 """State and error counters of NVLinks: `nvidia-smi nvlink -s` and `-e`, `dcgmi nvlink -s` and `-e`, of whole
 files.
 
-Kinds: nvlink.gpu{gpu, name, up, down, disabled, gbps}: of each GPU with links; gbps is the sum of one
-direction in 1e9 bytes. nvlink.link-down{gpu, link, name}: a link that is down beside others that are up.
-nvlink.all-down{gpu, name}: no link of a GPU is up, which is a fault behind NVSwitches and normal for a card
-without a bridge. nvlink.errors{gpu, link, counter, count}: counters above 0 (`crc`, `replay`, `recovery`)
-since the driver was loaded. nvlink.no-errors{gpu, name}: all that were printed are 0. nvlink.none{gpu, name,
-reason}: a GPU without links, or that does not tell of them, and why (MIG).
-
 Source: `probes/parsers/nvidia_smi/nvlink_status.py`, `nvlink_errors.py`, `dcgm_nvlink.py` and what they name.
 """
 

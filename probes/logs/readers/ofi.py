@@ -1,14 +1,10 @@
 """aws-ofi-nccl, the plugin for libfabric, and libfabric itself (EFA, CXI, TCP).
 
-Kinds and fields (a field is absent where the line does not name it): ofi.version{version};
-ofi.libfabric{version}; ofi.provider{name, fabric, nics}; ofi.protocol{name}; ofi.platform{name, topology}.
-ofi.no-provider{}: libfabric offers nothing that the plugin can use; ofi.failure{code, reason}: the plugin
-does not start; ofi.completion-error{code, reason, direction, device}: a request failed;
-ofi.registration{reason, code}: memory is not registered; the same with `provider` in libfabric's own words;
-ofi.no-gdr{reason}; ofi.warning{message}: any other. What the plugin sets is `nccl.environment`, told by the
-reader of NCCL. Its old versions begin their lines with `WARN: Function: f Line: n: `. Source:
-aws/aws-ofi-nccl, src/nccl_ofi_net.c, nccl_ofi_rdma.c, nccl_ofi_sendrecv.c, platform-aws.*, of tags 1.1 to
-1.17; ofiwg/libfabric, prov/efa.
+What the plugin sets is reported by the reader of NCCL. Its old versions begin their lines with `WARN:
+Function: f Line: n: `.
+
+Source: aws/aws-ofi-nccl, src/nccl_ofi_net.c, nccl_ofi_rdma.c, nccl_ofi_sendrecv.c, platform-aws.*, of tags
+1.1 to 1.17; ofiwg/libfabric, prov/efa.
 """
 
 from __future__ import annotations

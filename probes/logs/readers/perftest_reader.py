@@ -1,12 +1,5 @@
 """perftest (`ib_write_bw`, `ib_read_lat` ...): errors between other lines, results of whole files.
 
-Kinds: perftest.result{test, device, bytes, gbit_per_s} or {test, device, bytes, usec}: of the largest size of
-a bandwidth, of the smallest of a latency; Gbit are 1e9 bits. perftest.completion-error{status, text}: a work
-completion failed. perftest.qp-failed{reason}: queue pairs were not connected. perftest.registration{reason}:
-memory could not be registered. perftest.connect-failed{host, port, reason}: no connection to the server.
-perftest.peer-closed{reason}: the other side ended. perftest.no-device{reason}. perftest.failure{reason}: what
-else it complains of.
-
 Source: linux-rdma/perftest, src/perftest_resources.c, perftest_communication.c (read 2026-11);
 `probes/parsers/tools/perftest.py`.
 """

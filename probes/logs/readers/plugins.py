@@ -1,12 +1,9 @@
 """Plugins of NCCL: which were looked for, loaded and given up, and what the networks' own plugins say.
 
-Kinds and fields (a field is absent where the line does not name it): nccl.plugin-loaded{kind, name, version,
-path}; nccl.plugin-missing{kind, name}: there is none, which is no fault of its own; nccl.plugin-failed{kind,
-name, reason}: there is one, and it does not load or start. `kind` is net, tuner, profiler, collnet, gin or
-env. nccl.network-plugin{name, version}: FasTrak (TCPXO), GPUDirectTCPX or gIB speaks. nccl.plugin-error{name,
-message}: a warning that is of no failure. Probing for symbols of older interfaces (`Failed to find
-ncclNetPlugin_v8 symbol`) is told of by none. Source: NVIDIA/nccl, src/plugin/*.cc, src/net.cc of tags 2.4 to
-2.30; Mellanox/nccl-rdma-sharp-plugins; google/nccl-fastsocket and the TCPX and TCPXO guides of Google Cloud.
+Lines that probe for symbols of older interfaces (`Failed to find ncclNetPlugin_v8 symbol`) report nothing.
+
+Source: NVIDIA/nccl, src/plugin/*.cc, src/net.cc of tags 2.4 to 2.30; Mellanox/nccl-rdma-sharp-plugins;
+google/nccl-fastsocket and the TCPX and TCPXO guides of Google Cloud.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Rates of network ports, as `ibstat` and `ibstatus` print them beside a test of the network, of whole files.
 
-Kinds: host.port-rate{device, port, gbit_per_s}: of a port that is active; Gbit are 1e9 bits.
-
 Source: linux-rdma/rdma-core, infiniband-diags/ibstat.c and scripts/ibstatus (read 2026-11).
 """
 

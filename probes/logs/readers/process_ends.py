@@ -1,18 +1,5 @@
 """How a process ended, in its own words or its shell's: Python and C++ tracebacks, signals, MPI aborts.
 
-Kinds: torch.exception{name, message, errno, place}: the last line of a Python traceback; place is the
-innermost line of the program's own code (`train.py:98 in step`), which any event of such a last line has.
-process.frame{place, ends}: that line, and the number of the last one. process.terminated{name},
-process.what{text}: C++. process.signal{signal, name, process}: SIGBUS, SIGSEGV and others, by the shell,
-Python's faulthandler, MPI or a data loader. torch.bus-error{shm}: a data loader of torch ran out of /dev/shm.
-torch.worker-killed{child, signal}. process.out-of-memory{scope}: the host's memory, by Python (`MemoryError`,
-`Cannot allocate memory`), C++ (`std::bad_alloc`), Kubernetes (`OOMKilled`, of scope `container`) or Ray.
-process.no-space{path}, process.too-many-files{}. process.address-in-use{port}. process.loader-error{library,
-symbol, version}: a shared library, a symbol or a version of glibc that is not there. mpi.abort{rank, code},
-mpi.process-exit{rank, node, code, signal}, mpi.launch-failed{reason}, mpi.no-transport{reason}: Open MPI,
-MPICH and Intel MPI. process.interrupted{}: by Ctrl-C. process.diverged{}: a program ends because its loss is
-no number. process.usage{reason}: a program does not know its own arguments (argparse).
-
 Source: open-mpi/ompi help texts, pmodels/mpich hydra, CPython faulthandler.c, glibc, pytorch torch/utils/data
 (read 2026-11).
 """

@@ -1,11 +1,5 @@
 """What programs say of their own course: that they go on, and that they came to their end.
 
-Kinds: program.progress{after, who}: lines that count steps follow a failure that line `after` told. who is
-`process` where the same rank goes on, `log` where no line names a rank and three follow, `many` at the
-hundredth line of whatever ranks, `told` at the first line where the program says that it tries again or does
-without. program.finished{after}: a program says that it ended well; after is the line of the last failure
-before it, or 0.
-
 A counter that stands still is no progress: progress bars are drawn once more when a program dies.
 """
 

@@ -1,10 +1,6 @@
 """RCCL, AMD's NCCL: what it prints beyond what NCCL does.
 
-Kinds and fields: rccl.version{version, hip, rocm, library}: spread over several lines, each with what it
-names; nccl.version{version, hip} for the line that stands in NCCL's place. rccl.kernel-setting{setting,
-text}: `iommu=pt`, `numa_balancing`, `HSA_NO_SCRATCH_RECLAIM`. rccl.hip-error{code, text, file}, and
-nccl.cuda-error{text} with it. rccl.msccl{state}: the scheduler of MSCCL is on or off. Source: ROCm/rccl,
-src/init.cc, src/misc/*, of the releases for ROCm 5.4 to 7.1.
+Source: ROCm/rccl, src/init.cc, src/misc/*, of the releases for ROCm 5.4 to 7.1.
 """
 
 from __future__ import annotations

@@ -1,16 +1,6 @@
 """Slurm: why it ended a job, a step or a task, as srun and slurmstepd tell it in the job's own output. Also
 PBS and LSF.
 
-Kinds: slurm.killed{reason, scope, step, node, at}: reason is `time limit`, `preemption`, `node failure`,
-`task failure`, `signal` (cancelled by a person or by an earlier failure), `memory`, `not ending`, or Slurm's
-own words. slurm.oom{step, count}: the cgroup's memory limit. slurm.node-failure{node}.
-slurm.unreachable{node}. slurm.task-exit{node, tasks, exit_code}, slurm.task-killed{node, tasks, reason,
-signal}: the first of them in time is the one to look at. slurm.step-aborted, slurm.step-terminating{step}:
-effects. slurm.launch-failed{step, node, reason}. slurm.submit-refused{reason}: a job was not taken;
-slurm.step-refused{reason}: no step of it could be made. slurm.mpi-failed{reason}: PMI or PMIx did not start.
-slurm.bind-failed{reason}: masks of CPUs or GPUs that do not fit. slurm.tmpdir-replaced{folder}: the one asked
-for could not be made, and the task starts with another.
-
 Source: SchedMD/slurm, src/slurmd/slurmstepd, src/srun/libsrun/launch.c, task_state.c, src/plugins/cgroup;
 openpbs/openpbs, src/resmom; IBM documentation, LSF termination reasons (read 2026-11).
 """

@@ -1,30 +1,6 @@
 """torch.distributed: the watchdog of ProcessGroupNCCL, exceptions, stores and rendezvous, of torch 1.9 to
 2.13.
 
-Kinds and fields:
-torch.watchdog-timeout{seq, op, numel_in, numel_out, timeout_ms, ran_ms, rank}; torch 1.9 to 1.12 name no `seq`, none before 2.1
-  names sizes.
-torch.work-status{seq, enqueued, completed}: where the process group of a rank stood.
-torch.dump-signal{from_rank, enqueued, completed}: another rank, or this one, asked for a dump of the flight recorder.
-torch.watchdog-stuck{seconds}: the watchdog thread itself hangs in CUDA or behind the interpreter's lock.
-torch.heartbeat-timeout, torch.process-down, torch.watchdog-exception{error}, torch.peer-aborted{from_rank}: effects of those.
-torch.desync-rank{ranks, state, seq}: the report of TORCH_NCCL_DESYNC_DEBUG names ranks that `lag` (never joined the next
-  collective), are `missing` (never joined any) or `joined` and did not finish. torch.desync-place{seq, state},
-  torch.desync-call{ranks, state, op}: its list of what each rank did last, a place and then the calls at it.
-torch.trace-missing{ranks}, torch.trace-culprit{culprit, reason}: what torchfrtrace makes of dumps of the flight recorder.
-torch.nccl-error{error, file, nccl}: an exception names NCCL's result. torch.nccl-result{code}: the line that explains it.
-torch.last-error{text}: NCCL's last warning, where the exception carries it.
-torch.exception{name, message}: DistBackendError, DistNetworkError, DistStoreError, DistError.
-torch.id-exchange-failed{rank, from_rank, key, reason}: the NCCL id was not found in the store.
-torch.store-timeout{host, port, after}: no connection. torch.store-ranks-missing{joined, expected}: not all joined.
-torch.store-wait{keys, timeout_ms}: a key was never set. torch.store-closed{reason}: the process with the store is gone.
-torch.store-warning{reason}: the same as a warning, which ends of healthy runs have too.
-torch.address-in-use{port}; torch.name-unresolved{host, port}; torch.connect-failed{host, port, reason}.
-torch.socket-warning{host, port, reason}: an attempt that healthy jobs make too.
-torchrun.rendezvous-{connection,timeout,closed,state}{message}: elastic agents did not meet; torch.heartbeat-lost{node}.
-torch.collective-mismatch{rank_a, rank_b}: TORCH_DISTRIBUTED_DEBUG=DETAIL. torch.monitored-barrier{ranks, timeout_ms}.
-torch.device-guess{rank, gpu}; torch.no-gpu; torch.reduction-unfinished; torch.not-destroyed.
-
 Source: pytorch/pytorch, torch/csrc/distributed/c10d (ProcessGroupNCCL.cpp, TCPStore.cpp, socket.cpp,
 NCCLUtils.hpp) and torch/distributed/elastic/rendezvous, tools/flight_recorder (read 2026-11).
 """

@@ -4,14 +4,6 @@ to 2.13.
 The report at the end of a run is a block of lines: a title, a list of failures, and the root cause, each with
 `key: value` lines.
 
-Kinds: torch.child-failed{rank, local_rank, host, exit_code, signal, pid, error_file, text, at, root}: one
-worker; root is 1 for the first that failed. signal is the number behind a negative exit code, or behind 128 +
-n. torch.worker-failed{exit_code, local_rank, pid, signal}: the agent's own line, before the report; also
-DeepSpeed's, Accelerate's and Lightning's launchers. torch.agent-signal{signal}: the agent was told to stop (a
-scheduler, a person). torch.agent-stopping{pid, signal}: it stops the workers that are left.
-torch.agent-restart{left}: it starts the workers again. torch.no-record: no worker wrote an error file.
-torch.worker-finished{pid}: one that DeepSpeed's launcher saw end well.
-
 Source: pytorch/pytorch, torch/distributed/elastic/multiprocessing/{api,errors/__init__,errors/handlers}.py
 and elastic/agent/server/api.py (read 2026-11).
 """

@@ -1,8 +1,5 @@
 """What training loops say of their numbers: losses and gradients that are none any more.
 
-Kinds: training.no-number{value}: `nan` as the loss, or a loss of 0.0 with gradients of nan, as transformers
-logs it where loss scaling hides the first.
-
 Source: huggingface/transformers, trainer.py; NVIDIA/Megatron-LM, training.py; karpathy/nanoGPT, train.py
 (read 2026-11).
 """

@@ -1,11 +1,7 @@
 """libibverbs, whose providers drive HCAs, UCX, which MPI and some plugins of NCCL reach them by, and UCC
 above it.
 
-Kinds and fields (a field is absent where the line does not name it): verbs.driver-missing{driver}: there is
-none, or none for this kernel; usual where an image holds providers of other cards; verbs.memlock{bytes}: the
-limit is small. ucx.completion-error{status, vendor, hca}: `status` as a number of ibv_wc_status, `vendor` as
-NCCL prints it; ucx.error{message}: any other, of UCC too, whose layers give their names (`TL_UCP`). Source:
-linux-rdma/rdma-core, libibverbs/init.c; openucx/ucx, src/uct/ib/mlx5/ib_mlx5_log.c; openucx/ucc,
+Source: linux-rdma/rdma-core, libibverbs/init.c; openucx/ucx, src/uct/ib/mlx5/ib_mlx5_log.c; openucx/ucc,
 src/utils/ucc_log.h (read 2026-11).
 """
 
