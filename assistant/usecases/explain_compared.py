@@ -1,14 +1,7 @@
 """What is known beside the logs of a run: its recipe, its machine, and where the run differs from both.
 
-Events that rows of `probes/data/causes.toml` may ask for; they have line 0, for they stand in no log.
-machine.check{check, subject, told}: a check of `rigtune check` that the machine does not pass.
-recipe.variable{name, value}. machine.port{name, port, gbps}: an active RDMA port. machine.gpu{name}: each
-model of GPU. compared.sockets{active, told}: sockets on a machine with active RDMA ports.
-compared.nics-unused{names, share, told}: active ports of the kind that the run used, which it did not use;
-share: of all, what it used. compared.nics-other: another kind. compared.nics-strange{names, told}: ports that
-the machine does not have. compared.ranks{wanted, had, told}. compared.variable{name, wanted, had}: "" for not
-set. compared.nccl{had, told}: another NCCL than the training interpreter brings. compared.gpus{had, told}:
-more ranks on a node than the machine has GPUs. compared.interface{name, told}: it has none so named.
+Rows of `probes/data/causes.toml` and conditions ask for these events; they have line 0, for they stand in no
+log.
 """
 
 from __future__ import annotations
@@ -22,8 +15,31 @@ from probes.base.versions import numbers_of
 from probes.facts import MachineFacts, Nic
 from probes.judging.findings import Status
 from probes.judging.policies.policy import Policy
-from probes.logs.event import Event, Value
-from probes.logs.events.log_record import untyped
+from probes.logs.event import Event, carries
+from probes.logs.events.compared_events import (
+    ComparedGpus,
+    ComparedInterface,
+    ComparedNccl,
+    ComparedNicsOther,
+    ComparedNicsStrange,
+    ComparedNicsUnused,
+    ComparedRanks,
+    ComparedSockets,
+    ComparedVariable,
+    MachineCheck,
+    MachineGpu,
+    MachinePort,
+    RecipeVariable,
+)
+from probes.logs.events.log_record import LogRecord
+from probes.logs.events.nccl_init_events import (
+    NcclBootstrap,
+    NcclCommShape,
+    NcclEnvironment,
+    NcclInitStart,
+    NcclVersion,
+)
+from probes.logs.events.nccl_network_events import NcclHcas, NcclNetwork
 from recipes.launch.recipe import Recipe
 
 _READ_BY_NCCL = ("NCCL_", "RCCL_")
@@ -56,29 +72,27 @@ def differences_in(beside: Iterable[Event]) -> tuple[str, ...]:
     return tuple(event.text for event in beside if event.kind.startswith(_COMPARED))
 
 
-def _event(kind: str, source: str, text: str, *, host: str | None = None, **fields: Value) -> Event:
-    return Event(what=untyped(kind, fields), source=source, number=0, text=text, host=host)
+def _event(what: LogRecord, source: str, text: str, *, host: str | None = None) -> Event:
+    return Event(what=what, source=source, number=0, text=text, host=host)
 
 
 def _variables(recipe: Recipe) -> Iterator[Event]:
     for variable in recipe.environment:
         words = f"{variable.name}={variable.value}"
-        yield _event("recipe.variable", "recipe", words, name=variable.name, value=variable.value)
+        yield _event(RecipeVariable(name=variable.name, value=variable.value), "recipe", words)
 
 
 def _environment(events: list[Event], recipe: Recipe) -> Iterator[Event]:
     """Variables by what NCCL says it found; it names a variable when it reads it."""
     seen: dict[str, set[str]] = {}
     for event in events:
-        if event.kind == "nccl.environment":
-            seen.setdefault(str(event.fields.get("name", "")), set()).add(
-                str(event.fields.get("value", "")).strip()
-            )
+        if carries(event, NcclEnvironment):
+            seen.setdefault(event.what.name, set()).add(str(event.what.value).strip())
     if not seen:
         return
 
     def differs(name: str, wanted: str, had: str, text: str) -> Event:
-        return _event("compared.variable", "recipe", f"{name}: {text}", name=name, wanted=wanted, had=had)
+        return _event(ComparedVariable(name=name, wanted=wanted, had=had), "recipe", f"{name}: {text}")
 
     for variable in recipe.environment:
         name, values = variable.name, seen.get(variable.name)
@@ -94,59 +108,54 @@ def _environment(events: list[Event], recipe: Recipe) -> Iterator[Event]:
 
 
 def _ranks(events: list[Event], recipe: Recipe) -> Iterator[Event]:
-    counts = {
-        event.fields["ranks"]
-        for event in events
-        if event.kind == "nccl.init-start" and "ranks" in event.fields
-    }
-    had = max((count for count in counts if isinstance(count, int)), default=None)
+    had = max((event.what.ranks for event in events if carries(event, NcclInitStart)), default=None)
     wanted = recipe.parallelism.world_size
     if had is not None and had != wanted:
         text = f"the recipe has {wanted} ranks, the largest communicator of the run {had}"
-        yield _event("compared.ranks", "recipe", text, wanted=wanted, had=had, told=text)
+        yield _event(ComparedRanks(wanted=wanted, had=had, told=text), "recipe", text)
 
 
 def _hardware(machine: MachineFacts) -> Iterator[Event]:
     for nic in machine.nics if known(machine.nics) else ():
         if nic.state == "ACTIVE" and known(nic.rate_gbps):
             words = f"{nic.name} port {nic.port}: {nic.rate_gbps:g} Gb/s"
-            yield _event("machine.port", "machine", words, name=nic.name, port=nic.port, gbps=nic.rate_gbps)
+            yield _event(MachinePort(name=nic.name, port=nic.port, gbps=nic.rate_gbps), "machine", words)
     models = {gpu.name for gpu in machine.gpus if known(gpu.name)} if known(machine.gpus) else set()
     for model in sorted(models):
-        yield _event("machine.gpu", "machine", model, name=model)
+        yield _event(MachineGpu(name=model), "machine", model)
 
 
 def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     if not known(machine.nics):
         return
     active = {nic.name: nic for nic in machine.nics if nic.state == "ACTIVE"}
-    networks = {str(event.fields.get("name")) for event in events if event.kind == "nccl.network"}
+    networks = {event.what.name for event in events if carries(event, NcclNetwork)}
     if active and networks == {"Socket"}:
         told = f"the machine has {len(active)} active RDMA ports ({', '.join(sorted(active))})"
         yield _event(
-            "compared.sockets", "machine", f"{told}, the run used sockets", active=len(active), told=told
+            ComparedSockets(active=len(active), told=told), "machine", f"{told}, the run used sockets"
         )
-    lists = [str(event.fields.get("names", "")) for event in events if event.kind == "nccl.hcas"]
+    lists = [event.what.names for event in events if carries(event, NcclHcas)]
     used = {word.partition(":")[0] for names in lists for word in names.replace(",", " ").split()}
     kinds = {_kind(active[name]) for name in used if name in active}
     unused = {name for name in active if name not in used} if used else set()
     alike = {name for name in unused if _kind(active[name]) in kinds}
-    for kind, names in (("compared.nics-unused", alike), ("compared.nics-other", unused - alike)):
+    for record, names in ((ComparedNicsUnused, alike), (ComparedNicsOther, unused - alike)):
         if names:
             listed = ", ".join(sorted(names))
             told = f"active RDMA ports that the run did not use: {listed}"
             share = round(len(used) / (len(used) + len(names)), 2)
-            yield _event(kind, "machine", told, names=listed, used=len(used), share=share, told=told)
+            yield _event(record(names=listed, used=len(used), share=share, told=told), "machine", told)
     strange = used - {nic.name for nic in machine.nics}
     if strange:
         listed = ", ".join(sorted(strange))
         told = f"RDMA ports of the run that this machine does not have: {listed}"
-        yield _event("compared.nics-strange", "machine", told, names=listed, told=told)
+        yield _event(ComparedNicsStrange(names=listed, told=told), "machine", told)
 
 
 def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     brought = machine.training.nccl_version
-    versions = {str(event.fields.get("version", "")) for event in events if event.kind == "nccl.version"}
+    versions = {event.what.version for event in events if carries(event, NcclVersion)}
     if (
         isinstance(brought, str)
         and versions
@@ -154,21 +163,18 @@ def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     ):
         had = ", ".join(sorted(versions))
         told = f"the run loaded NCCL {had}, the training interpreter brings {brought}"
-        yield _event("compared.nccl", "machine", told, had=had, told=told)
-    ranks = [event.fields.get("local_ranks") for event in events if event.kind == "nccl.comm-shape"]
-    most = max((count for count in ranks if isinstance(count, int)), default=0)
+        yield _event(ComparedNccl(had=had, told=told), "machine", told)
+    most = max((event.what.local_ranks or 0 for event in events if carries(event, NcclCommShape)), default=0)
     if known(machine.gpus) and machine.gpus and most > len(machine.gpus):
         told = f"{most} ranks run on a node, the machine has {len(machine.gpus)} GPUs"
-        yield _event("compared.gpus", "machine", told, had=most, told=told)
+        yield _event(ComparedGpus(had=most, told=told), "machine", told)
     if known(machine.interfaces) and machine.interfaces:
         there = {interface.name for interface in machine.interfaces}
-        named = dict.fromkeys(
-            str(event.fields.get("interface", "")) for event in events if event.kind == "nccl.bootstrap"
-        )
+        named = dict.fromkeys(event.what.interface for event in events if carries(event, NcclBootstrap))
         for name in named:
             if name and name not in there:
                 told = f"the run met over {name}, which the machine does not have"
-                yield _event("compared.interface", "machine", told, name=name, told=told)
+                yield _event(ComparedInterface(name=name, told=told), "machine", told)
 
 
 def _kind(nic: Nic) -> tuple[object, object]:
@@ -189,12 +195,5 @@ def _checks(machine: MachineFacts) -> Iterator[Event]:
         told = f"{finding.subject}: {finding.summary}" if finding.subject != "host" else finding.summary
         observed = f" ({finding.observed})" if finding.observed and finding.observed not in told else ""
         words = f"{finding.check_id} {finding.status.value}: {told}{observed}"
-        yield _event(
-            "machine.check",
-            "machine",
-            words,
-            host=host,
-            check=finding.check_id,
-            subject=finding.subject,
-            told=told + observed,
-        )
+        failed = MachineCheck(check=finding.check_id, subject=finding.subject, told=told + observed)
+        yield _event(failed, "machine", words, host=host)

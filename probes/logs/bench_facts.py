@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from probes.logs.event import Event
+from probes.logs.events.measurement_events import (
+    BenchLatency,
+    BenchResult,
+    NcclTestsRank,
+    NcclTestsSummary,
+    NcclTestsWrong,
+    NvbandwidthResult,
+    PerftestResult,
+)
 
 _MOST_COLLECTIVES = 16
 _MOST_GPUS = 1 << 16
 _MOST_MODELS = 16
-_FIELDS = {
-    "ranks": "ranks",
-    "nodes": "nodes",
-    "max_bytes": "largest_bytes",
-    "max_busbw_gbps": "busbw_of_largest",
-    "peak_busbw_gbps": "busbw_best",
-    "avg_busbw_gbps": "busbw_average",
-}
-"""Of a summary, and the name that each has among the facts; bandwidths in GB/s (1e9 bytes per second)."""
-
 _MOST_TESTS = 64
-_RATES = {"nvbandwidth.result": "median_gbps", "bench.result": "median_gbps", "perftest.result": "gbit_per_s"}
-_UNITS = {"median_gbps": "gigabytes_per_s", "gbit_per_s": "gigabits_per_s", "usec": "us"}
 
 
 class BenchFacts:
@@ -36,16 +33,25 @@ class BenchFacts:
 
     def add(self, event: Event) -> None:
         """One more event; other kinds than those of tools are passed over."""
-        if event.kind == "nccl_tests.rank" and len(self._gpus) < _MOST_GPUS:
-            fields = event.fields
-            place = (fields.get("host"), fields.get("bus"), fields.get("gpu"))
-            self._gpus.setdefault(place, str(fields.get("name", "")))
-        elif event.kind == "nccl_tests.summary":
-            self._add_summary(event)
-        elif event.kind == "nccl_tests.wrong":
-            self._wrong += int(count) if isinstance(count := event.fields.get("count"), (int, float)) else 1
-        elif event.kind in _RATES or event.kind == "bench.latency":
-            self._add_measurement(event)
+        match event.what:
+            case NcclTestsRank() as device if len(self._gpus) < _MOST_GPUS:
+                self._gpus.setdefault((device.host, device.bus, device.gpu), device.name)
+            case NcclTestsSummary() as summary:
+                self._add_summary(summary)
+            case NcclTestsWrong(count=count):
+                self._wrong += count
+            case NvbandwidthResult() as result:
+                self._add_rates("", result.test, result)
+            case BenchResult() as result:
+                self._add_rates(result.tool, result.test, result)
+            case BenchLatency(tool=tool, test=test, usec=usec):
+                self._add_measurement((tool, test), {"us": usec})
+            case PerftestResult(gbit_per_s=None, usec=float(usec)) as result:
+                self._add_measurement((result.test, result.device), {"us": usec, "at_bytes": result.bytes})
+            case PerftestResult(gbit_per_s=float(rate)) as result:
+                self._add_measurement(
+                    (result.test, result.device), {"gigabits_per_s": rate, "at_bytes": result.bytes}
+                )
 
     def as_dict(self) -> dict[str, object]:
         """The facts that lines told of; `ranks` and `nodes` are those of the largest measurement."""
@@ -63,37 +69,40 @@ class BenchFacts:
         }
         return {name: value for name, value in facts.items() if value not in (None, {})}
 
-    def _add_measurement(self, event: Event) -> None:
-        fields = event.fields
-        field = _RATES.get(event.kind, "usec")
-        field = field if field in fields else "usec"
-        named = [str(fields[name]) for name in ("tool", "test", "device") if fields.get(name)]
-        test = " ".join(dict.fromkeys(named))
-        if field not in fields or (test not in self._measured and len(self._measured) >= _MOST_TESTS):
-            return
-        told: dict[str, object] = {_UNITS[field]: fields[field]}
-        if fields.get("slowest_gbps") not in (None, fields[field]):
-            told |= {"slowest": fields["slowest_gbps"], "slowest_at": str(fields.get("slowest", ""))}
-            told |= {"fastest": fields["fastest_gbps"]} if "fastest_gbps" in fields else {}
-        if "peak_gbps" in fields:
-            told["peak"] = fields["peak_gbps"]
-        if "bytes" in fields:
-            told["at_bytes"] = fields["bytes"]
-        self._measured[test] = told
+    def _add_rates(self, tool: str, test: str, result: NvbandwidthResult | BenchResult) -> None:
+        row: dict[str, object] = {"gigabytes_per_s": result.median_gbps}
+        if result.slowest_gbps != result.median_gbps:
+            row |= {
+                "slowest": result.slowest_gbps,
+                "slowest_at": result.slowest,
+                "fastest": result.fastest_gbps,
+            }
+        if isinstance(result, BenchResult) and result.peak_gbps is not None:
+            row["peak"] = result.peak_gbps
+        self._add_measurement((tool, test), row)
 
-    def _add_summary(self, event: Event) -> None:
-        told: dict[str, object] = {
-            name: value for field, name in _FIELDS.items() if (value := event.fields.get(field)) is not None
+    def _add_measurement(self, names: tuple[str, ...], row: dict[str, object]) -> None:
+        test = " ".join(dict.fromkeys(name for name in names if name))
+        if test in self._measured or len(self._measured) < _MOST_TESTS:
+            self._measured[test] = row
+
+    def _add_summary(self, summary: NcclTestsSummary) -> None:
+        values = {
+            "ranks": summary.ranks,
+            "nodes": summary.nodes,
+            "largest_bytes": summary.max_bytes,
+            "busbw_of_largest": summary.max_busbw_gbps,
+            "busbw_best": summary.peak_busbw_gbps,
+            "busbw_average": summary.avg_busbw_gbps,
         }
-        collective = str(event.fields.get("collective") or "collective")
+        row: dict[str, object] = {name: value for name, value in values.items() if value is not None}
+        collective = summary.collective or "collective"
         if collective in self._bandwidth or len(self._bandwidth) < _MOST_COLLECTIVES:
             before = self._bandwidth.get(collective, {})
-            if _number(told.get("busbw_best")) >= _number(before.get("busbw_best")):
-                self._bandwidth[collective] = told
-        ranks, nodes = event.fields.get("ranks"), event.fields.get("nodes")
-        if isinstance(ranks, int) and ranks > self._ranks:
-            self._ranks = ranks
-            self._nodes = nodes if isinstance(nodes, int) else 0
+            if (summary.peak_busbw_gbps or 0.0) >= _number(before.get("busbw_best")):
+                self._bandwidth[collective] = row
+        if summary.ranks is not None and summary.ranks > self._ranks:
+            self._ranks, self._nodes = summary.ranks, summary.nodes or 0
 
 
 def _number(value: object) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import msgspec
 
 from probes.base.record import StrictRecord
 from probes.base.rows import read_rows
 
-Condition = str | int | float | list[str | int | float]
+Condition = str | bool | int | float | list[str | int | float]
 
 
 class EventPattern(StrictRecord, kw_only=True):
@@ -33,12 +34,10 @@ class Pattern(StrictRecord, kw_only=True):
     at_least: int = 1
     confidence: float
     """From 0 to 1, where only this pattern speaks."""
-    all_of: tuple[EventPattern, ...] = ()
-    """What else must have been seen."""
-    any_of: tuple[EventPattern, ...] = ()
-    """Of which one must have been seen."""
-    none_of: tuple[EventPattern, ...] = ()
-    """What must not have been seen."""
+    machine: tuple[str, ...] = ()
+    """Checks of which the machine must fail one."""
+    when: str = ""
+    """Name of a condition of `probes/logs/causes/conditions.py`, for what needs more than one event."""
     fault: bool | None = None
     """Where it differs from the cause's own."""
     root: bool = False
@@ -57,6 +56,11 @@ class Pattern(StrictRecord, kw_only=True):
     @property
     def main(self) -> EventPattern:
         return EventPattern(event=self.event, where=self.where, at_least=self.at_least)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one event is enough for it."""
+        return not self.machine and not self.when and self.at_least == 1
 
 
 class Cause(StrictRecord, kw_only=True):
@@ -116,8 +120,26 @@ class CauseRows(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=1)
 def load_causes() -> CauseRows:
-    """The rows shipped with rigtune."""
-    return msgspec.convert(read_rows("causes"), CauseRows)
+    """Return the rows shipped with rigtune, without patterns that are broken."""
+    return sound_rows(read_rows("causes"))[0]
+
+
+def sound_rows(table: dict[str, Any]) -> tuple[CauseRows, dict[str, str]]:
+    """Return the rows that can be read, and by the id of its cause what is wrong with each other pattern."""
+    broken: dict[str, str] = {}
+    causes = []
+    for row in table["cause"]:
+        patterns = []
+        for pattern in row.get("pattern", ()):
+            try:
+                patterns.append(msgspec.convert(pattern, Pattern))
+            except msgspec.ValidationError as error:
+                broken[row["id"]] = str(error)
+        causes.append(
+            msgspec.structs.replace(msgspec.convert({**row, "pattern": []}, Cause), pattern=tuple(patterns))
+        )
+    others = msgspec.convert({**table, "cause": []}, CauseRows)
+    return msgspec.structs.replace(others, cause=tuple(causes)), broken
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,5 +1,5 @@
-"""What several events say only together, as events of kinds `found.*`, each at the line of the first that it
-rests on.
+"""The ordered table of deductions: what only several events report together, at the line of the first of
+them.
 """
 
 from __future__ import annotations

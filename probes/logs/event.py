@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Generic, overload
+from typing import TYPE_CHECKING, Generic, TypeGuard, overload
 
 from probes.base.record import Record
 from probes.logs.events.log_record import LogRecord, Untyped, Value, fields_of, untyped
@@ -90,9 +89,9 @@ def reporting(event: Event, what: Other) -> Event[Other]:
     )
 
 
-def of_kind(event: Event, kind: str, fields: Mapping[str, Value] | None = None) -> Event[Untyped]:
-    """Return an event of the same line of a family without records; its fields stay where none are given."""
-    return reporting(event, untyped(kind, dict(event.fields if fields is None else fields)))
+def carries(event: Event, *records: type[Other]) -> TypeGuard[Event[Other]]:
+    """Return whether an event carries one of some records."""
+    return isinstance(event.what, records)
 
 
 def is_clearly_later(event: Event, than: Event) -> bool:
@@ -104,4 +103,4 @@ def is_clearly_later(event: Event, than: Event) -> bool:
     return event.time_s > than.time_s + _CLOCKS_DIFFER_S
 
 
-__all__ = ["Event", "Untyped", "Value", "event_of", "is_clearly_later", "of_kind", "reporting"]
+__all__ = ["Event", "Untyped", "Value", "carries", "event_of", "is_clearly_later", "reporting"]

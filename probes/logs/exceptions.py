@@ -10,6 +10,7 @@ import msgspec
 from probes.base.record import StrictRecord
 from probes.base.rows import read_rows
 from probes.logs.event import Event
+from probes.logs.events.torch_events import TorchException
 
 
 class ExceptionRow(StrictRecord, kw_only=True):
@@ -33,17 +34,17 @@ class ExceptionRow(StrictRecord, kw_only=True):
 
     def fits(self, event: Event) -> bool:
         """Whether an event is of this sort."""
-        if event.kind != "torch.exception":
+        exception = event.what
+        if not isinstance(exception, TorchException):
             return event.kind in self.kinds
-        if "errno" in event.fields:
-            return event.fields["errno"] in self.errno or (not self.errno and self._is_named(event))
-        return self._is_named(event)
+        if exception.errno is not None:
+            return exception.errno in self.errno or (not self.errno and self._is_named(exception))
+        return self._is_named(exception)
 
-    def _is_named(self, event: Event) -> bool:
-        name, message = str(event.fields.get("name", "")), str(event.fields.get("message", ""))
+    def _is_named(self, exception: TorchException) -> bool:
         return bool(
-            (self.name and re.search(self.name, name, re.IGNORECASE))
-            or (self.message and re.search(self.message, message, re.IGNORECASE))
+            (self.name and re.search(self.name, exception.name, re.IGNORECASE))
+            or (self.message and re.search(self.message, exception.message or "", re.IGNORECASE))
         )
 
 

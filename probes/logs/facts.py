@@ -27,46 +27,72 @@ after_s: seconds from the first line with a time; failed_ranks: in that order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from probes.logs.bench_facts import BenchFacts
 from probes.logs.event import Event, Value
+from probes.logs.events.log_record import LogRecord, Untyped
+from probes.logs.events.measurement_events import NcclTestsResult
+from probes.logs.events.nccl_failure_events import NcclError
+from probes.logs.events.nccl_init_events import (
+    NcclBootstrap,
+    NcclDriver,
+    NcclEnvironment,
+    NcclMatrixForced,
+    NcclRankOfCommunicator,
+    NcclRas,
+    NcclVersion,
+    RcclVersion,
+)
+from probes.logs.events.nccl_network_events import (
+    NcclDmaBuf,
+    NcclGdr,
+    NcclHca,
+    NcclHcaMerged,
+    NcclHcas,
+    NcclNetwork,
+    NcclNetworkPlugin,
+    NcclPluginLoaded,
+    NcclPluginMissing,
+    NcclSharp,
+    NcclSocketInterfaces,
+    OfiLibfabric,
+    OfiPlatform,
+    OfiProtocol,
+    OfiProvider,
+    OfiVersion,
+)
+from probes.logs.events.nccl_topology_events import (
+    NcclChannel,
+    NcclChannels,
+    NcclConnected,
+    NcclMnnvl,
+    NcclNvls,
+    NcclNvlsBuffers,
+    NcclP2pDisabled,
+    NcclP2pUnavailable,
+    NcclPath,
+    NcclRings,
+    NcclTopology,
+    NcclTopologyLoaded,
+    NcclTrees,
+    NcclTuned,
+)
+from probes.logs.events.torch_events import TorchStoreRanksMissing
 from probes.logs.failure_facts import FailureFacts
 from probes.logs.init_facts import InitFacts
 from probes.logs.machine_facts import MachineFacts
 from probes.logs.spread import Spread
 
-_SPREAD = {
-    "nccl.bootstrap": ("bootstrap_interfaces", "interface"),
-    "nccl.network": ("networks", "name"),
-    "nccl.socket-interfaces": ("socket_interfaces", "names"),
-    "nccl.hcas": ("hcas", "names"),
-}
-"""Kinds whose one field hosts may disagree on, and the fact that it becomes."""
-_LAST = {
-    "ofi.version": ("ofi_plugin", "version"),
-    "ofi.libfabric": ("libfabric", "version"),
-    "ofi.protocol": ("ofi_protocol", "name"),
-    "ofi.platform": ("platform", "name"),
-    "nccl.topology-loaded": ("topology_file", "path"),
-    "nccl.ras": ("ras", "address"),
-}
-_MOST = {
-    "nccl.channels": (("channels", "coll"), ("nvls_channels", "nvls"), ("p2p_channels", "p2p")),
-    "nccl.rings": (("rings", "channels"),),
-    "nccl.trees": (("trees", "channels"),),
-    "ofi.provider": (("efa_nics", "nics"),),
-}
-_SEEN = {
-    "nccl.nvls-buffers": "nvls",
-    "nccl.sharp": "sharp",
-    "nccl.matrix-forced": "algorithms_forced",
-    "nccl.dma-buf": "dma_buf",
-}
-"""Kinds of which one event makes a fact true."""
+_SPREAD = ("bootstrap_interfaces", "networks", "socket_interfaces", "hcas")
+"""Facts on which hosts may disagree."""
 _MOST_NAMES = 512
 _MOST_VALUES = 8
 _MOST_PAIRS = 64
+_OF_RUNS = ("nccl", "torch", "ofi", "rccl")
+"""How the kinds of events begin whose hosts take part in the run."""
+_PASSED_OVER = (NcclTestsResult, NcclRankOfCommunicator, NcclConnected, NcclError, Untyped)
+"""Of frequent records, those that no fact is read from here."""
 
 
 class Facts:
@@ -76,9 +102,8 @@ class Facts:
         self._hosts: dict[str, None] = {}
         self._versions: dict[str, None] = {}
         self._plain: dict[str, object] = {}
-        self._spread = {name: Spread() for name, _ in _SPREAD.values()}
+        self._spread = {name: Spread() for name in _SPREAD}
         self._most: dict[str, int] = {}
-        self._least: dict[str, int] = {}
         self._environment: dict[str, dict[str, Value]] = {}
         self._by_plugin: dict[str, Value] = {}
         self._ways: Counter[str] = Counter()
@@ -97,40 +122,28 @@ class Facts:
         self._bench = BenchFacts()
         self._machine = MachineFacts()
         self._failures = FailureFacts()
-        self._handlers: dict[str, Callable[[Mapping[str, Value]], None]] = {
-            "nccl.version": self._add_version,
-            "nccl.driver": self._add_driver,
-            "nccl.environment": self._add_variable,
-            "nccl.plugin-loaded": self._add_plugin,
-            "nccl.network-plugin": self._add_plugin,
-            "nccl.plugin-missing": self._add_missing,
-            "nccl.nvls": self._add_nvls,
-            "nccl.mnnvl": self._add_mnnvl,
-            "nccl.tuned": self._add_algorithm,
-            "ofi.provider": self._add_provider,
-            "rccl.version": self._add_rccl,
-            "nccl.path": self._add_path,
-            "nccl.gdr": self._add_decision,
-            "torch.store-ranks-missing": self._add_joined,
-            "nccl.p2p-unavailable": self._add_refusal,
-            "nccl.p2p-disabled": self._add_refusal,
-        }
 
     def add(self, event: Event) -> None:
-        """One more event of any kind; those that tell nothing of the run are passed over."""
+        """Add an event of any kind; those that report nothing of the run are passed over."""
+        host = event.host
         if (
-            event.host is not None
+            host is not None
+            and host not in self._hosts
             and len(self._hosts) < 100_000
-            and event.kind.startswith(("nccl", "torch", "ofi", "rccl"))
+            and event.kind.startswith(_OF_RUNS)
         ):
-            self._hosts[event.host] = None
+            self._hosts[host] = None
         self._init.add(event)
         self._bench.add(event)
         self._machine.add(event)
         self._failures.add(event)
-        self._add_spread(event)
-        self._add_numbers(event)
-        self._add_words(event)
+        if not isinstance(event.what, _PASSED_OVER):
+            self._add_network(event)
+            self._add_plugin(event.what)
+            self._add_fabric(event.what)
+            self._add_way(event)
+            self._add_links(event.what)
+            self._add_setup(event.what)
 
     def as_dict(self) -> dict[str, object]:
         """The facts, in the order of interest, without those that nothing tells of."""
@@ -144,7 +157,7 @@ class Facts:
         between = {
             way: count for way, count in self._ways.most_common() if way.startswith(("NET/", "COLLNET/"))
         }
-        spread = {name: told.words() for name, told in self._spread.items()}
+        spread = {name: values.words() for name, values in self._spread.items()}
         spread["networks"] = spread["networks"] or ", ".join(self._by_channel)
         facts: dict[str, object] = {
             "nccl": [*self._versions],
@@ -177,127 +190,158 @@ class Facts:
         }
         return {name: value for name, value in facts.items() if value not in (None, "", [], {}, ())}
 
-    def _add_spread(self, event: Event) -> None:
-        if event.kind in _SPREAD:
-            name, field = _SPREAD[event.kind]
-            if (value := event.fields.get(field)) not in (None, ""):
-                self._spread[name].add(str(value), event.host)
-        if event.kind == "nccl.hcas":
-            for link in str(event.fields.get("links", "")).split(",")[:_MOST_VALUES]:
-                if link:
-                    self._links[link] = None
-
-    def _add_numbers(self, event: Event) -> None:
-        for name, field in _MOST.get(event.kind, ()):
-            value = _whole(event.fields.get(field))
-            if value is not None:
-                self._most[name] = max(value, self._most.get(name, 0))
-        match event.kind:
-            case "nccl.channel":
-                self._add_channel(event)
-            case "nccl.hca" | "nccl.hca-merged" if (
-                speed := _whole(event.fields.get("speed_mbps"))
-            ) is not None and speed > 0:
+    def _add_network(self, event: Event) -> None:
+        """Note which networks, interfaces and adapters carry data."""
+        match event.what:
+            case NcclBootstrap(interface=interface):
+                self._note("bootstrap_interfaces", interface, event)
+            case NcclNetwork(name=name):
+                self._note("networks", name, event)
+            case NcclSocketInterfaces(names=names):
+                self._note("socket_interfaces", names, event)
+            case NcclHcas(names=names, links=links):
+                self._note("hcas", names, event)
+                self._links.update(dict.fromkeys(link for link in links.split(",")[:_MOST_VALUES] if link))
+            case NcclHca(speed_mbps=speed) | NcclHcaMerged(speed_mbps=speed) if speed > 0:
                 self._plain["hca_speed_gbps"] = max(
                     speed / 1000, _number(self._plain.get("hca_speed_gbps")) or 0.0
                 )
-            case "nccl.topology" if (rate := _number(event.fields.get("gbps"))) is not None:
-                link = {"NVL": "nvlink_gigabytes_per_s", "PCI": "pcie_gigabytes_per_s"}.get(
-                    str(event.fields.get("link"))
-                )
-                if link is not None:
-                    self._plain[link] = max(rate, _number(self._plain.get(link)) or 0.0)
+            case NcclGdr(enabled=enabled):
+                self._decided[int(enabled)] += 1
+            case NcclPath(to_nic=str(way)):
+                self._to_nic[way] += 1
 
-    def _add_channel(self, event: Event) -> None:
-        fields = event.fields
-        words = f"{fields.get('transport')}/{fields.get('how')}"
-        if fields.get("transport") in ("NET", "COLLNET"):
-            _remember(self._by_channel, str(fields.get("network", "")))
-            words += "/GDRDMA" if fields.get("gdr") == 1 else ""
-            if fields.get("side") != "send" and fields.get("network") != "Socket":
-                self._between[int(fields.get("gdr") == 1)] += event.count
+    def _add_plugin(self, record: LogRecord) -> None:
+        """Note which plugins were loaded and which are missing."""
+        match record:
+            case NcclPluginLoaded(kind=kind, name=plugin, version=version, path=path):
+                self._add_loaded(kind, plugin or (path or "").rpartition("/")[2], version)
+            case NcclNetworkPlugin(name=name, version=version):
+                self._add_loaded("", name, version)
+            case NcclPluginMissing(kind=kind):
+                _remember(self._missing, kind)
+
+    def _add_fabric(self, record: LogRecord) -> None:
+        """Note what libfabric, its plugin and the adapters can do."""
+        match record:
+            case OfiVersion(version=version):
+                self._plain.setdefault("ofi_plugin", version)
+            case OfiLibfabric(version=version):
+                self._plain.setdefault("libfabric", version)
+            case OfiProtocol(name=name):
+                self._plain.setdefault("ofi_protocol", name)
+            case OfiPlatform(name=name):
+                self._plain.setdefault("platform", name)
+            case OfiProvider(name=name, fabric=fabric, nics=nics):
+                self._raise("efa_nics", nics)
+                self._plain.setdefault("ofi_provider", fabric or name)
+            case NcclDmaBuf():
+                self._plain["dma_buf"] = True
+            case NcclSharp():
+                self._plain["sharp"] = True
+
+    def _add_way(self, event: Event) -> None:
+        """Note how ranks reach each other."""
+        match event.what:
+            case NcclChannel() as channel:
+                self._add_channel(channel, event.count)
+            case NcclTopology(link="NVL" | "PCI" as link, gbps=float(rate)):
+                name = "nvlink_gigabytes_per_s" if link == "NVL" else "pcie_gigabytes_per_s"
+                self._plain[name] = max(rate, _number(self._plain.get(name)) or 0.0)
+            case NcclChannels(coll=coll, nvls=nvls, p2p=p2p):
+                self._raise("channels", coll)
+                self._raise("nvls_channels", nvls)
+                self._raise("p2p_channels", p2p)
+            case NcclRings(channels=channels):
+                self._raise("rings", channels)
+            case NcclTrees(channels=channels):
+                self._raise("trees", channels)
+            case NcclTuned(coll=name, algorithm=algorithm, protocol=protocol):
+                if name in self._algorithms or len(self._algorithms) < _MOST_VALUES:
+                    _remember(self._algorithms.setdefault(name, {}), f"{algorithm}/{protocol}")
+            case NcclP2pUnavailable(a=a, b=b) | NcclP2pDisabled(a=a, b=b) if len(self._refused) < _MOST_PAIRS:
+                first, second = sorted((str(a), str(b)))
+                self._refused[first, second] = None
+
+    def _add_links(self, record: LogRecord) -> None:
+        """Note NVLink's own ways, and what was forced."""
+        match record:
+            case NcclNvls(available=available):
+                self._plain["nvls"] = bool(self._plain.get("nvls")) or available
+            case NcclNvlsBuffers():
+                self._plain["nvls"] = True
+            case NcclMnnvl() as mnnvl:
+                self._add_mnnvl(mnnvl)
+            case NcclMatrixForced():
+                self._plain["algorithms_forced"] = True
+            case NcclTopologyLoaded(path=path):
+                self._plain.setdefault("topology_file", path)
+
+    def _add_setup(self, record: LogRecord) -> None:
+        """Note versions, variables and who joined."""
+        match record:
+            case NcclVersion() as version:
+                self._add_version(version)
+            case NcclDriver(api=api):
+                self._plain["cuda_driver"] = f"{api // 1000}.{api % 1000 // 10}"
+            case RcclVersion(hip=hip, rocm=rocm):
+                self._plain |= {
+                    "library": "RCCL",
+                    **({"hip": hip} if hip else {}),
+                    **({"rocm": rocm} if rocm else {}),
+                }
+            case NcclEnvironment() as variable:
+                self._add_variable(variable)
+            case NcclRas(address=address):
+                self._plain.setdefault("ras", address)
+            case TorchStoreRanksMissing(joined=joined, expected=expected):
+                self._plain["store_joined"] = f"{joined} of {expected}"
+
+    def _note(self, fact: str, value: str, event: Event) -> None:
+        if value:
+            self._spread[fact].add(value, event.host)
+
+    def _raise(self, fact: str, value: int | None) -> None:
+        if value is not None:
+            self._most[fact] = max(value, self._most.get(fact, 0))
+
+    def _add_channel(self, channel: NcclChannel, count: int) -> None:
+        words = f"{channel.transport}/{channel.how}"
+        if channel.transport in ("NET", "COLLNET"):
+            _remember(self._by_channel, channel.network or "")
+            words += "/GDRDMA" if channel.gdr else ""
+            if channel.side != "send" and channel.network != "Socket":
+                self._between[int(bool(channel.gdr))] += count
         if words in self._ways or len(self._ways) < _MOST_NAMES:
-            self._ways[words] += event.count
-            self._add_pairs(words, fields)
+            self._ways[words] += count
+            self._add_pairs(words, channel)
 
-    def _add_pairs(self, way: str, fields: Mapping[str, Value]) -> None:
+    def _add_pairs(self, way: str, channel: NcclChannel) -> None:
         pairs = self._pairs.setdefault(way, {})
-        named = str(fields.get("pairs", "")).split(",")
-        if {"from_rank", "to_rank"} <= fields.keys():
-            named.insert(0, f"{fields['from_rank']}>{fields['to_rank']}")
+        named = (channel.pairs or "").split(",")
+        if channel.from_rank is not None and channel.to_rank is not None:
+            named.insert(0, f"{channel.from_rank}>{channel.to_rank}")
         for pair in named:
             if pair and len(pairs) < _MOST_PAIRS:
                 pairs[pair] = None
 
-    def _add_words(self, event: Event) -> None:
-        fields = event.fields
-        if event.kind in _LAST:
-            name, field = _LAST[event.kind]
-            self._plain.setdefault(name, fields.get(field))
-        if event.kind in _SEEN:
-            self._plain[_SEEN[event.kind]] = True
-        if (handler := self._handlers.get(event.kind)) is not None:
-            handler(fields)
-
-    def _add_driver(self, fields: Mapping[str, Value]) -> None:
-        if (api := _whole(fields.get("api"))) is not None:
-            self._plain["cuda_driver"] = f"{api // 1000}.{api % 1000 // 10}"
-
-    def _add_missing(self, fields: Mapping[str, Value]) -> None:
-        _remember(self._missing, str(fields.get("kind", "")))
-
-    def _add_nvls(self, fields: Mapping[str, Value]) -> None:
-        self._plain["nvls"] = bool(self._plain.get("nvls")) or fields.get("available") == 1
-
-    def _add_provider(self, fields: Mapping[str, Value]) -> None:
-        self._plain.setdefault("ofi_provider", fields.get("fabric") or fields.get("name"))
-
-    def _add_path(self, fields: Mapping[str, Value]) -> None:
-        if (way := fields.get("to_nic")) is not None:
-            self._to_nic[str(way)] += 1
-
-    def _add_joined(self, fields: Mapping[str, Value]) -> None:
-        if {"joined", "expected"} <= fields.keys():
-            self._plain["store_joined"] = f"{fields['joined']} of {fields['expected']}"
-
-    def _add_decision(self, fields: Mapping[str, Value]) -> None:
-        self._decided[int(fields.get("enabled") == 1)] += 1
-
-    def _add_refusal(self, fields: Mapping[str, Value]) -> None:
-        a, b = sorted((str(fields.get("a", "")), str(fields.get("b", ""))))
-        if len(self._refused) < _MOST_PAIRS:
-            self._refused[a, b] = None
-
-    def _add_algorithm(self, fields: Mapping[str, Value]) -> None:
-        name = str(fields.get("coll", ""))
-        if name in self._algorithms or len(self._algorithms) < _MOST_VALUES:
-            _remember(
-                self._algorithms.setdefault(name, {}), f"{fields.get('algorithm')}/{fields.get('protocol')}"
-            )
-
-    def _add_rccl(self, fields: Mapping[str, Value]) -> None:
-        self._plain["library"] = "RCCL"
-        for name in ("hip", "rocm"):
-            if name in fields:
-                self._plain[name] = str(fields[name])
-
-    def _add_version(self, fields: Mapping[str, Value]) -> None:
-        version = str(fields.get("version", ""))
+    def _add_version(self, loaded: NcclVersion) -> None:
+        version = loaded.version
         if not version:
             return
-        build = f" (CUDA {fields['cuda']})" if "cuda" in fields else ""
+        build = f" (CUDA {loaded.cuda})" if loaded.cuda is not None else ""
         longer = [known for known in self._versions if known.split(" ")[0] == version]
         if longer and not build:
             return
         if build and version in self._versions:
             del self._versions[version]
         _remember(self._versions, version + build)
-        if fields.get("flavour") == "RCCL":
+        if loaded.flavour == "RCCL":
             self._plain["library"] = "RCCL"
 
-    def _add_variable(self, fields: Mapping[str, Value]) -> None:
-        name, value = str(fields.get("name", "")), fields.get("value", "")
-        if fields.get("by") == "plugin":
+    def _add_variable(self, variable: NcclEnvironment) -> None:
+        name, value = variable.name, variable.value
+        if variable.by == "plugin":
             if len(self._by_plugin) < _MOST_NAMES:
                 self._by_plugin[name] = value
             return
@@ -306,30 +350,28 @@ class Facts:
             if len(values) < _MOST_VALUES:
                 values[str(value)] = value
 
-    def _add_plugin(self, fields: Mapping[str, Value]) -> None:
-        name = str(fields.get("name") or str(fields.get("path", "")).rpartition("/")[2])
-        version = str(fields.get("version", ""))
-        kind = str(fields.get("kind", ""))
-        words = " ".join(word for word in (kind, name, version) if word)
+    def _add_loaded(self, kind: str, name: str, version: str | None) -> None:
         if name:
-            _remember(self._plugins, words)
+            _remember(self._plugins, " ".join(word for word in (kind, name, version) if word))
 
-    def _add_mnnvl(self, fields: Mapping[str, Value]) -> None:
-        if "enabled" in fields:
-            self._plain["mnnvl"] = bool(self._plain.get("mnnvl")) or fields["enabled"] == 1
-            if (size := _whole(fields.get("clique_size"))) is not None:
-                self._plain["clique_size"] = max(size, _whole(self._plain.get("clique_size")) or 0)
-        if "health" in fields:
-            self._plain["fabric_health"] = str(fields["health"])
+    def _add_mnnvl(self, mnnvl: NcclMnnvl) -> None:
+        if mnnvl.enabled is not None:
+            self._plain["mnnvl"] = bool(self._plain.get("mnnvl")) or mnnvl.enabled
+            if mnnvl.clique_size is not None:
+                self._plain["clique_size"] = max(
+                    mnnvl.clique_size, _whole(self._plain.get("clique_size")) or 0
+                )
+        if mnnvl.health is not None:
+            self._plain["fabric_health"] = mnnvl.health
 
     def _gpudirect(self) -> object:
         """Whether the network writes into GPU memory: by what is received, else by what NCCL found it can
         do.
         """
-        told = self._between or self._decided
-        if not told:
+        counts = self._between or self._decided
+        if not counts:
             return None
-        return "mixed" if len(told) > 1 else bool(next(iter(told)))
+        return "mixed" if len(counts) > 1 else bool(next(iter(counts)))
 
 
 def facts_of(events: Iterable[Event]) -> Facts:

@@ -89,9 +89,8 @@ def with_failures(facts: dict[str, object], events: Iterable[Event]) -> dict[str
 def is_failure(event: Event) -> bool:
     """Whether an event is evidence of a failure by itself."""
     failures, patterns = _failures()
-    if event.kind in failures:
-        return True
-    return any(meets(event.what, pattern.where) for pattern in patterns.get(event.kind, ()))
+    kind = event.what.KIND
+    return kind in failures or any(meets(event.what, pattern.where) for pattern in patterns.get(kind, ()))
 
 
 @functools.lru_cache(maxsize=1)
@@ -102,10 +101,7 @@ def _failures() -> tuple[frozenset[str], dict[str, list[EventPattern]]]:
     for row in table.cause:
         for pattern in row.pattern:
             is_fault = row.fault if pattern.fault is None else pattern.fault
-            alone = (
-                not pattern.all_of and not pattern.any_of and not pattern.none_of and pattern.at_least == 1
-            )
-            if is_fault and alone and pattern.confidence >= _FAILS_ALONE:
+            if is_fault and pattern.is_alone and pattern.confidence >= _FAILS_ALONE:
                 for kind in pattern.event.split("|"):
                     patterns.setdefault(kind, []).append(pattern.main)
     return frozenset((*table.failures, *_ALSO)), patterns

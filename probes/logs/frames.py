@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
+
 from probes.base.patterns import pattern
 from probes.logs.event import Event, event_of, reporting
-from probes.logs.events.log_record import untyped
+from probes.logs.events.process_events import ProcessFrame
+from probes.logs.events.torch_events import TorchException
 from probes.logs.line import LogLine
 
 SIGNS: tuple[bytes, ...] = (b"Traceback (most recent call last)", b'File "')
@@ -63,13 +66,16 @@ class Frames:
         if frame is None or line.number - frame.line.number > _MOST_LINES:
             return events
         if not events and (match := _LAST.match(line.text)) is not None:
-            events = (
-                event_of("torch.exception", line, {"name": match["name"], "message": match["message"]}),
-            )
-        if not any(event.kind.startswith(("process.", "torch.exception")) for event in events):
+            events = (event_of(TorchException(name=match["name"], message=match["message"]), line),)
+        if not any(event.kind.startswith(("process.", TorchException.KIND)) for event in events):
             return events
         del self._frames[process]
-        placed = tuple(
-            reporting(event, untyped(event.kind, {**event.fields, "place": frame.place})) for event in events
-        )
-        return (event_of("process.frame", frame.line, {"place": frame.place, "ends": line.number}), *placed)
+        placed = tuple(_placed(event, frame.place) for event in events)
+        return (event_of(ProcessFrame(place=frame.place, ends=line.number), frame.line), *placed)
+
+
+def _placed(event: Event, place: str) -> Event:
+    """Return the event with the line of the program's own code, where its record holds one."""
+    if "place" not in event.what.__struct_fields__:
+        return event
+    return reporting(event, msgspec.structs.replace(event.what, place=place))

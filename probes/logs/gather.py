@@ -164,10 +164,11 @@ class EventBook:
         if count is not None:
             self._counts[key] = count + event.count
             return
-        number = self._of_kind.get(event.kind, 0)
+        kind = event.what.KIND
+        number = self._of_kind.get(kind, 0)
         if number >= MOST_OF_A_KIND or (len(self._events) >= MOST_EVENTS and number):
             return
-        self._of_kind[event.kind] = number + 1
+        self._of_kind[kind] = number + 1
         if len(event.text) > self._longest_text:
             event = msgspec.structs.replace(event, text=event.text[: self._longest_text] + "…")
         self._events[key] = event

@@ -6,11 +6,22 @@ from typing import NamedTuple
 
 from probes.base.units import GB
 from probes.compare.bench_references import load_bench_references
-from probes.logs.deducing.common import nodes_of, whole
+from probes.logs.deducing.common import nodes_of
 from probes.logs.deducing.run_hardware import gpu_id, nic_rate, used_hcas
 from probes.logs.event import Event
+from probes.logs.events.measurement_events import NcclTestsResult, NcclTestsSummary
+from probes.logs.events.nccl_init_events import NcclCommShape, NcclInitComplete, NcclInitStart, NcclVersion
+from probes.logs.events.nccl_network_events import NcclHcas, NcclNetwork, NcclSocketInterfaces, OfiProvider
+from probes.logs.events.nccl_topology_events import (
+    NcclChannel,
+    NcclChannels,
+    NcclConnected,
+    NcclNvls,
+    NcclRings,
+    NcclTopology,
+)
 from probes.logs.machine_words import machine_words
-from probes.logs.seen import Seen, number
+from probes.logs.seen import Seen
 from probes.logs.wording import begun
 
 _MESSAGE_BYTES = 8 << 30
@@ -54,7 +65,7 @@ def expectation(seen: Seen) -> Expectation | None:
     """The bandwidth of large messages, of the collective that was measured or else of all-reduce, where
     hardware and number of ranks are known and a reference holds for them.
     """
-    measured = {str(event.fields.get("collective")) for event in seen.of("nccl_tests.result")}
+    measured = {event.what.collective for event in seen.of(NcclTestsResult)}
     collective = "all_reduce" if not measured or "all_reduce" in measured else min(measured)
     name = collective.replace("_", "-").capitalize()
     nodes = nodes_of(seen)
@@ -73,7 +84,7 @@ def expectation(seen: Seen) -> Expectation | None:
     ranks, gpu = _ranks(seen), gpu_id(seen)
     if nodes != 1 or ranks is None or gpu is None:
         return None
-    version = next((str(event.fields.get("version", "")) for event in seen.of("nccl.version")), "")
+    version = next((event.what.version for event in seen.of(NcclVersion)), "")
     rows = references.collective_rates(gpu, collective, ranks, _MESSAGE_BYTES, version)
     best = rows.get("NVLS") if _nvls(seen) else None
     best = best or rows.get("ring") or rows.get("")
@@ -87,14 +98,12 @@ def expectation(seen: Seen) -> Expectation | None:
 
 
 def _network(seen: Seen) -> list[str]:
-    names = list(dict.fromkeys(str(event.fields.get("name")) for event in seen.of("nccl.network")))
-    channels = [str(event.fields.get("network", "")) for event in _net_channels(seen)]
-    sockets = next((str(event.fields.get("names", "")) for event in seen.of("nccl.socket-interfaces")), "")
+    names = list(dict.fromkeys(event.what.name for event in seen.of(NcclNetwork)))
+    channels = [event.what.network or "" for event in _net_channels(seen)]
+    sockets = next((event.what.names for event in seen.of(NcclSocketInterfaces)), "")
     hcas = used_hcas(seen)
     name = " and ".join(names) or next(iter(channels), "") or ("Socket" if sockets and not hcas else "")
-    rails = len(hcas) or max(
-        (whole(event.fields.get("nics")) or 0 for event in seen.of("ofi.provider")), default=0
-    )
+    rails = len(hcas) or max((event.what.nics or 0 for event in seen.of(OfiProvider)), default=0)
     if not name and not hcas:
         return []
     words = name or "RDMA"
@@ -109,33 +118,25 @@ def _network(seen: Seen) -> list[str]:
 
 def _within(seen: Seen) -> list[str]:
     """The way within a node."""
-    ways = {str(event.fields.get("transport")) for event in seen.of("nccl.channel")}
+    ways = {event.what.transport for event in seen.of(NcclChannel)}
     words = []
-    if seen.has("nccl.nvls"):
+    if seen.has(NcclNvls):
         words.append("NVLS on" if _nvls(seen) else "NVLS off")
-    if any(event.fields.get("how") == "MNNVL" for event in seen.of("nccl.channel")):
+    if any(event.what.how == "MNNVL" for event in seen.of(NcclChannel)):
         words.append("NVLink across trays")
     elif "P2P" in ways:
         words.append("GPUs peer to peer")
     elif "SHM" in ways:
         words.append("shared memory within a node")
-    links = {
-        whole(event.fields.get("gbps")) or number(event.fields.get("gbps"))
-        for event in seen.of("nccl.topology")
-        if event.fields.get("link") == "NVL"
-    }
+    links = {event.what.gbps for event in seen.of(NcclTopology) if event.what.link == "NVL"}
     if links - {None}:
         words.append(f"NVLink of {max(link for link in links if link is not None):g} GB/s")
     return words
 
 
 def _channels(seen: Seen) -> list[str]:
-    counts = [
-        count for event in seen.of("nccl.channels") if (count := whole(event.fields.get("coll"))) is not None
-    ]
-    counts = counts or [
-        count for event in seen.of("nccl.rings") if (count := whole(event.fields.get("channels"))) is not None
-    ]
+    counts = [event.what.coll for event in seen.of(NcclChannels)]
+    counts = counts or [event.what.channels for event in seen.of(NcclRings)]
     return [f"{max(counts)} channels"] if counts else []
 
 
@@ -149,36 +150,31 @@ def _shape(seen: Seen) -> str:
 
 def _measured(seen: Seen) -> float | None:
     """The best bus bandwidth of all sizes, in GB/s."""
-    rates = [number(event.fields.get("busbw_gbps")) for event in seen.of("nccl_tests.result")]
-    return max((rate for rate in rates if rate is not None), default=None)
+    return max((event.what.busbw_gbps for event in seen.of(NcclTestsResult)), default=None)
 
 
 def _nvls(seen: Seen) -> bool:
-    available = any(whole(event.fields.get("available")) for event in seen.of("nccl.nvls"))
-    counts = [
-        count for event in seen.of("nccl.channels") if (count := whole(event.fields.get("nvls"))) is not None
-    ]
+    available = any(event.what.available for event in seen.of(NcclNvls))
+    counts = [count for event in seen.of(NcclChannels) if (count := event.what.nvls) is not None]
     return available and (not counts or max(counts) > 0)
 
 
-def _net_channels(seen: Seen) -> list[Event]:
-    return [event for event in seen.of("nccl.channel") if event.fields.get("transport") == "NET"]
+def _net_channels(seen: Seen) -> list[Event[NcclChannel]]:
+    return [event for event in seen.of(NcclChannel) if event.what.transport == "NET"]
 
 
 def _with_gdr(seen: Seen) -> bool:
-    if any(whole(event.fields.get("gdr")) for event in _net_channels(seen)):
+    if any(event.what.gdr for event in _net_channels(seen)):
         return True
-    connected = [
-        whole(event.fields.get("gdr")) for event in seen.of("nccl.connected") if "gdr" in event.fields
-    ]
-    return bool(seen.has("nccl.hcas") and any(connected))
+    connected = [event.what.gdr for event in seen.of(NcclConnected) if event.what.gdr is not None]
+    return bool(seen.has(NcclHcas) and any(connected))
 
 
 def _ranks(seen: Seen) -> int | None:
     counts = [
         count
-        for event in seen.of("nccl.init-start", "nccl.init-complete", "nccl.comm-shape", "nccl_tests.summary")
-        if (count := whole(event.fields.get("ranks"))) is not None
+        for event in seen.of(NcclInitStart, NcclInitComplete, NcclCommShape, NcclTestsSummary)
+        if (count := event.what.ranks) is not None
     ]
     return max(counts, default=None)
 

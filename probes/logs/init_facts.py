@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from probes.logs.event import Event
+from probes.logs.events.nccl_init_events import (
+    NcclCommShape,
+    NcclInitComplete,
+    NcclInitStart,
+    NcclInitTimings,
+    NcclRankOfCommunicator,
+)
 from probes.logs.sieve import MOST_ALIKE
 
 _MOST_COMMUNICATORS = 4096
@@ -34,7 +41,7 @@ class InitFacts:
         """By communicator, its size and rank: the host of those that began and were not done."""
         self._is_folded = False
         """Whether one line stands for those of several ranks."""
-        self._lines = {"nccl.init-start": 0, "nccl.init-complete": 0}
+        self._lines = {NcclInitStart.KIND: 0, NcclInitComplete.KIND: 0}
         self._nodes = 0
         self._largest = 0
         self._ranks = 0
@@ -44,14 +51,18 @@ class InitFacts:
 
     def add(self, event: Event) -> None:
         """One more event; other kinds than those of initialisation are passed over."""
-        if event.kind in self._lines:
-            self._lines[event.kind] += 1
-            self._is_folded |= event.count > 1
-            self._add_rank(event)
-        elif event.kind == "nccl.comm-shape":
-            self._add_shape(event)
-        elif event.kind == "nccl.init-timings":
-            self._add_timings(event)
+        match event.what:
+            case NcclInitStart() | NcclInitComplete() as record:
+                self._lines[record.KIND] += 1
+                self._is_folded |= event.count > 1
+                self._add_rank(record, event.host)
+            case NcclCommShape(ranks=ranks, nodes=nodes, local_ranks=local) if ranks >= self._ranks:
+                if ranks > self._ranks:
+                    self._local = 0
+                self._ranks, self._nodes = ranks, nodes
+                self._local = max(local or 0, self._local)
+            case NcclInitTimings() as timings:
+                self._add_timings(timings)
 
     def as_dict(self) -> dict[str, object]:
         """The facts that lines told of."""
@@ -100,11 +111,11 @@ class InitFacts:
         )
         return [*hosts][:_MOST_NAMED]
 
-    def _add_rank(self, event: Event) -> None:
-        rank, ranks = event.fields.get("rank"), event.fields.get("ranks")
-        if not isinstance(rank, int) or not isinstance(ranks, int) or not 0 <= rank < ranks <= _MOST_RANKS:
+    def _add_rank(self, record: NcclRankOfCommunicator, host: str | None) -> None:
+        rank, ranks = record.rank, record.ranks
+        if not 0 <= rank < ranks <= _MOST_RANKS:
             return
-        key = (str(event.fields.get("comm", "")), ranks)
+        key = (record.comm, ranks)
         communicator = self._communicators.get(key)
         if communicator is None:
             if len(self._communicators) >= _MOST_COMMUNICATORS:
@@ -112,39 +123,26 @@ class InitFacts:
             communicator = self._communicators[key] = _Communicator(ranks)
         self._largest = max(ranks, self._largest)
         if (
-            event.host is not None
+            host is not None
             and ranks == self._largest
             and not (communicator.started | communicator.done) >> rank & 1
         ):
-            communicator.hosts[event.host] = communicator.hosts.get(event.host, 0) + 1
-        if event.kind == "nccl.init-start":
+            communicator.hosts[host] = communicator.hosts.get(host, 0) + 1
+        if isinstance(record, NcclInitStart):
             communicator.started |= 1 << rank
             if len(self._waiting) < _MOST_WAITING:
-                self._waiting[(*key, rank)] = event.host
+                self._waiting[(*key, rank)] = host
         else:
             communicator.done |= 1 << rank
             self._waiting.pop((*key, rank), None)
 
-    def _add_shape(self, event: Event) -> None:
-        ranks, nodes, local = (event.fields.get(name) for name in ("ranks", "nodes", "local_ranks"))
-        if isinstance(ranks, int) and isinstance(nodes, int) and ranks >= self._ranks:
-            if ranks > self._ranks:
-                self._local = 0
-            self._ranks, self._nodes = ranks, nodes
-            if isinstance(local, int):
-                self._local = max(local, self._local)
-
-    def _add_timings(self, event: Event) -> None:
-        total, rank = _number(event.fields.get("total_s")), event.fields.get("rank")
+    def _add_timings(self, timings: NcclInitTimings) -> None:
+        total = timings.total_s
         if total is None or (self._seconds is not None and total <= self._seconds[0]):
             return
-        self._seconds = (total, rank if isinstance(rank, int) else None)
-        steps = [
-            (seconds, step)
-            for step in _STEPS
-            if (seconds := _number(event.fields.get(f"{step}_s"))) is not None
-        ]
-        self._step = max(steps, default=None)
+        self._seconds = (total, timings.rank)
+        steps = ((getattr(timings, f"{step}_s"), step) for step in _STEPS)
+        self._step = max(((seconds, step) for seconds, step in steps if seconds is not None), default=None)
 
 
 def _names(ranks: int) -> list[str]:
@@ -160,10 +158,3 @@ def _names(ranks: int) -> list[str]:
         ranks >>= run
         start = first + run
     return found
-
-
-def _number(value: object) -> float | None:
-    try:
-        return float(str(value))
-    except ValueError:
-        return None

@@ -11,10 +11,11 @@ from typing import NamedTuple
 from probes.logs.cause_rows import load_causes
 from probes.logs.diagnosis import Diagnosis, EvidenceLine
 from probes.logs.event import Event, is_clearly_later
+from probes.logs.events.process_events import ProcessFrame, ProcessNoSpace, ProcessTooManyFiles
+from probes.logs.events.torch_events import TorchException
 from probes.logs.exceptions import row_of
 from probes.logs.seen import Seen
 
-_KINDS = ("torch.exception", "process.no-space", "process.too-many-files")
 _NEAR_LINES = 60
 """Between the exceptions of one process of which one follows from the other."""
 _LONGEST = 200
@@ -38,7 +39,7 @@ class OwnFailure(NamedTuple):
     """An exception, and the line of the program's own code at which it was raised."""
 
     event: Event
-    frame: Event | None
+    frame: Event[ProcessFrame] | None
     others: tuple[Event, ...]
     """Further exceptions that are the program's own."""
 
@@ -63,11 +64,8 @@ class OwnFailure(NamedTuple):
     ) -> Diagnosis:
         """What to say of it. `where` names the rank and host."""
         row, event = row_of(self.event), self.event
-        said = (
-            ": ".join(str(event.fields[name]) for name in ("name", "message") if event.fields.get(name))
-            or event.text.strip()
-        )
-        place = f", at {self.frame.fields['place']}" if self.frame is not None else ""
+        said = ": ".join(word for word in _words(event) if word) or event.text.strip()
+        place = f", at {self.frame.what.place}" if self.frame is not None else ""
         said = f"{said[:_LONGEST].rstrip('.: ')}{place}{where}"
         if row is None:
             summary = f"The program itself failed first: {said}."
@@ -97,7 +95,7 @@ def own_failure(seen: Seen, explained: Iterable[tuple[str, int]]) -> OwnFailure 
     known = frozenset(explained)
     own = [
         event
-        for event in seen.in_order(seen.of(*_KINDS))
+        for event in seen.in_order(seen.of(TorchException, ProcessNoSpace, ProcessTooManyFiles))
         if (event.source, event.number) not in known and _is_own(event)
     ]
     if not own:
@@ -112,17 +110,24 @@ def own_failure(seen: Seen, explained: Iterable[tuple[str, int]]) -> OwnFailure 
     frame = next(
         (
             event
-            for event in seen.of("process.frame")
-            if event.source == root.source
-            and event.fields.get("ends") in {one.number for one in (root, *near)}
+            for event in seen.of(ProcessFrame)
+            if event.source == root.source and event.what.ends in {one.number for one in (root, *near)}
         ),
         None,
     )
     return OwnFailure(root, frame, tuple(event for event in own if event is not root))
 
 
+def _words(event: Event) -> tuple[str, str]:
+    """Return the class and the message of an exception, empty where the event is none."""
+    match event.what:
+        case TorchException(name=name, message=message):
+            return name, message or ""
+    return "", ""
+
+
 def _is_own(event: Event) -> bool:
-    words = f"{event.fields.get('name', '')}: {event.fields.get('message', '')}"
+    words = ": ".join(_words(event))
     return _OF_OTHERS.search(words) is None or _OUTSIDE.search(words) is not None
 
 

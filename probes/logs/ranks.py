@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import msgspec
 
 from probes.logs.event import Event
+from probes.logs.events.nccl_init_events import NcclCommShape, NcclInitComplete, NcclInitStart
 
-_TELLING = ("nccl.init-start", "nccl.init-complete", "nccl.comm-shape")
 _MOST_PROCESSES = 1 << 17
 
 
@@ -23,11 +23,14 @@ class RankBook:
 
     def add(self, event: Event) -> None:
         """One more event; other kinds than those of initialisation are passed over."""
-        if event.kind not in _TELLING or event.host is None or event.pid is None:
+        record = event.what
+        if (
+            not isinstance(record, (NcclInitStart, NcclInitComplete, NcclCommShape))
+            or event.host is None
+            or event.pid is None
+        ):
             return
-        rank, ranks = event.fields.get("rank"), event.fields.get("ranks")
-        if not isinstance(rank, int) or not isinstance(ranks, int):
-            return
+        rank, ranks = record.rank, record.ranks
         process = (event.host, event.pid)
         size, known = self._ranks.get(process, (0, None))
         if ranks > size:
@@ -45,12 +48,12 @@ class RankBook:
 
 def with_ranks(events: Iterable[Event]) -> list[Event]:
     """The events, each with the rank of its process as far as any of them tells it."""
-    found, book = [*events], RankBook()
-    for event in found:
+    known, book = [*events], RankBook()
+    for event in known:
         book.add(event)
     return [
         event
         if event.rank is not None or (rank := book.rank_of(event)) is None
         else msgspec.structs.replace(event, rank=rank)
-        for event in found
+        for event in known
     ]

@@ -11,7 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from probes.logs.cause_rows import load_causes
-from probes.logs.event import Event
+from probes.logs.event import Event, carries
+from probes.logs.events.framework_events import K8sNotRunning
+from probes.logs.events.nccl_failure_events import NcclError
+from probes.logs.events.nccl_init_events import NcclInitComplete
+from probes.logs.events.nccl_topology_events import NcclConnected
+from probes.logs.events.process_events import ProgramProgress
+from probes.logs.events.slurm_events import SlurmKilled
 from probes.logs.readers.nccl_errors import is_network_layer
 
 _SURVIVED = (
@@ -47,16 +53,10 @@ def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) ->
     after them, or whose program ended well.
     """
     kept = _without_restarted(_without_placed(_without_overcome(list(events))))
-    progress = [event for event in kept if event.kind == "program.progress"]
-    went_on = {(event.source, event.fields.get("after")) for event in progress}
-    surely = {
-        (event.source, event.fields.get("after"))
-        for event in progress
-        if event.fields.get("who") in ("process", "many")
-    }
-    told = {
-        (event.source, event.fields.get("after")) for event in progress if event.fields.get("who") == "told"
-    }
+    progress = [event for event in kept if carries(event, ProgramProgress)]
+    went_on = {(event.source, event.what.after) for event in progress}
+    surely = {(event.source, event.what.after) for event in progress if event.what.who in ("process", "many")}
+    stated = {(event.source, event.what.after) for event in progress if event.what.who == "told"}
     finished = _last(kept, {"program.finished"})
     failed = _last(
         kept, {*load_causes().failures, "torch.agent-restart"} - {*_SURVIVED, *_FROM_OUTSIDE}, kernel=True
@@ -73,9 +73,9 @@ def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) ->
 
     def is_survived(event: Event) -> bool:
         source, number = event.source, event.number
-        if event.kind == "slurm.killed":
-            starts_again = event.fields.get("reason") in _STARTS_AGAIN
-            return starts_again and (source, number) in told and failed.get(source, 0) < number
+        if carries(event, SlurmKilled):
+            starts_again = event.what.reason in _STARTS_AGAIN
+            return starts_again and (source, number) in stated and failed.get(source, 0) < number
         if event.kind not in _SURVIVED:
             return False
         ended_well = finished.get(source, 0) > number or (source, number) in went_on
@@ -99,8 +99,8 @@ def _without_placed(events: list[Event]) -> list[Event]:
     return [
         event
         for event in events
-        if event.kind != "k8s.not-running"
-        or "nodes are available" not in str(event.fields.get("reason", ""))
+        if not carries(event, K8sNotRunning)
+        or "nodes are available" not in (event.what.reason or "")
         or started.get(event.source, 0) < event.number
     ]
 
@@ -129,13 +129,13 @@ def _without_overcome(events: list[Event]) -> list[Event]:
     finished = _last(events, {"program.finished"})
     for event in events:
         process = (event.source, event.host, event.pid)
-        if event.kind in ("nccl.init-complete", "nccl.connected") and event.pid is not None:
+        if carries(event, NcclInitComplete, NcclConnected) and event.pid is not None:
             initialised[process] = max(event.number, initialised.get(process, 0))
-        if "NCCL WARN" in event.text or (event.kind == "nccl.error" and not is_network_layer(event)):
+        if "NCCL WARN" in event.text or (carries(event, NcclError) and not is_network_layer(event)):
             failed.add(process)
 
     def is_overcome(event: Event) -> bool:
-        if event.kind != "nccl.error" or "NCCL INFO" not in event.text:
+        if not carries(event, NcclError) or "NCCL INFO" not in event.text:
             return False
         process = (event.source, event.host, event.pid)
         if process in initialised and process not in warned and finished.get(event.source, 0) > event.number:

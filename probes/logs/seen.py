@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
-from probes.logs.cause_rows import Condition, EventPattern, Pattern
+from probes.logs.cause_rows import Condition, EventPattern
 from probes.logs.event import Event, Value
 from probes.logs.events.log_record import LogRecord, field_of
 
@@ -88,18 +88,7 @@ class Seen:
         found = [event for event in self.of(wanted.event) if meets(event.what, wanted.where)]
         return self.in_order(found) if sum(event.count for event in found) >= wanted.at_least else []
 
-    def evidence(self, pattern: Pattern) -> list[Event]:
-        """The events on which a pattern rests, its own first; none where it does not hold."""
-        main = self.matching(pattern.main)
-        if not main or any(self.matching(other) for other in pattern.none_of):
-            return []
-        others = [self.matching(other) for other in pattern.all_of]
-        choices = [events for events in map(self.matching, pattern.any_of) if events]
-        if not all(others) or (pattern.any_of and not choices):
-            return []
-        return main + [events[0] for events in (*others, *choices[:1]) if events[0] not in main]
-
-    def in_order(self, events: list[Event]) -> list[Event]:
+    def in_order(self, events: Sequence[Event[A]]) -> list[Event[A]]:
         """By time where all have one, else as they were read; the lower rank first at the same time."""
         if events and all(event.time_s is not None for event in events):
             return sorted(

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from probes.logs.event import Event
+from probes.logs.events.kinds import RECORDS
 from probes.logs.events.log_record import LogRecord, Value, untyped
+
+_EMPTY: dict[type, Value] = {str: "", int: 0, float: 0.0, bool: False}
 
 
 def record(kind: str, fields: dict[str, Value]) -> LogRecord:
-    """Return the record of a kind."""
-    return untyped(kind, fields)
+    """Return the record of a kind, with those of the fields that fit it; empty values for the others that it
+    needs.
+    """
+    known = RECORDS.get(kind)
+    if known is None:
+        return untyped(kind, fields)
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(known):
+        types = getattr(field.type, "__args__", (field.type,))
+        if field.required:
+            values[field.name] = _EMPTY[types[0]]
+        if field.name in fields:
+            try:
+                values[field.name] = msgspec.convert(fields[field.name], field.type)
+            except msgspec.ValidationError:
+                continue
+    return known(**values)
 
 
 def event(kind: str, fields: dict[str, Value] | None = None, **envelope: Any) -> Event:

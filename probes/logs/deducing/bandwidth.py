@@ -7,10 +7,29 @@ from collections.abc import Iterator
 
 from probes.base.units import GB
 from probes.compare.bench_references import load_bench_references
-from probes.logs.deducing.common import found, nodes_of, whole
+from probes.logs.deducing.common import deduced, nodes_of
 from probes.logs.deducing.run_hardware import gpu_id, nic_rate
 from probes.logs.event import Event
-from probes.logs.seen import Seen, number
+from probes.logs.events.deduced_events import (
+    DeducedBandwidthCliff,
+    DeducedBandwidthFailed,
+    DeducedBandwidthLow,
+    DeducedSlowPeer,
+    DeducedWrongResults,
+)
+from probes.logs.events.host_events import HostPortRate
+from probes.logs.events.measurement_events import (
+    NcclTestsBelowMinimum,
+    NcclTestsRank,
+    NcclTestsResult,
+    NcclTestsWrong,
+    NvbandwidthResult,
+    PerftestResult,
+)
+from probes.logs.events.nccl_init_events import NcclVersion
+from probes.logs.seen import Seen
+
+_Result = Event[NcclTestsResult]
 
 _LARGE = 64 << 20
 """From which size on the bandwidth of a healthy network no longer falls."""
@@ -28,30 +47,28 @@ _ENOUGH = 0.8
 
 def failed_tests(seen: Seen) -> Iterator[Event]:
     """Tests that judged themselves."""
-    for event in seen.of("nccl_tests.wrong")[:1]:
-        yield found(
-            "wrong-results",
-            event,
-            wrong=event.fields.get("count", 1),
-            why="the results of a collective are wrong",
+    for wrong in seen.of(NcclTestsWrong)[:1]:
+        yield deduced(
+            wrong, DeducedWrongResults(wrong=wrong.what.count, why="the results of a collective are wrong")
         )
-    for event in seen.of("nccl_tests.below-minimum")[:1]:
-        value = f"{event.fields.get('average', 0)} GB/s"
-        yield found(
-            "bandwidth-failed",
+    for event in seen.of(NcclTestsBelowMinimum)[:1]:
+        value = f"{'?' if event.what.average is None else event.what.average} GB/s"
+        yield deduced(
             event,
-            what="The average bus bandwidth",
-            value=value,
-            why="less than the minimum that the test was given",
+            DeducedBandwidthFailed(
+                what="The average bus bandwidth",
+                value=value,
+                why="less than the minimum that the test was given",
+            ),
         )
 
 
 def cliff(seen: Seen) -> Iterator[Event]:
     """Bandwidth that collapses above a size, out of place and for all larger messages."""
-    tables: dict[tuple[object, ...], list[Event]] = {}
-    for event in seen.of("nccl_tests.result"):
-        if not whole(event.fields.get("in_place")):
-            tables.setdefault((event.source, event.fields.get("collective")), []).append(event)
+    tables: dict[tuple[object, ...], list[_Result]] = {}
+    for event in seen.of(NcclTestsResult):
+        if not event.what.in_place:
+            tables.setdefault((event.source, event.what.collective), []).append(event)
     for rows in tables.values():
         points = _points(rows) if _is_one(rows) else []
         for place in range(1, len(points)):
@@ -59,33 +76,30 @@ def cliff(seen: Seen) -> Iterator[Event]:
             size, _, event = points[place]
             after = [rate for _, rate, _ in points[place:]]
             if best >= _FEW_GBPS and len(after) >= 2 and size >= _LARGE and max(after) < _CLIFF * best:
-                yield found(
-                    "bandwidth-cliff",
+                yield deduced(
                     event,
-                    what="Bus bandwidth",
-                    value=f"{max(after):g} GB/s from {size >> 20} MiB on",
-                    expected=f"at least the {best:g} GB/s of smaller messages",
-                    why="the network between some hosts loses packets or is congested, as RoCE without flow control",
+                    DeducedBandwidthCliff(
+                        what="Bus bandwidth",
+                        value=f"{max(after):g} GB/s from {size >> 20} MiB on",
+                        expected=f"at least the {best:g} GB/s of smaller messages",
+                        why="the network between some hosts loses packets or is congested, as RoCE without flow control",
+                    ),
                 )
                 return
 
 
-def _is_one(rows: list[Event]) -> bool:
+def _is_one(rows: list[_Result]) -> bool:
     """Whether sizes grow from the smallest on, so that no other table was written into this one."""
-    sizes = [
-        size
-        for event in rows
-        if not whole(event.fields.get("in_place")) and (size := whole(event.fields.get("bytes")))
-    ]
+    sizes = [size for event in rows if not event.what.in_place and (size := event.what.bytes)]
     falls = sum(after <= before for before, after in itertools.pairwise(sizes))
     return falls < max(sizes.count(min(sizes, default=0)), 1)
 
 
 def low(seen: Seen) -> Iterator[Event]:
     """The best of large messages of each collective against the references of this hardware."""
-    collectives: dict[str, list[Event]] = {}
-    for event in seen.of("nccl_tests.result"):
-        collectives.setdefault(str(event.fields.get("collective", "")), []).append(event)
+    collectives: dict[str, list[_Result]] = {}
+    for event in seen.of(NcclTestsResult):
+        collectives.setdefault(event.what.collective, []).append(event)
     for collective, rows in collectives.items():
         large = (point for point in _points(rows) if point[0] >= _LARGE and _is_one(rows))
         best = max(large, key=lambda point: point[1], default=None)
@@ -94,61 +108,51 @@ def low(seen: Seen) -> Iterator[Event]:
         size, rate, event = best
         expected = reference(seen, collective, size)
         if expected is not None and rate * GB < _ENOUGH * expected:
-            yield found(
-                "bandwidth-low",
+            yield deduced(
                 event,
-                what=f"{collective} of {size >> 20} MiB",
-                value=f"{rate:g} GB/s",
-                expected=f"{expected / GB:.0f} GB/s",
-                fraction=round(rate * GB / expected, 3),
+                DeducedBandwidthLow(
+                    what=f"{collective} of {size >> 20} MiB",
+                    value=f"{rate:g} GB/s",
+                    expected=f"{expected / GB:.0f} GB/s",
+                    fraction=round(rate * GB / expected, 3),
+                ),
             )
 
 
 def slow_peer(seen: Seen) -> Iterator[Event]:
     """A GPU or pair that is far behind the others of its kind in one test."""
-    for event in seen.of("nvbandwidth.result"):
-        slowest, median = number(event.fields.get("slowest_gbps")), number(event.fields.get("median_gbps"))
-        if (
-            slowest is None
-            or not median
-            or (whole(event.fields.get("pairs")) or 0) < _ENOUGH_PEERS
-            or slowest >= _BEHIND * median
-        ):
+    for event in seen.of(NvbandwidthResult):
+        slowest, median = event.what.slowest_gbps, event.what.median_gbps
+        if not median or event.what.pairs < _ENOUGH_PEERS or slowest >= _BEHIND * median:
             continue
-        what = f"{event.fields.get('test', 'a copy')} of {event.fields.get('slowest', 'one GPU')}"
-        yield found(
-            "slow-peer",
+        what = f"{event.what.test} of {event.what.slowest}"
+        yield deduced(
             event,
-            what=what,
-            value=f"{slowest:g} GB/s",
-            expected=f"the {median:g} GB/s of the others",
+            DeducedSlowPeer(
+                what=what, value=f"{slowest:g} GB/s", expected=f"the {median:g} GB/s of the others"
+            ),
         )
         return
 
 
 def line_rate(seen: Seen) -> Iterator[Event]:
     """A test of RDMA far below the rate of its port, where the same log tells it."""
-    rates = {
-        (event.source, event.fields.get("device")): event.fields.get("gbit_per_s")
-        for event in seen.of("host.port-rate")
-    }
-    for event in seen.of("perftest.result"):
-        rate, value = (
-            number(rates.get((event.source, event.fields.get("device")))),
-            number(event.fields.get("gbit_per_s")),
-        )
-        if not rate or value is None or (whole(event.fields.get("bytes")) or 0) < _FULL_RATE:
+    rates = {(event.source, event.what.device): event.what.gbit_per_s for event in seen.of(HostPortRate)}
+    for event in seen.of(PerftestResult):
+        rate, value = rates.get((event.source, event.what.device)), event.what.gbit_per_s
+        if not rate or value is None or event.what.bytes < _FULL_RATE:
             continue
-        test = str(event.fields.get("test"))
+        test = event.what.test
         expected = rate * (2 if "bidirectional" in test else 1)
         if value < _ENOUGH * expected:
-            yield found(
-                "bandwidth-low",
+            yield deduced(
                 event,
-                what=f"{test} on {event.fields.get('device')}",
-                value=f"{value:g} Gbit/s",
-                expected=f"the {expected:g} Gbit/s of its port",
-                fraction=round(value / expected, 3),
+                DeducedBandwidthLow(
+                    what=f"{test} on {event.what.device}",
+                    value=f"{value:g} Gbit/s",
+                    expected=f"the {expected:g} Gbit/s of its port",
+                    fraction=round(value / expected, 3),
+                ),
             )
 
 
@@ -163,24 +167,15 @@ def reference(seen: Seen, collective: str, size: int) -> float | None:
         rate = nic_rate(seen)
         return None if across is None or rate is None else rate * across.fraction
     gpu = gpu_id(seen)
-    ranks = len(
-        {
-            (event.host, event.fields.get("bus"), event.fields.get("gpu"))
-            for event in seen.of("nccl_tests.rank")
-        }
-    )
-    version = next((str(event.fields.get("version", "")) for event in seen.of("nccl.version")), "")
+    ranks = len({(event.host, event.what.bus, event.what.gpu) for event in seen.of(NcclTestsRank)})
+    version = next((event.what.version for event in seen.of(NcclVersion)), "")
     rows = {} if gpu is None else references.collective_rates(gpu, collective, ranks, size, version)
     rates = [row.rates[collective] for row in rows.values()]
     return min(rates, default=None)
 
 
-def _points(rows: list[Event]) -> list[tuple[int, float, Event]]:
-    points = []
-    for event in rows:
-        size, rate = whole(event.fields.get("bytes")), number(event.fields.get("busbw_gbps"))
-        if size is not None and rate is not None:
-            points.append((size, rate, event))
+def _points(rows: list[_Result]) -> list[tuple[int, float, _Result]]:
+    points = ((event.what.bytes, event.what.busbw_gbps, event) for event in rows)
     return sorted(points, key=lambda point: point[:2])
 
 

@@ -9,15 +9,34 @@ import msgspec
 
 from probes.base.versions import at_least
 from probes.logs.event import Event, Value, reporting
-from probes.logs.events.log_record import untyped
+from probes.logs.events.kinds import RECORDS
+from probes.logs.events.log_record import R, untyped
+from probes.logs.events.measurement_events import NcclTestsRank, NcclTestsResult, NcclTestsSummary
+from probes.logs.events.nccl_init_events import (
+    NcclBootstrap,
+    NcclCommShape,
+    NcclDestroyed,
+    NcclEnvironment,
+    NcclInitComplete,
+    NcclInitStart,
+    NcclVersion,
+)
+from probes.logs.events.nccl_network_events import NcclNetwork
+from probes.logs.events.nccl_topology_events import NcclChannel
 from probes.logs.seen import Seen
 
 _BEGINS_FIRST = "2.23"
 
 
 def found(kind: str, first: Event, /, **fields: Value) -> Event:
-    """A deduced event at the line of the first one that it rests on."""
-    return msgspec.structs.replace(reporting(first, untyped(f"found.{kind}", fields)), count=1)
+    """Return a deduced event by the name of its kind, at the line of the first event that it rests on."""
+    name = f"deduced.{kind}"
+    return deduced(first, RECORDS[name](**fields) if name in RECORDS else untyped(name, fields))
+
+
+def deduced(first: Event, record: R) -> Event[R]:
+    """Return what several events report together, at the line of the first that it rests on."""
+    return msgspec.structs.replace(reporting(first, record), count=1)
 
 
 def whole(value: Value | None) -> int | None:
@@ -47,31 +66,29 @@ def who_calls(calls: Mapping[int, str]) -> str:
 
 def nodes_of(seen: Seen) -> int:
     """How many hosts take part, as far as the logs tell: 0 where nothing is known."""
-    shapes = seen.of("nccl.comm-shape", "nccl_tests.summary")
-    told = [nodes for event in shapes if (nodes := whole(event.fields.get("nodes"))) is not None]
+    shapes = seen.of(NcclCommShape, NcclTestsSummary)
+    told = [nodes for event in shapes if (nodes := event.what.nodes) is not None]
     hosts = {
         event.host
-        for event in seen.of(
-            "nccl.bootstrap", "nccl.init-start", "nccl.init-complete", "nccl.network", "nccl_tests.rank"
-        )
+        for event in seen.of(NcclBootstrap, NcclInitStart, NcclInitComplete, NcclNetwork, NcclTestsRank)
         if event.host
     }
-    across = 2 if any(event.fields.get("transport") == "NET" for event in seen.of("nccl.channel")) else 0
+    across = 2 if any(event.what.transport == "NET" for event in seen.of(NcclChannel)) else 0
     return max([*told, len(hosts), across])
 
 
-def environment(seen: Seen) -> dict[str, Event]:
+def environment(seen: Seen) -> dict[str, Event[NcclEnvironment]]:
     """The variables of NCCL that are in force by name, by the first line that tells each."""
-    names: dict[str, Event] = {}
-    for event in seen.of("nccl.environment"):
-        names.setdefault(str(event.fields.get("name")), event)
+    names: dict[str, Event[NcclEnvironment]] = {}
+    for event in seen.of(NcclEnvironment):
+        names.setdefault(event.what.name, event)
     return names
 
 
 def value_of(seen: Seen, name: str) -> str | None:
     """The value of a variable in force."""
     event = environment(seen).get(name)
-    return None if event is None else str(event.fields.get("value", "")).strip()
+    return None if event is None else str(event.what.value).strip()
 
 
 def begins_before_meeting(seen: Seen) -> bool:
@@ -81,10 +98,10 @@ def begins_before_meeting(seen: Seen) -> bool:
     True where the version is not known. Source: NVIDIA/nccl, src/init.cc, ncclCommInitRankFunc of 2.18 to
     2.30.
     """
-    versions = [str(event.fields.get("version", "")) for event in seen.of("nccl.version")]
+    versions = [event.what.version for event in seen.of(NcclVersion)]
     return all(at_least(version, _BEGINS_FIRST) is not False for version in versions)
 
 
 def completed(seen: Seen) -> bool:
     """Whether a collective ran: results, or communicators that were taken down in order."""
-    return seen.has("nccl_tests.result", "nccl_tests.summary", "nccl.destroyed")
+    return seen.has(NcclTestsResult, NcclTestsSummary, NcclDestroyed)

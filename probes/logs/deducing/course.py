@@ -6,22 +6,43 @@ import itertools
 from collections.abc import Iterator
 
 from probes.logs.cause_rows import load_causes
-from probes.logs.deducing.common import completed, found, whole
-from probes.logs.event import Event, Value
+from probes.logs.deducing.common import completed, deduced
+from probes.logs.event import Event, carries
+from probes.logs.events.cuda_events import TorchOom
+from probes.logs.events.deduced_events import (
+    DeducedEndsAfterInit,
+    DeducedKilledFirst,
+    DeducedSilenceAfterInit,
+    DeducedStopsAtP2p,
+)
+from probes.logs.events.nccl_init_events import NcclInitComplete, NcclInitStart
+from probes.logs.events.nccl_topology_events import (
+    NcclChannel,
+    NcclChannels,
+    NcclConnected,
+    NcclNvls,
+    NcclTopology,
+    NcclTrees,
+)
+from probes.logs.events.process_events import ProcessInterrupted, ProgramFinished
+from probes.logs.events.slurm_events import (
+    SlurmKilled,
+    SlurmOom,
+    SlurmStepAborted,
+    SlurmStepTerminating,
+    SlurmTaskExit,
+    SlurmTaskKilled,
+)
+from probes.logs.events.torch_events import TorchAgentSignal, TorchException
 from probes.logs.seen import Seen
 
-_END_OF_INIT = ("nccl.init-complete", "nccl.connected")
+_END_OF_INIT = (NcclInitComplete, NcclConnected)
 _SILENCE_S = 300.0
-_STOPS = ("slurm.killed", "torch.agent-signal", "process.interrupted")
+_STOPS = (SlurmKilled, TorchAgentSignal, ProcessInterrupted)
+_KINDS_OF_STOPS = frozenset(record.KIND for record in _STOPS)
 """From outside."""
 _SIGKILL = 9
-_ENDS_OF_OTHERS = (
-    "slurm.task-exit",
-    "slurm.step-terminating",
-    "slurm.step-aborted",
-    "slurm.killed",
-    "torch.exception",
-)
+_ENDS_OF_OTHERS = (SlurmTaskExit, SlurmStepTerminating, SlurmStepAborted, SlurmKilled, TorchException)
 _FEW_LINES = 8
 """So many lines may follow the end of an initialisation, such as remarks and the head of a table."""
 
@@ -31,39 +52,37 @@ def ends_after_init(seen: Seen) -> Iterator[Event]:
     `during`); nothing failed, and the log ends there or the scheduler ended the job much later.
     """
     ends = _ends(seen)
-    failures = [kind for kind in load_causes().failures if kind not in _STOPS]
+    failures = [kind for kind in load_causes().failures if kind not in _KINDS_OF_STOPS]
     if (
         not ends
         or completed(seen)
-        or seen.has(*failures, "kernel.xid", "torch.oom", "slurm.oom", "kernel.oom-kill")
+        or seen.has(*failures, "kernel.xid", TorchOom, SlurmOom, "kernel.oom-kill")
     ):
         return
-    ranks = max((whole(event.fields.get("ranks")) or 0 for event in ends), default=0)
-    done = {event.fields.get("rank") for event in seen.of("nccl.init-complete")}
-    fields: dict[str, Value] = {"complete": len(done), "ranks": ranks} if ranks and done else {}
-    if not seen.has("nccl.init-complete"):
-        fields["stage"] = "during"
+    ranks = max((event.what.ranks for event in ends if carries(event, NcclInitComplete)), default=0)
+    done = {event.what.rank for event in seen.of(NcclInitComplete)}
+    complete, of_ranks = (len(done), ranks) if ranks and done else (None, None)
+    stage = None if seen.has(NcclInitComplete) else "during"
     last = seen.in_order(ends)[-1]
-    later = seen.of("nccl.channel", "nccl.init-start", "nccl.channels", "nccl.trees")
+    later = seen.of(NcclChannel, NcclInitStart, NcclChannels, NcclTrees)
     if (
         seen.last_lines.get(last.source, 0) > last.number
-        or seen.has("program.finished")
+        or seen.has(ProgramFinished)
         or any(event.source == last.source and event.number > last.number for event in later)
     ):
         return
     stops = seen.of(*_STOPS)
     for stop in stops:
         late = stop.time_s is not None and last.time_s is not None and stop.time_s - last.time_s >= _SILENCE_S
-        if late or str(stop.fields.get("reason", "")) == "time limit":
-            yield found(
-                "silence-after-init",
-                last,
-                **fields,
-                why="the job was ended from outside with nothing said in between",
+        if late or (carries(stop, SlurmKilled) and stop.what.reason == "time limit"):
+            why = "the job was ended from outside with nothing said in between"
+            yield deduced(
+                last, DeducedSilenceAfterInit(why=why, complete=complete, ranks=of_ranks, stage=stage)
             )
             return
     if not stops:
-        yield found("ends-after-init", last, **fields, why="nothing is said after the initialisation")
+        why = "nothing is said after the initialisation"
+        yield deduced(last, DeducedEndsAfterInit(why=why, complete=complete, ranks=of_ranks, stage=stage))
 
 
 def _ends(seen: Seen) -> list[Event]:
@@ -71,35 +90,39 @@ def _ends(seen: Seen) -> list[Event]:
     collective.
     """
     return [
-        *seen.of("nccl.init-complete"),
-        *(event for event in seen.of("nccl.connected") if event.fields.get("what") == "rings"),
+        *seen.of(NcclInitComplete),
+        *(event for event in seen.of(NcclConnected) if event.what.what == "rings"),
     ]
 
 
 def stops_at_p2p(seen: Seen) -> Iterator[Event]:
     """The last that is said is a peer-to-peer channel, before anything is connected."""
-    channels = [event for event in seen.of("nccl.channel") if event.fields.get("transport") == "P2P"]
-    if not channels or any(_over_nvlink(event) for event in seen.of("nccl.channel", "nccl.topology")):
+    channels = [event for event in seen.of(NcclChannel) if event.what.transport == "P2P"]
+    if not channels or any(_over_nvlink(event) for event in seen.of(NcclChannel, NcclTopology)):
         return
-    if completed(seen) or seen.has(*_END_OF_INIT, "nccl.nvls") or seen.has(*load_causes().failures):
+    if completed(seen) or seen.has(*_END_OF_INIT, NcclNvls) or seen.has(*load_causes().failures):
         return
     last = max(
         (event for event in seen.events),
         key=lambda event: (event.source == channels[-1].source, event.number),
     )
-    if last.kind == "nccl.channel" and not _goes_on(seen, last):
-        yield found(
-            "stops-at-p2p",
+    if carries(last, NcclChannel) and not _goes_on(seen, last):
+        yield deduced(
             channels[-1],
-            why="the log stops while they are connected, as with drivers that offer it wrongly or with ACS",
+            DeducedStopsAtP2p(
+                why="the log stops while they are connected, as with drivers that offer it wrongly or with ACS",
+            ),
         )
 
 
-def _over_nvlink(event: Event) -> bool:
+def _over_nvlink(event: Event[NcclChannel | NcclTopology]) -> bool:
     """NCCL reads directly (`P2P/CUMEM/read`) over NVLink alone."""
-    return event.fields.get("link") == "NVL" or (
-        event.fields.get("transport") == "P2P" and "/read" in event.text
-    )
+    match event.what:
+        case NcclTopology(link="NVL"):
+            return True
+        case NcclChannel(transport="P2P"):
+            return "/read" in event.text
+    return False
 
 
 def _goes_on(seen: Seen, last: Event) -> bool:
@@ -121,12 +144,16 @@ def killed_first(seen: Seen) -> Iterator[Event]:
     """A task of Slurm that was killed before anything else of its log failed: not as one that was left
     over.
     """
-    for event in seen.of("slurm.task-killed"):
-        if event.fields.get("signal") == _SIGKILL and not any(
+    for event in seen.of(SlurmTaskKilled):
+        if event.what.signal == _SIGKILL and not any(
             other.source == event.source and other.number < event.number
             for other in seen.of(*_ENDS_OF_OTHERS)
         ):
-            yield found("killed-first", event, **event.fields)
+            task = event.what
+            yield deduced(
+                event,
+                DeducedKilledFirst(node=task.node, tasks=task.tasks, reason=task.reason, signal=task.signal),
+            )
             return
 
 

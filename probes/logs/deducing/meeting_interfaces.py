@@ -8,8 +8,29 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from probes.logs.cause_rows import load_causes
-from probes.logs.deducing.common import begins_before_meeting, completed, found, named, nodes_of, whole
+from probes.logs.deducing.common import begins_before_meeting, completed, deduced, named, nodes_of
 from probes.logs.event import Event
+from probes.logs.events.deduced_events import (
+    DeducedBadInterface,
+    DeducedBadSockets,
+    DeducedConnectToLocal,
+    DeducedHostIdShared,
+    DeducedHostShared,
+    DeducedInterfacesDiffer,
+    DeducedRanksMissingAtStart,
+)
+from probes.logs.events.framework_events import GlooConnectFailed
+from probes.logs.events.nccl_failure_events import NcclConnectFailed
+from probes.logs.events.nccl_init_events import (
+    NcclBootstrap,
+    NcclEnvironment,
+    NcclInitComplete,
+    NcclInitStart,
+)
+from probes.logs.events.nccl_network_events import NcclSocketInterfaces
+from probes.logs.events.nccl_topology_events import NcclConnected
+from probes.logs.events.slurm_events import SlurmKilled
+from probes.logs.events.torch_events import TorchConnectFailed, TorchStoreTimeout, TorchWatchdogTimeout
 from probes.logs.seen import Seen
 
 _BRIDGES = re.compile(
@@ -24,69 +45,85 @@ def bad_interface(seen: Seen) -> Iterator[Event]:
     data over one.
     """
     nodes = nodes_of(seen)
-    failed = int(seen.has("nccl.connect-failed", "gloo.connect-failed", "torch.store-timeout"))
-    works = int(not failed and (completed(seen) or seen.has("nccl.connected", "nccl.init-complete")))
-    for event in seen.of("nccl.bootstrap") or seen.of("nccl.socket-interfaces"):
-        interface = str(event.fields.get("interface") or event.fields.get("names", ""))
-        address = str(event.fields.get("address", ""))
+    failed = seen.has(NcclConnectFailed, GlooConnectFailed, TorchStoreTimeout)
+    works = not failed and (completed(seen) or seen.has(NcclConnected, NcclInitComplete))
+    bootstraps = seen.of(NcclBootstrap)
+    events: list[Event] = [*bootstraps] if bootstraps else [*seen.of(NcclSocketInterfaces)]
+    for event in events:
+        interface, address = interface_of(event)
         kind, why = _unfit(interface, address)
         if kind:
-            yield found(
-                "bad-interface",
+            yield deduced(
                 event,
-                interface=interface,
-                address=address,
-                kind=kind,
-                why=why,
-                nodes=nodes,
-                failed=failed,
-                works=works,
+                DeducedBadInterface(
+                    interface=interface,
+                    address=address,
+                    kind=kind,
+                    why=why,
+                    nodes=nodes,
+                    failed=failed,
+                    works=works,
+                ),
             )
+
+
+def interface_of(event: Event) -> tuple[str, str]:
+    """Return the interface over which ranks meet or send, and its address where the line has one."""
+    match event.what:
+        case NcclBootstrap(interface=interface, address=address):
+            return interface, address
+        case NcclSocketInterfaces(names=names):
+            return names, ""
+    return "", ""
 
 
 def connect_to_local(seen: Seen) -> Iterator[Event]:
     """A connection to an address that another host never has, or over an interface that leads to none."""
-    for event in seen.of("nccl.connect-failed", "gloo.connect-failed", "torch.connect-failed"):
-        peer = str(event.fields.get("peer") or event.fields.get("host") or "")
+    for event in seen.of(NcclConnectFailed, GlooConnectFailed, TorchConnectFailed):
+        match event.what:
+            case NcclConnectFailed(peer=address):
+                peer = address or ""
+            case GlooConnectFailed(host=host) | TorchConnectFailed(host=host):
+                peer = host
         address, _, interface = _PORT.sub("", peer).strip("[]").partition("%")
         kind, why = _unfit(interface, address)
         if kind and (interface or nodes_of(seen) > 1):
-            yield found("connect-to-local", event, peer=peer, why=why)
+            yield deduced(event, DeducedConnectToLocal(peer=peer, why=why))
 
 
 def bad_sockets(seen: Seen) -> Iterator[Event]:
     """A bridge or tunnel among the interfaces for data, where a connection failed."""
-    if not seen.has("nccl.connect-failed"):
+    if not seen.has(NcclConnectFailed):
         return
-    for event in seen.of("nccl.socket-interfaces"):
-        names = str(event.fields.get("names", "")).split(",")
+    for event in seen.of(NcclSocketInterfaces):
+        names = event.what.names.split(",")
         for name in names if len(names) > 1 else ():
             kind, why = _unfit(name, "")
             if kind:
-                yield found("bad-sockets", event, interface=name, why=why)
+                yield deduced(event, DeducedBadSockets(interface=name, why=why))
                 return
 
 
 def host_id_shared(seen: Seen) -> Iterator[Event]:
     """One NCCL_HOSTID on several hosts."""
     hosts: dict[str, dict[str, Event]] = defaultdict(dict)
-    for event in seen.of("nccl.environment"):
-        if event.fields.get("name") == "NCCL_HOSTID" and event.host is not None:
-            hosts[str(event.fields.get("value", ""))].setdefault(event.host, event)
+    for event in seen.of(NcclEnvironment):
+        if event.what.name == "NCCL_HOSTID" and event.host is not None:
+            hosts[str(event.what.value)].setdefault(event.host, event)
     for value, events in hosts.items():
         if len(events) > 1:
-            yield found("host-id-shared", next(iter(events.values())), value=value, hosts=named(events))
+            yield deduced(next(iter(events.values())), DeducedHostIdShared(value=value, hosts=named(events)))
 
 
 def interfaces_differ(seen: Seen) -> Iterator[Event]:
     """Hosts that announce addresses of networks with nothing in common."""
     networks: dict[str, Event] = {}
-    for event in seen.of("nccl.bootstrap"):
-        address = _address(str(event.fields.get("address", "")))
+    for event in seen.of(NcclBootstrap):
+        address = _address(event.what.address)
         if address is not None and address.version == 4 and event.host is not None:
             networks.setdefault(".".join(str(address).split(".")[:1]) + ".x", event)
     if len(networks) > 1:
-        yield found("interfaces-differ", next(iter(networks.values())), networks=named(networks))
+        yield deduced(next(iter(networks.values())), DeducedInterfacesDiffer(networks=named(networks)))
 
 
 def host_shared(seen: Seen) -> Iterator[Event]:
@@ -94,34 +131,33 @@ def host_shared(seen: Seen) -> Iterator[Event]:
     apart by more.
     """
     addresses: dict[tuple[str, str], dict[str, Event]] = defaultdict(dict)
-    for event in seen.of("nccl.bootstrap"):
+    for event in seen.of(NcclBootstrap):
         if event.host is not None:
-            addresses[event.host, str(event.fields.get("interface"))].setdefault(
-                str(event.fields.get("address")), event
-            )
-    failed = int(seen.has(*load_causes().failures))
+            addresses[event.host, event.what.interface].setdefault(event.what.address, event)
+    failed = seen.has(*load_causes().failures)
     for (host, _), events in addresses.items():
         if len(events) > 1:
-            yield found(
-                "host-shared", next(iter(events.values())), host=host, addresses=named(events), failed=failed
+            yield deduced(
+                next(iter(events.values())),
+                DeducedHostShared(host=host, addresses=named(events), failed=failed),
             )
 
 
 def ranks_missing(seen: Seen) -> Iterator[Event]:
     """Most ranks of a communicator begin, some never do, and none completes."""
-    starts = [event for event in seen.of("nccl.init-start") if whole(event.fields.get("ranks")) is not None]
-    if seen.has("nccl.init-complete") or not starts or not begins_before_meeting(seen):
+    starts = seen.of(NcclInitStart)
+    if seen.has(NcclInitComplete) or not starts or not begins_before_meeting(seen):
         return
-    ranks = max(whole(event.fields["ranks"]) or 0 for event in starts)
-    begun = {whole(event.fields.get("rank")) for event in starts if whole(event.fields.get("ranks")) == ranks}
+    ranks = max(event.what.ranks for event in starts)
+    begun = {event.what.rank for event in starts if event.what.ranks == ranks}
     missing = [rank for rank in range(min(ranks, 4096)) if rank not in begun]
     if (
         missing
         and len(missing) * 2 < ranks
-        and seen.has("torch.store-timeout", "torch.watchdog-timeout", "slurm.killed", "nccl.connect-failed")
+        and seen.has(TorchStoreTimeout, TorchWatchdogTimeout, SlurmKilled, NcclConnectFailed)
     ):
-        yield found(
-            "ranks-missing-at-start", starts[0], missing=len(missing), ranks=ranks, names=named(missing)
+        yield deduced(
+            starts[0], DeducedRanksMissingAtStart(missing=len(missing), ranks=ranks, names=named(missing))
         )
 
 

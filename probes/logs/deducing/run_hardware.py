@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from probes.base.units import GB
 from probes.catalogue.hardware import MachineModel, load_catalogue
-from probes.logs.deducing.common import whole
-from probes.logs.seen import Seen, number
+from probes.logs.events.compared_events import MachineGpu, MachinePort
+from probes.logs.events.measurement_events import NcclTestsRank
+from probes.logs.events.nccl_network_events import NcclHca, NcclHcas, OfiPlatform, OfiProvider
+from probes.logs.events.nccl_topology_events import NcclTopology
+from probes.logs.seen import Seen
 
 _BITS = 8
 
@@ -15,12 +18,9 @@ def nic_rate(seen: Seen) -> float | None:
     the logs nor by the machine's facts.
     """
     by_host: dict[str, dict[str, int]] = {}
-    for event in seen.of("nccl.hca"):
-        speed = whole(event.fields.get("speed_mbps"))
-        if speed is None:
-            return None
-        by_host.setdefault(event.host or "", {})[f"{event.fields.get('name')}:{event.fields.get('port')}"] = (
-            speed
+    for event in seen.of(NcclHca):
+        by_host.setdefault(event.host or "", {})[f"{event.what.name}:{event.what.port}"] = (
+            event.what.speed_mbps
         )
     used = used_hcas(seen)
     best = max(by_host.values(), key=len, default={})
@@ -41,26 +41,20 @@ def _rate_beside(seen: Seen, used: set[str]) -> float | None:
     """By the machine's facts of the ports that are used, else by the one speed of all adapters in NCCL's
     topology.
     """
-    ports = {
-        f"{event.fields.get('name')}:{event.fields.get('port')}": event for event in seen.of("machine.port")
-    }
-    speeds = [number(ports[name].fields.get("gbps")) for name in used if name in ports]
-    if len(speeds) == len(used) and None not in speeds:
-        return sum(speed for speed in speeds if speed is not None) * 1e9 / _BITS
-    told = {
-        number(event.fields.get("gbps"))
-        for event in seen.of("nccl.topology")
-        if event.fields.get("link") == "NET"
-    }
-    speed = told.pop() if len(told) == 1 else None
+    ports = {f"{event.what.name}:{event.what.port}": event.what.gbps for event in seen.of(MachinePort)}
+    speeds = [ports[name] for name in used if name in ports]
+    if len(speeds) == len(used):
+        return sum(speeds) * 1e9 / _BITS
+    of_adapters = {event.what.gbps for event in seen.of(NcclTopology) if event.what.link == "NET"}
+    speed = of_adapters.pop() if len(of_adapters) == 1 else None
     return None if not speed else len(used) * speed * GB
 
 
 def machine(seen: Seen) -> MachineModel | None:
     """The kind of machine that a plugin names, all of whose adapters it uses."""
-    for event in seen.of("ofi.platform"):
-        for model in load_catalogue().machines_sold_as(str(event.fields.get("name"))):
-            nics = [whole(provider.fields.get("nics")) for provider in seen.of("ofi.provider")]
+    for event in seen.of(OfiPlatform):
+        for model in load_catalogue().machines_sold_as(event.what.name):
+            nics = [provider.what.nics for provider in seen.of(OfiProvider)]
             if set(nics) <= {model.nic_count, None}:
                 return model
     return None
@@ -68,10 +62,8 @@ def machine(seen: Seen) -> MachineModel | None:
 
 def gpu_id(seen: Seen) -> str | None:
     """The one GPU model that the logs name, or else the machine's facts."""
-    names = {
-        str(event.fields.get("name")) for event in seen.of("nccl_tests.rank") if event.fields.get("name")
-    }
-    names = names or {str(event.fields.get("name")) for event in seen.of("machine.gpu")}
+    names = {event.what.name for event in seen.of(NcclTestsRank) if event.what.name}
+    names = names or {event.what.name for event in seen.of(MachineGpu)}
     if len(names) != 1:
         sold = machine(seen)
         return None if names or sold is None else sold.gpu
@@ -82,7 +74,7 @@ def gpu_id(seen: Seen) -> str | None:
 def used_hcas(seen: Seen) -> set[str]:
     """The HCAs that NCCL lists, of the process with most of them."""
     most: list[str] = []
-    for event in seen.of("nccl.hcas"):
-        names = str(event.fields.get("names", "")).split(",")
+    for event in seen.of(NcclHcas):
+        names = event.what.names.split(",")
         most = names if len(names) > len(most) else most
     return set(most)

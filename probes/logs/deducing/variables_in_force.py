@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from probes.catalogue.nccl_variables import is_default, load_variables, misread
-from probes.logs.deducing.common import environment, found
+from probes.logs.deducing.common import deduced, environment
 from probes.logs.event import Event
+from probes.logs.events.deduced_events import DeducedIneffectiveVariable, DeducedLeftoverVariable
+from probes.logs.events.nccl_init_events import NcclEnvironment, NcclEnvironmentInvalid
+from probes.logs.events.nccl_network_events import NcclHcas, NcclNetwork, NcclPluginLoaded
 from probes.logs.seen import Seen
 
 _QUIET = frozenset(
@@ -33,57 +36,50 @@ _LEFT = {
 def without_effect(seen: Seen) -> Iterator[Event]:
     """What was set and does not do what it should."""
     variables = environment(seen)
-    network = {str(event.fields.get("name")) for event in seen.of("nccl.network")}
-    plugins = " ".join(str(event.fields.get("name", "")) for event in seen.of("nccl.plugin-loaded"))
+    network = {event.what.name for event in seen.of(NcclNetwork)}
+    plugins = " ".join(event.what.name or "" for event in seen.of(NcclPluginLoaded))
     ibext, ib = variables.get("NCCL_IBEXT_DISABLE"), variables.get("NCCL_IB_DISABLE")
-    if ibext is not None and _on(ibext) and (ib is None or not _on(ib)) and seen.has("nccl.hcas"):
+    if ibext is not None and _on(ibext) and (ib is None or not _on(ib)) and seen.has(NcclHcas):
         yield _ineffective(
             ibext,
-            1,
             "it switches off the plugin alone, and NCCL's own InfiniBand transport takes over",
             "Set NCCL_IB_DISABLE=1 as well (or remove the plugin) to use sockets.",
         )
     external = any("ext" in name.lower() for name in network) or (
-        not network and "ext" in plugins.lower() and seen.has("nccl.hcas")
+        not network and "ext" in plugins.lower() and seen.has(NcclHcas)
     )
     if ib is not None and _on(ib) and external and (ibext is None or not _on(ibext)):
         yield _ineffective(
             ib,
-            1,
             "the external plugin does not read it",
             "Set NCCL_IBEXT_DISABLE=1 as well, or NCCL_NET_PLUGIN=none.",
         )
-    for event in seen.of("nccl.environment-invalid"):
+    for invalid in seen.of(NcclEnvironmentInvalid):
         yield _ineffective(
-            event,
-            0,
-            f"NCCL cannot read the value {event.fields.get('value', '')!r} and uses its default",
+            invalid,
+            f"NCCL cannot read the value {invalid.what.value!r} and uses its default",
             "Write a value that the documentation allows.",
+            is_firm=False,
         )
     table = load_variables()
     for name, event in variables.items():
         row = table.find(name)
-        text = str(event.fields.get("value", "")).strip().rstrip(".")
-        if (
-            row is not None
-            and event.fields.get("by") != "plugin"
-            and (read := misread(row, text)) is not None
-        ):
+        text = _text(event)
+        if row is not None and event.what.by != "plugin" and (read := misread(row, text)) is not None:
             yield _ineffective(
-                event, 0, f"NCCL reads {text!r} as {read}", "Write a value that the documentation allows."
+                event,
+                f"NCCL reads {text!r} as {read}",
+                "Write a value that the documentation allows.",
+                is_firm=False,
             )
 
 
 def left_from_debugging(seen: Seen) -> Iterator[Event]:
     """What forces or switches off, set by a person and not by a plugin."""
     table = load_variables()
-    by_plugin = {
-        str(event.fields.get("name"))
-        for event in seen.of("nccl.environment")
-        if event.fields.get("by") == "plugin"
-    }
+    by_plugin = {event.what.name for event in seen.of(NcclEnvironment) if event.what.by == "plugin"}
     for name, event in environment(seen).items():
-        text = str(event.fields.get("value", "")).strip().rstrip(".")
+        text = _text(event)
         row = table.find(name)
         if (
             row is None
@@ -93,17 +89,21 @@ def left_from_debugging(seen: Seen) -> Iterator[Event]:
             or is_default(row, text)
         ):
             continue
-        yield found("leftover-variable", event, name=name, value=text, why=_LEFT.get(name, row.costs))
+        yield deduced(event, DeducedLeftoverVariable(name=name, value=text, why=_LEFT.get(name, row.costs)))
 
 
-def _on(event: Event) -> bool:
-    return str(event.fields.get("value", "")).strip().rstrip(".") not in ("", "0")
+def _text(event: Event[NcclEnvironment]) -> str:
+    return str(event.what.value).strip().rstrip(".")
 
 
-def _ineffective(event: Event, firm: int, why: str, fix: str) -> Event:
-    return found(
-        "ineffective-variable", event, name=str(event.fields.get("name", "")), firm=firm, why=why, fix=fix
-    )
+def _on(event: Event[NcclEnvironment]) -> bool:
+    return _text(event) not in ("", "0")
+
+
+def _ineffective(
+    event: Event[NcclEnvironment | NcclEnvironmentInvalid], why: str, fix: str, *, is_firm: bool = True
+) -> Event:
+    return deduced(event, DeducedIneffectiveVariable(name=event.what.name, firm=is_firm, why=why, fix=fix))
 
 
 DEDUCTIONS = (without_effect, left_from_debugging)

@@ -1,10 +1,5 @@
 """Other benchmarks' whole outputs: CUDA's bandwidthTest, SuperBench's gpu_copy, fabtests, GPCNeT.
 
-Kinds: bench.result{tool, test, slowest, slowest_gbps, median_gbps, fastest_gbps, peak_gbps, count}: of one
-test, at its largest size; peak is of another size that is faster; GB/s are 1e9 bytes per second.
-bench.latency{tool, test, usec}: the lowest of a test. bench.failure{tool, test, reason}: also of fabtests'
-lines alone.
-
 Source: the parsers of these tools in `probes/parsers` and what they name.
 """
 
@@ -15,7 +10,8 @@ from collections.abc import Iterator
 
 from probes.base.units import GB
 from probes.facts import ToolResult
-from probes.logs.event import Event, Value
+from probes.logs.event import Event
+from probes.logs.events.measurement_events import BenchFailure, BenchLatency, BenchResult
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 from probes.logs.readers.whole_files import Document
@@ -37,7 +33,7 @@ DOCUMENT_SIGNS: tuple[bytes, ...] = (
 )
 _ROWS = (
     row(
-        "bench.failure",
+        BenchFailure,
         ", ret=-",
         r"(?P<reason>(?P<test>fi_\w{2,40})\(\): \S{3,60}:\d{1,6}, ret=-\d{1,6} \([^)\n]{1,100}\))",
         tool="fabtests",
@@ -59,44 +55,40 @@ def read_document(name: str, data: bytes) -> tuple[Event, ...]:
     document = Document(name, data)
     for tool, parser in _PARSERS:
         if parser.recognise(document.text):
-            return tuple(_told(document, tool, parser.parse_results(document.text)))[:_MOST]
+            return tuple(_results(document, tool, parser.parse_results(document.text)))[:_MOST]
     return ()
 
 
-def _told(document: Document, tool: str, results: tuple[ToolResult, ...]) -> Iterator[Event]:
+def _results(document: Document, tool: str, results: tuple[ToolResult, ...]) -> Iterator[Event]:
     tests: dict[tuple[str, str], list[ToolResult]] = {}
     for result in results:
         if result.metric == "status" and result.message:
-            fields: dict[str, Value] = {"tool": tool, "test": result.test, "reason": result.message[:200]}
-            yield document.event("bench.failure", result.evidence, fields)
+            failure = BenchFailure(tool=tool, test=result.test, reason=result.message[:200])
+            yield document.event(failure, result.evidence)
         elif isinstance(result.value, int | float):
             tests.setdefault((result.test, result.metric), []).append(result)
-    for (test, metric), found in tests.items():
-        largest = max(result.size_bytes or 0 for result in found)
-        ordered = sorted((result for result in found if (result.size_bytes or 0) == largest), key=_value)
+    for (test, metric), measured in tests.items():
+        largest = max(result.size_bytes or 0 for result in measured)
+        ordered = sorted((result for result in measured if (result.size_bytes or 0) == largest), key=_value)
         first = ordered[0]
         if metric == "latency":
-            lowest = min(found, key=_value)
-            about: dict[str, Value] = {
-                "tool": tool,
-                "test": test,
-                "usec": round(_value(lowest) * _MICROSECONDS, 3),
-            }
-            yield document.event("bench.latency", lowest.evidence, about)
+            lowest = min(measured, key=_value)
+            latency = BenchLatency(tool=tool, test=test, usec=round(_value(lowest) * _MICROSECONDS, 3))
+            yield document.event(latency, lowest.evidence)
         elif metric in {"bandwidth", "bus_bandwidth"}:
             rates = [_value(result) / GB for result in ordered]
-            about = {
-                "tool": tool,
-                "test": test,
-                "slowest": first.subject,
-                "slowest_gbps": round(rates[0], 3),
-                "median_gbps": round(statistics.median(rates), 3),
-                "fastest_gbps": round(rates[-1], 3),
-                "count": len(rates),
-            }
-            peak = max(_value(result) for result in found) / GB
-            about |= {"peak_gbps": round(peak, 3)} if peak > rates[-1] else {}
-            yield document.event("bench.result", first.evidence, about)
+            peak = max(_value(result) for result in measured) / GB
+            rate = BenchResult(
+                tool=tool,
+                test=test,
+                slowest=first.subject,
+                slowest_gbps=round(rates[0], 3),
+                median_gbps=round(statistics.median(rates), 3),
+                fastest_gbps=round(rates[-1], 3),
+                count=len(rates),
+                peak_gbps=round(peak, 3) if peak > rates[-1] else None,
+            )
+            yield document.event(rate, first.evidence)
 
 
 def _value(result: ToolResult) -> float:

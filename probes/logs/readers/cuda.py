@@ -1,14 +1,5 @@
 """CUDA and its memory, as torch, nccl-tests and other programs report errors of the runtime and the driver.
 
-Kinds: torch.oom{gpu, wanted, total, free, used, reserved, unallocated, others}: sizes in bytes where they are
-said; others: which other processes hold memory of the GPU. cuda.error{name, text, code}: a named error of the
-runtime (`cudaErrorDevicesUnavailable`), the driver (`CUDA_ERROR_SYSTEM_NOT_READY`) or by its sentence.
-cuda.init-failed{code, text}: no device could be used at all. cuda.driver-old{found}: the driver is older than
-the runtime needs. cuda.fork{}: CUDA in a forked child. cuda.no-kernel{}: the build has no code for this GPU.
-cuda.invalid-device{}: an ordinal that does not exist. cuda.assert{file, line}: an assertion in device code.
-nvml.mismatch{library, kernel}: user space and kernel driver differ. nvml.failed{text, bus}: NVML or
-nvidia-smi cannot be used, or a GPU not be reached.
-
 Source: CUDA runtime and driver API error names; pytorch c10/cuda/CUDACachingAllocator.cpp and
 CUDAException.cpp, 1.9 to 2.13.
 """
@@ -16,98 +7,127 @@ CUDAException.cpp, 1.9 to 2.13.
 from __future__ import annotations
 
 import re
+from typing import Any
+
+import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, Value
+from probes.logs.event import Event, reporting
+from probes.logs.events.cuda_events import (
+    CudaAssert,
+    CudaDriverOld,
+    CudaError,
+    CudaFork,
+    CudaInitFailed,
+    CudaInvalidDevice,
+    CudaNoKernel,
+    NvmlFailed,
+    NvmlMismatch,
+    TorchOom,
+)
 from probes.logs.line import LogLine
 from probes.logs.readers.cuda_texts import CODES_OF_TEXTS
 from probes.logs.readers.row_readers import read_rows, row, signs
 
 _WORDS = "|".join(sorted((re.escape(sentence) for sentence in CODES_OF_TEXTS), key=len, reverse=True))
 
+_UNITS = {"bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 1 << 10, "MB": 1 << 20,
+          "GB": 1 << 30, "TB": 1 << 40}  # fmt: skip
+"""torch means powers of two by all of them."""
+
+
+def _bytes(words: str) -> int | None:
+    size, _, unit = words.partition(" ")
+    try:
+        return int(float(size) * _UNITS[unit])
+    except (ValueError, KeyError, OverflowError):
+        return None
+
+
+def _oom(fields: dict[str, Any]) -> TorchOom:
+    return TorchOom(wanted=_bytes(fields.get("amount", "")))
+
+
 _ROWS = (
     row(
-        "torch.oom",
+        TorchOom,
         "CUDA out of memory",
-        r"(?:CUDA|HIP) out of memory\.?(?: Tried to allocate (?P<wanted>[\d.]{1,20} \w{1,5}))?",
+        r"(?:CUDA|HIP) out of memory\.?(?: Tried to allocate (?P<amount>[\d.]{1,20} \w{1,5}))?",
+        finish=_oom,
     ),
-    row("torch.oom", "HIP out of memory"),
-    row("torch.oom", "OutOfMemoryError", r"torch\.(?:cuda\.)?OutOfMemoryError"),
-    row("torch.oom", "CUBLAS_STATUS_ALLOC_FAILED"),
+    row(TorchOom, "HIP out of memory"),
+    row(TorchOom, "OutOfMemoryError", r"torch\.(?:cuda\.)?OutOfMemoryError"),
+    row(TorchOom, "CUBLAS_STATUS_ALLOC_FAILED"),
     row(
-        "torch.oom",
+        TorchOom,
         "RESOURCE_EXHAUSTED",
         r"RESOURCE_EXHAUSTED: (?:Out of memory|OOM when|Failed to allocate).{0,200}",
     ),
-    row("torch.oom", "OOM when allocating tensor"),
-    row("cuda.fork", "Cannot re-initialize CUDA in forked subprocess"),
+    row(TorchOom, "OOM when allocating tensor"),
+    row(CudaFork, "Cannot re-initialize CUDA in forked subprocess"),
     row(
-        "cuda.driver-old",
+        CudaDriverOld,
         "NVIDIA driver on your system is too old",
         r"too old(?: \(found version (?P<found>\d{3,6})\))?",
     ),
-    row("cuda.driver-old", "driver version is insufficient for CUDA runtime version"),
-    row("cuda.driver-old", "forward compatibility was attempted on non supported HW"),
-    row("nvml.mismatch", "river/library version mismatch"),
+    row(CudaDriverOld, "driver version is insufficient for CUDA runtime version"),
+    row(CudaDriverOld, "forward compatibility was attempted on non supported HW"),
+    row(NvmlMismatch, "river/library version mismatch"),
     row(
-        "nvml.mismatch",
+        NvmlMismatch,
         "kernel version ",
         r"NVML library version: (?P<library>[\d.]{3,20})|kernel version (?P<kernel>[\d.]{3,20}) does not match",
     ),
     row(
-        "nvml.failed",
+        NvmlFailed,
         "Unable to determine the device handle for ",
         r"device handle for (?:GPU ?|gpu ?)?(?P<bus>[0-9A-Fa-f:.]{4,20}): (?P<text>.{1,120})",
     ),
-    row("nvml.failed", "ailed to initialize NVML", r"initialize NVML: (?P<text>.{1,120})"),
-    row("cuda.no-kernel", "no kernel image is available"),
-    row("cuda.no-kernel", "named symbol not found"),
+    row(NvmlFailed, "ailed to initialize NVML", r"initialize NVML: (?P<text>.{1,120})"),
+    row(CudaNoKernel, "no kernel image is available"),
+    row(CudaNoKernel, "named symbol not found"),
     row(
-        "cuda.no-kernel",
+        CudaNoKernel,
         "is not compatible with the current PyTorch installation",
         r"with CUDA capability (?P<capability>sm_\w{2,5})",
     ),
-    row("cuda.init-failed", "Error 802: ", r"Error (?P<code>802): (?P<text>[^\n(]{1,80})"),
+    row(CudaInitFailed, "Error 802: ", r"Error (?P<code>802): (?P<text>[^\n(]{1,80})"),
     row(
-        "cuda.init-failed",
+        CudaInitFailed,
         "from cudaGetDeviceCount()",
         r"from cudaGetDeviceCount\(\).{0,160}?Error (?P<code>\d{1,4}): (?P<text>[^\n(]{1,100})",
     ),
-    row("cuda.init-failed", "CUDA unknown error - this may be due to an incorrectly set up environment"),
-    row("cuda.init-failed", "No CUDA GPUs are available"),
-    row("cuda.init-failed", "Found no NVIDIA driver on your system", r"(?P<text>Found no NVIDIA driver)"),
+    row(CudaInitFailed, "CUDA unknown error - this may be due to an incorrectly set up environment"),
+    row(CudaInitFailed, "No CUDA GPUs are available"),
+    row(CudaInitFailed, "Found no NVIDIA driver on your system", r"(?P<text>Found no NVIDIA driver)"),
     row(
-        "nvml.failed",
+        NvmlFailed,
         "couldn't communicate with the NVIDIA driver",
         r"(?P<text>couldn't communicate with the NVIDIA driver)",
     ),
-    row("cuda.init-failed", "CUDA driver initialization failed"),
-    row("cuda.init-failed", "Torch not compiled with CUDA enabled"),
-    row("cuda.invalid-device", "invalid device ordinal"),
+    row(CudaInitFailed, "CUDA driver initialization failed"),
+    row(CudaInitFailed, "Torch not compiled with CUDA enabled"),
+    row(CudaInvalidDevice, "invalid device ordinal"),
     row(
-        "cuda.assert",
+        CudaAssert,
         "Assertion `",
         r"(?P<file>[^\s:]{1,160}\.(?:cuh?|h)):(?P<line>\d{1,6}):.{0,200}Assertion `",
     ),
     row(
-        "cuda.error",
+        CudaError,
         "cuda runtime error (",
         r"cuda runtime error \((?P<code>\d{1,4})\) : (?P<text>[^\n]{3,80}?)(?: at /|$)",
     ),
-    row("cuda.error", "CUDA_ERROR_", r"(?P<name>CUDA_ERROR_[A-Z_]{3,60})"),
-    row("cuda.error", "cudaError", r"(?:error code: ?)?(?P<name>cudaError[A-Z]\w{2,60})"),
+    row(CudaError, "CUDA_ERROR_", r"(?P<name>CUDA_ERROR_[A-Z_]{3,60})"),
+    row(CudaError, "cudaError", r"(?:error code: ?)?(?P<name>cudaError[A-Z]\w{2,60})"),
+    row(CudaError, "CUDA error", rf"CUDA error:? ?(?:\S{{1,120}}:\d{{1,6}} ['\"]?)?['\"]?(?P<text>{_WORDS})"),
     row(
-        "cuda.error",
-        "CUDA error",
-        rf"CUDA error:? ?(?:\S{{1,120}}:\d{{1,6}} ['\"]?)?['\"]?(?P<text>{_WORDS})",
-    ),
-    row(
-        "cuda.error",
+        CudaError,
         "Cuda failure",
         r"Cuda failure (?:\S{1,120}:\d{1,6}:? )?(?:(?P<code>\d{1,4}) )?'(?P<text>[^']{1,120})'",
     ),
-    row("cuda.error", "CUDA failure", rf"CUDA failure.{{0,120}}?'?(?P<text>{_WORDS})"),
-    row("cuda.error", "CUDA error: ", r"CUDA error: (?P<text>[a-z][^\n.]{3,100})"),
+    row(CudaError, "CUDA failure", rf"CUDA failure.{{0,120}}?'?(?P<text>{_WORDS})"),
+    row(CudaError, "CUDA error: ", r"CUDA error: (?P<text>[a-z][^\n.]{3,100})"),
 )
 SIGNS: tuple[bytes, ...] = (
     *(sign for sign in signs(_ROWS) if sign not in {b"kernel version ", b"CUDA error: "}),
@@ -130,34 +150,33 @@ _SIZES = (
 )
 _HOLDERS = pattern(r"\bProcess (\d{1,10}) has ([\d.]{1,12} [KMGT]?i?B) memory in use")
 _OWN = "this process has "
-_UNITS = {"bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 1 << 10, "MB": 1 << 20,
-          "GB": 1 << 30, "TB": 1 << 40}  # fmt: skip
-"""torch means powers of two by all of them."""
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
     """The event of one line."""
-    events = read_rows(_ROWS, line)
-    for event in events:
-        if event.kind == "torch.oom":
-            _add_sizes(event.fields, line.text)
-        elif event.kind == "cuda.error" and "code" not in event.fields:
-            code = CODES_OF_TEXTS.get(str(event.fields.get("text", "")))
-            event.fields.update({} if code is None else {"code": code})
-    return events
+    return tuple(_completed(event, line.text) for event in read_rows(_ROWS, line))
 
 
-def _add_sizes(fields: dict[str, Value], text: str) -> None:
-    if (wanted := _bytes(str(fields.pop("wanted", "")))) is not None:
-        fields["wanted"] = wanted
-    if others := _other_processes(text):
-        fields["others"] = others
-    for name, shape in _SIZES:
-        match = shape.search(text)
-        word = next((group for group in match.groups() if group), "") if match else ""
-        value = int(word) if word.isdecimal() and len(word) < 4 else _bytes(word)
-        if value is not None:
-            fields[name] = value
+def _completed(event: Event, text: str) -> Event:
+    """Return the event with the sizes that the whole line names, or with the number that CUDA has for its
+    words.
+    """
+    match event.what:
+        case TorchOom() as oom:
+            sizes: dict[str, Any] = {
+                name: size for name, shape in _SIZES if (size := _size(shape.search(text))) is not None
+            }
+            return reporting(
+                event, TorchOom(wanted=oom.wanted, others=_other_processes(text) or None, **sizes)
+            )
+        case CudaError(code=None) as error:
+            return reporting(event, msgspec.structs.replace(error, code=CODES_OF_TEXTS.get(error.text or "")))
+    return event
+
+
+def _size(match: re.Match[str] | None) -> int | None:
+    word = next((group for group in match.groups() if group), "") if match else ""
+    return int(word) if word.isdecimal() and len(word) < 4 else _bytes(word)
 
 
 def _other_processes(text: str) -> str:
@@ -168,11 +187,3 @@ def _other_processes(text: str) -> str:
     if _OWN in text:
         return ", ".join(told)
     return f"{', '.join(told)}, one of which is this rank" if len(told) > 1 else ""
-
-
-def _bytes(words: str) -> int | None:
-    size, _, unit = words.partition(" ")
-    try:
-        return int(float(size) * _UNITS[unit])
-    except (ValueError, KeyError, OverflowError):
-        return None

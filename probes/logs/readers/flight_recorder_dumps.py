@@ -1,16 +1,6 @@
 """Dumps of torch's flight recorder: one file per rank, as JSON or as a pickle, which is read without running
 anything.
 
-Kinds, all with rank where the file's name or the dump tells it: torch.flight-recorder{version, entries,
-groups}: a dump was read. torch.flight-recorder-group{group, desc, members, enqueued, started, completed}: how
-far a process group came; numbers of the last collectives. torch.flight-recorder-stuck{group, seq, op, state,
-sizes, dtype, timeout_ms, place}: the first collective of a group that did not complete; state is `scheduled`
-(never began on the GPU: a rank is missing, or an earlier one hangs) or `started` (it hangs).
-torch.flight-recorder-entry{group, seq, op, state, sizes, dtype}: the collectives of each group around the one
-that hangs, or the last ones, to compare ranks with. torch.flight-recorder-refused{reason}: a pickle that
-holds more than plain data, which no flight recorder writes. torch.flight-recorder-unread{reason}: cut or
-damaged.
-
 Source: pytorch/pytorch, torch/csrc/distributed/c10d/FlightRecorder*.{hpp,cpp} and TraceUtils.h, versions 1.0
 to 2.10 of the dump (torch 2.2 to 2.13, read 2026-11).
 """
@@ -20,11 +10,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, Value, event_of
+from probes.logs.event import Event, event_of
+from probes.logs.events.flight_recorder_events import (
+    TorchFlightRecorder,
+    TorchFlightRecorderEntry,
+    TorchFlightRecorderGroup,
+    TorchFlightRecorderRefused,
+    TorchFlightRecorderStuck,
+    TorchFlightRecorderUnread,
+)
 from probes.logs.line import LogLine
 from probes.logs.readers.safe_pickle import NotPlainError, RefusedError, loads
 
@@ -55,17 +54,13 @@ def read_document(name: str, data: bytes) -> tuple[Event, ...]:
     try:
         dump = _load(data)
     except NotPlainError as error:
-        kind = (
-            "torch.flight-recorder-refused"
-            if isinstance(error, RefusedError)
-            else "torch.flight-recorder-unread"
-        )
-        return (event_of(kind, line, {"reason": str(error)}),)
+        record = TorchFlightRecorderRefused if isinstance(error, RefusedError) else TorchFlightRecorderUnread
+        return (event_of(record(reason=str(error)), line),)
     if not isinstance(dump, dict) or not isinstance(dump.get("entries"), list | tuple):
         return ()
     rank = _rank(name, dump)
-    told = tuple(_told(line, dump))
-    return told if rank is None else tuple(msgspec.structs.replace(event, rank=rank) for event in told)
+    events = tuple(_events(line, dump))
+    return events if rank is None else tuple(msgspec.structs.replace(event, rank=rank) for event in events)
 
 
 def _load(data: bytes) -> object:
@@ -78,7 +73,7 @@ def _load(data: bytes) -> object:
         raise NotPlainError("the JSON is cut or damaged") from error
 
 
-def _told(line: LogLine, dump: dict[str, object]) -> Iterator[Event]:
+def _events(line: LogLine, dump: dict[str, object]) -> Iterator[Event]:
     raw = dump["entries"]
     entries = (
         [entry for entry in raw if isinstance(entry, dict)][-_MOST_ENTRIES:]
@@ -89,43 +84,44 @@ def _told(line: LogLine, dump: dict[str, object]) -> Iterator[Event]:
     for entry in entries:
         groups.setdefault(_group(entry), []).append(entry)
     configured = _dict(dump.get("pg_config"))
-    about: dict[str, Value] = {"entries": len(entries), "groups": len(configured) or len(groups)}
     version = dump.get("version")
-    yield event_of(
-        "torch.flight-recorder", line, about | {"version": version} if isinstance(version, str) else about
+    read = TorchFlightRecorder(
+        entries=len(entries),
+        groups=len(configured) or len(groups),
+        version=version if isinstance(version, str) else None,
     )
+    yield event_of(read, line)
     states = _dict(dump.get("pg_status"))
     for key in list(dict.fromkeys((*configured, *states)))[:_MOST_GROUPS]:
-        yield event_of(
-            "torch.flight-recorder-group",
-            line,
-            _status(str(key), _dict(configured.get(key)), _dict(states.get(key))),
-        )
-    for group, found in list(groups.items())[:_MOST_GROUPS]:
-        collectives = [entry for entry in found if entry.get("is_p2p") is not True]
+        yield event_of(_status(str(key), _dict(configured.get(key)), _dict(states.get(key))), line)
+    for group, calls in list(groups.items())[:_MOST_GROUPS]:
+        collectives = [entry for entry in calls if entry.get("is_p2p") is not True]
         place = next((place for place, entry in enumerate(collectives) if _hangs(entry)), None)
         if place is not None:
-            stuck = collectives[place]
-            fields = _entry(group, stuck)
-            if (timeout := stuck.get("timeout_ms")) is not None and isinstance(timeout, int):
-                fields["timeout_ms"] = timeout
-            if frame := _place(stuck):
-                fields["place"] = frame
-            yield event_of("torch.flight-recorder-stuck", _worded(line, fields), fields)
+            entry = collectives[place]
+            timeout = entry.get("timeout_ms")
+            stuck = TorchFlightRecorderStuck(
+                **_entry(group, entry),
+                timeout_ms=timeout if isinstance(timeout, int) else None,
+                place=_place(entry) or None,
+            )
+            yield event_of(stuck, _worded(line, stuck))
         end = len(collectives) if place is None else place + _AROUND
         for entry in collectives[max(0, end - 2 * _AROUND) : end]:
-            fields = _entry(group, entry)
-            yield event_of("torch.flight-recorder-entry", _worded(line, fields), fields)
+            collective = TorchFlightRecorderEntry(**_entry(group, entry))
+            yield event_of(collective, _worded(line, collective))
 
 
 def _hangs(entry: dict[str, object]) -> bool:
     return entry.get("state") != _DONE and entry.get("retired") is not True
 
 
-def _worded(line: LogLine, fields: dict[str, Value]) -> LogLine:
-    """The line that stands for an entry, which a dump has none of."""
-    words = " ".join(str(fields[name]) for name in ("op", "seq", "state", "sizes", "place") if name in fields)
-    return line._replace(text=f"{line.text}: group {fields['group']}: {words}")
+def _worded(line: LogLine, entry: TorchFlightRecorderStuck | TorchFlightRecorderEntry) -> LogLine:
+    """Return the line that stands for an entry, which a dump has none of."""
+    place = entry.place if isinstance(entry, TorchFlightRecorderStuck) else None
+    parts = (entry.op, entry.seq, entry.state, entry.sizes, place)
+    words = " ".join(str(part) for part in parts if part is not None)
+    return line._replace(text=f"{line.text}: group {entry.group}: {words}")
 
 
 def _group(entry: dict[str, object]) -> str:
@@ -136,22 +132,22 @@ def _group(entry: dict[str, object]) -> str:
     return str(_short(entry.get("pg_id", "0")))
 
 
-def _status(key: str, config: dict[str, object], state: dict[str, object]) -> dict[str, Value]:
-    fields: dict[str, Value] = {"group": str(_short(config.get("name", key)))}
-    if desc := config.get("desc"):
-        fields["desc"] = _short(desc)
-    if members := config.get("ranks"):
-        fields["members"] = _short(members)
-    for name in ("enqueued", "started", "completed"):
-        number = _whole(state.get(f"last_{name}_collective"))
-        if number is not None:
-            fields[name] = number
-    return fields
+def _status(key: str, config: dict[str, object], state: dict[str, object]) -> TorchFlightRecorderGroup:
+    desc, members = config.get("desc"), config.get("ranks")
+    return TorchFlightRecorderGroup(
+        group=str(_short(config.get("name", key))),
+        desc=_short(desc) if desc else None,
+        members=_short(members) if members else None,
+        enqueued=_whole(state.get("last_enqueued_collective")),
+        started=_whole(state.get("last_started_collective")),
+        completed=_whole(state.get("last_completed_collective")),
+    )
 
 
-def _entry(group: str, entry: dict[str, object]) -> dict[str, Value]:
+def _entry(group: str, entry: dict[str, object]) -> dict[str, Any]:
+    """Return the fields that all records of a collective have."""
     name = entry.get("profiling_name")
-    fields: dict[str, Value] = {
+    fields: dict[str, Any] = {
         "group": group,
         "op": str(name).rpartition(":")[2][:_LONGEST] if isinstance(name, str) else "?",
         "state": str(_short(entry.get("state", "?"))),
@@ -200,7 +196,7 @@ def _whole(value: object) -> int | None:
     return int(value) if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value) else None
 
 
-def _short(value: object, depth: int = 3) -> Value:
+def _short(value: object, depth: int = 3) -> int | str:
     """A value in few words: lists of lists of numbers as they are written, of bounded length and depth."""
     if isinstance(value, bool):
         return int(value)

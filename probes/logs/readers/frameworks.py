@@ -1,15 +1,6 @@
 """Ray, Horovod, JAX, Kubernetes and containers: workers that died, ranks that do not come, pods and
 containers that do not run.
 
-Kinds: ray.worker-died{exit_type, detail}: one of Ray's processes is gone, mostly without a word of its own;
-ray.node-lost{node}. horovod.stall{seconds}: some ranks did not submit a tensor; horovod.stalled{tensor,
-state, ranks}: which ranks are `missing`, or `ready`. horovod.mismatch{reason}: ranks submit different
-tensors. horovod.shut-down{}: another rank ended first. jax.barrier-timeout{tasks},
-jax.rendezvous-timeout{joined, expected}, jax.task-lost{tasks}: of XLA's and JAX's coordination.
-k8s.not-running{reason, image}: a pod that could not be placed, pulled or kept on its node; k8s.started{}: one
-that was. container.no-gpu{reason}: a container that is not given its GPUs; container.failed{reason}: one that
-does not start.
-
 Source: ray-project/ray, src/ray (worker exit types) and python/ray/exceptions.py; horovod/horovod,
 common/stall_inspector.cc, controller.cc and operations.cc; openxla/xla, xla/service/rendezvous.cc and tsl
 coordination service; Kubernetes documentation, pod lifecycle and node-pressure eviction;
@@ -19,6 +10,21 @@ NVIDIA/nvidia-container-toolkit and libnvidia-container; NVIDIA/pyxis (read 2026
 from __future__ import annotations
 
 from probes.logs.event import Event
+from probes.logs.events.framework_events import (
+    ContainerFailed,
+    ContainerNoGpu,
+    HorovodMismatch,
+    HorovodShutDown,
+    HorovodStall,
+    HorovodStalled,
+    JaxBarrierTimeout,
+    JaxRendezvousTimeout,
+    JaxTaskLost,
+    K8sNotRunning,
+    K8sStarted,
+    RayNodeLost,
+    RayWorkerDied,
+)
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
@@ -26,90 +32,86 @@ _EXIT = r"(?:.{0,2000}?Worker exit type: (?P<exit_type>[A-Z_]{3,40}))?(?:.{0,200
 _RANKS = r"(?P<ranks>[\d, ]{1,400})"
 _ROWS = (
     row(
-        "ray.worker-died",
+        RayWorkerDied,
         "died or was killed while executing a task",
         rf"died or was killed while executing a task{_EXIT}",
     ),
     row(
-        "ray.worker-died",
-        "actor is dead because its worker process has died",
-        rf"worker process has died{_EXIT}",
+        RayWorkerDied, "actor is dead because its worker process has died", rf"worker process has died{_EXIT}"
     ),
-    row("ray.worker-died", "The actor died unexpectedly before finishing this task"),
-    row("ray.worker-died", "The worker died unexpectedly while executing this task"),
+    row(RayWorkerDied, "The actor died unexpectedly before finishing this task"),
+    row(RayWorkerDied, "The worker died unexpectedly while executing this task"),
     row(
-        "ray.node-lost",
+        RayNodeLost,
         "has been marked dead because",
         r"node id:? (?P<node>\w{1,64}).{0,200}has been marked dead because",
     ),
     row(
-        "horovod.stall",
+        HorovodStall,
         "One or more tensors were submitted to be reduced",
         r"for more than (?P<seconds>\d{1,9}) seconds",
     ),
     row(
-        "horovod.stalled",
+        HorovodStalled,
         "[missing ranks: ",
         rf"(?<![\w./-])(?P<tensor>[\w./-]{{1,200}}) \[(?P<state>missing) ranks: {_RANKS}\]",
     ),
     row(
-        "horovod.stalled",
+        HorovodStalled,
         "[ready ranks: ",
         rf"(?<![\w./-])(?P<tensor>[\w./-]{{1,200}}) \[(?P<state>ready) ranks: {_RANKS}\]",
     ),
     row(
-        "horovod.mismatch",
+        HorovodMismatch,
         "Mismatched ",
         r"(?P<reason>Mismatched (?:data types|\w{3,20} (?:tensor|root rank|operation)).{0,200})",
     ),
-    row("horovod.shut-down", "Horovod has been shut down. "),
-    row("jax.barrier-timeout", "Barrier timed out", r"Barrier timed out.{0,400}?(?P<tasks>/job:\S{1,120})?"),
+    row(HorovodShutDown, "Horovod has been shut down. "),
+    row(JaxBarrierTimeout, "Barrier timed out", r"Barrier timed out.{0,400}?(?P<tasks>/job:\S{1,120})?"),
     row(
-        "jax.rendezvous-timeout",
+        JaxRendezvousTimeout,
         "threads to join the rendezvous",
         r"[Tt]ermination timeout.{0,600}Expected (?P<expected>\d{1,6}) threads to join the rendezvous, but "
         r"(?:only (?P<joined>\d{1,6})|not all)",
     ),
     row(
-        "jax.task-lost",
+        JaxTaskLost,
         "stopped sending heartbeats",
         r"stopped sending heartbeats.{0,20}?(?P<tasks>/job:[^\n]{1,160})?",
     ),
-    row("k8s.not-running", " nodes are available: ", r"(?P<reason>0/\d{1,6} nodes are available: .{0,160})"),
-    row("k8s.not-running", "CrashLoopBackOff", r"(?P<reason>CrashLoopBackOff)"),
-    row("k8s.not-running", "PullBackOff", r"(?P<reason>ImagePullBackOff)"),
-    row("k8s.not-running", "ErrImage", r"(?P<reason>ErrImage\w{4,12})"),
-    row("k8s.not-running", "InvalidImageName", r"(?P<reason>InvalidImageName)"),
+    row(K8sNotRunning, " nodes are available: ", r"(?P<reason>0/\d{1,6} nodes are available: .{0,160})"),
+    row(K8sNotRunning, "CrashLoopBackOff", r"(?P<reason>CrashLoopBackOff)"),
+    row(K8sNotRunning, "PullBackOff", r"(?P<reason>ImagePullBackOff)"),
+    row(K8sNotRunning, "ErrImage", r"(?P<reason>ErrImage\w{4,12})"),
+    row(K8sNotRunning, "InvalidImageName", r"(?P<reason>InvalidImageName)"),
     row(
-        "k8s.not-running",
+        K8sNotRunning,
         "ailed to pull image ",
         r'ailed to pull image "(?P<image>[^"]{1,200})"(?:: (?P<reason>.{1,200}))?',
     ),
-    row("k8s.not-running", "pulling image ", r'Back-off (?P<reason>pulling image) "(?P<image>[^"]{1,200})"'),
-    row("k8s.not-running", " is waiting to start: ", r'" is waiting to start: (?P<reason>[\w ,]{3,120})'),
-    row("k8s.started", "Started container "),
-    row("k8s.started", "Successfully assigned "),
+    row(K8sNotRunning, "pulling image ", r'Back-off (?P<reason>pulling image) "(?P<image>[^"]{1,200})"'),
+    row(K8sNotRunning, " is waiting to start: ", r'" is waiting to start: (?P<reason>[\w ,]{3,120})'),
+    row(K8sStarted, "Started container "),
+    row(K8sStarted, "Successfully assigned "),
     row(
-        "k8s.not-running",
+        K8sNotRunning,
         "The node was low on resource: ",
         r"(?P<reason>The node was low on resource: (?!memory)[\w-]{1,40})",
     ),
     row(
-        "container.no-gpu",
+        ContainerNoGpu,
         "nvidia-container-cli: ",
         r"nvidia-container-cli: (?P<reason>(?!.{0,80}version mismatch).{1,200})",
     ),
     row(
-        "container.no-gpu",
+        ContainerNoGpu,
         "could not select device driver",
         r"(?P<reason>could not select device driver.{0,80}gpu.{0,20})",
     ),
-    row("container.no-gpu", "unresolvable CDI devices", r"(?P<reason>unresolvable CDI devices.{0,80})"),
-    row("container.failed", "OCI runtime create failed", r"OCI runtime create failed: (?P<reason>.{1,200})"),
+    row(ContainerNoGpu, "unresolvable CDI devices", r"(?P<reason>unresolvable CDI devices.{0,80})"),
+    row(ContainerFailed, "OCI runtime create failed", r"OCI runtime create failed: (?P<reason>.{1,200})"),
     row(
-        "container.failed",
-        "pyxis: container start failed",
-        r"pyxis: (?P<reason>container start failed.{0,120})",
+        ContainerFailed, "pyxis: container start failed", r"pyxis: (?P<reason>container start failed.{0,120})"
     ),
 )
 SIGNS: tuple[bytes, ...] = signs(_ROWS)
@@ -117,8 +119,11 @@ SIGNS: tuple[bytes, ...] = signs(_ROWS)
 
 def read(line: LogLine) -> tuple[Event, ...]:
     """The event of one line."""
-    return tuple(
-        event
-        for event in read_rows(_ROWS, line)
-        if not str(event.fields.get("exit_type", "")).startswith("INTENDED")
-    )
+    return tuple(event for event in read_rows(_ROWS, line) if not _is_intended(event))
+
+
+def _is_intended(event: Event) -> bool:
+    match event.what:
+        case RayWorkerDied(exit_type=str(exit_type)):
+            return exit_type.startswith("INTENDED")
+    return False

@@ -1,67 +1,62 @@
 """Gloo, the CPU backend: of torch, Ray and DeepSpeed's barriers.
 
-Kinds: gloo.loopback{}: the host name leads to the loopback address, so other nodes cannot connect;
-gloo.connect-failed{host, port, reason}; gloo.remote-closed{host, port}; gloo.timeout{after_ms, what};
-gloo.interface-missing{reason}; gloo.mesh-failed{reason}: not all ranks met; gloo.size-mismatch{preamble,
-bytes}. gloo.error{file, reason}: what else Gloo complains of.
-
 Source: facebookincubator/gloo, gloo/transport/tcp (pair.cc, device.cc, unbound_buffer.cc) (read 2026-11).
 """
 
 from __future__ import annotations
 
 from probes.logs.event import Event
+from probes.logs.events.framework_events import (
+    GlooConnectFailed,
+    GlooError,
+    GlooInterfaceMissing,
+    GlooLoopback,
+    GlooMeshFailed,
+    GlooRemoteClosed,
+    GlooSizeMismatch,
+    GlooTimeout,
+)
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
 _PEER = r"\[?(?P<host>[0-9a-fA-F.:]{2,60}?)\]?:(?P<port>\d{1,5})\b"
 
 _ROWS = (
-    row("gloo.loopback", "Using the loopback address as fallback"),
-    row("gloo.loopback", "sing loopback address as fallback"),
+    row(GlooLoopback, "Using the loopback address as fallback"),
+    row(GlooLoopback, "sing loopback address as fallback"),
+    row(GlooMeshFailed, "Gloo connectFullMesh failed", r"connectFullMesh failed with (?P<reason>.{0,200})"),
     row(
-        "gloo.mesh-failed", "Gloo connectFullMesh failed", r"connectFullMesh failed with (?P<reason>.{0,200})"
-    ),
-    row(
-        "gloo.interface-missing",
+        GlooInterfaceMissing,
         "makeDeviceForHostname",
         r"makeDeviceFor(?:Hostname|Interface)\(\): (?P<reason>.{1,160})",
     ),
+    row(GlooInterfaceMissing, "makeDeviceForInterface", r"makeDeviceForInterface\(\): (?P<reason>.{1,160})"),
     row(
-        "gloo.interface-missing",
-        "makeDeviceForInterface",
-        r"makeDeviceForInterface\(\): (?P<reason>.{1,160})",
-    ),
-    row(
-        "gloo.interface-missing",
+        GlooInterfaceMissing,
         "Unable to find address for: ",
         r"(?P<reason>Unable to find address for: \S{1,40})",
     ),
-    row("gloo.remote-closed", "Connection closed by peer", rf"[Cc]onnection closed by peer \[?{_PEER}"),
-    row("gloo.remote-closed", "Read error [", rf"Read error {_PEER}\]?: (?P<reason>[\w ]{{1,60}})"),
+    row(GlooRemoteClosed, "Connection closed by peer", rf"[Cc]onnection closed by peer \[?{_PEER}"),
+    row(GlooRemoteClosed, "Read error [", rf"Read error {_PEER}\]?: (?P<reason>[\w ]{{1,60}})"),
     row(
-        "gloo.connect-failed",
+        GlooConnectFailed,
         "gloo/transport/tcp",
         rf"connect(?:ing)? (?:to )?\[?{_PEER}\]?: (?P<reason>.{{1,120}})",
     ),
     row(
-        "gloo.timeout",
-        "ms for send operation",
-        r"Timed out waiting (?P<after_ms>\d{1,12})ms for (?P<what>send)",
+        GlooTimeout, "ms for send operation", r"Timed out waiting (?P<after_ms>\d{1,12})ms for (?P<what>send)"
     ),
     row(
-        "gloo.timeout",
-        "ms for recv operation",
-        r"Timed out waiting (?P<after_ms>\d{1,12})ms for (?P<what>recv)",
+        GlooTimeout, "ms for recv operation", r"Timed out waiting (?P<after_ms>\d{1,12})ms for (?P<what>recv)"
     ),
-    row("gloo.timeout", "Application timeout caused pair closure", r"(?P<what>pair closure)"),
+    row(GlooTimeout, "Application timeout caused pair closure", r"(?P<what>pair closure)"),
     row(
-        "gloo.size-mismatch",
+        GlooSizeMismatch,
         "op.preamble.length <= op.nbytes",
         r"op\.preamble\.length <= op\.nbytes\. (?P<preamble>\d{1,18}) vs (?P<bytes>\d{1,18})",
     ),
     row(
-        "gloo.error",
+        GlooError,
         "gloo/transport/",
         r"gloo/transport/(?P<file>[\w/]{1,60}\.cc:\d{1,6})\] (?P<reason>.{1,200})",
     ),

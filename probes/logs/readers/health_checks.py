@@ -1,17 +1,14 @@
 """Checks and burn-in tests that judge a node by themselves: Node Health Check with its checks for GPUs, and
 gpu-burn.
 
-Kinds: health_check.failed{check, reason, code}: code is the fault code that Azure's checks add.
-health_check.passed{check}. gpu_burn.tested{gpus}: how many. gpu_burn.faulty{gpu, state}: state is `FAULTY` or
-`NO RESULTS`.
-
 Source: mej/nhc, nhc; Azure/azurehpc-health-checks, README; wilicc/gpu-burn, gpu_burn-drv.cpp (read 2026-11).
 """
 
 from __future__ import annotations
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, Value, event_of
+from probes.logs.event import Event, event_of
+from probes.logs.events.host_events import GpuBurnFaulty, GpuBurnTested, HealthCheckFailed, HealthCheckPassed
 from probes.logs.line import LogLine
 
 SIGNS: tuple[bytes, ...] = (
@@ -34,13 +31,15 @@ def read(line: LogLine) -> tuple[Event, ...]:
     """The event of one line."""
     if (check := _CHECK.search(line.text)) is not None:
         if check["state"] == "passed":
-            return (event_of("health_check.passed", line, {"check": check["check"]}),)
+            return (event_of(HealthCheckPassed(check=check["check"]), line),)
         code = _CODE.search(check["reason"])
         reason = check["reason"][: code.start()] if code else check["reason"]
-        fields: dict[str, Value] = {"check": check["check"], "reason": reason.strip()[:_LONGEST]}
-        return (event_of("health_check.failed", line, fields | ({"code": code[1]} if code else {})),)
+        failed = HealthCheckFailed(
+            check=check["check"], reason=reason.strip()[:_LONGEST], code=code[1] if code else None
+        )
+        return (event_of(failed, line),)
     if (faulty := _FAULTY.match(line.text)) is not None:
-        return (event_of("gpu_burn.faulty", line, {"gpu": int(faulty[1]), "state": faulty[2]}),)
+        return (event_of(GpuBurnFaulty(gpu=int(faulty[1]), state=faulty[2]), line),)
     if (tested := _TESTED.match(line.text)) is not None:
-        return (event_of("gpu_burn.tested", line, {"gpus": int(tested[1])}),)
+        return (event_of(GpuBurnTested(gpus=int(tested[1])), line),)
     return ()

@@ -1,10 +1,6 @@
 """What people print of the host into the same log: `lspci -vvv`, `ulimit -a`, `df /dev/shm`; what systemd
 says of memory.
 
-Kinds: pci.acs{redirect}: redirect is 1 where a port sends peer-to-peer traffic through the root complex.
-host.memlock{kib, unlimited}: the limit of locked memory. host.shm{bytes, used_percent}: the size of /dev/shm.
-host.oom-kill{process}: a service or scope of which a process was killed for memory.
-
 Source: pciutils, ls-caps.c; bash `ulimit`; coreutils `df` (read 2026-11).
 """
 
@@ -12,6 +8,7 @@ from __future__ import annotations
 
 from probes.base.patterns import pattern
 from probes.logs.event import Event, event_of
+from probes.logs.events.host_events import HostMemlock, HostOomKill, HostShm, PciAcs
 from probes.logs.line import LogLine
 
 SIGNS: tuple[bytes, ...] = (
@@ -40,20 +37,16 @@ def read(line: LogLine) -> tuple[Event, ...]:
     """The event of one line."""
     text = line.text
     if _REDIRECT.search(text):
-        return (event_of("pci.acs", line, {"redirect": 1}),)
+        return (event_of(PciAcs(redirect=True), line),)
     if (match := _OOM.match(text)) is not None:
         # Shown as it stands: taking the envelope off joins the program's name to its words anew.
-        return (
-            event_of(
-                "host.oom-kill", line._replace(text=line.raw), {"process": match["unit"] or match["scope"]}
-            ),
-        )
+        return (event_of(HostOomKill(process=match["unit"] or match["scope"]), line._replace(text=line.raw)),)
     if (match := _MEMLOCK.search(text)) is not None:
         if match[2] == "unlimited":
-            return (event_of("host.memlock", line, {"unlimited": 1}),)
+            return (event_of(HostMemlock(unlimited=True), line),)
         kib = int(match[2]) if match[1] == "kbytes" else int(match[2]) >> 10
-        return (event_of("host.memlock", line, {"unlimited": 0, "kib": kib}),)
+        return (event_of(HostMemlock(unlimited=False, kib=kib), line),)
     if (match := _SHM.match(text)) is not None:
         size = int(float(match[1]) * _UNITS[match[2]])
-        return (event_of("host.shm", line, {"bytes": size, "used_percent": int(match[3])}),)
+        return (event_of(HostShm(bytes=size, used_percent=int(match[3])), line),)
     return ()

@@ -1,27 +1,5 @@
 """What a run of NCCL or RCCL tells of itself with NCCL_DEBUG=INFO, versions 2.2 to 2.30: never of a fault.
 
-Kinds and fields (a field is absent where the line does not name it): nccl.version{version, cuda};
-nccl.driver{api}: the CUDA version of the driver, 12080 for 12.8. nccl.environment{name, value, by}: in force;
-`by` is `environment`, or `plugin` where a plugin sets it. nccl.environment-invalid{name, value, used};
-nccl.matrix-forced: NCCL_ALGO or NCCL_PROTO leave combinations out. nccl.bootstrap{interface, address};
-nccl.bootstrap-timings{total_s, receive_s}. nccl.network{name}: what carries data between nodes, per process:
-IB, Socket, AWS Libfabric, gIB, FasTrak, IBext_v8. nccl.hcas{names, links, count, relaxed_ordering,
-interface}: `mlx5_0:1,mlx5_1:1`, `IB,RoCE` (each link layer once). nccl.hca{index, name, port, link, provider,
-speed_mbps, pci}; nccl.hca-merged{name, ports, speed_mbps}. nccl.queue-pair{hca, port, mtu, gid_index, lid}.
-nccl.no-ib{reason}: `no device`, `no libibverbs`, `not initialized`. nccl.socket-interfaces{names, addresses,
-count}; nccl.socket-threads{threads, sockets}. nccl.gdr{enabled, hca, gpu, distance, limit, module, reason},
-for adapters of RDMA alone; nccl.dma-buf{gpu}. nccl.channels{coll, collnet, nvls, p2p, p2p_per_peer};
-nccl.trees{channels}; nccl.connected{what, pxn, gdr}. nccl.nvls{available, gpu}; nccl.nvls-buffers{heads};
-nccl.sharp{what}. nccl.mnnvl{enabled, clique, clique_size, uuid, state, health}. nccl.init-start,
-nccl.init-complete{rank, ranks, comm, gpu, bus, parent}; nccl.destroyed, nccl.aborted{rank, ranks, comm}.
-nccl.comm-shape{rank, ranks, nodes, local_ranks, mnnvl}; nccl.init-timings{rank, ranks, total_s, kernels_s,
-alloc_s, bootstrap_s, allgathers_s, topo_s, graphs_s, connections_s, rest_s}: what there is of them.
-nccl.system{max_gbps, total_gbps}, nccl.topology{link, gbps, to}: gigabytes per second; nccl.graph{pattern,
-channels, intra, inter}; nccl.topology-loaded{path}; nccl.link-speed-unknown{path}; nccl.virtual-nic{path}.
-nccl.tuned{coll, algorithm, protocol}; nccl.ras{address}; nccl.p2p-unavailable{a, b, bus_a, bus_b};
-nccl.p2p-disabled{a, b, nvlink}; nccl.net-count-mismatch{least, most}; nccl.cumem-host{};
-nccl.shared-memory-exceeded{needed, found}: bytes; the library does not know this GPU, kernels will not start.
-
 Source: NVIDIA/nccl, src/init.cc, bootstrap.cc, transport/net_ib*, net_socket.cc, graph/*.cc, misc/param.cc of
 tags 2.4 to 2.30.
 """
@@ -29,14 +7,66 @@ tags 2.4 to 2.30.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, Value, event_of
+from probes.logs.event import Event, event_of, reporting
+from probes.logs.events.log_record import LogRecord
+from probes.logs.events.nccl_init_events import (
+    NcclAborted,
+    NcclBootstrap,
+    NcclBootstrapTimings,
+    NcclCommShape,
+    NcclCumemHost,
+    NcclDestroyed,
+    NcclDriver,
+    NcclEnvironment,
+    NcclEnvironmentInvalid,
+    NcclInitComplete,
+    NcclInitStart,
+    NcclInitTimings,
+    NcclMatrixForced,
+    NcclRankOfCommunicator,
+    NcclRas,
+    NcclSharedMemoryExceeded,
+    NcclVersion,
+)
+from probes.logs.events.nccl_network_events import (
+    NcclDmaBuf,
+    NcclGdr,
+    NcclHca,
+    NcclHcaMerged,
+    NcclHcas,
+    NcclNetCountMismatch,
+    NcclNetwork,
+    NcclNoIb,
+    NcclQueuePair,
+    NcclSharp,
+    NcclSocketInterfaces,
+    NcclSocketThreads,
+)
+from probes.logs.events.nccl_topology_events import (
+    NcclChannels,
+    NcclConnected,
+    NcclGraph,
+    NcclLinkSpeedUnknown,
+    NcclMnnvl,
+    NcclNvls,
+    NcclNvlsBuffers,
+    NcclP2pDisabled,
+    NcclP2pUnavailable,
+    NcclSystem,
+    NcclTopology,
+    NcclTopologyLoaded,
+    NcclTrees,
+    NcclTuned,
+    NcclVirtualNic,
+)
 from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import located, read_located
-from probes.logs.readers.row_readers import row, signs
+from probes.logs.readers.row_readers import Finish, row, signs
 from probes.logs.readers.whole_text import Once
 
 _HEX = r"(?:0x)?[0-9a-fA-F]{1,18}"
@@ -48,220 +78,263 @@ _COMM = (
     rf"(?P<color>-?\d{{1,11}})(?: key -?\d{{1,11}})?)?"
 )
 
+_STEP = pattern(r"([a-z]\w{1,20}) (\d{1,8}\.\d{1,8})")
+_STEPS = frozenset(field.name for field in msgspec.structs.fields(NcclInitTimings))
+
+
+def _gdr(fields: dict[str, Any]) -> NcclGdr:
+    enabled = fields.pop("enabled").lower().startswith("en")
+    reason = None if enabled else "distance" if "distance" in fields else "no module"
+    return NcclGdr(**fields, enabled=enabled, reason=reason)
+
+
+def _p2p_disabled(fields: dict[str, Any]) -> NcclP2pDisabled:
+    return NcclP2pDisabled(a=fields["a"], b=fields["b"], nvlink="nvlink" in fields)
+
+
+def _init_timings(fields: dict[str, Any]) -> NcclInitTimings:
+    steps: dict[str, Any] = {
+        f"{name}_s": float(seconds) for name, seconds in _STEP.findall(fields.pop("steps", ""))
+    }
+    return NcclInitTimings(**fields, **{name: seconds for name, seconds in steps.items() if name in _STEPS})
+
+
+def _version(fields: dict[str, Any]) -> NcclVersion:
+    return NcclVersion(**{**fields, "version": fields["version"].rstrip(".")})
+
+
+def _rank_of(record: type[NcclRankOfCommunicator]) -> Finish:
+    """Return how a line makes a record with one name for all ranks of its communicator, where the line has
+    one.
+
+    The address of a communicator is another in each process.
+    """
+
+    def finish(fields: dict[str, Any]) -> NcclRankOfCommunicator:
+        name, parent = fields.get("comm_id"), fields.get("parent")
+        if name is None and parent is not None:
+            name = f"split {fields.get('split')} color {fields.get('color')}"
+        kept = {field: fields[field] for field in ("rank", "ranks", "gpu", "bus") if field in fields}
+        return record(**kept, comm="" if name is None else str(name), parent=parent)
+
+    return finish
+
+
 _ROWS = (
-    row("nccl.init-start", "- Init START", rf"{_COMM}.{{0,80}}?- Init START"),
-    row("nccl.init-complete", "- Init COMPLETE", rf"{_COMM}.{{0,80}}?- Init COMPLETE"),
-    row("nccl.init-start", " INFO comm 0x", rf"{_COMM}$"),
-    row("nccl.destroyed", "- Destroy COMPLETE", _COMM),
-    row("nccl.aborted", "- Abort COMPLETE", _COMM),
+    row(NcclInitStart, "- Init START", rf"{_COMM}.{{0,80}}?- Init START", finish=_rank_of(NcclInitStart)),
     row(
-        "nccl.comm-shape",
+        NcclInitComplete,
+        "- Init COMPLETE",
+        rf"{_COMM}.{{0,80}}?- Init COMPLETE",
+        finish=_rank_of(NcclInitComplete),
+    ),
+    row(NcclInitStart, " INFO comm 0x", rf"{_COMM}$", finish=_rank_of(NcclInitStart)),
+    row(NcclDestroyed, "- Destroy COMPLETE", _COMM, finish=_rank_of(NcclDestroyed)),
+    row(NcclAborted, "- Abort COMPLETE", _COMM, finish=_rank_of(NcclAborted)),
+    row(
+        NcclCommShape,
         " nNodes ",
         r"rank (?P<rank>\d{1,7}) nRanks (?P<ranks>\d{1,7}) nNodes (?P<nodes>\d{1,7})"
         r"(?: localRanks (?P<local_ranks>\d{1,7}) localRank \d{1,7}(?: MNNVL (?P<mnnvl>\d))?)?",
     ),
     row(
-        "nccl.init-timings",
+        NcclInitTimings,
         "Init timings",
         r"rank (?P<rank>\d{1,7}) nranks (?P<ranks>\d{1,7}) total (?P<total_s>[\d.]{1,12})(?: \((?P<steps>[\w ,.]{1,300}))?",
+        finish=_init_timings,
     ),
     row(
-        "nccl.bootstrap-timings",
+        NcclBootstrapTimings,
         "Bootstrap timings",
         r"timings total (?P<total_s>[\d.]{1,12})(?: \(.{0,80}?recv (?P<receive_s>[\d.]{1,12}))?",
     ),
     row(
-        "nccl.version",
+        NcclVersion,
         "NCCL version ",
         r"\bNCCL version (?P<version>\d{1,2}\.\d{1,3}\.\d{1,3}[\w.-]{0,20})"
         r"(?:\+cuda(?P<cuda>\d{1,2}\.\d{1,2}))?(?=[\s.,)]|$)(?! or)",
+        finish=_version,
     ),
-    row("nccl.driver", "cudaDriverVersion ", r"cudaDriverVersion (?P<api>\d{4,6})"),
+    row(NcclDriver, "cudaDriverVersion ", r"cudaDriverVersion (?P<api>\d{4,6})"),
     row(
-        "nccl.environment",
+        NcclEnvironment,
         " set by environment to ",
         r"\b(?P<name>(?:R?NCCL|NCCLX|OFI)_\w{1,60}) set by environment to (?P<value>.{0,300}?)\.?\s*$",
         by="environment",
     ),
     row(
-        "nccl.environment",
+        NcclEnvironment,
         " set to ",
         r" INFO (?P<name>NCCL_\w{1,60}) set to (?P<value>.{1,300}?)\s*$",
         by="environment",
     ),
     row(
-        "nccl.environment",
+        NcclEnvironment,
         "Setting ",
         r"Setting (?P<name>(?:NCCL|FI|OFI_NCCL|RDMAV)_\w{1,60})(?: environment variable)? to \"?"
         r"(?P<value>[^\"\n]{0,300}?)\"?\.?\s*$",
         by="plugin",
     ),
     row(
-        "nccl.environment",
+        NcclEnvironment,
         " to environment",
         r"Adding (?P<name>[A-Z]\w{1,60})=(?P<value>.{0,300}?) to environment",
         by="plugin",
     ),
     row(
-        "nccl.environment-invalid",
+        NcclEnvironmentInvalid,
         ", using default ",
         r"Invalid value (?P<value>.{0,100}?) for (?P<name>\w{1,60}), using default (?P<used>-?\d{1,18})",
     ),
-    row("nccl.matrix-forced", "Func/Proto/Algo Matrix"),
+    row(NcclMatrixForced, "Func/Proto/Algo Matrix"),
+    row(NcclNetwork, "Using network ", r"Using network (?P<name>[A-Za-z][\w .-]{0,60}?)\s*(?:[^\w\s.-]|$)"),
+    row(NcclNetwork, " network plugin result", r"Using network plugin result (?P<name>\S{1,60})"),
+    row(NcclNetwork, "Using internal Network ", r"Using internal Network (?P<name>\w{1,40})"),
+    row(NcclNetwork, "Using internal network ", r"Using internal network (?P<name>IB|Socket)\b"),
+    row(NcclNetwork, "Assigned NET plugin ", r"Assigned NET plugin (?P<name>\S.{0,60}?) to comm"),
     row(
-        "nccl.network", "Using network ", r"Using network (?P<name>[A-Za-z][\w .-]{0,60}?)\s*(?:[^\w\s.-]|$)"
-    ),
-    row("nccl.network", " network plugin result", r"Using network plugin result (?P<name>\S{1,60})"),
-    row("nccl.network", "Using internal Network ", r"Using internal Network (?P<name>\w{1,40})"),
-    row("nccl.network", "Using internal network ", r"Using internal network (?P<name>IB|Socket)\b"),
-    row("nccl.network", "Assigned NET plugin ", r"Assigned NET plugin (?P<name>\S.{0,60}?) to comm"),
-    row(
-        "nccl.hca",
+        NcclHca,
         " provider=",
         r"NET/IB ?: \[(?P<index>\d{1,4})\] ?(?P<name>[\w-]{1,64}):[\w-]{1,64}:(?P<port>\d{1,3})/(?P<link>\w{1,12})"
         r" provider=(?P<provider>\w{1,32}) speed=(?P<speed_mbps>\d{1,9})"
         r"(?:.{0,40}? pciPath=(?:\S{0,300}/)?(?P<pci>[0-9a-f:.]{7,16}))?",
     ),
     row(
-        "nccl.hca-merged",
+        NcclHcaMerged,
         "Made virtual device",
         r"virtual device \[\d{1,4}\] name=(?P<name>\S{1,200}) speed=(?P<speed_mbps>\d{1,9}) ndevs=(?P<ports>\d{1,3})",
     ),
     row(
-        "nccl.queue-pair",
+        NcclQueuePair,
         " qpn ",
         r"(?:Ib)?Dev (?P<hca>\S{1,40}) Port (?P<port>\d{1,3}) qpn \d{1,10} mtu (?P<mtu>\d{1,4})"
         r"(?: LID (?P<lid>\d{1,6}))?(?: GID (?P<gid_index>-?\d{1,4}))?",
     ),
-    row("nccl.no-ib", "NET/IB : No device found", reason="no device"),
-    row("nccl.no-ib", "NET/IB: No device found", reason="no device"),
+    row(NcclNoIb, "NET/IB : No device found", reason="no device"),
+    row(NcclNoIb, "NET/IB: No device found", reason="no device"),
     row(
-        "nccl.no-ib",
+        NcclNoIb,
         "open libibverbs.so",
         r"(?:Failed|Could not|Count not|Couldn't) (?:to )?open libibverbs\.so",
         reason="no libibverbs",
     ),
+    row(NcclNoIb, "Failed to initialize NET plugin IB", r"NET plugin IB\b(?!ext)", reason="not initialized"),
     row(
-        "nccl.no-ib",
-        "Failed to initialize NET plugin IB",
-        r"NET plugin IB\b(?!ext)",
-        reason="not initialized",
-    ),
-    row(
-        "nccl.socket-threads",
+        NcclSocketThreads,
         "sockets per thread",
         r"Using (?P<threads>\d{1,4}) threads and (?P<sockets>\d{1,4}) sockets per thread",
     ),
     row(
-        "nccl.channels",
+        NcclChannels,
         "coll channels, ",
         r"(?P<coll>\d{1,4}) coll channels,(?: (?P<collnet>\d{1,4}) collnet channels,)?(?: (?P<nvls>\d{1,4}) nvls channels,)?"
         r" (?P<p2p>\d{1,4}) p2p channels(?:, (?P<p2p_per_peer>\d{1,4}) p2p channels per peer)?",
     ),
     row(
-        "nccl.connected",
+        NcclConnected,
         "Connected all rings",
         r"(?P<what>rings)(?:, use ring PXN (?P<pxn>\d) GDR (?P<gdr>\d))?",
     ),
-    row("nccl.connected", "Connected all trees", what="trees"),
-    row("nccl.connected", "Connected binomial trees", what="binomial trees"),
-    row("nccl.connected", "Connected NVLS tree", what="NVLS"),
-    row("nccl.sharp", "Connected Collnet", r"Connected (?P<what>Collnet \w{1,20})"),
-    row("nccl.sharp", "SHARP coll initialized", what="initialized"),
+    row(NcclConnected, "Connected all trees", what="trees"),
+    row(NcclConnected, "Connected binomial trees", what="binomial trees"),
+    row(NcclConnected, "Connected NVLS tree", what="NVLS"),
+    row(NcclSharp, "Connected Collnet", r"Connected (?P<what>Collnet \w{1,20})"),
+    row(NcclSharp, "SHARP coll initialized", what="initialized"),
     row(
-        "nccl.nvls",
+        NcclNvls,
         "NVLS multicast support is not available",
         r"not available on dev (?P<gpu>\d{1,4})",
-        available=0,
+        available=False,
     ),
     row(
-        "nccl.nvls", "NVLS multicast support is available", r"available on dev (?P<gpu>\d{1,4})", available=1
+        NcclNvls, "NVLS multicast support is available", r"available on dev (?P<gpu>\d{1,4})", available=True
     ),
+    row(NcclNvlsBuffers, "NVLS comm ", r"NVLS comm \S{1,20} headRank -?\d{1,4} nHeads (?P<heads>\d{1,4})"),
     row(
-        "nccl.nvls-buffers", "NVLS comm ", r"NVLS comm \S{1,20} headRank -?\d{1,4} nHeads (?P<heads>\d{1,4})"
-    ),
-    row(
-        "nccl.mnnvl",
+        NcclMnnvl,
         "MNNVL busId",
         rf"fabric UUID (?P<uuid>[0-9a-fA-F]{{1,16}}\.[0-9a-fA-F]{{1,16}}) cliqueId (?P<clique>{_HEX})"
         rf" state (?P<state>\d{{1,3}}) healthMask (?P<health>{_HEX})",
     ),
     row(
-        "nccl.mnnvl",
+        NcclMnnvl,
         "cliqueSize ",
         rf"MNNVL (?P<enabled>\d) .{{0,60}}?cliqueId (?P<clique>{_HEX}) cliqueSize (?P<clique_size>\d{{1,6}})"
         rf"(?:.{{0,80}}?healthMask (?P<health>{_HEX}))?",
     ),
     row(
-        "nccl.gdr",
+        NcclGdr,
         "GPU Direct RDMA ",
         r"NET/(?!Socket|FastSocket)\w[\w .-]{0,40}? ?: GPU Direct RDMA (?:\((?P<module>[\w -]{1,30})\) )?"
         r"(?P<enabled>[EeDd]\w{6,8}) for (?:GPU (?P<gpu>\S{1,40}) / )?"
         r"HCA (?P<hca>\d{1,4}(?: '[^']{1,64}'?)?|\S{1,40})(?: \(distance (?P<distance>\d{1,3}) \S{1,2} (?P<limit>\d{1,3})\))?",
+        finish=_gdr,
     ),
     row(
-        "nccl.gdr",
+        NcclGdr,
         "GPU Direct RDMA ",
         r" INFO GPU Direct RDMA (?P<enabled>[ED]\w{6,7}) for GPU (?P<gpu>\S{1,40}) / HCA (?P<hca>\S{1,40})"
         r" \(distance (?P<distance>\d{1,3}) \S{1,2} (?P<limit>\d{1,3})\)",
+        finish=_gdr,
     ),
-    row("nccl.dma-buf", "DMA-BUF is available", r"on GPU device (?P<gpu>\d{1,4})"),
+    row(NcclDmaBuf, "DMA-BUF is available", r"on GPU device (?P<gpu>\d{1,4})"),
     row(
-        "nccl.system",
+        NcclSystem,
         "=== System : maxBw",
         r"maxBw (?P<max_gbps>[\d.]{1,10}) totalBw "
         r"(?P<total_gbps>[\d.]{1,10})",
     ),
     row(
-        "nccl.system",
+        NcclSystem,
         "=== System : maxWidth",
         r"maxWidth (?P<max_gbps>[\d.]{1,10}) totalWidth "
         r"(?P<total_gbps>[\d.]{1,10})",
     ),
-    row("nccl.topology", "+ NVL[", r"\+ (?P<link>NVL)\[(?P<gbps>[\d.]{1,10})\] - (?P<to>GPU|NVS)/"),
-    row("nccl.topology", "+ NET[", r"\+ (?P<link>NET)\[(?P<gbps>[\d.]{1,10})\] - (?P<to>NET)/"),
-    row("nccl.topology", "] - GPU/", r"\+ (?P<link>PCI|C2C)\[(?P<gbps>[\d.]{1,10})\] - (?P<to>GPU)/"),
+    row(NcclTopology, "+ NVL[", r"\+ (?P<link>NVL)\[(?P<gbps>[\d.]{1,10})\] - (?P<to>GPU|NVS)/"),
+    row(NcclTopology, "+ NET[", r"\+ (?P<link>NET)\[(?P<gbps>[\d.]{1,10})\] - (?P<to>NET)/"),
+    row(NcclTopology, "] - GPU/", r"\+ (?P<link>PCI|C2C)\[(?P<gbps>[\d.]{1,10})\] - (?P<to>GPU)/"),
     row(
-        "nccl.graph",
+        NcclGraph,
         ", crossNic ",
         r"Pattern (?P<pattern>\d{1,2}), crossNic \d{1,2}, nChannels (?P<channels>\d{1,4}), "
         r"(?:bw|speed) (?P<gbps>[\d./]{1,30}),"
         r"(?: nvlink \d,)? type (?P<intra>\w{2,4})(?:/(?P<inter>\w{2,4}))?",
     ),
-    row("nccl.topology-loaded", "Loading topology file ", r"topology file (?P<path>\S{1,300})"),
+    row(NcclTopologyLoaded, "Loading topology file ", r"topology file (?P<path>\S{1,300})"),
     row(
-        "nccl.link-speed-unknown",
+        NcclLinkSpeedUnknown,
         "Topology detection",
         r"detection ?: could not read (?P<path>\S{1,300}link_\w{5}),",
     ),
-    row("nccl.virtual-nic", "Topology detection", r"network path (?P<path>\S{1,300}) is not a PCI device"),
+    row(NcclVirtualNic, "Topology detection", r"network path (?P<path>\S{1,300}) is not a PCI device"),
     row(
-        "nccl.tuned",
+        NcclTuned,
         "-> Algo",
         r"(?P<coll>\w{1,30}): \d{1,18} Bytes -> Algo (?P<algorithm>\w{1,20}) proto (?P<protocol>\w{1,12})",
     ),
-    row("nccl.ras", "RAS client listening socket", r"socket at (?P<address>\S{1,100})"),
+    row(NcclRas, "RAS client listening socket", r"socket at (?P<address>\S{1,100})"),
     row(
-        "nccl.p2p-unavailable",
+        NcclP2pUnavailable,
         "Could not enable P2P between dev",
         r"dev (?P<a>\d{1,4})\(=(?P<bus_a>[0-9a-f]{1,12})\) and dev (?P<b>\d{1,4})\(=(?P<bus_b>[0-9a-f]{1,12})\)",
     ),
     row(
-        "nccl.p2p-disabled",
+        NcclP2pDisabled,
         "P2P is disabled between",
         r"between (?P<nvlink>NVLINK )?connected GPUs (?P<a>\d{1,4}) and (?P<b>\d{1,4})",
+        finish=_p2p_disabled,
     ),
     row(
-        "nccl.net-count-mismatch",
+        NcclNetCountMismatch,
         "mixed local Net device counts",
         r"min (?P<least>\d{1,4}), max (?P<most>\d{1,4})",
     ),
     row(
-        "nccl.shared-memory-exceeded",
+        NcclSharedMemoryExceeded,
         "ncclMaxSharedMem",
         r"ncclMaxSharedMem (?P<needed>\d{1,9}) exceeds device/fn maxSharedMem (?P<found>\d{1,9})",
     ),
-    row("nccl.cumem-host", "cuMem host allocations do not appear"),
+    row(NcclCumemHost, "cuMem host allocations do not appear"),
 )
 
 _ADAPTERS = pattern(
@@ -289,17 +362,8 @@ _MOST_NAMES = 256
 _FOLDED_END = "across cluster]"
 _FOLDED = pattern(r"\s\[repeated (\d{1,7})x across cluster\]$")
 """How Ray shows one line for many that are alike."""
-_STEP = pattern(r"([a-z]\w{1,20}) (\d{1,8}\.\d{1,8})")
-_EACH = frozenset(
-    (
-        "nccl.connected",
-        "nccl.init-start",
-        "nccl.init-complete",
-        "nccl.init-timings",
-        "nccl.destroyed",
-        "nccl.aborted",
-    )
-)
+_EACH = (NcclConnected, NcclRankOfCommunicator, NcclInitTimings)
+"""Of these, what every rank says counts."""
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
@@ -310,8 +374,7 @@ def read(line: LogLine) -> tuple[Event, ...]:
     lists = _lists(line)
     if lists:
         return lists
-    events = read_located(_ROWS, line)
-    return tuple(_completed(event) for event in events)
+    return read_located(_ROWS, line)
 
 
 class Reader:
@@ -323,70 +386,36 @@ class Reader:
 
     def __init__(self) -> None:
         self._once = Once()
-        self._by_plugin: set[Value] = set()
+        self._by_plugin: set[str] = set()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """What the line tells that is new."""
-        return tuple(event for event in read(line) if self._is_new(self._attributed(event)))
+        """Return what the line reports that is new."""
+        return tuple(event for event in map(self._attributed, read(line)) if self._is_new(event))
 
     def end(self) -> tuple[Event, ...]:
         return ()
 
     def _attributed(self, event: Event) -> Event:
-        if event.kind == "nccl.environment":
-            if event.fields["by"] == "plugin" and len(self._by_plugin) < _MOST_NAMES:
-                self._by_plugin.add(event.fields["name"])
-            elif event.fields["name"] in self._by_plugin:
-                event.fields["by"] = "plugin"
+        variable = event.what
+        if isinstance(variable, NcclEnvironment):
+            if variable.by == "plugin" and len(self._by_plugin) < _MOST_NAMES:
+                self._by_plugin.add(variable.name)
+            elif variable.name in self._by_plugin:
+                return reporting(event, msgspec.structs.replace(variable, by="plugin"))
         return event
 
     def _is_new(self, event: Event) -> bool:
-        if event.kind in _EACH:
-            return True
-        varying = ("rank", "gpu") if event.kind in ("nccl.comm-shape", "nccl.nvls", "nccl.dma-buf") else ()
-        return self._once.is_new(
-            (
-                event.kind,
-                event.host,
-                *((name, value) for name, value in event.fields.items() if name not in varying),
-            )
-        )
+        return isinstance(event.what, _EACH) or self._once.is_new((event.host, _without_rank(event.what)))
 
 
-def _completed(event: Event) -> Event:
-    """With the words of the line made into what they mean."""
-    fields = event.fields
-    match event.kind:
-        case "nccl.gdr":
-            fields["enabled"] = int(str(fields.get("enabled", "")).lower().startswith("en"))
-            if not fields["enabled"]:
-                fields["reason"] = "distance" if "distance" in fields else "no module"
-        case "nccl.p2p-disabled":
-            fields["nvlink"] = int("nvlink" in fields)
-        case "nccl.p2p-unavailable":
-            fields |= {"bus_a": str(fields["bus_a"]), "bus_b": str(fields["bus_b"])}
-        case "nccl.init-timings":
-            fields |= {f"{name}_s": seconds for name, seconds in _STEP.findall(str(fields.pop("steps", "")))}
-        case "nccl.version":
-            fields["version"] = str(fields["version"]).rstrip(".")
-        case "nccl.init-start" | "nccl.init-complete" | "nccl.destroyed" | "nccl.aborted":
-            fields["comm"] = _communicator(fields)
-            if "bus" in fields:  # hexadecimal, also where it has digits alone
-                fields["bus"] = str(fields["bus"])
-            for name in ("comm_address", "comm_id", "split", "color"):
-                fields.pop(name, None)
-    return event
-
-
-def _communicator(fields: dict[str, Value]) -> str:
-    """One name for all ranks of a communicator where the line has one; its address is another in each
-    process.
-    """
-    if "comm_id" in fields:
-        return str(fields["comm_id"])
-    if "parent" in fields:
-        return f"split {fields.get('split')} color {fields.get('color')}"
-    return ""
+def _without_rank(record: LogRecord) -> LogRecord:
+    """Return the record without the number of the rank or GPU, where others of the host report the same."""
+    match record:
+        case NcclCommShape():
+            return msgspec.structs.replace(record, rank=0)
+        case NcclNvls() | NcclDmaBuf():
+            return msgspec.structs.replace(record, gpu=0)
+    return record
 
 
 def _lists(line: LogLine) -> tuple[Event, ...]:
@@ -394,13 +423,13 @@ def _lists(line: LogLine) -> tuple[Event, ...]:
     text = line.text
     if "Using" in text:
         if (match := _BOOTSTRAP.search(text)) is not None:
-            return (event_of("nccl.bootstrap", located(line), {"interface": match[1], "address": match[2]}),)
+            return (event_of(NcclBootstrap(interface=match[1], address=match[2]), located(line)),)
         if (match := _SOCKETS.search(text)) is not None:
             return _sockets(match["list"], located(line))
         if (match := _ADAPTERS.search(text)) is not None:
             return _adapters(match, located(line))
     if "Trees [" in text and (match := _TREES.search(text)) is not None:
-        return (event_of("nccl.trees", located(line), {"channels": match[1].count("[")}),)
+        return (event_of(NcclTrees(channels=match[1].count("[")), located(line)),)
     return ()
 
 
@@ -410,11 +439,7 @@ def _sockets(words: str, line: LogLine) -> tuple[Event, ...]:
         return ()
     names = ",".join(name for name, _ in found)
     addresses = ",".join(address for _, address in found)
-    return (
-        event_of(
-            "nccl.socket-interfaces", line, {"names": names, "addresses": addresses, "count": len(found)}
-        ),
-    )
+    return (event_of(NcclSocketInterfaces(names=names, addresses=addresses, count=len(found)), line),)
 
 
 def _adapters(match: re.Match[str], line: LogLine) -> tuple[Event, ...]:
@@ -423,15 +448,15 @@ def _adapters(match: re.Match[str], line: LogLine) -> tuple[Event, ...]:
         return ()
     links = ",".join(sorted({link for _, link, _ in found}))
     names = ",".join(name for name, _, _ in found)
-    fields: dict[str, Value] = {
-        "names": names,
-        "links": links,
-        "count": len(found),
-        "relaxed_ordering": int("[RO]" in match["list"]),
-    }
-    if (interface := _OUT_OF_BAND.search(match["rest"] or "")) is not None:
-        fields["interface"] = interface[1]
-    events = [event_of("nccl.hcas", line, fields)]
+    out_of_band = _OUT_OF_BAND.search(match["rest"] or "")
+    adapters = NcclHcas(
+        names=names,
+        links=links,
+        count=len(found),
+        relaxed_ordering="[RO]" in match["list"],
+        interface=None if out_of_band is None else out_of_band[1],
+    )
+    events: list[Event] = [event_of(adapters, line)]
     if any("SHARP" in features for _, _, features in found):
-        events.append(event_of("nccl.sharp", line, {"what": "adapters"}))
+        events.append(event_of(NcclSharp(what="adapters"), line))
     return tuple(events)

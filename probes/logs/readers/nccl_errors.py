@@ -1,31 +1,23 @@
 """What NCCL and RCCL warn of and fail with, versions 2.2 to 2.30.
 
-Kinds and fields (a field is absent where the line does not name it): nccl.ib.completion-error{status, vendor,
-opcode, hca, peer, side, local_gid, remote_gid}; `status` as a number of ibv_wc_status.
-nccl.ib.modify-qp{reason, errno, hca, state, gid_index, local_gid, remote_gid}; nccl.ib.registration{call,
-reason}; nccl.ib.call-failed{call, reason}; nccl.ib.async{event, fatal, hca, port}; nccl.ib.mixed-links{};
-nccl.ib.device-unusable{hca}. nccl.ib.communicator-failed{function}: after one of those.
-nccl.connect-failed{peer, reason, errno, tries}; nccl.connect-retry{peer, reason, tries}: usual at the start;
-nccl.interface-missing{reason}; nccl.address-family{reason}; nccl.name-unresolved{reason};
-nccl.address-in-use{}; nccl.socket-wrong-type{reason, found, expected}; nccl.socket-wrong-magic{reason};
-nccl.remote-closed{peer, reason}; nccl.nranks-mismatch{expected, found}; nccl.root-mismatch{reason}: of other
-things than their number; nccl.rank-twice{rank, ranks}; nccl.ras-port-in-use{}. nccl.duplicate-gpu{rank_a,
-rank_b, bus}; nccl.version-mismatch{rank_a, version_a, rank_b, version_b}; nccl.message-truncated{received,
-expected}; nccl.collective-mismatch{rank}; nccl.ipc-failed{call, reason}; nccl.algo-unavailable{function,
-algorithm, protocol}; nccl.network-not-found{name}. nccl.shm{step, path, bytes, reason};
-nccl.allocation-failed{bytes}. nccl.cuda-error{code, text, file}; nccl.driver-old{found, needed, text};
-nccl.nvls-bind{error, text, bytes}; nccl.imex{clique_size}; nccl.sharp-failed{reason};
-nccl.proxy-failed{operation, from_rank, code}; nccl.topology-invalid{reason}; nccl.error{code, name, file}: a
-function returned 1 CUDA, 2 system, 3 internal, 4 argument, 5 usage, 6 remote. nccl.warning{message, file}: a
-warning after which runs end and that none of these knows; nccl.notice{message, file}: another one. Source:
-NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc of tags 2.4
-to 2.30.
+Source: NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc of
+tags 2.4 to 2.30.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of, of_kind
+from probes.logs.event import Event, event_of, reporting
+from probes.logs.events.nccl_failure_events import (
+    NcclCudaError,
+    NcclDriverOld,
+    NcclError,
+    NcclNotice,
+    NcclNvlsBind,
+    NcclWarning,
+)
 from probes.logs.line import LogLine
 from probes.logs.readers.cuda_texts import CODES_OF_TEXTS
 from probes.logs.readers.nccl_error_rows import ALSO_INFORMATIVE, DUPLICATE_GPU, FAILURES, RESULTS
@@ -34,20 +26,6 @@ from probes.logs.readers.row_readers import signs
 from probes.logs.readers.whole_text import Once
 from probes.parsers.tools.nccl_words import read_nccl_line
 
-_CODES = {
-    "ncclUnhandledCudaError": 1,
-    "unhandled cuda error": 1,
-    "ncclSystemError": 2,
-    "unhandled system error": 2,
-    "ncclInternalError": 3,
-    "internal error": 3,
-    "ncclInvalidArgument": 4,
-    "invalid argument": 4,
-    "ncclInvalidUsage": 5,
-    "invalid usage": 5,
-    "ncclRemoteError": 6,
-    "remote process exited or there was a network error": 6,
-}
 _NEGLIGIBLE = pattern(
     r"Failed to open libibverbs|Count not open libibverbs|Failed to find"
     r" .{0,60}symbol|Could not find: lib|No plugin found|dlvsym failed|"
@@ -98,15 +76,13 @@ def read(line: LogLine) -> tuple[Event, ...]:
     if found := read_located(FAILURES, line):
         return _completed(found[0], text)
     if found := read_located(RESULTS, line):
-        name = str(found[0].fields["name"])
-        code = _CODES.get(name)
-        return (found[0] if code is None else _with(found[0], code=code),)
+        return found
     message = warning(text)
     if message is None or _NEGLIGIBLE.search(message):
         return ()
     sighting = read_nccl_line(text)
-    kind = "nccl.warning" if sighting is not None and sighting.fatal else "nccl.notice"
-    return (event_of(kind, located(line), {"message": message[:300], "file": place(text)}),)
+    record = NcclWarning if sighting is not None and sighting.fatal else NcclNotice
+    return (event_of(record(message=message[:300], file=place(text)), located(line)),)
 
 
 _NETWORK_LAYER = pattern(r"(?:^|/)net\.(?:cc|h)\b")
@@ -120,42 +96,50 @@ class Reader:
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
         """What went wrong by the line, each result of a process once."""
-        return tuple(
-            event
-            for event in read(line)
-            if event.kind not in ("nccl.error", "nccl.notice") or self._is_new(event)
-        )
+        return tuple(event for event in read(line) if self._is_new(event))
 
     def end(self) -> tuple[Event, ...]:
         return ()
 
     def _is_new(self, event: Event) -> bool:
+        match event.what:
+            case NcclError(code=code):
+                said: tuple[object, ...] = (code, None)
+            case NcclNotice(message=message):
+                said = (None, message)
+            case _:
+                return True
         process = (event.host, event.pid, event.rank, event.local_rank)
-        said = (event.fields.get("code"), event.fields.get("message"))
         return self._once.is_new((*process, *said, is_network_layer(event)))
 
 
 def is_network_layer(event: Event) -> bool:
-    """Whether it is NCCL's layer over network plugins, which tries one after the other: its callers may do
-    without.
+    """Return whether it is NCCL's layer over network plugins, which tries one after the other: its callers
+    may do without.
     """
-    return _NETWORK_LAYER.search(str(event.fields.get("file", ""))) is not None
+    match event.what:
+        case NcclError(file=str(file)) | NcclNotice(file=file):
+            return _NETWORK_LAYER.search(file) is not None
+    return False
 
 
 def _completed(event: Event, text: str) -> tuple[Event, ...]:
-    """Codes of CUDA also tell of the driver; what NVLS does, of multicast."""
-    if event.kind == "nccl.driver-old":
-        return (event, of_kind(event, "nccl.cuda-error"))
-    if event.kind == "nccl.cuda-error" and "code" not in event.fields:
-        code = CODES_OF_TEXTS.get(str(event.fields.get("text", "")).strip())
-        event = event if code is None else _with(event, code=code)
-    if event.kind == "nccl.cuda-error" and "NVLink SHARP" in text:
-        return (event, of_kind(event, "nccl.nvls-bind"))
-    if event.kind == "nccl.nvls-bind":
-        named = {"code": event.fields["error"]} if "error" in event.fields else {}
-        return (event, of_kind(event, "nccl.cuda-error", {**event.fields, **named}))
+    """Return all that a failure reports: codes of CUDA also concern the driver, and those of NVLS
+    multicast.
+    """
+    match event.what:
+        case NcclDriverOld(found=found, needed=needed, text=words):
+            return (event, reporting(event, NcclCudaError(found=found, needed=needed, text=words)))
+        case NcclCudaError() as error:
+            if error.code is None:
+                code = CODES_OF_TEXTS.get((error.text or "").strip())
+                error = msgspec.structs.replace(error, code=code)
+                event = reporting(event, error)
+            if "NVLink SHARP" in text:
+                return (
+                    event,
+                    reporting(event, NcclNvlsBind(code=error.code, text=error.text, file=error.file)),
+                )
+        case NcclNvlsBind(error=code, text=words, bytes=size):
+            return (event, reporting(event, NcclCudaError(code=code, error=code, text=words, bytes=size)))
     return (event,)
-
-
-def _with(event: Event, **fields: int) -> Event:
-    return of_kind(event, event.kind, {**event.fields, **fields})

@@ -2,15 +2,15 @@
 (NCCL_DEBUG_SUBSYS=GRAPH).
 
 `GPU/8F000 :GPU/16000 (2/264.000000/NVL) CPU/1 (3/24.000000/PHB) NET/4 (4/24.000000/PXB)`; from 2.20 on with
-the number of the host before each address (`GPU/0-8f000`). Kind: nccl.path{gpu, to_nic, to_gpu}: the kind of
-way to the nearest adapter (`PIX`, `PXB`, `PHB`, `SYS`) and to the farthest GPU (`NVL`, `PIX`, `PHB`, `SYS`).
-Source: NVIDIA/nccl, src/graph/paths.cc, printNodePaths, and topo.h, PATH_*, of tags 2.6 to 2.30.
+the number of the host before each address (`GPU/0-8f000`). Source: NVIDIA/nccl, src/graph/paths.cc,
+printNodePaths, and topo.h, PATH_*, of tags 2.6 to 2.30.
 """
 
 from __future__ import annotations
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, Value, event_of
+from probes.logs.event import Event, event_of
+from probes.logs.events.nccl_topology_events import NcclPath
 from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import located
 
@@ -31,9 +31,13 @@ def read(line: LogLine) -> tuple[Event, ...]:
         for match in _WAY.finditer(line.text, head.end() - len("GPU/"))
         if match[2] in _NEAREST_FIRST
     ]
-    fields: dict[str, Value] = {"gpu": head["gpu"]}
-    if to_nic := [way for to, way in ways if to == "NET"]:
-        fields["to_nic"] = min(to_nic, key=_NEAREST_FIRST.index)
-    if to_gpu := [way for to, way in ways if to == "GPU" and way != "LOC"]:
-        fields["to_gpu"] = max(to_gpu, key=_NEAREST_FIRST.index)
-    return (event_of("nccl.path", located(line), fields),) if len(fields) > 1 else ()
+    to_nic = [way for to, way in ways if to == "NET"]
+    to_gpu = [way for to, way in ways if to == "GPU" and way != "LOC"]
+    if not to_nic and not to_gpu:
+        return ()
+    path = NcclPath(
+        gpu=head["gpu"],
+        to_nic=min(to_nic, key=_NEAREST_FIRST.index, default=None),
+        to_gpu=max(to_gpu, key=_NEAREST_FIRST.index, default=None),
+    )
+    return (event_of(path, located(line)),)

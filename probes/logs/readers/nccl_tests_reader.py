@@ -1,14 +1,5 @@
 """nccl-tests and rccl-tests (`all_reduce_perf` ...), alone or between NCCL's own lines.
 
-Kinds: nccl_tests.start{collective}. nccl_tests.rank{host, gpu, name, bus, rank}: of the list of devices.
-nccl_tests.rank-twice{rank, host, other_host}: two processes call themselves the same rank of one measurement.
-nccl_tests.result{collective, bytes, algbw_gbps, busbw_gbps, ranks, nodes, in_place, time_us, wrong}: one row
-out of place and in place, with the collective that the run names or that its columns imply; GB/s are 1e9
-bytes per second. nccl_tests.summary{collective, ranks, nodes, sizes, max_bytes, max_busbw_gbps,
-peak_busbw_gbps, peak_bytes, avg_busbw_gbps}: of a run, at its end. nccl_tests.wrong{count, collective}:
-results differ from what they must be. nccl_tests.below-minimum{average}. nccl_tests.failure{reason, file}:
-the test stopped with an error.
-
 Source: NVIDIA/nccl-tests, src/common.cu and doc/PERFORMANCE.md (read 2026-11);
 `probes/parsers/tools/nccl_tests.py`.
 """
@@ -18,8 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from probes.base.patterns import pattern
-from probes.logs.event import Event, Value, event_of
+from probes.logs.event import Event, event_of
+from probes.logs.events.measurement_events import (
+    NcclTestsBelowMinimum,
+    NcclTestsFailure,
+    NcclTestsRank,
+    NcclTestsRankTwice,
+    NcclTestsResult,
+    NcclTestsStart,
+    NcclTestsSummary,
+    NcclTestsWrong,
+)
 from probes.logs.line import LogLine
 from probes.parsers.tools.nccl_tests import (
     average_of,
@@ -114,48 +117,36 @@ class Reader:
         if (name := started(text)) or starts_table(text):
             before = self._finish() if self._rows else ()
             self._name = name or self._name
-            return (*before, event_of("nccl_tests.start", line, {"collective": name})) if name else before
+            return (*before, event_of(NcclTestsStart(collective=name), line)) if name else before
         return self._verdict(line)
 
     def _rank(self, line: LogLine, rank: tuple[str, int, str, str]) -> Iterator[Event]:
         """A line of the list of devices, and whether another process said the same of itself."""
-        fields: dict[str, Value] = {"host": rank[0], "gpu": rank[1], "bus": rank[2], "name": rank[3]}
+        device = NcclTestsRank(host=rank[0], gpu=rank[1], bus=rank[2], name=rank[3])
         numbered = _NUMBERED.search(line.text)
         if numbered is None:
-            yield event_of("nccl_tests.rank", line, fields)
+            yield event_of(device, line)
             return
         number, process = int(numbered[1]), (rank[0], numbered[2] or "")
-        yield event_of("nccl_tests.rank", line, fields | {"rank": number})
+        yield event_of(msgspec.structs.replace(device, rank=number), line)
         other = self._processes.setdefault(number, process) if len(self._processes) < _MOST_RANKS else process
         is_other = (
             other[1] not in process[1] and process[1] not in other[1]
         )  # else a broken line of the same process
         if is_other and number == 0:  # each that measures alone begins at 0
-            yield event_of(
-                "nccl_tests.rank-twice", line, {"rank": number, "host": process[0], "other_host": other[0]}
-            )
+            yield event_of(NcclTestsRankTwice(rank=number, host=process[0], other_host=other[0]), line)
 
     def _verdict(self, line: LogLine) -> tuple[Event, ...]:
         if (bounds := bounds_of(line.text)) is not None:
             count, failed = bounds
-            return (
-                (event_of("nccl_tests.wrong", line, {"count": count, "collective": self._name}),)
-                if failed
-                else ()
-            )
+            return (event_of(NcclTestsWrong(count=count, collective=self._name), line),) if failed else ()
         if (average := average_of(line.text)) is not None:
             value, failed = average
             self._average = value
-            told = self._finish(line)
-            if failed:
-                told += (
-                    event_of(
-                        "nccl_tests.below-minimum", line, {"average": value if value is not None else "?"}
-                    ),
-                )
-            return told
+            events = self._finish(line)
+            return (*events, event_of(NcclTestsBelowMinimum(average=value), line)) if failed else events
         if (failure := failure_of(line.text)) is not None:
-            return (event_of("nccl_tests.failure", line, {"reason": failure}),)
+            return (event_of(NcclTestsFailure(reason=failure), line),)
         return ()
 
     def end(self) -> tuple[Event, ...]:
@@ -166,7 +157,7 @@ class Reader:
         """What the table says; of one that was left out of the log its average alone, which stands on
         `line`.
         """
-        rows, hosts, ranks, average, name = (
+        rows, hosts, listed, average, name = (
             self._rows,
             len(self._hosts),
             self._ranks,
@@ -178,30 +169,30 @@ class Reader:
         if not rows:
             if average is None or line is None:
                 return ()
-            return (event_of("nccl_tests.summary", line, {"collective": name, "avg_busbw_gbps": average}),)
+            return (event_of(NcclTestsSummary(collective=name, avg_busbw_gbps=average), line),)
         largest = max(rows, key=lambda row: row.size)
         names = collective(
-            name, largest.columns, (_rate(largest.rates[0], 1), _rate(largest.rates[0], 2)), ranks or None
+            name, largest.columns, (_rate(largest.rates[0], 1), _rate(largest.rates[0], 2)), listed or None
         )
-        about: dict[str, Value] = {"collective": names.test}
-        about |= {"ranks": names.ranks} if names.ranks else {}
-        about |= {"nodes": hosts} if hosts else {}
-        told = tuple(
-            event_of("nccl_tests.result", row.line, about | _numbers(row, place))
+        ranks, nodes = names.ranks or None, hosts or None
+        results = [
+            event_of(_result(row, place, names.test, ranks, nodes), row.line)
             for row in rows
             for place in (0, 1)
-        )
+        ]
         best = max(rows, key=lambda row: max(_rate(rates, 2) for rates in row.rates))
-        summary: dict[str, Value] = about | {
-            "sizes": len(rows),
-            "max_bytes": largest.size,
-            "max_busbw_gbps": max(_rate(rates, 2) for rates in largest.rates),
-            "peak_bytes": best.size,
-            "peak_busbw_gbps": max(_rate(rates, 2) for rates in best.rates),
-        }
-        if average is not None:
-            summary["avg_busbw_gbps"] = average
-        return (*told, event_of("nccl_tests.summary", largest.line, summary))
+        summary = NcclTestsSummary(
+            collective=names.test,
+            ranks=ranks,
+            nodes=nodes,
+            sizes=len(rows),
+            max_bytes=largest.size,
+            max_busbw_gbps=max(_rate(rates, 2) for rates in largest.rates),
+            peak_bytes=best.size,
+            peak_busbw_gbps=max(_rate(rates, 2) for rates in best.rates),
+            avg_busbw_gbps=average,
+        )
+        return (*results, event_of(summary, largest.line))
 
 
 def _agrees(size: int, columns: tuple[str, ...]) -> bool:
@@ -219,14 +210,16 @@ def _rate(columns: tuple[str, ...], place: int) -> float:
     return number(columns[place]) or 0.0
 
 
-def _numbers(row: _Size, place: int) -> dict[str, Value]:
+def _result(row: _Size, place: int, collective: str, ranks: int | None, nodes: int | None) -> NcclTestsResult:
     columns = row.rates[place]
-    fields: dict[str, Value] = {
-        "bytes": row.size,
-        "time_us": _rate(columns, 0),
-        "algbw_gbps": _rate(columns, 1),
-        "busbw_gbps": _rate(columns, 2),
-        "in_place": place,
-    }
-    wrong = number(columns[3])
-    return fields | {"wrong": wrong} if wrong else fields
+    return NcclTestsResult(
+        collective=collective,
+        bytes=row.size,
+        time_us=_rate(columns, 0),
+        algbw_gbps=_rate(columns, 1),
+        busbw_gbps=_rate(columns, 2),
+        in_place=place == 1,
+        ranks=ranks,
+        nodes=nodes,
+        wrong=number(columns[3]) or None,
+    )

@@ -14,11 +14,13 @@ to 2.30.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, Value, event_of
+from probes.logs.event import Event, event_of
+from probes.logs.events.nccl_topology_events import NcclChannel, NcclRings
 from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import located
 from probes.logs.readers.whole_text import Once
@@ -47,14 +49,19 @@ SIGNS = (
 )
 
 
+_Key = tuple[str | None, str, NcclChannel]
+"""Host, side and way of a channel."""
+
+
 class Reader:
     """Counts channels by host and way."""
 
     def __init__(self) -> None:
-        self._fields: dict[str, dict[str, Value] | None] = {}
-        self._more: dict[tuple[object, ...], tuple[int, LogLine, dict[str, Value]]] = {}
+        self._ways: dict[str, NcclChannel | None] = {}
+        """By the words behind `via`."""
+        self._more: dict[_Key, tuple[int, LogLine]] = {}
         """By host and way: how many lines followed the first one, and the last of them."""
-        self._pairs: dict[tuple[object, ...], dict[str, None]] = {}
+        self._pairs: dict[_Key, dict[str, None]] = {}
         self._rings = Once()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
@@ -74,40 +81,34 @@ class Reader:
             if text.endswith("[receive]", 0, place)
             else ""
         )
-        fields = self._way(end)
-        if fields is None:
+        channel = self._way(end)
+        if channel is None:
             return ()
         line = located(line)
-        key = (line.host, side, *fields.values())
-        if side:
-            fields = {**fields, "side": side}
+        key = (line.host, side, channel)
         self._note_pair(key, pair)
         if key in self._more:
-            self._more[key] = (self._more[key][0] + 1, line, fields)
+            self._more[key] = (self._more[key][0] + 1, line)
             return ()
         if len(self._more) >= _MOST_WAYS:
             return ()
-        self._more[key] = (0, line, fields)
-        return (_channel(line, fields),)
+        self._more[key] = (0, line)
+        return (_event(line, key),)
 
     def end(self) -> tuple[Event, ...]:
         """The last line of each way that more than one told of, with the count of all but the first."""
         return tuple(
-            msgspec.structs.replace(_channel(line, self._with_pairs(key, fields)), count=count)
-            for key, (count, line, fields) in self._more.items()
+            msgspec.structs.replace(_event(line, key, self._pairs.get(key)), count=count)
+            for key, (count, line) in self._more.items()
             if count
         )
 
-    def _note_pair(self, key: tuple[object, ...], pair: re.Match[str]) -> None:
+    def _note_pair(self, key: _Key, pair: re.Match[str]) -> None:
         if pair[2] is None or (key not in self._pairs and len(self._pairs) >= _MOST_WAYS):
             return
         pairs = self._pairs.setdefault(key, {})
         if len(pairs) < _MOST_PAIRS:
             pairs[f"{pair[1]}>{pair[2]}"] = None
-
-    def _with_pairs(self, key: tuple[object, ...], fields: dict[str, Value]) -> dict[str, Value]:
-        pairs = self._pairs.get(key)
-        return {**fields, "pairs": ",".join(pairs)} if pairs else fields
 
     def _ring(self, line: LogLine) -> tuple[Event, ...]:
         match = _RING.search(line.text)
@@ -116,41 +117,49 @@ class Reader:
         line = located(line)
         channels = int(match["channels"]) if match["channels"] is not None else int(match["ring"]) + 1
         return (
-            (event_of("nccl.rings", line, {"channels": channels}),)
+            (event_of(NcclRings(channels=channels), line),)
             if self._rings.is_new((line.host, channels))
             else ()
         )
 
-    def _way(self, end: str) -> dict[str, Value] | None:
-        if end not in self._fields:
-            if len(self._fields) >= _MOST_ENDS:
-                self._fields.clear()
-            self._fields[end] = way(end)
-        return self._fields[end]
+    def _way(self, end: str) -> NcclChannel | None:
+        if end not in self._ways:
+            if len(self._ways) >= _MOST_ENDS:
+                self._ways.clear()
+            self._ways[end] = way(end)
+        return self._ways[end]
 
 
-def _channel(line: LogLine, fields: dict[str, Value]) -> Event:
-    pair = _PAIR.search(line.text)
-    ranks = zip(("from_rank", "to_rank"), pair.groups() if pair else (), strict=False)
-    return event_of(
-        "nccl.channel", line, {**fields, **{name: int(rank) for name, rank in ranks if rank is not None}}
+def _event(line: LogLine, key: _Key, pairs: Iterable[str] | None = None) -> Event:
+    _, side, channel = key
+    match = _PAIR.search(line.text)
+    ranks = [None if rank is None else int(rank) for rank in match.groups()] if match else [None, None]
+    record = msgspec.structs.replace(
+        channel,
+        side=side or None,
+        from_rank=ranks[0],
+        to_rank=ranks[1],
+        pairs=",".join(pairs) if pairs else None,
     )
+    return event_of(record, line)
 
 
-def way(words: str) -> dict[str, Value] | None:
-    """The fields that what stands behind `via` means; None where it is no way."""
+def way(words: str) -> NcclChannel | None:
+    """Return the channel that the words behind `via` describe, without its ranks; None where they describe
+    none.
+    """
     if words.startswith("direct shared memory"):
-        return {"transport": "SHM", "how": "direct"}
+        return NcclChannel(transport="SHM", how="direct")
     match = _VIA.match(words)
     if match is None:
         return None
     transport, how, rest = match[1], match[2].strip(), match[3]
     if transport not in ("NET", "COLLNET"):
-        return {"transport": transport, "how": how}
-    return {
-        "transport": transport,
-        "how": how,
-        "network": how,
-        "gdr": int("/GDRDMA" in rest),
-        "pxn": int("(" in rest.split("/GDRDMA")[0]),
-    }
+        return NcclChannel(transport=transport, how=how)
+    return NcclChannel(
+        transport=transport,
+        how=how,
+        network=how,
+        gdr="/GDRDMA" in rest,
+        pxn="(" in rest.split("/GDRDMA")[0],
+    )

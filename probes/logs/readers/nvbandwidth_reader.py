@@ -1,10 +1,5 @@
 """nvbandwidth, as text between other lines and as a whole file, text or JSON.
 
-Kinds: nvbandwidth.sum{test, value, unit}: the sum that versions since 0.3 print below a matrix, in GB/s or
-ns. nvbandwidth.result{test, slowest, slowest_gbps, fastest_gbps, median_gbps, pairs}: of one test of a whole
-file; slowest is a GPU or a pair of GPUs. nvbandwidth.failure{test, reason}: a test or the tool failed.
-nvbandwidth.warning{reason}: it complains. nvbandwidth.version{version}. GB/s are 1e9 bytes per second.
-
 Source: NVIDIA/nvbandwidth, output.cpp, json_output.cpp (read 2026-11); `probes/parsers/tools/nvbandwidth.py`.
 """
 
@@ -16,22 +11,27 @@ from collections.abc import Iterable
 
 from probes.base.units import GB
 from probes.facts import ToolResult
-from probes.logs.event import Event, Value
+from probes.logs.event import Event
+from probes.logs.events.measurement_events import (
+    NvbandwidthFailure,
+    NvbandwidthResult,
+    NvbandwidthSum,
+    NvbandwidthVersion,
+    NvbandwidthWarning,
+)
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 from probes.logs.readers.whole_files import Document
 from probes.parsers.tools.nvbandwidth import parse_results, recognise
 
 _ROWS = (
-    row("nvbandwidth.version", "nvbandwidth Version", r"nvbandwidth Version: v?(?P<version>[\d.]{1,12})"),
-    row("nvbandwidth.sum", "SUM ", r"^SUM (?P<test>[a-z][a-z0-9_]{3,80}) (?P<value>[\d.]{1,20})\b"),
-    row("nvbandwidth.failure", "CUDA_ERROR_", r"(?P<reason>CUDA_ERROR_\w{3,60}.{0,160}nvbandwidth.{0,80})"),
+    row(NvbandwidthVersion, "nvbandwidth Version", r"nvbandwidth Version: v?(?P<version>[\d.]{1,12})"),
+    row(NvbandwidthSum, "SUM ", r"^SUM (?P<test>[a-z][a-z0-9_]{3,80}) (?P<value>[\d.]{1,20})\b"),
+    row(NvbandwidthFailure, "CUDA_ERROR_", r"(?P<reason>CUDA_ERROR_\w{3,60}.{0,160}nvbandwidth.{0,80})"),
     row(
-        "nvbandwidth.failure",
-        "Invalid value when checking",
-        r"(?P<reason>Invalid value when checking.{0,160})",
+        NvbandwidthFailure, "Invalid value when checking", r"(?P<reason>Invalid value when checking.{0,160})"
     ),
-    row("nvbandwidth.failure", "NVML_ERROR_", r"(?P<reason>.{0,60}NVML_ERROR_\w{3,60}.{0,120})"),
+    row(NvbandwidthFailure, "NVML_ERROR_", r"(?P<reason>.{0,60}NVML_ERROR_\w{3,60}.{0,120})"),
 )
 SIGNS: tuple[bytes, ...] = (
     *(sign for sign in signs(_ROWS) if sign != b"SUM "),
@@ -60,29 +60,28 @@ def read(line: LogLine) -> tuple[Event, ...]:
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
     """The spread of every test's bandwidths, and what failed."""
     document = Document(name, data)
-    return tuple(_told(document, parse_results(document.text)))[:_MOST] if recognise(document.text) else ()
+    return tuple(_results(document, parse_results(document.text)))[:_MOST] if recognise(document.text) else ()
 
 
-def _told(document: Document, results: tuple[ToolResult, ...]) -> Iterable[Event]:
+def _results(document: Document, results: tuple[ToolResult, ...]) -> Iterable[Event]:
     tests: dict[str, list[ToolResult]] = {}
     for result in results:
         if result.metric == "status" and _COMPLAINT.search(result.message):
-            fields: dict[str, Value] = {"test": result.test, "reason": result.message[:200]}
-            kind = "nvbandwidth.warning" if result.message.startswith("WARNING") else "nvbandwidth.failure"
-            yield document.event(kind, result.evidence, fields)
+            complaint = NvbandwidthWarning if result.message.startswith("WARNING") else NvbandwidthFailure
+            yield document.event(complaint(test=result.test, reason=result.message[:200]), result.evidence)
         elif result.metric == "bandwidth" and isinstance(result.value, int | float) and result.value > 0:
             tests.setdefault(result.test, []).append(result)
-    for test, found in tests.items():
-        ordered = sorted(found, key=_value)
-        about: dict[str, Value] = {
-            "test": test,
-            "slowest": ordered[0].subject,
-            "slowest_gbps": round(_value(ordered[0]) / GB, 3),
-            "median_gbps": round(statistics.median(map(_value, ordered)) / GB, 3),
-            "fastest_gbps": round(_value(ordered[-1]) / GB, 3),
-            "pairs": len(ordered),
-        }
-        yield document.event("nvbandwidth.result", ordered[0].evidence, about)
+    for test, bandwidths in tests.items():
+        ordered = sorted(bandwidths, key=_value)
+        record = NvbandwidthResult(
+            test=test,
+            slowest=ordered[0].subject,
+            slowest_gbps=round(_value(ordered[0]) / GB, 3),
+            median_gbps=round(statistics.median(map(_value, ordered)) / GB, 3),
+            fastest_gbps=round(_value(ordered[-1]) / GB, 3),
+            pairs=len(ordered),
+        )
+        yield document.event(record, ordered[0].evidence)
 
 
 def _value(result: ToolResult) -> float:

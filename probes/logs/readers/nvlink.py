@@ -1,13 +1,6 @@
 """State and error counters of NVLinks: `nvidia-smi nvlink -s` and `-e`, `dcgmi nvlink -s` and `-e`, of whole
 files.
 
-Kinds: nvlink.gpu{gpu, name, up, down, disabled, gbps}: of each GPU with links; gbps is the sum of one
-direction in 1e9 bytes. nvlink.link-down{gpu, link, name}: a link that is down beside others that are up.
-nvlink.all-down{gpu, name}: no link of a GPU is up, which is a fault behind NVSwitches and normal for a card
-without a bridge. nvlink.errors{gpu, link, counter, count}: counters above 0 (`crc`, `replay`, `recovery`)
-since the driver was loaded. nvlink.no-errors{gpu, name}: all that were printed are 0. nvlink.none{gpu, name,
-reason}: a GPU without links, or that does not tell of them, and why (MIG).
-
 Source: `probes/parsers/nvidia_smi/nvlink_status.py`, `nvlink_errors.py`, `dcgm_nvlink.py` and what they name.
 """
 
@@ -20,7 +13,15 @@ from probes.base.record import Unknown
 from probes.base.units import GB
 from probes.facts import Gpu, NvLink
 from probes.facts.gpu_facts import UNNUMBERED
-from probes.logs.event import Event, Value
+from probes.logs.event import Event
+from probes.logs.events.host_events import (
+    NvlinkAllDown,
+    NvlinkErrors,
+    NvlinkGpu,
+    NvlinkLinkDown,
+    NvlinkNoErrors,
+    NvlinkNone,
+)
 from probes.logs.readers.whole_files import Document
 from probes.parsers.nvidia_smi import nvlink_error_counts as nvlink_errors
 from probes.parsers.nvidia_smi import nvlink_status
@@ -51,14 +52,14 @@ _COUNTERS = (("crc", "crc_errors"), ("replay", "replay_errors"), ("recovery", "r
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
     """The links of every GPU of the file."""
     document = Document(name, data)
-    told: list[Event] = []
+    events: list[Event] = []
     if _is_mixed(document.text):
         return ()
     for parser in (nvlink_status, nvlink_errors, dcgm_nvlink):
         if parser.recognise(document.text):
             for gpu in parser.parse_gpus(document.text)[:_MOST]:
-                told += _told(document, gpu)
-    return tuple(told[:_MOST])
+                events += _events(document, gpu)
+    return tuple(events[:_MOST])
 
 
 def _is_mixed(text: str) -> bool:
@@ -69,43 +70,38 @@ def _is_mixed(text: str) -> bool:
     return any(names.setdefault(number, name) != name for number, name in _NAMED.findall(text))
 
 
-def _told(document: Document, gpu: Gpu) -> Iterator[Event]:
+def _events(document: Document, gpu: Gpu) -> Iterator[Event]:
     links = gpu.nvlinks
-    about: dict[str, Value] = {"gpu": gpu.index}
-    if isinstance(gpu.name, str):
-        about["name"] = gpu.name
+    index, name = gpu.index, gpu.name if isinstance(gpu.name, str) else None
     if not isinstance(links, tuple) or not links:
-        reason = links.detail if isinstance(links, Unknown) else ""
-        yield document.event("nvlink.none", gpu.evidence, about | ({"reason": reason} if reason else {}))
+        reason = (links.detail or None) if isinstance(links, Unknown) else None
+        yield document.event(NvlinkNone(gpu=index, name=name, reason=reason), gpu.evidence)
         return
     up = [link for link in links if link.active is True]
     down = [link for link in links if link.active is False and link.disabled is not True]
     disabled = [link for link in links if link.disabled is True]
     if up or down or disabled:
         rate = sum(_rate(link) for link in up)
-        numbers: dict[str, Value] = {"up": len(up), "down": len(down), "disabled": len(disabled)}
-        numbers |= {"gbps": round(rate / GB, 3)} if rate else {}
-        yield document.event("nvlink.gpu", gpu.evidence, about | numbers)
+        gbps = round(rate / GB, 3) if rate else None
+        state = NvlinkGpu(gpu=index, name=name, up=len(up), down=len(down), disabled=len(disabled), gbps=gbps)
+        yield document.event(state, gpu.evidence)
     if down and not up:
-        yield document.event("nvlink.all-down", gpu.evidence, about)
+        yield document.event(NvlinkAllDown(gpu=index, name=name), gpu.evidence)
     for link in down if up else ():
-        yield document.event("nvlink.link-down", gpu.evidence, about | _number(link))
+        yield document.event(NvlinkLinkDown(gpu=index, name=name, link=_number(link)), gpu.evidence)
     counted = [getattr(link, field) for link in links for _, field in _COUNTERS]
     if 0 in counted and not any(isinstance(count, int) and count > 0 for count in counted):
-        yield document.event("nvlink.no-errors", gpu.evidence, about)
+        yield document.event(NvlinkNoErrors(gpu=index, name=name), gpu.evidence)
     for link in links:
         for counter, field in _COUNTERS:
             count = getattr(link, field)
             if isinstance(count, int) and count > 0:
-                yield document.event(
-                    "nvlink.errors",
-                    gpu.evidence,
-                    about | _number(link) | {"counter": counter, "count": count},
-                )
+                errors = NvlinkErrors(gpu=index, name=name, link=_number(link), counter=counter, count=count)
+                yield document.event(errors, gpu.evidence)
 
 
-def _number(link: NvLink) -> dict[str, Value]:
-    return {} if link.index == UNNUMBERED else {"link": link.index}
+def _number(link: NvLink) -> int | None:
+    return None if link.index == UNNUMBERED else link.index
 
 
 def _rate(link: NvLink) -> float:

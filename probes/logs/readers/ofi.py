@@ -1,19 +1,28 @@
 """aws-ofi-nccl, the plugin for libfabric, and libfabric itself (EFA, CXI, TCP).
 
-Kinds and fields (a field is absent where the line does not name it): ofi.version{version};
-ofi.libfabric{version}; ofi.provider{name, fabric, nics}; ofi.protocol{name}; ofi.platform{name, topology}.
-ofi.no-provider{}: libfabric offers nothing that the plugin can use; ofi.failure{code, reason}: the plugin
-does not start; ofi.completion-error{code, reason, direction, device}: a request failed;
-ofi.registration{reason, code}: memory is not registered; the same with `provider` in libfabric's own words;
-ofi.no-gdr{reason}; ofi.warning{message}: any other. What the plugin sets is `nccl.environment`, told by the
-reader of NCCL. Its old versions begin their lines with `WARN: Function: f Line: n: `. Source:
-aws/aws-ofi-nccl, src/nccl_ofi_net.c, nccl_ofi_rdma.c, nccl_ofi_sendrecv.c, platform-aws.*, of tags 1.1 to
-1.17; ofiwg/libfabric, prov/efa.
+What the plugin sets is reported by the reader of NCCL. Its old versions begin their lines with `WARN:
+Function: f Line: n: `.
+
+Source: aws/aws-ofi-nccl, src/nccl_ofi_net.c, nccl_ofi_rdma.c, nccl_ofi_sendrecv.c, platform-aws.*, of tags
+1.1 to 1.17; ofiwg/libfabric, prov/efa.
 """
 
 from __future__ import annotations
 
 from probes.logs.event import Event
+from probes.logs.events.nccl_network_events import (
+    OfiCompletionError,
+    OfiFailure,
+    OfiLibfabric,
+    OfiNoGdr,
+    OfiNoProvider,
+    OfiPlatform,
+    OfiProtocol,
+    OfiProvider,
+    OfiRegistration,
+    OfiVersion,
+    OfiWarning,
+)
 from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import is_informative, read_located
 from probes.logs.readers.row_readers import row, signs
@@ -21,20 +30,20 @@ from probes.logs.readers.whole_text import Once
 
 _FACTS = (
     row(
-        "ofi.version",
+        OfiVersion,
         "NET/OFI",
         r"NET/OFI (?:Using|Initializing) aws-ofi-nccl v?(?P<version>\d{1,3}\.[\w.+-]{1,30})",
     ),
-    row("ofi.libfabric", "NET/OFI", r"NET/OFI Using [Ll]ibfabric version (?P<version>\d{1,3}\.[\w.]{1,20})"),
+    row(OfiLibfabric, "NET/OFI", r"NET/OFI Using [Ll]ibfabric version (?P<version>\d{1,3}\.[\w.]{1,20})"),
     row(
-        "ofi.provider",
+        OfiProvider,
         "NET/OFI",
         r"NET/OFI Selected [Pp]rovider is (?P<name>[\w;-]{1,40})(?:, fabric is "
         r"(?P<fabric>[\w.:/-]{1,60}))?(?: \(found (?P<nics>\d{1,4}) nics\))?",
     ),
-    row("ofi.protocol", "NET/OFI", r"NET/OFI Using transport protocol (?P<name>\w{1,20})"),
+    row(OfiProtocol, "NET/OFI", r"NET/OFI Using transport protocol (?P<name>\w{1,20})"),
     row(
-        "ofi.platform",
+        OfiPlatform,
         "NET/OFI",
         r"NET/OFI Running on (?P<name>[\w.-]{1,40}) platform"
         r"(?:, Setting NCCL_TOPO_FILE environment variable to (?P<topology>\S{1,300}))?",
@@ -42,30 +51,30 @@ _FACTS = (
 )
 _CODE = r"(?:RC|rc): ?(?P<code>-?\d{1,6})"
 _FAILURES = (
-    row("ofi.no-provider", "optimal provider", r"Couldn't find any optimal provider"),
+    row(OfiNoProvider, "optimal provider", r"Couldn't find any optimal provider"),
     row(
-        "ofi.no-provider",
+        OfiNoProvider,
         "NET/OFI",
         r"NET/OFI (?:No eligible providers|Unable to find (?:a )?(?:suitable|eligible) provider|Could not find any)",
     ),
-    row("ofi.no-provider", "No eligible providers"),
-    row("ofi.no-provider", "fi_getinfo() call failed", r"fi_getinfo\(\) call failed: No data available"),
+    row(OfiNoProvider, "No eligible providers"),
+    row(OfiNoProvider, "fi_getinfo() call failed", r"fi_getinfo\(\) call failed: No data available"),
     row(
-        "ofi.completion-error",
+        OfiCompletionError,
         "completed with error",
         rf"Request \S{{1,40}} completed with error\. {_CODE}\. Error: "
         r"(?P<reason>[^.\n]{1,160})"
         r"(?:.{0,200}?dev: (?P<device>-?\d{1,4}))?(?:.{0,200}?direction: (?P<direction>\w{1,12}))?",
     ),
     row(
-        "ofi.registration",
+        OfiRegistration,
         "NET/OFI",
         rf"NET/OFI (?:Unable to|Could not) register memory(?:.{{0,120}}?{_CODE})?"
         rf"(?:.{{0,20}}?(?:Error|ERROR): (?P<reason>.{{1,120}}))?",
     ),
-    row("ofi.failure", "OFI NCCL failure", r"OFI NCCL failure: (?P<code>-?\d{1,6})"),
+    row(OfiFailure, "OFI NCCL failure", r"OFI NCCL failure: (?P<code>-?\d{1,6})"),
     row(
-        "ofi.failure",
+        OfiFailure,
         "NET/OFI",
         r"NET/OFI (?P<reason>Initializing plugin failed|Failed to (?:initialize "
         r"(?!GDRCopy)|create|allocate|select).{0,120}|Only EFA provider is supported|"
@@ -74,37 +83,37 @@ _FAILURES = (
         r"(?:EFA )?[Pp]rovider requires at least libfabric.{0,60}|(?:Creating|Could not create).{0,100}fail.{0,60})",
     ),
     row(
-        "ofi.failure",
+        OfiFailure,
         "NET/OFI",
         rf"NET/OFI (?P<reason>Couldn't (?:open|create|enable|bind|get|initialize).{{0,80}}?)\. {_CODE}",
     ),
     row(
-        "ofi.no-gdr",
+        OfiNoGdr,
         "NET/OFI",
         r"NET/OFI (?P<reason>.{0,60}GPUDirect RDMA.{0,40}(?:not|disabled|unavailable).{0,80})",
     ),
-    row("ofi.warning", "NET/OFI", r"WARN:?.{0,80}? NET/OFI (?P<message>\S.{0,300})"),
+    row(OfiWarning, "NET/OFI", r"WARN:?.{0,80}? NET/OFI (?P<message>\S.{0,300})"),
 )
 _LIBFABRIC = (
     row(
-        "ofi.completion-error",
+        OfiCompletionError,
         "prov_err: ",
         r"libfabric:\d{1,10}(?::\d{1,12}:[^:\s]{0,40})?:(?P<provider>\w{2,12}):.{0,120}?"
         r"prov_err: (?P<reason>.{2,120}?) \((?P<code>\d{1,6})\)\s*$",
     ),
     row(
-        "ofi.registration",
+        OfiRegistration,
         "Unable to register MR",
         r"libfabric:\d{1,10}:.{0,160}?Unable to register MR(?: of \d{1,18} bytes)?: (?P<reason>[A-Z][\w ]{2,80})",
     ),
     row(
-        "ofi.completion-error",
+        OfiCompletionError,
         ", message: ",
         r"libfabric:\d{1,10}:.{0,40}?:(?P<provider>\w{2,12}):.{0,120}? err: (?P<code>\d{1,6}), message: "
         r"(?P<reason>.{2,200}?)(?: My \w{1,8} addr: | \(\d{1,6}\)\s*$)",
     ),
     row(
-        "ofi.completion-error",
+        OfiCompletionError,
         "Unresponsive receiver",
         r"(?P<reason>Unresponsive receiver.{0,120})",
     ),
@@ -128,7 +137,7 @@ class Reader:
         return ()
 
     def _is_new(self, event: Event) -> bool:
-        return self._once.is_new((event.kind, event.host, *event.fields.items()))
+        return self._once.is_new((event.host, event.what))
 
 
 def read(line: LogLine) -> tuple[Event, ...]:

@@ -1,12 +1,5 @@
 """perftest (`ib_write_bw`, `ib_read_lat` ...): errors between other lines, results of whole files.
 
-Kinds: perftest.result{test, device, bytes, gbit_per_s} or {test, device, bytes, usec}: of the largest size of
-a bandwidth, of the smallest of a latency; Gbit are 1e9 bits. perftest.completion-error{status, text}: a work
-completion failed. perftest.qp-failed{reason}: queue pairs were not connected. perftest.registration{reason}:
-memory could not be registered. perftest.connect-failed{host, port, reason}: no connection to the server.
-perftest.peer-closed{reason}: the other side ended. perftest.no-device{reason}. perftest.failure{reason}: what
-else it complains of.
-
 Source: linux-rdma/perftest, src/perftest_resources.c, perftest_communication.c (read 2026-11);
 `probes/parsers/tools/perftest.py`.
 """
@@ -16,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from probes.facts import ToolResult
-from probes.logs.event import Event, Value
+from probes.logs.event import Event
+from probes.logs.events.measurement_events import (
+    PerftestCompletionError,
+    PerftestConnectFailed,
+    PerftestFailure,
+    PerftestNoDevice,
+    PerftestPeerClosed,
+    PerftestQpFailed,
+    PerftestRegistration,
+    PerftestResult,
+)
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 from probes.logs.readers.whole_files import Document
@@ -24,60 +27,54 @@ from probes.parsers.tools.perftest import parse_results, recognise
 
 _ROWS = (
     row(
-        "perftest.completion-error",
+        PerftestCompletionError,
         "Failed status ",
         r"Failed status (?P<status>\d{1,3}): wr_id \d{1,20}(?:.{0,40}?vendor_err (?P<vendor>\d{1,5}))?",
     ),
+    row(PerftestCompletionError, "Completion with error at ", r"(?P<text>Completion with error at \w{1,20})"),
+    row(PerftestCompletionError, "Problems with warm up", r"(?P<text>Problems with warm up)"),
+    row(PerftestQpFailed, "Failed to modify QP", r"(?P<reason>Failed to modify QP.{0,100})"),
     row(
-        "perftest.completion-error",
-        "Completion with error at ",
-        r"(?P<text>Completion with error at \w{1,20})",
-    ),
-    row("perftest.completion-error", "Problems with warm up", r"(?P<text>Problems with warm up)"),
-    row("perftest.qp-failed", "Failed to modify QP", r"(?P<reason>Failed to modify QP.{0,100})"),
-    row(
-        "perftest.qp-failed",
+        PerftestQpFailed,
         "Unable to Connect the HCA's through the link",
         r"(?P<reason>Unable to Connect the HCA's through the link)",
     ),
-    row("perftest.qp-failed", "Unable to create QP", r"(?P<reason>Unable to create QP.{0,60})"),
-    row("perftest.registration", "Couldn't allocate MR", r"(?P<reason>Couldn't allocate MR.{0,60})"),
-    row("perftest.registration", "ailed to create mr", r"(?P<reason>[Ff]ailed to create mr.{0,60})"),
-    row("perftest.registration", "allocate MR", r"(?P<reason>.{0,40}allocate MR.{0,60})"),
+    row(PerftestQpFailed, "Unable to create QP", r"(?P<reason>Unable to create QP.{0,60})"),
+    row(PerftestRegistration, "Couldn't allocate MR", r"(?P<reason>Couldn't allocate MR.{0,60})"),
+    row(PerftestRegistration, "ailed to create mr", r"(?P<reason>[Ff]ailed to create mr.{0,60})"),
+    row(PerftestRegistration, "allocate MR", r"(?P<reason>.{0,40}allocate MR.{0,60})"),
     row(
-        "perftest.connect-failed",
+        PerftestConnectFailed,
         "Couldn't connect to ",
         r"(?P<reason>Couldn't connect to (?P<host>[^\s:]{1,120}):(?P<port>\d{1,5}))",
     ),
-    row("perftest.connect-failed", "Unable to open file descriptor for socket connection"),
-    row("perftest.connect-failed", "Unexpected CM event", r"(?P<reason>Unexpected CM event.{0,60})"),
+    row(PerftestConnectFailed, "Unable to open file descriptor for socket connection"),
+    row(PerftestConnectFailed, "Unexpected CM event", r"(?P<reason>Unexpected CM event.{0,60})"),
     row(
-        "perftest.connect-failed",
+        PerftestConnectFailed,
         "Unable to perform rdma_client",
         r"(?P<reason>Unable to perform rdma_client function)",
     ),
-    row("perftest.peer-closed", "Couldn't read remote address", r"(?P<reason>Couldn't read remote address)"),
+    row(PerftestPeerClosed, "Couldn't read remote address", r"(?P<reason>Couldn't read remote address)"),
     row(
-        "perftest.peer-closed",
+        PerftestPeerClosed,
         "Failed to exchange data between",
         r"(?P<reason>Failed to exchange data between.{0,60})",
     ),
-    row("perftest.no-device", "No IB devices found", r"(?P<reason>No IB devices found)"),
-    row("perftest.no-device", "IB device ", r"(?P<reason>IB device \S{1,40} not found)"),
+    row(PerftestNoDevice, "No IB devices found", r"(?P<reason>No IB devices found)"),
+    row(PerftestNoDevice, "IB device ", r"(?P<reason>IB device \S{1,40} not found)"),
     row(
-        "perftest.no-device",
+        PerftestNoDevice,
         "Unable to find the Infiniband/RoCE device",
         r"(?P<reason>Unable to find the Infiniband/RoCE device)",
     ),
-    row("perftest.failure", " Couldn't get device attributes", r"(?P<reason>Couldn't get device attributes)"),
-    row("perftest.failure", "Connection mismatch", r"(?P<reason>Connection mismatch.{0,100})"),
+    row(PerftestFailure, " Couldn't get device attributes", r"(?P<reason>Couldn't get device attributes)"),
+    row(PerftestFailure, "Connection mismatch", r"(?P<reason>Connection mismatch.{0,100})"),
     row(
-        "perftest.failure",
-        "Parser function exited with Error",
-        r"(?P<reason>Parser function exited with Error)",
+        PerftestFailure, "Parser function exited with Error", r"(?P<reason>Parser function exited with Error)"
     ),
     row(
-        "perftest.failure",
+        PerftestFailure,
         "Perftest doesn't support",
         r"(?P<reason>Perftest doesn't support(?!s? CUDA tests with inline).{0,100})",
     ),
@@ -97,10 +94,10 @@ def read(line: LogLine) -> tuple[Event, ...]:
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
     """The figure that each test of a file is run for."""
     document = Document(name, data)
-    return tuple(_told(document, parse_results(document.text)))[:_MOST] if recognise(document.text) else ()
+    return tuple(_results(document, parse_results(document.text)))[:_MOST] if recognise(document.text) else ()
 
 
-def _told(document: Document, results: tuple[ToolResult, ...]) -> Iterator[Event]:
+def _results(document: Document, results: tuple[ToolResult, ...]) -> Iterator[Event]:
     best: dict[tuple[str, str], ToolResult] = {}
     for result in results:
         if not isinstance(result.value, int | float) or result.size_bytes is None:
@@ -111,16 +108,15 @@ def _told(document: Document, results: tuple[ToolResult, ...]) -> Iterator[Event
             best[key] = result
     for result in best.values():
         value = float(result.value) if isinstance(result.value, int | float) else 0.0
-        fields: dict[str, Value] = {
-            "test": result.test,
-            "device": result.subject,
-            "bytes": result.size_bytes or 0,
-        }
-        if result.metric == "latency":
-            fields["usec"] = round(value * _MICROSECONDS, 3)
-        else:
-            fields["gbit_per_s"] = round(value * _GBIT, 3)
-        yield document.event("perftest.result", result.evidence, fields)
+        is_latency = result.metric == "latency"
+        record = PerftestResult(
+            test=result.test,
+            device=result.subject,
+            bytes=result.size_bytes or 0,
+            usec=round(value * _MICROSECONDS, 3) if is_latency else None,
+            gbit_per_s=None if is_latency else round(value * _GBIT, 3),
+        )
+        yield document.event(record, result.evidence)
 
 
 def _is_better(one: ToolResult, other: ToolResult) -> bool:

@@ -1,125 +1,182 @@
 """Plugins of NCCL: which were looked for, loaded and given up, and what the networks' own plugins say.
 
-Kinds and fields (a field is absent where the line does not name it): nccl.plugin-loaded{kind, name, version,
-path}; nccl.plugin-missing{kind, name}: there is none, which is no fault of its own; nccl.plugin-failed{kind,
-name, reason}: there is one, and it does not load or start. `kind` is net, tuner, profiler, collnet, gin or
-env. nccl.network-plugin{name, version}: FasTrak (TCPXO), GPUDirectTCPX or gIB speaks. nccl.plugin-error{name,
-message}: a warning that is of no failure. Probing for symbols of older interfaces (`Failed to find
-ncclNetPlugin_v8 symbol`) is told of by none. Source: NVIDIA/nccl, src/plugin/*.cc, src/net.cc of tags 2.4 to
-2.30; Mellanox/nccl-rdma-sharp-plugins; google/nccl-fastsocket and the TCPX and TCPXO guides of Google Cloud.
+Lines that probe for symbols of older interfaces (`Failed to find ncclNetPlugin_v8 symbol`) report nothing.
+
+Source: NVIDIA/nccl, src/plugin/*.cc, src/net.cc of tags 2.4 to 2.30; Mellanox/nccl-rdma-sharp-plugins;
+google/nccl-fastsocket and the TCPX and TCPXO guides of Google Cloud.
 """
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from probes.base.patterns import pattern
-from probes.logs.event import Event, of_kind
+from probes.logs.event import Event, reporting
+from probes.logs.events.log_record import LogRecord
+from probes.logs.events.nccl_network_events import (
+    NcclNetworkPlugin,
+    NcclPluginError,
+    NcclPluginFailed,
+    NcclPluginLoaded,
+    NcclPluginMissing,
+)
 from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import is_informative, read_located
-from probes.logs.readers.row_readers import row, signs
+from probes.logs.readers.row_readers import Finish, row, signs
+
+
+class _PluginLoad(NcclPluginFailed, frozen=True, kw_only=True):
+    """The loader's answer for a plugin, which may not be there or not work."""
+
+    KIND: ClassVar[str] = "nccl.plugin-load"
+
+
+def _plugin(record: type[LogRecord]) -> Finish:
+    """Return how a line makes a record of a plugin, whose kind and names different versions write
+    differently.
+    """
+
+    def finish(fields: dict[str, Any]) -> LogRecord:
+        kind = str(fields.get("kind", "net")).strip().lower()
+        if "version" in fields:
+            fields["version"] = fields["version"].strip(" .")
+        return record(**{**fields, "kind": "net" if kind == "network" else kind})
+
+    return finish
+
 
 _KIND = r"(?P<kind>[A-Za-z]{2,10})"
 _ROWS = (
     row(
-        "nccl.plugin-loaded",
+        NcclPluginLoaded,
         "/Plugin: Loaded ",
         rf"{_KIND}/Plugin: Loaded \w{{1,10}} plugin (?P<name>\S.{{0,60}}?) \(?(?P<version>v\d{{1,3}})\)?",
+        finish=_plugin(NcclPluginLoaded),
     ),
     row(
-        "nccl.plugin-loaded",
+        NcclPluginLoaded,
         "/Plugin: Using ",
         rf"{_KIND}/Plugin: Using (?:\w{{1,10}} plugin )?(?P<name>(?!internal|default)\S.{{0,60}}?)"
         rf"(?: \((?P<version>v\d{{1,3}})\))?\s*$",
+        finish=_plugin(NcclPluginLoaded),
     ),
     row(
-        "nccl.plugin-loaded",
+        NcclPluginLoaded,
         "uccessfully loaded external",
         r"loaded external (?P<kind>\w{2,10} )?plugin (?P<path>\S{1,300})",
+        finish=_plugin(NcclPluginLoaded),
     ),
-    row("nccl.plugin-loaded", "P2P plugin ", r"P2P plugin (?P<version>v\d{1,3} )?(?P<name>\w{2,30})"),
-    row("nccl.plugin-loaded", "Plugin Path", r"Plugin Path ?: (?P<path>/\S{1,300})"),
     row(
-        "nccl.plugin-missing",
+        NcclPluginLoaded,
+        "P2P plugin ",
+        r"P2P plugin (?P<version>v\d{1,3} )?(?P<name>\w{2,30})",
+        finish=_plugin(NcclPluginLoaded),
+    ),
+    row(
+        NcclPluginLoaded,
+        "Plugin Path",
+        r"Plugin Path ?: (?P<path>/\S{1,300})",
+        finish=_plugin(NcclPluginLoaded),
+    ),
+    row(
+        NcclPluginMissing,
         "/Plugin",
         rf"{_KIND}/Plugin ?: No plugin found(?: \((?P<name>[^)\s]{{1,100}})\))?",
+        finish=_plugin(NcclPluginMissing),
     ),
     row(
-        "nccl.plugin-missing",
+        NcclPluginMissing,
         "/Plugin: Could not find",
         rf"{_KIND}/Plugin: Could not find: ?(?P<name>\S{{1,200}}?)[. ]*(?:\s|$)",
+        finish=_plugin(NcclPluginMissing),
     ),
     row(
-        "nccl.plugin-missing",
+        NcclPluginMissing,
         "Plugin load ",
         rf"{_KIND}/Plugin ?: Plugin load (?:\((?P<name>[^)\s]{{1,100}})\) )?returned \d{{1,3}} : "
         rf"(?:\S{{1,200}}: )?cannot open shared object file",
+        finish=_plugin(NcclPluginMissing),
     ),
     row(
-        "nccl.plugin-load",
+        _PluginLoad,
         "Plugin load ",
         rf"{_KIND}/Plugin ?: Plugin load (?:\((?P<name>[^)\s]{{1,100}})\) )?returned \d{{1,3}} : (?P<reason>.{{2,250}})",
+        finish=_plugin(_PluginLoad),
     ),
     row(
-        "nccl.plugin-load",
+        _PluginLoad,
         "dlerror=",
         rf"{_KIND}/Plugin ?: dlerror=(?P<reason>.{{2,160}}?) ?(?:No plugin found \((?P<name>[^)\s]{{1,100}})\).{{0,60}})?\s*$",
+        finish=_plugin(_PluginLoad),
     ),
     row(
-        "nccl.plugin-load",
+        _PluginLoad,
         "/Plugin: lib",
         rf"{_KIND}/Plugin: (?P<name>lib[\w.+-]{{1,80}}\.so[\w.]{{0,12}}): (?P<reason>.{{2,250}})",
+        finish=_plugin(_PluginLoad),
     ),
     row(
-        "nccl.plugin-load",
+        _PluginLoad,
         "/Plugin: /",
         rf"{_KIND}/Plugin: (?P<name>/\S{{1,250}}\.so[\w.]{{0,12}}): (?P<reason>.{{2,250}})",
+        finish=_plugin(_PluginLoad),
     ),
     row(
-        "nccl.plugin-failed",
+        NcclPluginFailed,
         "Failed to initialize ",
         r"Failed to initialize (?P<kind>NET|TUNER|PROFILER|GIN|COLLNET|CollNet|Net) plugin "
         r"(?!IB\b|Socket\b)(?P<name>\S.{0,60}?)\s*$",
+        finish=_plugin(NcclPluginFailed),
     ),
     row(
-        "nccl.plugin-failed",
+        NcclPluginFailed,
         "/Plugin: ",
         rf"{_KIND}/Plugin: (?P<reason>[Ff]ailed to (?:load|init|open).{{0,200}})",
+        finish=_plugin(NcclPluginFailed),
     ),
+    row(NcclNetworkPlugin, "NET/FasTrak", r"NET/(?P<name>FasTrak) v(?:er)?\.? ?(?P<version>\d[\w.]{0,20})"),
+    row(NcclNetworkPlugin, "NET/FasTrak", r"NET/(?P<name>FasTrak) (?:plugin )?initialized"),
     row(
-        "nccl.network-plugin", "NET/FasTrak", r"NET/(?P<name>FasTrak) v(?:er)?\.? ?(?P<version>\d[\w.]{0,20})"
-    ),
-    row("nccl.network-plugin", "NET/FasTrak", r"NET/(?P<name>FasTrak) (?:plugin )?initialized"),
-    row(
-        "nccl.network-plugin",
+        NcclNetworkPlugin,
         "NET/GPUDirectTCPX",
         r"NET/(?P<name>GPUDirectTCPX\w{0,8}) ver\. ?(?P<version>\d[\w.]{0,30}?)\.?\s*$",
     ),
     row(
-        "nccl.network-plugin",
+        NcclNetworkPlugin,
         "NET/gIB",
         r"NET/(?P<name>gIB) ?:? (?:Initializing|Using) gIB(?: v(?:ersion)? ?)?(?P<version>\d[\w.]{0,20})?",
     ),
 )
 _ERRORS = (
     row(
-        "nccl.plugin-failed",
+        NcclPluginFailed,
         "Failed to initialize any",
         r"(?P<reason>Failed to initialize any (?P<kind>\w{2,10}) plugin)",
+        finish=_plugin(NcclPluginFailed),
     ),
-    row("nccl.plugin-failed", "UCX error", r"(?P<reason>Failed: (?P<name>UCX) error .{2,160})"),
     row(
-        "nccl.plugin-error",
+        NcclPluginFailed,
+        "UCX error",
+        r"(?P<reason>Failed: (?P<name>UCX) error .{2,160})",
+        finish=_plugin(NcclPluginFailed),
+    ),
+    row(
+        NcclPluginError,
         "NET/",
         r"WARN.{0,40}? NET/(?P<name>FasTrak|GPUDirectTCPX\w{0,8}|gIB|UCX|IBext\w{0,8}|FastSocket) ?:? (?P<message>\S.{0,300})",
+        finish=_plugin(NcclPluginError),
     ),
     row(
-        "nccl.plugin-error",
+        NcclPluginError,
         "NET/GPUDirectTCPX",
         r"NET/(?P<name>GPUDirectTCPX\w{0,8}) ?: (?P<message>(?:[Uu]nable|[Ff]ailed|[Cc]ould not).{2,200})",
+        finish=_plugin(NcclPluginError),
     ),
     row(
-        "nccl.plugin-error",
+        NcclPluginError,
         "NET/FasTrak",
         r"NET/(?P<name>FasTrak)[^:]{0,60}: (?P<message>(?:[Uu]nable|[Ff]ailed|[Cc]ould not).{2,200})",
+        finish=_plugin(NcclPluginError),
     ),
 )
 _FAILURE = pattern(r"(?i)\bfail|unable to|could not|cannot|timed out|refused|not found")
@@ -143,37 +200,32 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 def _failed(event: Event) -> Event:
-    """Where a plugin's warning is of a failure, the plugin failed."""
-    message = str(event.fields.get("message", ""))
-    if event.kind != "nccl.plugin-error" or _FAILURE.search(message) is None:
-        return event
-    return of_kind(event, "nccl.plugin-failed", {"name": event.fields["name"], "reason": message})
+    """Return a failure where the warning of a plugin reports one."""
+    match event.what:
+        case NcclPluginError(name=name, message=message) if _FAILURE.search(message) is not None:
+            return reporting(event, NcclPluginFailed(kind="net", name=name, reason=message))
+    return event
 
 
 def _judged(event: Event, text: str) -> Event:
-    """A plugin that is not there is missing, one that lacks another library or a symbol fails."""
-    fields = event.fields
-    if event.kind.startswith("nccl.plugin-"):
-        kind = str(fields.get("kind", "net")).strip().lower()
-        fields["kind"] = "net" if kind == "network" else kind
-    for name in ("name", "version", "path"):
-        if name in fields:
-            fields[name] = str(fields[name]).strip(" .") if name == "version" else str(fields[name]).strip()
+    """Return whether a plugin is missing or fails: one that is there and lacks another library or a symbol
+    fails.
+    """
     missing = _OTHER_LIBRARY.search(text)
-    if (
-        event.kind == "nccl.plugin-missing"
-        and missing is not None
-        and _OF_PLUGINS not in missing[1]
-        and "-net" not in missing[1]
-    ):
-        fields["reason"] = f"{missing[1]} cannot be opened"
-        return of_kind(event, "nccl.plugin-failed")
-    if event.kind != "nccl.plugin-load":
-        return event
-    if _is_cut(str(fields.get("reason", ""))):
-        return of_kind(event, "nccl.plugin-missing", {"kind": fields["kind"]})
-    is_absent = _ABSENT in text and (missing is None or _OF_PLUGINS in missing[1])
-    return of_kind(event, "nccl.plugin-missing" if is_absent else "nccl.plugin-failed")
+    match event.what:
+        case NcclPluginMissing(kind=kind, name=name):
+            if missing is None or _OF_PLUGINS in missing[1] or "-net" in missing[1]:
+                return event
+            return reporting(
+                event, NcclPluginFailed(kind=kind, name=name, reason=f"{missing[1]} cannot be opened")
+            )
+        case _PluginLoad(kind=kind, name=name, reason=reason):
+            if _is_cut(reason or ""):
+                return reporting(event, NcclPluginMissing(kind=kind))
+            if _ABSENT in text and (missing is None or _OF_PLUGINS in missing[1]):
+                return reporting(event, NcclPluginMissing(kind=kind, name=name, reason=reason))
+            return reporting(event, NcclPluginFailed(kind=kind, name=name, reason=reason))
+    return event
 
 
 def _is_cut(reason: str) -> bool:

@@ -1,7 +1,5 @@
 """Rates of network ports, as `ibstat` and `ibstatus` print them beside a test of the network, of whole files.
 
-Kinds: host.port-rate{device, port, gbit_per_s}: of a port that is active; Gbit are 1e9 bits.
-
 Source: linux-rdma/rdma-core, infiniband-diags/ibstat.c and scripts/ibstatus (read 2026-11).
 """
 
@@ -11,7 +9,8 @@ import itertools
 from collections.abc import Iterator
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, Value, event_of
+from probes.logs.event import Event, event_of
+from probes.logs.events.host_events import HostPortRate
 from probes.logs.readers.whole_files import Document
 
 DOCUMENT_SIGNS: tuple[bytes, ...] = (b"CA type: ", b"Infiniband device '")
@@ -41,9 +40,5 @@ def _rates(document: Document) -> Iterator[Event]:
         elif (state := _STATE.match(text)) is not None:
             is_active = state[1].lower() == "active"
         elif device and is_active and (rate := _RATE.match(text)) is not None:
-            fields: dict[str, Value] = {
-                "device": device,
-                "port": port,
-                "gbit_per_s": float(rate[1] or rate[2]),
-            }
-            yield event_of("host.port-rate", document.line(number), fields)
+            port_rate = HostPortRate(device=device, port=port, gbit_per_s=float(rate[1] or rate[2]))
+            yield event_of(port_rate, document.line(number))

@@ -1,11 +1,5 @@
 """What programs say of their own course: that they go on, and that they came to their end.
 
-Kinds: program.progress{after, who}: lines that count steps follow a failure that line `after` told. who is
-`process` where the same rank goes on, `log` where no line names a rank and three follow, `many` at the
-hundredth line of whatever ranks, `told` at the first line where the program says that it tries again or does
-without. program.finished{after}: a program says that it ended well; after is the line of the last failure
-before it, or 0.
-
 A counter that stands still is no progress: progress bars are drawn once more when a program dies.
 """
 
@@ -16,6 +10,7 @@ from collections import OrderedDict
 
 from probes.base.patterns import pattern
 from probes.logs.event import Event, event_of
+from probes.logs.events.process_events import ProgramFinished, ProgramProgress
 from probes.logs.line import LogLine
 
 _COUNTED = (
@@ -102,7 +97,7 @@ class Reader:
         if _DENIED.search(text) is not None:
             return ()
         if _FINISHED.search(text) is not None:
-            return (event_of("program.finished", line, {"after": next(reversed(self._pending), 0)}),)
+            return (event_of(ProgramFinished(after=next(reversed(self._pending), 0)), line),)
         if _PROGRESS.search(text) is None or not self._advances(place, text):
             return ()
         return tuple(self._goes_on(place, line))
@@ -140,25 +135,25 @@ class Reader:
             enough = _FEW if place == _NOBODY else 1
             if pending.place == place and pending.own == enough:
                 who = "log" if place == _NOBODY else "process"
-                events.append(event_of("program.progress", line, {"after": number, "who": who}))
-            if pending.is_overcome and not pending.is_told and pending.place in (place, _NOBODY):
-                pending.is_told = True
-                events.append(event_of("program.progress", line, {"after": number, "who": "told"}))
+                events.append(event_of(ProgramProgress(after=number, who=who), line))
+            if pending.is_overcome and not pending.is_reported and pending.place in (place, _NOBODY):
+                pending.is_reported = True
+                events.append(event_of(ProgramProgress(after=number, who="told"), line))
             if pending.lines == _MANY:
-                events.append(event_of("program.progress", line, {"after": number, "who": "many"}))
+                events.append(event_of(ProgramProgress(after=number, who="many"), line))
         return events
 
 
 class _Pending:
     """A failure, and the lines of progress that followed it."""
 
-    __slots__ = ("is_overcome", "is_told", "lines", "own", "place")
+    __slots__ = ("is_overcome", "is_reported", "lines", "own", "place")
 
     def __init__(self, place: Place, *, is_overcome: bool) -> None:
         self.place = place
         self.is_overcome = is_overcome
         """Whether the program says how it goes on."""
-        self.is_told = False
+        self.is_reported = False
         """Whether it was seen to go on after that."""
         self.lines = 0
         self.own = 0

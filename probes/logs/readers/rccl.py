@@ -1,54 +1,52 @@
 """RCCL, AMD's NCCL: what it prints beyond what NCCL does.
 
-Kinds and fields: rccl.version{version, hip, rocm, library}: spread over several lines, each with what it
-names; nccl.version{version, hip} for the line that stands in NCCL's place. rccl.kernel-setting{setting,
-text}: `iommu=pt`, `numa_balancing`, `HSA_NO_SCRATCH_RECLAIM`. rccl.hip-error{code, text, file}, and
-nccl.cuda-error{text} with it. rccl.msccl{state}: the scheduler of MSCCL is on or off. Source: ROCm/rccl,
-src/init.cc, src/misc/*, of the releases for ROCm 5.4 to 7.1.
+Source: ROCm/rccl, src/init.cc, src/misc/*, of the releases for ROCm 5.4 to 7.1.
 """
 
 from __future__ import annotations
 
-from probes.logs.event import Event, of_kind
+from probes.logs.event import Event, carries, reporting
+from probes.logs.events.nccl_failure_events import NcclCudaError, RcclHipError
+from probes.logs.events.nccl_init_events import NcclVersion, RcclKernelSetting, RcclMsccl, RcclVersion
 from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import read_located
 from probes.logs.readers.row_readers import row, signs
 
 _ROWS = (
     row(
-        "nccl.version",
+        NcclVersion,
         "RCCL version",
         r"RCCL version ?:? ?(?P<version>\d{1,2}\.\d{1,3}\.\d{1,3})(?:\+hip(?P<hip>\d{1,2}\.\d{1,2}))?[\w.:+-]{0,60}",
         flavour="RCCL",
     ),
-    row("rccl.version", "HIP version", r"HIP version {0,4}: (?P<hip>\d{1,2}\.[\w.-]{1,40})"),
-    row("rccl.version", "ROCm version", r"ROCm version {0,4}: (?P<rocm>\d{1,2}\.[\w.]{1,20})"),
-    row("rccl.version", "Librccl path", r"Librccl path {0,4}: (?P<library>/\S{1,300})"),
+    row(RcclVersion, "HIP version", r"HIP version {0,4}: (?P<hip>\d{1,2}\.[\w.-]{1,40})"),
+    row(RcclVersion, "ROCm version", r"ROCm version {0,4}: (?P<rocm>\d{1,2}\.[\w.]{1,20})"),
+    row(RcclVersion, "Librccl path", r"Librccl path {0,4}: (?P<library>/\S{1,300})"),
     row(
-        "rccl.kernel-setting",
+        RcclKernelSetting,
         "from kernel command line",
         r"(?P<text>Missing \"(?P<setting>[^\"\n]{2,60})\""
         r" from kernel.{0,160})",
     ),
     row(
-        "rccl.kernel-setting",
+        RcclKernelSetting,
         "NUMA auto balancing",
         r"(?P<text>NUMA auto balancing enabled.{0,160})",
         setting="numa_balancing",
     ),
     row(
-        "rccl.kernel-setting",
+        RcclKernelSetting,
         "HSA_NO_SCRATCH_RECLAIM",
         r"(?P<text>.{0,60}HSA_NO_SCRATCH_RECLAIM.{0,120})",
         setting="HSA_NO_SCRATCH_RECLAIM",
     ),
-    row("rccl.hip-error", "HIP failure", r"HIP failure(?: (?P<code>\d{1,5}))?:? ?'(?P<text>[^'\n]{1,200})"),
+    row(RcclHipError, "HIP failure", r"HIP failure(?: (?P<code>\d{1,5}))?:? ?'(?P<text>[^'\n]{1,200})"),
     row(
-        "rccl.hip-error",
+        RcclHipError,
         "Test HIP failure",
         r"Test HIP failure (?P<file>\S{1,120}:\d{1,6}) '(?P<text>[^'\n]{1,200})",
     ),
-    row("rccl.msccl", "MSCCL", r"MSCCL:? (?P<state>.{2,100})"),
+    row(RcclMsccl, "MSCCL", r"MSCCL:? (?P<state>.{2,100})"),
 )
 
 SIGNS = signs(_ROWS)
@@ -59,6 +57,12 @@ def read(line: LogLine) -> tuple[Event, ...]:
     if "HSA_NO_SCRATCH_RECLAIM set by environment" in line.text:
         return ()
     found = read_located(_ROWS, line)
-    if found and found[0].kind == "rccl.hip-error":  # HIP's codes are not CUDA's, its words are
-        return (*found, of_kind(found[0], "nccl.cuda-error", {"text": found[0].fields["text"]}))
-    return found
+    # The codes of HIP are not those of CUDA, its words are.
+    return (
+        *found,
+        *(
+            reporting(event, NcclCudaError(text=event.what.text))
+            for event in found
+            if carries(event, RcclHipError)
+        ),
+    )

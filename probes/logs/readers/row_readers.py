@@ -17,6 +17,7 @@ from probes.logs.line import LogLine
 
 _RANK = pattern(r"\[(?:PG [^\]\n]{0,80}? )?[Rr]ank ?(\d{1,7})\]")
 _INTEGER = pattern(r"-?\d{1,18}")
+_GROUP_NAME = pattern(r"\(\?P<(\w+)>")
 _LONGEST = 300
 
 Finish = Callable[[dict[str, Any]], LogRecord]
@@ -35,8 +36,10 @@ class Row(NamedTuple):
     """Its named groups become fields of the record."""
     fields: Mapping[str, Any]
     """Fields with one value in every such message."""
-    groups: tuple[tuple[str, Callable[[str], Value]], ...]
-    """The named groups, each with the conversion to the type of its field."""
+    groups: tuple[tuple[str, Callable[[str], Value | None]], ...]
+    """The named groups, each with the conversion to the type of its field; what needs a `finish` gets flags
+    as words.
+    """
     finish: Finish
 
     def record(self, match: re.Match[str]) -> LogRecord:
@@ -44,8 +47,8 @@ class Row(NamedTuple):
         fields = {**self.fields}
         for name, convert in self.groups:
             text = match[name]
-            if text is not None:
-                fields[name] = convert(text)
+            if text is not None and (value := convert(text)) is not None:
+                fields[name] = value
         return self.finish(fields)
 
 
@@ -55,16 +58,16 @@ def row(
     """Return a row; the word alone is looked for where there is no `shape`. Families without records give
     their kind.
     """
-    compiled = pattern(shape or re.escape(word))
     if isinstance(record, str):
         types: dict[str, Any] = {}
         made: Finish = _untyped_of(record)
     else:
         types = {field.name: field.type for field in msgspec.structs.fields(record)}
         made = _record_of(record)
-    groups = tuple((name, _conversion(types.get(name))) for name in compiled.groupindex)
+    conversions = ((name, _conversion(types.get(name))) for name in _GROUP_NAME.findall(shape))
+    groups = tuple((name, words_of if finish and each is flag_of else each) for name, each in conversions)
     kind = record if isinstance(record, str) else record.KIND
-    return Row(kind, word, compiled, fields, groups, finish or made)
+    return Row(kind, word, pattern(shape or re.escape(word)), fields, groups, finish or made)
 
 
 def signs(rows: tuple[Row, ...]) -> tuple[bytes, ...]:
@@ -97,6 +100,25 @@ def words_of(text: str) -> str:
     return text.strip()[:_LONGEST]
 
 
+def whole_of(text: str) -> int | None:
+    """Return a whole number; None where the words are none."""
+    text = text.strip()
+    return int(text) if _INTEGER.fullmatch(text) else None
+
+
+def number_of(text: str) -> float | None:
+    """Return a number; None where the words are none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def flag_of(text: str) -> bool:
+    """Return whether a digit is another one than 0."""
+    return text not in {"", "0"}
+
+
 def with_rank(event: Event) -> Event:
     """Return the event with the rank that its own words name (`[Rank 3]`, `[PG ID 0 PG GUID 0(default_pg)
     Rank 3]`).
@@ -116,7 +138,7 @@ def _untyped_of(kind: str) -> Finish:
     return lambda fields: untyped(kind, fields)
 
 
-def _conversion(annotation: Any) -> Callable[[str], Value]:
+def _conversion(annotation: Any) -> Callable[[str], Value | None]:
     """Return how the words of a group become a value of its field's type; of any type where the record has no
     such field.
     """
@@ -124,9 +146,9 @@ def _conversion(annotation: Any) -> Callable[[str], Value]:
     if types == {str}:
         return words_of
     if types == {int}:
-        return int
+        return whole_of
     if types == {float}:
-        return float
+        return number_of
     if types == {bool}:
-        return lambda text: text not in {"", "0"}
+        return flag_of
     return value_of

@@ -1,23 +1,31 @@
 """Slurm: why it ended a job, a step or a task, as srun and slurmstepd tell it in the job's own output. Also
 PBS and LSF.
 
-Kinds: slurm.killed{reason, scope, step, node, at}: reason is `time limit`, `preemption`, `node failure`,
-`task failure`, `signal` (cancelled by a person or by an earlier failure), `memory`, `not ending`, or Slurm's
-own words. slurm.oom{step, count}: the cgroup's memory limit. slurm.node-failure{node}.
-slurm.unreachable{node}. slurm.task-exit{node, tasks, exit_code}, slurm.task-killed{node, tasks, reason,
-signal}: the first of them in time is the one to look at. slurm.step-aborted, slurm.step-terminating{step}:
-effects. slurm.launch-failed{step, node, reason}. slurm.submit-refused{reason}: a job was not taken;
-slurm.step-refused{reason}: no step of it could be made. slurm.mpi-failed{reason}: PMI or PMIx did not start.
-slurm.bind-failed{reason}: masks of CPUs or GPUs that do not fit. slurm.tmpdir-replaced{folder}: the one asked
-for could not be made, and the task starts with another.
-
 Source: SchedMD/slurm, src/slurmd/slurmstepd, src/srun/libsrun/launch.c, task_state.c, src/plugins/cgroup;
 openpbs/openpbs, src/resmom; IBM documentation, LSF termination reasons (read 2026-11).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from probes.logs.event import Event
+from probes.logs.events.slurm_events import (
+    SlurmBindFailed,
+    SlurmKilled,
+    SlurmLaunchFailed,
+    SlurmMpiFailed,
+    SlurmNodeFailure,
+    SlurmOom,
+    SlurmStepAborted,
+    SlurmStepRefused,
+    SlurmStepTerminating,
+    SlurmSubmitRefused,
+    SlurmTaskExit,
+    SlurmTaskKilled,
+    SlurmTmpdirReplaced,
+    SlurmUnreachable,
+)
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
@@ -34,98 +42,125 @@ _SIGNALS = {
 }
 """As `strsignal` of Linux names them."""
 
+_REASONS = {
+    "TIME LIMIT": "time limit",
+    "PREEMPTION": "preemption",
+    "NODE FAILURE": "node failure",
+    "TASK FAILURE": "task failure",
+    "JOB REQUEUE": "requeue",
+    "JOB NOT ENDING WITH SIGNALS": "not ending",
+    "WALLTIME": "time limit",
+    "CPUT": "time limit",
+    "MEM": "memory",
+    "VMEM": "memory",
+    "PMEM": "memory",
+}
+
+
+def _killed(fields: dict[str, Any]) -> SlurmKilled:
+    words = fields.pop("words", "").upper()
+    reason = next((reason for start, reason in _REASONS.items() if words.startswith(start)), words.lower())
+    return SlurmKilled(**fields, reason=reason or "signal")
+
+
+def _task_killed(fields: dict[str, Any]) -> SlurmTaskKilled:
+    return SlurmTaskKilled(**fields, signal=_SIGNALS.get(fields["reason"]))
+
+
 _ROWS = (
     row(
-        "slurm.killed",
+        SlurmKilled,
         "CANCELLED AT ",
         r"\*\*\* (?P<scope>JOB|STEP) (?:StepId=)?(?P<step>[\d_.+]{1,40}(?:batch|extern|interactive)?)(?: STEPD TERMINATED)? ON "
         r"(?P<node>\S{1,120}) CANCELLED AT (?P<at>[\dT:.+-]{1,40})(?: DUE TO (?P<words>[A-Z][A-Z ]{2,60}))?",
+        finish=_killed,
     ),
     row(
-        "slurm.killed",
+        SlurmKilled,
         "STEPD TERMINATED ON ",
         r"\*\*\* (?P<scope>JOB|STEP) (?P<step>[\d_.+]{1,40}\w{0,12}) STEPD TERMINATED ON (?P<node>\S{1,120}) AT (?P<at>\S{1,40})"
         r"(?: DUE TO (?P<words>[A-Z][A-Z ]{2,60}))?",
+        finish=_killed,
     ),
-    row("slurm.oom", "oom_kill event", rf"Detected (?P<count>\d{{1,12}}) oom_kill events? in {_STEP}"),
+    row(SlurmOom, "oom_kill event", rf"Detected (?P<count>\d{{1,12}}) oom_kill events? in {_STEP}"),
     row(
-        "slurm.oom",
+        SlurmOom,
         "oom-kill event",
         rf"Detected (?P<count>\d{{1,12}}) oom-kill event(?:\(s\))?(?: in {_STEP})?",
     ),
     row(
-        "slurm.oom",
+        SlurmOom,
         "memory limit",
         rf"slurmstepd: error: (?:Exceeded (?:job|step) memory limit(?! at some point)|(?:Step|Job|StepId=) ?{_STEP} exceeded)",
     ),
-    row("slurm.oom", "Out Of Memory", rf"{_TASKS}Out Of Memory"),
-    row("slurm.node-failure", "srun: error: Node failure on ", r"Node failure on (?P<node>\S{1,200})"),
+    row(SlurmOom, "Out Of Memory", rf"{_TASKS}Out Of Memory"),
+    row(SlurmNodeFailure, "srun: error: Node failure on ", r"Node failure on (?P<node>\S{1,200})"),
     row(
-        "slurm.task-exit",
-        ": Exited with exit code ",
-        rf"{_TASKS}Exited with exit code (?P<exit_code>\d{{1,3}})",
+        SlurmTaskExit, ": Exited with exit code ", rf"{_TASKS}Exited with exit code (?P<exit_code>\d{{1,3}})"
     ),
     row(
-        "slurm.task-killed",
+        SlurmTaskKilled,
         "srun: error: ",
         rf"{_TASKS}(?P<reason>Killed|Terminated|Segmentation fault|Bus error|Aborted|Illegal instruction|"
         r"Floating point exception|unknown)\b",
+        finish=_task_killed,
     ),
-    row("slurm.step-aborted", "srun: Job step aborted"),
-    row("slurm.step-aborted", "Timed out waiting for job step to complete"),
+    row(SlurmStepAborted, "srun: Job step aborted"),
+    row(SlurmStepAborted, "Timed out waiting for job step to complete"),
     row(
-        "slurm.step-terminating",
+        SlurmStepTerminating,
         "srun: ",
         rf"(?:Terminating|forcing job termination|Force Terminated) (?:job step )?{_STEP}",
     ),
     row(
-        "slurm.launch-failed",
+        SlurmLaunchFailed,
         "ask launch for ",
         rf"[Tt]ask launch for {_STEP} failed on node (?P<node>[\w.-]{{1,120}}): (?P<reason>.{{1,120}})",
     ),
     row(
-        "slurm.launch-failed",
+        SlurmLaunchFailed,
         "srun: error: Application launch failed",
         r"Application launch failed: (?P<reason>.{1,120})",
     ),
+    row(SlurmUnreachable, "nable to contact slurm", r"(?P<reason>[Uu]nable to contact slurm\w{1,12}.{0,80})"),
     row(
-        "slurm.unreachable",
-        "nable to contact slurm",
-        r"(?P<reason>[Uu]nable to contact slurm\w{1,12}.{0,80})",
-    ),
-    row(
-        "slurm.unreachable",
+        SlurmUnreachable,
         "error: Unable to confirm allocation",
         r"(?P<reason>Unable to confirm allocation.{0,120})",
     ),
     row(
-        "slurm.step-refused",
+        SlurmStepRefused,
         "srun: error: Unable to create step",
         r"create step for job \d{1,12}: (?P<reason>.{1,160})",
     ),
     row(
-        "slurm.submit-refused",
+        SlurmSubmitRefused,
         ": error: ",
         r"(?:sbatch|salloc|srun): error: (?:Batch job submission failed|Job submit/allocate failed|Unable to allocate resources|"
         r"Failed to allocate resources): (?P<reason>.{1,160})",
     ),
     row(
-        "slurm.bind-failed",
+        SlurmBindFailed,
         "slurmstepd: error: ",
         r"error: (?P<reason>.{0,60}(?:cpu_bind|gpu_bind|mem_bind|--cpu-bind|tres_bind).{0,160})",
     ),
-    row("slurm.mpi-failed", "slurmstepd: error: ", r"error: (?P<reason>.{0,40}(?:mpi/pmi|PMI|pmix).{0,160})"),
+    row(SlurmMpiFailed, "slurmstepd: error: ", r"error: (?P<reason>.{0,40}(?:mpi/pmi|PMI|pmix).{0,160})"),
     row(
-        "slurm.launch-failed",
+        SlurmLaunchFailed,
         "slurmstepd: error: ",
         r"error: (?P<reason>(?:execve\(\)|couldn't chdir(?!.{0,200}going to )).{0,160})",
     ),
-    row("slurm.tmpdir-replaced", "slurmstepd: error: ", r"error: Setting TMPDIR to (?P<folder>\S{1,160})"),
-    row("slurm.killed", "PBS: job killed: ", r"PBS: job killed: (?P<words>\w{2,12}).{0,80}exceeded limit"),
-    row("slurm.killed", "TERM_RUNLIMIT", words="TIME LIMIT"),
-    row("slurm.killed", "TERM_MEMLIMIT", words="MEMORY"),
-    row("slurm.killed", "TERM_OWNER"),
-    row("slurm.killed", "TERM_PREEMPT", words="PREEMPTION"),
+    row(SlurmTmpdirReplaced, "slurmstepd: error: ", r"error: Setting TMPDIR to (?P<folder>\S{1,160})"),
+    row(
+        SlurmKilled,
+        "PBS: job killed: ",
+        r"PBS: job killed: (?P<words>\w{2,12}).{0,80}exceeded limit",
+        finish=_killed,
+    ),
+    row(SlurmKilled, "TERM_RUNLIMIT", words="TIME LIMIT", finish=_killed),
+    row(SlurmKilled, "TERM_MEMLIMIT", words="MEMORY", finish=_killed),
+    row(SlurmKilled, "TERM_OWNER", finish=_killed),
+    row(SlurmKilled, "TERM_PREEMPT", words="PREEMPTION", finish=_killed),
 )
 SIGNS: tuple[bytes, ...] = (
     b"slurmstepd: error: ",
@@ -145,34 +180,8 @@ SIGNS: tuple[bytes, ...] = (
         and sign not in {b"memory limit", b"srun: ", b": error: "}
     ),
 )
-_REASONS = {
-    "TIME LIMIT": "time limit",
-    "PREEMPTION": "preemption",
-    "NODE FAILURE": "node failure",
-    "TASK FAILURE": "task failure",
-    "JOB REQUEUE": "requeue",
-    "JOB NOT ENDING WITH SIGNALS": "not ending",
-    "WALLTIME": "time limit",
-    "CPUT": "time limit",
-    "MEM": "memory",
-    "VMEM": "memory",
-    "PMEM": "memory",
-}
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
     """The event of one line."""
-    events = read_rows(_ROWS, line)
-    for event in events:
-        if event.kind == "slurm.killed":
-            words = str(event.fields.pop("words", "")).strip().upper()
-            event.fields["reason"] = next(
-                (reason for start, reason in _REASONS.items() if words.startswith(start)), words.lower()
-            )
-            event.fields["reason"] = event.fields["reason"] or "signal"
-        elif (
-            event.kind == "slurm.task-killed"
-            and (signal := _SIGNALS.get(str(event.fields.get("reason")))) is not None
-        ):
-            event.fields["signal"] = signal
-    return events
+    return read_rows(_ROWS, line)

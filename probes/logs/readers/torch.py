@@ -1,30 +1,6 @@
 """torch.distributed: the watchdog of ProcessGroupNCCL, exceptions, stores and rendezvous, of torch 1.9 to
 2.13.
 
-Kinds and fields:
-torch.watchdog-timeout{seq, op, numel_in, numel_out, timeout_ms, ran_ms, rank}; torch 1.9 to 1.12 name no `seq`, none before 2.1
-  names sizes.
-torch.work-status{seq, enqueued, completed}: where the process group of a rank stood.
-torch.dump-signal{from_rank, enqueued, completed}: another rank, or this one, asked for a dump of the flight recorder.
-torch.watchdog-stuck{seconds}: the watchdog thread itself hangs in CUDA or behind the interpreter's lock.
-torch.heartbeat-timeout, torch.process-down, torch.watchdog-exception{error}, torch.peer-aborted{from_rank}: effects of those.
-torch.desync-rank{ranks, state, seq}: the report of TORCH_NCCL_DESYNC_DEBUG names ranks that `lag` (never joined the next
-  collective), are `missing` (never joined any) or `joined` and did not finish. torch.desync-place{seq, state},
-  torch.desync-call{ranks, state, op}: its list of what each rank did last, a place and then the calls at it.
-torch.trace-missing{ranks}, torch.trace-culprit{culprit, reason}: what torchfrtrace makes of dumps of the flight recorder.
-torch.nccl-error{error, file, nccl}: an exception names NCCL's result. torch.nccl-result{code}: the line that explains it.
-torch.last-error{text}: NCCL's last warning, where the exception carries it.
-torch.exception{name, message}: DistBackendError, DistNetworkError, DistStoreError, DistError.
-torch.id-exchange-failed{rank, from_rank, key, reason}: the NCCL id was not found in the store.
-torch.store-timeout{host, port, after}: no connection. torch.store-ranks-missing{joined, expected}: not all joined.
-torch.store-wait{keys, timeout_ms}: a key was never set. torch.store-closed{reason}: the process with the store is gone.
-torch.store-warning{reason}: the same as a warning, which ends of healthy runs have too.
-torch.address-in-use{port}; torch.name-unresolved{host, port}; torch.connect-failed{host, port, reason}.
-torch.socket-warning{host, port, reason}: an attempt that healthy jobs make too.
-torchrun.rendezvous-{connection,timeout,closed,state}{message}: elastic agents did not meet; torch.heartbeat-lost{node}.
-torch.collective-mismatch{rank_a, rank_b}: TORCH_DISTRIBUTED_DEBUG=DETAIL. torch.monitored-barrier{ranks, timeout_ms}.
-torch.device-guess{rank, gpu}; torch.no-gpu; torch.reduction-unfinished; torch.not-destroyed.
-
 Source: pytorch/pytorch, torch/csrc/distributed/c10d (ProcessGroupNCCL.cpp, TCPStore.cpp, socket.cpp,
 NCCLUtils.hpp) and torch/distributed/elastic/rendezvous, tools/flight_recorder (read 2026-11).
 """
@@ -32,7 +8,47 @@ NCCLUtils.hpp) and torch/distributed/elastic/rendezvous, tools/flight_recorder (
 from __future__ import annotations
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, of_kind
+from probes.logs.event import Event, reporting
+from probes.logs.events.torch_events import (
+    TorchAddressInUse,
+    TorchCollectiveMismatch,
+    TorchConnectFailed,
+    TorchDesyncCall,
+    TorchDesyncPlace,
+    TorchDesyncRank,
+    TorchDeviceGuess,
+    TorchDumpSignal,
+    TorchException,
+    TorchHeartbeatLost,
+    TorchHeartbeatTimeout,
+    TorchIdExchangeFailed,
+    TorchLastError,
+    TorchMonitoredBarrier,
+    TorchNameUnresolved,
+    TorchNcclError,
+    TorchNcclResult,
+    TorchNoGpu,
+    TorchNotDestroyed,
+    TorchPeerAborted,
+    TorchProcessDown,
+    TorchReductionUnfinished,
+    TorchrunRendezvousClosed,
+    TorchrunRendezvousConnection,
+    TorchrunRendezvousState,
+    TorchrunRendezvousTimeout,
+    TorchSocketWarning,
+    TorchStoreClosed,
+    TorchStoreRanksMissing,
+    TorchStoreTimeout,
+    TorchStoreWait,
+    TorchStoreWarning,
+    TorchTraceCulprit,
+    TorchTraceMissing,
+    TorchWatchdogException,
+    TorchWatchdogStuck,
+    TorchWatchdogTimeout,
+    TorchWorkStatus,
+)
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
@@ -50,230 +66,222 @@ _EARLY = pattern(
     r"[Cc]onnection refused|[Aa]ddress family not supported|[Cc]annot assign requested address|[Nn]etwork is unreachable"
 )
 _ROWS = (
+    row(TorchWatchdogTimeout, "ollective operation timeout", rf"[Cc]ollective operation timeout: {_WORK}"),
     row(
-        "torch.watchdog-timeout", "ollective operation timeout", rf"[Cc]ollective operation timeout: {_WORK}"
-    ),
-    row(
-        "torch.monitored-barrier",
+        TorchMonitoredBarrier,
         "reached monitoredBarrier, but received errors",
         r"while waiting for send/recv from rank (?P<ranks>\d{1,7})",
     ),
     # What is left where the line was cut, or is of another version.
     row(
-        "torch.watchdog-timeout",
+        TorchWatchdogTimeout,
         "aught collective operation timeout: Work",
         r"timeout: Work[A-Z]{2,6}\((?:SeqNum=(?P<seq>\d{1,12}), )?(?:OpType=(?P<op>\w{1,60}))?",
     ),
     # Loggers that break long lines put the work on a line of its own.
-    row("torch.watchdog-timeout", "Timeout(ms)=", rf"^\s{{0,8}}{_WORK} ?(?:before timing out|$)"),
+    row(TorchWatchdogTimeout, "Timeout(ms)=", rf"^\s{{0,8}}{_WORK} ?(?:before timing out|$)"),
     row(
-        "torch.work-status",
+        TorchWorkStatus,
         "last enqueued",
         r"(?:watchdog at work(?: sequence id)?:|NCCL work:) (?P<seq>-?\d{1,12}),? (?:PG status: )?last enqueued (?:NCCL )?work:"
         r" (?P<enqueued>-?\d{1,12}), last completed (?:NCCL )?work: (?P<completed>-?\d{1,12})",
     ),
     row(
-        "torch.dump-signal",
+        TorchDumpSignal,
         "eceived a dump signal",
         r"eceived a dump signal (?:due to a collective timeout )?from\s{1,4}(?:this local rank|rank (?P<from_rank>\d{1,7}))"
         r"(?:.{0,80}?ast enqueued \w{1,12} work: (?P<enqueued>-?\d{1,12}), "
         r"last completed \w{1,12} work: (?P<completed>-?\d{1,12}))?",
     ),
-    row("torch.dump-signal", "flight recorder dump signal from another rank"),
+    row(TorchDumpSignal, "flight recorder dump signal from another rank"),
     row(
-        "torch.watchdog-stuck",
+        TorchWatchdogStuck,
         "without making progress in monitoring",
         r"watchdog got stuck for (?P<seconds>\d{1,9}) ?seconds",
     ),
-    row("torch.heartbeat-timeout", "Heartbeat monitor timed out"),
+    row(TorchHeartbeatTimeout, "Heartbeat monitor timed out"),
     row(
-        "torch.watchdog-exception",
+        TorchWatchdogException,
         "watchdog thread terminated with exception",
         r"with exception: (?P<error>.{0,200})",
     ),
+    row(TorchWatchdogException, "watchdog thread is terminating", r"terminating due to (?P<error>.{0,200})"),
+    row(TorchProcessDown, "taking the entire process down"),
+    row(TorchProcessDown, "we are taking down the"),
     row(
-        "torch.watchdog-exception",
-        "watchdog thread is terminating",
-        r"terminating due to (?P<error>.{0,200})",
-    ),
-    row("torch.process-down", "taking the entire process down"),
-    row("torch.process-down", "we are taking down the"),
-    row(
-        "torch.watchdog-exception",
+        TorchWatchdogException,
         "NCCL communicator was aborted on rank",
         r"reason for failure was: (?P<error>.{0,200})",
     ),
-    row("torch.peer-aborted", "Found key in store: NCCLABORTEDCOMM", r"from rank: (?P<from_rank>\d{1,7})"),
+    row(TorchPeerAborted, "Found key in store: NCCLABORTEDCOMM", r"from rank: (?P<from_rank>\d{1,7})"),
     row(
-        "torch.id-exchange-failed",
+        TorchIdExchangeFailed,
         "ncclUniqueId from [",
         r"\[(?P<rank>\d{1,7})\] is setting up NCCL communicator.{0,40}?ncclUniqueId from \[(?P<from_rank>\d{1,7})\].{0,60}?"
         r"by key '(?P<key>[^']{1,80})'.{0,60}?(?:error:|but) ?(?P<reason>.{0,160})",
     ),
     row(
-        "torch.nccl-error",
+        TorchNcclError,
         "NCCL error in: ",
         r"NCCL error in: (?P<file>[^\s,]{1,160}?:\d{1,6}), (?P<error>[^(,\n]{3,100}?)\s?(?:\(run with[^)]{0,60}\)?|(?=,)|$)"
         r"(?:, NCCL version (?P<nccl>\d{1,3}(?:\.\d{1,3}){0,2}|\d{3,6}))?(?:[,\s]|$)",
     ),
-    row("torch.nccl-error", "NCCL Error ", r"NCCL Error \d{1,2}: (?P<error>[a-z][^\n(,]{3,100})"),
+    row(TorchNcclError, "NCCL Error ", r"NCCL Error \d{1,2}: (?P<error>[a-z][^\n(,]{3,100})"),
     row(
-        "torch.nccl-error",
+        TorchNcclError,
         "NCCL operation ",
         r"NCCL operation (?P<operation>nccl\w{3,40}).{0,400}? failed: (?P<error>[a-z][^\n(.]{3,100})",
     ),
     row(
-        "torch.nccl-error",
+        TorchNcclError,
         "NCCL: ",
         r"NCCL: (?P<error>(?:unhandled|internal|invalid|remote) [^\n(,.]{3,60})",
     ),
-    row("torch.nccl-error", "NCCL error: ", r"NCCL error: (?P<error>[a-z][^\n(,]{3,100})"),
+    row(TorchNcclError, "NCCL error: ", r"NCCL error: (?P<error>[a-z][^\n(,]{3,100})"),
     row(
-        "torch.nccl-result",
+        TorchNcclResult,
         "nccl",
         r"^\W{0,4}(?P<code>ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclInvalidArgument|ncclInvalidUsage|"
         r"ncclRemoteError|ncclInProgress): ",
     ),
     row(
-        "torch.store-timeout",
+        TorchStoreTimeout,
         "while trying to connect to (",
         rf"timed out after (?P<after>\d{{1,12}} ?m?s)\b.{{0,40}}?\({_PLACE}",
     ),
     row(
-        "torch.store-timeout",
+        TorchStoreTimeout,
         "connect() timed out",
         r"connect\(\) timed out\.?(?: Original timeout was (?P<after>\d{1,12} ?ms))?",
     ),
-    row("torch.address-in-use", "EADDRINUSE", r"(?:port: (?P<port>\d{1,5})\b.{0,80})?EADDRINUSE"),
+    row(TorchAddressInUse, "EADDRINUSE", r"(?:port: (?P<port>\d{1,5})\b.{0,80})?EADDRINUSE"),
     row(
-        "torch.address-in-use",
+        TorchAddressInUse,
         "ddress already in use",
         r"(?::(?P<port>\d{1,5})(?!\d)[^\n]{0,40})?[Aa]ddress already in use",
     ),
     row(
-        "torch.name-unresolved",
+        TorchNameUnresolved,
         "network addresses of (",
         rf"The (?P<family>IPv[46](?:/IPv6)?) network addresses of \({_PLACE} cannot be retrieved"
         r"(?: \((?P<reason>[^)]{1,120})\))?",
     ),
     row(
-        "torch.connect-failed",
+        TorchConnectFailed,
         "client socket has failed to connect to",
         r"client socket has failed to connect to (?:any network address of )?[\[(]?(?P<host>[^\s,\]()]{1,200})\]?(?:, |:)"
         r"(?P<port>\d{1,5})\b(?:.{0,40}?errno: \d{1,4} - (?P<reason>[^)]{1,80}))?",
     ),
     row(
-        "torch.store-ranks-missing",
+        TorchStoreRanksMissing,
         " joined",
         r"[Tt]imed out after (?P<after>\d{1,9}) seconds waiting for (?:clients|workers)\.? "
         r"(?P<joined>\d{1,7})/(?P<expected>\d{1,7}) (?:clients|workers) joined",
     ),
     row(
-        "torch.store-wait",
+        TorchStoreWait,
         "Timeout waiting for key: ",
         r"Timeout waiting for key: (?P<keys>\S{1,200})(?: after (?P<timeout_ms>\d{1,12}) ms)?",
     ),
     row(
-        "torch.store-ranks-missing",
+        TorchStoreRanksMissing,
         "in store based barrier on rank",
         r"Timed out initializing process group in store based barrier on rank:? (?P<rank>\d{1,7}).{0,120}?"
         r"\(world_size=(?P<expected>\d{1,7}), (?:worker_count|num_workers_joined)=(?P<joined>\d{1,7})",
     ),
     row(
-        "torch.store-wait",
+        TorchStoreWait,
         "wait timeout after",
         r"wait timeout after (?P<timeout_ms>\d{1,12}) ?ms, keys: (?P<keys>.{1,200})",
     ),
     row(
-        "torch.store-closed",
+        TorchStoreClosed,
         "on SocketImpl(",
         r"(?P<reason>(?:sendBytes|recvBytes|recvVector|recvValue|[\w ]{1,30}) failed on SocketImpl)\(",
     ),
-    row("torch.store-closed", "failed to recv, got 0 bytes", r"(?P<reason>failed to recv, got 0 bytes)"),
+    row(TorchStoreClosed, "failed to recv, got 0 bytes", r"(?P<reason>failed to recv, got 0 bytes)"),
     row(
-        "torchrun.rendezvous-connection",
+        TorchrunRendezvousConnection,
         "RendezvousConnectionError",
         r"^(?!.*send a keep-alive).{0,200}?RendezvousConnectionError\b(?:: ?(?P<message>[A-Z].{0,200}))?",
     ),
     row(
-        "torch.heartbeat-lost",
+        TorchHeartbeatLost,
         "failed to send a keep-alive heartbeat",
         r"The node '(?P<node>[^']{1,120})' has failed to send",
     ),
     row(
-        "torchrun.rendezvous-timeout",
+        TorchrunRendezvousTimeout,
         "RendezvousTimeoutError",
         r"RendezvousTimeoutError(?:: ?(?P<message>[A-Z].{0,200}))?",
     ),
     row(
-        "torchrun.rendezvous-closed",
+        TorchrunRendezvousClosed,
         "RendezvousClosedError",
         r"RendezvousClosedError(?:: ?(?P<message>[A-Z].{0,200}))?",
     ),
     row(
-        "torchrun.rendezvous-state",
+        TorchrunRendezvousState,
         "RendezvousStateError",
         r"RendezvousStateError(?:: ?(?P<message>[A-Z].{0,200}))?",
     ),
     row(
-        "torch.collective-mismatch",
+        TorchCollectiveMismatch,
         "Detected mismatch between collectives on ranks",
         r"Rank (?P<rank_a>\d{1,7}) is running (?:collective|inconsistent collective): "
         r".{0,3000}?[Rr]ank (?P<rank_b>\d{1,7}) is running",
     ),
-    row("torch.collective-mismatch", "Detected mismatch between collectives on ranks"),
+    row(TorchCollectiveMismatch, "Detected mismatch between collectives on ranks"),
     row(
-        "torch.monitored-barrier",
+        TorchMonitoredBarrier,
         "to pass monitoredBarrier",
         r"(?:Rank |Ranks )(?P<ranks>[\d, ]{1,200}?) failed to pass monitoredBarrier in (?P<timeout_ms>\d{1,12}) ms",
     ),
     row(
-        "torch.desync-rank",
+        TorchDesyncRank,
         "joined but didn't finish collective",
         r"\[(?P<ranks>[\d, ]{1,400})\] joined but didn't finish collective #(?P<seq>\d{1,12})",
         state="joined",
     ),
     row(
-        "torch.desync-rank",
+        TorchDesyncRank,
         ", but didn't join collective",
         r"\[(?P<ranks>[\d, ]{1,400})\] finished collective #\d{1,12}, but didn't join collective #(?P<seq>\d{1,12})",
         state="lag",
     ),
     row(
-        "torch.desync-rank",
+        TorchDesyncRank,
         "never joined any collectives",
         r"ranks \[(?P<ranks>[\d, ]{1,400})\].{0,80}never joined any collectives",
         state="missing",
     ),
-    row("torch.trace-missing", "missing ranks: {", r"missing ranks: \{(?P<ranks>[\d, ]{1,400})\}"),
-    row("torch.trace-culprit", "Culprit rank ", r"Culprit rank (?P<culprit>\d{1,7}); (?P<reason>.{0,200})"),
-    row("torch.desync-place", "ed ranks:", r"^\W{0,40}#(?P<seq>\d{1,12}) (?P<state>started|finished) ranks:"),
+    row(TorchTraceMissing, "missing ranks: {", r"missing ranks: \{(?P<ranks>[\d, ]{1,400})\}"),
+    row(TorchTraceCulprit, "Culprit rank ", r"Culprit rank (?P<culprit>\d{1,7}); (?P<reason>.{0,200})"),
+    row(TorchDesyncPlace, "ed ranks:", r"^\W{0,40}#(?P<seq>\d{1,12}) (?P<state>started|finished) ranks:"),
     row(
-        "torch.desync-call",
+        TorchDesyncCall,
         "] started ",
         r"^\s{0,40}\[(?P<ranks>[\d, ]{1,400})\] (?P<state>started) (?P<op>[A-Z_]{3,40})\s{0,8}$",
     ),
     row(
-        "torch.device-guess",
+        TorchDeviceGuess,
         "currently unknown",
         r"(?:\[Rank (?P<rank>\d{1,7})\] +)?[Uu]sing GPU (?P<gpu>\d{1,3}) (?:to perform barrier )?"
         r"as (?:the )?devices? used by this process",
     ),
     row(
-        "torch.device-guess",
-        "device used by this process is currently unknown",
-        r"[Uu]sing GPU (?P<gpu>\d{1,3})",
+        TorchDeviceGuess, "device used by this process is currently unknown", r"[Uu]sing GPU (?P<gpu>\d{1,3})"
     ),
-    row("torch.no-gpu", "ProcessGroupNCCL is only supported with GPUs"),
-    row("torch.reduction-unfinished", "Expected to have finished reduction in the prior iteration"),
-    row("torch.not-destroyed", "destroy_process_group() was not called before"),
-    row("torch.last-error", "Last error:", r"Last error:\s{0,4}(?P<text>\S.{0,300})"),
+    row(TorchNoGpu, "ProcessGroupNCCL is only supported with GPUs"),
+    row(TorchReductionUnfinished, "Expected to have finished reduction in the prior iteration"),
+    row(TorchNotDestroyed, "destroy_process_group() was not called before"),
+    row(TorchLastError, "Last error:", r"Last error:\s{0,4}(?P<text>\S.{0,300})"),
     row(
-        "torch.exception",
+        TorchException,
         "torch.distributed.Dist",
         r"torch\.distributed\.(?P<name>Dist(?:Backend|Network|Store|QueueEmpty)?Error)\b(?:: (?P<message>.{0,300}))?",
     ),
-    row("torch.exception", "c10::Dist", r"c10::(?P<name>Dist(?:Backend|Network|Store)?Error)\b"),
+    row(TorchException, "c10::Dist", r"c10::(?P<name>Dist(?:Backend|Network|Store)?Error)\b"),
 )
 _RESULT_SIGNS = (b"ncclUnhandledCudaError", b"ncclSystemError", b"ncclInternalError", b"ncclInvalidArgument", b"ncclInvalidUsage",
                  b"ncclRemoteError")  # fmt: skip
@@ -282,24 +290,25 @@ SIGNS: tuple[bytes, ...] = (*(sign for sign in signs(_ROWS) if sign != b"nccl"),
 
 def read(line: LogLine) -> tuple[Event, ...]:
     """The events of one line; an exception in one line with what it reports gives the report."""
-    events = read_rows(_ROWS, line)
-    if events and events[0].kind == "torch.store-closed" and _ERROR.search(line.text) is None:
-        return (of_kind(events[0], "torch.store-warning"),)
-    if events and _is_harmless(events[0]):
-        return (of_kind(events[0], "torch.socket-warning"),)
-    return events
+    return tuple(_weighed(event, line) for event in read_rows(_ROWS, line))
 
 
-def _is_harmless(event: Event) -> bool:
-    """Attempts that healthy jobs make too: a store that does not listen yet, a host without IPv6, NCCL's port
-    for tools.
+def _weighed(event: Event, line: LogLine) -> Event:
+    """Return a warning where the line reports no failure: attempts that fail in healthy jobs too.
+
+    These are a store that does not listen yet, a host without IPv6 and NCCL's port for tools.
     """
-    if event.kind == "torch.connect-failed":
-        return _EARLY.search(str(event.fields.get("reason", ""))) is not None
-    if event.kind == "torch.address-in-use":
-        return " ras/" in event.text
-    return (
-        event.kind == "torch.name-unresolved"
-        and event.fields.get("family") == "IPv6"
-        and _ERROR.search(event.text) is None
-    )
+    is_error = _ERROR.search(line.text) is not None
+    match event.what:
+        case TorchStoreClosed(reason=reason) if not is_error:
+            return reporting(event, TorchStoreWarning(reason=reason))
+        case TorchConnectFailed(host=host, port=port, reason=reason) if _EARLY.search(reason or ""):
+            return reporting(event, TorchSocketWarning(host=host, port=port, reason=reason))
+        case TorchAddressInUse(port=port) if " ras/" in event.text:
+            return reporting(event, TorchSocketWarning(port=port))
+        case TorchNameUnresolved(family="IPv6") as name if not is_error:
+            warning = TorchSocketWarning(
+                host=name.host, port=name.port, family=name.family, reason=name.reason
+            )
+            return reporting(event, warning)
+    return event

@@ -4,77 +4,104 @@ to 2.13.
 The report at the end of a run is a block of lines: a title, a list of failures, and the root cause, each with
 `key: value` lines.
 
-Kinds: torch.child-failed{rank, local_rank, host, exit_code, signal, pid, error_file, text, at, root}: one
-worker; root is 1 for the first that failed. signal is the number behind a negative exit code, or behind 128 +
-n. torch.worker-failed{exit_code, local_rank, pid, signal}: the agent's own line, before the report; also
-DeepSpeed's, Accelerate's and Lightning's launchers. torch.agent-signal{signal}: the agent was told to stop (a
-scheduler, a person). torch.agent-stopping{pid, signal}: it stops the workers that are left.
-torch.agent-restart{left}: it starts the workers again. torch.no-record: no worker wrote an error file.
-torch.worker-finished{pid}: one that DeepSpeed's launcher saw end well.
-
 Source: pytorch/pytorch, torch/distributed/elastic/multiprocessing/{api,errors/__init__,errors/handlers}.py
 and elastic/agent/server/api.py (read 2026-11).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, Value, event_of
+from probes.logs.event import Event, event_of
+from probes.logs.events.torch_events import (
+    TorchAgentRestart,
+    TorchAgentSignal,
+    TorchAgentStopping,
+    TorchChildFailed,
+    TorchNoRecord,
+    TorchWorkerFailed,
+    TorchWorkerFinished,
+)
 from probes.logs.line import LogLine
-from probes.logs.readers.row_readers import read_rows, row, signs, value_of
+from probes.logs.readers.row_readers import read_rows, row, signs, value_of, words_of
+
+
+def _with_signal(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields with the signal behind an exit code, of a process (-9) or of a shell or container
+    (137).
+    """
+    code = fields.get("exit_code")
+    if code is None or "signal" in fields:
+        return fields
+    if -64 <= code < 0:
+        return {**fields, "signal": -code}
+    return (
+        {**fields, "signal": code - 128} if code > 128 and code - 128 in {1, 2, 6, 7, 9, 11, 15} else fields
+    )
+
+
+def _worker_failed(fields: dict[str, Any]) -> TorchWorkerFailed:
+    return TorchWorkerFailed(**_with_signal(fields))
+
 
 _ROWS = (
     row(
-        "torch.worker-failed",
+        TorchWorkerFailed,
         "failed (exitcode: ",
         r"failed \(exitcode: (?P<exit_code>-?\d{1,4})\) local_rank: (?P<local_rank>\d{1,5}) \(pid: (?P<pid>\d{1,10})\)",
+        finish=_worker_failed,
     ),
     row(
-        "torch.worker-failed",
+        TorchWorkerFailed,
         "exits with return code = ",
         r"exits with return code = (?P<exit_code>-?\d{1,4})",
+        finish=_worker_failed,
     ),
     row(
-        "torch.worker-failed",
+        TorchWorkerFailed,
         "died with <Signals.",
         r"died with <Signals\.(?P<name>SIG\w{2,8}): (?P<signal>\d{1,2})>",
+        finish=_worker_failed,
     ),
     row(
-        "torch.worker-failed",
+        TorchWorkerFailed,
         "returned non-zero exit status ",
         r"CalledProcessError: .{0,4000}?returned non-zero exit status (?P<exit_code>\d{1,3})",
+        finish=_worker_failed,
     ),
     row(
-        "torch.worker-failed",
+        TorchWorkerFailed,
         "hild process with PID ",
         r"\[rank: (?P<rank>\d{1,7})\] Child process with PID (?P<pid>\d{1,10}) terminated with code (?P<exit_code>-?\d{1,4})",
+        finish=_worker_failed,
     ),
     row(
-        "torch.agent-signal",
+        TorchAgentSignal,
         "got signal: ",
         r"(?:Process (?P<process>\d{1,10}) )?got signal: (?:Signals\.)?(?P<signal>\w{1,12})",
     ),
     row(
-        "torch.agent-signal",
+        TorchAgentSignal,
         "death signal, shutting down",
         r"[Rr]eceived (?:Signals\.)?(?P<signal>\w{1,12}) death signal",
     ),
     row(
-        "torch.agent-stopping",
+        TorchAgentStopping,
         "closing signal ",
         r"Sending process (?P<process>\d{1,10}) closing signal (?:Signals\.)?(?P<signal>\w{1,12})",
     ),
-    row("torch.agent-stopping", "forcefully exiting via", r"shutdown process (?P<process>\d{1,10}) via"),
+    row(TorchAgentStopping, "forcefully exiting via", r"shutdown process (?P<process>\d{1,10}) via"),
     row(
-        "torch.agent-restart",
+        TorchAgentRestart,
         "attempts left; will restart worker group",
         r"(?P<left>\d{1,6})/\d{1,6} attempts left",
     ),
-    row("torch.agent-restart", "will restart worker group"),
-    row("torch.worker-finished", " exits successfully", r"Process (?P<pid>\d{1,10}) exits successfully"),
-    row("torch.no-record", "CHILD PROCESS FAILED WITH NO ERROR_FILE"),
+    row(TorchAgentRestart, "will restart worker group"),
+    row(TorchWorkerFinished, " exits successfully", r"Process (?P<pid>\d{1,10}) exits successfully"),
+    row(TorchNoRecord, "CHILD PROCESS FAILED WITH NO ERROR_FILE"),
 )
 _FIELD = pattern(r"^\W{0,4}?\s{0,12}(time|host|rank|exitcode|error_file|traceback|msg)\s{0,8}:\s?(.{0,300})$")
 _RANK = pattern(r"(\d{1,7})(?: \(local_rank: (\d{1,5})\))?")
@@ -103,70 +130,64 @@ class Reader:
     """The failures of one source's reports."""
 
     def __init__(self) -> None:
-        self._fields: dict[str, Value] = {}
+        self._fields: dict[str, Any] = {}
         self._first: LogLine | None = None
         self._is_root = False
-        self._told = 0
+        self._reported = 0
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
         """A failure is told when the next one begins or the block ends."""
         text = line.text
         if "Root Cause" in text:
-            events = self._tell()
+            events = self._report()
             self._is_root = True
             return events
         if "Failures:" in text or "NO_OTHER_FAILURES" in text:
-            events = self._tell()
+            events = self._report()
             self._is_root = False
             return events
         if (match := _FIELD.match(text)) is not None:
             return self._take(match[1], match[2].strip(), line)
-        return (*self._tell(), *(_with_signal(event) for event in read_rows(_ROWS, line)))
+        return (*self._report(), *read_rows(_ROWS, line))
 
     def end(self) -> tuple[Event, ...]:
         """The last failure."""
-        return self._tell()
+        return self._report()
 
     def _take(self, key: str, value: str, line: LogLine) -> tuple[Event, ...]:
-        events = self._tell() if key in self._seen() else ()
+        events = self._report() if key in self._known_keys() else ()
         if self._first is None:
             self._first = line
         self._fields.update(_fields(key, value))
         return events
 
-    def _seen(self) -> frozenset[str]:
+    def _known_keys(self) -> frozenset[str]:
         """The keys that the failure at hand has."""
         names = {"exit_code": "exitcode", "text": "traceback", "at": "time"}
         return frozenset(names.get(name, name) for name in self._fields)
 
-    def _tell(self) -> tuple[Event, ...]:
+    def _report(self) -> tuple[Event, ...]:
         fields, line = self._fields, self._first
         self._fields, self._first = {}, None
-        if line is None or "exit_code" not in fields or self._told >= _MOST:
+        if line is None or "exit_code" not in fields or self._reported >= _MOST:
             return ()
-        self._told += 1
-        fields["root"] = int(self._is_root)
-        rank, host = fields.get("rank"), fields.get("host")
-        event = _with_signal(event_of("torch.child-failed", line, fields))
-        return (
-            msgspec.structs.replace(
-                event,
-                rank=rank if isinstance(rank, int) else event.rank,
-                host=str(host) if host else event.host,
-            ),
-        )
+        self._reported += 1
+        failure = TorchChildFailed(**_with_signal(fields), root=self._is_root)
+        event = event_of(failure, line)
+        rank = event.rank if failure.rank is None else failure.rank
+        return (msgspec.structs.replace(event, rank=rank, host=failure.host or event.host),)
 
 
-def _fields(key: str, value: str) -> dict[str, Value]:
+def _fields(key: str, value: str) -> dict[str, Any]:
     if key == "rank" and (match := _RANK.match(value)) is not None:
         return _numbers(rank=match[1], local_rank=match[2])
     if key == "exitcode" and (match := _EXIT.match(value)) is not None:
         return _numbers(exit_code=match[1], pid=match[2])
     if key == "error_file":
-        return {} if "N/A" in value else {"error_file": value_of(value)}
+        return {} if "N/A" in value else {"error_file": words_of(value)}
     if key in ("traceback", "msg"):
         signal = _SIGNAL.search(value)
-        text: dict[str, Value] = (
+        text: dict[str, Any] = (
             {} if value.startswith("To enable traceback") else {"text": value_of(value.strip('"'))}
         )
         return text | ({"signal": int(signal[1])} if signal else {})
@@ -175,16 +196,5 @@ def _fields(key: str, value: str) -> dict[str, Value]:
     return {}
 
 
-def _numbers(**words: str | None) -> dict[str, Value]:
+def _numbers(**words: str | None) -> dict[str, Any]:
     return {name: int(word) for name, word in words.items() if word}
-
-
-def _with_signal(event: Event) -> Event:
-    """The number of the signal behind an exit code, of a process (-9) or of a shell or container (137)."""
-    code = event.fields.get("exit_code")
-    if isinstance(code, int) and "signal" not in event.fields:
-        if -64 <= code < 0:
-            event.fields["signal"] = -code
-        elif code > 128 and code - 128 in {1, 2, 6, 7, 9, 11, 15}:
-            event.fields["signal"] = code - 128
-    return event

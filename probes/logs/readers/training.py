@@ -1,8 +1,5 @@
 """What training loops say of their numbers: losses and gradients that are none any more.
 
-Kinds: training.no-number{value}: `nan` as the loss, or a loss of 0.0 with gradients of nan, as transformers
-logs it where loss scaling hides the first.
-
 Source: huggingface/transformers, trainer.py; NVIDIA/Megatron-LM, training.py; karpathy/nanoGPT, train.py
 (read 2026-11).
 """
@@ -10,6 +7,7 @@ Source: huggingface/transformers, trainer.py; NVIDIA/Megatron-LM, training.py; k
 from __future__ import annotations
 
 from probes.logs.event import Event
+from probes.logs.events.process_events import TrainingNoNumber
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
@@ -19,9 +17,9 @@ _LOSS = (
 )
 """Of training: that of validation has no number where nothing was validated yet."""
 _ROWS = (
-    row("training.no-number", "nan", rf"{_LOSS}(?:tensor\()?(?P<value>nan)\b(?!,? ?(?:check|guard|detect))"),
-    row("training.no-number", "NaN", rf"{_LOSS}(?P<value>NaN)\b(?! ?(?:check|guard|detect))"),
-    row("training.no-number", "nan", rf"{_LOSS}0\.0\b.{{0,40}}\bgrad_norm['\"]?: ?(?P<value>nan)\b"),
+    row(TrainingNoNumber, "nan", rf"{_LOSS}(?:tensor\()?(?P<value>nan)\b(?!,? ?(?:check|guard|detect))"),
+    row(TrainingNoNumber, "NaN", rf"{_LOSS}(?P<value>NaN)\b(?! ?(?:check|guard|detect))"),
+    row(TrainingNoNumber, "nan", rf"{_LOSS}0\.0\b.{{0,40}}\bgrad_norm['\"]?: ?(?P<value>nan)\b"),
 )
 SIGNS: tuple[bytes, ...] = signs(_ROWS)
 

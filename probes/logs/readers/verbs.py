@@ -1,11 +1,7 @@
 """libibverbs, whose providers drive HCAs, UCX, which MPI and some plugins of NCCL reach them by, and UCC
 above it.
 
-Kinds and fields (a field is absent where the line does not name it): verbs.driver-missing{driver}: there is
-none, or none for this kernel; usual where an image holds providers of other cards; verbs.memlock{bytes}: the
-limit is small. ucx.completion-error{status, vendor, hca}: `status` as a number of ibv_wc_status, `vendor` as
-NCCL prints it; ucx.error{message}: any other, of UCC too, whose layers give their names (`TL_UCP`). Source:
-linux-rdma/rdma-core, libibverbs/init.c; openucx/ucx, src/uct/ib/mlx5/ib_mlx5_log.c; openucx/ucc,
+Source: linux-rdma/rdma-core, libibverbs/init.c; openucx/ucx, src/uct/ib/mlx5/ib_mlx5_log.c; openucx/ucc,
 src/utils/ucc_log.h (read 2026-11).
 """
 
@@ -13,6 +9,12 @@ from __future__ import annotations
 
 from probes.base.patterns import pattern
 from probes.logs.event import Event, event_of
+from probes.logs.events.nccl_network_events import (
+    UcxCompletionError,
+    UcxError,
+    VerbsDriverMissing,
+    VerbsMemlock,
+)
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
@@ -50,25 +52,23 @@ _LAYERS = (
 """Of UCC: collective and transport layers."""
 _ROWS = (
     *(
-        row("ucx.error", f"{layer} ERROR ", rf"\.c:\d{{1,6}} {{1,4}}{layer} ERROR (?P<message>\S.{{0,300}})")
+        row(UcxError, f"{layer} ERROR ", rf"\.c:\d{{1,6}} {{1,4}}{layer} ERROR (?P<message>\S.{{0,300}})")
         for layer in _LAYERS
     ),
-    row("ucx.error", "UCX  ERROR", r"UCX {1,2}ERROR (?P<message>\S.{0,300})"),
+    row(UcxError, "UCX  ERROR", r"UCX {1,2}ERROR (?P<message>\S.{0,300})"),
     row(
-        "verbs.driver-missing",
+        VerbsDriverMissing,
         "libibverbs: Warning: couldn't load driver",
         r"load driver '(?P<driver>[^']{1,80})'",
     ),
-    row("verbs.driver-missing", "libibverbs: Warning: no userspace device-specific driver"),
+    row(VerbsDriverMissing, "libibverbs: Warning: no userspace device-specific driver"),
     row(
-        "verbs.driver-missing",
+        VerbsDriverMissing,
         "does not support the kernel ABI",
         r"libibverbs: Warning: Driver (?P<driver>\w{1,40}) does not support the kernel ABI",
     ),
     row(
-        "verbs.memlock",
-        "libibverbs: Warning: RLIMIT_MEMLOCK is",
-        r"RLIMIT_MEMLOCK is (?P<bytes>\d{1,15}) bytes",
+        VerbsMemlock, "libibverbs: Warning: RLIMIT_MEMLOCK is", r"RLIMIT_MEMLOCK is (?P<bytes>\d{1,15}) bytes"
     ),
 )
 
@@ -82,9 +82,5 @@ def read(line: LogLine) -> tuple[Event, ...]:
     if match is None or status is None:
         return read_rows(_ROWS, line)
     return (
-        event_of(
-            "ucx.completion-error",
-            line,
-            {"status": status, "vendor": int(match["vendor"], 16), "hca": match["hca"]},
-        ),
+        event_of(UcxCompletionError(status=status, vendor=int(match["vendor"], 16), hca=match["hca"]), line),
     )

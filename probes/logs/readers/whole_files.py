@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from probes.base.patterns import pattern
 from probes.base.record import EvidenceRef
-from probes.logs.event import Event, Value, event_of
+from probes.logs.event import Event, event_of
+from probes.logs.events.log_record import LogRecord
 from probes.logs.line import LogLine
 
 _LONGEST = 1000
@@ -24,11 +25,11 @@ class Document:
         self.text = data.decode(encoding, errors="replace").replace("\r\n", "\n")
         self._ends: list[int] | None = None
 
-    def event(self, kind: str, evidence: Sequence[EvidenceRef], fields: dict[str, Value]) -> Event:
+    def event(self, what: LogRecord, evidence: Sequence[EvidenceRef]) -> Event:
         """An event of the first line that the references name; of the first line where they name none."""
         numbers = (match for ref in evidence if (match := _LINE.search(ref.detail)) is not None)
         first = next(numbers, None)
-        return event_of(kind, self.line(int(first[1]) if first else 1), fields)
+        return event_of(what, self.line(int(first[1]) if first else 1))
 
     def line(self, number: int) -> LogLine:
         """A line by its number, from 1; an empty one where there is none."""

@@ -26,9 +26,9 @@ from assistant.cli import command_line
 from assistant.formats.schemas import schema_for
 from assistant.usecases.explain_compared import differences_in, known_beside
 from probes.logs.event import Event
-from probes.logs.events.log_record import untyped
 from recipes.launch.recipe import Environment
 from recipes.launch.recipe_file import dump_recipe
+from tests.support.log_events import event as log_event
 from tests.support.machines import h100_node
 
 DUPLICATE = (
@@ -235,7 +235,7 @@ def test_a_machine_is_compared() -> None:
         return " ".join(differences_in(known_beside(events, None, h100_node())))
 
     def event(kind: str, **fields: str) -> Event:
-        return Event(what=untyped(kind, dict(fields)), source="x", number=1, text="")
+        return log_event(kind, {**fields})
 
     assert "the run used sockets" in told(event("nccl.network", name="Socket"))
     assert "did not use: " in told(event("nccl.hcas", names="mlx5_0:1"))

@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 
 import probes
 from assistant.usecases import explain_compared
-from probes.logs.cause_rows import EventPattern, load_causes
+from probes.base.rows import read_rows
+from probes.logs import frames
+from probes.logs.cause_rows import Cause, EventPattern, load_causes, sound_rows
 from probes.logs.causes import explain
+from probes.logs.causes.conditions import CONDITIONS
 from probes.logs.event import Event
+from probes.logs.events.kinds import RECORDS, unknown_names
 from tests.support.log_cases.reading import cases, explained, ids
 from tests.support.log_events import event
 
@@ -24,11 +28,7 @@ LOGS = Path(probes.__file__).parent / "logs"
 def all_patterns() -> list[EventPattern]:
     """Every pattern of events in the table."""
     patterns = [pattern for row in load_causes().cause for pattern in row.pattern]
-    return [
-        each
-        for pattern in patterns
-        for each in (pattern.main, *pattern.all_of, *pattern.any_of, *pattern.none_of)
-    ]
+    return [pattern.main for pattern in patterns]
 
 
 @pytest.mark.parametrize(("cause", "log"), CASES, ids=[cause for cause, _ in CASES])
@@ -44,21 +44,43 @@ def test_every_cause_has_a_log_of_its_own() -> None:
     assert {row.id for row in load_causes().cause} <= {cause for cause, _ in CASES}
 
 
-def test_every_row_can_come_about() -> None:
-    folders = (LOGS / "readers", LOGS / "events")
-    readers = "".join(path.read_text("utf-8") for folder in folders for path in folder.glob("*.py"))
-    deduced = "".join(path.read_text("utf-8") for path in (LOGS / "deducing").glob("*.py"))
-    compared = Path(explain_compared.__file__).read_text("utf-8")
-    unknown = []
-    for pattern in all_patterns():
-        for kind in pattern.event.split("|"):
-            subject, _, name = kind.partition(".")
-            told = {"found": deduced, "machine": compared, "compared": compared, "recipe": compared}.get(
-                subject, readers
-            )
-            if name not in told and name != "*":
-                unknown.append(kind)
-    assert not unknown
+@pytest.mark.parametrize("row", load_causes().cause, ids=lambda row: row.id)
+def test_a_row_names_kinds_and_fields_that_exist(row: Cause) -> None:
+    assert [name for each in row.pattern for name in unknown_names(each.event, each.where)] == []
+    assert {each.when for each in row.pattern} - {""} <= set(CONDITIONS)
+    assert row.id not in sound_rows(read_rows("causes"))[1]
+
+
+def test_a_condition_is_of_use() -> None:
+    assert set(CONDITIONS) == {pattern.when for row in load_causes().cause for pattern in row.pattern} - {""}
+
+
+def test_a_broken_row_spoils_no_other() -> None:
+    sound = {"event": "torch.oom", "confidence": 0.9}
+    table = {
+        **{name: [] for name in ("failures", "complaints", "of_peers", "collect")},
+        "date": "2026-11",
+        "cause": [
+            {**dict.fromkeys(("id", "title", "summary", "remedy", "source"), name), "pattern": patterns}
+            for name, patterns in (("broken", [sound, {"event": "a", "sure": 1}]), ("sound", [sound]))
+        ],
+    }
+    rows, broken = sound_rows(table)
+    assert [(row.id, len(row.pattern)) for row in rows.cause] == [("broken", 1), ("sound", 1)]
+    assert list(broken) == ["broken"]
+
+
+def test_no_line_of_the_table_is_long() -> None:
+    lines = (Path(probes.__file__).parent / "data" / "causes.toml").read_text("utf-8").splitlines()
+    assert max(map(len, lines)) <= 160
+
+
+def test_every_record_is_made_somewhere() -> None:
+    folders = (LOGS / "readers", LOGS / "deducing")
+    code = "".join(path.read_text("utf-8") for folder in folders for path in folder.glob("*.py"))
+    code += Path(frames.__file__).read_text("utf-8") + Path(explain_compared.__file__).read_text("utf-8")
+    names = {kind.removeprefix("deduced."): record.__name__ for kind, record in RECORDS.items()}
+    assert [record for name, record in names.items() if name not in code and record not in code] == []
 
 
 def test_the_table_names_only_causes_of_its_own() -> None:
@@ -214,7 +236,7 @@ def test_a_log_that_goes_on_does_not_hang() -> None:
 
 
 told = {kind.replace("*", "result") for pattern in all_patterns() for kind in pattern.event.split("|")}
-kinds = sorted(kind for kind in told if not kind.startswith("found."))
+kinds = sorted(kind for kind in told if not kind.startswith("deduced."))
 more_kinds = [
     "nccl.init-start",
     "nccl.bootstrap",

@@ -141,7 +141,7 @@ _TOLD = [
         "[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but "
         "store->get('0') got error: Connection reset by peer",
         "torch.id-exchange-failed",
-        {"rank": 1, "from_rank": 0, "key": 0},
+        {"rank": 1, "from_rank": 0, "key": "0"},
     ),
     (
         torch,
@@ -197,7 +197,7 @@ _TOLD = [
         slurm,
         "slurmstepd: error: *** JOB 4711 ON node-a CANCELLED AT 2026-01-02T03:04:05 DUE TO PREEMPTION ***",
         "slurm.killed",
-        {"reason": "preemption", "step": 4711},
+        {"reason": "preemption", "step": "4711"},
     ),
     (
         slurm,
@@ -225,7 +225,7 @@ _TOLD = [
         "slurm.oom",
         {"step": "50574351.batch", "count": 3},
     ),
-    (slurm, "srun: error: node-b: task 12: Out Of Memory", "slurm.oom", {"node": "node-b", "tasks": 12}),
+    (slurm, "srun: error: node-b: task 12: Out Of Memory", "slurm.oom", {"node": "node-b", "tasks": "12"}),
     (slurm, "srun: error: Node failure on node-c", "slurm.node-failure", {"node": "node-c"}),
     (
         slurm,

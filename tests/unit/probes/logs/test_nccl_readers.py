@@ -259,14 +259,14 @@ _TOLD = [
         f"{_INFO}Init timings - ncclCommInitRank: rank 6 nranks 16 total 1.52 (kernels 0.20, alloc 1.02, "
         "bootstrap 0.02, rest 0.00)",
         "nccl.init-timings",
-        {"rank": 6, "total_s": "1.52", "alloc_s": "1.02", "bootstrap_s": "0.02"},
+        {"rank": 6, "total_s": 1.52, "alloc_s": 1.02, "bootstrap_s": 0.02},
     ),
-    (nccl, f"{_INFO}=== System : maxBw 48.0 totalBw 240.0 ===", "nccl.system", {"max_gbps": "48.0"}),
+    (nccl, f"{_INFO}=== System : maxBw 48.0 totalBw 240.0 ===", "nccl.system", {"max_gbps": 48.0}),
     (
         nccl,
         f"{_INFO}       + NVL[264.0] - NVS/0",
         "nccl.topology",
-        {"link": "NVL", "gbps": "264.0", "to": "NVS"},
+        {"link": "NVL", "gbps": 264.0, "to": "NVS"},
     ),
     (
         nccl,

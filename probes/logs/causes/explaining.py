@@ -1,8 +1,8 @@
 """Why a run failed: the causes that the events of its logs reveal, root before effect and first failure
 first.
 
-Rows of `probes/data/causes.toml` say which events a cause needs; what several events say only together is
-found by `probes/logs/deductions.py` first. A cause without its events is never told.
+Rows of `probes/data/causes.toml` say which events a cause needs; what only several events report together is
+deduced by `probes/logs/deductions.py` first. A cause without its events is never reported.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from probes.base.record import Record
 from probes.logs.cause_rows import Cause, Pattern, load_causes
+from probes.logs.causes.conditions import CONDITIONS
 from probes.logs.deductions import deduce
 from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation, State
-from probes.logs.event import Event, is_clearly_later
+from probes.logs.event import Event, carries, is_clearly_later
+from probes.logs.events.compared_events import MachineCheck
+from probes.logs.events.torch_events import TorchException
 from probes.logs.failure_facts import with_failures
 from probes.logs.healthy import healthy_summary
 from probes.logs.next_steps import to_collect
@@ -169,8 +172,8 @@ def _follows(candidate: _Candidate, own: OwnFailure) -> bool:
 
 def _is_an_end(event: Event) -> bool:
     """Whether launchers and schedulers only tell that a process ended."""
-    if event.kind == "torch.exception":
-        return _ENDS.search(str(event.fields.get("name", ""))) is not None
+    if carries(event, TorchException):
+        return _ENDS.search(event.what.name) is not None
     return event.kind.startswith(("slurm.", "mpi.")) or event.kind in _KINDS_OF_ENDS
 
 
@@ -180,7 +183,7 @@ def _candidate(row: Cause, seen: Seen) -> _Candidate | None:
     for pattern in row.pattern:
         if best is not None and pattern.confidence <= best.confidence:
             continue
-        events = seen.evidence(pattern)
+        events = _evidence(pattern, seen)
         if events:
             best = _Candidate(
                 row=row,
@@ -191,6 +194,26 @@ def _candidate(row: Cause, seen: Seen) -> _Candidate | None:
                 own=len(seen.matching(pattern.main)),
             )
     return best
+
+
+def _evidence(pattern: Pattern, seen: Seen) -> list[Event]:
+    """Return the events on which a pattern rests, its own first; none where it does not hold."""
+    main = seen.matching(pattern.main)
+    if not main:
+        return []
+    support: list[Event] = []
+    if pattern.machine:
+        failed_checks = [event for event in seen.of(MachineCheck) if event.what.check in pattern.machine]
+        if not failed_checks:
+            return []
+        support.append(seen.in_order(failed_checks)[0])
+    if pattern.when:
+        condition = CONDITIONS.get(pattern.when)
+        events = None if condition is None else condition(seen)
+        if events is None:
+            return []
+        support += events
+    return main + [event for event in support if event not in main]
 
 
 def _ranked(candidates: list[_Candidate], seen: Seen, of_own: list[_Candidate]) -> list[Diagnosis]:

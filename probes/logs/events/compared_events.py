@@ -1,0 +1,144 @@
+"""What is known beside the logs: the machine, the recipe, and where the run differs from both."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from probes.logs.events.log_record import LogRecord
+
+
+class MachineCheck(LogRecord, frozen=True, kw_only=True):
+    """A check that the machine does not pass."""
+
+    KIND: ClassVar[str] = "machine.check"
+    check: str
+    """Id of the check."""
+    subject: str
+    """What was checked."""
+    told: str
+    """The finding, in words."""
+
+
+class MachinePort(LogRecord, frozen=True, kw_only=True):
+    """An active RDMA port."""
+
+    KIND: ClassVar[str] = "machine.port"
+    name: str
+    port: int
+    gbps: float
+    """Gbit/s."""
+
+
+class MachineGpu(LogRecord, frozen=True, kw_only=True):
+    """A model of GPU of the machine."""
+
+    KIND: ClassVar[str] = "machine.gpu"
+    name: str
+
+
+class RecipeVariable(LogRecord, frozen=True, kw_only=True):
+    """A variable of the recipe."""
+
+    KIND: ClassVar[str] = "recipe.variable"
+    name: str
+    value: str
+
+
+class ComparedSockets(LogRecord, frozen=True, kw_only=True):
+    """The run used sockets on a machine with active RDMA ports."""
+
+    KIND: ClassVar[str] = "compared.sockets"
+    active: int
+    """How many ports are active."""
+    told: str
+    """In words."""
+
+
+class ComparedNicsUnused(LogRecord, frozen=True, kw_only=True):
+    """Active ports of the kind that the run used, which it did not use."""
+
+    KIND: ClassVar[str] = "compared.nics-unused"
+    names: str
+    """Names, separated by commas."""
+    used: int
+    """How many were used."""
+    share: float
+    """Of all such ports, what was used."""
+    told: str
+    """In words."""
+
+
+class ComparedNicsOther(LogRecord, frozen=True, kw_only=True):
+    """Active ports of another kind, which the run did not use."""
+
+    KIND: ClassVar[str] = "compared.nics-other"
+    names: str
+    """Names, separated by commas."""
+    used: int
+    """How many were used."""
+    share: float
+    """Of all such ports, what was used."""
+    told: str
+    """In words."""
+
+
+class ComparedNicsStrange(LogRecord, frozen=True, kw_only=True):
+    """Ports of the run that the machine does not have."""
+
+    KIND: ClassVar[str] = "compared.nics-strange"
+    names: str
+    """Names, separated by commas."""
+    told: str
+    """In words."""
+
+
+class ComparedRanks(LogRecord, frozen=True, kw_only=True):
+    """The run has another number of ranks than the recipe."""
+
+    KIND: ClassVar[str] = "compared.ranks"
+    wanted: int
+    """What is wanted."""
+    had: int
+    """What the run had."""
+    told: str
+    """In words."""
+
+
+class ComparedVariable(LogRecord, frozen=True, kw_only=True):
+    """A variable of the run differs from the recipe."""
+
+    KIND: ClassVar[str] = "compared.variable"
+    name: str
+    wanted: str
+    """Empty where the recipe does not set it."""
+    had: str
+    """Empty where the log does not name it."""
+
+
+class ComparedNccl(LogRecord, frozen=True, kw_only=True):
+    """The run loaded another NCCL than the training interpreter brings."""
+
+    KIND: ClassVar[str] = "compared.nccl"
+    had: str
+    """What the run had."""
+    told: str
+    """In words."""
+
+
+class ComparedGpus(LogRecord, frozen=True, kw_only=True):
+    """A node has more ranks than the machine has GPUs."""
+
+    KIND: ClassVar[str] = "compared.gpus"
+    had: int
+    """What the run had."""
+    told: str
+    """In words."""
+
+
+class ComparedInterface(LogRecord, frozen=True, kw_only=True):
+    """The run met over an interface that the machine does not have."""
+
+    KIND: ClassVar[str] = "compared.interface"
+    name: str
+    told: str
+    """In words."""

@@ -1,0 +1,90 @@
+"""What dumps of torch's flight recorder hold."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from probes.logs.events.log_record import LogRecord
+
+
+class TorchFlightRecorder(LogRecord, frozen=True, kw_only=True):
+    """A dump was read."""
+
+    KIND: ClassVar[str] = "torch.flight-recorder"
+    entries: int
+    """How many collectives it holds."""
+    groups: int
+    """How many process groups it holds."""
+    version: str | None = None
+
+
+class TorchFlightRecorderGroup(LogRecord, frozen=True, kw_only=True):
+    """How far a process group is."""
+
+    KIND: ClassVar[str] = "torch.flight-recorder-group"
+    group: str
+    """Name that its ranks share."""
+    desc: int | str | None = None
+    """Description of the group."""
+    members: int | str | None = None
+    """Ranks, as they are written."""
+    enqueued: int | None = None
+    """Number of the last collective that was enqueued."""
+    started: int | None = None
+    """Number of the last collective that was started."""
+    completed: int | None = None
+    """Number of the last collective that was completed."""
+
+
+class TorchFlightRecorderStuck(LogRecord, frozen=True, kw_only=True):
+    """The first collective of a group that did not complete."""
+
+    KIND: ClassVar[str] = "torch.flight-recorder-stuck"
+    group: str
+    """Name that its ranks share."""
+    op: str
+    state: str
+    """`scheduled` (a rank is missing or an earlier one hangs) or `started` (it hangs)."""
+    seq: int | None = None
+    """Number in the sequence of collectives."""
+    sizes: int | str | None = None
+    """Of the inputs."""
+    out_sizes: int | str | None = None
+    """Of the outputs."""
+    dtype: int | str | None = None
+    """Type of the data."""
+    timeout_ms: int | None = None
+    place: str | None = None
+    """The innermost line of the program's own code."""
+
+
+class TorchFlightRecorderEntry(LogRecord, frozen=True, kw_only=True):
+    """A collective around the one that hangs, or one of the last."""
+
+    KIND: ClassVar[str] = "torch.flight-recorder-entry"
+    group: str
+    """Name that its ranks share."""
+    op: str
+    state: str
+    seq: int | None = None
+    """Number in the sequence of collectives."""
+    sizes: int | str | None = None
+    """Of the inputs."""
+    out_sizes: int | str | None = None
+    """Of the outputs."""
+    dtype: int | str | None = None
+    """Type of the data."""
+
+
+class TorchFlightRecorderRefused(LogRecord, frozen=True, kw_only=True):
+    """A pickle holds more than plain data, which no flight recorder writes."""
+
+    KIND: ClassVar[str] = "torch.flight-recorder-refused"
+    reason: str
+
+
+class TorchFlightRecorderUnread(LogRecord, frozen=True, kw_only=True):
+    """A dump is cut or damaged."""
+
+    KIND: ClassVar[str] = "torch.flight-recorder-unread"
+    reason: str

@@ -1,0 +1,195 @@
+"""What diagnostics and tools report of a host and its GPUs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from probes.logs.events.log_record import LogRecord
+
+
+class DcgmFailure(LogRecord, frozen=True, kw_only=True):
+    """A test of DCGM failed."""
+
+    KIND: ClassVar[str] = "dcgm.failure"
+    test: str
+    gpu: int | None = None
+    """Number; None where the host was tested."""
+    reason: str | None = None
+    error: int | None = None
+    """As DCGM numbers it."""
+
+
+class DcgmWarning(LogRecord, frozen=True, kw_only=True):
+    """A test of DCGM warns."""
+
+    KIND: ClassVar[str] = "dcgm.warning"
+    test: str
+    gpu: int | None = None
+    """Number; None where the host was tested."""
+    reason: str | None = None
+    error: int | None = None
+    """As DCGM numbers it."""
+
+
+class DcgmSummary(LogRecord, frozen=True, kw_only=True):
+    """All tests of a report of DCGM."""
+
+    KIND: ClassVar[str] = "dcgm.summary"
+    passed: int
+    failed: int
+    warned: int
+    skipped: int
+
+
+class DcgmMachine(LogRecord, frozen=True, kw_only=True):
+    """What a report of DCGM says of the machine."""
+
+    KIND: ClassVar[str] = "dcgm.machine"
+    version: str | None = None
+    driver: str | None = None
+    """Version or name of the driver."""
+    gpus: int | None = None
+
+
+class DcgmUnreadable(LogRecord, frozen=True, kw_only=True):
+    """A report of DCGM holds no result that can be read."""
+
+    KIND: ClassVar[str] = "dcgm.unreadable"
+    reason: str
+
+
+class NvlinkGpu(LogRecord, frozen=True, kw_only=True):
+    """The NVLinks of a GPU."""
+
+    KIND: ClassVar[str] = "nvlink.gpu"
+    gpu: int
+    name: str | None = None
+    up: int
+    down: int
+    disabled: int
+    gbps: float | None = None
+    """Sum of one direction in GB/s of 1e9 bytes."""
+
+
+class NvlinkLinkDown(LogRecord, frozen=True, kw_only=True):
+    """A link is down beside others that are up."""
+
+    KIND: ClassVar[str] = "nvlink.link-down"
+    gpu: int
+    name: str | None = None
+    link: int | None = None
+
+
+class NvlinkAllDown(LogRecord, frozen=True, kw_only=True):
+    """No link of a GPU is up, which is a fault behind NVSwitches and normal for a card without a bridge."""
+
+    KIND: ClassVar[str] = "nvlink.all-down"
+    gpu: int
+    name: str | None = None
+
+
+class NvlinkErrors(LogRecord, frozen=True, kw_only=True):
+    """A counter of a link is above 0."""
+
+    KIND: ClassVar[str] = "nvlink.errors"
+    gpu: int
+    name: str | None = None
+    link: int | None = None
+    counter: str
+    """`crc`, `replay` or `recovery`."""
+    count: int
+
+
+class NvlinkNoErrors(LogRecord, frozen=True, kw_only=True):
+    """All counters that were printed are 0."""
+
+    KIND: ClassVar[str] = "nvlink.no-errors"
+    gpu: int
+    name: str | None = None
+
+
+class NvlinkNone(LogRecord, frozen=True, kw_only=True):
+    """A GPU has no links, or does not report them."""
+
+    KIND: ClassVar[str] = "nvlink.none"
+    gpu: int
+    name: str | None = None
+    reason: str | None = None
+
+
+class HostPortRate(LogRecord, frozen=True, kw_only=True):
+    """The rate of an active network port."""
+
+    KIND: ClassVar[str] = "host.port-rate"
+    device: str
+    port: int
+    gbit_per_s: float
+    """Gbit/s of 1e9 bits."""
+
+
+class PciAcs(LogRecord, frozen=True, kw_only=True):
+    """A PCIe port sends peer-to-peer traffic through the root complex."""
+
+    KIND: ClassVar[str] = "pci.acs"
+    redirect: bool
+    """Whether requests or completions are redirected."""
+
+
+class HostMemlock(LogRecord, frozen=True, kw_only=True):
+    """The limit of locked memory."""
+
+    KIND: ClassVar[str] = "host.memlock"
+    unlimited: bool
+    """Whether there is no limit."""
+    kib: int | None = None
+    """KiB."""
+
+
+class HostShm(LogRecord, frozen=True, kw_only=True):
+    """The size of /dev/shm."""
+
+    KIND: ClassVar[str] = "host.shm"
+    bytes: int
+    used_percent: int
+    """Share that is used, in percent."""
+
+
+class HostOomKill(LogRecord, frozen=True, kw_only=True):
+    """A process of a service or scope was killed for memory."""
+
+    KIND: ClassVar[str] = "host.oom-kill"
+    process: str
+    """The service or scope."""
+
+
+class HealthCheckFailed(LogRecord, frozen=True, kw_only=True):
+    """A health check of the node failed."""
+
+    KIND: ClassVar[str] = "health_check.failed"
+    check: str
+    reason: str
+    code: str | None = None
+    """Fault code."""
+
+
+class HealthCheckPassed(LogRecord, frozen=True, kw_only=True):
+    """A health check of the node passed."""
+
+    KIND: ClassVar[str] = "health_check.passed"
+    check: str
+
+
+class GpuBurnTested(LogRecord, frozen=True, kw_only=True):
+    """gpu-burn tested GPUs."""
+
+    KIND: ClassVar[str] = "gpu_burn.tested"
+    gpus: int
+
+
+class GpuBurnFaulty(LogRecord, frozen=True, kw_only=True):
+    """gpu-burn calls a GPU faulty."""
+
+    KIND: ClassVar[str] = "gpu_burn.faulty"
+    gpu: int
+    state: str
+    """`FAULTY` or `NO RESULTS`."""

@@ -1,0 +1,313 @@
+"""What NCCL reports of the network that carries data between nodes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from probes.logs.events.log_record import LogRecord
+
+
+class NcclNetwork(LogRecord, frozen=True, kw_only=True):
+    """The network that carries data between nodes, for one process."""
+
+    KIND: ClassVar[str] = "nccl.network"
+    name: str
+    """`IB`, `Socket`, `AWS Libfabric`, `gIB`, `FasTrak` or `IBext_v8`."""
+
+
+class NcclHcas(LogRecord, frozen=True, kw_only=True):
+    """The list of adapters that NCCL uses."""
+
+    KIND: ClassVar[str] = "nccl.hcas"
+    names: str
+    """Adapters with their ports, as `mlx5_0:1,mlx5_1:1`."""
+    links: str
+    """Link layers, each once: `IB,RoCE`."""
+    count: int
+    relaxed_ordering: bool
+    """Whether PCIe transactions may overtake each other."""
+    interface: str | None = None
+    """Interface for out-of-band messages; None where the line was cut."""
+
+
+class NcclHca(LogRecord, frozen=True, kw_only=True):
+    """One port of an adapter."""
+
+    KIND: ClassVar[str] = "nccl.hca"
+    index: int
+    name: str
+    port: int
+    link: str
+    """Link layer."""
+    provider: str
+    speed_mbps: int
+    """Speed in Mbit/s."""
+    pci: str | None = None
+
+
+class NcclHcaMerged(LogRecord, frozen=True, kw_only=True):
+    """Ports that NCCL drives as one adapter."""
+
+    KIND: ClassVar[str] = "nccl.hca-merged"
+    name: str
+    ports: int
+    speed_mbps: int
+    """Speed in Mbit/s."""
+
+
+class NcclQueuePair(LogRecord, frozen=True, kw_only=True):
+    """A queue pair of a connection."""
+
+    KIND: ClassVar[str] = "nccl.queue-pair"
+    hca: int | str
+    """Number or name of the adapter."""
+    port: int
+    mtu: int
+    """As ibverbs number it: 5 is 4096 bytes."""
+    lid: int | None = None
+    gid_index: int | None = None
+
+
+class NcclNoIb(LogRecord, frozen=True, kw_only=True):
+    """There is no InfiniBand or RoCE that NCCL can use."""
+
+    KIND: ClassVar[str] = "nccl.no-ib"
+    reason: str
+    """`no device`, `no libibverbs` or `not initialized`."""
+
+
+class NcclSocketInterfaces(LogRecord, frozen=True, kw_only=True):
+    """The interfaces for data over sockets."""
+
+    KIND: ClassVar[str] = "nccl.socket-interfaces"
+    names: str
+    """Separated by commas."""
+    addresses: str
+    """Separated by commas."""
+    count: int
+
+
+class NcclSocketThreads(LogRecord, frozen=True, kw_only=True):
+    """How many threads and sockets serve one connection."""
+
+    KIND: ClassVar[str] = "nccl.socket-threads"
+    threads: int
+    sockets: int
+
+
+class NcclGdr(LogRecord, frozen=True, kw_only=True):
+    """Whether an RDMA adapter may access the memory of a GPU."""
+
+    KIND: ClassVar[str] = "nccl.gdr"
+    enabled: bool
+    hca: int | str
+    """Number or name of the adapter."""
+    gpu: int | str | None = None
+    distance: int | None = None
+    """Steps between GPU and adapter, by NCCL's topology."""
+    limit: int | None = None
+    """The largest distance that is allowed."""
+    module: str | None = None
+    """The kernel module that makes it possible."""
+    reason: str | None = None
+    """`distance` or `no module`, where it is refused."""
+
+
+class NcclDmaBuf(LogRecord, frozen=True, kw_only=True):
+    """The kernel can lend the memory of a GPU to adapters."""
+
+    KIND: ClassVar[str] = "nccl.dma-buf"
+    gpu: int
+
+
+class NcclSharp(LogRecord, frozen=True, kw_only=True):
+    """SHARP, by which switches compute, is at work."""
+
+    KIND: ClassVar[str] = "nccl.sharp"
+    what: str
+    """What it is about."""
+
+
+class NcclNetCountMismatch(LogRecord, frozen=True, kw_only=True):
+    """Ranks see different numbers of adapters."""
+
+    KIND: ClassVar[str] = "nccl.net-count-mismatch"
+    least: int
+    most: int
+
+
+class NcclPluginLoaded(LogRecord, frozen=True, kw_only=True):
+    """A plugin was loaded."""
+
+    KIND: ClassVar[str] = "nccl.plugin-loaded"
+    kind: str
+    """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""
+    name: str | None = None
+    version: str | None = None
+    path: str | None = None
+
+
+class NcclPluginMissing(LogRecord, frozen=True, kw_only=True):
+    """A plugin was looked for and is not there, which is no fault by itself."""
+
+    KIND: ClassVar[str] = "nccl.plugin-missing"
+    kind: str
+    """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""
+    name: str | None = None
+    reason: str | None = None
+
+
+class NcclPluginFailed(LogRecord, frozen=True, kw_only=True):
+    """A plugin is there and does not load or start."""
+
+    KIND: ClassVar[str] = "nccl.plugin-failed"
+    kind: str
+    """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""
+    name: str | None = None
+    reason: str | None = None
+
+
+class NcclPluginError(LogRecord, frozen=True, kw_only=True):
+    """A warning of a plugin that reports no failure."""
+
+    KIND: ClassVar[str] = "nccl.plugin-error"
+    kind: str
+    """Kind."""
+    name: str
+    message: str
+
+
+class NcclNetworkPlugin(LogRecord, frozen=True, kw_only=True):
+    """A plugin for a network introduces itself."""
+
+    KIND: ClassVar[str] = "nccl.network-plugin"
+    name: str
+    """`FasTrak`, `GPUDirectTCPX` or `gIB`."""
+    version: str | None = None
+
+
+class OfiVersion(LogRecord, frozen=True, kw_only=True):
+    """The version of aws-ofi-nccl, the plugin for libfabric."""
+
+    KIND: ClassVar[str] = "ofi.version"
+    version: str
+
+
+class OfiLibfabric(LogRecord, frozen=True, kw_only=True):
+    """The version of libfabric."""
+
+    KIND: ClassVar[str] = "ofi.libfabric"
+    version: str
+
+
+class OfiProvider(LogRecord, frozen=True, kw_only=True):
+    """The provider of libfabric that was selected."""
+
+    KIND: ClassVar[str] = "ofi.provider"
+    name: str
+    fabric: str | None = None
+    """Name of the fabric."""
+    nics: int | None = None
+    """How many adapters it found."""
+
+
+class OfiProtocol(LogRecord, frozen=True, kw_only=True):
+    """The transport protocol of the plugin."""
+
+    KIND: ClassVar[str] = "ofi.protocol"
+    name: str
+
+
+class OfiPlatform(LogRecord, frozen=True, kw_only=True):
+    """The platform that the plugin recognised."""
+
+    KIND: ClassVar[str] = "ofi.platform"
+    name: str
+    topology: str | None = None
+    """Path of the topology file that it set."""
+
+
+class OfiNoProvider(LogRecord, frozen=True, kw_only=True):
+    """libfabric offers nothing that the plugin can use."""
+
+    KIND: ClassVar[str] = "ofi.no-provider"
+
+
+class OfiFailure(LogRecord, frozen=True, kw_only=True):
+    """The plugin does not start."""
+
+    KIND: ClassVar[str] = "ofi.failure"
+    code: int | None = None
+    """Number of the error."""
+    reason: str | None = None
+
+
+class OfiCompletionError(LogRecord, frozen=True, kw_only=True):
+    """A request over libfabric failed."""
+
+    KIND: ClassVar[str] = "ofi.completion-error"
+    code: int | None = None
+    """Number of the error."""
+    reason: str | None = None
+    direction: str | None = None
+    """`SEND` or `RECV`."""
+    device: int | None = None
+    provider: str | None = None
+
+
+class OfiRegistration(LogRecord, frozen=True, kw_only=True):
+    """Memory could not be registered with libfabric."""
+
+    KIND: ClassVar[str] = "ofi.registration"
+    code: int | None = None
+    """Number of the error."""
+    reason: str | None = None
+
+
+class OfiNoGdr(LogRecord, frozen=True, kw_only=True):
+    """The plugin goes without GPUDirect RDMA."""
+
+    KIND: ClassVar[str] = "ofi.no-gdr"
+    reason: str
+
+
+class OfiWarning(LogRecord, frozen=True, kw_only=True):
+    """A warning of the plugin that no other record covers."""
+
+    KIND: ClassVar[str] = "ofi.warning"
+    message: str
+
+
+class VerbsDriverMissing(LogRecord, frozen=True, kw_only=True):
+    """libibverbs finds no driver for a device, or none for this kernel; usual in images with providers of
+    other cards.
+    """
+
+    KIND: ClassVar[str] = "verbs.driver-missing"
+    driver: str | None = None
+    """Version or name of the driver."""
+
+
+class VerbsMemlock(LogRecord, frozen=True, kw_only=True):
+    """libibverbs warns that the limit of locked memory is small."""
+
+    KIND: ClassVar[str] = "verbs.memlock"
+    bytes: int
+
+
+class UcxCompletionError(LogRecord, frozen=True, kw_only=True):
+    """A work completion of UCX failed."""
+
+    KIND: ClassVar[str] = "ucx.completion-error"
+    status: int
+    """As `ibv_wc_status` numbers it."""
+    vendor: int
+    """As the vendor numbers it."""
+    hca: str
+
+
+class UcxError(LogRecord, frozen=True, kw_only=True):
+    """An error of UCX, or of UCC above it."""
+
+    KIND: ClassVar[str] = "ucx.error"
+    message: str
