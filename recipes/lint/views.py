@@ -18,6 +18,14 @@ _SHORT_SLURM = {
     "C": "constraint",
 }
 TRAINERS = ("torchrun", "accelerate", "deepspeed", "composer")
+OLD_TORCH_NAMES = {
+    "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
+    "NCCL_DESYNC_DEBUG": "TORCH_NCCL_DESYNC_DEBUG",
+    "NCCL_ENABLE_TIMING": "TORCH_NCCL_ENABLE_TIMING",
+}
+"""PyTorch's variables before version 2.2 with their present names. Source: pytorch/pytorch, ProcessGroupNCCL.hpp."""
+_POD_CONTAINER = re.compile(r".*\b(?:initContainers|containers)\[\d+\](?=\.)")
 
 
 def of_kind(documents: tuple[Document, ...], kind: DocumentKind) -> Iterator[Document]:
@@ -322,3 +330,30 @@ def entries(document: Document, expression: str) -> Iterator[Entry]:
     """Entries whose whole path matches."""
     compiled = re.compile(expression)
     return (item for item in document.entries if compiled.fullmatch(item.path))
+
+
+def literal_settings(documents: tuple[Document, ...], name: str) -> Iterator[tuple[Document, Setting, str]]:
+    """Yield the settings of a variable whose value the files state, with that value."""
+    for document in documents:
+        for item in settings_of(document):
+            if item.name == name and item.is_literal and item.value:
+                yield document, item, item.value.strip()
+
+
+def is_on_cloud(document: Document) -> bool:
+    """Return whether the file sets what the fabric of OCI, Alibaba, GCP or Slingshot needs."""
+    return says(
+        document, r"(?i)FI_CXI_|FI_PROVIDER=[\"']?cxi|NCCL_SOCKET_IFNAME=[\"']?=?hsn|AWS Libfabric"
+    ) or says(document, r"(?i)BM\.GPU|\boci[-_]|alibaba|aliyun|/usr/local/gib|NCCL_NET=gIB")
+
+
+def container_path_at(document: Document, place: Place) -> str:
+    """Return the path of the pod's container that encloses a place; empty outside of containers."""
+    at = (place.line, place.column)
+    for item in entries(document, r".*\b(?:initContainers|containers)\[\d+\]\..*"):
+        begin = (item.place.line, item.place.column)
+        end = (item.place.end_line or item.place.line, item.place.end_column or item.place.column)
+        match = _POD_CONTAINER.match(item.path)
+        if match is not None and begin <= at <= end:
+            return match[0]
+    return ""

@@ -10,7 +10,7 @@ from probes.base.record import known
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Entry, lines_of
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     commands,
     enclosing,
@@ -111,7 +111,7 @@ def processes(documents: Documents, context: Context) -> Iterator[LintFinding]:
             ):
                 message = ""
             if message:
-                yield found(
+                yield make_finding(
                     "accelerate-processes",
                     document,
                     item.place,
@@ -131,7 +131,7 @@ def processes(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if message:
                 sure = bool(each) or (total or 0) % (machines or 1) != 0
                 fix = "Write machines times GPUs of a machine."
-                yield found(
+                yield make_finding(
                     "accelerate-processes",
                     document,
                     command.place,
@@ -193,7 +193,7 @@ def machines(documents: Documents, context: Context) -> Iterator[LintFinding]:
             entry_value(document, "main_process_ip") in (None, "", "null")
             and "main-process-ip" not in options
         ):
-            yield found(
+            yield make_finding(
                 "accelerate-no-master",
                 document,
                 item.place,
@@ -213,7 +213,7 @@ def machines(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and not has_unknown_words(command)
             and "rdzv-backend" not in command.options
         ):
-            yield found(
+            yield make_finding(
                 "accelerate-machine-rank",
                 document,
                 command.place,
@@ -236,7 +236,7 @@ def _names(document: Document) -> Iterator[LintFinding]:
     wanted = known if entry_value(document, "compute_environment") == "AMAZON_SAGEMAKER" else _KEYS
     for name in unknown:
         near = difflib.get_close_matches(name, wanted, n=1, cutoff=0.8)
-        yield found(
+        yield make_finding(
             "accelerate-unknown-key",
             document,
             first[name].place,
@@ -268,7 +268,7 @@ def deepspeed_blocks(documents: Documents, context: Context) -> Iterator[LintFin
                         ),
                     ]
                 )
-                yield found(
+                yield make_finding(
                     "accelerate-deepspeed-twice",
                     document,
                     item.place,
@@ -277,7 +277,7 @@ def deepspeed_blocks(documents: Documents, context: Context) -> Iterator[LintFin
                 )
         own = [name for name in names if name in _DEEPSPEEDS_OWN]
         if own:
-            yield found(
+            yield make_finding(
                 "accelerate-deepspeed-own",
                 document,
                 names[own[0]].place,
@@ -296,7 +296,7 @@ def fsdp(documents: Documents, context: Context) -> Iterator[LintFinding]:
         sync = entry(document, "fsdp_config.fsdp_sync_module_states")
         loads = entry_value(document, "fsdp_config.fsdp_cpu_ram_efficient_loading")
         if sync is not None and sync.value is False and loads is True:
-            yield found(
+            yield make_finding(
                 "accelerate-fsdp-sync",
                 document,
                 sync.place,
@@ -317,7 +317,7 @@ def fsdp(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             if _is_wrong(item.value.upper(), words):
                 near = difflib.get_close_matches(item.value.upper(), words, n=1, cutoff=0.6)
-                yield found(
+                yield make_finding(
                     "accelerate-fsdp-word",
                     document,
                     item.place,
@@ -339,7 +339,7 @@ def keys(documents: Documents, context: Context) -> Iterator[LintFinding]:
         where = entry(document, "compute_environment")
         if where is not None and isinstance(where.value, str) and _is_wrong(where.value, _ENVIRONMENTS):
             message = f"compute_environment {where.value} is none of {', '.join(_ENVIRONMENTS)}"
-            yield found(
+            yield make_finding(
                 "accelerate-type",
                 document,
                 where.place,
@@ -349,7 +349,7 @@ def keys(documents: Documents, context: Context) -> Iterator[LintFinding]:
         kind = entry(document, "distributed_type")
         if kind is not None and isinstance(kind.value, str) and _is_wrong(kind.value.upper(), _TYPES):
             message = f"distributed_type {kind.value} is none of {', '.join(_TYPES[:9])}"
-            yield found("accelerate-type", document, kind.place, message, fix="Write one of them.")
+            yield make_finding("accelerate-type", document, kind.place, message, fix="Write one of them.")
         precision = entry(document, "mixed_precision")
         if (
             precision is not None
@@ -357,7 +357,9 @@ def keys(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and _is_wrong(precision.value.lower(), _PRECISIONS)
         ):
             message = f"mixed_precision {precision.value} is none of {', '.join(_PRECISIONS)}"
-            yield found("accelerate-type", document, precision.place, message, fix="Write one of them.")
+            yield make_finding(
+                "accelerate-type", document, precision.place, message, fix="Write one of them."
+            )
         for block, wanted in (
             ("fsdp_config", "FSDP"),
             ("deepspeed_config", "DEEPSPEED"),
@@ -370,7 +372,7 @@ def keys(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and said != wanted
                 and not (block == "fsdp_config" and said in ("XLA", "TPU"))
             ):
-                yield found(
+                yield make_finding(
                     "accelerate-block-unused",
                     document,
                     inside.place,

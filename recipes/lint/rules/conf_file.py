@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, lines_of
 from recipes.lint.finding import Edit, LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import settings_of
 
 Documents = tuple[Document, ...]
@@ -33,12 +33,16 @@ def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
             place = Place(line=index)
             if match[2]:
                 message = f"NCCL reads a variable called {line.partition('=')[0].strip()!r}"
-                yield found("conf-export", document, place, message, fix=f"Write {clean}.", edits=edits)
+                yield make_finding(
+                    "conf-export", document, place, message, fix=f"Write {clean}.", edits=edits
+                )
             elif match[1] or match[4] or match[5]:
                 message = "blanks before or around = become part of the name or the value"
-                yield found("conf-blanks", document, place, message, fix=f"Write {clean}.", edits=edits)
+                yield make_finding(
+                    "conf-blanks", document, place, message, fix=f"Write {clean}.", edits=edits
+                )
             elif re.search(r"\s#", match[6]):
-                yield found(
+                yield make_finding(
                     "conf-comment",
                     document,
                     place,
@@ -47,7 +51,7 @@ def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     edits=edits,
                 )
             elif quoted:
-                yield found(
+                yield make_finding(
                     "conf-quotes",
                     document,
                     place,
@@ -56,7 +60,7 @@ def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     edits=edits,
                 )
             elif "$" in value:
-                yield found(
+                yield make_finding(
                     "conf-variable",
                     document,
                     place,
@@ -75,7 +79,7 @@ def paths(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and re.match(r"[\"']?~", item.written)
                 and (item.written[0] in "\"'" or document.kind != "shell")
             ):
-                yield found(
+                yield make_finding(
                     "conf-tilde",
                     document,
                     item.place,
@@ -100,7 +104,7 @@ def precedence(documents: Documents, context: Context) -> Iterator[LintFinding]:
                         and told.value is not None
                         and told.value != item.value
                     ):
-                        yield found(
+                        yield make_finding(
                             "conf-overruled",
                             conf,
                             item.place,

@@ -10,7 +10,7 @@ from recipes.lint.container import Container, containers_of
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import number, option, ranks_here
 
 Documents = tuple[Document, ...]
@@ -37,7 +37,7 @@ def _list(box: Container) -> Iterator[LintFinding]:
         option(box.command, "gpus") if box.command is not None and box.command.program == "docker" else None
     )
     if told is not None and re.fullmatch(r"device=[^\"'$]+,[^=]+", told):
-        yield found(
+        yield make_finding(
             "container-gpus-list",
             box.document,
             box.place,
@@ -53,7 +53,7 @@ def _counted(box: Container) -> Iterator[LintFinding]:
         if wanted is None or command.is_conditional:
             continue
         if have is not None and wanted > have:
-            yield found(
+            yield make_finding(
                 "container-gpus-fewer",
                 box.document,
                 command.place,
@@ -66,7 +66,7 @@ def _counted(box: Container) -> Iterator[LintFinding]:
             and wanted > 1
             and _has_plain_start(box, command)
         ):
-            yield found(
+            yield make_finding(
                 "container-no-gpu",
                 box.document,
                 box.place,

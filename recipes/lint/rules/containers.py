@@ -9,7 +9,7 @@ from recipes.lint.container import Container, containers_of
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import TRAINERS, code_lines, commands, nodes_of
 
 Documents = tuple[Document, ...]
@@ -39,7 +39,7 @@ def memory(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if size is not None and not own:
                 wanted = _size(size[1] or size[2])
                 if wanted is not None and wanted < _SMALLEST_SHM:
-                    yield found(
+                    yield make_finding(
                         "container-shm",
                         document,
                         box.place,
@@ -47,7 +47,7 @@ def memory(documents: Documents, context: Context) -> Iterator[LintFinding]:
                         fix="Give --shm-size=16g, or --ipc=host.",
                     )
             elif size is None and not own and several:
-                yield found(
+                yield make_finding(
                     "container-shm",
                     document,
                     box.place,
@@ -64,7 +64,7 @@ def _locked(box: Container) -> Iterator[LintFinding]:
         r"memlock[=:. ]+(?:-1|unlimited)|memlock\.soft=-1|memlock=-1|IPC_LOCK|--privileged|privileged=True"
     )
     if rdma and not free:
-        yield found(
+        yield make_finding(
             "container-memlock",
             box.document,
             box.place,
@@ -77,7 +77,9 @@ def _ulimits(box: Container) -> Iterator[LintFinding]:
     files = re.search(r"nofile[=:]+(\d+)", box.line)
     if files is not None and int(files[1]) < 65535:
         message = f"nofile={files[1]}: large jobs open more files and sockets"
-        yield found("limit-files", box.document, box.place, message, fix="Give --ulimit nofile=1048576.")
+        yield make_finding(
+            "limit-files", box.document, box.place, message, fix="Give --ulimit nofile=1048576."
+        )
 
 
 def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
@@ -90,7 +92,7 @@ def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
             )
             asks = box.has(r"NCCL_IB_(?:HCA|GID_INDEX|TC|SL)|NCCL_NET[= ]IB\b|FI_PROVIDER[= ]efa")
             if asks and not devices:
-                yield found(
+                yield make_finding(
                     "container-no-rdma",
                     document,
                     box.place,
@@ -100,7 +102,7 @@ def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
             host = box.has(r"--net(?:work)?[= ](?:host|container:|\S*\$)|network_mode=host|networks")
             if box.is_distributed and box.trains and not host:
                 published = box.has(r"(?:-p|--publish)[= ]?\d+|ports\[\d+\]=")
-                yield found(
+                yield make_finding(
                     "container-bridge-network",
                     document,
                     box.place,
@@ -111,7 +113,7 @@ def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if box.has(r"NCCL_MNNVL_ENABLE[= ]1\b") and not box.has(
                 r"nvidia-caps-imex-channels|--privileged|privileged=True|imex"
             ):
-                yield found(
+                yield make_finding(
                     "imex-channel-missing",
                     document,
                     box.place,
@@ -129,7 +131,7 @@ def dockerfiles(documents: Documents, context: Context) -> Iterator[LintFinding]
         for index, line in code_lines(document):
             match = re.match(r"\s*RUN\s+export\s+((?:NCCL|TORCH|GLOO|CUDA_DEVICE|FI|UCX)_\w+)=\S+\s*$", line)
             if match is not None:
-                yield found(
+                yield make_finding(
                     "dockerfile-run-export",
                     document,
                     Place(line=index),
@@ -138,7 +140,7 @@ def dockerfiles(documents: Documents, context: Context) -> Iterator[LintFinding]
                 )
         for item in document.settings:
             if item.is_exported and item.written.startswith("= "):
-                yield found(
+                yield make_finding(
                     "dockerfile-assignment-blank",
                     document,
                     item.place,
@@ -146,7 +148,7 @@ def dockerfiles(documents: Documents, context: Context) -> Iterator[LintFinding]
                     fix=f"Write ENV {item.name}={item.written.removeprefix('=').strip()}.",
                 )
             if item.is_exported and re.search(rf"\\\$\{{?{re.escape(item.name)}\b", item.written):
-                yield found(
+                yield make_finding(
                     "dockerfile-escaped-variable",
                     document,
                     item.place,
@@ -169,7 +171,7 @@ def variables(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and re.fullmatch(r"([\"']).*\1", text)
                 and _OF_THE_STACK.fullmatch(item.name)
             ):
-                yield found(
+                yield make_finding(
                     "compose-quotes",
                     document,
                     item.place,
@@ -183,7 +185,7 @@ def variables(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and next(commands(document, *TRAINERS), None) is not None
             ):
                 message = f"NVIDIA_VISIBLE_DEVICES={text}: the container sees no GPU unless it is started with --gpus"
-                yield found("container-devices-void", document, item.place, message, fix="Write all.")
+                yield make_finding("container-devices-void", document, item.place, message, fix="Write all.")
 
 
 def images(documents: Documents, context: Context) -> Iterator[LintFinding]:
@@ -198,7 +200,7 @@ def images(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and (nodes_of(document) or 2) > 1
                 and not image.endswith((".sqsh", ".sif"))
             ):
-                yield found(
+                yield make_finding(
                     "image-latest",
                     document,
                     command.place,

@@ -8,7 +8,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import told_to
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import commands, has_unknown_words
 
 Documents = tuple[Document, ...]
@@ -26,7 +26,7 @@ def command_lines(documents: Documents, context: Context) -> Iterator[LintFindin
             filters = [name for name in _FILTERS if name in command.options]
             counts = [name for name in _COUNTS if name in command.options]
             if filters and counts:
-                yield found(
+                yield make_finding(
                     "deepspeed-options",
                     document,
                     command.place,
@@ -35,7 +35,7 @@ def command_lines(documents: Documents, context: Context) -> Iterator[LintFindin
                 )
             alone = {"no-ssh"} <= set(command.options) and "node-rank" not in command.options
             if alone and not has_unknown_words(command):
-                yield found(
+                yield make_finding(
                     "deepspeed-options",
                     document,
                     command.place,
@@ -54,7 +54,7 @@ def _visible(document: Document, command: Command) -> Iterator[LintFinding]:
     if told is None or not devices or devices == [str(number) for number in range(len(devices))]:
         return  # the first GPUs are those that it takes anyway
     option = told.replace("-", "_")
-    yield found(
+    yield make_finding(
         "deepspeed-visible-devices",
         document,
         item.place,

@@ -10,7 +10,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import commands, entry, entry_value, nodes_of, number, of_kind, option, resolved
 
 Documents = tuple[Document, ...]
@@ -88,7 +88,7 @@ def batches(documents: Documents, context: Context) -> Iterator[LintFinding]:
         part = micro * (steps or 1)
         told = f"train_batch_size {total}, micro-batch {micro}" + (f", accumulation {steps}" if steps else "")
         if part and total % part:
-            yield found(
+            yield make_finding(
                 "deepspeed-batch",
                 document,
                 item.place,
@@ -97,7 +97,7 @@ def batches(documents: Documents, context: Context) -> Iterator[LintFinding]:
             )
         elif steps is not None and world is not None and total != part * world:
             message = f"{told} and {world} ranks make {part * world}"
-            yield found(
+            yield make_finding(
                 "deepspeed-batch",
                 document,
                 item.place,
@@ -128,7 +128,7 @@ def contents(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and half.value is True
             and True in (entry_value(document, "bf16.enabled"), entry_value(document, "bfloat16.enabled"))
         ):
-            yield found(
+            yield make_finding(
                 "deepspeed-two-precisions",
                 document,
                 half.place,
@@ -148,7 +148,9 @@ def contents(documents: Documents, context: Context) -> Iterator[LintFinding]:
             seen.add(name)
             if near:
                 message = f"DeepSpeed reads no {name}; did you mean {near[0]}?"
-                yield found("deepspeed-unknown-key", document, item.place, message, fix=f"Write {near[0]}.")
+                yield make_finding(
+                    "deepspeed-unknown-key", document, item.place, message, fix=f"Write {near[0]}."
+                )
 
 
 def _zero(document: Document) -> Iterator[LintFinding]:
@@ -156,14 +158,14 @@ def _zero(document: Document) -> Iterator[LintFinding]:
     if item is None or stage is None:
         return
     if not 0 <= stage <= 3:
-        yield found(
+        yield make_finding(
             "deepspeed-stage", document, item.place, f"there is no ZeRO stage {stage}", fix="Write 0 to 3."
         )
     for block, least in (("offload_param", 3), ("offload_optimizer", 1)):
         device = entry(document, f"zero_optimization.{block}.device")
         if device is not None and device.value in ("cpu", "nvme") and stage < least:
             message = f"{block} needs ZeRO stage {least} or higher, and it is {stage}"
-            yield found(
+            yield make_finding(
                 "deepspeed-stage",
                 document,
                 device.place,
@@ -178,7 +180,7 @@ def _places(document: Document) -> Iterator[LintFinding]:
     lost = [name for name in first if name not in _KEYS and (name in _ZERO or name in _OF_ACCELERATE)]
     if lost:
         told = ", ".join(sorted(lost)[:4]) + (" ..." if len(lost) > 4 else "")
-        yield found(
+        yield make_finding(
             "deepspeed-misplaced",
             document,
             first[sorted(lost)[0]].place,
@@ -194,7 +196,7 @@ def _places(document: Document) -> Iterator[LintFinding]:
         if name in _ZERO or name.startswith(("_", "/", "#")) or "$" in name or "{" in name:
             continue
         near = difflib.get_close_matches(name, _ZERO, n=1, cutoff=0.8)
-        yield found(
+        yield make_finding(
             "deepspeed-zero-key",
             document,
             item.place,
@@ -214,7 +216,7 @@ def _precision(document: Document) -> Iterator[LintFinding]:
                 continue
             name = match[1]
             near = difflib.get_close_matches(name, keys, n=1, cutoff=0.8)
-            yield found(
+            yield make_finding(
                 "deepspeed-precision-key",
                 document,
                 item.place,
@@ -231,7 +233,7 @@ def _values(document: Document) -> Iterator[LintFinding]:
         if item.path in ("fp16", "bf16", "bfloat16") and isinstance(item.value, bool):
             told = str(item.value).lower()
             fix = f'Write "{item.path}": {{"enabled": {told}}}.'
-            yield found(
+            yield make_finding(
                 "deepspeed-value",
                 document,
                 item.place,
@@ -243,7 +245,7 @@ def _values(document: Document) -> Iterator[LintFinding]:
         ) and re.fullmatch(r"\w+", text):
             if text not in _DEVICES:
                 message = f"nothing is offloaded to {text}: DeepSpeed knows {', '.join(_DEVICES)}"
-                yield found(
+                yield make_finding(
                     "deepspeed-value",
                     document,
                     item.place,
@@ -254,7 +256,9 @@ def _values(document: Document) -> Iterator[LintFinding]:
             text
         ):
             message = f"{item.path} is a word in quotes, and the optimizer ends on it"
-            yield found("deepspeed-value", document, item.place, message, fix=f"Write {text} without quotes.")
+            yield make_finding(
+                "deepspeed-value", document, item.place, message, fix=f"Write {text} without quotes."
+            )
 
 
 def _slow(document: Document) -> Iterator[LintFinding]:
@@ -265,7 +269,7 @@ def _slow(document: Document) -> Iterator[LintFinding]:
     ):
         item = entry(document, path)
         if item is not None and item.value is True:
-            yield found(
+            yield make_finding(
                 "deepspeed-debugging-left",
                 document,
                 item.place,
@@ -306,7 +310,7 @@ def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
             ]
             if lost:
                 names = ", ".join(dict.fromkeys(item.name for item in lost))
-                yield found(
+                yield make_finding(
                     "deepspeed-not-forwarded",
                     document,
                     lost[0].place,
@@ -315,7 +319,7 @@ def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 )
             visible = given.get("CUDA_VISIBLE_DEVICES")
             if visible is not None:
-                yield found(
+                yield make_finding(
                     "deepspeed-visible-devices",
                     document,
                     visible.place,
@@ -323,7 +327,7 @@ def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     fix="Choose GPUs by --include host:0,1.",
                 )
             if "srun" in command.inside and (nodes_of(document) or 1) > 1:
-                yield found(
+                yield make_finding(
                     "launcher-in-launcher",
                     document,
                     command.place,

@@ -11,7 +11,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import text_in, told_to
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     TRAINERS,
     code_lines,
@@ -38,7 +38,7 @@ def local_ranks(documents: Documents, context: Context) -> Iterator[LintFinding]
                 and world is not None
                 and nodes_of(document) != 1
             ):
-                yield found(
+                yield make_finding(
                     "local-rank-from-world",
                     document,
                     item.place,
@@ -61,7 +61,7 @@ def _missing_local_rank(document: Document) -> Iterator[LintFinding]:
         and not any(re.search(names, other) for _, other in code_lines(document))
         and directive(document, "ntasks-per-node") != "1"
     ):
-        yield found(
+        yield make_finding(
             "local-rank-missing",
             document,
             by_task[0].place,
@@ -81,7 +81,7 @@ def visible(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             devices = _devices(item)
             if sum(part.startswith("MIG-") for part in devices) > 1:
-                yield found(
+                yield make_finding(
                     "mig-several",
                     document,
                     item.place,
@@ -103,7 +103,7 @@ def _shown(document: Document, command: Command) -> Iterator[LintFinding]:
         return
     devices = _devices(item)
     if devices and devices != ["-1"] and wanted > len(devices):
-        yield found(
+        yield make_finding(
             "visible-devices-fewer",
             document,
             command.place,
@@ -117,7 +117,7 @@ def _order(document: Document, item: Setting, devices: list[str], context: Conte
     mixed = known(gpus) and len({str(gpu.name) for gpu in gpus}) > 1
     mapped = says(document, r"nvidia-smi\s.*(?:-i\b|--id[= ])|numactl\s|taskset\s")
     if all(part.isdecimal() for part in devices) and (mixed or mapped):
-        yield found(
+        yield make_finding(
             "device-order",
             document,
             item.place,

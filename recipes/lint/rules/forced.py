@@ -11,9 +11,8 @@ from recipes.lint.document import Document, Place, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.fixes import removal, rewrite
 from recipes.lint.reach import environments_in, is_aside, is_switched, text_in
-from recipes.lint.rule_table import found
-from recipes.lint.rules.infiniband import is_on_cloud
-from recipes.lint.views import commands, last, nodes_of, number, says, settings_of
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import commands, is_on_cloud, last, nodes_of, number, says, settings_of
 
 Documents = tuple[Document, ...]
 
@@ -85,7 +84,7 @@ def forced(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if item.name == "NCCL_BUFFSIZE" and is_on_cloud(document):
             continue  # published by the cloud for its fabric
         if item.name == "NCCL_PROTO" and text.upper() == "LL128":
-            yield found(
+            yield make_finding(
                 "protocol-ll128",
                 document,
                 item.place,
@@ -96,7 +95,7 @@ def forced(documents: Documents, context: Context) -> Iterator[LintFinding]:
             continue
         if says(document, r"(?i)determinis"):
             continue  # sums in an order that stays are worth their time
-        yield found(
+        yield make_finding(
             "choice-forced",
             document,
             item.place,
@@ -118,7 +117,7 @@ def leftovers(documents: Documents, context: Context) -> Iterator[LintFinding]:
         rule = {"cuda": "cuda-debugging-left", "torch": "torch-debugging-left"}.get(
             row.reader, "nccl-debugging-left"
         )
-        yield found(
+        yield make_finding(
             rule,
             document,
             item.place,
@@ -142,7 +141,7 @@ def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
         ]
         if level.upper() in ("INFO", "TRACE") and noisy and not (parts or "").startswith("^"):
             if not _measures(document):
-                yield found(
+                yield make_finding(
                     "log-every-call",
                     document,
                     subsystem.place if subsystem is not None and noisy else item.place,
@@ -155,7 +154,7 @@ def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and (nodes_of(document) or 1) >= _MANY_NODES
             and text_in(given, "NCCL_DEBUG_FILE") is None
         ):
-            yield found(
+            yield make_finding(
                 "log-info-at-scale",
                 document,
                 item.place,
@@ -164,7 +163,7 @@ def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 edits=rewrite(document, item, "WARN"),
             )
         elif subsystem is not None and level.upper() in ("WARN", "VERSION"):
-            yield found(
+            yield make_finding(
                 "subsystem-without-info",
                 document,
                 subsystem.place,
@@ -180,7 +179,7 @@ def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and not file.startswith("/dev/std")
         ):
             other = re.search(r"%[^%]", file)
-            yield found(
+            yield make_finding(
                 "log-one-file",
                 document,
                 where.place,
@@ -207,7 +206,7 @@ def faults(documents: Documents, context: Context) -> Iterator[LintFinding]:
             item = last(document, name) if name else None
             starts = next(commands(document, "torchrun", "accelerate", "deepspeed", "mpirun", "srun"), None)
             if name and item is not None and item.value in ("1", "true"):
-                yield found(
+                yield make_finding(
                     "nccl-version-faulty",
                     document,
                     item.place,
@@ -215,7 +214,7 @@ def faults(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     fix="Remove the setting, or update NCCL.",
                 )
             elif not name and starts is not None:
-                yield found("nccl-version-faulty", document, starts.place, why, fix="Update NCCL.")
+                yield make_finding("nccl-version-faulty", document, starts.place, why, fix="Update NCCL.")
 
 
 def plugins(documents: Documents, context: Context) -> Iterator[LintFinding]:
@@ -224,7 +223,7 @@ def plugins(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document, given in environments_in(documents):
         tuner, config = given.get("NCCL_TUNER_PLUGIN"), given.get("NCCL_TUNER_CONFIG_FILE")
         if config is not None and tuner is None:
-            yield found(
+            yield make_finding(
                 "plugin-missing",
                 document,
                 config.place,
@@ -244,7 +243,7 @@ def plugins(documents: Documents, context: Context) -> Iterator[LintFinding]:
         item = given.get("NCCL_MIN_NCHANNELS")
         if item is not None and number(text_in(given, item.name)) is not None and "NCCL_MIN_CTAS" in given:
             message = "NCCL_MIN_NCHANNELS and NCCL_MIN_CTAS say the same; the first is the old name"
-            yield found(
+            yield make_finding(
                 "channels-twice",
                 document,
                 item.place,
@@ -255,7 +254,7 @@ def plugins(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _overruled(document: Document, choice: Setting, tuner: Setting) -> LintFinding:
-    return found(
+    return make_finding(
         "tuner-overruled",
         document,
         choice.place,
@@ -270,7 +269,7 @@ def preloads(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document in documents:
         for item in settings_of(document):
             if item.name == "LD_PRELOAD" and re.search(r"libnccl\.so", item.value or item.written):
-                yield found(
+                yield make_finding(
                     "nccl-preloaded",
                     document,
                     item.place,
@@ -290,7 +289,7 @@ def _installed(document: Document) -> Iterator[LintFinding]:
             line = document.text.count("\n", 0, at.start()) + 1
             place = Place(line=line)
             message = f"{at[1]} replaces the NCCL that torch was built and tested with"
-            yield found(
+            yield make_finding(
                 "nccl-replaced",
                 document,
                 place,

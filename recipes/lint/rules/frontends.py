@@ -11,7 +11,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import commands, number
 
 Documents = tuple[Document, ...]
@@ -26,7 +26,7 @@ def node_ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
             nodes = told.get("NNODES")
             several = nodes is not None and nodes.is_literal and (number(nodes.value) or 0) > 1
             if several and "RANK" in told and "NODE_RANK" not in told:
-                yield found(
+                yield make_finding(
                     "frontend-node-rank",
                     document,
                     told["RANK"].place,

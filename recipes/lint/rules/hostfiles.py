@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Entry, lines_of
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import commands, number, option, resolved
 
 Documents = tuple[Document, ...]
@@ -54,7 +54,7 @@ def _of_deepspeed(document: Document, other: Document, command: Command) -> Iter
         name = str(item.value)
         if name in seen:
             message = f"{name} stands twice, and DeepSpeed ends"
-            yield found(
+            yield make_finding(
                 "hostfile-refused",
                 document,
                 item.place,
@@ -63,14 +63,16 @@ def _of_deepspeed(document: Document, other: Document, command: Command) -> Iter
             )
         elif not re.match(r"\S+\s+slots=\d+", lines[item.place.line - 1].strip()):
             message = f"{name} is told no slots, and DeepSpeed ends: Hostfile contains a bad entry"
-            yield found(
+            yield make_finding(
                 "hostfile-refused", document, item.place, message, fix=f"Write {name} slots=8, with its GPUs."
             )
         seen.add(name)
     wanted = number(resolved(other, option(command, "num-nodes")))
     if wanted is not None and wanted > len(hosts) > 0:
         message = f"{wanted} nodes are asked for, and {document.name} names {len(hosts)}"
-        yield found("hostfile-few", other, command.place, message, fix="Name more hosts, or ask for fewer.")
+        yield make_finding(
+            "hostfile-few", other, command.place, message, fix="Name more hosts, or ask for fewer."
+        )
 
 
 def _of_mpi(document: Document, other: Document, command: Command) -> Iterator[LintFinding]:
@@ -85,6 +87,6 @@ def _of_mpi(document: Document, other: Document, command: Command) -> Iterator[L
     )
     if ranks is not None and told and len(told) == len(slots) and ranks > sum(told) and not crowded:
         message = f"{ranks} ranks, and {document.name} has {sum(told)} slots"
-        yield found(
+        yield make_finding(
             "hostfile-few", other, command.place, message, fix="Raise the slots, or start fewer ranks."
         )

@@ -13,22 +13,14 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import Edit, LintFinding
 from recipes.lint.fixes import removal, rewrite
-from recipes.lint.rule_table import found
-from recipes.lint.views import last, number, says, settings_of, value
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import is_on_cloud, last, literal_settings, number, says, value
 
 Documents = tuple[Document, ...]
 
 _CLASSES = {41: "OCI", 136: "Alibaba", 52: "GCP", 96: "CoreWeave", 84: "GCP"}
 """Traffic classes that clouds publish for their own fabrics."""
 _INTERFACE = re.compile(r"(?:eth|en[opsx]|bond|ib)\d[\w.]*")
-
-
-def literal(documents: Documents, name: str) -> Iterator[tuple[Document, Setting, str]]:
-    """Settings of a variable with the values that the files state."""
-    for document in documents:
-        for item in settings_of(document):
-            if item.name == name and item.is_literal and item.value:
-                yield document, item, item.value.strip()
 
 
 def _ports(context: Context) -> tuple[Nic, ...]:
@@ -38,7 +30,7 @@ def _ports(context: Context) -> tuple[Nic, ...]:
 def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """What NCCL_IB_HCA lets in."""
     ports = _ports(context)
-    for document, item, text in literal(documents, "NCCL_IB_HCA"):
+    for document, item, text in literal_settings(documents, "NCCL_IB_HCA"):
         wanted = parse_names(text)
         names = tuple(name.partition(":")[0].strip() for name in wanted.names)
         if (
@@ -46,7 +38,7 @@ def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and all(_INTERFACE.fullmatch(name) for name in names)
             and not any(port.name in names for port in ports)
         ):
-            yield found(
+            yield make_finding(
                 "hca-is-an-interface",
                 document,
                 item.place,
@@ -56,7 +48,7 @@ def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
             continue
         doubled = sorted({name for name in wanted.names if wanted.names.count(name) > 1})
         if doubled:
-            yield found(
+            yield make_finding(
                 "hca-twice",
                 document,
                 item.place,
@@ -66,7 +58,7 @@ def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if not wanted.exact and not wanted.excludes:
             yield from _beginnings(document, item, text, names, ports)
         if any("bond" in name for name in names) and any(re.fullmatch(r"mlx5_\d+", name) for name in names):
-            yield found(
+            yield make_finding(
                 "hca-mixed",
                 document,
                 item.place,
@@ -92,7 +84,7 @@ def _beginnings(
         if other not in names and any(other.startswith(name) for name in numbered)
     )
     if caught:
-        yield found(
+        yield make_finding(
             "hca-prefix",
             document,
             item.place,
@@ -102,7 +94,7 @@ def _beginnings(
             severity="warning",
         )
     elif not ports and "mlx5_1" in numbered and not any(re.fullmatch(r"mlx5_\d\d", name) for name in names):
-        yield found(
+        yield make_finding(
             "hca-prefix",
             document,
             item.place,
@@ -127,7 +119,7 @@ def _on_machine(
     taken = [port for port in ports if port.name in chosen(plain, [one.name for one in ports])]
     if not taken:
         have = ", ".join(port.name for port in ports)[:200]
-        yield found(
+        yield make_finding(
             "hca-missing",
             document,
             item.place,
@@ -138,7 +130,7 @@ def _on_machine(
     yield from _links(document, item, [port for port in taken if is_up(port)])
     idle = [port.name for port in taken if is_down(port)]
     if idle and wanted.exact:
-        yield found(
+        yield make_finding(
             "hca-down",
             document,
             item.place,
@@ -150,7 +142,7 @@ def _on_machine(
 def _links(document: Document, item: Setting, active: list[Nic]) -> Iterator[LintFinding]:
     layers = {str(port.link_layer) for port in active if known(port.link_layer)}
     if len(layers) > 1:
-        yield found(
+        yield make_finding(
             "hca-mixed",
             document,
             item.place,
@@ -170,7 +162,7 @@ def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ..
             and document.settings
             and any(command.program == "torchrun" for command in document.commands)
         ):
-            yield found(
+            yield make_finding(
                 "hca-mixed",
                 document,
                 document.settings[0].place,
@@ -182,13 +174,13 @@ def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ..
 def gids(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """A GID index that holds for one machine on one day."""
     automatic = context.nccl_is_at_least("2.21")
-    for document, item, text in literal(documents, "NCCL_IB_GID_INDEX"):
+    for document, item, text in literal_settings(documents, "NCCL_IB_GID_INDEX"):
         published = number(value(document, "NCCL_IB_TC")) in (41, 136) or is_on_cloud(document)
         if number(text) is None or number(text) == 0 or automatic is False or published:
             continue
         if item is not last(document, "NCCL_IB_GID_INDEX") or value(document, "NCCL_IB_DISABLE") == "1":
             continue
-        yield found(
+        yield make_finding(
             "gid-index-fixed",
             document,
             item.place,
@@ -198,23 +190,16 @@ def gids(documents: Documents, context: Context) -> Iterator[LintFinding]:
         )
 
 
-def is_on_cloud(document: Document) -> bool:
-    """The files of OCI, Alibaba, GCP and Slingshot set what their fabric asks for."""
-    return says(
-        document, r"(?i)FI_CXI_|FI_PROVIDER=[\"']?cxi|NCCL_SOCKET_IFNAME=[\"']?=?hsn|AWS Libfabric"
-    ) or says(document, r"(?i)BM\.GPU|\boci[-_]|alibaba|aliyun|/usr/local/gib|NCCL_NET=gIB")
-
-
 def classes(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Traffic classes and service levels."""
     ports = items_of(training_ports(context.machine)) if context.machine is not None else ()
     layers = {str(port.link_layer) for port in ports}
-    for document, item, text in literal(documents, "NCCL_IB_TC"):
+    for document, item, text in literal_settings(documents, "NCCL_IB_TC"):
         tc = number(text)
         if tc is None or tc == 0 or tc > 255:
             continue
         if layers == {"InfiniBand"}:
-            yield found(
+            yield make_finding(
                 "traffic-class",
                 document,
                 item.place,
@@ -224,7 +209,7 @@ def classes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 severity="warning",
             )
         elif tc not in _CLASSES:
-            yield found(
+            yield make_finding(
                 "traffic-class",
                 document,
                 item.place,
@@ -236,21 +221,21 @@ def classes(documents: Documents, context: Context) -> Iterator[LintFinding]:
 def queues(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Timeouts and numbers of queue pairs."""
     del context
-    for document, item, text in literal(documents, "NCCL_IB_TIMEOUT"):
+    for document, item, text in literal_settings(documents, "NCCL_IB_TIMEOUT"):
         exponent = number(text)
         if exponent is not None and 24 <= exponent <= 31:
             seconds = 4.096e-6 * 2**exponent * 8
-            yield found(
+            yield make_finding(
                 "ib-timeout-long",
                 document,
                 item.place,
                 f"NCCL_IB_TIMEOUT={text} waits about {seconds / 60:.0f} minutes before a dead link is told",
                 fix="Remove the line: 20 is the default since NCCL 2.23; 22 is enough for a large fabric.",
             )
-    for document, item, text in literal(documents, "NCCL_IB_QPS_PER_CONNECTION"):
+    for document, item, text in literal_settings(documents, "NCCL_IB_QPS_PER_CONNECTION"):
         pairs = number(text)
         if pairs is not None and 8 < pairs <= 128:
-            yield found(
+            yield make_finding(
                 "ib-many-queues",
                 document,
                 item.place,
@@ -262,14 +247,14 @@ def queues(documents: Documents, context: Context) -> Iterator[LintFinding]:
 def rails(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """NICs that talk across rails."""
     del context
-    for document, item, text in literal(documents, "NCCL_CROSS_NIC"):
+    for document, item, text in literal_settings(documents, "NCCL_CROSS_NIC"):
         rails_only = says(
             document,
             r"NCCL_NET=[\"']?(?:gIB|FasTrak|GPUDirectTCPX)|NCCL_FASTRAK_|NCCL_GPUDIRECTTCPX_|(?i:rail[-_ ]only)",
         )
         rails_only = rails_only or re.search(r"(?i)rail[-_ ]only", document.text) is not None
         if text in ("1", "2") and rails_only:
-            yield found(
+            yield make_finding(
                 "cross-nic-on-rails",
                 document,
                 item.place,
@@ -278,7 +263,7 @@ def rails(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 edits=rewrite(document, item, "0"),
             )
         elif text == "1" and not is_on_cloud(document):
-            yield found(
+            yield make_finding(
                 "cross-nic-forced",
                 document,
                 item.place,
@@ -290,7 +275,7 @@ def rails(documents: Documents, context: Context) -> Iterator[LintFinding]:
 def sharp(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Reductions in the switches, which few jobs can have at a time."""
     del context
-    for document, item, text in literal(documents, "NCCL_COLLNET_ENABLE"):
+    for document, item, text in literal_settings(documents, "NCCL_COLLNET_ENABLE"):
         if text != "1":
             continue
         array = any(one.name in ("array", "a") for one in document.directives)
@@ -298,7 +283,7 @@ def sharp(documents: Documents, context: Context) -> Iterator[LintFinding]:
             len(re.findall(r"^\s*(?:srun|mpirun|torchrun)\b.*&\s*$", document.text, re.MULTILINE)) > 1
         )
         if array or background:
-            yield found(
+            yield make_finding(
                 "sharp-shared",
                 document,
                 item.place,

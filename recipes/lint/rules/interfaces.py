@@ -15,7 +15,7 @@ from recipes.lint.document import Document, Place, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.fixes import rewrite
 from recipes.lint.reach import environments_in, nodes_that_get, text_in
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import code_lines, first_line, is_one_machine, nodes_of, resolved, settings_of
 
 Documents = tuple[Document, ...]
@@ -38,7 +38,7 @@ def gloo(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document, item, text in _lists(documents, "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
         names = text.split(",")
         if text.startswith(("^", "=")):
-            yield found(
+            yield make_finding(
                 "gloo-interface-syntax",
                 document,
                 item.place,
@@ -47,7 +47,7 @@ def gloo(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 edits=rewrite(document, item, text[1:]) if text.startswith("=") and "," not in text else (),
             )
         elif any(name.strip() in _BARE_KINDS for name in names):
-            yield found(
+            yield make_finding(
                 "gloo-interface-prefix",
                 document,
                 item.place,
@@ -63,7 +63,7 @@ def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if wanted.excludes:
             yield from _exclusion(document, item, text, wanted.names, context)
         elif any(_HCA.fullmatch(name) for name in wanted.names):
-            yield found(
+            yield make_finding(
                 "interface-is-an-hca",
                 document,
                 item.place,
@@ -71,7 +71,7 @@ def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 fix="RDMA devices go into NCCL_IB_HCA; name an interface of `ip address` here.",
             )
         elif "lo" in wanted.names and not is_one_machine(document) and nodes_that_get(document, item) != 1:
-            yield found(
+            yield make_finding(
                 "interface-loopback",
                 document,
                 item.place,
@@ -80,7 +80,7 @@ def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 severity="error" if (nodes_that_get(document, item) or 1) > 1 else None,
             )
         elif any(name.startswith(BRIDGES_AND_TUNNELS) for name in wanted.names):
-            yield found(
+            yield make_finding(
                 "interface-bridge",
                 document,
                 item.place,
@@ -88,7 +88,7 @@ def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 fix="Name the interface that holds the route to the other machines.",
             )
         elif len(wanted.names) > 1 and sum(name in _BARE_KINDS for name in wanted.names) > 1:
-            yield found(
+            yield make_finding(
                 "interface-guess",
                 document,
                 item.place,
@@ -107,7 +107,7 @@ def _exclusion(
     if here is not None:
         lets_in = [face.name for face in here if face.name in lets_in]
     if lets_in:
-        yield found(
+        yield make_finding(
             "interface-exclusion",
             document,
             item.place,
@@ -133,7 +133,7 @@ def _on_machine(document: Document, item: Setting, text: str, context: Context) 
     wanted = parse_names(text)
     names = chosen(wanted, [face.name for face in here])
     if not names:
-        yield found(
+        yield make_finding(
             "interface-missing",
             document,
             item.place,
@@ -144,7 +144,7 @@ def _on_machine(document: Document, item: Setting, text: str, context: Context) 
         more = [name for name in names if name not in wanted.names]
         meant = [name for name in wanted.names if name in names]
         if meant and more:
-            yield found(
+            yield make_finding(
                 "interface-prefix",
                 document,
                 item.place,
@@ -166,7 +166,7 @@ def _other_route(
         return
     holders = [face.name for face in here if _holds(face, address)]
     if names and holders and not set(holders) & set(names):
-        yield found(
+        yield make_finding(
             "interface-other-route",
             document,
             item.place,
@@ -198,7 +198,7 @@ def pairs(documents: Documents, context: Context) -> Iterator[LintFinding]:
         wanted = parse_names(nccl_name)
         if not chosen(wanted, gloo_name.split(",")):
             message = f"GLOO_SOCKET_IFNAME={gloo_name} is no interface of NCCL_SOCKET_IFNAME={nccl_name}"
-            yield found(
+            yield make_finding(
                 "interface-two-routes",
                 document,
                 item.place,
@@ -222,7 +222,7 @@ def masters(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     message = (
                         f"{item.name}={text} is every machine's own address, and the job has {told} nodes"
                     )
-                    yield found(
+                    yield make_finding(
                         "master-loopback",
                         document,
                         item.place,
@@ -230,7 +230,7 @@ def masters(documents: Documents, context: Context) -> Iterator[LintFinding]:
                         fix="Use the address of the first node.",
                     )
             elif "SLURM_LAUNCH_NODE_IPADDR" in item.written or "SLURM_SUBMIT_HOST" in item.written:
-                yield found(
+                yield make_finding(
                     "master-wrong-variable",
                     document,
                     item.place,
@@ -246,7 +246,7 @@ def masters(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _hostname(document: Document, line: int, name: str, text: str) -> LintFinding:
-    return found(
+    return make_finding(
         "master-hostname",
         document,
         Place(line=line),
@@ -291,7 +291,7 @@ def hosts(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _hosts_finding(document: Document, line: int) -> LintFinding:
-    return found(
+    return make_finding(
         "hosts-loopback",
         document,
         Place(line=line),
@@ -318,7 +318,7 @@ def proxies(documents: Documents, context: Context) -> Iterator[LintFinding]:
             )
         )
         if item is not None and "no_proxy" not in names and trains and "unset " not in document.text:
-            yield found(
+            yield make_finding(
                 "proxy-without-exceptions",
                 document,
                 item.place,
@@ -341,7 +341,7 @@ def firewalls(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document in documents:
         at = first_line(document, opens)
         if at is not None and first_line(document, wide) is None and nodes_of(document) != 1:
-            yield found(
+            yield make_finding(
                 "firewall-one-port",
                 document,
                 at[0],
@@ -368,7 +368,7 @@ def _policy(document: Document) -> Iterator[LintFinding]:
         and resolved(document, str(ports[0].value)) is not None
         and len(ports) <= 2
     ):
-        yield found(
+        yield make_finding(
             "firewall-one-port",
             document,
             ports[0].place,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Entry, lines_of
 from recipes.lint.finding import Edit, LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import entries, is_set, number, of_kind, says, value
 
 Documents = tuple[Document, ...]
@@ -63,7 +63,7 @@ def memory(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if mount is not None:
                 yield from _volume(document, below, mount)
             elif count > 1 and not host and not (by_ray and container.endswith("containers[0]")):
-                yield found(
+                yield make_finding(
                     "kubernetes-shm",
                     document,
                     item.place,
@@ -93,7 +93,7 @@ def _volume(document: Document, below: list[Entry], mount: Entry) -> Iterator[Li
         "emptyDir" in line for line in lines_of(document.text)[label.place.line - 2 : label.place.line + 2]
     )
     if is_empty and not parts.keys() - {"name", "emptyDir.sizeLimit"}:
-        yield found(
+        yield make_finding(
             "kubernetes-shm",
             document,
             label.place,
@@ -104,7 +104,7 @@ def _volume(document: Document, below: list[Entry], mount: Entry) -> Iterator[Li
         amount = re.fullmatch(r"(\d+)(Ki|Mi|M|K)", str(size.value))
         if amount is not None and (amount[2] in ("Ki", "K") or int(amount[1]) < _SMALLEST_SHM_MIB):
             message = f"shared memory of {size.value} is too little for NCCL and data loaders"
-            yield found("kubernetes-shm", document, size.place, message, fix="Give it 16Gi.")
+            yield make_finding("kubernetes-shm", document, size.place, message, fix="Give it 16Gi.")
 
 
 def _locked(document: Document) -> Iterator[LintFinding]:
@@ -122,7 +122,7 @@ def _locked(document: Document) -> Iterator[LintFinding]:
             one.path == f"{container}.securityContext.privileged" and one.value is True for one in below
         )
         if not free and not privileged:
-            yield found(
+            yield make_finding(
                 "kubernetes-ipc-lock",
                 document,
                 item.place,
@@ -153,7 +153,7 @@ def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
         )
         privileged = says(document, r"privileged:\s*true")
         if asks is not None and not devices and not privileged:
-            yield found(
+            yield make_finding(
                 "kubernetes-no-rdma",
                 document,
                 asks.place,
@@ -163,7 +163,7 @@ def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if value(document, "NCCL_MNNVL_ENABLE") == "1" and not says(
             document, r"ComputeDomain|imex|resourceClaims"
         ):
-            yield found(
+            yield make_finding(
                 "imex-channel-missing",
                 document,
                 next(item.place for item in document.settings if item.name == "NCCL_MNNVL_ENABLE"),
@@ -183,7 +183,7 @@ def _attachments(document: Document) -> Iterator[LintFinding]:
         main = plugins[0] if plugins and isinstance(plugins[0], dict) else {}
         kind, ipam = main.get("type"), main.get("ipam")
         if kind in ("sriov", "host-device", "macvlan", "ipvlan") and not ipam:
-            yield found(
+            yield make_finding(
                 "kubernetes-no-ipam",
                 document,
                 item.place,
@@ -201,7 +201,7 @@ def networks(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 one for one in document.entries if one.path == item.path.replace("hostNetwork", "dnsPolicy")
             ]
             if item.value is True and not policy and _gpus(document):
-                yield found(
+                yield make_finding(
                     "kubernetes-host-dns",
                     document,
                     item.place,
@@ -212,7 +212,7 @@ def networks(documents: Documents, context: Context) -> Iterator[LintFinding]:
             injects = item.path.endswith("sidecar.istio.io/inject") and str(item.value).lower() == "true"
             whole = item.path.endswith("istio-injection") and item.value == "enabled"
             if injects or (whole and not says(document, r"sidecar\.istio\.io/inject[\"']?:\s*[\"']?false")):
-                yield found(
+                yield make_finding(
                     "kubernetes-mesh",
                     document,
                     item.place,
@@ -228,7 +228,7 @@ def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
         for item in entries(document, r".*containers\[\d+\]\.env\[\d+\]\.value"):
             if isinstance(item.value, int | float) and not isinstance(item.value, str):
                 text = _written(document, item)
-                yield found(
+                yield make_finding(
                     "kubernetes-env-number",
                     document,
                     item.place,
@@ -249,7 +249,7 @@ def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     )
                 ]
                 if "pytorch" not in beside:
-                    yield found(
+                    yield make_finding(
                         "kubernetes-container-name",
                         document,
                         item.place,
@@ -276,7 +276,7 @@ def _images(document: Document) -> Iterator[LintFinding]:
         by_replica[item.path.split("ReplicaSpecs.")[1].partition(".")[0]] = item
     both = [by_replica.get("Master"), by_replica.get("Worker")]
     if both[0] is not None and both[1] is not None and both[0].value != both[1].value:
-        yield found(
+        yield make_finding(
             "images-differ",
             document,
             both[1].place,
@@ -294,7 +294,7 @@ def _images(document: Document) -> Iterator[LintFinding]:
             and str(image.value).endswith(":latest")
             and by_replica
         ):
-            yield found(
+            yield make_finding(
                 "image-latest",
                 document,
                 image.place,
@@ -307,7 +307,7 @@ def _slices(document: Document) -> Iterator[LintFinding]:
     for item in entries(document, r".*resources\.limits\.nvidia\.com/mig-\S+"):
         count = item.value if isinstance(item.value, int) else number(str(item.value))
         if count is not None and count > 1 and not is_set(document, "NCCL_MULTI_RANK_GPU_ENABLE"):
-            yield found(
+            yield make_finding(
                 "mig-several",
                 document,
                 item.place,

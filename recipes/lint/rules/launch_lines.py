@@ -11,7 +11,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.readers.grammars import DEEPSPEED_OPTIONS, TORCHRUN_OPTIONS
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import commands, has_unknown_words, is_set, option, resolved
 
 Documents = tuple[Document, ...]
@@ -35,7 +35,7 @@ def scripts(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document in documents:
         for command in commands(document, *_KNOWN) if document.kind in ("shell", "sbatch") else ():
             if _script_of(document, command) is None and _is_all_known(command):
-                yield found(
+                yield make_finding(
                     "launcher-without-script",
                     document,
                     command.place,
@@ -72,7 +72,7 @@ def _behind(document: Document, command: Command, own: frozenset[str]) -> Iterat
         return
     lost = [name for name in script.options if name in own]
     if lost:
-        yield found(
+        yield make_finding(
             "launcher-options-late",
             document,
             script.place,
@@ -96,7 +96,7 @@ def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             earlier = running.get(port)
             if earlier is not None:
-                yield found(
+                yield make_finding(
                     "port-shared",
                     document,
                     command.place,

@@ -11,7 +11,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import told_to
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import code_lines, commands, directive_place, first_line
 
 Documents = tuple[Document, ...]
@@ -29,7 +29,7 @@ def shells(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             letter, amount, place = match[1].lstrip("HS"), match[2].strip("\"';"), Place(line=index)
             if letter == "s" and amount == "unlimited" and not fixed:
-                yield found(
+                yield make_finding(
                     "limit-stack",
                     document,
                     place,
@@ -39,10 +39,10 @@ def shells(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 )
             elif letter == "n" and amount.isdecimal() and int(amount) < 65535:
                 message = f"{amount} open files: large jobs open more files and sockets"
-                yield found("limit-files", document, place, message, fix="Write ulimit -n 1048576.")
+                yield make_finding("limit-files", document, place, message, fix="Write ulimit -n 1048576.")
             elif letter == "l" and amount.isdecimal() and int(amount) < 2**20:
                 message = f"{amount} KiB may be locked: registering memory for RDMA fails"
-                yield found(
+                yield make_finding(
                     "limit-memlock",
                     document,
                     place,
@@ -64,7 +64,7 @@ def machine(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if starts is None:
             continue
         if has_rdma and isinstance(memlock, int) and memlock < 2**30:
-            yield found(
+            yield make_finding(
                 "machine-memlock",
                 document,
                 starts.place,
@@ -72,7 +72,7 @@ def machine(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 fix="Set memlock to unlimited in limits.conf, LimitMEMLOCK=infinity for services of the scheduler.",
             )
         if isinstance(shm, int) and shm < 2**30:
-            yield found(
+            yield make_finding(
                 "machine-shm",
                 document,
                 starts.place,
@@ -101,7 +101,7 @@ def services(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 if "fabric" in at[1][2]
                 else "multi-node NVLink: memory cannot be shared (800)"
             )
-            yield found(
+            yield make_finding(
                 "service-stopped",
                 document,
                 at[0],
@@ -112,7 +112,7 @@ def services(documents: Documents, context: Context) -> Iterator[LintFinding]:
         # what the kernel is started with
         iommu = first_line(document, r"\b(?:intel|amd)_iommu=on\b")
         if iommu is not None and not re.search(r"iommu=(?:pt|off)|iommu\.passthrough=1", document.text):
-            yield found(
+            yield make_finding(
                 "iommu-translates",
                 document,
                 iommu[0],
@@ -127,7 +127,7 @@ def _branches(document: Document) -> Iterator[LintFinding]:
     )
     manager = first_line(document, r"(?:nvidia-fabricmanager|cuda-drivers-fabricmanager)-(\d{3})\b")
     if driver is not None and manager is not None and driver[1] != manager[1][1]:
-        yield found(
+        yield make_finding(
             "fabric-manager-version",
             document,
             manager[0],
@@ -149,7 +149,7 @@ def slices(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and int(match[2]) > 1
                 and any(told_to(document, one, "NCCL_MULTI_RANK_GPU_ENABLE") is None for one in ranks)
             ):
-                yield found(
+                yield make_finding(
                     "mig-slices",
                     document,
                     directive_place(document, "gres"),
@@ -158,7 +158,7 @@ def slices(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 )
         at = first_line(document, r"--gpus[= ]\S*device=\d+:\d+,\d+:\d+")
         if at is not None:
-            yield found(
+            yield make_finding(
                 "mig-slices",
                 document,
                 at[0],

@@ -11,7 +11,7 @@ from probes.base.record import Record
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import directive, enclosing, nodes_of, number, option, resolved, tasks_per_node
 
 Documents = tuple[Document, ...]
@@ -64,7 +64,7 @@ def _judged(document: Document, command: Command, job: _Job) -> Iterator[LintFin
         f" x context {job.context}" if job.context > 1 else ""
     )
     if size < 1 or job.world % size:
-        yield found(
+        yield make_finding(
             "megatron-world",
             document,
             command.place,
@@ -79,7 +79,7 @@ def _judged(document: Document, command: Command, job: _Job) -> Iterator[LintFin
         and job.batch % (job.micro * copies)
         and "rampup-batch-size" not in command.options
     ):
-        yield found(
+        yield make_finding(
             "megatron-batch",
             document,
             command.place,
@@ -91,7 +91,7 @@ def _judged(document: Document, command: Command, job: _Job) -> Iterator[LintFin
 def _shapes(document: Document, command: Command, job: _Job) -> Iterator[LintFinding]:
     layers, heads = _told(document, command, "num-layers"), _told(document, command, "num-attention-heads")
     if heads and job.tensor and heads % job.tensor:
-        yield found(
+        yield make_finding(
             "megatron-shape",
             document,
             command.place,
@@ -102,7 +102,7 @@ def _shapes(document: Document, command: Command, job: _Job) -> Iterator[LintFin
         return
     yield from _virtual(document, command, job, layers)
     if layers and job.pipeline and layers % job.pipeline:
-        yield found(
+        yield make_finding(
             "megatron-shape",
             document,
             command.place,
@@ -120,7 +120,7 @@ def _virtual(document: Document, command: Command, job: _Job, layers: int | None
     of_stage = layers // job.pipeline
     if of_stage % (each or ways or 1):
         told = f"{each} layers for each virtual stage" if each else f"{ways} virtual stages"
-        yield found(
+        yield make_finding(
             "megatron-shape",
             document,
             command.place,
@@ -128,7 +128,7 @@ def _virtual(document: Document, command: Command, job: _Job, layers: int | None
             fix="Write a number that divides the layers of a stage.",
         )
     elif job.pipeline == 1:
-        yield found(
+        yield make_finding(
             "megatron-shape",
             document,
             command.place,
@@ -141,7 +141,7 @@ def _wide(document: Document, command: Command, job: _Job) -> Iterator[LintFindi
     launcher = enclosing(document, command, "torchrun")
     each = None if launcher is None else number(resolved(document, option(launcher, "nproc-per-node")))
     if job.tensor and each and each > 1 and job.tensor > each and job.tensor % each == 0:
-        yield found(
+        yield make_finding(
             "megatron-tensor-wide",
             document,
             command.place,

@@ -9,7 +9,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, told_to
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import commands, number, option, resolved, says, settings_of
 
 Documents = tuple[Document, ...]
@@ -64,7 +64,7 @@ def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
             wildcard = "mca_base_env_list" in (option(command, "mca") or "") or "*" in told or "$" in told
             lost = [name for name in given if name.startswith(_HANDED) and name not in named]
             if lost and not wildcard:
-                yield found(
+                yield make_finding(
                     "mpi-not-forwarded",
                     document,
                     command.place,
@@ -98,7 +98,7 @@ def handed(documents: Documents, context: Context) -> Iterator[LintFinding]:
             lost = [name for name in dict.fromkeys(told) if name in own and name not in document.last_given]
             if lost:
                 names = ", ".join(lost)
-                yield found(
+                yield make_finding(
                     "mpi-not-exported",
                     document,
                     command.place,
@@ -129,7 +129,7 @@ def placement(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and not crowded
                 and not per_node
             ):
-                yield found(
+                yield make_finding(
                     "mpi-slots",
                     document,
                     command.place,
@@ -141,7 +141,7 @@ def placement(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if _is_open_mpi(command) and not crowded:
                 yield from _counted(document, command, hosts)
             if option(command, "bind-to") == "core" or "bind-to-core" in command.options:
-                yield found(
+                yield make_finding(
                     "mpi-bound-to-core",
                     document,
                     command.place,
@@ -157,7 +157,7 @@ def _counted(document: Document, command: Command, hosts: list[str]) -> Iterator
     told = [count for count in counts if count is not None]
     ranks = number(resolved(document, option(command, "np", "n")))
     if ranks is not None and told and len(told) == len(counts) and ranks > sum(told):
-        yield found(
+        yield make_finding(
             "mpi-slots",
             document,
             command.place,
@@ -175,7 +175,9 @@ def _components(document: Document, command: Command) -> Iterator[LintFinding]:
         ]
         if all(both):
             message = f"{part}_include and {part}_exclude exclude each other"
-            yield found("mpi-include-and-exclude", document, command.place, message, fix="Keep one of them.")
+            yield make_finding(
+                "mpi-include-and-exclude", document, command.place, message, fix="Keep one of them."
+            )
 
 
 def ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
@@ -191,7 +193,7 @@ def ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if not from_mpi or item.reaches == "command":
                 continue
             if any(told_to(document, command, item.name) == item for command in commands(document, "mpirun")):
-                yield found(
+                yield make_finding(
                     "mpi-rank-too-early",
                     document,
                     item.place,

@@ -10,7 +10,7 @@ from probes.base.versions import at_least
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     TRAINERS,
     commands,
@@ -57,7 +57,7 @@ def connections(documents: Documents, context: Context) -> Iterator[LintFinding]
             r"--(?:tensor-model-parallel-size|tp)[= ][\"']?(?:[2-9]|\d\d)", document.text
         )
         if item is not None and text == "1" and (sharded or blackwell):
-            yield found(
+            yield make_finding(
                 "connections-one",
                 document,
                 item.place,
@@ -80,7 +80,7 @@ def _wants_one(document: Document) -> Iterator[LintFinding]:
         and starts is not None
         and says(document, r"--sequence-parallel")
     ):
-        yield found(
+        yield make_finding(
             "connections-missing",
             document,
             starts.place,
@@ -107,7 +107,7 @@ def allocator(documents: Documents, context: Context) -> Iterator[LintFinding]:
         old, new = both
         if old is not None and new is not None and old.value != new.value:
             message = "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and one of them is ignored"
-            yield found(
+            yield make_finding(
                 "allocator-two-names",
                 document,
                 new.place,
@@ -121,7 +121,7 @@ def allocator(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and at_least(context.torch, "2.9") is False
         ):
             message = f"torch {context.torch} does not read PYTORCH_ALLOC_CONF"
-            yield found(
+            yield make_finding(
                 "allocator-name-too-new", document, new.place, message, fix="Write PYTORCH_CUDA_ALLOC_CONF."
             )
         for item in both:
@@ -132,7 +132,7 @@ def allocator(documents: Documents, context: Context) -> Iterator[LintFinding]:
             ]
             wrong = [part for part in parts if part.partition(":")[0] not in _ALLOCATOR or ":" not in part]
             if wrong:
-                yield found(
+                yield make_finding(
                     "allocator-syntax",
                     document,
                     item.place,
@@ -159,7 +159,7 @@ def _expandable(document: Document, place: Place) -> Iterator[LintFinding]:
     elif graphs and value(document, "NCCL_GRAPH_REGISTER") != "0":
         why = "CUDA graphs, whose buffers NCCL registers"
     if why:
-        yield found(
+        yield make_finding(
             "expandable-segments",
             document,
             place,
@@ -208,7 +208,7 @@ def threads(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and each is not None
             and count * each > asked
         ):
-            yield found(
+            yield make_finding(
                 "threads-too-many",
                 document,
                 item.place,
@@ -225,7 +225,7 @@ def threads(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and cpus is not None
             and count * ranks > cpus
         ):
-            yield found(
+            yield make_finding(
                 "threads-too-many",
                 document,
                 item.place,
@@ -255,7 +255,7 @@ def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
         for item in settings_of(document):
             seconds = number(item.value) if item.is_literal else None
             if item.name == "DEEPSPEED_TIMEOUT" and seconds is not None and seconds >= _DAY_MINUTES:
-                yield found(
+                yield make_finding(
                     "timeout-of-hours",
                     document,
                     item.place,
@@ -263,7 +263,7 @@ def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     fix="30 is the default; write minutes.",
                 )
             if item.name == "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC" and seconds is not None and seconds > 7200:
-                yield found(
+                yield make_finding(
                     "timeout-of-hours",
                     document,
                     item.place,
@@ -273,7 +273,7 @@ def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _timeout(document: Document, command: Command, name: str, told: int) -> LintFinding:
-    return found(
+    return make_finding(
         "timeout-of-hours",
         document,
         command.place,
@@ -293,7 +293,7 @@ def cloud(documents: Documents, context: Context) -> Iterator[LintFinding]:
             continue
         plugin = last(document, "NCCL_NET_PLUGIN")
         if plugin is not None and plugin.value == "none":
-            yield found(
+            yield make_finding(
                 "efa-without-plugin",
                 document,
                 plugin.place,
@@ -305,7 +305,7 @@ def cloud(documents: Documents, context: Context) -> Iterator[LintFinding]:
             item = last(document, "NCCL_IB_HCA") or last(document, "NCCL_IB_GID_INDEX")
             if item is not None:
                 message = f"{item.name} is for InfiniBand and RoCE; EFA does not read it"
-                yield found("efa-infiniband-settings", document, item.place, message, fix="Remove it.")
+                yield make_finding("efa-infiniband-settings", document, item.place, message, fix="Remove it.")
 
 
 def tcp_providers(documents: Documents, context: Context) -> Iterator[LintFinding]:
@@ -315,6 +315,6 @@ def tcp_providers(documents: Documents, context: Context) -> Iterator[LintFindin
         item = last(document, "FI_PROVIDER")
         if item is not None and item.value in ("tcp", "sockets", "tcp;ofi_rxm", "udp"):
             message = f"FI_PROVIDER={item.value} sends over TCP, even where there is EFA"
-            yield found(
+            yield make_finding(
                 "fi-provider-tcp", document, item.place, message, fix="Remove it; the plugin chooses."
             )

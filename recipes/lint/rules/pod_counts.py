@@ -7,14 +7,22 @@ from collections.abc import Iterator
 
 from probes.base.units import plural
 from recipes.lint.context import Context
-from recipes.lint.document import Command, Document, Place
+from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
-from recipes.lint.views import TRAINERS, commands, entries, entry_value, number, of_kind, option, ranks_here
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import (
+    TRAINERS,
+    commands,
+    container_path_at,
+    entry_value,
+    number,
+    of_kind,
+    option,
+    ranks_here,
+)
 
 Documents = tuple[Document, ...]
 
-_CONTAINER = re.compile(r".*\b(?:initContainers|containers)\[\d+\](?=\.)")
 _REPLICAS = re.compile(r"(.*\bpytorchReplicaSpecs)\.")
 
 
@@ -23,13 +31,13 @@ def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
     del context
     for document in of_kind(documents, "kubernetes"):
         for command in commands(document, *TRAINERS):
-            container = container_at(document, command.place)
+            container = container_path_at(document, command.place)
             if not container or command.is_conditional:
                 continue
             gpus = number(str(entry_value(document, f"{container}.resources.limits.nvidia.com/gpu")))
             wanted = ranks_here(document, command)
             if gpus is not None and wanted is not None and wanted > gpus:
-                yield found(
+                yield make_finding(
                     "kubernetes-gpus-fewer",
                     document,
                     command.place,
@@ -42,7 +50,7 @@ def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
 def _pods(document: Document, command: Command, container: str) -> Iterator[LintFinding]:
     wanted, pods = number(option(command, "nnodes", "num-machines")), pods_of(document, container)
     if wanted is not None and wanted > 1 and pods is not None and wanted != pods:
-        yield found(
+        yield make_finding(
             "kubernetes-nodes-differ",
             document,
             command.place,
@@ -83,15 +91,3 @@ def _sum(replicas: list[str | int | float | bool | None]) -> int | None:
     """Absent ones are one."""
     found_numbers = [1 if one is None else number(str(one)) for one in replicas]
     return None if None in found_numbers else sum(one for one in found_numbers if one is not None)
-
-
-def container_at(document: Document, place: Place) -> str:
-    """The path of the container in which something stands; empty outside of containers."""
-    at = (place.line, place.column)
-    for item in entries(document, r".*\b(?:initContainers|containers)\[\d+\]\..*"):
-        begin = (item.place.line, item.place.column)
-        end = (item.place.end_line or item.place.line, item.place.end_column or item.place.column)
-        match = _CONTAINER.match(item.path)
-        if match is not None and begin <= at <= end:
-            return match[0]
-    return ""

@@ -9,9 +9,8 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Entry, Place
 from recipes.lint.finding import LintFinding
 from recipes.lint.readers.grammars import SHELLS
-from recipes.lint.rule_table import found
-from recipes.lint.rules.pod_counts import container_at
-from recipes.lint.views import entries, entry_value, number, of_kind, option
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import container_path_at, entries, entry_value, number, of_kind, option
 
 Documents = tuple[Document, ...]
 
@@ -33,7 +32,7 @@ def requests(documents: Documents, context: Context) -> Iterator[LintFinding]:
             limit = entry_value(document, f"{head}.resources.limits.{name}")
             if limit is None and not _is_filled_in(document, head):
                 message = f"{name} has no limit, and the API refuses the pod"
-                yield found(
+                yield make_finding(
                     "kubernetes-gpu-limit",
                     document,
                     item.place,
@@ -46,7 +45,7 @@ def requests(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and str(limit) != str(item.value)
             ):
                 message = f"{item.value} {name} are requested and the limit is {limit}: the API refuses what is not equal"
-                yield found(
+                yield make_finding(
                     "kubernetes-gpu-limit",
                     document,
                     item.place,
@@ -69,10 +68,10 @@ def ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
             several = option(command, "nnodes", "num-machines", "num-nodes")
             if rank is None or several is None or number(several) == 1:
                 continue
-            container = container_at(document, command.place)
+            container = container_path_at(document, command.place)
             count = _replicas(document, container) if container else 1
             if count > 1:
-                yield found(
+                yield make_finding(
                     "kubernetes-rank-fixed",
                     document,
                     _place_of(command, option(command, rank) or ""),
@@ -92,7 +91,7 @@ def operators(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 told.setdefault(item.path.rpartition(".env[")[0], []).append(item)
         for items in told.values():
             names = ", ".join(str(item.value) for item in items)
-            yield found(
+            yield make_finding(
                 "kubernetes-operator-variable",
                 document,
                 items[0].place,
@@ -139,7 +138,7 @@ def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if match is None or _has_shell(document, container):
                 continue
             seen.add(container)
-            yield found(
+            yield make_finding(
                 "kubernetes-list-variable",
                 document,
                 item.place,

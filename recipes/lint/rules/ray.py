@@ -9,7 +9,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.readers.grammars import SHELLS
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     commands,
     directive,
@@ -37,7 +37,7 @@ def clusters(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             is_head = "head" in command.options
             if "block" not in command.options and SHELLS.isdisjoint(command.inside):
-                yield found(
+                yield make_finding(
                     "ray-without-block",
                     document,
                     command.place,
@@ -45,7 +45,7 @@ def clusters(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     fix="Give --block, and start the step in the background with &.",
                 )
             if is_head and (_tasks(document, step) or 1) > 1:
-                yield found(
+                yield make_finding(
                     "ray-many-heads",
                     document,
                     command.place,
@@ -53,7 +53,7 @@ def clusters(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     fix="Start the head by srun --nodes=1 --ntasks=1 -w FIRST_NODE.",
                 )
             if not is_head and _LOOPBACK.fullmatch(command.options.get("address", "")):
-                yield found(
+                yield make_finding(
                     "ray-loopback",
                     document,
                     command.place,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import TRAINERS, commands, entry_value, number, option, ranks_here, resolved
 
 Documents = tuple[Document, ...]
@@ -28,7 +28,7 @@ def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             wanted = ranks_here(document, command)
             if wanted is not None and wanted > gpus:
-                yield found(
+                yield make_finding(
                     "skypilot-gpus-fewer",
                     document,
                     command.place,
@@ -37,7 +37,7 @@ def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 )
             told = number(resolved(document, option(command, "nnodes", "num-machines")))
             if told is not None and nodes is not None and told not in (1, nodes):
-                yield found(
+                yield make_finding(
                     "skypilot-nodes-differ",
                     document,
                     command.place,

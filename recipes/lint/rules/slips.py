@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import Edit, LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 
 Documents = tuple[Document, ...]
 
@@ -42,7 +42,7 @@ def _continued(document: Document, number: int, line: str, after: str) -> Iterat
     if match is None or not _OPTION.match(after):
         return
     blank = Place(line=number, column=match.start(1) + 1, end_line=number, end_column=match.end(1) + 1)
-    yield found(
+    yield make_finding(
         "shell-continuation-blank",
         document,
         blank,
@@ -59,7 +59,7 @@ def _assigned(document: Document, number: int, line: str) -> Iterator[LintFindin
         return
     cut = _COMMA.match(line)
     if cut is not None and "=" not in cut[4]:
-        yield found(
+        yield make_finding(
             "shell-value-cut",
             document,
             _place(number, line),
@@ -75,7 +75,9 @@ def _is_name(document: Document, text: str) -> bool:
 
 def _blank(document: Document, place: Place, name: str) -> LintFinding:
     message = f"with a blank beside = the shell gives {name} no value"
-    return found("shell-assignment-blank", document, place, message, fix=f"Write {name}=... without blanks.")
+    return make_finding(
+        "shell-assignment-blank", document, place, message, fix=f"Write {name}=... without blanks."
+    )
 
 
 def _place(number: int, line: str) -> Place:

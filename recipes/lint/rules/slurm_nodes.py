@@ -9,7 +9,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import told_to
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     commands,
     directive,
@@ -45,7 +45,7 @@ def nodes(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if asked is None or (step is not None and _is_one_node(document, step)):
                 continue
             if told is not None and told > 1 and told != asked:
-                yield found(
+                yield make_finding(
                     "slurm-nodes-differ",
                     document,
                     command.place,
@@ -53,7 +53,7 @@ def nodes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     fix="Write $SLURM_NNODES in the place of the number.",
                 )
             elif asked > 1 and step is not None and _is_alone(document, command):
-                yield found(
+                yield make_finding(
                     "slurm-nodes-differ",
                     document,
                     command.place,
@@ -67,7 +67,7 @@ def nodes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and document.directives
                 and _starts_by_itself(document)
             ):
-                yield found(
+                yield make_finding(
                     "slurm-srun-missing",
                     document,
                     command.place,
@@ -121,7 +121,7 @@ def scripts(documents: Documents, context: Context) -> Iterator[LintFinding]:
             one for one in document.commands if one.program.endswith(".py") and set(one.inside) <= {"python"}
         ]
         if trains and gpus_per_node(document) and not says(document, _KNOWS_OTHERS):
-            yield found(
+            yield make_finding(
                 "slurm-script-alone",
                 document,
                 trains[0].place,
@@ -147,7 +147,7 @@ def tasks(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 re.search(_BY_SLURM, " ".join(argument.text for argument in command.arguments)) is not None
             )
             if count > 1 and by_slurm and set(command.inside) <= {"python"}:
-                yield found(
+                yield make_finding(
                     "slurm-task-alone",
                     document,
                     command.place,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Directive, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import gpus_per_node, number
 
 Documents = tuple[Document, ...]
@@ -54,14 +54,14 @@ def _judged(document: Document, item: Directive) -> Iterator[LintFinding]:
     near = [] if is_beginning else difflib.get_close_matches(name, _OPTIONS, n=1, cutoff=_LIKE)
     if near:
         message = f"sbatch knows no --{item.name} and refuses the script; did you mean --{near[0]}?"
-        yield found("slurm-option-misspelt", document, item.place, message, fix=f"Write --{near[0]}.")
+        yield make_finding("slurm-option-misspelt", document, item.place, message, fix=f"Write --{near[0]}.")
     if item.name in ("time", "time-min") and re.fullmatch(r"\d+(?:\.\d+)?\s*[A-Za-z]+", item.value):
         message = f"--{item.name}={item.value} is no time to Slurm"
         fix = "Write minutes, hours:minutes:seconds, or days-hours:minutes:seconds."
-        yield found("slurm-time", document, item.place, message, fix=fix)
+        yield make_finding("slurm-time", document, item.place, message, fix=fix)
     amount = number(item.value)
     if amount and amount < _LEAST_MIB.get(item.name, 0) and gpus_per_node(document):
-        yield found(
+        yield make_finding(
             "slurm-memory-unit",
             document,
             item.place,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, lines_of
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import directive, directive_place, first_line, number
 
 Documents = tuple[Document, ...]
@@ -32,7 +32,7 @@ def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if item.place.line > here:
                 continue  # a script that this one writes
             if not item.is_read:
-                yield found(
+                yield make_finding(
                     "slurm-directive-late",
                     document,
                     item.place,
@@ -40,7 +40,7 @@ def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     fix="Move it above the first command.",
                 )
             elif re.search(r"\$[A-Za-z_{(]", item.value):
-                yield found(
+                yield make_finding(
                     "slurm-directive-variable",
                     document,
                     item.place,
@@ -48,7 +48,7 @@ def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     fix="Write the value, use %j and %x, or give the option to sbatch.",
                 )
             elif item.value.startswith("~") and item.name in ("output", "error", "input", "chdir"):
-                yield found(
+                yield make_finding(
                     "slurm-directive-variable",
                     document,
                     item.place,
@@ -58,7 +58,7 @@ def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
         yield from _misspelt(document)
         at = _request(document, r"#SBATCH\s+--[\w-]+\s+=|#SBATCH\s+--[\w-]+=\s+\S")
         if at is not None:
-            yield found(
+            yield make_finding(
                 "slurm-directive-blanks",
                 document,
                 at,
@@ -81,7 +81,7 @@ def _misspelt(document: Document) -> Iterator[LintFinding]:
             sorted(match[1].upper()) == sorted("SBATCH")
             or difflib.SequenceMatcher(None, match[1], "SBATCH").ratio() > _LIKE
         ):
-            yield found(
+            yield make_finding(
                 "slurm-directive-misspelt",
                 document,
                 Place(line=index),
@@ -106,7 +106,7 @@ def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and not document.text.startswith("#!")
             and not any(mark in document.text for mark in (*_TEMPLATE, "<<"))
         ):
-            yield found(
+            yield make_finding(
                 "slurm-no-shebang",
                 document,
                 Place(line=1),
@@ -121,7 +121,7 @@ def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and re.fullmatch(r"[\d:-]+", item.value)
                 and not _TIME.fullmatch(item.value)
             ):
-                yield found(
+                yield make_finding(
                     "slurm-time",
                     document,
                     item.place,
@@ -147,7 +147,7 @@ def _gpus(document: Document) -> Iterator[LintFinding]:
         told = f"{tasks} tasks of {task} GPUs"
     else:
         return
-    yield found(
+    yield make_finding(
         "slurm-gpus-differ",
         document,
         directive_place(document, "gpus"),
@@ -172,7 +172,7 @@ def threads_per_core(documents: Documents, context: Context) -> Iterator[LintFin
         at = _request(document, r"#SBATCH\s+--(?:hint=multithread|threads-per-core=2)") if is_p4 else None
         place = (at or _multithreading(document)) if is_p4 else None
         if place is not None:
-            yield found(
+            yield make_finding(
                 "hyper-threads-on-p4",
                 document,
                 place,

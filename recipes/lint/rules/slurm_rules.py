@@ -11,7 +11,7 @@ from recipes.lint.document import Command, Document, Place, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, text_in, told_to
 from recipes.lint.readers.grammars import SHELLS
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     TRAINERS,
     commands,
@@ -72,7 +72,7 @@ def tasks(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             count = _step_tasks(document, step)
             if count is not None and count > 1:
-                yield found(
+                yield make_finding(
                     "slurm-launcher-per-task",
                     document,
                     command.place,
@@ -128,7 +128,7 @@ def unexpanded(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 word.is_literal and rank and word.text.endswith(rank) for word in command.arguments
             )
             if rank and is_written and re.fullmatch(r"\$(?:\w+|\{\w+\})", rank):
-                yield found(
+                yield make_finding(
                     "slurm-rank-literal",
                     document,
                     command.place,
@@ -178,7 +178,7 @@ def _early_settings(document: Document) -> Iterator[LintFinding]:
         if item.name == "LOCAL_RANK" and tasks_per_node(document) == 1:
             continue  # 0 is right
         if not dynamic and not inner:
-            yield found(
+            yield make_finding(
                 "slurm-rank-too-early",
                 document,
                 item.place,
@@ -188,7 +188,7 @@ def _early_settings(document: Document) -> Iterator[LintFinding]:
 
 
 def _early(document: Document, command: Command, name: str) -> LintFinding:
-    return found(
+    return make_finding(
         "slurm-rank-too-early",
         document,
         command.place,
@@ -212,7 +212,7 @@ def cpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
             ):
                 continue
             if asked is not None and asked > 1:
-                yield found(
+                yield make_finding(
                     "slurm-cpus-not-passed",
                     document,
                     step.place,
@@ -235,7 +235,7 @@ def cpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and many
             and not _any_step(document, "cpus-per-task", "cpus-per-gpu", "cpu-bind")
         ):
-            yield found(
+            yield make_finding(
                 "slurm-cpus-missing",
                 document,
                 launchers[0].place,
@@ -285,7 +285,7 @@ def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 name == "gpu-bind" and text.startswith(("single", "closest", "map", "mask"))
             )
             if isolates and count != 1:
-                yield found(
+                yield make_finding(
                     "slurm-gpus-per-task",
                     document,
                     where,
@@ -303,7 +303,7 @@ def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
         for command in ranks:
             wanted = number(resolved(document, option(command, "nproc-per-node"))) or 0
             if have is not None and wanted > have:
-                yield found(
+                yield make_finding(
                     "slurm-more-ranks-than-gpus",
                     document,
                     command.place,
@@ -344,7 +344,7 @@ def surroundings(documents: Documents, context: Context) -> Iterator[LintFinding
                 if "export" not in one.options and not _hands_on(document, one)
             ]
             if steps:
-                yield found(
+                yield make_finding(
                     "slurm-export-none",
                     document,
                     steps[0].place,
@@ -358,7 +358,7 @@ def surroundings(documents: Documents, context: Context) -> Iterator[LintFinding
                 and "container-image" not in step.options
                 and not re.search(r"\b(?:ALL|NONE|NIL)\b|\$", names)
             ):
-                yield found(
+                yield make_finding(
                     "slurm-export-list",
                     document,
                     step.place,
@@ -378,7 +378,7 @@ def _containers(document: Document) -> Iterator[LintFinding]:
         threads = told_to(document, step, "OMP_NUM_THREADS")
         keeps = says(document, r"(?:--container-env|--export)\S*OMP_NUM_THREADS")
         if threads is not None and "container-image" in step.options and not keeps:
-            yield found(
+            yield make_finding(
                 "slurm-container-threads",
                 document,
                 threads.place,
@@ -396,7 +396,7 @@ def _binding(document: Document) -> Iterator[LintFinding]:
         if match is not None:
             places = match[1].split(",")
             if len(set(places)) < len(places) or (count is not None and len(places) < count):
-                yield found(
+                yield make_finding(
                     "slurm-cpu-binding",
                     document,
                     step.place,
@@ -411,7 +411,7 @@ def _binding(document: Document) -> Iterator[LintFinding]:
         and not ({"cpus-per-task", "cpus-per-gpu", "exclusive"} & _names(document))
         and not _any_step(document, "cpus-per-task", "cpus-per-gpu", "cpu-bind")
     ):
-        yield found(
+        yield make_finding(
             "slurm-cpu-binding",
             document,
             direct[0].place,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import code_lines
 
 Documents = tuple[Document, ...]
@@ -45,7 +45,7 @@ def misspelt(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     else []
                 )
                 if near:
-                    yield found(
+                    yield make_finding(
                         "slurm-variable-misspelt",
                         document,
                         Place(line=index),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 
 
 def files(documents: tuple[Document, ...], context: Context) -> Iterator[LintFinding]:
@@ -15,7 +15,7 @@ def files(documents: tuple[Document, ...], context: Context) -> Iterator[LintFin
     del context
     for document in documents:
         for fault in document.faults:
-            yield found(
+            yield make_finding(
                 "syntax",
                 document,
                 fault.place,

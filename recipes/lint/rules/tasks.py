@@ -10,7 +10,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, text_in
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     TRAINERS,
     commands,
@@ -54,7 +54,7 @@ def _judged(document: Document, command: Command, step: Command) -> Iterator[Lin
     tasks = number(resolved(document, told)) if told is not None else _tasks(document)
     world = number(text_in(given, "WORLD_SIZE"))
     if world is not None and tasks is not None and world != tasks:
-        yield found(
+        yield make_finding(
             "slurm-world-size",
             document,
             given["WORLD_SIZE"].place,
@@ -68,7 +68,7 @@ def _judged(document: Document, command: Command, step: Command) -> Iterator[Lin
         and each > gpus
         and not says(document, r"(?i)\bmps\b|nvidia-cuda-mps|gloo")
     ):
-        yield found(
+        yield make_finding(
             "slurm-more-ranks-than-gpus",
             document,
             step.place,

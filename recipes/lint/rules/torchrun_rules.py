@@ -11,7 +11,7 @@ from recipes.lint.document import Command, Document, Place
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, told_to
 from recipes.lint.readers.grammars import SHELLS, TORCHRUN_OPTIONS
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     TRAINERS,
     code_lines,
@@ -64,7 +64,7 @@ def rendezvous(documents: Documents, context: Context) -> Iterator[LintFinding]:
             nodes = _nodes(document, command)
             options = command.options
             if "standalone" in options and nodes is not None and nodes > 1:
-                yield found(
+                yield make_finding(
                     "torchrun-standalone",
                     document,
                     command.place,
@@ -76,7 +76,7 @@ def rendezvous(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             endpoint = options.get("rdzv-endpoint", "")
             if _LOOPBACK.fullmatch(endpoint) or _LOOPBACK.fullmatch(options.get("master-addr", "")):
-                yield found(
+                yield make_finding(
                     "torchrun-loopback",
                     document,
                     command.place,
@@ -95,7 +95,7 @@ def _meeting(document: Document, command: Command, nodes: int) -> Iterator[LintF
     has_host = re.search(r"\b(?:endpoint|rdzv_endpoint)=", options.get("rdzv-conf", "")) is not None
     if backend == "c10d" and "rdzv-endpoint" not in options and not has_host:
         master = ": it reads --master-addr for a static rendezvous alone" if "master-addr" in options else ""
-        yield found(
+        yield make_finding(
             "torchrun-nowhere",
             document,
             command.place,
@@ -103,7 +103,7 @@ def _meeting(document: Document, command: Command, nodes: int) -> Iterator[LintF
             fix="Give --rdzv-endpoint FIRST_NODE:PORT.",
         )
     elif "rdzv-endpoint" not in options and "master-addr" not in options:
-        yield found(
+        yield make_finding(
             "torchrun-nowhere",
             document,
             command.place,
@@ -116,7 +116,7 @@ def _meeting(document: Document, command: Command, nodes: int) -> Iterator[LintF
         extra = ""
         if re.search(r"\bNODE_RANK=", document.text):
             extra = "; NODE_RANK is set, and torchrun does not read it"
-        yield found(
+        yield make_finding(
             "torchrun-no-node-rank",
             document,
             command.place,
@@ -128,7 +128,7 @@ def _meeting(document: Document, command: Command, nodes: int) -> Iterator[LintF
         and options.get("node-rank") == "0"
         and enclosing(document, command, "srun", "mpirun") is not None
     ):
-        yield found(
+        yield make_finding(
             "torchrun-no-node-rank",
             document,
             command.place,
@@ -151,7 +151,7 @@ def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and not re.search(r"\$", command.options["rdzv-id"])
                 and (_nodes(document, command) or 2) > 1
             ):
-                yield found(
+                yield make_finding(
                     "rendezvous-id-constant",
                     document,
                     command.place,
@@ -179,7 +179,7 @@ def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _constant(document: Document, place: Place, port: str) -> LintFinding:
-    return found(
+    return make_finding(
         "port-constant",
         document,
         place,
@@ -201,7 +201,7 @@ def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 port = number(item.value) if item.is_literal else None
                 if port is not None and (port > 65535 or 0 < port < 1024):
                     why = "the highest port is 65535" if port > 65535 else "ports below 1024 are for root"
-                    yield found(
+                    yield make_finding(
                         "port-out-of-range",
                         document,
                         item.place,
@@ -219,7 +219,7 @@ def _drawn(document: Document) -> Iterator[LintFinding]:
         if _RANDOM.fullmatch(option(command, "master-port", "main-process-port") or ""):
             drawn.append(command.place)
     if drawn:
-        yield found(
+        yield make_finding(
             "port-random",
             document,
             drawn[0],
@@ -232,7 +232,7 @@ def _growing(document: Document) -> Iterator[LintFinding]:
     for index, line in code_lines(document):
         match = re.search(r"PORT=[\"']?\$\(\(\s*([^()%]*\bSLURM_JOB_?ID\b[^()%]*)\)\)", line)
         if match is not None:
-            yield found(
+            yield make_finding(
                 "port-overflow",
                 document,
                 Place(line=index),
@@ -253,7 +253,7 @@ def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     else []
                 )
                 if near and len(name) > 3:
-                    yield found(
+                    yield make_finding(
                         "torchrun-option-unknown",
                         document,
                         command.place,
@@ -266,7 +266,7 @@ def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 if "torchrun" in one.inside and one.program in ("deepspeed", "accelerate", "torchrun")
             ]
             if nested:
-                yield found(
+                yield make_finding(
                     "launcher-in-launcher",
                     document,
                     nested[0].place,
@@ -282,7 +282,7 @@ def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if one.options.get("module") == "torch.distributed.launch" and one.program == "python"
         ]
         if old:
-            yield found(
+            yield make_finding(
                 "torch-launch-deprecated",
                 document,
                 old[0].place,
@@ -302,7 +302,7 @@ def _repeated(document: Document, command: Command) -> Iterator[LintFinding]:
         told = told if equals else next(iter(texts[number_of + 1 : number_of + 2]), "")
         name = name.replace("_", "-")
         if seen.setdefault(name, told) != told and not told.startswith("--"):
-            yield found(
+            yield make_finding(
                 "launcher-option-twice",
                 document,
                 command.place,
@@ -324,7 +324,7 @@ def _script(document: Document, launcher: Command) -> Iterator[LintFinding]:
     if {"no-python", "module"} & set(launcher.options) or has_unknown_words(launcher):
         return
     if after.program in _NO_SCRIPTS or after.program.endswith(".sh"):
-        yield found(
+        yield make_finding(
             "launcher-runs-program",
             document,
             after.place,

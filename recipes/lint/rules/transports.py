@@ -11,9 +11,17 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, is_aside, is_switched, nodes_that_get, text_in
-from recipes.lint.rule_table import found
-from recipes.lint.rules.infiniband import is_on_cloud, literal
-from recipes.lint.views import first_line, has_one_gpu, is_one_machine, is_one_process, settings_of, value
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import (
+    first_line,
+    has_one_gpu,
+    is_on_cloud,
+    is_one_machine,
+    is_one_process,
+    literal_settings,
+    settings_of,
+    value,
+)
 
 Documents = tuple[Document, ...]
 
@@ -44,7 +52,7 @@ def disabled(documents: Documents, context: Context) -> Iterator[LintFinding]:
             is_meant = says_why(document, item) or (
                 item.name == "NCCL_P2P_DISABLE" and context.has_nvlink is False
             )
-            yield found(
+            yield make_finding(
                 _SWITCHES[item.name],
                 document,
                 item.place,
@@ -110,7 +118,7 @@ def consumer_boards(documents: Documents, context: Context) -> Iterator[LintFind
         ]
         bare = [one for one in trains if text_in(given_to(document, one), "NCCL_P2P_DISABLE") != "1"]
         if bare:
-            yield found(
+            yield make_finding(
                 "p2p-broken-driver",
                 document,
                 bare[0].place,
@@ -121,9 +129,9 @@ def consumer_boards(documents: Documents, context: Context) -> Iterator[LintFind
 
 def direct(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """What keeps NICs from GPU memory."""
-    for document, item, text in literal(documents, "NCCL_NET_GDR_LEVEL"):
+    for document, item, text in literal_settings(documents, "NCCL_NET_GDR_LEVEL"):
         if text in ("LOC", "0"):
-            yield found(
+            yield make_finding(
                 "gdr-off",
                 document,
                 item.place,
@@ -131,17 +139,17 @@ def direct(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 fix="Try without it; it is for finding faults.",
             )
         elif text == "SYS" and not is_on_cloud(document):
-            yield found(
+            yield make_finding(
                 "gdr-level-forced",
                 document,
                 item.place,
                 f"NCCL_NET_GDR_LEVEL={text} lets NICs cross from socket to socket, which many boards do slower than host memory",
                 fix="Measure with and without; on virtual machines give NCCL the topology file of the vendor.",
             )
-    for document, item, text in literal(documents, "NCCL_DMABUF_ENABLE"):
+    for document, item, text in literal_settings(documents, "NCCL_DMABUF_ENABLE"):
         if text == "0":
             peermem = context.machine.software.peermem_loaded if context.machine is not None else None
-            yield found(
+            yield make_finding(
                 "dmabuf-off",
                 document,
                 item.place,
@@ -153,7 +161,7 @@ def direct(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document in documents:
         at = first_line(document, r"(?:rmmod|modprobe -r|blacklist) +(nvidia[_-]peermem|nv_peer_mem)\b")
         if at is not None and first_line(document, r"modprobe +(?:nvidia[_-]peermem|nv_peer_mem)") is None:
-            yield found(
+            yield make_finding(
                 "peermem-unloaded",
                 document,
                 at[0],
@@ -165,10 +173,10 @@ def direct(documents: Documents, context: Context) -> Iterator[LintFinding]:
 def pinned(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Transports that are forced to TCP or named wrongly."""
     del context
-    for document, item, text in literal(documents, "NCCL_NET"):
+    for document, item, text in literal_settings(documents, "NCCL_NET"):
         right = {"ib": "IB", "socket": "Socket", "gib": "gIB"}.get(text.lower())
         if right is not None and text != right and text.lower() == "gib":
-            yield found(
+            yield make_finding(
                 "net-name",
                 document,
                 item.place,
@@ -186,7 +194,7 @@ def pinned(documents: Documents, context: Context) -> Iterator[LintFinding]:
             "aws-ofi-nccl",
             "ethernet",
         ):
-            yield found(
+            yield make_finding(
                 "net-name",
                 document,
                 item.place,
@@ -198,7 +206,7 @@ def pinned(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and value(document, "NCCL_IB_HCA") is None
             and value(document, "NCCL_IB_DISABLE") != "1"
         ):
-            yield found(
+            yield make_finding(
                 "net-socket-forced",
                 document,
                 item.place,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 
 Documents = tuple[Document, ...]
 
@@ -28,7 +28,7 @@ def characters(documents: Documents, context: Context) -> Iterator[LintFinding]:
             continue
         if "\r\n" in document.text:
             at = document.text[: document.text.index("\r\n")].count("\n") + 1
-            yield found(
+            yield make_finding(
                 "line-ends",
                 document,
                 Place(line=at),
@@ -52,6 +52,6 @@ def _judged(document: Document, index: int, code: str) -> Iterator[LintFinding]:
         message = "a blank that is none to a shell is part of the word"
     else:
         return
-    yield found(
+    yield make_finding(
         "typography", document, Place(line=index), message, fix="Write the line anew, with plain characters."
     )

@@ -10,9 +10,8 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import Given, environments_in, getters, text_in
-from recipes.lint.rule_table import found
-from recipes.lint.rules.variables import OLD_NAMES
-from recipes.lint.views import is_set, number
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import OLD_TORCH_NAMES, is_set, number
 
 Documents = tuple[Document, ...]
 
@@ -63,7 +62,7 @@ def conflicts(documents: Documents, context: Context) -> Iterator[LintFinding]:
             ):
                 continue
             message = f"{name}={here} and {other}={there}: {why}"
-            yield found(
+            yield make_finding(
                 "variable-conflict", document, given[other].place, message, fix=f"Remove {name} or {other}."
             )
         yield from _bounds(document, given)
@@ -75,7 +74,9 @@ def _bounds(document: Document, given: Given) -> Iterator[LintFinding]:
         least, most = number(text_in(given, low)), number(text_in(given, high))
         if least is not None and most is not None and least > most:
             message = f"{low}={least} is more than {high}={most}"
-            yield found("variable-conflict", document, given[low].place, message, fix="Set one of them.")
+            yield make_finding(
+                "variable-conflict", document, given[low].place, message, fix="Set one of them."
+            )
 
 
 def _sockets(document: Document, given: Given) -> Iterator[LintFinding]:
@@ -84,7 +85,7 @@ def _sockets(document: Document, given: Given) -> Iterator[LintFinding]:
     )
     if threads is not None and sockets is not None and threads * sockets > 64:
         message = f"{threads} threads of {sockets} sockets are {threads * sockets}; NCCL takes at most 64"
-        yield found(
+        yield make_finding(
             "sockets-too-many",
             document,
             given["NCCL_NSOCKS_PERTHREAD"].place,
@@ -103,7 +104,7 @@ def repeated(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             old = before.get(item.name)
             if old is not None and _is_lost(document, old, item):
-                yield found(
+                yield make_finding(
                     "variable-twice",
                     document,
                     item.place,
@@ -146,11 +147,11 @@ def unexported(documents: Documents, context: Context) -> Iterator[LintFinding]:
             continue
         for item in document.settings:
             row = load_variables().find(item.name)
-            is_read = item.name in OLD_NAMES or (row is not None and row.use != "dead")
+            is_read = item.name in OLD_TORCH_NAMES or (row is not None and row.use != "dead")
             if item.is_exported or not is_read or is_set(document, item.name):
                 continue
             if not re.search(rf"\$\{{?{item.name}\b|set -a|allexport|\bdeclare -x|\bsource\b", document.text):
-                yield found(
+                yield make_finding(
                     "variable-not-exported",
                     document,
                     item.place,

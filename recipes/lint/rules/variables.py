@@ -15,8 +15,8 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.fixes import removal, rename, rewrite
-from recipes.lint.rule_table import found
-from recipes.lint.views import commands, is_set, option, settings_of
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import OLD_TORCH_NAMES, commands, is_set, option, settings_of
 
 Documents = tuple[Document, ...]
 
@@ -58,15 +58,6 @@ _READ_BY_OTHERS = frozenset({
     "NCCL_IB_SOCK_CLIENT_PORT_REUSE", "NCCL_IB_SOCK_SERVER_PORT_REUSE", "NCCL_MAX_NVLS_NCHANNELS", "NCCL_BUILD_TYPE",
 })  # fmt: skip
 """Names of NCCL before 2.16, of its newest release and of RCCL, for which the table has no row."""
-OLD_NAMES = {
-    "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
-    "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
-    "NCCL_DESYNC_DEBUG": "TORCH_NCCL_DESYNC_DEBUG",
-    "NCCL_ENABLE_TIMING": "TORCH_NCCL_ENABLE_TIMING",
-}
-"""Names of PyTorch before 2.2, with those that it took then. Source: pytorch/pytorch,
-ProcessGroupNCCL.hpp.
-"""
 _RIGHT_NAMES = {
     "NCCL_CHECK_DISABLE": "",
     "TORCH_NCCL_ASYNC_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
@@ -107,7 +98,7 @@ def _names() -> tuple[str, ...]:
 
 
 def _is_judged(name: str) -> bool:
-    if name in _RIGHT_NAMES or name in OLD_NAMES:
+    if name in _RIGHT_NAMES or name in OLD_TORCH_NAMES:
         return True
     return (
         name.startswith(("NCCL_", "TORCH_NCCL_"))
@@ -127,9 +118,9 @@ def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Unknown, misspelt, renamed and removed names."""
     for document, item in _settings(documents):
         row = load_variables().find(item.name)
-        if item.name in OLD_NAMES:
-            new = OLD_NAMES[item.name]
-            yield found(
+        if item.name in OLD_TORCH_NAMES:
+            new = OLD_TORCH_NAMES[item.name]
+            yield make_finding(
                 "variable-old-torch-name",
                 document,
                 item.place,
@@ -140,7 +131,7 @@ def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
         elif _RIGHT_NAMES.get(item.name):
             yield _misspelt(document, item, _RIGHT_NAMES[item.name])
         elif row is not None and row.use == "dead":
-            yield found(
+            yield make_finding(
                 "variable-removed",
                 document,
                 item.place,
@@ -153,7 +144,7 @@ def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if near:
                 yield _misspelt(document, item, near[0])
             elif not item.name.startswith("TORCH_") and item.name not in _READ_BY_OTHERS:
-                yield found(
+                yield make_finding(
                     "variable-unknown",
                     document,
                     item.place,
@@ -177,11 +168,11 @@ def _handed(documents: Documents) -> Iterator[LintFinding]:
             for name in dict.fromkeys(re.findall(r"(?m)^\w+$", option(command, "x") or "")):
                 if is_set(document, name) or load_variables().find(name) is not None or not _is_judged(name):
                     continue
-                if name in OLD_NAMES or name in _READ_BY_OTHERS:
+                if name in OLD_TORCH_NAMES or name in _READ_BY_OTHERS:
                     continue
                 near = difflib.get_close_matches(name, _names(), n=1, cutoff=_LIKE)
                 if near:
-                    yield found(
+                    yield make_finding(
                         "variable-misspelt",
                         document,
                         command.place,
@@ -192,7 +183,7 @@ def _handed(documents: Documents) -> Iterator[LintFinding]:
 
 def _misspelt(document: Document, item: Setting, name: str) -> LintFinding:
     inverts = item.name.endswith("_DISABLE") != name.endswith("_DISABLE")
-    return found(
+    return make_finding(
         "variable-misspelt",
         document,
         item.place,
@@ -215,7 +206,7 @@ def versions(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and row.since is not None
             and at_least(version, row.since) is False
         ):
-            yield found(
+            yield make_finding(
                 "variable-too-new",
                 document,
                 item.place,
@@ -251,11 +242,11 @@ def _wrong(document: Document, item: Setting, row: Variable, text: str, wrong: s
         case "switch" | "number":
             yield from _wrong_number(document, item, row, text, message)
         case "flag":
-            yield found("value-flag", document, item.place, message, fix="Write 0 or 1.")
+            yield make_finding("value-flag", document, item.place, message, fix="Write 0 or 1.")
         case "level" if text == "0" and item.name == "NCCL_NET_GDR_LEVEL":
             return  # a rule of its own
         case "level" if (numbered := numbered_level(text)) is not None:
-            yield found(
+            yield make_finding(
                 "value-level-digits",
                 document,
                 item.place,
@@ -266,7 +257,7 @@ def _wrong(document: Document, item: Setting, row: Variable, text: str, wrong: s
         case "level":
             known = text.upper() in ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS")
             edits = rewrite(document, item, text.upper()) if known else ()
-            yield found(
+            yield make_finding(
                 "value-level",
                 document,
                 item.place,
@@ -275,7 +266,7 @@ def _wrong(document: Document, item: Setting, row: Variable, text: str, wrong: s
                 edits=edits,
             )
         case _:
-            yield found(
+            yield make_finding(
                 "value-word", document, item.place, message, fix=f"Write one of {', '.join(row.words)}."
             )
 
@@ -288,7 +279,7 @@ def _wrong_number(
     if unit is not None:
         meant = int(unit[1]) * _UNITS[unit[2].upper()]
         edits = rewrite(document, item, str(meant))
-        yield found("value-unit", document, item.place, message, fix=f"Write {meant}.", edits=edits)
+        yield make_finding("value-unit", document, item.place, message, fix=f"Write {meant}.", edits=edits)
     elif integer.rest.strip():
         if text.lower() in _FALSE and row.kind == "switch":
             return  # 0, as was meant
@@ -297,7 +288,7 @@ def _wrong_number(
             if text.lower() in _TRUE and row.kind == "switch" and row.use == "system"
             else ()
         )
-        yield found(
+        yield make_finding(
             "value-not-a-number",
             document,
             item.place,
@@ -306,9 +297,11 @@ def _wrong_number(
             edits=edits,
         )
     elif re.match(r"[+-]?0\d", text):
-        yield found("value-octal", document, item.place, message, fix="Write the number without a leading 0.")
+        yield make_finding(
+            "value-octal", document, item.place, message, fix="Write the number without a leading 0."
+        )
     else:
-        yield found(
+        yield make_finding(
             "value-out-of-range",
             document,
             item.place,
@@ -332,7 +325,7 @@ def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if word.strip() and word.strip() not in known
         ]
         if wrong:
-            yield found(
+            yield make_finding(
                 "value-algorithm",
                 document,
                 item.place,

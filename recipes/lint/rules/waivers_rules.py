@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found, load_rules
+from recipes.lint.rule_table import load_rules, make_finding
 
 Documents = tuple[Document, ...]
 
@@ -21,7 +21,7 @@ def unknown(documents: Documents, context: Context) -> Iterator[LintFinding]:
         named = {name for names in document.waived.values() for name in names} - {"all"}
         for name in sorted(named - set(load_rules())):
             near = difflib.get_close_matches(name, load_rules(), n=1)
-            yield found(
+            yield make_finding(
                 "waiver-unknown",
                 document,
                 Place(line=_line(document, name)),
