@@ -69,7 +69,8 @@ def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
     if not rows:
         raise UsageError(
             "no GPU of this machine is in the catalogue",
-            "Say what it will have: `rigtune advise install --gpu h100-sxm --count 8`; `rigtune list gpus` names them.",
+            "Say what it will have: `rigtune advise install --gpu h100-sxm --count 8`; `rigtune list gpus` "
+            "names them.",
         )
     model, count = Counter(row.id for row in rows).most_common(1)[0]
     row = next(row for row in rows if row.id == model)
@@ -128,19 +129,23 @@ def remarks_on(facts: MachineFacts, hardware: Hardware) -> tuple[str, ...]:
     if hardware.count > 1:
         if model.nvlink_count == 0:
             remarks.append(
-                f"{model.title}: no NVLink; the GPUs exchange data over PCIe, which suits data parallelism of small models"
+                f"{model.title}: no NVLink; the GPUs exchange data over PCIe, which suits data parallelism "
+                "of small models"
             )
         elif model.nvlink_bridge:
             remarks.append(
-                f"{model.title}: NVLink joins pairs with a bridge; across pairs the GPUs exchange data over PCIe"
+                f"{model.title}: NVLink joins pairs with a bridge; across pairs the GPUs exchange data over "
+                "PCIe"
             )
         else:
             remarks.append(
-                f"{model.title}: {model.nvlink_count} NVLinks join all GPUs; fit for any parallelism within the machine"
+                f"{model.title}: {model.nvlink_count} NVLinks join all GPUs; fit for any parallelism within "
+                "the machine"
             )
         if "GeForce" in model.driver_name and model.architecture in ("ada", "blackwell"):
             remarks.append(
-                f"{model.title}: the driver allows no peer-to-peer access; data between GPUs goes through host memory"
+                f"{model.title}: the driver allows no peer-to-peer access; data between GPUs goes through "
+                "host memory"
             )
     narrow = [
         f"GPU{gpu.index} x{gpu.pcie.width_max}"

@@ -178,7 +178,8 @@ def _distribution(facts: MachineFacts) -> Distribution:
             return row
     raise UsageError(
         f"there is no installation advice for {name[:80]!r}",
-        f"Known: {'; '.join(row.title for row in rows)}. Name a similar one with --os, such as --os 'Ubuntu 24.04'.",
+        f"Known: {'; '.join(row.title for row in rows)}. Name a similar one with --os, such as --os 'Ubuntu "
+        "24.04'.",
     )
 
 
@@ -242,8 +243,9 @@ def _fabric_steps(
         return [
             Step(
                 title="IMEX service",
-                because="the GPUs of the rack share memory over NVLink only while IMEX runs on every node; the Fabric "
-                "Manager runs in the rack's switches, not here. First write the addresses of all nodes to its nodes_config.cfg",
+                because="the GPUs of the rack share memory over NVLink only while IMEX runs on every node; "
+                "the Fabric Manager runs in the rack's switches, not here. First write the addresses of all "
+                "nodes to its nodes_config.cfg",
                 commands=_filled((*distribution.imex, "systemctl enable --now nvidia-imex"), branch),
                 source="NVIDIA IMEX service guide; NVIDIA Fabric Manager user guide (2026-11)",
             )
@@ -260,8 +262,8 @@ def _fabric_steps(
     )
     if fifth:
         because += (
-            "; on these boards it also needs the NVLink subnet manager, which comes from NVIDIA's package repository, and the "
-            "module ib_umad"
+            "; on these boards it also needs the NVLink subnet manager, which comes from NVIDIA's package "
+            "repository, and the module ib_umad"
         )
     return [
         Step(
@@ -281,8 +283,8 @@ def _toolkit_step(facts: MachineFacts, toolkit: Toolkit, distribution: Distribut
     note = f" (here: {installed})" if isinstance(installed, str) else ""
     return Step(
         title=f"CUDA toolkit {toolkit.cuda}, only to compile extensions{note}",
-        because="torch brings its own CUDA libraries; the toolkit is for what is compiled here, such as flash-attn. "
-        f"It comes from NVIDIA's package repository: {TOOLKIT_GUIDE}",
+        because="torch brings its own CUDA libraries; the toolkit is for what is compiled here, such as "
+        f"flash-attn. It comes from NVIDIA's package repository: {TOOLKIT_GUIDE}",
         commands=tuple(command.format(cuda=dashed) for command in distribution.toolkit),
         source=f"{toolkit.source} ({toolkit.date})",
     )
@@ -295,7 +297,8 @@ def _container_step(facts: MachineFacts, distribution: Distribution) -> Step:
         return Step(title=f"Container toolkit: keep {version}", because="it is installed", source=source)
     return Step(
         title="Container toolkit, where training runs in containers",
-        because=f"it hands GPUs and driver libraries to containers. It comes from NVIDIA's own repository: {CONTAINER_GUIDE}",
+        because="it hands GPUs and driver libraries to containers. It comes from NVIDIA's own repository: "
+        f"{CONTAINER_GUIDE}",
         commands=(
             *distribution.container_toolkit,
             "nvidia-ctk runtime configure --runtime=docker",

@@ -49,7 +49,8 @@ def expand(argument: str, values: dict[str, str]) -> str:
         what = f"no placeholder {token[:60]}" if name is not None else "no partner for a brace"
         raise UsageError(
             f"argument {argument[:120]!r}: there is {what}",
-            f"placeholders: {', '.join('{' + known + '}' for known in values)}; write {{{{ and }}}} for plain braces",
+            f"placeholders: {', '.join('{' + known + '}' for known in values)}; write {{{{ and }}}} for "
+            "plain braces",
         )
 
     return _TOKEN.sub(fill, argument)

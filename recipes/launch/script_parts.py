@@ -61,9 +61,10 @@ def summary(recipe: Recipe) -> str:
     device = resources.device_name or resources.device
     steps = _counted(parallelism.grad_accum, "accumulation step")
     return (
-        f"{parallelism.strategy.upper()} on {nodes} x {ranks} ({device}, {resources.backend}), {parallelism.precision}, "
-        f"activation checkpointing {parallelism.activation_checkpointing}. Micro-batch {parallelism.micro_batch} x {steps} x "
-        f"{_counted(parallelism.world_size, 'rank')} = global batch {parallelism.global_batch}."
+        f"{parallelism.strategy.upper()} on {nodes} x {ranks} ({device}, {resources.backend}), "
+        f"{parallelism.precision}, activation checkpointing {parallelism.activation_checkpointing}. "
+        f"Micro-batch {parallelism.micro_batch} x {steps} x {_counted(parallelism.world_size, 'rank')} = "
+        f"global batch {parallelism.global_batch}."
     )
 
 

@@ -119,9 +119,11 @@ def _parallelism_faults(recipe: Recipe) -> Iterator[Fault]:
     if product != parallelism.global_batch:
         yield Fault(
             "parallelism.global_batch",
-            f"is {parallelism.global_batch}, but micro_batch {parallelism.micro_batch} x grad_accum {parallelism.grad_accum} x "
-            f"nodes {parallelism.nodes} x ranks_per_node {parallelism.ranks_per_node} = {product}",
-            "the global batch decides what is learned: keep it and change micro_batch or grad_accum so that the product fits",
+            f"is {parallelism.global_batch}, but micro_batch {parallelism.micro_batch} x grad_accum "
+            f"{parallelism.grad_accum} x nodes {parallelism.nodes} x ranks_per_node "
+            f"{parallelism.ranks_per_node} = {product}",
+            "the global batch decides what is learned: keep it and change micro_batch or grad_accum so that "
+            "the product fits",
         )
     strategies = [row.id for row in STRATEGIES]
     if parallelism.strategy not in strategies:

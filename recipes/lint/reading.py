@@ -72,9 +72,9 @@ _TEMPLATE_ENDINGS = (
 )
 _STRUCTURED_ENDINGS = (".yml", ".yaml", ".json", ".jsonc", ".json5")
 _OTHER_ENDINGS = (
-    ".md", ".rst", ".adoc", ".toml", ".cfg", ".ini", ".lock", ".ipynb", ".go", ".rs", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp",
-    ".js", ".ts", ".tsx", ".java", ".scala", ".rb", ".lua", ".html", ".css", ".xml", ".csv", ".log", ".cue", ".tf", ".hcl",
-    ".diff", ".patch", ".pl", ".pm", ".m4", ".awk",
+    ".md", ".rst", ".adoc", ".toml", ".cfg", ".ini", ".lock", ".ipynb", ".go", ".rs", ".c", ".cc", ".cpp",
+    ".cu", ".h", ".hpp", ".js", ".ts", ".tsx", ".java", ".scala", ".rb", ".lua", ".html", ".css", ".xml",
+    ".csv", ".log", ".cue", ".tf", ".hcl", ".diff", ".patch", ".pl", ".pm", ".m4", ".awk",
 )  # fmt: skip
 _OTHER_NAMES = frozenset(
     {"makefile", "gnumakefile", "justfile", "jenkinsfile", "cmakelists.txt", "package.json", "tsconfig.json"}

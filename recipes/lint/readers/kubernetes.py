@@ -15,8 +15,8 @@ from recipes.lint.readers.tree import children, get, parse, text_of
 
 _SCRIPTS = frozenset({"run", "setup", "script"})
 _MAPS = frozenset({
-    "env", "envs", "extraEnv", "extraEnvs", "environment", "env_vars", "envVars", "env_variables", "environment_variables",
-    "EnvironmentVariables", "environmentVariables", "literals",
+    "env", "envs", "extraEnv", "extraEnvs", "environment", "env_vars", "envVars", "env_variables",
+    "environment_variables", "EnvironmentVariables", "environmentVariables", "literals",
 })  # fmt: skip
 """Of Kubernetes, Helm values, SkyPilot, Ray, Azure ML, SageMaker and Kustomize."""
 

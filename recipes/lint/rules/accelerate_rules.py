@@ -28,33 +28,37 @@ from recipes.lint.views import (
 Documents = tuple[Document, ...]
 
 _KEYS = frozenset({
-    "compute_environment", "distributed_type", "mixed_precision", "use_cpu", "debug", "num_processes", "machine_rank",
-    "num_machines", "gpu_ids", "main_process_ip", "main_process_port", "rdzv_backend", "same_network", "main_training_function",
-    "enable_cpu_affinity", "deepspeed_config", "fsdp_config", "parallelism_config", "megatron_lm_config", "ipex_config",
-    "mpirun_config", "downcast_bf16", "fp8_config", "dynamo_config", "dynamo_backend", "tpu_name", "tpu_zone", "tpu_use_cluster",
+    "compute_environment", "distributed_type", "mixed_precision", "use_cpu", "debug", "num_processes",
+    "machine_rank", "num_machines", "gpu_ids", "main_process_ip", "main_process_port", "rdzv_backend",
+    "same_network", "main_training_function", "enable_cpu_affinity", "deepspeed_config", "fsdp_config",
+    "parallelism_config", "megatron_lm_config", "ipex_config", "mpirun_config", "downcast_bf16",
+    "fp8_config", "dynamo_config", "dynamo_backend", "tpu_name", "tpu_zone", "tpu_use_cluster",
     "tpu_use_sudo", "command_file", "commands", "tpu_vm", "tpu_env", "use_xpu", "fp16", "tp_config",
 })  # fmt: skip
 """Of a configuration for one's own machines, of all versions from 0.11 to 1.15. Others end the launch with a
 ValueError.
 """
 _SAGEMAKER = frozenset({
-    "ec2_instance_type", "iam_role_name", "image_uri", "profile", "region", "py_version", "base_job_name", "pytorch_version",
-    "transformers_version", "sagemaker_inputs_file", "sagemaker_metrics_file", "additional_args",
+    "ec2_instance_type", "iam_role_name", "image_uri", "profile", "region", "py_version", "base_job_name",
+    "pytorch_version", "transformers_version", "sagemaker_inputs_file", "sagemaker_metrics_file",
+    "additional_args",
 })  # fmt: skip
 _ENVIRONMENTS = ("LOCAL_MACHINE", "AMAZON_SAGEMAKER")
 _TYPES = (
-    "MULTI_GPU", "MULTI_CPU", "MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_HPU", "FSDP", "DEEPSPEED",
-    "MEGATRON_LM", "NO", "XLA", "TPU", "TP", "MPS", "MULTI_NEURON",
+    "MULTI_GPU", "MULTI_CPU", "MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_HPU",
+    "FSDP", "DEEPSPEED", "MEGATRON_LM", "NO", "XLA", "TPU", "TP", "MPS", "MULTI_NEURON",
 )  # fmt: skip
 _PRECISIONS = ("no", "fp16", "bf16", "fp8")
 _OF_THE_FILE = frozenset({
-    "gradient_accumulation_steps", "gradient_clipping", "zero_stage", "offload_optimizer_device", "offload_param_device",
-    "offload_param_nvme_path", "offload_optimizer_nvme_path", "zero3_save_16bit_model",
+    "gradient_accumulation_steps", "gradient_clipping", "zero_stage", "offload_optimizer_device",
+    "offload_param_device", "offload_param_nvme_path", "offload_optimizer_nvme_path",
+    "zero3_save_16bit_model",
 })  # fmt: skip
 """What stands in DeepSpeed's own file, where `deepspeed_config_file` names one."""
 _DEEPSPEEDS_OWN = frozenset({
-    "train_batch_size", "train_micro_batch_size_per_gpu", "optimizer", "scheduler", "fp16", "bf16", "zero_optimization",
-    "activation_checkpointing", "offload_optimizer", "offload_param", "stage", "aio", "zero_allow_untested_optimizer",
+    "train_batch_size", "train_micro_batch_size_per_gpu", "optimizer", "scheduler", "fp16", "bf16",
+    "zero_optimization", "activation_checkpointing", "offload_optimizer", "offload_param", "stage", "aio",
+    "zero_allow_untested_optimizer",
 })  # fmt: skip
 _FSDP = {
     "sharding_strategy": (
@@ -198,7 +202,8 @@ def machines(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 document,
                 item.place,
                 f"{count} machines and no main_process_ip: each machine waits for itself",
-                fix="Set main_process_ip and main_process_port to the first machine, or give them on the command line.",
+                fix="Set main_process_ip and main_process_port to the first machine, or give them on the "
+                "command line.",
             )
     for document, command in starts:
         count = number(resolved(document, option(command, "num-machines"))) or nodes_of(document)
@@ -300,7 +305,8 @@ def fsdp(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "accelerate-fsdp-sync",
                 document,
                 sync.place,
-                "fsdp_cpu_ram_efficient_loading loads the weights on one rank alone, and needs fsdp_sync_module_states",
+                "fsdp_cpu_ram_efficient_loading loads the weights on one rank alone, and needs "
+                "fsdp_sync_module_states",
                 fix="Write fsdp_sync_module_states: true.",
             )
         for item in document.entries:

@@ -108,6 +108,7 @@ def precedence(documents: Documents, context: Context) -> Iterator[LintFinding]:
                             "conf-overruled",
                             conf,
                             item.place,
-                            f"{other.name} sets {item.name}={told.value}, which wins over the file's {item.value}",
+                            f"{other.name} sets {item.name}={told.value}, which wins over the file's "
+                            f"{item.value}",
                             fix="Keep it in one place.",
                         )

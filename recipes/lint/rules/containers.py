@@ -68,7 +68,8 @@ def _locked(box: Container) -> Iterator[LintFinding]:
             "container-memlock",
             box.document,
             box.place,
-            "the container gets RDMA devices and may lock 64 KiB to 8 MiB of memory: registering buffers fails",
+            "the container gets RDMA devices and may lock 64 KiB to 8 MiB of memory: registering buffers "
+            "fails",
             fix="Give --ulimit memlock=-1 --cap-add=IPC_LOCK.",
         )
 
@@ -96,8 +97,10 @@ def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "container-no-rdma",
                     document,
                     box.place,
-                    "InfiniBand is configured, and the container gets no /dev/infiniband: NCCL goes over TCP without an error",
-                    fix="Give --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1; NCCL_NET=IB makes a lack fail.",
+                    "InfiniBand is configured, and the container gets no /dev/infiniband: NCCL goes over TCP "
+                    "without an error",
+                    fix="Give --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1; NCCL_NET=IB "
+                    "makes a lack fail.",
                 )
             host = box.has(r"--net(?:work)?[= ](?:host|container:|\S*\$)|network_mode=host|networks")
             if box.is_distributed and box.trains and not host:
@@ -152,7 +155,8 @@ def dockerfiles(documents: Documents, context: Context) -> Iterator[LintFinding]
                     "dockerfile-escaped-variable",
                     document,
                     item.place,
-                    f"the backslash keeps ${item.name} as these letters: what the base image has there is lost",
+                    f"the backslash keeps ${item.name} as these letters: what the base image has there is "
+                    "lost",
                     fix=f"Write ${item.name} without the backslash.",
                 )
 

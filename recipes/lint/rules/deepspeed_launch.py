@@ -30,7 +30,8 @@ def command_lines(documents: Documents, context: Context) -> Iterator[LintFindin
                     "deepspeed-options",
                     document,
                     command.place,
-                    f"--{filters[0]} and --{counts[0].replace('-', '_')} exclude each other, and DeepSpeed ends",
+                    f"--{filters[0]} and --{counts[0].replace('-', '_')} exclude each other, and DeepSpeed "
+                    "ends",
                     fix=f"Keep --{filters[0]}.",
                 )
             alone = {"no-ssh"} <= set(command.options) and "node-rank" not in command.options
@@ -58,6 +59,7 @@ def _visible(document: Document, command: Command) -> Iterator[LintFinding]:
         "deepspeed-visible-devices",
         document,
         item.place,
-        f"deepspeed ignores CUDA_VISIBLE_DEVICES={item.value} beside --{option}, and takes GPUs by its own count",
+        f"deepspeed ignores CUDA_VISIBLE_DEVICES={item.value} beside --{option}, and takes GPUs by its own "
+        "count",
         fix=f"Write --include localhost:{','.join(devices)} alone.",
     )

@@ -16,47 +16,53 @@ from recipes.lint.views import commands, entry, entry_value, nodes_of, number, o
 Documents = tuple[Document, ...]
 
 _KEYS = frozenset({
-    "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "optimizer", "scheduler", "fp16",
-    "bf16", "bfloat16", "amp", "gradient_clipping", "zero_optimization", "zero_allow_untested_optimizer", "steps_per_print",
-    "wall_clock_breakdown", "dump_state", "flops_profiler", "activation_checkpointing", "sparse_attention", "data_efficiency",
-    "data_types", "elasticity", "autotuning", "comms_logger", "tensorboard", "wandb", "csv_monitor", "comet", "checkpoint",
+    "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "optimizer",
+    "scheduler", "fp16", "bf16", "bfloat16", "amp", "gradient_clipping", "zero_optimization",
+    "zero_allow_untested_optimizer", "steps_per_print", "wall_clock_breakdown", "dump_state",
+    "flops_profiler", "activation_checkpointing", "sparse_attention", "data_efficiency", "data_types",
+    "elasticity", "autotuning", "comms_logger", "tensorboard", "wandb", "csv_monitor", "comet", "checkpoint",
     "aio", "communication_data_type", "prescale_gradients", "gradient_predivide_factor", "sparse_gradients",
-    "disable_allgather", "memory_breakdown", "curriculum_learning", "compression_training", "zero_force_ds_cpu_optimizer",
-    "pipeline", "nebula", "seq_parallel_communication_data_type", "hybrid_engine", "progressive_layer_drop", "eigenvalue",
-    "use_data_before_expert_parallelism", "graph_harvesting", "timers", "compile", "tensor_parallel", "torch_autocast",
-    "weight_quantization", "load_universal_checkpoint", "dataloader_drop_last", "zero_quantized_weights", "checkpoint_engine",
+    "disable_allgather", "memory_breakdown", "curriculum_learning", "compression_training",
+    "zero_force_ds_cpu_optimizer", "pipeline", "nebula", "seq_parallel_communication_data_type",
+    "hybrid_engine", "progressive_layer_drop", "eigenvalue", "use_data_before_expert_parallelism",
+    "graph_harvesting", "timers", "compile", "tensor_parallel", "torch_autocast", "weight_quantization",
+    "load_universal_checkpoint", "dataloader_drop_last", "zero_quantized_weights", "checkpoint_engine",
     "domino", "compute_optimal", "torch_compile", "inference", "mics", "zenflow", "sequence_parallel_size",
-    "round_robin_gradients", "data_parallel_size", "$schema", "train_iters", "vocabulary_size", "monitor_config",
-    "quantize_training", "tensor_model_parallel_size", "superoffload",
+    "round_robin_gradients", "data_parallel_size", "$schema", "train_iters", "vocabulary_size",
+    "monitor_config", "quantize_training", "tensor_model_parallel_size", "superoffload",
 })  # fmt: skip
 _ZERO = frozenset({
-    "stage", "contiguous_gradients", "reduce_scatter", "reduce_bucket_size", "use_multi_rank_bucket_allreduce",
-    "allgather_partitions", "allgather_bucket_size", "overlap_comm", "compute_grad_norm", "load_from_fp32_weights",
-    "elastic_checkpoint", "offload_param", "offload_optimizer", "zenflow", "sub_group_size", "cpu_offload", "cpu_offload_param",
-    "cpu_offload_params", "cpu_offload_use_pin_memory", "prefetch_bucket_size", "stage3_prefetch_bucket_size",
-    "param_persistence_threshold", "stage3_param_persistence_threshold", "model_persistence_threshold",
-    "stage3_model_persistence_threshold", "max_live_parameters", "stage3_max_live_parameters", "max_reuse_distance",
-    "stage3_max_reuse_distance", "gather_16bit_weights_on_model_save", "stage3_gather_16bit_weights_on_model_save",
-    "stage3_gather_fp16_weights_on_model_save", "module_granularity_threshold", "stage3_module_granularity_threshold",
-    "use_all_reduce_for_fetch_params", "stage3_use_all_reduce_for_fetch_params", "allgather_sequential",
-    "stage3_allgather_sequential", "ignore_unused_parameters", "legacy_stage1", "round_robin_gradients", "parameter_alignment",
-    "zero_hpz_partition_size", "zero_quantized_weights", "zero_quantized_nontrainable_weights", "zero_quantized_gradients",
-    "memory_efficient_linear", "pipeline_loading_checkpoint", "override_module_apply", "log_trace_cache_warnings",
-    "enable_sanity_checks", "save_muon_momentum_buffer_in_memory", "leaf_module", "mics_shard_size",
+    "stage", "contiguous_gradients", "reduce_scatter", "reduce_bucket_size",
+    "use_multi_rank_bucket_allreduce", "allgather_partitions", "allgather_bucket_size", "overlap_comm",
+    "compute_grad_norm", "load_from_fp32_weights", "elastic_checkpoint", "offload_param",
+    "offload_optimizer", "zenflow", "sub_group_size", "cpu_offload", "cpu_offload_param",
+    "cpu_offload_params", "cpu_offload_use_pin_memory", "prefetch_bucket_size",
+    "stage3_prefetch_bucket_size", "param_persistence_threshold", "stage3_param_persistence_threshold",
+    "model_persistence_threshold", "stage3_model_persistence_threshold", "max_live_parameters",
+    "stage3_max_live_parameters", "max_reuse_distance", "stage3_max_reuse_distance",
+    "gather_16bit_weights_on_model_save", "stage3_gather_16bit_weights_on_model_save",
+    "stage3_gather_fp16_weights_on_model_save", "module_granularity_threshold",
+    "stage3_module_granularity_threshold", "use_all_reduce_for_fetch_params",
+    "stage3_use_all_reduce_for_fetch_params", "allgather_sequential", "stage3_allgather_sequential",
+    "ignore_unused_parameters", "legacy_stage1", "round_robin_gradients", "parameter_alignment",
+    "zero_hpz_partition_size", "zero_quantized_weights", "zero_quantized_nontrainable_weights",
+    "zero_quantized_gradients", "memory_efficient_linear", "pipeline_loading_checkpoint",
+    "override_module_apply", "log_trace_cache_warnings", "enable_sanity_checks",
+    "save_muon_momentum_buffer_in_memory", "leaf_module", "mics_shard_size",
     "mics_hierarchical_params_gather", "grad_partition_groups", "stage3_leaf_modules",
 })  # fmt: skip
 """Keys of the block zero_optimization, of all versions to 0.19. DeepSpeed refuses others."""
 _PRECISION = {
     "fp16": (
-        "enabled", "auto_cast", "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis", "consecutive_hysteresis",
-        "min_loss_scale", "fp16_master_weights_and_grads",
+        "enabled", "auto_cast", "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
+        "consecutive_hysteresis", "min_loss_scale", "fp16_master_weights_and_grads",
     ),
     "bf16": ("enabled", "immediate_grad_update", "check_grad_overflow", "bf16_master_weights_and_grads", "bf16_optimizer_states"),
 }  # fmt: skip
 """Keys of the blocks of precision, to 0.19. DeepSpeed refuses others there, and passed over them before."""
 _OF_ACCELERATE = frozenset({
-    "zero_stage", "offload_optimizer_device", "offload_param_device", "zero3_init_flag", "zero3_save_16bit_model",
-    "deepspeed_multinode_launcher",
+    "zero_stage", "offload_optimizer_device", "offload_param_device", "zero3_init_flag",
+    "zero3_save_16bit_model", "deepspeed_multinode_launcher",
 })  # fmt: skip
 _DEVICES = ("cpu", "nvme", "none")
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?")
@@ -314,7 +320,8 @@ def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "deepspeed-not-forwarded",
                     document,
                     lost[0].place,
-                    f"deepspeed does not hand {names} to the other machines: only names that begin with {', '.join(_FORWARDED)}",
+                    f"deepspeed does not hand {names} to the other machines: only names that begin with "
+                    f"{', '.join(_FORWARDED)}",
                     fix="Write them into .deepspeed_env, one NAME=value a line.",
                 )
             visible = given.get("CUDA_VISIBLE_DEVICES")

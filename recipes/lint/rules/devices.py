@@ -42,7 +42,8 @@ def local_ranks(documents: Documents, context: Context) -> Iterator[LintFinding]
                     "local-rank-from-world",
                     document,
                     item.place,
-                    f"{item.name} takes the rank in the whole job: from the second node on, no GPU has that number",
+                    f"{item.name} takes the rank in the whole job: from the second node on, no GPU has that "
+                    "number",
                     fix="Use SLURM_LOCALID, or OMPI_COMM_WORLD_LOCAL_RANK.",
                 )
         yield from _missing_local_rank(document)

@@ -99,7 +99,8 @@ def forced(documents: Documents, context: Context) -> Iterator[LintFinding]:
             "choice-forced",
             document,
             item.place,
-            f"{item.name}={item.value} takes a decision from NCCL: {row.costs or 'it is right for some sizes at most'}",
+            f"{item.name}={item.value} takes a decision from NCCL: "
+            f"{row.costs or 'it is right for some sizes at most'}",
             fix="Remove it, unless both ways were measured on this machine.",
         )
 
@@ -273,7 +274,8 @@ def preloads(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "nccl-preloaded",
                     document,
                     item.place,
-                    "LD_PRELOAD puts another NCCL under every process here; nodes without the same file load another version",
+                    "LD_PRELOAD puts another NCCL under every process here; nodes without the same file load "
+                    "another version",
                     fix="Install one NCCL in the image, and let torch load its own.",
                 )
         if document.kind == "dockerfile":

@@ -30,6 +30,7 @@ def node_ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "frontend-node-rank",
                     document,
                     told["RANK"].place,
-                    f"{command.program} reads NODE_RANK, and without it every node is node 0; it does not read RANK",
+                    f"{command.program} reads NODE_RANK, and without it every node is node 0; it does not "
+                    "read RANK",
                     fix="Write NODE_RANK.",
                 )

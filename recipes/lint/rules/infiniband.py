@@ -42,8 +42,10 @@ def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "hca-is-an-interface",
                 document,
                 item.place,
-                f"NCCL_IB_HCA={text} names network interfaces, not RDMA devices: NCCL finds none and goes over TCP",
-                fix="Write names of /sys/class/infiniband, as =mlx5_0; interfaces go into NCCL_SOCKET_IFNAME.",
+                f"NCCL_IB_HCA={text} names network interfaces, not RDMA devices: NCCL finds none and goes "
+                "over TCP",
+                fix="Write names of /sys/class/infiniband, as =mlx5_0; interfaces go into "
+                "NCCL_SOCKET_IFNAME.",
             )
             continue
         doubled = sorted({name for name in wanted.names if wanted.names.count(name) > 1})
@@ -98,7 +100,8 @@ def _beginnings(
             "hca-prefix",
             document,
             item.place,
-            f"NCCL_IB_HCA={text}: mlx5_1 is a beginning, and also means mlx5_10 to mlx5_19 where a machine has them",
+            f"NCCL_IB_HCA={text}: mlx5_1 is a beginning, and also means mlx5_10 to mlx5_19 where a machine "
+            "has them",
             fix="Put = in front for exact names.",
             edits=_exactly(document, item, text, names),
         )
@@ -146,7 +149,8 @@ def _links(document: Document, item: Setting, active: list[Nic]) -> Iterator[Lin
             "hca-mixed",
             document,
             item.place,
-            f"{item.name} lets in ports of {' and '.join(sorted(layers))}: {', '.join(port.name for port in active)}",
+            f"{item.name} lets in ports of {' and '.join(sorted(layers))}: "
+            f"{', '.join(port.name for port in active)}",
             fix="Name the ports of the compute network alone, with = in front.",
             severity="error",
         )
@@ -166,7 +170,8 @@ def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ..
                 "hca-mixed",
                 document,
                 document.settings[0].place,
-                f"the machine has active ports of {' and '.join(sorted(layers))}, and NCCL_IB_HCA chooses none",
+                f"the machine has active ports of {' and '.join(sorted(layers))}, and NCCL_IB_HCA chooses "
+                "none",
                 fix=f"Name the ports of the compute network in NCCL_IB_HCA, with = in front{names}.",
             )
 
@@ -184,7 +189,8 @@ def gids(documents: Documents, context: Context) -> Iterator[LintFinding]:
             "gid-index-fixed",
             document,
             item.place,
-            f"NCCL_IB_GID_INDEX={text} is one machine's table: NCCL finds the RoCE v2 entry itself since 2.21",
+            f"NCCL_IB_GID_INDEX={text} is one machine's table: NCCL finds the RoCE v2 entry itself since "
+            "2.21",
             fix="Remove the line on NCCL 2.21 or newer.",
             severity="warning" if automatic else None,
         )
@@ -239,7 +245,8 @@ def queues(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "ib-many-queues",
                 document,
                 item.place,
-                f"NCCL_IB_QPS_PER_CONNECTION={text}: beyond 8 queue pairs memory and latency grow, and no rate",
+                f"NCCL_IB_QPS_PER_CONNECTION={text}: beyond 8 queue pairs memory and latency grow, and no "
+                "rate",
                 fix="Measure 2, 4 and 8, and keep the smallest that helps.",
             )
 
@@ -267,7 +274,8 @@ def rails(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "cross-nic-forced",
                 document,
                 item.place,
-                "NCCL_CROSS_NIC=1 suits NICs that all hang on one switch; on a network with rails it adds hops, or fails",
+                "NCCL_CROSS_NIC=1 suits NICs that all hang on one switch; on a network with rails it adds "
+                "hops, or fails",
                 fix="Leave it to NCCL (2), or set 0 on a rail network.",
             )
 
@@ -287,6 +295,7 @@ def sharp(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "sharp-shared",
                 document,
                 item.place,
-                "NCCL_COLLNET_ENABLE=1 in jobs that run side by side: switches hold few reduction trees, and the second fails",
+                "NCCL_COLLNET_ENABLE=1 in jobs that run side by side: switches hold few reduction trees, and "
+                "the second fails",
                 fix="Give SHARP to one job at a time; leave the variable out of the others.",
             )

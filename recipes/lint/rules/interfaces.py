@@ -42,7 +42,8 @@ def gloo(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "gloo-interface-syntax",
                 document,
                 item.place,
-                f"{item.name}={text}: Gloo knows neither ^ nor =, and looks for an interface of that very name",
+                f"{item.name}={text}: Gloo knows neither ^ nor =, and looks for an interface of that very "
+                "name",
                 fix="Write the name of an interface, as `ip route get ADDRESS` shows it.",
                 edits=rewrite(document, item, text[1:]) if text.startswith("=") and "," not in text else (),
             )
@@ -93,7 +94,8 @@ def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 document,
                 item.place,
                 f"{item.name}={text} lets nearly every interface in, and the first that matches is used",
-                fix="Name the interface of the cluster, as =eth0; machines that differ take a list of exact names.",
+                fix="Name the interface of the cluster, as =eth0; machines that differ take a list of exact "
+                "names.",
             )
         if item.name == "NCCL_SOCKET_IFNAME":
             yield from _on_machine(document, item, text, context)
@@ -137,8 +139,10 @@ def _on_machine(document: Document, item: Setting, text: str, context: Context) 
             "interface-missing",
             document,
             item.place,
-            f"NCCL_SOCKET_IFNAME={text} matches none of the machine's {', '.join(face.name for face in here)[:200]}",
-            fix="Name an interface that every machine has; where names differ, list them all or use /etc/nccl.conf on each.",
+            f"NCCL_SOCKET_IFNAME={text} matches none of the machine's "
+            f"{', '.join(face.name for face in here)[:200]}",
+            fix="Name an interface that every machine has; where names differ, list them all or use "
+            "/etc/nccl.conf on each.",
         )
     elif not wanted.excludes and not wanted.exact:
         more = [name for name in names if name not in wanted.names]
@@ -170,7 +174,8 @@ def _other_route(
             "interface-other-route",
             document,
             item.place,
-            f"MASTER_ADDR {master} is in the network of {', '.join(holders)}, NCCL is told {', '.join(names)}",
+            f"MASTER_ADDR {master} is in the network of {', '.join(holders)}, NCCL is told "
+            f"{', '.join(names)}",
             fix="Use the address of the master on that interface, or name the interface of that address.",
         )
 
@@ -234,7 +239,8 @@ def masters(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "master-wrong-variable",
                     document,
                     item.place,
-                    f"{item.name} is taken from where srun or sbatch was called, which need not be a node of the job",
+                    f"{item.name} is taken from where srun or sbatch was called, which need not be a node of "
+                    "the job",
                     fix='Use the first of `scontrol show hostnames "$SLURM_JOB_NODELIST"`.',
                 )
             elif (
@@ -295,7 +301,8 @@ def _hosts_finding(document: Document, line: int) -> LintFinding:
         "hosts-loopback",
         document,
         Place(line=line),
-        "a machine's own name is made to mean 127.x: Gloo and the rendezvous then tell others an address that is their own",
+        "a machine's own name is made to mean 127.x: Gloo and the rendezvous then tell others an address "
+        "that is their own",
         fix="Give the name the machine's address on the network of the cluster.",
     )
 
@@ -345,8 +352,10 @@ def firewalls(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "firewall-one-port",
                 document,
                 at[0],
-                f"only port {at[1]['port']} is opened: ranks meet there, and then NCCL hangs on the ports that it draws itself",
-                fix="Open all ports between the machines, or a range that net.ipv4.ip_local_port_range is set to.",
+                f"only port {at[1]['port']} is opened: ranks meet there, and then NCCL hangs on the ports "
+                "that it draws itself",
+                fix="Open all ports between the machines, or a range that net.ipv4.ip_local_port_range is "
+                "set to.",
             )
         yield from _policy(document)
 

@@ -126,7 +126,8 @@ def _locked(document: Document) -> Iterator[LintFinding]:
                 "kubernetes-ipc-lock",
                 document,
                 item.place,
-                f"{item.path.rpartition('limits.')[2]} without IPC_LOCK: registering memory fails where the node limits it",
+                f"{item.path.rpartition('limits.')[2]} without IPC_LOCK: registering memory fails where the "
+                "node limits it",
                 fix="Add IPC_LOCK to securityContext.capabilities.add.",
             )
 
@@ -205,7 +206,8 @@ def networks(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "kubernetes-host-dns",
                     document,
                     item.place,
-                    "with hostNetwork names of services do not resolve unless dnsPolicy is ClusterFirstWithHostNet",
+                    "with hostNetwork names of services do not resolve unless dnsPolicy is "
+                    "ClusterFirstWithHostNet",
                     fix="Add dnsPolicy: ClusterFirstWithHostNet.",
                 )
         for item in document.entries:

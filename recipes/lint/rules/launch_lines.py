@@ -76,7 +76,8 @@ def _behind(document: Document, command: Command, own: frozenset[str]) -> Iterat
             "launcher-options-late",
             document,
             script.place,
-            f"--{lost[0]} stands behind {script.program}, which gets it; {command.program} goes by its own defaults",
+            f"--{lost[0]} stands behind {script.program}, which gets it; {command.program} goes by its own "
+            "defaults",
             fix=f"Write the options of {command.program} before {script.program}.",
         )
 
@@ -100,7 +101,8 @@ def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "port-shared",
                     document,
                     command.place,
-                    f"{command.program} takes port {port}, as that of line {earlier.place.line} does, which still runs",
+                    f"{command.program} takes port {port}, as that of line {earlier.place.line} does, which "
+                    "still runs",
                     fix="Give each a port of its own: --master-port, or torchrun --standalone.",
                 )
             elif _goes_on(document, command):

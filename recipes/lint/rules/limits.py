@@ -33,7 +33,8 @@ def shells(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "limit-stack",
                     document,
                     place,
-                    "NCCL before 2.28 takes small stacks for its threads where the limit is unlimited, and crashes at its start",
+                    "NCCL before 2.28 takes small stacks for its threads where the limit is unlimited, and "
+                    "crashes at its start",
                     fix="Write ulimit -s 8192.",
                     severity="warning" if fixed is False else None,
                 )
@@ -69,7 +70,8 @@ def machine(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 document,
                 starts.place,
                 f"this machine lets {memlock // 1024} KiB be locked: registering memory for RDMA fails",
-                fix="Set memlock to unlimited in limits.conf, LimitMEMLOCK=infinity for services of the scheduler.",
+                fix="Set memlock to unlimited in limits.conf, LimitMEMLOCK=infinity for services of the "
+                "scheduler.",
             )
         if isinstance(shm, int) and shm < 2**30:
             yield make_finding(
@@ -116,7 +118,8 @@ def services(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "iommu-translates",
                 document,
                 iommu[0],
-                "with the IOMMU translating, traffic between GPUs and NICs goes through the root complex: slow, or corrupt",
+                "with the IOMMU translating, traffic between GPUs and NICs goes through the root complex: "
+                "slow, or corrupt",
                 fix="Add iommu=pt.",
             )
 
@@ -153,7 +156,8 @@ def slices(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "mig-slices",
                     document,
                     directive_place(document, "gres"),
-                    f"{match[2]} MIG slices {match[1]}: a process sees one; to NCCL before 2.31 they are duplicates",
+                    f"{match[2]} MIG slices {match[1]}: a process sees one; to NCCL before 2.31 they are "
+                    "duplicates",
                     fix="Ask for whole GPUs, or start one process on one slice.",
                 )
         at = first_line(document, r"--gpus[= ]\S*device=\d+:\d+,\d+:\d+")

@@ -83,7 +83,8 @@ def _judged(document: Document, command: Command, job: _Job) -> Iterator[LintFin
             "megatron-batch",
             document,
             command.place,
-            f"a global batch of {job.batch} is no multiple of {job.micro} (micro batch) x {copies} (copies of the model)",
+            f"a global batch of {job.batch} is no multiple of {job.micro} (micro batch) x {copies} (copies "
+            "of the model)",
             fix=f"Write a multiple of {job.micro * copies}.",
         )
 
@@ -146,7 +147,8 @@ def _wide(document: Document, command: Command, job: _Job) -> Iterator[LintFindi
             document,
             command.place,
             f"tensor parallelism of {job.tensor} spans machines of {each} GPUs",
-            fix=f"Write at most {each}, and split the rest by pipeline or data; machines with NVLink between them may take more.",
+            fix=f"Write at most {each}, and split the rest by pipeline or data; machines with NVLink between "
+            "them may take more.",
         )
 
 

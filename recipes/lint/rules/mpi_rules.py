@@ -102,7 +102,8 @@ def handed(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "mpi-not-exported",
                     document,
                     command.place,
-                    f"-x {names}: the script sets it for the shell alone, and mpirun hands on what is exported",
+                    f"-x {names}: the script sets it for the shell alone, and mpirun hands on what is "
+                    "exported",
                     fix=f'Write export {" ".join(lost)} before, or -x {lost[0]}="${lost[0]}".',
                 )
 
@@ -145,7 +146,8 @@ def placement(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "mpi-bound-to-core",
                     document,
                     command.place,
-                    "--bind-to core puts all threads of a rank, those of NCCL and of loaders too, on one core",
+                    "--bind-to core puts all threads of a rank, those of NCCL and of loaders too, on one "
+                    "core",
                     fix="Write --bind-to none, or numa.",
                 )
             yield from _components(document, command)

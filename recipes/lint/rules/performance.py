@@ -34,12 +34,13 @@ _FSDP = (
 )
 _MEGATRON = r"--(?:tensor-model-parallel-size|sequence-parallel|context-parallel-size)\b"
 _ALLOCATOR = frozenset({
-    "max_split_size_mb", "roundup_power2_divisions", "garbage_collection_threshold", "expandable_segments", "backend",
-    "release_lock_on_cudamalloc", "release_lock_on_hipmalloc", "pinned_use_cuda_host_register", "pinned_use_hip_host_register",
-    "pinned_num_register_threads", "pinned_use_background_threads", "max_non_split_rounding_mb", "per_process_memory_fraction",
-    "graph_capture_record_stream_reuse", "pinned_reserve_segment_size_mb",
-    "throw_on_cudamalloc_oom", "pinned_max_register_threads",
-    "use_cuda_host_register", "pinned_max_round_threshold_mb", "pinned_max_power2_size_mb", "pinned_max_cached_size_mb",
+    "max_split_size_mb", "roundup_power2_divisions", "garbage_collection_threshold", "expandable_segments",
+    "backend", "release_lock_on_cudamalloc", "release_lock_on_hipmalloc", "pinned_use_cuda_host_register",
+    "pinned_use_hip_host_register", "pinned_num_register_threads", "pinned_use_background_threads",
+    "max_non_split_rounding_mb", "per_process_memory_fraction", "graph_capture_record_stream_reuse",
+    "pinned_reserve_segment_size_mb", "throw_on_cudamalloc_oom", "pinned_max_register_threads",
+    "use_cuda_host_register", "pinned_max_round_threshold_mb", "pinned_max_power2_size_mb",
+    "pinned_max_cached_size_mb",
 })  # fmt: skip
 
 
@@ -84,7 +85,8 @@ def _wants_one(document: Document) -> Iterator[LintFinding]:
             "connections-missing",
             document,
             starts.place,
-            "Megatron's sequence parallelism before Blackwell asks for CUDA_DEVICE_MAX_CONNECTIONS=1, and it is not set here",
+            "Megatron's sequence parallelism before Blackwell asks for CUDA_DEVICE_MAX_CONNECTIONS=1, and it "
+            "is not set here",
             fix="export CUDA_DEVICE_MAX_CONNECTIONS=1.",
         )
 
@@ -259,7 +261,8 @@ def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "timeout-of-hours",
                     document,
                     item.place,
-                    f"DEEPSPEED_TIMEOUT={seconds} counts minutes: every hang holds the job for {seconds / 60:.0f} hours",
+                    f"DEEPSPEED_TIMEOUT={seconds} counts minutes: every hang holds the job for "
+                    f"{seconds / 60:.0f} hours",
                     fix="30 is the default; write minutes.",
                 )
             if item.name == "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC" and seconds is not None and seconds > 7200:
@@ -267,7 +270,8 @@ def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "timeout-of-hours",
                     document,
                     item.place,
-                    f"{item.name}={seconds}: a rank that is stuck holds the job for {seconds / 3600:.0f} hours",
+                    f"{item.name}={seconds}: a rank that is stuck holds the job for {seconds / 3600:.0f} "
+                    "hours",
                     fix="900 to 1800 is enough for long compiles and checkpoints.",
                 )
 

@@ -76,7 +76,8 @@ def ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     document,
                     _place_of(command, option(command, rank) or ""),
                     f"{count} pods of this template all call themselves node {option(command, rank)}",
-                    fix="Take the rank from what the operator sets: RANK, JOB_COMPLETION_INDEX or LWS_WORKER_INDEX.",
+                    fix="Take the rank from what the operator sets: RANK, JOB_COMPLETION_INDEX or "
+                    "LWS_WORKER_INDEX.",
                 )
 
 
@@ -95,7 +96,8 @@ def operators(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "kubernetes-operator-variable",
                 document,
                 items[0].place,
-                f"the operator sets {names} for each pod; which of two values counts differs between its versions",
+                f"the operator sets {names} for each pod; which of two values counts differs between its "
+                "versions",
                 fix="Leave it to the operator.",
             )
 

@@ -49,7 +49,8 @@ def clusters(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "ray-many-heads",
                     document,
                     command.place,
-                    f"srun starts {_tasks(document, step)} tasks, and each is the head of a cluster of its own",
+                    f"srun starts {_tasks(document, step)} tasks, and each is the head of a cluster of its "
+                    "own",
                     fix="Start the head by srun --nodes=1 --ntasks=1 -w FIRST_NODE.",
                 )
             if not is_head and _LOOPBACK.fullmatch(command.options.get("address", "")):
@@ -57,7 +58,8 @@ def clusters(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "ray-loopback",
                     document,
                     command.place,
-                    f"--address={command.options['address']} is each node's own: workers look for the head at home",
+                    f"--address={command.options['address']} is each node's own: workers look for the head "
+                    "at home",
                     fix="Give the address of the first node.",
                 )
 

@@ -57,7 +57,8 @@ def nodes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "slurm-nodes-differ",
                     document,
                     command.place,
-                    f"the job asks for {asked} nodes, and without --nnodes torchrun takes one for the whole job",
+                    f"the job asks for {asked} nodes, and without --nnodes torchrun takes one for the whole "
+                    "job",
                     fix="Give --nnodes $SLURM_NNODES.",
                 )
             elif (
@@ -72,7 +73,8 @@ def nodes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     document,
                     command.place,
                     f"without srun {starts(command)} runs on the first of {asked} nodes alone",
-                    fix=f"Start it by srun, one task on each node: srun --ntasks-per-node=1 {starts(command)} ...",
+                    fix="Start it by srun, one task on each node: srun --ntasks-per-node=1 "
+                    f"{starts(command)} ...",
                 )
 
 

@@ -85,7 +85,8 @@ def _misspelt(document: Document) -> Iterator[LintFinding]:
                 "slurm-directive-misspelt",
                 document,
                 Place(line=index),
-                f"{line.split()[0]} {match[2]} is no request: Slurm reads lines that begin with #SBATCH alone",
+                f"{line.split()[0]} {match[2]} is no request: Slurm reads lines that begin with #SBATCH "
+                "alone",
                 fix="Write #SBATCH.",
             )
 
@@ -177,7 +178,8 @@ def threads_per_core(documents: Documents, context: Context) -> Iterator[LintFin
                 document,
                 place,
                 "two hardware threads of a core compete for the network work of p4d",
-                fix="Use one thread of each core: --hint=nomultithread, or turn simultaneous multithreading off.",
+                fix="Use one thread of each core: --hint=nomultithread, or turn simultaneous multithreading "
+                "off.",
             )
 
 

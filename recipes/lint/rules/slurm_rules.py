@@ -76,7 +76,8 @@ def tasks(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "slurm-launcher-per-task",
                     document,
                     command.place,
-                    f"srun starts {count} tasks on each node, and each starts a {starts(command)} with ranks of its own",
+                    f"srun starts {count} tasks on each node, and each starts a {starts(command)} with ranks "
+                    "of its own",
                     fix="Ask for --ntasks-per-node=1; the launcher starts the ranks.",
                 )
 
@@ -132,8 +133,10 @@ def unexpanded(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "slurm-rank-literal",
                     document,
                     command.place,
-                    f"no shell expands {rank}: {starts(command)} is given these letters, and it asks for a number",
-                    fix="Start it by srun bash -c '...' with single quotes, so that each node expands its own.",
+                    f"no shell expands {rank}: {starts(command)} is given these letters, and it asks for a "
+                    "number",
+                    fix="Start it by srun bash -c '...' with single quotes, so that each node expands its "
+                    "own.",
                 )
 
 
@@ -183,7 +186,8 @@ def _early_settings(document: Document) -> Iterator[LintFinding]:
                 document,
                 item.place,
                 f"{item.name} gets the {match[0].strip('${}')} of the batch script: 0, for all tasks",
-                fix="Set it in what srun starts: srun bash -c '...' with single quotes, or a script of its own.",
+                fix="Set it in what srun starts: srun bash -c '...' with single quotes, or a script of its "
+                "own.",
             )
 
 
@@ -216,8 +220,10 @@ def cpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "slurm-cpus-not-passed",
                     document,
                     step.place,
-                    f"since Slurm 22.05 srun does not take over --cpus-per-task={asked} of the job: tasks may get one core each",
-                    fix='export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK, or give srun --cpus-per-task="$SLURM_CPUS_PER_TASK".',
+                    f"since Slurm 22.05 srun does not take over --cpus-per-task={asked} of the job: tasks "
+                    "may get one core each",
+                    fix="export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK, or give srun "
+                    '--cpus-per-task="$SLURM_CPUS_PER_TASK".',
                 )
                 break
         launchers = [
@@ -239,7 +245,8 @@ def cpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "slurm-cpus-missing",
                 document,
                 launchers[0].place,
-                "nothing asks for cores: by Slurm's default the one task of each node gets one, for all ranks and their loaders",
+                "nothing asks for cores: by Slurm's default the one task of each node gets one, for all "
+                "ranks and their loaders",
                 fix="Add #SBATCH --cpus-per-task with the cores of the node, and hand it to srun.",
             )
 
@@ -289,7 +296,8 @@ def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "slurm-gpus-per-task",
                     document,
                     where,
-                    f"--{name}={text} shows each task one GPU alone: peers cannot reach each other over NVLink",
+                    f"--{name}={text} shows each task one GPU alone: peers cannot reach each other over "
+                    "NVLink",
                     fix="Ask for --gpus-per-node, and let tasks choose by LOCAL_RANK (--gpu-bind=none).",
                 )
         if document.kind != "sbatch":
@@ -362,7 +370,8 @@ def surroundings(documents: Documents, context: Context) -> Iterator[LintFinding
                     "slurm-export-list",
                     document,
                     step.place,
-                    f"--export={names} hands on these variables alone, without PATH and what the script exports",
+                    f"--export={names} hands on these variables alone, without PATH and what the script "
+                    "exports",
                     fix=f"Write --export=ALL,{names}.",
                 )
         yield from _containers(document)

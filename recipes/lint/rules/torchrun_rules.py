@@ -80,7 +80,8 @@ def rendezvous(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "torchrun-loopback",
                     document,
                     command.place,
-                    f"{endpoint or options['master-addr']} is each node's own address, and {nodes} nodes are to meet there",
+                    f"{endpoint or options['master-addr']} is each node's own address, and {nodes} nodes are "
+                    "to meet there",
                     fix="Give the name or address of the first node.",
                 )
             elif not _is_told_elsewhere(document, command):
@@ -109,7 +110,8 @@ def _meeting(document: Document, command: Command, nodes: int) -> Iterator[LintF
             command.place,
             f"{nodes} nodes and no place to meet: torchrun takes 127.0.0.1 on each"
             + ("" if in_job else ", unless an operator sets PET_RDZV_ENDPOINT or PET_MASTER_ADDR"),
-            fix="Give --rdzv-backend c10d --rdzv-endpoint FIRST_NODE:PORT, or --master-addr, --master-port and --node-rank.",
+            fix="Give --rdzv-backend c10d --rdzv-endpoint FIRST_NODE:PORT, or --master-addr, --master-port "
+            "and --node-rank.",
             severity=None if in_job else "warning",
         )
     elif backend == "static" and "node-rank" not in options:

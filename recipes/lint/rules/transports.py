@@ -143,8 +143,10 @@ def direct(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "gdr-level-forced",
                 document,
                 item.place,
-                f"NCCL_NET_GDR_LEVEL={text} lets NICs cross from socket to socket, which many boards do slower than host memory",
-                fix="Measure with and without; on virtual machines give NCCL the topology file of the vendor.",
+                f"NCCL_NET_GDR_LEVEL={text} lets NICs cross from socket to socket, which many boards do "
+                "slower than host memory",
+                fix="Measure with and without; on virtual machines give NCCL the topology file of the "
+                "vendor.",
             )
     for document, item, text in literal_settings(documents, "NCCL_DMABUF_ENABLE"):
         if text == "0":

@@ -32,7 +32,8 @@ def characters(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "line-ends",
                 document,
                 Place(line=at),
-                "lines end as on Windows: sbatch refuses the script, and a shell takes the \\r for a part of the last word",
+                "lines end as on Windows: sbatch refuses the script, and a shell takes the \\r for a part of "
+                "the last word",
                 fix="Convert the file: sed -i 's/\\r$//' FILE.",
             )
         for index, line in enumerate(document.lines, 1):
