@@ -8,7 +8,6 @@ import re
 import msgspec
 
 from recipes.lint.document import Document, DocumentKind, Fault, lines_of
-from recipes.lint.readers.hostfile import is_hostfile
 
 READERS: dict[DocumentKind, str] = {
     "shell": "shell",
@@ -32,16 +31,20 @@ _HOSTFILE = re.compile(r"[\w.-]*(?:hostfile|machinefile|nodefile|hosts?)[\w-]*(?
 _SHEBANG = re.compile(r"#!.*\b(ba|z|k|da|tc|c)?sh\b")
 _DIRECTIVE = re.compile(r"^#(SBATCH|PBS|BSUB)\b", re.MULTILINE)
 _DOCKERFILE = re.compile(
-    r"(\s*(#[^\n]*|ARG [^\n]*)?\n)*\s*FROM\s+(--\S+\s+)?\S+(\s+AS\s+\S+)?[ \t\r]*(\n|$)", re.IGNORECASE
+    r"(?:[^\S\n]*(?:#[^\n]*|ARG [^\n]*)?\n)*"
+    r"[^\S\n]*FROM\s+(?:--\S+\s+)?\S+(?:\s+AS\s+\S+)?[ \t\r]*(?:\n|$)",
+    re.IGNORECASE,
 )
+"""Lines of comments and ARG, then FROM. Each line can match in one way only, so that the time is linear."""
 _KUBERNETES = re.compile(r"^(apiVersion|kind):", re.MULTILINE)
 _COMPOSE = re.compile(r"^services:", re.MULTILINE)
 _ACCELERATE = re.compile(r"^(compute_environment|distributed_type|num_machines):", re.MULTILINE)
-_YAML_KEY = re.compile(r"^\s*(- )?\{?\s*[\w.\"'-]+:(\s|$)", re.MULTILINE)
+_YAML_KEY = re.compile(r"^[^\S\n]*(?:- (?:\{?[^\S\n]*)|\{[^\S\n]*)?[\w.\"'-]+:(?:\s|$)", re.MULTILINE)
 _WORKFLOW = re.compile(r"^(on|jobs|stages|pipelines?|steps):", re.MULTILINE)
 """Of a service that builds and tests: what runs there is no job."""
 _LAUNCHES = re.compile(
-    r"\bNCCL_|\bGLOO_|FI_PROVIDER|torchrun|torch\.distributed|mpirun|accelerate launch|\bdeepspeed\s+(-|\\|\S+\.py)"
+    r"\bNCCL_|\bGLOO_|FI_PROVIDER|torchrun|torch\.distributed|mpirun|accelerate launch|"
+    r"\bdeepspeed\s+(-|\\|\S+\.py)"
 )
 _VARIABLE_LINE = re.compile(r"\s*(#.*|(export\s+)?[A-Za-z_][\w.]*\s*=.*)?$")
 _DEEPSPEED = re.compile(
@@ -53,7 +56,8 @@ _BATCH = re.compile(r'"(?:train_batch_size|gradient_accumulation_steps)"\s*:')
 _TF_CONFIG = re.compile(r'"cluster"\s*:\s*\{|"task"\s*:\s*\{[^{}]*"index"')
 _ACCELERATE_JSON = re.compile(r'"(compute_environment|distributed_type|num_machines)"\s*:')
 _SCRIPT_WORDS = re.compile(
-    r"^\s*(export\s|srun\b|mpirun\b|torchrun\b|python\d?\s|accelerate\s+launch|deepspeed\s|if\s|for\s|set\s+-|source\s|[A-Za-z_]\w*=\S*$)",
+    r"^[^\S\n]*(export\s|srun\b|mpirun\b|torchrun\b|python\d?\s|accelerate\s+launch|deepspeed\s|if\s|for\s|set\s+-|"
+    r"source\s|[A-Za-z_]\w*=\S*$)",
     re.MULTILINE,
 )
 
@@ -141,8 +145,11 @@ def _by_name(base: str, text: str) -> DocumentKind | None:
         return "sbatch"
     if base.endswith((".sh", ".bash", ".zsh", ".ksh", ".csh", ".pbs", ".lsf", ".qsub", ".job", ".cmd")):
         return "sbatch" if _DIRECTIVE.search(text) else "shell"
-    if _HOSTFILE.fullmatch(base) and is_hostfile(text):
-        return "hostfile"
+    if _HOSTFILE.fullmatch(base):
+        from recipes.lint.readers.hostfile import is_hostfile  # noqa: PLC0415 - loaded for files of this name
+
+        if is_hostfile(text):
+            return "hostfile"
     return "python" if base.endswith(".py") else None
 
 
@@ -163,7 +170,7 @@ def _by_text(text: str) -> DocumentKind | None:
         if any(line.lstrip().startswith("export") for line in lines):
             return "shell"
         return "dotenv" if any("=" in line and not line.lstrip().startswith("#") for line in lines) else None
-    if re.search(r"^\s*- \{?\s*name:", text, re.MULTILINE):
+    if re.search(r"^[^\S\n]*- \{?\s*name:", text, re.MULTILINE):
         return _yaml_kind(text)
     return "shell" if _SCRIPT_WORDS.search(text) else None
 

@@ -1,4 +1,4 @@
-"""The rules of lint: rows of `recipes/data/lint_rules.toml`, each with the function that detects the mistake."""
+"""The rules of lint: rows of `recipes/data/lint_rules.toml`, each with the function that detects it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,15 @@ class LintRule(StrictRecord, kw_only=True):
     module: str
     """Module below `recipes.lint.rules`."""
     function: str
+    also: tuple[str, ...] = ()
+    """Other functions that detect the same mistake, as `module.function`; each has a row of its own."""
     judges: Literal["container", "file"] = "container"
-    """`file` if the function must see a file with all its containers; otherwise it sees each container alone."""
+    """`file` if the function sees a file with all its containers; otherwise it sees each container alone."""
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """All functions that detect the mistake, as `module.function`."""
+        return (f"{self.module}.{self.function}", *self.also)
 
 
 @functools.lru_cache(maxsize=1)
@@ -83,28 +90,26 @@ def make_finding(
     )
 
 
-def _findings_of_rule(
-    rule: LintRule, files: tuple[Document, ...], parts: tuple[Document, ...], context: Context
-) -> Iterator[LintFinding]:
-    """Load and run the function behind a rule. Whatever is wrong with the module or the function is raised."""
-    module = importlib.import_module(f"recipes.lint.rules.{rule.module}")
-    check: Check = getattr(module, rule.function)
-    return check(files if rule.judges == "file" else parts, context)
+def _run(name: str, documents: tuple[Document, ...], context: Context) -> Iterator[LintFinding]:
+    """Load and run one function. Every error of its module or of the function itself is raised."""
+    module, _, function = name.rpartition(".")
+    check: Check = getattr(importlib.import_module(f"recipes.lint.rules.{module}"), function)
+    return check(documents, context)
 
 
 def _findings_in(
-    documents: tuple[Document, ...], rules: Iterable[LintRule], context: Context, broken: list[str] | None
+    documents: tuple[Document, ...], functions: Iterable[str], context: Context, broken: list[str] | None
 ) -> Iterator[LintFinding]:
+    judges_files = {rule.functions[0] for rule in load_rules().values() if rule.judges == "file"}
     parts = tuple(part for document in documents for part in parted(document))
-    for rule in rules:
+    for name in functions:
         try:
-            yield from _findings_of_rule(rule, documents, parts, context)
+            yield from _run(name, documents if name in judges_files else parts, context)
         except Exception as error:
             if broken is None:
                 raise
             broken.append(
-                f"the rule {rule.module}.{rule.function} has a bug and did not judge everything: "
-                f"{type(error).__name__}: {error}"
+                f"the rule {name} has a bug and did not judge everything: {type(error).__name__}: {error}"
             )
 
 
@@ -118,9 +123,9 @@ def lint(
     """Return all findings in files that belong together, in the order of the files and their lines.
 
     Each file that a script writes in a here-document is judged alone. Findings that a comment waives are
-    included; `Document.waived` names them. `only` limits the run to the functions behind these rule ids, and no
-    other rule module is loaded. A rule that crashes, cannot be loaded or has an invalid row is described in
-    `broken` and the others go on; without `broken` the error is raised.
+    included; `Document.waived` names them. `only` limits the run to the functions behind these rule ids, and
+    no other rule module is loaded. A rule that crashes, cannot be loaded or has an invalid row is described
+    in `broken` and the others go on; without `broken` the error is raised.
     """
     table = load_rules()
     if only is None and len(table) < len(rule_rows()):
@@ -129,14 +134,13 @@ def lint(
             raise ValueError(f"lint_rules.toml has invalid rows: {', '.join(names)}")
         broken += [f"the row of the rule {name} is not valid and was not used" for name in names]
     chosen = table.values() if only is None else [table[rule_id] for rule_id in only]
-    # several rows share a function, which runs once
-    functions = {(rule.module, rule.function): rule for rule in chosen}
+    functions = dict.fromkeys(name for rule in chosen for name in rule.functions)  # rows share functions
     order = {document.name: index for index, document in enumerate(documents)}
     groups = (documents, *((inner,) for document in documents for inner in embedded(document)))
     findings = {
         (finding.rule_id, finding.document, finding.place.line, finding.message): finding
         for group in groups
-        for finding in _findings_in(group, functions.values(), context, broken)
+        for finding in _findings_in(group, functions, context, broken)
     }
     return tuple(
         sorted(

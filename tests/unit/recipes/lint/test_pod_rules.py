@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from recipes.lint.context import Context
-from recipes.lint.reading import read_document
-from recipes.lint.rule_table import lint
+from tests.support.linting import rule_ids
 
 
 def ids(name: str, text: str) -> set[str]:
-    document = read_document(name, text)
-    assert document is not None
-    return {finding.rule_id for finding in lint((document,), Context())}
+    return set(rule_ids(name, text))
 
 
 POD = """\
@@ -125,7 +121,8 @@ def test_variables_in_a_list(words: str, *, is_told: bool) -> None:
 
 def test_a_macvlan_with_addresses_is_sound() -> None:
     text = (
-        "kind: NetworkAttachmentDefinition\nmetadata:\n  annotations:\n    res: rdma/hca_shared_devices_a\nspec:\n"
+        "kind: NetworkAttachmentDefinition\nmetadata:\n  annotations:\n    res: "
+        "rdma/hca_shared_devices_a\nspec:\n"
         '  config: \'{"type": "macvlan", "ipam": {"type": "whereabouts"}}\'\n'
     )
     assert ids("nad.yaml", text) == set()
@@ -139,7 +136,10 @@ def test_peers_of_one_gpu_are_no_matter() -> None:
     ]
 
 
-CONFIG = "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nnum_machines: 1\nnum_processes: 8\ndeepspeed_config:\n"
+CONFIG = (
+    "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nnum_machines: 1\nnum_processes: 8\n"
+    "deepspeed_config:\n"
+)
 
 
 @pytest.mark.parametrize(

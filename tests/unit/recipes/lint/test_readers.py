@@ -53,14 +53,20 @@ services:
     command: torchrun --nnodes 2 train.py
     shm_size: 1g
 """
-DEEPSPEED = '{\n // comment\n "train_batch_size": "auto",\n "zero_optimization": {"stage": 3, "sizes": [1e-5, true, null,],}\n}\n'
+DEEPSPEED = (
+    '{\n // comment\n "train_batch_size": "auto",\n "zero_optimization": {"stage": 3, "sizes": [1e-5, true, '
+    "null,],}\n}\n"
+)
 ACCELERATE = (
     "compute_environment: LOCAL_MACHINE\nnum_processes: 16\nfsdp_config:\n  fsdp_offload_params: false\n"
 )
 TF_CONFIG = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
 DOTENV = 'A=1 # comment\nexport B="x y"\nC=$A\nno variable\n'
 CONF = "# comment\nNCCL_DEBUG=WARN # no comment\n NCCL_X = 1\nnothing\n"
-SHELL = "#!/bin/sh\nexport A='$(' B=${C:-`d`}\nif [[ $A ]]; then\n srun bash -c \"torchrun $X\" <<E; fi\nE\ncase a in b) c;; esac\n"
+SHELL = (
+    "#!/bin/sh\nexport A='$(' B=${C:-`d`}\nif [[ $A ]]; then\n srun bash -c \"torchrun $X\" <<E; fi\nE\ncase "
+    "a in b) c;; esac\n"
+)
 
 
 def read(text: str, kind: DocumentKind | None = None, name: str = "file") -> Document:
@@ -203,7 +209,10 @@ def test_comments_and_a_last_comma_are_no_fault_in_the_json_of_deepspeed() -> No
 
 
 def test_waivers() -> None:
-    text = "# rigtune: ignore=a,b because\n# more\nsrun \\\n  x\ny  # rigtune: ignore\n# rigtune: ignore-file=c\n"
+    text = (
+        "# rigtune: ignore=a,b because\n# more\nsrun \\\n  x\ny  # rigtune: ignore\n# rigtune: "
+        "ignore-file=c\n"
+    )
     assert read(text, "shell").waived == {3: ("a", "b"), 4: ("a", "b"), 5: ("all",), 0: ("c",)}
 
 

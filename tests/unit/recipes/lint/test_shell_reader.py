@@ -110,9 +110,12 @@ def test_a_launcher_is_found_in_whatever_it_stands(script: str) -> None:
 def test_launchers_are_unwrapped() -> None:
     document = read(
         """
-        srun -N2 --ntasks-per-node=1 --container-image=a.sqsh bash -c 'A=1 accelerate launch --multi_gpu --num_processes 16 a.py'
-        mpirun -np 16 -H a:8,b:8 -x NCCL_DEBUG=INFO -x PATH --mca btl tcp,self -bind-to none ./all_reduce_perf -b 8
-        docker run -it --gpus all -e X=1 --ipc=host image:1 deepspeed --hostfile h train2.py --deepspeed ds.json
+        srun -N2 --ntasks-per-node=1 --container-image=a.sqsh \\
+          bash -c 'A=1 accelerate launch --multi_gpu --num_processes 16 a.py'
+        mpirun -np 16 -H a:8,b:8 -x NCCL_DEBUG=INFO -x PATH --mca btl tcp,self -bind-to none \\
+          ./all_reduce_perf -b 8
+        docker run -it --gpus all -e X=1 --ipc=host image:1 \\
+          deepspeed --hostfile h train2.py --deepspeed ds.json
         """
     )
     assert command(document, "srun").options == {

@@ -1,0 +1,45 @@
+"""Judge texts by the rules of lint, so that a broken rule fails its own tests only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from recipes.lint.context import Context
+from recipes.lint.document import Document, DocumentKind
+from recipes.lint.finding import LintFinding
+from recipes.lint.reading import read_document
+from recipes.lint.rule_table import lint, rule_rows
+
+
+def read(name: str, text: str, kind: DocumentKind | None = None) -> Document:
+    """Return the launch file that a text is."""
+    document = read_document(name, text, kind)
+    assert document is not None, f"{name} is of no known kind"
+    return document
+
+
+def judge(
+    *documents: Document, context: Context | None = None, only: Iterable[str] | None = None
+) -> tuple[LintFinding, ...]:
+    """Return the findings in files that belong together.
+
+    A rule that crashes or cannot be loaded is passed over: `tests/lint/test_table.py` runs every function on
+    every text and fails for that function alone.
+    """
+    return lint(documents, context or Context(), [], only=only)
+
+
+def rule_ids(
+    name: str, text: str, *, context: Context | None = None, only: Iterable[str] | None = None
+) -> list[str]:
+    """Return the rule ids of the findings in one file."""
+    return [finding.rule_id for finding in judge(read(name, text), context=context, only=only)]
+
+
+def rules_by_function() -> dict[str, list[str]]:
+    """Return the ids of the rules that each function detects; the names are `module.function`."""
+    functions: dict[str, list[str]] = {}
+    for row in rule_rows():
+        for name in (f"{row.get('module')}.{row.get('function')}", *row.get("also", ())):
+            functions.setdefault(name, []).append(str(row.get("id")))
+    return functions
