@@ -1,4 +1,4 @@
-"""A launch file by its name and its text: what kind it is, and what it says."""
+"""Recognition of a launch file by its name and its text, and reading by the reader of its kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READERS: dict[DocumentKind, str] = {
     "python": "python",
     "hostfile": "hostfile",
 }
-"""The module of `recipes.lint.readers` with `read(name, text) -> Document`, for each kind."""
+"""Module of `recipes.lint.readers` with `read(name, text) -> Document`, for each kind."""
 
 _HOSTFILE = re.compile(r"[\w.-]*(?:hostfile|machinefile|nodefile|hosts?)[\w-]*(?:\.txt)?")
 _SHEBANG = re.compile(r"#!.*\b(ba|z|k|da|tc|c)?sh\b")
@@ -41,7 +41,7 @@ _COMPOSE = re.compile(r"^services:", re.MULTILINE)
 _ACCELERATE = re.compile(r"^(compute_environment|distributed_type|num_machines):", re.MULTILINE)
 _YAML_KEY = re.compile(r"^[^\S\n]*(?:- (?:\{?[^\S\n]*)|\{[^\S\n]*)?[\w.\"'-]+:(?:\s|$)", re.MULTILINE)
 _WORKFLOW = re.compile(r"^(on|jobs|stages|pipelines?|steps):", re.MULTILINE)
-"""Of a service that builds and tests: what runs there is no job."""
+"""Keys of a service that builds and tests; its commands are no job."""
 _LAUNCHES = re.compile(
     r"\bNCCL_|\bGLOO_|FI_PROVIDER|torchrun|torch\.distributed|mpirun|accelerate launch|"
     r"\bdeepspeed\s+(-|\\|\S+\.py)"
@@ -86,30 +86,36 @@ _OTHER_NAMES = frozenset(
 
 
 def read_document(name: str, text: str, kind: DocumentKind | None = None) -> Document | None:
-    """What the file says; None where it is of no known kind. Never raises, whatever the text."""
-    found = kind or recognise(name, text)
-    if found is None:
+    """Return the file as a document; None if it is of no known kind.
+
+    No text makes it raise an error.
+    """
+    recognised = kind or recognise(name, text)
+    if recognised is None:
         return None
     text = text.removeprefix("\ufeff")
-    document: Document = importlib.import_module(f"recipes.lint.readers.{READERS[found]}").read(name, text)
+    document: Document = importlib.import_module(f"recipes.lint.readers.{READERS[recognised]}").read(
+        name, text
+    )
     if kind is None and not name.lower().endswith(_STRUCTURED_ENDINGS):
-        return _doubted(document)
+        return _without_faults(document)
     return document
 
 
-def _doubted(document: Document) -> Document:
-    """What only looks like YAML or JSON has no faults of it."""
-    told = tuple(f"line {fault.place.line}: {fault.reason}" for fault in document.faults)
+def _without_faults(document: Document) -> Document:
+    """Return the document with its faults as problems, as the file only looks like YAML or JSON."""
+    reasons = tuple(f"line {fault.place.line}: {fault.reason}" for fault in document.faults)
     return (
-        msgspec.structs.replace(document, problems=(*document.problems, *told), faults=())
-        if told
+        msgspec.structs.replace(document, problems=(*document.problems, *reasons), faults=())
+        if reasons
         else document
     )
 
 
 def fault_of_unknown(name: str, text: str) -> Fault | None:
-    """Why a file of no known kind could not be told: an error in its JSON or YAML, where its name says that
-    it is such.
+    """Return the error of syntax that prevents recognition of a file.
+
+    Only files whose name promises JSON or YAML have one.
     """
     if not name.lower().endswith(_STRUCTURED_ENDINGS):
         return None
@@ -119,7 +125,7 @@ def fault_of_unknown(name: str, text: str) -> Fault | None:
 
 
 def recognise(name: str, text: str) -> DocumentKind | None:
-    """The kind, by the file's name where that says it, else by what it holds."""
+    """Return the kind by the file's name if that is enough, else by its content."""
     base = name.replace("\\", "/").rpartition("/")[2].lower()
     for ending in _TEMPLATE_ENDINGS:
         base = base.removesuffix(ending)

@@ -23,10 +23,10 @@ def judge(
 ) -> tuple[LintFinding, ...]:
     """Return the findings in files that belong together.
 
-    A rule that crashes or cannot be loaded is passed over: `tests/lint/test_table.py` runs every function on
-    every text and fails for that function alone.
+    With `only`, an error of these rules is raised. Without, a rule that crashes or cannot be loaded is passed
+    over: `tests/lint/test_table.py` runs every function on every text and fails for that function alone.
     """
-    return lint(documents, context or Context(), [], only=only)
+    return lint(documents, context or Context(), [] if only is None else None, only=only)
 
 
 def rule_ids(

@@ -1,5 +1,4 @@
-"""How the command lines of launchers are read: which options take a value, and where the command begins that
-they start.
+"""Grammars of launchers' command lines: options with values, and the start of the inner command.
 
 Source of each: the manual page of srun, mpirun (Open MPI, MPICH, Intel MPI), docker, podman, apptainer,
 enroot, and the argument parsers of torchrun, accelerate, deepspeed, horovodrun, torchx.
@@ -18,28 +17,29 @@ class Grammar(Record, kw_only=True):
     """The command line of one program."""
 
     rest: Rest = "nothing"
-    """What its first word that is no option begins: a command; a script with its arguments; an image and then
-    a command; or a command that stands after `--`.
+    """Meaning of the first word that is no option.
+
+    It begins a command; a script with its arguments; an image and then a command; or a command after `--`.
     """
     switches: frozenset[str] = frozenset()
-    """Options without a value, by their long name. All others take one, for programs that start something."""
+    """Long names of options without a value. In programs that start others, all other options take one."""
     short: dict[str, str] = {}
-    """Long names of letters."""
+    """Long names of options by their letter."""
     pairs: frozenset[str] = frozenset()
     """Options with two values: `--mca btl tcp`."""
     lists: frozenset[str] = frozenset()
     """Options that are repeated to make a list."""
     variables: frozenset[str] = frozenset()
-    """Options that set `NAME=value` for what is started."""
+    """Options that set `NAME=value` for the inner command."""
     verbs: frozenset[str] = frozenset()
-    """Words of which one stands before the options: `run` of docker."""
+    """Words that precede the options: `run` of docker."""
     needs_verb: bool = False
     is_long_single: bool = False
-    """`-bind-to` is `--bind-to`."""
+    """Whether `-bind-to` means `--bind-to`."""
     modules: frozenset[str] = frozenset()
     """Switches after which the script is the name of a module."""
     abbreviates: frozenset[str] = frozenset()
-    """All long names, where a beginning of one that no other shares is taken for it (argparse)."""
+    """All long names, if a unique beginning of one stands for the option (argparse)."""
 
 
 def _set(words: str) -> frozenset[str]:
@@ -92,8 +92,9 @@ TORCHRUN_OPTIONS = _set(
     "virtual-local-rank duplicate-stdout-filters duplicate-stderr-filters shutdown-timeout signals-to-handle "
     "log-line-prefix-template print-completion help use-env"
 )
-"""Source: pytorch/pytorch, torch/distributed/run.py of 1.9 to 2.10, and --use-env of
-torch.distributed.launch.
+"""Long names of torchrun's options.
+
+Source: pytorch/pytorch, torch/distributed/run.py of 1.9 to 2.10, and --use-env of torch.distributed.launch.
 """
 DEEPSPEED_OPTIONS = _set(
     "hostfile include exclude num-nodes num-gpus num-accelerators master-port master-addr node-rank launcher "
@@ -325,7 +326,7 @@ GRAMMARS: dict[str, Grammar] = {
     "taskset": Grammar(rest="image-command", switches=_set("c cpu-list p pid a all-tasks")),
     "chrt": Grammar(rest="image-command", switches=_set("f r o b i")),
 }
-"""By the base name of the program."""
+"""Grammars by the base name of the program."""
 
 SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 REMOTE = frozenset({"ssh", "pdsh", "clush", "mosh"})

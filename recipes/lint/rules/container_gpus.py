@@ -97,7 +97,7 @@ def _shown(box: Container) -> int | None:
     ]
     if counts and not named:
         numbers = [number(str(item.value)) for item in counts]
-        return None if None in numbers else sum(one for one in numbers if one is not None)
+        return None if None in numbers else sum(count for count in numbers if count is not None)
     is_known = (
         named and not counts and not any("$" in str(item.value) or item.value == "all" for item in named)
     )

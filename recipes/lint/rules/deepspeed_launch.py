@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import told_to
+from recipes.lint.reach import setting_for
 from recipes.lint.rule_table import make_finding
 from recipes.lint.views import commands, has_unknown_words
 
@@ -47,7 +47,7 @@ def command_lines(documents: Documents, context: Context) -> Iterator[LintFindin
 
 def _visible(document: Document, command: Command) -> Iterator[LintFinding]:
     """CUDA_VISIBLE_DEVICES beside options that choose GPUs, on one machine."""
-    item = told_to(document, command, "CUDA_VISIBLE_DEVICES")
+    item = setting_for(document, command, "CUDA_VISIBLE_DEVICES")
     if item is None or "hostfile" in command.options or item.is_conditional:
         return
     told = next((name for name in (*_FILTERS, "num-gpus") if name in command.options), None)

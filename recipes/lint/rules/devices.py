@@ -10,7 +10,7 @@ from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Setting
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import text_in, told_to
+from recipes.lint.reach import text_in, setting_for
 from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     TRAINERS,
@@ -99,7 +99,7 @@ def _devices(item: Setting) -> list[str]:
 
 def _shown(document: Document, command: Command) -> Iterator[LintFinding]:
     """Ranks of a launcher against the GPUs that it is shown."""
-    item, wanted = told_to(document, command, "CUDA_VISIBLE_DEVICES"), ranks_here(document, command)
+    item, wanted = setting_for(document, command, "CUDA_VISIBLE_DEVICES"), ranks_here(document, command)
     if wanted is None or item is None or not item.is_literal or item.is_conditional:
         return
     devices = _devices(item)

@@ -119,7 +119,7 @@ def _on_machine(
 ) -> Iterator[LintFinding]:
     wanted = parse_names(text)
     plain = wanted.__class__(excludes=wanted.excludes, exact=wanted.exact, names=names)
-    taken = [port for port in ports if port.name in chosen(plain, [one.name for one in ports])]
+    taken = [port for port in ports if port.name in chosen(plain, [port.name for port in ports])]
     if not taken:
         have = ", ".join(port.name for port in ports)[:200]
         yield make_finding(
@@ -286,7 +286,7 @@ def sharp(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document, item, text in literal_settings(documents, "NCCL_COLLNET_ENABLE"):
         if text != "1":
             continue
-        array = any(one.name in ("array", "a") for one in document.directives)
+        array = any(directive.name in ("array", "a") for directive in document.directives)
         background = (
             len(re.findall(r"^\s*(?:srun|mpirun|torchrun)\b.*&\s*$", document.text, re.MULTILINE)) > 1
         )

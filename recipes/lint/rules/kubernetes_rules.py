@@ -49,7 +49,7 @@ def memory(documents: Documents, context: Context) -> Iterator[LintFinding]:
         by_ray = bool(_kinds(document) & set(_RAY))
         for item, count in _gpus(document):
             pod = _pod(item.path)
-            below = [one for one in document.entries if one.path.startswith(f"{pod}.")]
+            below = [entry for entry in document.entries if entry.path.startswith(f"{pod}.")]
             container = item.path.partition(".resources.")[0]
             mount = next(
                 (
@@ -112,7 +112,7 @@ def _locked(document: Document) -> Iterator[LintFinding]:
         if not re.search(_VERBS, item.path.rpartition("limits.")[2]):
             continue
         container = item.path.partition(".resources.")[0]
-        below = [one for one in document.entries if one.path.startswith(container)]
+        below = [entry for entry in document.entries if entry.path.startswith(container)]
         free = any(
             one.path.startswith(f"{container}.securityContext")
             and one.value in ("IPC_LOCK", "ALL", "CAP_IPC_LOCK")
@@ -199,7 +199,9 @@ def networks(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document in of_kind(documents, "kubernetes"):
         for item in entries(document, r".*hostNetwork"):
             policy = [
-                one for one in document.entries if one.path == item.path.replace("hostNetwork", "dnsPolicy")
+                entry
+                for entry in document.entries
+                if entry.path == item.path.replace("hostNetwork", "dnsPolicy")
             ]
             if item.value is True and not policy and _gpus(document):
                 yield make_finding(
@@ -245,8 +247,8 @@ def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 document, r".*pytorchReplicaSpecs\.\w+\.template\.spec\.containers\[0\]\.name"
             ):
                 beside = [
-                    one.value
-                    for one in entries(
+                    entry.value
+                    for entry in entries(
                         document, re.escape(item.path[: item.path.rindex("[")]) + r"\[\d+\]\.name"
                     )
                 ]
@@ -287,7 +289,11 @@ def _images(document: Document) -> Iterator[LintFinding]:
         )
     for item in entries(document, r".*containers\[\d+\]\.imagePullPolicy"):
         image = next(
-            (one for one in document.entries if one.path == item.path.replace("imagePullPolicy", "image")),
+            (
+                entry
+                for entry in document.entries
+                if entry.path == item.path.replace("imagePullPolicy", "image")
+            ),
             None,
         )
         if (

@@ -10,7 +10,7 @@ from probes.judging.rails import training_ports
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import told_to
+from recipes.lint.reach import setting_for
 from recipes.lint.rule_table import make_finding
 from recipes.lint.views import code_lines, commands, directive_place, first_line
 
@@ -150,7 +150,7 @@ def slices(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 item.name == "gres"
                 and match is not None
                 and int(match[2]) > 1
-                and any(told_to(document, one, "NCCL_MULTI_RANK_GPU_ENABLE") is None for one in ranks)
+                and any(setting_for(document, one, "NCCL_MULTI_RANK_GPU_ENABLE") is None for one in ranks)
             ):
                 yield make_finding(
                     "mig-slices",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Setting
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import given_to, told_to
+from recipes.lint.reach import given_to, setting_for
 from recipes.lint.rule_table import make_finding
 from recipes.lint.views import commands, number, option, resolved, says, settings_of
 
@@ -43,7 +43,7 @@ def _is_open_mpi(command: Command) -> bool:
 
 def _hosts(command: Command) -> list[str]:
     text = option(command, "host", "hosts", "H") or ""
-    return [one for one in re.split(r"[,\n]", text) if one]
+    return [part for part in re.split(r"[,\n]", text) if part]
 
 
 def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
@@ -93,7 +93,9 @@ def handed(documents: Documents, context: Context) -> Iterator[LintFinding]:
         own = {item.name for item in document.settings if not item.is_exported and not _is_inherited(item)}
         for command in commands(document, "mpirun"):
             told = [
-                one for one in (option(command, "x") or "").split("\n") if re.fullmatch(r"[A-Za-z_]\w*", one)
+                part
+                for part in (option(command, "x") or "").split("\n")
+                if re.fullmatch(r"[A-Za-z_]\w*", part)
             ]
             lost = [name for name in dict.fromkeys(told) if name in own and name not in document.last_given]
             if lost:
@@ -172,7 +174,7 @@ def _components(document: Document, command: Command) -> Iterator[LintFinding]:
     told = option(command, "mca") or ""
     for part in ("btl_tcp_if", "oob_tcp_if"):
         both = [
-            f"{part}_{way}" in told or told_to(document, command, f"OMPI_MCA_{part}_{way}") is not None
+            f"{part}_{way}" in told or setting_for(document, command, f"OMPI_MCA_{part}_{way}") is not None
             for way in ("include", "exclude")
         ]
         if all(both):
@@ -194,7 +196,9 @@ def ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
             )
             if not from_mpi or item.reaches == "command":
                 continue
-            if any(told_to(document, command, item.name) == item for command in commands(document, "mpirun")):
+            if any(
+                setting_for(document, command, item.name) == item for command in commands(document, "mpirun")
+            ):
                 yield make_finding(
                     "mpi-rank-too-early",
                     document,

@@ -176,7 +176,7 @@ def _cpus(document: Document) -> int | None:
     if any(option(step, "cpus-per-task") is not None for step in commands(document, "srun")):
         return None  # the step asks for its own
     launchers = list(commands(document, *TRAINERS))
-    outside = launchers and not any("srun" in one.inside for one in launchers)
+    outside = launchers and not any("srun" in launcher.inside for launcher in launchers)
     return asked * (tasks_per_node(document) or 1) if asked is not None and outside else asked
 
 
@@ -185,7 +185,7 @@ def _ranks_of_task(document: Document) -> int | None:
     launchers = list(commands(document, *TRAINERS))
     if not launchers:
         return 1
-    told = {number(resolved(document, option(one, "nproc-per-node"))) for one in launchers}
+    told = {number(resolved(document, option(launcher, "nproc-per-node"))) for launcher in launchers}
     return told.pop() if len(told) == 1 else None
 
 
@@ -196,8 +196,8 @@ def threads(documents: Documents, context: Context) -> Iterator[LintFinding]:
         item, count = last(document, "OMP_NUM_THREADS"), number(value(document, "OMP_NUM_THREADS"))
         ranks = next(
             (
-                number(resolved(document, option(one, "nproc-per-node")))
-                for one in commands(document, "torchrun")
+                number(resolved(document, option(command, "nproc-per-node")))
+                for command in commands(document, "torchrun")
             ),
             None,
         )

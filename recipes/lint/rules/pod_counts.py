@@ -89,5 +89,5 @@ def pods_of(document: Document, container: str) -> int | None:
 
 def _sum(replicas: list[str | int | float | bool | None]) -> int | None:
     """Absent ones are one."""
-    found_numbers = [1 if one is None else number(str(one)) for one in replicas]
+    found_numbers = [1 if count is None else number(str(count)) for count in replicas]
     return None if None in found_numbers else sum(one for one in found_numbers if one is not None)

@@ -136,7 +136,7 @@ def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if container in seen or not isinstance(item.value, str) or "\n" in item.value:
                 continue
             own = _names(document, container)
-            match = next((one for one in _VARIABLE.finditer(item.value) if one[1] in own), None)
+            match = next((match for match in _VARIABLE.finditer(item.value) if match[1] in own), None)
             if match is None or _has_shell(document, container):
                 continue
             seen.add(container)
@@ -151,15 +151,15 @@ def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def _names(document: Document, container: str) -> set[str]:
     """Variables of the container."""
-    return {str(one.value) for one in entries(document, re.escape(container) + r"\.env\[\d+\]\.name")}
+    return {str(entry.value) for entry in entries(document, re.escape(container) + r"\.env\[\d+\]\.name")}
 
 
 def _has_shell(document: Document, container: str) -> bool:
     words: list[Entry] = [
-        one
-        for one in document.entries
-        if one.path.startswith((f"{container}.command[", f"{container}.args["))
+        entry
+        for entry in document.entries
+        if entry.path.startswith((f"{container}.command[", f"{container}.args["))
     ]
     return any(
-        str(one.value).rpartition("/")[2] in SHELLS or str(one.value) == "-c" for one in words
-    ) or not any(".command[" in one.path for one in words)
+        str(word.value).rpartition("/")[2] in SHELLS or str(word.value) == "-c" for word in words
+    ) or not any(".command[" in word.path for word in words)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import told_to
+from recipes.lint.reach import setting_for
 from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     commands,
@@ -102,7 +102,7 @@ def _is_alone(document: Document, command: Command) -> bool:
     """A torchrun on every node that has a place to meet and meets nobody."""
     meets = "rdzv-endpoint" in command.options or "master-addr" in command.options
     told = resolved(document, option(command, "nnodes"))
-    by_variable = told_to(document, command, "PET_NNODES") is not None or has_unknown_words(command)
+    by_variable = setting_for(document, command, "PET_NNODES") is not None or has_unknown_words(command)
     missing = "nnodes" not in command.options or told == "1"
     return starts(command) == "torchrun" and meets and missing and not by_variable
 
@@ -120,7 +120,9 @@ def scripts(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if document.kind != "sbatch" or (nodes_asked or 1) < _SEVERAL or not _starts_by_itself(document):
             continue
         trains = [
-            one for one in document.commands if one.program.endswith(".py") and set(one.inside) <= {"python"}
+            command
+            for command in document.commands
+            if command.program.endswith(".py") and set(command.inside) <= {"python"}
         ]
         if trains and gpus_per_node(document) and not says(document, _KNOWS_OTHERS):
             yield make_finding(

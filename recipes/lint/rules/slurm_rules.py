@@ -9,7 +9,7 @@ from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Place, Setting
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import given_to, text_in, told_to
+from recipes.lint.reach import given_to, text_in, setting_for
 from recipes.lint.readers.grammars import SHELLS
 from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
@@ -166,8 +166,16 @@ def _is_quoted(document: Document, command: Command, variable: str) -> bool:
 def _is_inside_step(document: Document, item: Setting) -> bool:
     """Whether it stands in the words of `srun bash -c '...'`."""
     line = item.place.line
-    shells = [one.place.line for one in document.commands if "srun" in one.inside and one.program in SHELLS]
-    inner = [one.place.line for one in document.commands if one.in_single_quotes and "srun" in one.inside]
+    shells = [
+        command.place.line
+        for command in document.commands
+        if "srun" in command.inside and command.program in SHELLS
+    ]
+    inner = [
+        command.place.line
+        for command in document.commands
+        if command.in_single_quotes and "srun" in command.inside
+    ]
     return any(begin <= line for begin in shells) and any(line <= end for end in inner)
 
 
@@ -212,7 +220,7 @@ def cpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if (
                 id(step) not in trained
                 or has_own
-                or told_to(document, step, "SRUN_CPUS_PER_TASK") is not None
+                or setting_for(document, step, "SRUN_CPUS_PER_TASK") is not None
             ):
                 continue
             if asked is not None and asked > 1:
@@ -227,9 +235,13 @@ def cpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 )
                 break
         launchers = [
-            one for one in commands(document, *TRAINERS) if enclosing(document, one, "srun") is not None
+            command
+            for command in commands(document, *TRAINERS)
+            if enclosing(document, command, "srun") is not None
         ]
-        sets = any(told_to(document, one, "SRUN_CPUS_PER_TASK") is not None for one in launchers)
+        sets = any(
+            setting_for(document, launcher, "SRUN_CPUS_PER_TASK") is not None for launcher in launchers
+        )
         whole = any(
             name in _names(document) for name in ("cpus-per-task", "exclusive", "cpus-per-gpu", "mincpus")
         )
@@ -303,9 +315,9 @@ def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if document.kind != "sbatch":
             continue
         ranks = [
-            one
-            for one in commands(document, "torchrun")
-            if number(resolved(document, option(one, "nproc-per-node")))
+            command
+            for command in commands(document, "torchrun")
+            if number(resolved(document, option(command, "nproc-per-node")))
         ]
         have = gpus_per_node(document)
         for command in ranks:
@@ -347,9 +359,9 @@ def surroundings(documents: Documents, context: Context) -> Iterator[LintFinding
     for document in _batches(documents):
         if (directive(document, "export") or "").upper() == "NONE" and document.settings:
             steps = [
-                one
-                for one in commands(document, "srun")
-                if "export" not in one.options and not _hands_on(document, one)
+                command
+                for command in commands(document, "srun")
+                if "export" not in command.options and not _hands_on(document, command)
             ]
             if steps:
                 yield make_finding(
@@ -379,12 +391,14 @@ def surroundings(documents: Documents, context: Context) -> Iterator[LintFinding
 
 
 def _hands_on(document: Document, step: Command) -> bool:
-    return any(told_to(document, step, name) is not None for name in ("SLURM_EXPORT_ENV", "SRUN_EXPORT_ENV"))
+    return any(
+        setting_for(document, step, name) is not None for name in ("SLURM_EXPORT_ENV", "SRUN_EXPORT_ENV")
+    )
 
 
 def _containers(document: Document) -> Iterator[LintFinding]:
     for step in commands(document, "srun"):
-        threads = told_to(document, step, "OMP_NUM_THREADS")
+        threads = setting_for(document, step, "OMP_NUM_THREADS")
         keeps = says(document, r"(?:--container-env|--export)\S*OMP_NUM_THREADS")
         if threads is not None and "container-image" in step.options and not keeps:
             yield make_finding(
@@ -413,7 +427,9 @@ def _binding(document: Document) -> Iterator[LintFinding]:
                     fix="Give each task cores of its own beside its GPU, or use --cpu-bind=cores.",
                 )
     each = count is not None and count > 1 and count == gpus_per_node(document)
-    direct = [one for one in document.commands if "srun" in one.inside and starts(one) == "python"]
+    direct = [
+        command for command in document.commands if "srun" in command.inside and starts(command) == "python"
+    ]
     if (
         each
         and direct

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import given_to, told_to
+from recipes.lint.reach import given_to, setting_for
 from recipes.lint.readers.grammars import SHELLS, TORCHRUN_OPTIONS
 from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
@@ -43,7 +43,9 @@ def _nodes(document: Document, command: Command) -> int | None:
     told = option(command, "nnodes")
     if told is None:
         return (
-            1 if not has_unknown_words(command) and told_to(document, command, "PET_NNODES") is None else None
+            1
+            if not has_unknown_words(command) and setting_for(document, command, "PET_NNODES") is None
+            else None
         )
     known = number((resolved(document, told) or "").partition(":")[0])
     return known if known is not None else nodes_of(document)
@@ -167,7 +169,7 @@ def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 port is not None
                 and port != "0"
                 and not alone
-                and told_to(document, command, "MASTER_PORT") is None
+                and setting_for(document, command, "MASTER_PORT") is None
             ):
                 yield _constant(document, command.place, port)
         item = last(document, "MASTER_PORT")
@@ -215,8 +217,8 @@ def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _drawn(document: Document) -> Iterator[LintFinding]:
-    ports_set = {one.name: one for one in document.settings if one.name.endswith("PORT")}
-    drawn = [one.place for one in ports_set.values() if _RANDOM.fullmatch(one.written)]
+    ports_set = {setting.name: setting for setting in document.settings if setting.name.endswith("PORT")}
+    drawn = [value.place for value in ports_set.values() if _RANDOM.fullmatch(value.written)]
     for command in commands(document, *TRAINERS, "composer", "python"):
         if _RANDOM.fullmatch(option(command, "master-port", "main-process-port") or ""):
             drawn.append(command.place)
@@ -263,9 +265,9 @@ def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
                         fix=f"Write --{near[0]}.",
                     )
             nested = [
-                one
-                for one in document.commands
-                if "torchrun" in one.inside and one.program in ("deepspeed", "accelerate", "torchrun")
+                command
+                for command in document.commands
+                if "torchrun" in command.inside and command.program in ("deepspeed", "accelerate", "torchrun")
             ]
             if nested:
                 yield make_finding(
@@ -279,9 +281,9 @@ def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
             yield from _script(document, command)
             yield from _repeated(document, command)
         old = [
-            one
-            for one in document.commands
-            if one.options.get("module") == "torch.distributed.launch" and one.program == "python"
+            command
+            for command in document.commands
+            if command.options.get("module") == "torch.distributed.launch" and command.program == "python"
         ]
         if old:
             yield make_finding(

@@ -96,7 +96,7 @@ def test_devcontainer_gives_variables_and_options_of_docker() -> None:
     )
     document = read("devcontainer.json", text)
     assert given_by(document) == {"NCCL_DEBUG": "WARN"}
-    (command,) = [one for one in document.commands if one.program == "docker"]
+    (command,) = [command for command in document.commands if command.program == "docker"]
     assert command.options["shm-size"] == "512m"
     assert "container-shm" in {finding.rule_id for finding in judge(document)}
 
@@ -199,7 +199,7 @@ def test_helm_is_read_around_its_templates(line_break: str) -> None:
     told = given_by(document)
     assert (told["NNODES"], told["NCCL_CROSS_NIC"]) == (None, "0")
     assert [item.place.line for item in document.settings if item.name == "NCCL_CROSS_NIC"] == [11]
-    assert any(one.program == "torchrun" for one in document.commands)
+    assert any(command.program == "torchrun" for command in document.commands)
     assert judge(document) == ()
 
 

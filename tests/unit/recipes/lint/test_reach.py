@@ -18,7 +18,7 @@ def _read(text: str, name: str = "a.sh") -> Document:
 def _seen(text: str) -> str | None:
     """The value of A that `t.py` gets."""
     document = _read(text)
-    (command,) = [one for one in document.commands if one.program == "t.py"]
+    (command,) = [command for command in document.commands if command.program == "t.py"]
     item = given_to(document, command).get("A")
     return None if item is None else item.value
 

@@ -104,19 +104,19 @@ def test_kinds(name: str, text: str, kind: DocumentKind | None) -> None:
 
 def test_kubernetes() -> None:
     document = read(POD)
-    assert {one.name: (one.value, one.place.line) for one in document.settings} == {
+    assert {setting.name: (setting.value, setting.place.line) for setting in document.settings} == {
         "NCCL_IB_HCA": ("mlx5_1", 15),
         "B": (None, 17),
         "A": ("1", 10),
         "NCCL_DEBUG": ("WARN", 23),
         "NCCL_IB_TC": ("106", 25),
     }
-    assert [(one.program, one.place.line, one.place.column) for one in document.commands] == [
+    assert [(command.program, command.place.line, command.place.column) for command in document.commands] == [
         ("bash", 7, 17),
         ("torchrun", 12, 11),
         ("train.py", 13, 13),
     ]
-    entries = {one.path: one.value for one in document.entries}
+    entries = {entry.path: entry.value for entry in document.entries}
     assert entries["spec.hostNetwork"] is True
     assert entries["spec.containers[0].resources.limits.nvidia.com/gpu"] == 8
     assert entries["[1].kind"] == "ConfigMap"
@@ -126,47 +126,58 @@ def test_kubernetes() -> None:
 
 def test_dockerfile() -> None:
     document = read(DOCKERFILE)
-    assert [(one.name, one.value, one.place.line, one.reaches) for one in document.settings] == [
+    assert [
+        (setting.name, setting.value, setting.place.line, setting.reaches) for setting in document.settings
+    ] == [
         ("NCCL_DEBUG", "INFO", 3, "all"),
         ("NCCL_IB_HCA", "mlx5_0,mlx5_1", 5, "all"),
         ("OLD", "one two", 6, "all"),
         ("C", "1", 7, "command"),
     ]
-    assert [one.program for one in document.commands] == ["make", "torchrun", "train.py"]
+    assert [command.program for command in document.commands] == ["make", "torchrun", "train.py"]
 
 
 def test_compose() -> None:
     document = read(COMPOSE)
-    assert [(one.name, one.value) for one in document.settings] == [("NCCL_DEBUG", "INFO"), ("HOST", None)]
-    assert [one.program for one in document.commands] == ["torchrun", "train.py"]
+    assert [(setting.name, setting.value) for setting in document.settings] == [
+        ("NCCL_DEBUG", "INFO"),
+        ("HOST", None),
+    ]
+    assert [command.program for command in document.commands] == ["torchrun", "train.py"]
 
 
 def test_json_with_comments() -> None:
-    entries = {one.path: (one.value, one.place.line, one.place.column) for one in read(DEEPSPEED).entries}
+    entries = {
+        entry.path: (entry.value, entry.place.line, entry.place.column) for entry in read(DEEPSPEED).entries
+    }
     assert entries["train_batch_size"] == ("auto", 3, 22)
     assert entries["zero_optimization.stage"] == (3, 4, 33)
     assert [entries[f"zero_optimization.sizes[{number}]"][0] for number in range(3)] == [1e-5, True, None]
 
 
 def test_accelerate_and_tf_config() -> None:
-    assert {one.path: one.value for one in read(ACCELERATE).entries}[
+    assert {entry.path: entry.value for entry in read(ACCELERATE).entries}[
         "fsdp_config.fsdp_offload_params"
     ] is False
-    assert {one.path: one.value for one in read(TF_CONFIG).entries}["cluster.worker[1]"] == "b:1"
+    assert {entry.path: entry.value for entry in read(TF_CONFIG).entries}["cluster.worker[1]"] == "b:1"
 
 
 def test_nccl_reads_its_file_as_it_is() -> None:
     document = read(CONF, "nccl-conf")
-    assert [(one.name, one.value) for one in document.settings] == [
+    assert [(setting.name, setting.value) for setting in document.settings] == [
         ("NCCL_DEBUG", "WARN # no comment"),
         (" NCCL_X ", " 1"),
     ]
-    assert document.problems == ("line 4: no NAME=value, which NCCL passes over",)
+    assert document.problems == ("line 4: not NAME=value, so NCCL ignores the line",)
 
 
 def test_dotenv() -> None:
     document = read(DOTENV, "dotenv")
-    assert [(one.name, one.value) for one in document.settings] == [("A", "1"), ("B", "x y"), ("C", None)]
+    assert [(setting.name, setting.value) for setting in document.settings] == [
+        ("A", "1"),
+        ("B", "x y"),
+        ("C", None),
+    ]
     assert document.problems == ("line 4: no NAME=value",)
 
 
@@ -271,4 +282,4 @@ def test_nesting_ends(kind: DocumentKind, piece: str) -> None:
 def test_lines_are_counted_as_editors_do(separator: str) -> None:
     document = read_document("hosts", f"# a{separator}b\r\nnode1 slots=8\r\n", "hostfile")
     assert document is not None
-    assert [one.place.line for one in document.entries] == [2, 2]
+    assert [entry.place.line for entry in document.entries] == [2, 2]

@@ -17,12 +17,12 @@ def read(text: str, name: str = "job.sh") -> Document:
 
 
 def setting(document: Document, name: str) -> Setting:
-    (found,) = [one for one in document.settings if one.name == name]
+    (found,) = [setting for setting in document.settings if setting.name == name]
     return found
 
 
 def command(document: Document, program: str) -> Command:
-    (found,) = [one for one in document.commands if one.program == program]
+    (found,) = [command for command in document.commands if command.program == program]
     return found
 
 
@@ -127,7 +127,7 @@ def test_launchers_are_unwrapped() -> None:
     assert launch.inside == ("srun", "bash")
     assert launch.in_single_quotes
     assert launch.options == {"multi-gpu": "true", "num-processes": "16"}
-    assert [one.name for one in launch.settings] == ["A"]
+    assert [setting.name for setting in launch.settings] == ["A"]
     mpirun = command(document, "mpirun").options
     assert (mpirun["np"], mpirun["bind-to"], mpirun["mca"]) == ("16", "none", "btl=tcp,self")
     assert mpirun["x"].split("\n") == ["NCCL_DEBUG=INFO", "PATH"]
@@ -170,7 +170,10 @@ def test_directives() -> None:
         "train.sh",
     )
     assert document.kind == "sbatch"
-    told = [(one.name, one.value, one.place.line, one.is_read) for one in document.directives]
+    told = [
+        (directive.name, directive.value, directive.place.line, directive.is_read)
+        for directive in document.directives
+    ]
     assert told == [
         ("nodes", "2", 2, True),
         ("exclusive", "", 2, True),
