@@ -15,7 +15,7 @@ Documents = tuple[Document, ...]
 
 
 def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Blanks, quotes, comments and shell in nccl.conf."""
+    """Check blanks, quotes, comments and shell syntax in nccl.conf."""
     del context
     for document in documents:
         if document.kind != "nccl-conf":
@@ -46,7 +46,7 @@ def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "conf-comment",
                     document,
                     place,
-                    "a comment behind a value becomes part of it",
+                    "a comment after a value becomes part of the value",
                     fix=f"Write {clean}.",
                     edits=edits,
                 )
@@ -70,7 +70,7 @@ def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def paths(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """The path of the file, which nobody expands."""
+    """Check that the path of the configuration file needs no expansion."""
     del context
     for document in documents:
         for item in settings_of(document):
@@ -89,7 +89,7 @@ def paths(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def precedence(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """A file that says something else than the script beside it."""
+    """Check that the file and the script beside it agree."""
     del context
     files = [document for document in documents if document.kind == "nccl-conf"]
     for conf in files:
@@ -97,18 +97,18 @@ def precedence(documents: Documents, context: Context) -> Iterator[LintFinding]:
             for other in documents:
                 if other.kind == "nccl-conf":
                     continue
-                for told in settings_of(other):
+                for setting in settings_of(other):
                     if (
-                        told.name == item.name
-                        and told.is_literal
-                        and told.value is not None
-                        and told.value != item.value
+                        setting.name == item.name
+                        and setting.is_literal
+                        and setting.value is not None
+                        and setting.value != item.value
                     ):
                         yield make_finding(
                             "conf-overruled",
                             conf,
                             item.place,
-                            f"{other.name} sets {item.name}={told.value}, which wins over the file's "
-                            f"{item.value}",
-                            fix="Keep it in one place.",
+                            f"{other.name} sets {item.name}={setting.value}, which overrules {item.value} in "
+                            "this file",
+                            fix="Set the variable in one place.",
                         )

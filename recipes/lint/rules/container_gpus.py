@@ -1,4 +1,4 @@
-"""GPUs that docker, podman and compose give to a container, against what it starts."""
+"""GPUs that docker, podman and compose give to a container, compared with its ranks."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _GETS_DEVICES = re.compile(
     r"--gpus|--runtime|--device|--privileged|NVIDIA_VISIBLE_DEVICES|--volumes-from|\$|"
     r"(?i:rocm|hpu|gaudi|cpu|tpu|xla|neuron|ascend|npu)"
 )
-"""What gives a container GPUs, other accelerators, or what only the run knows."""
+"""Words that give a container GPUs or other accelerators, or that only the run knows."""
 
 
 def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """GPUs of containers, counted."""
+    """Compare the ranks of a container with its GPUs."""
     del context
     for document in documents:
         for box in containers_of(document):
@@ -33,16 +33,16 @@ def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _list(box: Container) -> Iterator[LintFinding]:
-    told = (
+    wanted = (
         option(box.command, "gpus") if box.command is not None and box.command.program == "docker" else None
     )
-    if told is not None and re.fullmatch(r"device=[^\"'$]+,[^=]+", told):
+    if wanted is not None and re.fullmatch(r"device=[^\"'$]+,[^=]+", wanted):
         yield make_finding(
             "container-gpus-list",
             box.document,
             box.place,
-            f"docker parts --gpus {told} at the comma, and refuses what follows as a count",
-            fix=f"Write --gpus '\"{told}\"': docker wants double quotes within the shell's.",
+            f"docker splits --gpus {wanted} at the comma, and refuses the second part as a count",
+            fix=f"Write --gpus '\"{wanted}\"': docker needs double quotes inside the shell's quotes.",
         )
 
 
@@ -70,22 +70,24 @@ def _counted(box: Container) -> Iterator[LintFinding]:
                 "container-no-gpu",
                 box.document,
                 box.place,
-                f"{wanted} ranks in a container that is given no GPU",
+                f"{wanted} ranks in a container without a GPU",
                 fix="Give --gpus all, unless nvidia is the default runtime of every machine that runs this.",
             )
 
 
 def _has_plain_start(box: Container, command: Command) -> bool:
-    """Whether neither the options nor the name of the image speak of devices."""
+    """Return whether neither the options nor the name of the image mention devices."""
     return _GETS_DEVICES.search(" ".join(box.document.lines[box.place.line - 1 : command.place.line])) is None
 
 
 def _shown(box: Container) -> int | None:
-    """GPUs that the container sees, where their number is written."""
-    told = (option(box.command, "gpus") or "") if box.command is not None else ""
-    devices = re.fullmatch(r"\"?(?:device=)?([\w:.,-]+)\"?", told)
-    if told:
-        return number(told) if "device=" not in told or devices is None else len(devices[1].split(","))
+    """Return the number of GPUs that the container sees; None if the file does not state it."""
+    requested = (option(box.command, "gpus") or "") if box.command is not None else ""
+    devices = re.fullmatch(r"\"?(?:device=)?([\w:.,-]+)\"?", requested)
+    if requested:
+        return (
+            number(requested) if "device=" not in requested or devices is None else len(devices[1].split(","))
+        )
     visible = _VISIBLE.search(box.line)
     if visible is not None:
         return len(set(visible[1].split(",")))

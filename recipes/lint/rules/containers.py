@@ -1,4 +1,4 @@
-"""What docker, podman and compose give to a container: shared memory, locked memory, RDMA, network."""
+"""Shared memory, locked memory, RDMA and network that docker, podman and compose give to a container."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Documents = tuple[Document, ...]
 
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SMALLEST_SHM = 2**30
-"""What the troubleshooting chapter of NCCL's guide asks for."""
+"""Bytes of shared memory that the troubleshooting chapter of NCCL's guide recommends."""
 
 
 def _size(text: str) -> int | None:
@@ -25,7 +25,7 @@ def _size(text: str) -> int | None:
 
 
 def memory(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Shared and locked memory."""
+    """Check shared and locked memory."""
     del context
     for document in documents:
         for box in containers_of(document):
@@ -33,7 +33,8 @@ def memory(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             size = re.search(r"--shm-size[= ](\S+)|(?:^| )shm_size=(\S+)", box.line)
             own = box.has(
-                r"--ipc[= ](?:host|shareable|container)|(?:^| )ipc=|/dev/shm|--privileged.*--ipc|--shm-size[= ]\$"
+                r"--ipc[= ](?:host|shareable|container)|(?:^| )ipc=|/dev/shm|--privileged.*--ipc|"
+                r"--shm-size[= ]\$"
             )
             several = box.trains and box.ranks != 1
             if size is not None and not own:
@@ -68,8 +69,8 @@ def _locked(box: Container) -> Iterator[LintFinding]:
             "container-memlock",
             box.document,
             box.place,
-            "the container gets RDMA devices and may lock 64 KiB to 8 MiB of memory: registering buffers "
-            "fails",
+            "the container has RDMA devices and can lock only 64 KiB to 8 MiB of memory, so that "
+            "registering buffers fails",
             fix="Give --ulimit memlock=-1 --cap-add=IPC_LOCK.",
         )
 
@@ -84,12 +85,13 @@ def _ulimits(box: Container) -> Iterator[LintFinding]:
 
 
 def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """RDMA variables without RDMA devices, and several nodes behind bridges."""
+    """Check RDMA variables without RDMA devices, and several nodes behind bridges."""
     del context
     for document in documents:
         for box in containers_of(document):
             devices = box.has(
-                r"/dev/infiniband|--privileged|privileged=True|--device[= ]/dev:|rdma|/dev/uverbs|-v /dev:/dev|--device \S*\$"
+                r"/dev/infiniband|--privileged|privileged=True|--device[= ]/dev:|rdma|/dev/uverbs|"
+                r"-v /dev:/dev|--device \S*\$"
             )
             asks = box.has(r"NCCL_IB_(?:HCA|GID_INDEX|TC|SL)|NCCL_NET[= ]IB\b|FI_PROVIDER[= ]efa")
             if asks and not devices:
@@ -97,10 +99,10 @@ def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "container-no-rdma",
                     document,
                     box.place,
-                    "InfiniBand is configured, and the container gets no /dev/infiniband: NCCL goes over TCP "
+                    "InfiniBand is configured, and the container has no /dev/infiniband: NCCL uses TCP "
                     "without an error",
-                    fix="Give --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1; NCCL_NET=IB "
-                    "makes a lack fail.",
+                    fix="Give --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1; with "
+                    "NCCL_NET=IB a missing device is an error.",
                 )
             host = box.has(r"--net(?:work)?[= ](?:host|container:|\S*\$)|network_mode=host|networks")
             if box.is_distributed and box.trains and not host:
@@ -110,7 +112,7 @@ def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     document,
                     box.place,
                     ("one port is published, and " if published else "")
-                    + "ranks of other nodes cannot reach the ports that NCCL and Gloo draw behind the bridge",
+                    + "ranks of other nodes cannot reach the random ports of NCCL and Gloo behind the bridge",
                     fix="Give --network=host.",
                 )
             if box.has(r"NCCL_MNNVL_ENABLE[= ]1\b") and not box.has(
@@ -120,13 +122,13 @@ def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "imex-channel-missing",
                     document,
                     box.place,
-                    "multi-node NVLink is asked for, and the container gets no IMEX channel",
+                    "multi-node NVLink is requested, and the container has no IMEX channel",
                     fix="Give --device=/dev/nvidia-caps-imex-channels/channel0.",
                 )
 
 
 def dockerfiles(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Variables that end with the layer that sets them."""
+    """Check variables that end with the layer that sets them."""
     del context
     for document in documents:
         if document.kind != "dockerfile":
@@ -147,7 +149,7 @@ def dockerfiles(documents: Documents, context: Context) -> Iterator[LintFinding]
                     "dockerfile-assignment-blank",
                     document,
                     item.place,
-                    f"with blanks around = the sign is part of the value: {item.name} is '{item.written}'",
+                    f"with blanks around =, the sign is part of the value: {item.name} is '{item.written}'",
                     fix=f"Write ENV {item.name}={item.written.removeprefix('=').strip()}.",
                 )
             if item.is_exported and re.search(rf"\\\$\{{?{re.escape(item.name)}\b", item.written):
@@ -155,17 +157,16 @@ def dockerfiles(documents: Documents, context: Context) -> Iterator[LintFinding]
                     "dockerfile-escaped-variable",
                     document,
                     item.place,
-                    f"the backslash keeps ${item.name} as these letters: what the base image has there is "
-                    "lost",
+                    f"the backslash keeps the literal text ${item.name}: the value of the base image is lost",
                     fix=f"Write ${item.name} without the backslash.",
                 )
 
 
-_OF_THE_STACK = re.compile(r"(?:NCCL|NVIDIA|CUDA|TORCH|GLOO|FI|UCX|OMP|MASTER|PYTORCH)_\w+|RANK|WORLD_SIZE")
+_STACK_NAMES = re.compile(r"(?:NCCL|NVIDIA|CUDA|TORCH|GLOO|FI|UCX|OMP|MASTER|PYTORCH)_\w+|RANK|WORLD_SIZE")
 
 
 def variables(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Values that are not what they look like in a container."""
+    """Check values that mean something else in a container."""
     del context
     for document in documents:
         for item in document.settings:
@@ -173,7 +174,7 @@ def variables(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if (
                 document.kind == "compose"
                 and re.fullmatch(r"([\"']).*\1", text)
-                and _OF_THE_STACK.fullmatch(item.name)
+                and _STACK_NAMES.fullmatch(item.name)
             ):
                 yield make_finding(
                     "compose-quotes",
@@ -188,12 +189,14 @@ def variables(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and document.kind == "dockerfile"
                 and next(commands(document, *TRAINERS), None) is not None
             ):
-                message = f"NVIDIA_VISIBLE_DEVICES={text}: the container sees no GPU unless it is started with --gpus"
+                message = (
+                    f"NVIDIA_VISIBLE_DEVICES={text}: the container sees no GPU unless it starts with --gpus"
+                )
                 yield make_finding("container-devices-void", document, item.place, message, fix="Write all.")
 
 
 def images(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Nodes that may run different images."""
+    """Check that all nodes run the same image."""
     del context
     for document in documents:
         for command in document.commands:

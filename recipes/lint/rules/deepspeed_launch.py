@@ -18,7 +18,7 @@ _COUNTS = ("num-nodes", "num-gpus")
 
 
 def command_lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Options that exclude or need each other, and GPUs that are chosen in vain."""
+    """Check options that exclude or need each other, and GPUs that are chosen in vain."""
     del context
     for document in documents:
         for command in commands(document, "deepspeed"):
@@ -30,8 +30,8 @@ def command_lines(documents: Documents, context: Context) -> Iterator[LintFindin
                     "deepspeed-options",
                     document,
                     command.place,
-                    f"--{filters[0]} and --{counts[0].replace('-', '_')} exclude each other, and DeepSpeed "
-                    "ends",
+                    f"--{filters[0]} and --{counts[0].replace('-', '_')} exclude each other, so DeepSpeed "
+                    "ends with an error",
                     fix=f"Keep --{filters[0]}.",
                 )
             alone = {"no-ssh"} <= set(command.options) and "node-rank" not in command.options
@@ -46,20 +46,19 @@ def command_lines(documents: Documents, context: Context) -> Iterator[LintFindin
 
 
 def _visible(document: Document, command: Command) -> Iterator[LintFinding]:
-    """CUDA_VISIBLE_DEVICES beside options that choose GPUs, on one machine."""
+    """Check CUDA_VISIBLE_DEVICES together with options that choose GPUs, on one machine."""
     item = setting_for(document, command, "CUDA_VISIBLE_DEVICES")
     if item is None or "hostfile" in command.options or item.is_conditional:
         return
-    told = next((name for name in (*_FILTERS, "num-gpus") if name in command.options), None)
+    chooser = next((name for name in (*_FILTERS, "num-gpus") if name in command.options), None)
     devices = [part.strip() for part in (item.value or "").split(",") if part.strip()]
-    if told is None or not devices or devices == [str(number) for number in range(len(devices))]:
-        return  # the first GPUs are those that it takes anyway
-    option = told.replace("-", "_")
+    if chooser is None or not devices or devices == [str(number) for number in range(len(devices))]:
+        return  # DeepSpeed takes the first GPUs in any case
+    option = chooser.replace("-", "_")
     yield make_finding(
         "deepspeed-visible-devices",
         document,
         item.place,
-        f"deepspeed ignores CUDA_VISIBLE_DEVICES={item.value} beside --{option}, and takes GPUs by its own "
-        "count",
+        f"deepspeed ignores CUDA_VISIBLE_DEVICES={item.value} because of --{option}, and counts GPUs from 0",
         fix=f"Write --include localhost:{','.join(devices)} alone.",
     )

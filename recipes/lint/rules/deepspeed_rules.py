@@ -51,16 +51,22 @@ _ZERO = frozenset({
     "save_muon_momentum_buffer_in_memory", "leaf_module", "mics_shard_size",
     "mics_hierarchical_params_gather", "grad_partition_groups", "stage3_leaf_modules",
 })  # fmt: skip
-"""Keys of the block zero_optimization, of all versions to 0.19. DeepSpeed refuses others."""
+"""Keys of the block zero_optimization, of all versions up to 0.19. DeepSpeed refuses others."""
 _PRECISION = {
     "fp16": (
         "enabled", "auto_cast", "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
         "consecutive_hysteresis", "min_loss_scale", "fp16_master_weights_and_grads",
     ),
-    "bf16": ("enabled", "immediate_grad_update", "check_grad_overflow", "bf16_master_weights_and_grads", "bf16_optimizer_states"),
+    "bf16": (
+        "enabled", "immediate_grad_update", "check_grad_overflow", "bf16_master_weights_and_grads",
+        "bf16_optimizer_states",
+    ),
 }  # fmt: skip
-"""Keys of the blocks of precision, to 0.19. DeepSpeed refuses others there, and passed over them before."""
-_OF_ACCELERATE = frozenset({
+"""Keys of the precision blocks, up to version 0.19.
+
+New DeepSpeed refuses other keys there; older versions ignored them.
+"""
+_ACCELERATE_KEYS = frozenset({
     "zero_stage", "offload_optimizer_device", "offload_param_device", "zero3_init_flag",
     "zero3_save_16bit_model", "deepspeed_multinode_launcher",
 })  # fmt: skip
@@ -68,9 +74,10 @@ _DEVICES = ("cpu", "nvme", "none")
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?")
 _BLOCK = "zero_optimization."
 _FORWARDED = ("NCCL", "PYTHON", "MV2", "UCX", "MLFLOW")
-"""Beginnings of names that DeepSpeed's runner hands to other machines."""
+"""Beginnings of names that DeepSpeed's runner passes to other machines."""
 _NEEDED = re.compile(
-    r"LD_LIBRARY_PATH|LD_PRELOAD|FI_\w+|HF_\w+|TORCH_\w+|CUDA_(?!VISIBLE_DEVICES|HOME)\w+|GLOO_\w+|OMP_NUM_THREADS|WANDB_\w+|TRANSFORMERS_\w+"
+    r"LD_LIBRARY_PATH|LD_PRELOAD|FI_\w+|HF_\w+|TORCH_\w+|CUDA_(?!VISIBLE_DEVICES|HOME)\w+|GLOO_\w+|"
+    r"OMP_NUM_THREADS|WANDB_\w+|TRANSFORMERS_\w+"
 )
 
 
@@ -80,7 +87,7 @@ def _integer(document: Document, path: str) -> int | None:
 
 
 def batches(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """The batch is the product of micro-batch, accumulation and ranks."""
+    """Check that the batch is the product of micro-batch, accumulation steps and ranks."""
     del context
     world = _world(documents)
     for document in of_kind(documents, "deepspeed"):
@@ -92,17 +99,19 @@ def batches(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if total is None or item is None or micro is None:
             continue
         part = micro * (steps or 1)
-        told = f"train_batch_size {total}, micro-batch {micro}" + (f", accumulation {steps}" if steps else "")
+        stated = f"train_batch_size {total}, micro-batch {micro}" + (
+            f", accumulation {steps}" if steps else ""
+        )
         if part and total % part:
             yield make_finding(
                 "deepspeed-batch",
                 document,
                 item.place,
-                f"{told}: no number of ranks makes that",
+                f"{stated}: no number of ranks gives this product",
                 fix="Leave one of the three out.",
             )
         elif steps is not None and world is not None and total != part * world:
-            message = f"{told} and {world} ranks make {part * world}"
+            message = f"{stated} and {world} ranks give {part * world}"
             yield make_finding(
                 "deepspeed-batch",
                 document,
@@ -125,7 +134,7 @@ def _world(documents: Documents) -> int | None:
 
 
 def contents(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Blocks that exclude each other, and keys that nothing reads."""
+    """Check for blocks that exclude each other, and for keys that DeepSpeed does not read."""
     del context
     for document in of_kind(documents, "deepspeed"):
         half = entry(document, "fp16.enabled")
@@ -146,14 +155,14 @@ def contents(documents: Documents, context: Context) -> Iterator[LintFinding]:
         yield from _precision(document)
         yield from _values(document)
         yield from _slow(document)
-        seen: set[str] = set()
+        names: set[str] = set()
         for item in document.entries:
             name = item.path.partition(".")[0].partition("[")[0]
-            known = name in _KEYS or name in _ZERO or name in _OF_ACCELERATE or name in seen
+            known = name in _KEYS or name in _ZERO or name in _ACCELERATE_KEYS or name in names
             near = [] if known else difflib.get_close_matches(name, _KEYS, n=1, cutoff=0.85)
-            seen.add(name)
+            names.add(name)
             if near:
-                message = f"DeepSpeed reads no {name}; did you mean {near[0]}?"
+                message = f"DeepSpeed does not read {name}; did you mean {near[0]}?"
                 yield make_finding(
                     "deepspeed-unknown-key", document, item.place, message, fix=f"Write {near[0]}."
                 )
@@ -181,17 +190,17 @@ def _zero(document: Document) -> Iterator[LintFinding]:
 
 
 def _places(document: Document) -> Iterator[LintFinding]:
-    """Keys where nothing reads them, and where DeepSpeed refuses them."""
+    """Check for keys in the wrong block."""
     first = {item.path.partition(".")[0].partition("[")[0]: item for item in reversed(document.entries)}
-    lost = [name for name in first if name not in _KEYS and (name in _ZERO or name in _OF_ACCELERATE)]
+    lost = [name for name in first if name not in _KEYS and (name in _ZERO or name in _ACCELERATE_KEYS)]
     if lost:
-        told = ", ".join(sorted(lost)[:4]) + (" ..." if len(lost) > 4 else "")
+        keys = ", ".join(sorted(lost)[:4]) + (" ..." if len(lost) > 4 else "")
         yield make_finding(
             "deepspeed-misplaced",
             document,
             first[sorted(lost)[0]].place,
-            f"nothing reads {told} at the first level",
-            fix="Move it into zero_optimization, by the name that it has there.",
+            f"DeepSpeed does not read {keys} at the first level",
+            fix="Move it into zero_optimization, under the name that it has there.",
         )
     inside = {
         item.path.split(".")[1].partition("[")[0]: item
@@ -206,7 +215,7 @@ def _places(document: Document) -> Iterator[LintFinding]:
             "deepspeed-zero-key",
             document,
             item.place,
-            f"zero_optimization has no {name}, and DeepSpeed ends"
+            f"zero_optimization has no {name}, so DeepSpeed ends with an error"
             + (f"; did you mean {near[0]}?" if near else ""),
             fix=f"Write {near[0]}."
             if near
@@ -227,30 +236,30 @@ def _precision(document: Document) -> Iterator[LintFinding]:
                 document,
                 item.place,
                 f"{block} has no {name}"
-                + (f"; did you mean {near[0]}?" if near else ": new DeepSpeed ends on it"),
+                + (f"; did you mean {near[0]}?" if near else ": new DeepSpeed ends with an error"),
                 fix=f"Write {near[0]}." if near else "Remove it.",
             )
 
 
 def _values(document: Document) -> Iterator[LintFinding]:
-    """Values of a type that DeepSpeed or PyTorch refuses."""
+    """Check for values of a type that DeepSpeed or PyTorch refuses."""
     for item in document.entries:
         text = item.value if isinstance(item.value, str) else ""
         if item.path in ("fp16", "bf16", "bfloat16") and isinstance(item.value, bool):
-            told = str(item.value).lower()
-            fix = f'Write "{item.path}": {{"enabled": {told}}}.'
+            written = str(item.value).lower()
+            fix = f'Write "{item.path}": {{"enabled": {written}}}.'
             yield make_finding(
                 "deepspeed-value",
                 document,
                 item.place,
-                f"{item.path} is a block, and here it is {told}",
+                f"{item.path} must be a block, and here it is {written}",
                 fix=fix,
             )
         elif re.fullmatch(
             r"zero_optimization\.offload_(?:param|optimizer)\.device", item.path
         ) and re.fullmatch(r"\w+", text):
             if text not in _DEVICES:
-                message = f"nothing is offloaded to {text}: DeepSpeed knows {', '.join(_DEVICES)}"
+                message = f"DeepSpeed cannot offload to {text}, only to {', '.join(_DEVICES)}"
                 yield make_finding(
                     "deepspeed-value",
                     document,
@@ -261,7 +270,7 @@ def _values(document: Document) -> Iterator[LintFinding]:
         elif re.fullmatch(r"optimizer\.params\.(?:lr|eps|weight_decay)", item.path) and _NUMBER.fullmatch(
             text
         ):
-            message = f"{item.path} is a word in quotes, and the optimizer ends on it"
+            message = f"{item.path} is a string, and the optimizer needs a number"
             yield make_finding(
                 "deepspeed-value", document, item.place, message, fix=f"Write {text} without quotes."
             )
@@ -271,7 +280,7 @@ def _slow(document: Document) -> Iterator[LintFinding]:
     for path, why in (
         ("wall_clock_breakdown", "it waits for the GPU at every part of a step"),
         ("flops_profiler.enabled", "it profiles during training"),
-        ("comms_logger.enabled", "it times every collective, and waits for it"),
+        ("comms_logger.enabled", "it waits for every collective to measure its time"),
     ):
         item = entry(document, path)
         if item is not None and item.value is True:
@@ -294,7 +303,7 @@ def _is_remote(document: Document, command: Command) -> bool:
 
 
 def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """What the other machines do not get."""
+    """Check which variables the other machines do not get."""
     del context
     has_file = any(document.name.rpartition("/")[2] == ".deepspeed_env" for document in documents)
     for document in documents:
@@ -320,9 +329,9 @@ def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "deepspeed-not-forwarded",
                     document,
                     lost[0].place,
-                    f"deepspeed does not hand {names} to the other machines: only names that begin with "
+                    f"deepspeed does not pass {names} to the other machines, only names that begin with "
                     f"{', '.join(_FORWARDED)}",
-                    fix="Write them into .deepspeed_env, one NAME=value a line.",
+                    fix="Write them in .deepspeed_env, one NAME=value per line.",
                 )
             visible = given.get("CUDA_VISIBLE_DEVICES")
             if visible is not None:
@@ -330,8 +339,8 @@ def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "deepspeed-visible-devices",
                     document,
                     visible.place,
-                    "deepspeed ignores CUDA_VISIBLE_DEVICES where it has a hostfile",
-                    fix="Choose GPUs by --include host:0,1.",
+                    "deepspeed ignores CUDA_VISIBLE_DEVICES when it has a hostfile",
+                    fix="Choose GPUs with --include host:0,1.",
                 )
             if "srun" in command.inside and (nodes_of(document) or 1) > 1:
                 yield make_finding(

@@ -1,4 +1,4 @@
-"""Which GPUs ranks see, and which of them each takes."""
+"""GPUs that ranks see, and the GPU that each rank takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Setting
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import text_in, setting_for
+from recipes.lint.reach import setting_for, text_in
 from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     TRAINERS,
@@ -27,7 +27,7 @@ Documents = tuple[Document, ...]
 
 
 def local_ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Which GPU a rank takes."""
+    """Check that each rank takes its own GPU."""
     del context
     for document in documents:
         for item in settings_of(document):
@@ -42,7 +42,7 @@ def local_ranks(documents: Documents, context: Context) -> Iterator[LintFinding]
                     "local-rank-from-world",
                     document,
                     item.place,
-                    f"{item.name} takes the rank in the whole job: from the second node on, no GPU has that "
+                    f"{item.name} is the rank in the whole job: from the second node on, no GPU has that "
                     "number",
                     fix="Use SLURM_LOCALID, or OMPI_COMM_WORLD_LOCAL_RANK.",
                 )
@@ -67,12 +67,12 @@ def _missing_local_rank(document: Document) -> Iterator[LintFinding]:
             document,
             by_task[0].place,
             "RANK is set for each task and LOCAL_RANK is not: every rank of a node takes GPU 0",
-            fix="Set LOCAL_RANK=$SLURM_LOCALID beside it, and give it to torch.cuda.set_device.",
+            fix="Set LOCAL_RANK=$SLURM_LOCALID too, and pass it to torch.cuda.set_device.",
         )
 
 
 def visible(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """CUDA_VISIBLE_DEVICES against what is started."""
+    """Compare CUDA_VISIBLE_DEVICES with the ranks of the launchers."""
     for document in documents:
         for command in commands(document, "torchrun", "accelerate"):
             yield from _shown(document, command)
@@ -86,7 +86,7 @@ def visible(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "mig-several",
                     document,
                     item.place,
-                    f"{len(devices)} MIG devices are named, and a process sees the first alone",
+                    f"{len(devices)} MIG devices are named, and a process sees only the first",
                     fix="Give each rank one MIG UUID, with NCCL 2.31 or newer; or use whole GPUs.",
                 )
             if text_in(given, "CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
@@ -98,7 +98,7 @@ def _devices(item: Setting) -> list[str]:
 
 
 def _shown(document: Document, command: Command) -> Iterator[LintFinding]:
-    """Ranks of a launcher against the GPUs that it is shown."""
+    """Compare the ranks of a launcher with the GPUs that it sees."""
     item, wanted = setting_for(document, command, "CUDA_VISIBLE_DEVICES"), ranks_here(document, command)
     if wanted is None or item is None or not item.is_literal or item.is_conditional:
         return
@@ -122,6 +122,6 @@ def _order(document: Document, item: Setting, devices: list[str], context: Conte
             "device-order",
             document,
             item.place,
-            "CUDA counts the fastest GPU first, nvidia-smi and the map of NUMA nodes by PCI bus",
-            fix="Set CUDA_DEVICE_ORDER=PCI_BUS_ID beside it.",
+            "CUDA numbers the fastest GPU first; nvidia-smi and NUMA maps number GPUs by PCI bus",
+            fix="Set CUDA_DEVICE_ORDER=PCI_BUS_ID too.",
         )

@@ -1,4 +1,4 @@
-"""Decisions taken from NCCL, switches for finding faults, and versions with known faults."""
+"""Decisions taken from NCCL, debugging switches, and versions with known faults."""
 
 from __future__ import annotations
 
@@ -31,8 +31,11 @@ _OWN_RULE = (
     "CUDA_MODULE_LOADING",
     "TORCH_CPP_LOG_LEVEL",
 )
-"""Judged elsewhere, or set by vendors' own recipes for good reasons."""
-_GCP = r"NCCL_FASTRAK_|NCCL_GPUDIRECTTCPX_|NCCL_TUNER_CONFIG_PATH|/usr/local/(?:gib|tcpx|nccl)|/var/lib/tcpx|nccl-env-profile"
+"""Variables with a rule of their own, or set by vendors' own recipes for good reasons."""
+_GCP = (
+    r"NCCL_FASTRAK_|NCCL_GPUDIRECTTCPX_|NCCL_TUNER_CONFIG_PATH|/usr/local/(?:gib|tcpx|nccl)|/var/lib/tcpx|"
+    r"nccl-env-profile"
+)
 _BENCHMARKS = (
     "all_reduce_perf",
     "all_gather_perf",
@@ -46,17 +49,18 @@ _BENCHMARKS = (
 
 _MANY_NODES = 16
 _MINOR = ("NCCL_P2P_LEVEL", "NCCL_IGNORE_DISABLED_P2P")
-"""Of the debugging class, but set for good reasons too."""
+"""Variables of the debugging class that are set for good reasons too."""
 
 
 def _measures(document: Document) -> bool:
-    """Trials of nccl-tests force what they want to compare."""
+    """Return whether the file runs nccl-tests, whose trials force the choices that they compare."""
     return any(name in document.text for name in _BENCHMARKS)
 
 
-def _of_use(use: Use, documents: Documents) -> Iterator[tuple[Document, Setting, Variable, str]]:
-    """Variables of one class with their values, where those are stated and read as meant, in files that are
-    no trials.
+def _variables_of_use(use: Use, documents: Documents) -> Iterator[tuple[Document, Setting, Variable, str]]:
+    """Yield the variables of one class with their values.
+
+    Only values that are stated and read as meant count, and files that run nccl-tests are left out.
     """
     for document in documents:
         if _measures(document) or says(document, _GCP):
@@ -76,9 +80,9 @@ def _of_use(use: Use, documents: Documents) -> Iterator[tuple[Document, Setting,
 
 
 def forced(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Algorithm, protocol, channels and buffers by hand."""
+    """Check algorithm, protocol, channels and buffers that are set by hand."""
     del context
-    for document, item, row, text in _of_use("forcing", documents):
+    for document, item, row, text in _variables_of_use("forcing", documents):
         if item.name == "NCCL_ALGO" and text.startswith("^"):
             continue
         if item.name == "NCCL_BUFFSIZE" and is_on_cloud(document):
@@ -94,27 +98,27 @@ def forced(documents: Documents, context: Context) -> Iterator[LintFinding]:
             )
             continue
         if says(document, r"(?i)determinis"):
-            continue  # sums in an order that stays are worth their time
+            continue  # deterministic results need a fixed order of sums, and are worth their time
         yield make_finding(
             "choice-forced",
             document,
             item.place,
-            f"{item.name}={item.value} takes a decision from NCCL: "
+            f"{item.name}={item.value} overrides a decision of NCCL: "
             f"{row.costs or 'it is right for some sizes at most'}",
-            fix="Remove it, unless both ways were measured on this machine.",
+            fix="Remove it, unless both choices were measured on this machine.",
         )
 
 
 def leftovers(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Variables of the debugging class that cost something."""
+    """Check for debugging variables that cost performance."""
     del context
-    for document, item, row, text in _of_use("debugging", documents):
+    for document, item, row, text in _variables_of_use("debugging", documents):
         if not row.costs or item.name in _OWN_RULE or is_default(row, text):
             continue
         if item.name == "NCCL_NET_GDR_READ" and text != "0":
             continue
         if item.name == "NCCL_P2P_LEVEL" and text.upper() in ("SYS", "5"):
-            continue  # keeps no pair apart
+            continue  # SYS allows peer access for every pair
         rule = {"cuda": "cuda-debugging-left", "torch": "torch-debugging-left"}.get(
             row.reader, "nccl-debugging-left"
         )
@@ -122,15 +126,15 @@ def leftovers(documents: Documents, context: Context) -> Iterator[LintFinding]:
             rule,
             document,
             item.place,
-            f"{item.name}={item.value} is for finding faults: {row.costs}",
-            fix="Remove it from what runs in production.",
-            edits=removal(document, item) if row.reader != "nccl" else (),  # NCCL's own may hide a fault
+            f"{item.name}={item.value} is for debugging: {row.costs}",
+            fix="Remove it from production runs.",
+            edits=removal(document, item) if row.reader != "nccl" else (),  # an NCCL switch may hide a fault
             severity="note" if is_switched(document, item) or item.name in _MINOR else None,
         )
 
 
 def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """How much NCCL writes, and where."""
+    """Check the amount and the destination of NCCL's log."""
     del context
     for document, given in environments_in(documents):
         level, parts = text_in(given, "NCCL_DEBUG"), text_in(given, "NCCL_DEBUG_SUBSYS")
@@ -146,7 +150,7 @@ def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "log-every-call",
                     document,
                     subsystem.place if subsystem is not None and noisy else item.place,
-                    f"NCCL writes a line for every call ({level} of {parts}): the log fills the disk",
+                    f"NCCL writes a line for every call ({level} with {parts}), which fills the disk",
                     fix="Use NCCL_DEBUG=WARN, or INFO without COLL, CALL, PROXY and ALL.",
                     edits=rewrite(document, item, "WARN") if level.upper() == "TRACE" else (),
                 )
@@ -168,7 +172,7 @@ def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "subsystem-without-info",
                 document,
                 subsystem.place,
-                f"NCCL_DEBUG_SUBSYS chooses among lines of INFO, and NCCL_DEBUG={level} writes none",
+                f"NCCL_DEBUG_SUBSYS filters INFO lines, and NCCL_DEBUG={level} writes none",
                 fix="Remove it, or set NCCL_DEBUG=INFO for a trial.",
                 edits=removal(document, subsystem),
             )
@@ -184,9 +188,9 @@ def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "log-one-file",
                 document,
                 where.place,
-                f"NCCL_DEBUG_FILE={file}: all processes write over each other's lines"
-                + (f", for NCCL fills in %h and %p, and leaves {other[0]} as it is" if other else ""),
-                fix="Put %h and %p into the name, for host and process.",
+                f"NCCL_DEBUG_FILE={file}: all processes overwrite each other's lines"
+                + (f", as NCCL replaces %h and %p only, not {other[0]}" if other else ""),
+                fix="Add %h and %p to the name, for host and process.",
             )
 
 
@@ -199,7 +203,7 @@ _FAULTY: tuple[tuple[str, str, str, str], ...] = (
 
 
 def faults(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Versions with faults that these settings meet."""
+    """Check for NCCL versions with a fault that these settings trigger."""
     for since, until, name, why in _FAULTY:
         if context.nccl_is_at_least(since) is not True or context.nccl_is_at_least(until) is not False:
             continue
@@ -219,7 +223,7 @@ def faults(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def plugins(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """What only a plugin reads, and tuners that are asked and overruled."""
+    """Check for settings whose plugin is missing, and for tuners that are overruled."""
     del context
     for document, given in environments_in(documents):
         tuner, config = given.get("NCCL_TUNER_PLUGIN"), given.get("NCCL_TUNER_CONFIG_FILE")
@@ -228,7 +232,7 @@ def plugins(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "plugin-missing",
                 document,
                 config.place,
-                "NCCL_TUNER_CONFIG_FILE is read by a tuner plugin, and NCCL_TUNER_PLUGIN names none",
+                "only a tuner plugin reads NCCL_TUNER_CONFIG_FILE, and NCCL_TUNER_PLUGIN names none",
                 fix="Name the plugin, or remove the line.",
             )
         choice = next(
@@ -243,7 +247,7 @@ def plugins(documents: Documents, context: Context) -> Iterator[LintFinding]:
             yield _overruled(document, choice, tuner)
         item = given.get("NCCL_MIN_NCHANNELS")
         if item is not None and number(text_in(given, item.name)) is not None and "NCCL_MIN_CTAS" in given:
-            message = "NCCL_MIN_NCHANNELS and NCCL_MIN_CTAS say the same; the first is the old name"
+            message = "NCCL_MIN_NCHANNELS and NCCL_MIN_CTAS are the same setting; the first is the old name"
             yield make_finding(
                 "channels-twice",
                 document,
@@ -265,7 +269,7 @@ def _overruled(document: Document, choice: Setting, tuner: Setting) -> LintFindi
 
 
 def preloads(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Another NCCL than the one that torch was built with."""
+    """Check for another NCCL than the one that torch was built with."""
     del context
     for document in documents:
         for item in settings_of(document):
@@ -274,8 +278,8 @@ def preloads(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "nccl-preloaded",
                     document,
                     item.place,
-                    "LD_PRELOAD puts another NCCL under every process here; nodes without the same file load "
-                    "another version",
+                    "LD_PRELOAD loads another NCCL into every process; nodes without this file load a "
+                    "different version",
                     fix="Install one NCCL in the image, and let torch load its own.",
                 )
         if document.kind == "dockerfile":

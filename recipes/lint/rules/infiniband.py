@@ -1,4 +1,4 @@
-"""RDMA ports, their queues and the fabric's classes."""
+"""RDMA ports, their queues and the traffic classes of the fabric."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _ports(context: Context) -> tuple[Nic, ...]:
 
 
 def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """What NCCL_IB_HCA lets in."""
+    """Check the RDMA ports that NCCL_IB_HCA selects."""
     ports = _ports(context)
     for document, item, text in literal_settings(documents, "NCCL_IB_HCA"):
         wanted = parse_names(text)
@@ -42,9 +42,9 @@ def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "hca-is-an-interface",
                 document,
                 item.place,
-                f"NCCL_IB_HCA={text} names network interfaces, not RDMA devices: NCCL finds none and goes "
-                "over TCP",
-                fix="Write names of /sys/class/infiniband, as =mlx5_0; interfaces go into "
+                f"NCCL_IB_HCA={text} names network interfaces, not RDMA devices: NCCL finds no port and "
+                "uses TCP",
+                fix="Write names from /sys/class/infiniband, such as =mlx5_0; interfaces belong into "
                 "NCCL_SOCKET_IFNAME.",
             )
             continue
@@ -54,7 +54,7 @@ def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "hca-twice",
                 document,
                 item.place,
-                f"NCCL_IB_HCA={text} names {', '.join(doubled)} twice, and perhaps leaves another port out",
+                f"NCCL_IB_HCA={text} names {', '.join(doubled)} twice, and may miss another port",
                 fix="Name each port once.",
             )
         if not wanted.exact and not wanted.excludes:
@@ -90,7 +90,8 @@ def _beginnings(
             "hca-prefix",
             document,
             item.place,
-            f"NCCL_IB_HCA={text}: names are beginnings, so {', '.join(caught)} of this machine take part too",
+            f"NCCL_IB_HCA={text}: names are prefixes, so they also select {', '.join(caught)} of this "
+            "machine",
             fix="Put = in front for exact names.",
             edits=_exactly(document, item, text, names),
             severity="warning",
@@ -100,15 +101,18 @@ def _beginnings(
             "hca-prefix",
             document,
             item.place,
-            f"NCCL_IB_HCA={text}: mlx5_1 is a beginning, and also means mlx5_10 to mlx5_19 where a machine "
-            "has them",
+            f"NCCL_IB_HCA={text}: mlx5_1 is a prefix, and also selects mlx5_10 to mlx5_19 if a machine has "
+            "them",
             fix="Put = in front for exact names.",
             edits=_exactly(document, item, text, names),
         )
 
 
 def _exactly(document: Document, item: Setting, text: str, names: tuple[str, ...]) -> tuple[Edit, ...]:
-    """`=` in front, where each name is a whole one: `mlx5` and `mlx5_bond` would name nothing."""
+    """Return the edit that adds `=`, if each name is complete.
+
+    `mlx5` and `mlx5_bond` would name no port then.
+    """
     return (
         rewrite(document, item, f"={text}") if all(re.fullmatch(r"\w+_\d+", name) for name in names) else ()
     )
@@ -149,7 +153,7 @@ def _links(document: Document, item: Setting, active: list[Nic]) -> Iterator[Lin
             "hca-mixed",
             document,
             item.place,
-            f"{item.name} lets in ports of {' and '.join(sorted(layers))}: "
+            f"{item.name} selects ports of {' and '.join(sorted(layers))}: "
             f"{', '.join(port.name for port in active)}",
             fix="Name the ports of the compute network alone, with = in front.",
             severity="error",
@@ -157,7 +161,7 @@ def _links(document: Document, item: Setting, active: list[Nic]) -> Iterator[Lin
 
 
 def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ...]) -> Iterator[LintFinding]:
-    """Report that no list chooses among active ports of both kinds."""
+    """Report that no list selects among active ports of both kinds."""
     names = f": ={','.join(dict.fromkeys(port.name for port in training))}" if training else ""
     layers = {str(port.link_layer) for port in ports if is_up(port) and known(port.link_layer)}
     for document in documents:
@@ -170,14 +174,14 @@ def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ..
                 "hca-mixed",
                 document,
                 document.settings[0].place,
-                f"the machine has active ports of {' and '.join(sorted(layers))}, and NCCL_IB_HCA chooses "
+                f"the machine has active ports of {' and '.join(sorted(layers))}, and NCCL_IB_HCA selects "
                 "none",
                 fix=f"Name the ports of the compute network in NCCL_IB_HCA, with = in front{names}.",
             )
 
 
 def gids(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """A GID index that holds for one machine on one day."""
+    """Check for a GID index that is valid on one machine only."""
     automatic = context.nccl_is_at_least("2.21")
     for document, item, text in literal_settings(documents, "NCCL_IB_GID_INDEX"):
         published = number(value(document, "NCCL_IB_TC")) in (41, 136) or is_on_cloud(document)
@@ -189,7 +193,7 @@ def gids(documents: Documents, context: Context) -> Iterator[LintFinding]:
             "gid-index-fixed",
             document,
             item.place,
-            f"NCCL_IB_GID_INDEX={text} is one machine's table: NCCL finds the RoCE v2 entry itself since "
+            f"NCCL_IB_GID_INDEX={text} depends on the machine: NCCL finds the RoCE v2 entry itself since "
             "2.21",
             fix="Remove the line on NCCL 2.21 or newer.",
             severity="warning" if automatic else None,
@@ -197,7 +201,7 @@ def gids(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def classes(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Traffic classes and service levels."""
+    """Check traffic classes."""
     ports = items_of(training_ports(context.machine)) if context.machine is not None else ()
     layers = {str(port.link_layer) for port in ports}
     for document, item, text in literal_settings(documents, "NCCL_IB_TC"):
@@ -220,22 +224,24 @@ def classes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 document,
                 item.place,
                 f"NCCL_IB_TC={text} (DSCP {tc // 4}): a switch without a lossless queue for it drops packets",
-                fix="Take the class from whoever runs the switches, or from mlnx_qos on the hosts.",
+                fix="Ask the operators of the switches for the class, or read it with mlnx_qos on the hosts.",
             )
 
 
 def queues(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Timeouts and numbers of queue pairs."""
+    """Check timeouts and numbers of queue pairs."""
     del context
     for document, item, text in literal_settings(documents, "NCCL_IB_TIMEOUT"):
         exponent = number(text)
         if exponent is not None and 24 <= exponent <= 31:
+            # InfiniBand specification: 4.096 us * 2^timeout for each attempt, of which there are about 8
             seconds = 4.096e-6 * 2**exponent * 8
             yield make_finding(
                 "ib-timeout-long",
                 document,
                 item.place,
-                f"NCCL_IB_TIMEOUT={text} waits about {seconds / 60:.0f} minutes before a dead link is told",
+                f"NCCL_IB_TIMEOUT={text} waits about {seconds / 60:.0f} minutes before a dead link is "
+                "reported",
                 fix="Remove the line: 20 is the default since NCCL 2.23; 22 is enough for a large fabric.",
             )
     for document, item, text in literal_settings(documents, "NCCL_IB_QPS_PER_CONNECTION"):
@@ -245,19 +251,20 @@ def queues(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "ib-many-queues",
                 document,
                 item.place,
-                f"NCCL_IB_QPS_PER_CONNECTION={text}: beyond 8 queue pairs memory and latency grow, and no "
-                "rate",
+                f"NCCL_IB_QPS_PER_CONNECTION={text}: beyond 8 queue pairs memory and latency grow, but not "
+                "the rate",
                 fix="Measure 2, 4 and 8, and keep the smallest that helps.",
             )
 
 
 def rails(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """NICs that talk across rails."""
+    """Check for NICs that communicate across rails."""
     del context
     for document, item, text in literal_settings(documents, "NCCL_CROSS_NIC"):
         rails_only = says(
             document,
-            r"NCCL_NET=[\"']?(?:gIB|FasTrak|GPUDirectTCPX)|NCCL_FASTRAK_|NCCL_GPUDIRECTTCPX_|(?i:rail[-_ ]only)",
+            r"NCCL_NET=[\"']?(?:gIB|FasTrak|GPUDirectTCPX)|NCCL_FASTRAK_|NCCL_GPUDIRECTTCPX_|"
+            r"(?i:rail[-_ ]only)",
         )
         rails_only = rails_only or re.search(r"(?i)rail[-_ ]only", document.text) is not None
         if text in ("1", "2") and rails_only:
@@ -274,14 +281,14 @@ def rails(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "cross-nic-forced",
                 document,
                 item.place,
-                "NCCL_CROSS_NIC=1 suits NICs that all hang on one switch; on a network with rails it adds "
-                "hops, or fails",
+                "NCCL_CROSS_NIC=1 suits NICs that share one switch; on a network with rails it adds hops, or "
+                "fails",
                 fix="Leave it to NCCL (2), or set 0 on a rail network.",
             )
 
 
 def sharp(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Reductions in the switches, which few jobs can have at a time."""
+    """Check for reductions in the switches, which few jobs can use at the same time."""
     del context
     for document, item, text in literal_settings(documents, "NCCL_COLLNET_ENABLE"):
         if text != "1":

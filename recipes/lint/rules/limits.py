@@ -18,7 +18,7 @@ Documents = tuple[Document, ...]
 
 
 def shells(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """ulimit in launch files."""
+    """Check ulimit in launch files."""
     fixed = context.nccl_is_at_least("2.28")
     for document in documents:
         if document.kind not in ("shell", "sbatch", "dockerfile", "kubernetes", "compose"):
@@ -33,8 +33,8 @@ def shells(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "limit-stack",
                     document,
                     place,
-                    "NCCL before 2.28 takes small stacks for its threads where the limit is unlimited, and "
-                    "crashes at its start",
+                    "with an unlimited stack, NCCL before 2.28 gives its threads small stacks and crashes at "
+                    "its start",
                     fix="Write ulimit -s 8192.",
                     severity="warning" if fixed is False else None,
                 )
@@ -42,7 +42,7 @@ def shells(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 message = f"{amount} open files: large jobs open more files and sockets"
                 yield make_finding("limit-files", document, place, message, fix="Write ulimit -n 1048576.")
             elif letter == "l" and amount.isdecimal() and int(amount) < 2**20:
-                message = f"{amount} KiB may be locked: registering memory for RDMA fails"
+                message = f"only {amount} KiB can be locked, so that registering memory for RDMA fails"
                 yield make_finding(
                     "limit-memlock",
                     document,
@@ -53,7 +53,7 @@ def shells(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def machine(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Limits of the machine itself, for files that use RDMA."""
+    """Check limits of the machine itself, for files that use RDMA."""
     if context.machine is None:
         return
     memlock, shm = context.machine.limits.memlock_bytes, context.machine.limits.shm_bytes
@@ -69,7 +69,8 @@ def machine(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "machine-memlock",
                 document,
                 starts.place,
-                f"this machine lets {memlock // 1024} KiB be locked: registering memory for RDMA fails",
+                f"this machine locks at most {memlock // 1024} KiB, so that registering memory for RDMA "
+                "fails",
                 fix="Set memlock to unlimited in limits.conf, LimitMEMLOCK=infinity for services of the "
                 "scheduler.",
             )
@@ -84,7 +85,7 @@ def machine(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def services(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Fabric manager, IMEX, and versions that must be the driver's."""
+    """Check fabric manager, IMEX, and the IOMMU."""
     del context
     for document in documents:
         at = first_line(
@@ -111,7 +112,7 @@ def services(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 fix=f"systemctl enable --now {at[1][2]}.",
             )
         yield from _branches(document)
-        # what the kernel is started with
+        # the kernel's command line
         iommu = first_line(document, r"\b(?:intel|amd)_iommu=on\b")
         if iommu is not None and not re.search(r"iommu=(?:pt|off)|iommu\.passthrough=1", document.text):
             yield make_finding(
@@ -125,6 +126,7 @@ def services(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _branches(document: Document) -> Iterator[LintFinding]:
+    """Check that the fabric manager has the version of the driver."""
     driver = re.search(
         r"(?:nvidia-driver|cuda-drivers|nvidia-headless|nvidia-utils)-(\d{3})\b", document.text
     )
@@ -134,13 +136,13 @@ def _branches(document: Document) -> Iterator[LintFinding]:
             "fabric-manager-version",
             document,
             manager[0],
-            f"the fabric manager is of branch {manager[1][1]}, the driver of {driver[1]}",
-            fix=f"Install nvidia-fabricmanager-{driver[1]}, of the very version of the driver.",
+            f"the fabric manager is of branch {manager[1][1]}, the driver of branch {driver[1]}",
+            fix=f"Install nvidia-fabricmanager-{driver[1]} in exactly the driver's version.",
         )
 
 
 def slices(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """MIG slices asked for as if they were GPUs."""
+    """Check for MIG slices that are requested like GPUs."""
     del context
     for document in documents:
         for item in document.directives:
@@ -150,15 +152,18 @@ def slices(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 item.name == "gres"
                 and match is not None
                 and int(match[2]) > 1
-                and any(setting_for(document, one, "NCCL_MULTI_RANK_GPU_ENABLE") is None for one in ranks)
+                and any(
+                    setting_for(document, launcher, "NCCL_MULTI_RANK_GPU_ENABLE") is None
+                    for launcher in ranks
+                )
             ):
                 yield make_finding(
                     "mig-slices",
                     document,
                     directive_place(document, "gres"),
-                    f"{match[2]} MIG slices {match[1]}: a process sees one; to NCCL before 2.31 they are "
-                    "duplicates",
-                    fix="Ask for whole GPUs, or start one process on one slice.",
+                    f"{match[2]} MIG slices {match[1]}: a process sees one, and NCCL before 2.31 takes them "
+                    "for duplicates",
+                    fix="Request whole GPUs, or start one process on one slice.",
                 )
         at = first_line(document, r"--gpus[= ]\S*device=\d+:\d+,\d+:\d+")
         if at is not None:

@@ -1,4 +1,4 @@
-"""What is slower than it need be: connections, allocator, threads, timeouts."""
+"""Settings that make a job slower than necessary: connections, allocator, threads, timeouts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ALLOCATOR = frozenset({
 
 
 def connections(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """CUDA_DEVICE_MAX_CONNECTIONS against the way of sharding."""
+    """Compare CUDA_DEVICE_MAX_CONNECTIONS with the kind of sharding."""
     blackwell = _is_blackwell(context)
     fsdp = any(re.search(_FSDP, document.text) for document in documents)
     for document in documents:
@@ -62,7 +62,7 @@ def connections(documents: Documents, context: Context) -> Iterator[LintFinding]
                 "connections-one",
                 document,
                 item.place,
-                "CUDA_DEVICE_MAX_CONNECTIONS=1 lines communication up behind computation, "
+                "CUDA_DEVICE_MAX_CONNECTIONS=1 serializes communication and computation, "
                 + ("and FSDP loses its overlap" if sharded else "which Blackwell does not need"),
                 fix="Remove it, or write 32; 1 is for Megatron's tensor parallelism before Blackwell.",
             )
@@ -85,8 +85,8 @@ def _wants_one(document: Document) -> Iterator[LintFinding]:
             "connections-missing",
             document,
             starts.place,
-            "Megatron's sequence parallelism before Blackwell asks for CUDA_DEVICE_MAX_CONNECTIONS=1, and it "
-            "is not set here",
+            "Megatron's sequence parallelism before Blackwell needs CUDA_DEVICE_MAX_CONNECTIONS=1, which is "
+            "not set here",
             fix="export CUDA_DEVICE_MAX_CONNECTIONS=1.",
         )
 
@@ -103,7 +103,7 @@ def _is_blackwell(context: Context) -> bool:
 
 
 def allocator(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """The string of PyTorch's allocator, and what expandable segments do not go with."""
+    """Check the settings of PyTorch's allocator, and conflicts with expandable segments."""
     for document in documents:
         both = [last(document, name) for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")]
         old, new = both
@@ -138,8 +138,8 @@ def allocator(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "allocator-syntax",
                     document,
                     item.place,
-                    f"{item.name}: PyTorch ends on {wrong[0]!r}",
-                    fix="Write key:value pairs with commas between them, as expandable_segments:True.",
+                    f"{item.name}: PyTorch ends with an error at {wrong[0]!r}",
+                    fix="Write key:value pairs with commas between them, such as expandable_segments:True.",
                 )
             elif re.search(r"expandable_segments:\s*[Tt]rue", item.value):
                 yield from _expandable(document, item.place)
@@ -157,7 +157,7 @@ def _expandable(document: Document, place: Place) -> Iterator[LintFinding]:
     if registers:
         why = "registration of NCCL's user buffers"
     elif value(document, "NCCL_NVLS_ENABLE") == "1":
-        why = "NVLS, which is asked for"
+        why = "NVLS, which is requested"
     elif graphs and value(document, "NCCL_GRAPH_REGISTER") != "0":
         why = "CUDA graphs, whose buffers NCCL registers"
     if why:
@@ -165,32 +165,32 @@ def _expandable(document: Document, place: Place) -> Iterator[LintFinding]:
             "expandable-segments",
             document,
             place,
-            f"expandable_segments:True does not go with {why}",
-            fix="Leave one of them out; with CUDA graphs, NCCL_GRAPH_REGISTER=0 helps.",
+            f"expandable_segments:True is incompatible with {why}",
+            fix="Remove one of them; with CUDA graphs, NCCL_GRAPH_REGISTER=0 helps.",
         )
 
 
 def _cpus(document: Document) -> int | None:
-    """CPUs of a task of Slurm; of all tasks of the node for what runs outside of a step."""
+    """Return the CPUs of a Slurm task, or of all tasks of the node for commands outside of a step."""
     asked = number(directive(document, "cpus-per-task"))
     if any(option(step, "cpus-per-task") is not None for step in commands(document, "srun")):
-        return None  # the step asks for its own
+        return None  # the step requests its own
     launchers = list(commands(document, *TRAINERS))
     outside = launchers and not any("srun" in launcher.inside for launcher in launchers)
     return asked * (tasks_per_node(document) or 1) if asked is not None and outside else asked
 
 
 def _ranks_of_task(document: Document) -> int | None:
-    """Ranks that share the CPUs of a task of Slurm, where numbers tell."""
+    """Return the number of ranks that share the CPUs of a Slurm task, if numbers state it."""
     launchers = list(commands(document, *TRAINERS))
     if not launchers:
         return 1
-    told = {number(resolved(document, option(launcher, "nproc-per-node"))) for launcher in launchers}
-    return told.pop() if len(told) == 1 else None
+    counts = {number(resolved(document, option(launcher, "nproc-per-node"))) for launcher in launchers}
+    return counts.pop() if len(counts) == 1 else None
 
 
 def threads(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """More threads than the machine has."""
+    """Check for more threads than CPUs."""
     cpus = context.machine.cpu.allowed_cpus if context.machine is not None else None
     for document in documents:
         item, count = last(document, "OMP_NUM_THREADS"), number(value(document, "OMP_NUM_THREADS"))
@@ -240,7 +240,7 @@ _DAY_MINUTES = 24 * 60
 
 
 def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Waiting instead of finding out."""
+    """Check for timeouts that hide a hang for hours."""
     del context
     longest = {
         "distributed-timeout-minutes": 1440,
@@ -251,9 +251,9 @@ def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document in documents:
         for command in document.commands:
             for name, most in longest.items():
-                told = number(option(command, name, name.replace("-", "_")))
-                if told is not None and told >= most:
-                    yield _timeout(document, command, name, told)
+                duration = number(option(command, name, name.replace("-", "_")))
+                if duration is not None and duration >= most:
+                    yield _timeout(document, command, name, duration)
         for item in settings_of(document):
             seconds = number(item.value) if item.is_literal else None
             if item.name == "DEEPSPEED_TIMEOUT" and seconds is not None and seconds >= _DAY_MINUTES:
@@ -261,9 +261,9 @@ def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "timeout-of-hours",
                     document,
                     item.place,
-                    f"DEEPSPEED_TIMEOUT={seconds} counts minutes: every hang holds the job for "
+                    f"DEEPSPEED_TIMEOUT={seconds} is in minutes: every hang holds the job for "
                     f"{seconds / 60:.0f} hours",
-                    fix="30 is the default; write minutes.",
+                    fix="Write minutes; 30 is the default.",
                 )
             if item.name == "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC" and seconds is not None and seconds > 7200:
                 yield make_finding(
@@ -276,18 +276,18 @@ def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 )
 
 
-def _timeout(document: Document, command: Command, name: str, told: int) -> LintFinding:
+def _timeout(document: Document, command: Command, name: str, duration: int) -> LintFinding:
     return make_finding(
         "timeout-of-hours",
         document,
         command.place,
-        f"--{name} {told}: every hang holds the job that long",
+        f"--{name} {duration}: every hang holds the job that long",
         fix="Prepare data before training, and raise the timeout for that phase alone.",
     )
 
 
 def cloud(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """AWS: what its plugin decides, and what is no longer needed."""
+    """Check EFA on AWS: its plugin, and settings that it does not read."""
     del context
     for document in documents:
         efa = value(document, "FI_PROVIDER") == "efa" or says(
@@ -301,7 +301,7 @@ def cloud(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "efa-without-plugin",
                 document,
                 plugin.place,
-                "NCCL_NET_PLUGIN=none: NCCL alone cannot drive EFA, and goes over TCP without an error",
+                "NCCL_NET_PLUGIN=none: NCCL alone cannot use EFA, and uses TCP without an error",
                 fix="Remove it, or name /opt/amazon/ofi-nccl/lib/libnccl-net.so.",
             )
         net = last(document, "NCCL_IB_DISABLE")
@@ -313,12 +313,12 @@ def cloud(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def tcp_providers(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """libfabric over TCP."""
+    """Check for libfabric over TCP."""
     del context
     for document in documents:
         item = last(document, "FI_PROVIDER")
         if item is not None and item.value in ("tcp", "sockets", "tcp;ofi_rxm", "udp"):
-            message = f"FI_PROVIDER={item.value} sends over TCP, even where there is EFA"
+            message = f"FI_PROVIDER={item.value} sends over TCP, even on machines with EFA"
             yield make_finding(
                 "fi-provider-tcp", document, item.place, message, fix="Remove it; the plugin chooses."
             )

@@ -1,4 +1,4 @@
-"""GPUs and pods that a manifest asks for, against the ranks and machines that its launchers count."""
+"""GPUs and pods of a manifest, compared with the ranks and machines of its launchers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REPLICAS = re.compile(r"(.*\bpytorchReplicaSpecs)\.")
 
 
 def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """More ranks than GPUs, and machines that are no pods."""
+    """Check for more ranks than GPUs, and for machines that no pod is."""
     del context
     for document in of_kind(documents, "kubernetes"):
         for command in commands(document, *TRAINERS):
@@ -42,7 +42,7 @@ def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     document,
                     command.place,
                     f"{plural(wanted, 'rank')}, and the container gets {plural(gpus, 'GPU')}",
-                    fix=f"Start {plural(gpus, 'rank')}, or ask for {plural(wanted, 'GPU')}.",
+                    fix=f"Start {plural(gpus, 'rank')}, or request {plural(wanted, 'GPU')}.",
                 )
             yield from _pods(document, command, container)
 
@@ -54,24 +54,24 @@ def _pods(document: Document, command: Command, container: str) -> Iterator[Lint
             "kubernetes-nodes-differ",
             document,
             command.place,
-            f"the launcher counts {wanted} machines, and the job makes {pods} pod{'s' * (pods != 1)}",
-            fix=f"Write {pods}, or ask for {wanted} pods.",
+            f"the launcher expects {wanted} machines, and the job makes {plural(pods, 'pod')}",
+            fix=f"Write {pods}, or request {wanted} pods.",
         )
 
 
 def pods_of(document: Document, container: str) -> int | None:
-    """Pods that meet in one job, where an operator or an indexed Job counts them; None elsewhere."""
+    """Return the number of pods of one job, if an operator or an indexed Job counts them, else None."""
     match = _REPLICAS.match(container)
     if match is not None:
         elastic = match[1].removesuffix("pytorchReplicaSpecs") + "elasticPolicy."
         if any(item.path.startswith(elastic) for item in document.entries):
             return None
-        told = {
+        roles = {
             item.path.removeprefix(f"{match[1]}.").partition(".")[0]
             for item in document.entries
             if item.path.startswith(f"{match[1]}.")
         }
-        return _sum([entry_value(document, f"{match[1]}.{name}.replicas") for name in told])
+        return _sum([entry_value(document, f"{match[1]}.{name}.replicas") for name in roles])
     if ".leaderWorkerTemplate." in f".{container}":
         return _sum(
             [
@@ -88,6 +88,6 @@ def pods_of(document: Document, container: str) -> int | None:
 
 
 def _sum(replicas: list[str | int | float | bool | None]) -> int | None:
-    """Absent ones are one."""
-    found_numbers = [1 if count is None else number(str(count)) for count in replicas]
-    return None if None in found_numbers else sum(one for one in found_numbers if one is not None)
+    """Return the sum of replicas; an absent number counts as 1. None if one is unknown."""
+    pods = [1 if count is None else number(str(count)) for count in replicas]
+    return None if None in pods else sum(count for count in pods if count is not None)

@@ -1,4 +1,4 @@
-"""Options and values in requests that sbatch refuses, or takes for much less than was meant."""
+"""Options and values in requests that sbatch refuses or misreads."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ _OPTIONS = frozenset({
     "threads-per-core", "time", "time-min", "tmp", "tres-bind", "tres-per-task", "uid", "usage",
     "use-min-nodes", "verbose", "version", "wait", "wait-all-nodes", "wckey", "workdir", "wrap",
 })  # fmt: skip
-"""Long options of sbatch, of 17.11 to 25.05. Plugins of a site add more, so only what is near to one of these
-is a slip.
+"""Long options of sbatch, of 17.11 to 25.05.
+
+Plugins of a site add more, so only a name close to one of these counts as a slip.
 """
 _LIKE = 0.88
 _LEAST_MIB = {"mem": 1000, "mem-per-gpu": 1000, "mem-per-cpu": 64}
-"""Less than that holds no process with CUDA; a number without unit is MiB."""
+"""Memory below which no process with CUDA can run; a number without a unit is MiB."""
 
 
 def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Names of options, times and memory."""
+    """Check names of options, times and memory."""
     del context
     for document in documents:
         if document.kind != "sbatch":
@@ -56,10 +57,10 @@ def _judged(document: Document, item: Directive) -> Iterator[LintFinding]:
     name = item.name.replace("_", "-")
     near = [] if is_beginning else difflib.get_close_matches(name, _OPTIONS, n=1, cutoff=_LIKE)
     if near:
-        message = f"sbatch knows no --{item.name} and refuses the script; did you mean --{near[0]}?"
+        message = f"sbatch has no --{item.name} and refuses the script; did you mean --{near[0]}?"
         yield make_finding("slurm-option-misspelt", document, item.place, message, fix=f"Write --{near[0]}.")
     if item.name in ("time", "time-min") and re.fullmatch(r"\d+(?:\.\d+)?\s*[A-Za-z]+", item.value):
-        message = f"--{item.name}={item.value} is no time to Slurm"
+        message = f"Slurm does not accept --{item.name}={item.value} as a time"
         fix = "Write minutes, hours:minutes:seconds, or days-hours:minutes:seconds."
         yield make_finding("slurm-time", document, item.place, message, fix=fix)
     amount = number(item.value)

@@ -1,4 +1,4 @@
-"""Requests of a batch script that Slurm does not read as they stand."""
+"""Requests of a batch script that Slurm does not read as written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIKE = 0.8
 
 
 def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Requests that Slurm does not read as they stand."""
+    """Check for requests that Slurm ignores or does not expand."""
     del context
     for document in documents:
         if document.kind != "sbatch":
@@ -30,13 +30,13 @@ def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
         )
         for item in document.directives:
             if item.place.line > here:
-                continue  # a script that this one writes
+                continue  # it belongs to a script that this one writes
             if not item.is_read:
                 yield make_finding(
                     "slurm-directive-late",
                     document,
                     item.place,
-                    f"#SBATCH --{item.name} stands after the first command, where Slurm no longer reads",
+                    f"#SBATCH --{item.name} comes after the first command, so Slurm ignores it",
                     fix="Move it above the first command.",
                 )
             elif re.search(r"\$[A-Za-z_{(]", item.value):
@@ -44,15 +44,15 @@ def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "slurm-directive-variable",
                     document,
                     item.place,
-                    f"#SBATCH --{item.name}={item.value}: Slurm expands no variables here",
-                    fix="Write the value, use %j and %x, or give the option to sbatch.",
+                    f"#SBATCH --{item.name}={item.value}: Slurm does not expand variables here",
+                    fix="Write the value, use %j and %x, or pass the option to sbatch.",
                 )
             elif item.value.startswith("~") and item.name in ("output", "error", "input", "chdir"):
                 yield make_finding(
                     "slurm-directive-variable",
                     document,
                     item.place,
-                    f"#SBATCH --{item.name}={item.value}: Slurm expands no ~ here",
+                    f"#SBATCH --{item.name}={item.value}: Slurm does not expand ~ here",
                     fix="Write the whole path.",
                 )
         yield from _misspelt(document)
@@ -68,7 +68,7 @@ def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _misspelt(document: Document) -> Iterator[LintFinding]:
-    """`#SBTACH`, `#sbatch`: comments to Slurm."""
+    """Check for `#SBTACH` and `#sbatch`, which Slurm takes for comments."""
     if not any(item.place.line for item in document.directives):
         return
     for index, line in enumerate(document.lines, 1):
@@ -76,7 +76,7 @@ def _misspelt(document: Document) -> Iterator[LintFinding]:
         if match is None or line.startswith("#SBATCH"):
             continue
         if match[1][0] not in "Ss" and match[1] != "BATCH":
-            continue  # another scheduler's
+            continue  # a directive of another scheduler
         if (
             sorted(match[1].upper()) == sorted("SBATCH")
             or difflib.SequenceMatcher(None, match[1], "SBATCH").ratio() > _LIKE
@@ -85,8 +85,7 @@ def _misspelt(document: Document) -> Iterator[LintFinding]:
                 "slurm-directive-misspelt",
                 document,
                 Place(line=index),
-                f"{line.split()[0]} {match[2]} is no request: Slurm reads lines that begin with #SBATCH "
-                "alone",
+                f"{line.split()[0]} {match[2]} is a comment: Slurm reads only lines that begin with #SBATCH",
                 fix="Write #SBATCH.",
             )
 
@@ -96,7 +95,7 @@ _TEMPLATE = ("{{", "{%", "<%")
 
 
 def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """What sbatch refuses."""
+    """Check for scripts and values that sbatch refuses."""
     del context
     for document in documents:
         if document.kind != "sbatch":
@@ -111,7 +110,7 @@ def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "slurm-no-shebang",
                 document,
                 Place(line=1),
-                "the first line is no #!, and sbatch refuses the script",
+                "the first line is not #!, so sbatch refuses the script",
                 fix="Begin the file with #!/bin/bash.",
             )
         if not asked:
@@ -126,7 +125,7 @@ def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "slurm-time",
                     document,
                     item.place,
-                    f"--{item.name}={item.value} is no time to Slurm",
+                    f"Slurm does not accept --{item.name}={item.value} as a time",
                     fix="Write minutes, hours:minutes:seconds, or days-hours:minutes:seconds.",
                 )
         yield from _gpus(document)
@@ -143,22 +142,22 @@ def _gpus(document: Document) -> Iterator[LintFinding]:
     if total is None:
         return
     if nodes and each and total != nodes * each:
-        told = f"{nodes} nodes of {each} GPUs"
+        requested = f"{nodes} nodes of {each} GPUs"
     elif task and tasks and total != tasks * task:
-        told = f"{tasks} tasks of {task} GPUs"
+        requested = f"{tasks} tasks of {task} GPUs"
     else:
         return
     yield make_finding(
         "slurm-gpus-differ",
         document,
         directive_place(document, "gpus"),
-        f"--gpus={total} counts the GPUs of the whole job, and the script asks for {told}",
-        fix="Leave --gpus away.",
+        f"--gpus={total} counts the GPUs of the whole job, and the script requests {requested}",
+        fix="Remove --gpus.",
     )
 
 
 def _request(document: Document, expression: str) -> Place | None:
-    """Also in comments, where Slurm's requests stand."""
+    """Return the first line that matches, comments included, as requests are comments."""
     for index, line in enumerate(lines_of(document.text), 1):
         if re.match(expression, line):
             return Place(line=index)
@@ -166,7 +165,7 @@ def _request(document: Document, expression: str) -> Place | None:
 
 
 def threads_per_core(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Hardware threads counted as cores on AWS machines with A100."""
+    """Check for hardware threads counted as cores on AWS machines with A100."""
     del context
     for document in documents:
         is_p4 = re.search(r"\bp4de?(?:\.24xlarge)?\b", document.text)

@@ -1,4 +1,4 @@
-"""Variables that a script expects of Slurm."""
+"""Slurm variables that a script reads."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ STEP_GPUS STEP_ID STEPID STEP_NODELIST STEP_NUM_NODES STEP_NUM_TASKS STEP_TASKS_
 SUBMIT_HOST TASKS_PER_NODE TASK_PID THREADS_PER_CORE TOPOLOGY_ADDR TOPOLOGY_ADDR_PATTERN TMPDIR UMASK
 WORKING_CLUSTER MPI_TYPE NTASKS_PER_TRES TRES_PER_TASK SHARDS_ON_NODE OOM_KILL_STEP
 """
-_OF_SLURM = frozenset(f"SLURM_{name}" for name in _NAMES.split())
-"""What Slurm sets for jobs and tasks. Source: the manual pages of sbatch and srun, 23.11."""
+_SLURM_VARIABLES = frozenset(f"SLURM_{name}" for name in _NAMES.split())
+"""Variables that Slurm sets for jobs and tasks.
+
+Source: the manual pages of sbatch and srun, 23.11.
+"""
 _LIKE = 0.93
 
 
 def misspelt(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Variables that Slurm does not set, and nearly does."""
+    """Check for variables that differ slightly from one that Slurm sets."""
     del context
     for document in documents:
         if document.kind not in ("shell", "sbatch"):
@@ -41,8 +44,8 @@ def misspelt(documents: Documents, context: Context) -> Iterator[LintFinding]:
         for index, line in code_lines(document):
             for name in re.findall(r"(?<![\\\w])\$\{?(SLURM_[A-Z_]+)\b(?!:)", line):
                 near = (
-                    difflib.get_close_matches(name, _OF_SLURM, n=1, cutoff=_LIKE)
-                    if name not in _OF_SLURM | own
+                    difflib.get_close_matches(name, _SLURM_VARIABLES, n=1, cutoff=_LIKE)
+                    if name not in _SLURM_VARIABLES | own
                     else []
                 )
                 if near:
@@ -50,6 +53,6 @@ def misspelt(documents: Documents, context: Context) -> Iterator[LintFinding]:
                         "slurm-variable-misspelt",
                         document,
                         Place(line=index),
-                        f"Slurm sets no {name}; did you mean {near[0]}?",
+                        f"Slurm does not set {name}; did you mean {near[0]}?",
                         fix=f"Write {near[0]}.",
                     )

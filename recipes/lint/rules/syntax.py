@@ -1,4 +1,4 @@
-"""Files that are not in the language of their kind."""
+"""Files with errors of syntax."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recipes.lint.rule_table import make_finding
 
 
 def files(documents: tuple[Document, ...], context: Context) -> Iterator[LintFinding]:
-    """What no program reads, told where it begins."""
+    """Report each error of syntax at its start."""
     del context
     for document in documents:
         for fault in document.faults:
@@ -20,5 +20,5 @@ def files(documents: tuple[Document, ...], context: Context) -> Iterator[LintFin
                 document,
                 fault.place,
                 fault.reason,
-                fix="Mend this line first; what follows was not read.",
+                fix="Fix this line first; the lines after it were not read.",
             )

@@ -31,7 +31,7 @@ def _texts(documents: Documents) -> Iterator[tuple[Document, Place, str]]:
 
 
 def configurations(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """JSON, tasks and addresses."""
+    """Check the JSON, the tasks and the addresses of TF_CONFIG."""
     del context
     for document, place, text in _texts(documents):
         try:
@@ -46,7 +46,7 @@ def configurations(documents: Documents, context: Context) -> Iterator[LintFindi
                 "tf-config-json",
                 document,
                 place,
-                f"TF_CONFIG is no JSON: {why}",
+                f"TF_CONFIG is not valid JSON: {why}",
                 fix="Correct it; check with python -m json.tool.",
             )
             continue
@@ -67,7 +67,7 @@ def _tasks(
     kind, index = task.get("type"), task.get("index")
     members = cluster.get(kind) if isinstance(kind, str) else None
     if isinstance(members, list) and isinstance(index, int) and not 0 <= index < len(members):
-        message = f"task {kind} {index} of {len(members)}: the first has the index 0"
+        message = f"task {kind} {index} of {len(members)}: the first task has index 0"
         yield make_finding(
             "tf-config-index", document, place, message, fix=f"Count from 0 to {len(members) - 1}."
         )
@@ -86,7 +86,7 @@ def _tasks(
             document,
             place,
             message,
-            fix="Leave it out of cluster; it stands in task alone.",
+            fix="Remove it from cluster; it belongs in task only.",
         )
     if isinstance(cluster.get("chief"), list) and len(cluster["chief"]) > 1:
         yield make_finding("tf-config-index", document, place, "a cluster has one chief", fix="Leave one.")
@@ -102,7 +102,7 @@ def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Ite
     ]
     twice = sorted({address for address in listed if listed.count(address) > 1})
     if twice:
-        message = f"{twice[0]} stands for two tasks"
+        message = f"two tasks have the address {twice[0]}"
         yield make_finding(
             "tf-config-address",
             document,
@@ -137,5 +137,5 @@ def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Ite
             document,
             place,
             message,
-            fix="Write all of them the same way, as every machine resolves them.",
+            fix="Write all of them the same way, so that every machine resolves them.",
         )

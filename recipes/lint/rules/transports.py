@@ -1,4 +1,4 @@
-"""What keeps data from its direct way: between GPUs, from GPUs to NICs, over RDMA."""
+"""Transports that are turned off or forced: peer-to-peer, shared memory, GPUDirect RDMA, networks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SWITCHES = {
 
 
 def disabled(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """RDMA, peer-to-peer or shared memory turned off and left so."""
+    """Check for RDMA, peer-to-peer or shared memory that is turned off."""
     for document in documents:
         off = [
             item
@@ -57,13 +57,13 @@ def disabled(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 document,
                 item.place,
                 f"{item.name}=1: {_cost(item.name, context)}",
-                fix="Try without it. Where ranks then hang or fail, look for the fault that it hides.",
+                fix="Try without it. If ranks then hang or fail, look for the fault that it hides.",
                 severity="note" if is_meant or is_switched(document, item) else None,
             )
 
 
 def _has_no_use(document: Document, item: Setting, *, is_here: bool) -> bool:
-    """Whether the ranks have no use for what is turned off."""
+    """Return whether the ranks do not need the transport."""
     if item.name == "NCCL_IB_DISABLE":
         return is_here or nodes_that_get(document, item) == 1
     return has_one_gpu(document)
@@ -71,14 +71,10 @@ def _has_no_use(document: Document, item: Setting, *, is_here: bool) -> bool:
 
 def _cost(name: str, context: Context) -> str:
     if name == "NCCL_IB_DISABLE":
-        return "all traffic between machines goes over TCP, at a tenth of the rate of InfiniBand or RoCE"
+        return "all traffic between machines uses TCP, at a tenth of the rate of InfiniBand or RoCE"
     if name == "NCCL_SHM_DISABLE":
         return "GPUs without peer access exchange data over the network"
-    way = (
-        "not from board to board"
-        if context.has_nvlink is False
-        else "and NVLink, where there is one, lies idle"
-    )
+    way = "not directly" if context.has_nvlink is False else "and NVLink, if present, is idle"
     return f"GPUs of one machine exchange data through host memory, {way}"
 
 
@@ -92,7 +88,7 @@ def _is_needed(name: str, context: Context) -> bool:
 
 
 def has_broken_p2p(context: Context) -> str | None:
-    """The driver's version, where RTX 40 boards have one that offers peer-to-peer and corrupts data."""
+    """Return the driver's version if RTX 40 boards have one whose peer-to-peer corrupts data."""
     gpus = context.machine.gpus if context.machine is not None else ()
     if not known(gpus) or len(gpus) < 2:
         return None
@@ -106,7 +102,7 @@ def has_broken_p2p(context: Context) -> str | None:
 
 
 def consumer_boards(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """RTX 40 boards with a driver whose peer-to-peer corrupts data."""
+    """Check for RTX 40 boards with a driver whose peer-to-peer corrupts data."""
     version = has_broken_p2p(context)
     if version is None:
         return
@@ -116,7 +112,9 @@ def consumer_boards(documents: Documents, context: Context) -> Iterator[LintFind
             for command in document.commands
             if command.program in ("torchrun", "accelerate", "deepspeed", "mpirun")
         ]
-        bare = [one for one in trains if text_in(given_to(document, one), "NCCL_P2P_DISABLE") != "1"]
+        bare = [
+            command for command in trains if text_in(given_to(document, command), "NCCL_P2P_DISABLE") != "1"
+        ]
         if bare:
             yield make_finding(
                 "p2p-broken-driver",
@@ -128,23 +126,23 @@ def consumer_boards(documents: Documents, context: Context) -> Iterator[LintFind
 
 
 def direct(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """What keeps NICs from GPU memory."""
+    """Check for settings that keep NICs from GPU memory."""
     for document, item, text in literal_settings(documents, "NCCL_NET_GDR_LEVEL"):
         if text in ("LOC", "0"):
             yield make_finding(
                 "gdr-off",
                 document,
                 item.place,
-                f"NCCL_NET_GDR_LEVEL={text} turns GPUDirect RDMA off: data goes through host memory",
-                fix="Try without it; it is for finding faults.",
+                f"NCCL_NET_GDR_LEVEL={text} turns GPUDirect RDMA off, so data goes through host memory",
+                fix="Try without it; it is for debugging.",
             )
         elif text == "SYS" and not is_on_cloud(document):
             yield make_finding(
                 "gdr-level-forced",
                 document,
                 item.place,
-                f"NCCL_NET_GDR_LEVEL={text} lets NICs cross from socket to socket, which many boards do "
-                "slower than host memory",
+                f"NCCL_NET_GDR_LEVEL={text} lets NICs access GPUs of the other socket, which on many boards "
+                "is slower than host memory",
                 fix="Measure with and without; on virtual machines give NCCL the topology file of the "
                 "vendor.",
             )
@@ -157,7 +155,7 @@ def direct(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 item.place,
                 "NCCL_DMABUF_ENABLE=0 leaves GPUDirect RDMA to the module nvidia_peermem"
                 + (", which is not loaded" if peermem is False else ""),
-                fix="Remove it, or see that nvidia_peermem is loaded on every machine.",
+                fix="Remove it, or load nvidia_peermem on every machine.",
                 severity="error" if peermem is False else None,
             )
     for document in documents:
@@ -173,7 +171,7 @@ def direct(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def pinned(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Transports that are forced to TCP or named wrongly."""
+    """Check for transports that are forced to TCP or have a wrong name."""
     del context
     for document, item, text in literal_settings(documents, "NCCL_NET"):
         right = {"ib": "IB", "socket": "Socket", "gib": "gIB"}.get(text.lower())
@@ -200,8 +198,8 @@ def pinned(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "net-name",
                 document,
                 item.place,
-                f"no transport is called {text!r}: NCCL ends, for want of it",
-                fix="Write IB or Socket, or the name that the plugin prints, as `AWS Libfabric`.",
+                f"no transport is called {text!r}, so NCCL ends with an error",
+                fix="Write IB or Socket, or the name that the plugin prints, such as `AWS Libfabric`.",
             )
         elif (
             text.lower() == "socket"
@@ -212,6 +210,6 @@ def pinned(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "net-socket-forced",
                 document,
                 item.place,
-                "NCCL_NET=Socket sends everything over TCP, even where there is RDMA",
-                fix="Remove it where machines have InfiniBand, RoCE or EFA.",
+                "NCCL_NET=Socket sends everything over TCP, even on machines with RDMA",
+                fix="Remove it if the machines have InfiniBand, RoCE or EFA.",
             )

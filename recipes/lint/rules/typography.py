@@ -21,7 +21,7 @@ _STARTS = re.compile(
 
 
 def characters(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Dashes, quotes and blanks that are none to a shell, and the line ends of Windows."""
+    """Check for typographic dashes, quotes and blanks, and for the line ends of Windows."""
     del context
     for document in documents:
         if document.kind not in ("shell", "sbatch"):
@@ -32,8 +32,8 @@ def characters(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "line-ends",
                 document,
                 Place(line=at),
-                "lines end as on Windows: sbatch refuses the script, and a shell takes the \\r for a part of "
-                "the last word",
+                "lines end as on Windows: sbatch refuses the script, and a shell adds the \\r to the last "
+                "word",
                 fix="Convert the file: sed -i 's/\\r$//' FILE.",
             )
         for index, line in enumerate(document.lines, 1):
@@ -46,13 +46,13 @@ def characters(documents: Documents, context: Context) -> Iterator[LintFinding]:
 def _judged(document: Document, index: int, code: str) -> Iterator[LintFinding]:
     dash, quote, blank = _DASH.search(code), _QUOTE.search(code), _BLANK.search(code)
     if dash is not None:
-        message = f"{dash[1]} begins with a typographic dash, and is no option"
+        message = f"{dash[1]} begins with a typographic dash, so it is no option"
     elif quote is not None:
         message = "a typographic quote is part of the value"
     elif blank is not None:
-        message = "a blank that is none to a shell is part of the word"
+        message = "a special blank does not separate words in a shell"
     else:
         return
     yield make_finding(
-        "typography", document, Place(line=index), message, fix="Write the line anew, with plain characters."
+        "typography", document, Place(line=index), message, fix="Type the line again with plain characters."
     )

@@ -1,6 +1,4 @@
-"""Are the names and values of variables what their readers take? Judged by the table
-`probes/data/nccl_variables.toml`.
-"""
+"""Names and values of variables, compared with the table `probes/data/nccl_variables.toml`."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from recipes.lint.views import OLD_TORCH_NAMES, commands, is_set, option, settin
 
 Documents = tuple[Document, ...]
 
-_OF_PLUGINS = (
+_PLUGIN_PREFIXES = (
     "NCCL_FASTRAK_",
     "NCCL_GPUDIRECTTCPX_",
     "NCCL_GPUVIPER_",
@@ -44,12 +42,13 @@ _OF_PLUGINS = (
     "NCCL_BIN_PATH",
 )
 """Beginnings of names that plugins, wrappers or NCCL's own tools read."""
-_OF_BUILDS = re.compile(
-    r"NCCL_(?:.*_)?(?:HOME|VERSION|VER|DIR|DIRS|ROOT|PATH|LIB|LIBS|LIBRARY|LIBRARIES|INCLUDE|URL|REPO|BRANCH|TAG|TESTS?|ARGS|ENV|ENVS|OPTS"
-    r"|OPTIONS|FLAGS|VARS|IMAGE|COMMIT|PKG|PACKAGE|PREFIX|BIN|EXE|LOG|LOGS|SRC|SOURCE|BUILD|INSTALL|SO|SCRIPT|SCRIPTS|TARBALL|CUDA"
-    r"|PARAMS?|SETTINGS|CMD|LAUNCHER|MAJOR|MINOR|SUFFIX|NAME|HOSTFILE|BACKEND|JOB)"
+_BUILD_NAMES = re.compile(
+    r"NCCL_(?:.*_)?(?:HOME|VERSION|VER|DIR|DIRS|ROOT|PATH|LIB|LIBS|LIBRARY|LIBRARIES|INCLUDE|URL|REPO|BRANCH|"
+    r"TAG|TESTS?|ARGS|ENV|ENVS|OPTS|OPTIONS|FLAGS|VARS|IMAGE|COMMIT|PKG|PACKAGE|PREFIX|BIN|EXE|LOG|LOGS|SRC|"
+    r"SOURCE|BUILD|INSTALL|SO|SCRIPT|SCRIPTS|TARBALL|CUDA|PARAMS?|SETTINGS|CMD|LAUNCHER|MAJOR|MINOR|SUFFIX|"
+    r"NAME|HOSTFILE|BACKEND|JOB)"
 )
-"""Names that people give to folders, versions and arguments: of builds, not of NCCL."""
+"""Names that people give to folders, versions and arguments of builds, not of NCCL."""
 _READ_BY_OTHERS = frozenset({
     "NCCL_TOPO_DUMP_FILE_RANK", "NCCL_GRAPH_DUMP_FILE_RANK", "NCCL_L1_SHARED_MEMORY_CARVEOUT",
     "NCCL_PROXY_DUMP_SIGNAL", "NCCL_NCHANNELS_PER_PEER", "NCCL_GDR_FLUSH_DISABLE",
@@ -59,7 +58,7 @@ _READ_BY_OTHERS = frozenset({
     "NCCL_PIVOT_ALLTOALL_ENABLE", "NCCL_IB_SOCK_CLIENT_PORT_REUSE", "NCCL_IB_SOCK_SERVER_PORT_REUSE",
     "NCCL_MAX_NVLS_NCHANNELS", "NCCL_BUILD_TYPE",
 })  # fmt: skip
-"""Names of NCCL before 2.16, of its newest release and of RCCL, for which the table has no row."""
+"""Names of NCCL before 2.16, of its newest release and of RCCL, which have no row in the table."""
 _RIGHT_NAMES = {
     "NCCL_CHECK_DISABLE": "",
     "TORCH_NCCL_ASYNC_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
@@ -84,7 +83,7 @@ _RIGHT_NAMES = {
     "NCCL_IB_HCAS": "NCCL_IB_HCA",
     "NCCL_NVLS_DISABLE": "NCCL_NVLS_ENABLE",
 }
-"""Slips that no measure of likeness finds, or finds wrong."""
+"""Slips that a measure of likeness misses or corrects wrongly."""
 _LIKE = 0.9
 _TRUE = ("true", "yes", "on", "y", "t", "enable", "enabled")
 _FALSE = ("false", "no", "off", "n", "f", "none", "disable", "disabled")
@@ -104,8 +103,8 @@ def _is_judged(name: str) -> bool:
         return True
     return (
         name.startswith(("NCCL_", "TORCH_NCCL_"))
-        and not name.startswith(_OF_PLUGINS)
-        and _OF_BUILDS.fullmatch(name) is None
+        and not name.startswith(_PLUGIN_PREFIXES)
+        and _BUILD_NAMES.fullmatch(name) is None
     )
 
 
@@ -117,7 +116,7 @@ def _settings(documents: Documents) -> Iterator[tuple[Document, Setting]]:
 
 
 def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Unknown, misspelt, renamed and removed names."""
+    """Check for unknown, misspelt, renamed and removed names."""
     for document, item in _settings(documents):
         row = load_variables().find(item.name)
         if item.name in OLD_TORCH_NAMES:
@@ -150,21 +149,22 @@ def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     "variable-unknown",
                     document,
                     item.place,
-                    f"no NCCL or PyTorch that rigtune knows reads {item.name}",
+                    f"no known version of NCCL or PyTorch reads {item.name}",
                     fix="Correct the name, or remove the line.",
                 )
     yield from _handed(documents)
 
 
 def _reads_new_names(context: Context) -> bool:
-    """Whether the torch is known to read TORCH_NCCL_*: without that, the old name is the one that works
-    everywhere.
+    """Return whether torch is known to read TORCH_NCCL_*.
+
+    Otherwise only the old name works everywhere.
     """
     return context.torch is not None and at_least(context.torch, "2.2") is True
 
 
 def _handed(documents: Documents) -> Iterator[LintFinding]:
-    """Names alone after `-x` of mpirun, which no line of the file sets."""
+    """Check names after `-x` of mpirun that no line of the file sets."""
     for document in documents:
         for command in commands(document, "mpirun"):
             for name in dict.fromkeys(re.findall(r"(?m)^\w+$", option(command, "x") or "")):
@@ -190,13 +190,13 @@ def _misspelt(document: Document, item: Setting, name: str) -> LintFinding:
         document,
         item.place,
         f"nothing reads {item.name}; did you mean {name}?",
-        fix=f"Write {name}." if not inverts else f"Say it with {name}, which means the opposite.",
+        fix=f"Write {name}." if not inverts else f"Use {name}, which means the opposite.",
         edits=() if inverts else rename(document, item, name),
     )
 
 
 def versions(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Names that this NCCL does not read yet."""
+    """Check for names that this NCCL does not read yet."""
     version = context.nccl
     if version is None:
         return
@@ -218,7 +218,7 @@ def versions(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def values(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Values that the reader takes for something else."""
+    """Check for values that the reader takes for something else."""
     del context
     for document, item in _settings(documents):
         row = load_variables().find(item.name)
@@ -246,7 +246,7 @@ def _wrong(document: Document, item: Setting, row: Variable, text: str, wrong: s
         case "flag":
             yield make_finding("value-flag", document, item.place, message, fix="Write 0 or 1.")
         case "level" if text == "0" and item.name == "NCCL_NET_GDR_LEVEL":
-            return  # a rule of its own
+            return  # the rule gdr-off reports it
         case "level" if (numbered := numbered_level(text)) is not None:
             yield make_finding(
                 "value-level-digits",
@@ -284,7 +284,7 @@ def _wrong_number(
         yield make_finding("value-unit", document, item.place, message, fix=f"Write {meant}.", edits=edits)
     elif integer.rest.strip():
         if text.lower() in _FALSE and row.kind == "switch":
-            return  # 0, as was meant
+            return  # read as 0, as intended
         edits = (
             rewrite(document, item, "1")
             if text.lower() in _TRUE and row.kind == "switch" and row.use == "system"
@@ -308,12 +308,12 @@ def _wrong_number(
             document,
             item.place,
             message,
-            fix="Remove it, or write a value of the range.",
+            fix="Remove it, or write a value in the range.",
         )
 
 
 def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Algorithms and protocols that do not exist."""
+    """Check for algorithms and protocols that do not exist."""
     del context
     for document, item in _settings(documents):
         if item.name not in ("NCCL_ALGO", "NCCL_PROTO") or not item.is_literal or not item.value:
@@ -331,6 +331,6 @@ def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "value-algorithm",
                 document,
                 item.place,
-                f"{item.name}={item.value}: NCCL knows no {wrong[0]!r}",
-                fix=f"It knows {', '.join(known)}; better, remove the line.",
+                f"{item.name}={item.value}: NCCL has no {wrong[0]!r}",
+                fix=f"Choose among {', '.join(known)}; better, remove the line.",
             )

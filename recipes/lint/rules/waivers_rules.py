@@ -1,4 +1,4 @@
-"""Comments that waive what no rule is called."""
+"""Waivers of rules that do not exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Documents = tuple[Document, ...]
 
 
 def unknown(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Waivers that are misspelt: what they were to silence is told all the same."""
+    """Check for misspelt waivers: their findings are still reported."""
     del context
     for document in documents:
         named = {name for names in document.waived.values() for name in names} - {"all"}
@@ -26,7 +26,7 @@ def unknown(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 document,
                 Place(line=_line(document, name)),
                 f"no rule is called {name}" + (f"; did you mean {near[0]}?" if near else ""),
-                fix=f"Write {near[0]}." if near else "Take the comment out.",
+                fix=f"Write {near[0]}." if near else "Remove the comment.",
             )
 
 
