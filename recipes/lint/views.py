@@ -205,7 +205,7 @@ def nodes_of(document: Document) -> int | None:
                 machines = number(resolved(document, option(command, name)))
                 if machines is not None and (
                     name != "nodes" or machines > 1
-                ):  # a step on one node says nothing of the job
+                ):  # a step on one node does not limit the job
                     return machines
     return None
 

@@ -18,7 +18,7 @@ class _Branches:
     def __init__(self, exported: Exported) -> None:
         self._exported = exported
         self._open: list[tuple[str, int, Changes]] = []
-        """For each open command its word, its mark, and the changes of its branches so far."""
+        """Word, mark and the changes of the branches so far, for each open command."""
 
     def enter(self, word: str) -> None:
         self._open.append((word, self._exported.mark(), {}))

@@ -46,7 +46,7 @@ Reader = Callable[[Span, "Start"], None]
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """How a command is started."""
+    """The circumstances in which a command is started."""
 
     inside: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()

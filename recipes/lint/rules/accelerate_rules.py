@@ -259,16 +259,9 @@ def deepspeed_blocks(documents: Documents, context: Context) -> Iterator[LintFin
             precision = entry(document, "mixed_precision")
             item = names[twice[0]] if twice else precision
             if item is not None and item.value is not None:
-                duplicates = ", ".join(
-                    [
-                        *twice,
-                        *(
-                            ["mixed_precision"]
-                            if precision is not None and precision.value is not None
-                            else []
-                        ),
-                    ]
-                )
+                if precision is not None and precision.value is not None:
+                    twice.append("mixed_precision")
+                duplicates = ", ".join(twice)
                 yield make_finding(
                     "accelerate-deepspeed-twice",
                     document,

@@ -1,4 +1,4 @@
-"""DeepSpeed: its configuration, and what its launcher hands on."""
+"""DeepSpeed's configuration, and the variables that its launcher passes on."""
 
 from __future__ import annotations
 

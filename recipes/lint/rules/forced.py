@@ -60,7 +60,7 @@ def _measures(document: Document) -> bool:
 def _variables_of_use(use: Use, documents: Documents) -> Iterator[tuple[Document, Setting, Variable, str]]:
     """Yield the variables of one class with their values.
 
-    Only values that are stated and read as meant count, and files that run nccl-tests are left out.
+    Only literal values that the reader accepts count, and files that run nccl-tests are left out.
     """
     for document in documents:
         if _measures(document) or says(document, _GCP):
@@ -93,7 +93,7 @@ def forced(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 document,
                 item.place,
                 "NCCL_PROTO=LL128 corrupts data on links that do not keep 128 bytes together",
-                fix="Remove it; NCCL uses LL128 where it is safe.",
+                fix="Remove it; NCCL uses LL128 on links that are safe.",
                 edits=removal(document, item),
             )
             continue
@@ -197,7 +197,7 @@ def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
 _FAULTY: tuple[tuple[str, str, str, str], ...] = (
     ("2.19.4", "2.19.5", "", "NCCL 2.19.4 is slower than its neighbours on AWS"),
     ("2.26", "2.27", "TORCH_NCCL_USE_COMM_NONBLOCKING", "NCCL 2.26 hangs with non-blocking communicators"),
-    ("2.27", "2.29", "NCCL_NVLS_ENABLE", "NCCL 2.27 and 2.28 can hang where some ranks get no NVLS memory"),
+    ("2.27", "2.29", "NCCL_NVLS_ENABLE", "NCCL 2.27 and 2.28 can hang if some ranks get no NVLS memory"),
     ("2.29.2", "2.29.3", "", "NCCL 2.29.2 has a hang that 2.29.3 removes"),
 )
 

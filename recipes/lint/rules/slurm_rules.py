@@ -58,7 +58,9 @@ def _step_tasks(document: Document, step: Command) -> int | None:
     )
     if tasks is not None:
         over = nodes or nodes_of(document)
-        return max(1, tasks // over) if over else (1 if tasks == 1 else None)
+        if over:
+            return max(1, tasks // over)
+        return 1 if tasks == 1 else None
     return tasks_per_node(document) if option(step, "ntasks", "ntasks-per-node") is None else None
 
 
