@@ -25,7 +25,7 @@ _COMMENT = re.compile(r"\s*#(?!!|SBATCH|PBS|BSUB)")
 _SETS = re.compile(r"\s*(?:export\s+)?\w+=")
 
 
-def says_why(document: Document, item: Setting) -> bool:
+def gives_reason(document: Document, item: Setting) -> bool:
     """Return whether a comment explains why the variable is set.
 
     The comment is on the line itself, right above it, or above the block of settings that contains it; above

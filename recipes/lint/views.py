@@ -75,13 +75,13 @@ def _code_lines(text: str) -> tuple[tuple[int, str], ...]:
     )
 
 
-def says(document: Document, expression: str) -> bool:
+def mentions(document: Document, expression: str) -> bool:
     """Return whether an expression matches outside of comments."""
-    return _says(document.text, expression)
+    return _mentions(document.text, expression)
 
 
 @functools.lru_cache(maxsize=1024)
-def _says(text: str, expression: str) -> bool:
+def _mentions(text: str, expression: str) -> bool:
     compiled = re.compile(expression)
     return any(compiled.search(line) for _, line in _code_lines(text))
 
@@ -250,7 +250,7 @@ def _has_one_instance(document: Document) -> bool:
 def _has_own_network(document: Document) -> bool:
     """Return whether other machines cannot reach the services of a compose file."""
     open_to_others = r"\bnetwork_mode:|\boverlay\b|\bmacvlan\b|\bhostfile\b|--node[-_]rank|\bray start"
-    return document.kind == "compose" and not says(document, open_to_others)
+    return document.kind == "compose" and not mentions(document, open_to_others)
 
 
 def has_one_gpu(document: Document) -> bool:
@@ -340,19 +340,19 @@ def entries(document: Document, expression: str) -> Iterator[Entry]:
     return (item for item in document.entries if compiled.fullmatch(item.path))
 
 
-def literal_settings(documents: tuple[Document, ...], name: str) -> Iterator[tuple[Document, Setting, str]]:
-    """Yield the settings of a variable whose value the files state, with that value."""
+def literal_settings(documents: tuple[Document, ...], *names: str) -> Iterator[tuple[Document, Setting, str]]:
+    """Yield the settings of these variables whose value the files state, with that value."""
     for document in documents:
         for item in settings_of(document):
-            if item.name == name and item.is_literal and item.value:
+            if item.name in names and item.is_literal and item.value:
                 yield document, item, item.value.strip()
 
 
 def is_on_cloud(document: Document) -> bool:
     """Return whether the file sets what the fabric of OCI, Alibaba, GCP or Slingshot needs."""
-    return says(
+    return mentions(
         document, r"(?i)FI_CXI_|FI_PROVIDER=[\"']?cxi|NCCL_SOCKET_IFNAME=[\"']?=?hsn|AWS Libfabric"
-    ) or says(document, r"(?i)BM\.GPU|\boci[-_]|alibaba|aliyun|/usr/local/gib|NCCL_NET=gIB")
+    ) or mentions(document, r"(?i)BM\.GPU|\boci[-_]|alibaba|aliyun|/usr/local/gib|NCCL_NET=gIB")
 
 
 def container_path_at(document: Document, place: Place) -> str:

@@ -178,7 +178,6 @@ def _per_machine(total: int, machines: int, each: int | None) -> str:
 
 def machines(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check that each of several machines has a rank and the address of the first one."""
-    del context
     starts = [(document, command) for document in documents for command in commands(document, "accelerate")]
     options = {name for _, command in starts for name in command.options}
     unknown = any(has_unknown_words(command) for _, command in starts)
@@ -248,7 +247,6 @@ def _names(document: Document) -> Iterator[LintFinding]:
 
 def deepspeed_blocks(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check which of DeepSpeed's keys are in its own file, and which are in Accelerate's."""
-    del context
     for document in of_kind(documents, "accelerate"):
         block = [item for item in document.entries if item.path.startswith("deepspeed_config.")]
         names = {item.path.split(".")[1]: item for item in reversed(block)}
@@ -283,7 +281,6 @@ def deepspeed_blocks(documents: Documents, context: Context) -> Iterator[LintFin
 
 def fsdp(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check the words of FSDP."""
-    del context
     for document in of_kind(documents, "accelerate"):
         if str(entry_value(document, "distributed_type")).upper() != "FSDP":
             continue
@@ -329,7 +326,6 @@ def _is_wrong(word: str, words: tuple[str, ...]) -> bool:
 
 def keys(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check the keys and words of the configuration."""
-    del context
     for document in of_kind(documents, "accelerate"):
         yield from _names(document)
         where = entry(document, "compute_environment")

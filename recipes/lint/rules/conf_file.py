@@ -16,7 +16,6 @@ Documents = tuple[Document, ...]
 
 def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check blanks, quotes, comments and shell syntax in nccl.conf."""
-    del context
     for document in documents:
         if document.kind != "nccl-conf":
             continue
@@ -71,7 +70,6 @@ def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def paths(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check that the path of the configuration file needs no expansion."""
-    del context
     for document in documents:
         for item in settings_of(document):
             if (
@@ -90,7 +88,6 @@ def paths(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def precedence(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check that the file and the script beside it agree."""
-    del context
     files = [document for document in documents if document.kind == "nccl-conf"]
     for conf in files:
         for item in conf.settings:

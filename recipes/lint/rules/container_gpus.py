@@ -25,7 +25,6 @@ _GETS_DEVICES = re.compile(
 
 def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Compare the ranks of a container with its GPUs."""
-    del context
     for document in documents:
         for box in containers_of(document):
             yield from _list(box)

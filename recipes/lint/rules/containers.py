@@ -26,7 +26,6 @@ def _size(text: str) -> int | None:
 
 def memory(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check shared and locked memory."""
-    del context
     for document in documents:
         for box in containers_of(document):
             if not box.uses_gpus:
@@ -86,7 +85,6 @@ def _ulimits(box: Container) -> Iterator[LintFinding]:
 
 def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check RDMA variables without RDMA devices, and several nodes behind bridges."""
-    del context
     for document in documents:
         for box in containers_of(document):
             devices = box.has(
@@ -129,7 +127,6 @@ def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def dockerfiles(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check variables that end with the layer that sets them."""
-    del context
     for document in documents:
         if document.kind != "dockerfile":
             continue
@@ -167,7 +164,6 @@ _STACK_NAMES = re.compile(r"(?:NCCL|NVIDIA|CUDA|TORCH|GLOO|FI|UCX|OMP|MASTER|PYT
 
 def variables(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check values that mean something else in a container."""
-    del context
     for document in documents:
         for item in document.settings:
             text = item.value or ""
@@ -197,7 +193,6 @@ def variables(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def images(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check that all nodes run the same image."""
-    del context
     for document in documents:
         for command in document.commands:
             image = command.options.get("container-image", "")

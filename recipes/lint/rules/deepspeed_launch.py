@@ -19,7 +19,6 @@ _COUNTS = ("num-nodes", "num-gpus")
 
 def command_lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check options that exclude or need each other, and GPUs that are chosen in vain."""
-    del context
     for document in documents:
         for command in commands(document, "deepspeed"):
             yield from _visible(document, command)

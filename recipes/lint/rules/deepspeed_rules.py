@@ -88,7 +88,6 @@ def _integer(document: Document, path: str) -> int | None:
 
 def batches(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check that the batch is the product of micro-batch, accumulation steps and ranks."""
-    del context
     world = _world(documents)
     for document in of_kind(documents, "deepspeed"):
         total, micro, steps = (
@@ -135,7 +134,6 @@ def _world(documents: Documents) -> int | None:
 
 def contents(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for blocks that exclude each other, and for keys that DeepSpeed does not read."""
-    del context
     for document in of_kind(documents, "deepspeed"):
         half = entry(document, "fp16.enabled")
         if (
@@ -304,7 +302,6 @@ def _is_remote(document: Document, command: Command) -> bool:
 
 def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check which variables the other machines do not get."""
-    del context
     has_file = any(document.name.rpartition("/")[2] == ".deepspeed_env" for document in documents)
     for document in documents:
         if has_file or re.search(r"\.deepspeed_env|DS_ENV_FILE", document.text):

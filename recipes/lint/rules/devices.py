@@ -17,9 +17,9 @@ from recipes.lint.views import (
     code_lines,
     commands,
     directive,
+    mentions,
     nodes_of,
     ranks_here,
-    says,
     settings_of,
 )
 
@@ -28,7 +28,6 @@ Documents = tuple[Document, ...]
 
 def local_ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check that each rank takes its own GPU."""
-    del context
     for document in documents:
         for item in settings_of(document):
             written = item.written.strip("\"'")
@@ -116,7 +115,7 @@ def _shown(document: Document, command: Command) -> Iterator[LintFinding]:
 def _order(document: Document, item: Setting, devices: list[str], context: Context) -> Iterator[LintFinding]:
     gpus = context.machine.gpus if context.machine is not None else ()
     mixed = known(gpus) and len({str(gpu.name) for gpu in gpus}) > 1
-    mapped = says(document, r"nvidia-smi\s.*(?:-i\b|--id[= ])|numactl\s|taskset\s")
+    mapped = mentions(document, r"nvidia-smi\s.*(?:-i\b|--id[= ])|numactl\s|taskset\s")
     if all(part.isdecimal() for part in devices) and (mixed or mapped):
         yield make_finding(
             "device-order",

@@ -12,7 +12,7 @@ from recipes.lint.finding import LintFinding
 from recipes.lint.fixes import removal, rewrite
 from recipes.lint.reach import environments_in, is_aside, is_switched, text_in
 from recipes.lint.rule_table import make_finding
-from recipes.lint.views import commands, is_on_cloud, last, nodes_of, number, says, settings_of
+from recipes.lint.views import commands, is_on_cloud, last, mentions, nodes_of, number, settings_of
 
 Documents = tuple[Document, ...]
 
@@ -63,7 +63,7 @@ def _variables_of_use(use: Use, documents: Documents) -> Iterator[tuple[Document
     Only literal values that the reader accepts count, and files that run nccl-tests are left out.
     """
     for document in documents:
-        if _measures(document) or says(document, _GCP):
+        if _measures(document) or mentions(document, _GCP):
             continue
         for item in settings_of(document):
             row = load_variables().find(item.name)
@@ -81,7 +81,6 @@ def _variables_of_use(use: Use, documents: Documents) -> Iterator[tuple[Document
 
 def forced(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check algorithm, protocol, channels and buffers that are set by hand."""
-    del context
     for document, item, row, text in _variables_of_use("forcing", documents):
         if item.name == "NCCL_ALGO" and text.startswith("^"):
             continue
@@ -97,7 +96,7 @@ def forced(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 edits=removal(document, item),
             )
             continue
-        if says(document, r"(?i)determinis"):
+        if mentions(document, r"(?i)determinis"):
             continue  # deterministic results need a fixed order of sums, and are worth their time
         yield make_finding(
             "choice-forced",
@@ -111,7 +110,6 @@ def forced(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def leftovers(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for debugging variables that cost performance."""
-    del context
     for document, item, row, text in _variables_of_use("debugging", documents):
         if not row.costs or item.name in _OWN_RULE or is_default(row, text):
             continue
@@ -135,7 +133,6 @@ def leftovers(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check the amount and the destination of NCCL's log."""
-    del context
     for document, given in environments_in(documents):
         level, parts = text_in(given, "NCCL_DEBUG"), text_in(given, "NCCL_DEBUG_SUBSYS")
         item, subsystem = given.get("NCCL_DEBUG"), given.get("NCCL_DEBUG_SUBSYS")
@@ -224,7 +221,6 @@ def faults(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def plugins(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for settings whose plugin is missing, and for tuners that are overruled."""
-    del context
     for document, given in environments_in(documents):
         tuner, config = given.get("NCCL_TUNER_PLUGIN"), given.get("NCCL_TUNER_CONFIG_FILE")
         if config is not None and tuner is None:
@@ -242,7 +238,7 @@ def plugins(documents: Documents, context: Context) -> Iterator[LintFinding]:
             tuner is not None
             and tuner.value not in (None, "none", "")
             and choice is not None
-            and not says(document, _GCP)
+            and not mentions(document, _GCP)
         ):
             yield _overruled(document, choice, tuner)
         item = given.get("NCCL_MIN_NCHANNELS")
@@ -270,7 +266,6 @@ def _overruled(document: Document, choice: Setting, tuner: Setting) -> LintFindi
 
 def preloads(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for another NCCL than the one that torch was built with."""
-    del context
     for document in documents:
         for item in settings_of(document):
             if item.name == "LD_PRELOAD" and re.search(r"libnccl\.so", item.value or item.written):

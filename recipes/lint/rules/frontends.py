@@ -19,7 +19,6 @@ Documents = tuple[Document, ...]
 
 def node_ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check that the node's number is in the variable that the program reads."""
-    del context
     for document in documents:
         for command in commands(document, "llamafactory-cli", "swift", "megatron"):
             given = given_to(document, command)

@@ -33,7 +33,6 @@ def _hosts(document: Document) -> list[tuple[Entry, int | None]]:
 
 def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for too few slots, and for lines that DeepSpeed refuses."""
-    del context
     for document in documents:
         if document.kind != "hostfile":
             continue

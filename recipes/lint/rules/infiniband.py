@@ -14,7 +14,7 @@ from recipes.lint.document import Document, Setting
 from recipes.lint.finding import Edit, LintFinding
 from recipes.lint.fixes import removal, rewrite
 from recipes.lint.rule_table import make_finding
-from recipes.lint.views import is_on_cloud, last, literal_settings, number, says, value
+from recipes.lint.views import is_on_cloud, last, literal_settings, mentions, number, value
 
 Documents = tuple[Document, ...]
 
@@ -230,7 +230,6 @@ def classes(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def queues(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check timeouts and numbers of queue pairs."""
-    del context
     for document, item, text in literal_settings(documents, "NCCL_IB_TIMEOUT"):
         exponent = number(text)
         if exponent is not None and 24 <= exponent <= 31:
@@ -259,9 +258,8 @@ def queues(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def rails(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for NICs that communicate across rails."""
-    del context
     for document, item, text in literal_settings(documents, "NCCL_CROSS_NIC"):
-        rails_only = says(
+        rails_only = mentions(
             document,
             r"NCCL_NET=[\"']?(?:gIB|FasTrak|GPUDirectTCPX)|NCCL_FASTRAK_|NCCL_GPUDIRECTTCPX_|"
             r"(?i:rail[-_ ]only)",
@@ -289,7 +287,6 @@ def rails(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def sharp(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for reductions in the switches, which few jobs can use at the same time."""
-    del context
     for document, item, text in literal_settings(documents, "NCCL_COLLNET_ENABLE"):
         if text != "1":
             continue

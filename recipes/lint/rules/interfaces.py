@@ -16,7 +16,15 @@ from recipes.lint.finding import LintFinding
 from recipes.lint.fixes import rewrite
 from recipes.lint.reach import environments_in, nodes_that_get, text_in
 from recipes.lint.rule_table import make_finding
-from recipes.lint.views import code_lines, first_line, is_one_machine, nodes_of, resolved, settings_of
+from recipes.lint.views import (
+    code_lines,
+    first_line,
+    is_one_machine,
+    literal_settings,
+    nodes_of,
+    resolved,
+    settings_of,
+)
 
 Documents = tuple[Document, ...]
 
@@ -25,17 +33,9 @@ _BARE_KINDS = ("eth", "en", "ens", "eno", "enp", "em", "ib", "bond", "wl")
 _LOOPBACK = r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|::1)"
 
 
-def _lists(documents: Documents, *names: str) -> Iterator[tuple[Document, Setting, str]]:
-    for document in documents:
-        for item in settings_of(document):
-            if item.name in names and item.is_literal and item.value:
-                yield document, item, item.value.strip()
-
-
 def gloo(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check names for Gloo, which accepts neither `^` nor `=` nor prefixes."""
-    del context
-    for document, item, text in _lists(documents, "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
+    for document, item, text in literal_settings(documents, "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
         names = text.split(",")
         if text.startswith(("^", "=")):
             yield make_finding(
@@ -59,7 +59,7 @@ def gloo(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check the interfaces that NCCL_SOCKET_IFNAME selects."""
-    for document, item, text in _lists(documents, "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"):
+    for document, item, text in literal_settings(documents, "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"):
         wanted = parse_names(text)
         if wanted.excludes:
             yield from _exclusion(document, item, text, wanted.names, context)
@@ -194,7 +194,6 @@ def _holds(face: Interface, address: ipaddress.IPv4Address | ipaddress.IPv6Addre
 
 def pairs(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check that Gloo and NCCL use the same interface."""
-    del context
     for document, given in environments_in(documents):
         gloo_name, nccl_name = text_in(given, "GLOO_SOCKET_IFNAME"), text_in(given, "NCCL_SOCKET_IFNAME")
         item = given.get("GLOO_SOCKET_IFNAME")
@@ -214,7 +213,6 @@ def pairs(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def masters(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check the address at which ranks meet."""
-    del context
     for document in documents:
         nodes = nodes_of(document)
         for item in settings_of(document):
@@ -282,7 +280,6 @@ def _hostnames(document: Document, nodes: int | None) -> Iterator[LintFinding]:
 
 def hosts(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for names of machines that resolve to the loopback."""
-    del context
     for document in documents:
         if document.kind in ("shell", "sbatch", "dockerfile"):
             at = first_line(document, r"127\.0\.[01]\.1\s+(?!localhost)[\w$({-].*/etc/hosts")
@@ -311,7 +308,6 @@ def _hosts_finding(document: Document, line: int) -> LintFinding:
 
 def proxies(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for a proxy that also gets the traffic between machines of the cluster."""
-    del context
     for document, given in environments_in(documents):
         names = {name.lower(): item for name, item in given.items() if item.value or not item.is_literal}
         item = names.get("http_proxy") or names.get("https_proxy") or names.get("all_proxy")
@@ -338,7 +334,6 @@ def proxies(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def firewalls(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for a firewall that opens only the port of the rendezvous."""
-    del context
     opens = (
         r"(?:ufw allow|firewall-cmd .*--add-port=?|iptables .*--dports? ?|"
         r"authorize-security-group-ingress .*--port )\D*"

@@ -10,7 +10,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document, Entry, lines_of
 from recipes.lint.finding import Edit, LintFinding
 from recipes.lint.rule_table import make_finding
-from recipes.lint.views import entries, is_set, number, of_kind, says, value
+from recipes.lint.views import entries, is_set, mentions, number, of_kind, value
 
 Documents = tuple[Document, ...]
 
@@ -44,7 +44,6 @@ def _pod(path: str) -> str:
 
 def memory(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check shared and locked memory of pods."""
-    del context
     for document in of_kind(documents, "kubernetes"):
         by_ray = bool(_kinds(document) & set(_RAY))
         for item, count in _gpus(document):
@@ -135,7 +134,6 @@ def _locked(document: Document) -> Iterator[LintFinding]:
 
 def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for RDMA variables without devices, and networks without addresses."""
-    del context
     for document in of_kind(documents, "kubernetes"):
         if not _gpus(document):
             yield from _attachments(document)
@@ -148,12 +146,12 @@ def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
             ),
             None,
         )
-        devices = says(
+        devices = mentions(
             document,
             _RDMA.replace("$", r"\b")
             + r"|networking\.gke\.io|hostPath:.*infiniband|/dev/infiniband|resourceClaims|ComputeDomain",
         )
-        privileged = says(document, r"privileged:\s*true")
+        privileged = mentions(document, r"privileged:\s*true")
         if asks is not None and not devices and not privileged:
             yield make_finding(
                 "kubernetes-no-rdma",
@@ -162,7 +160,7 @@ def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 f"{asks.name} is set, and no RDMA resource is requested: NCCL uses TCP without an error",
                 fix="Request the cluster's RDMA resource; with NCCL_NET=IB a missing resource is an error.",
             )
-        if value(document, "NCCL_MNNVL_ENABLE") == "1" and not says(
+        if value(document, "NCCL_MNNVL_ENABLE") == "1" and not mentions(
             document, r"ComputeDomain|imex|resourceClaims"
         ):
             yield make_finding(
@@ -196,7 +194,6 @@ def _attachments(document: Document) -> Iterator[LintFinding]:
 
 def networks(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check cluster DNS and service meshes."""
-    del context
     for document in of_kind(documents, "kubernetes"):
         for item in entries(document, r".*hostNetwork"):
             policy = [
@@ -216,7 +213,9 @@ def networks(documents: Documents, context: Context) -> Iterator[LintFinding]:
         for item in document.entries:
             injects = item.path.endswith("sidecar.istio.io/inject") and str(item.value).lower() == "true"
             whole = item.path.endswith("istio-injection") and item.value == "enabled"
-            if injects or (whole and not says(document, r"sidecar\.istio\.io/inject[\"']?:\s*[\"']?false")):
+            if injects or (
+                whole and not mentions(document, r"sidecar\.istio\.io/inject[\"']?:\s*[\"']?false")
+            ):
                 yield make_finding(
                     "kubernetes-mesh",
                     document,
@@ -228,7 +227,6 @@ def networks(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for values that the API or the operator refuses or misreads."""
-    del context
     for document in of_kind(documents, "kubernetes"):
         for item in entries(document, r".*containers\[\d+\]\.env\[\d+\]\.value"):
             if isinstance(item.value, int | float) and not isinstance(item.value, str):

@@ -30,7 +30,6 @@ Source: torch/distributed/run.py, deepspeed/constants.py.
 
 def scripts(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check the script of a launcher, and the options before it."""
-    del context
     for document in documents:
         for command in commands(document, *_KNOWN) if document.kind in ("shell", "sbatch") else ():
             if _script_of(document, command) is None and _is_all_known(command):
@@ -83,7 +82,6 @@ def _behind(document: Document, command: Command, own: frozenset[str]) -> Iterat
 
 def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for launchers on one machine that run at the same time on one port."""
-    del context
     for document in documents:
         if document.kind not in ("shell", "sbatch"):
             continue

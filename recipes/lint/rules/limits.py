@@ -86,7 +86,6 @@ def machine(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def services(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check fabric manager, IMEX, and the IOMMU."""
-    del context
     for document in documents:
         at = first_line(
             document,
@@ -143,7 +142,6 @@ def _branches(document: Document) -> Iterator[LintFinding]:
 
 def slices(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for MIG slices that are requested like GPUs."""
-    del context
     for document in documents:
         for item in document.directives:
             match = re.search(r"gpu:[\w.-]*?(\dg\.\d+gb)[\w.]*:(\d+)", item.value)

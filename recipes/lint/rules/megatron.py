@@ -44,7 +44,6 @@ class _Job(Record, kw_only=True):
 
 def sizes(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check that parallelism divides the ranks, and that batches come out."""
-    del context
     for document in documents:
         for command in document.commands:
             job = _job_in_options(document, command) or _job_in_overrides(command)

@@ -10,7 +10,7 @@ from recipes.lint.document import Command, Document, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, setting_for
 from recipes.lint.rule_table import make_finding
-from recipes.lint.views import commands, number, option, resolved, says, settings_of
+from recipes.lint.views import commands, mentions, number, option, resolved, settings_of
 
 Documents = tuple[Document, ...]
 
@@ -48,7 +48,6 @@ def _hosts(command: Command) -> list[str]:
 
 def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for variables that ranks on other machines do not get."""
-    del context
     for document in documents:
         for command in commands(document, "mpirun"):
             remote = (
@@ -90,9 +89,8 @@ def _is_inherited(item: Setting) -> bool:
 
 def handed(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for names of `-x` that only the shell knows."""
-    del context
     for document in documents:
-        if document.kind not in ("shell", "sbatch") or says(document, r"\bset -\w*a|allexport"):
+        if document.kind not in ("shell", "sbatch") or mentions(document, r"\bset -\w*a|allexport"):
             continue
         own = {item.name for item in document.settings if not item.is_exported and not _is_inherited(item)}
         for command in commands(document, "mpirun"):
@@ -119,7 +117,6 @@ def handed(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def placement(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check slots and cores."""
-    del context
     for document in documents:
         for command in commands(document, "horovodrun"):
             yield from _counted(document, command, _hosts(command))
@@ -194,7 +191,6 @@ def _components(document: Document, command: Command) -> Iterator[LintFinding]:
 
 def ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check that Python under mpirun gets its rank."""
-    del context
     for document in documents:
         if re.search(r"\b(?:ba)?sh -\w*c\b", document.text):
             continue  # the shell that mpirun starts may set them

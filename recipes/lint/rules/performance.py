@@ -17,10 +17,10 @@ from recipes.lint.views import (
     directive,
     is_set,
     last,
+    mentions,
     number,
     option,
     resolved,
-    says,
     settings_of,
     tasks_per_node,
     value,
@@ -53,7 +53,7 @@ def connections(documents: Documents, context: Context) -> Iterator[LintFinding]
             last(document, "CUDA_DEVICE_MAX_CONNECTIONS"),
             value(document, "CUDA_DEVICE_MAX_CONNECTIONS"),
         )
-        megatron = says(document, _MEGATRON)
+        megatron = mentions(document, _MEGATRON)
         sharded = fsdp and not re.search(
             r"--(?:tensor-model-parallel-size|tp)[= ][\"']?(?:[2-9]|\d\d)", document.text
         )
@@ -79,7 +79,7 @@ def _wants_one(document: Document) -> Iterator[LintFinding]:
         match is not None
         and int(match[1]) > 1
         and starts is not None
-        and says(document, r"--sequence-parallel")
+        and mentions(document, r"--sequence-parallel")
     ):
         yield make_finding(
             "connections-missing",
@@ -146,10 +146,10 @@ def allocator(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _expandable(document: Document, place: Place) -> Iterator[LintFinding]:
-    registers = value(document, "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK") in ("1", "true") or says(
+    registers = value(document, "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK") in ("1", "true") or mentions(
         document, r"--use-nccl-ub|nccl_ub"
     )
-    graphs = says(
+    graphs = mentions(
         document,
         r"--(?:enable[-_])?cuda[-_]graph(?:s|-impl)?\b|--external-cuda-graph|cuda_graphs?[=: ]+[Tt]rue",
     )
@@ -241,7 +241,6 @@ _DAY_MINUTES = 24 * 60
 
 def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for timeouts that hide a hang for hours."""
-    del context
     longest = {
         "distributed-timeout-minutes": 1440,
         "ddp-timeout": 86400,
@@ -288,9 +287,8 @@ def _timeout(document: Document, command: Command, name: str, duration: int) -> 
 
 def cloud(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check EFA on AWS: its plugin, and settings that it does not read."""
-    del context
     for document in documents:
-        efa = value(document, "FI_PROVIDER") == "efa" or says(
+        efa = value(document, "FI_PROVIDER") == "efa" or mentions(
             document, r"vpc\.amazonaws\.com/efa|aws-ofi-nccl|/opt/amazon/(?:efa|ofi-nccl)"
         )
         if not efa:
@@ -314,7 +312,6 @@ def cloud(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def tcp_providers(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for libfabric over TCP."""
-    del context
     for document in documents:
         item = last(document, "FI_PROVIDER")
         if item is not None and item.value in ("tcp", "sockets", "tcp;ofi_rxm", "udp"):

@@ -28,7 +28,6 @@ _REPLICAS = re.compile(r"(.*\bpytorchReplicaSpecs)\.")
 
 def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for more ranks than GPUs, and for machines that no pod is."""
-    del context
     for document in of_kind(documents, "kubernetes"):
         for command in commands(document, *TRAINERS):
             container = container_path_at(document, command.place)

@@ -23,7 +23,6 @@ _RANKS = ("node-rank", "machine-rank")
 
 def requests(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check that GPUs and NICs are requested as limits."""
-    del context
     for document in of_kind(documents, "kubernetes"):
         for item in entries(document, r".*containers\[\d+\]\.resources\.requests\..+"):
             head, _, name = item.path.partition(".resources.requests.")
@@ -64,7 +63,6 @@ def _is_filled_in(document: Document, container: str) -> bool:
 
 def ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for a rank that every replica of a template gets."""
-    del context
     for document in of_kind(documents, "kubernetes"):
         for command in document.commands:
             rank = next((name for name in _RANKS if number(option(command, name)) is not None), None)
@@ -86,7 +84,6 @@ def ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def operators(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for variables that an operator sets itself."""
-    del context
     for document in of_kind(documents, "kubernetes"):
         by_container: dict[str, list[Entry]] = {}
         for item in entries(document, r".*\bpytorchReplicaSpecs\..*containers\[\d+\]\.env\[\d+\]\.name"):
@@ -133,7 +130,6 @@ def _replicas(document: Document, container: str) -> int:
 
 def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for variables in a list of words, which no shell reads."""
-    del context
     for document in of_kind(documents, "kubernetes"):
         judged: set[str] = set()
         for item in entries(document, r".*containers\[\d+\]\.(?:command|args)\[\d+\]"):

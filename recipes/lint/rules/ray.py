@@ -29,7 +29,6 @@ _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+)(?::\d+)?")
 
 def clusters(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check the Slurm steps that start Ray's daemons."""
-    del context
     for document in documents:
         for command in commands(document, "ray"):
             step = enclosing(document, command, "srun")

@@ -19,7 +19,6 @@ _ACCELERATORS = re.compile(r"(?!tpu)([A-Za-z][\w.-]*)(?::(\d+))?")
 
 def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Compare ranks with the GPUs of a node, and machines with nodes."""
-    del context
     for document in documents:
         gpus, nodes = _gpus(document), _nodes(document)
         if gpus is None:

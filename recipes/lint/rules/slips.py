@@ -24,7 +24,6 @@ _COMMA = re.compile(rf"\s*(?:export\s+([A-Za-z_]\w*)|({_OURS}))=([^\s\"'#;&|$()`
 
 def blanks(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for blanks after a backslash, around `=`, and in a list."""
-    del context
     for document in documents:
         if document.kind not in ("shell", "sbatch"):
             continue

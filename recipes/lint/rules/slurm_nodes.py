@@ -16,11 +16,11 @@ from recipes.lint.views import (
     enclosing,
     gpus_per_node,
     has_unknown_words,
+    mentions,
     nodes_of,
     number,
     option,
     resolved,
-    says,
     starts,
     tasks_per_node,
 )
@@ -37,7 +37,6 @@ _SEVERAL = 2
 
 def nodes(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for launchers that run on the first node alone, or for another number of nodes."""
-    del context
     for document in documents:
         if document.kind not in ("sbatch", "shell"):
             continue
@@ -97,7 +96,7 @@ def _is_one_node(document: Document, step: Command) -> bool:
 
 def _starts_by_itself(document: Document) -> bool:
     """Return whether no command in the file starts programs on other nodes."""
-    return not says(document, _OTHER_WAYS) and not says(document, r"\bsrun\b")
+    return not mentions(document, _OTHER_WAYS) and not mentions(document, r"\bsrun\b")
 
 
 def _is_alone(document: Document, command: Command) -> bool:
@@ -117,7 +116,6 @@ def scripts(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
     A file that asks for the names of its nodes is left out, as it may start the others itself.
     """
-    del context
     for document in documents:
         nodes_asked = number((directive(document, "nodes") or "").partition("-")[0])
         if document.kind != "sbatch" or (nodes_asked or 1) < _SEVERAL or not _starts_by_itself(document):
@@ -127,7 +125,7 @@ def scripts(documents: Documents, context: Context) -> Iterator[LintFinding]:
             for command in document.commands
             if command.program.endswith(".py") and set(command.inside) <= {"python"}
         ]
-        if trains and gpus_per_node(document) and not says(document, _KNOWS_OTHERS):
+        if trains and gpus_per_node(document) and not mentions(document, _KNOWS_OTHERS):
             yield make_finding(
                 "slurm-script-alone",
                 document,
@@ -143,7 +141,6 @@ _BY_SLURM = r"--launcher[= ][\"']?slurm\b"
 
 def tasks(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for Python that the batch shell starts once, although its ranks are Slurm's tasks."""
-    del context
     for document in documents:
         if document.kind != "sbatch" or not _starts_by_itself(document):
             continue

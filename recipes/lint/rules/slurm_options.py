@@ -42,7 +42,6 @@ _LEAST_MIB = {"mem": 1000, "mem-per-gpu": 1000, "mem-per-cpu": 64}
 
 def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check names of options, times and memory."""
-    del context
     for document in documents:
         if document.kind != "sbatch":
             continue

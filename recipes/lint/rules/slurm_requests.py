@@ -19,7 +19,6 @@ _LIKE = 0.8
 
 def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for requests that Slurm ignores or does not expand."""
-    del context
     for document in documents:
         if document.kind != "sbatch":
             continue
@@ -96,7 +95,6 @@ _TEMPLATE = ("{{", "{%", "<%")
 
 def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for scripts and values that sbatch refuses."""
-    del context
     for document in documents:
         if document.kind != "sbatch":
             continue
@@ -166,7 +164,6 @@ def _request(document: Document, expression: str) -> Place | None:
 
 def threads_per_core(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for hardware threads counted as cores on AWS machines with A100."""
-    del context
     for document in documents:
         is_p4 = re.search(r"\bp4de?(?:\.24xlarge)?\b", document.text)
         at = _request(document, r"#SBATCH\s+--(?:hint=multithread|threads-per-core=2)") if is_p4 else None

@@ -18,11 +18,11 @@ from recipes.lint.views import (
     directive,
     enclosing,
     gpus_per_node,
+    mentions,
     nodes_of,
     number,
     option,
     resolved,
-    says,
     settings_of,
     starts,
     tasks_per_node,
@@ -66,7 +66,6 @@ def _step_tasks(document: Document, step: Command) -> int | None:
 
 def tasks(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for a launcher of local ranks in each of several tasks of a node."""
-    del context
     for document in documents:
         for command in commands(document, *TRAINERS):
             step = enclosing(document, command, "srun")
@@ -86,7 +85,6 @@ def tasks(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def early(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for ranks that the batch shell expands once, on the first node."""
-    del context
     for document in documents:
         if document.kind not in ("sbatch", "shell") or nodes_of(document) == 1:
             continue
@@ -106,13 +104,12 @@ def early(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 ):
                     yield _early(document, command, match[0].strip("${}"))
                     break
-        if document.kind == "sbatch" and not says(document, r"srun .*(?:\$0|BASH_SOURCE)"):
+        if document.kind == "sbatch" and not mentions(document, r"srun .*(?:\$0|BASH_SOURCE)"):
             yield from _early_settings(document)
 
 
 def unexpanded(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for ranks that no shell expands, as quotes or backslashes protect them."""
-    del context
     for document in documents:
         if document.kind not in ("sbatch", "shell"):
             continue
@@ -184,7 +181,7 @@ def _early_settings(document: Document) -> Iterator[LintFinding]:
         match = re.search(_PER_TASK, item.written)
         if item.name not in _RANKS or match is None or item.reaches != "all":
             continue
-        dynamic = says(document, r"rdzv[-_]backend[= ]+[\"']?c10d") and item.name != "LOCAL_RANK"
+        dynamic = mentions(document, r"rdzv[-_]backend[= ]+[\"']?c10d") and item.name != "LOCAL_RANK"
         inner = _is_inside_step(document, item)
         if item.name == "LOCAL_RANK" and tasks_per_node(document) == 1:
             continue  # 0 is right
@@ -210,7 +207,6 @@ def _early(document: Document, command: Command, name: str) -> LintFinding:
 
 def cpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for cores that the job has and the step does not get."""
-    del context
     for document in _batches(documents):
         asked = number(directive(document, "cpus-per-task"))
         trained = _steps_that_compute(document)
@@ -294,7 +290,6 @@ def _computes(command: Command) -> bool:
 
 def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for GPUs that are bound to tasks and hidden from each other."""
-    del context
     for document in documents:
         count = tasks_per_node(document)
         for where, name, text, bind in _gpu_requests(document):
@@ -354,7 +349,6 @@ def _bind(document: Document, step: Command, job_bind: str | None) -> str | None
 
 def surroundings(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for variables and bindings that do not reach the ranks as intended."""
-    del context
     for document in _batches(documents):
         if (directive(document, "export") or "").upper() == "NONE" and document.settings:
             steps = [
@@ -397,7 +391,7 @@ def _passes_environment(document: Document, step: Command) -> bool:
 def _containers(document: Document) -> Iterator[LintFinding]:
     for step in commands(document, "srun"):
         threads = setting_for(document, step, "OMP_NUM_THREADS")
-        keeps = says(document, r"(?:--container-env|--export)\S*OMP_NUM_THREADS")
+        keeps = mentions(document, r"(?:--container-env|--export)\S*OMP_NUM_THREADS")
         if threads is not None and "container-image" in step.options and not keeps:
             yield make_finding(
                 "slurm-container-threads",

@@ -36,7 +36,6 @@ _LIKE = 0.93
 
 def misspelt(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for variables that differ slightly from one that Slurm sets."""
-    del context
     for document in documents:
         if document.kind not in ("shell", "sbatch"):
             continue

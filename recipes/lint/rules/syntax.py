@@ -12,7 +12,6 @@ from recipes.lint.rule_table import make_finding
 
 def files(documents: tuple[Document, ...], context: Context) -> Iterator[LintFinding]:
     """Report each error of syntax at its start."""
-    del context
     for document in documents:
         for fault in document.faults:
             yield make_finding(

@@ -16,11 +16,11 @@ from recipes.lint.views import (
     directive,
     enclosing,
     gpus_per_node,
+    mentions,
     nodes_of,
     number,
     option,
     resolved,
-    says,
     tasks_per_node,
 )
 
@@ -35,7 +35,6 @@ _RESHAPING = frozenset(
 
 def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check `srun python train.py` if the variables of a rank are set."""
-    del context
     for document in documents:
         if document.kind != "sbatch" or next(commands(document, *TRAINERS), None) is not None:
             continue
@@ -65,7 +64,7 @@ def _judged(document: Document, command: Command, step: Command) -> Iterator[Lin
         each is not None
         and gpus is not None
         and each > gpus
-        and not says(document, r"(?i)\bmps\b|nvidia-cuda-mps|gloo")
+        and not mentions(document, r"(?i)\bmps\b|nvidia-cuda-mps|gloo")
     ):
         yield make_finding(
             "slurm-more-ranks-than-gpus",

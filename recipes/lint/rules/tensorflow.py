@@ -32,7 +32,6 @@ def _texts(documents: Documents) -> Iterator[tuple[Document, Place, str]]:
 
 def configurations(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check the JSON, the tasks and the addresses of TF_CONFIG."""
-    del context
     for document, place, text in _texts(documents):
         try:
             data = json.loads(text)

@@ -60,7 +60,6 @@ def _is_set_elsewhere(document: Document, command: Command) -> bool:
 
 def rendezvous(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check how several nodes meet."""
-    del context
     for document in documents:
         for command in commands(document, "torchrun"):
             nodes = _nodes(document, command)
@@ -143,7 +142,6 @@ def _meeting(document: Document, command: Command, nodes: int) -> Iterator[LintF
 
 def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for ports and rendezvous ids that two jobs share."""
-    del context
     for document in documents:
         alone = has_whole_nodes(document)
         for command in commands(document, "torchrun"):
@@ -197,7 +195,6 @@ _RANDOM = re.compile(r"[\"']?\$\{?RANDOM\}?[\"']?")
 
 def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for ports that do not exist, or not always."""
-    del context
     for document in documents:
         yield from _drawn(document)
         for item in settings_of(document):
@@ -247,7 +244,6 @@ def _growing(document: Document) -> Iterator[LintFinding]:
 
 def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for options that torchrun does not have or no longer recommends."""
-    del context
     for document in documents:
         for command in commands(document, "torchrun"):
             for name in command.options:

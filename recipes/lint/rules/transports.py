@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from probes.base.record import known
-from recipes.lint.comments import says_why
+from recipes.lint.comments import gives_reason
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import LintFinding
@@ -49,7 +49,7 @@ def disabled(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             if _has_no_use(document, item, is_here=is_here):
                 continue
-            is_meant = says_why(document, item) or (
+            is_meant = gives_reason(document, item) or (
                 item.name == "NCCL_P2P_DISABLE" and context.has_nvlink is False
             )
             yield make_finding(
@@ -172,7 +172,6 @@ def direct(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def pinned(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for transports that are forced to TCP or have a wrong name."""
-    del context
     for document, item, text in literal_settings(documents, "NCCL_NET"):
         right = {"ib": "IB", "socket": "Socket", "gib": "gIB"}.get(text.lower())
         if right is not None and text != right and text.lower() == "gib":

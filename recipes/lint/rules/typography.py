@@ -22,7 +22,6 @@ _STARTS = re.compile(
 
 def characters(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for typographic dashes, quotes and blanks, and for the line ends of Windows."""
-    del context
     for document in documents:
         if document.kind not in ("shell", "sbatch"):
             continue

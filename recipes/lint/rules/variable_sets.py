@@ -50,7 +50,6 @@ _CONFLICTS = (
 
 def conflicts(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for pairs that contradict each other."""
-    del context
     for document, given in environments_in(documents):
         for name, first, other, second, why in _CONFLICTS:
             here, there = text_in(given, name), text_in(given, other)
@@ -96,7 +95,6 @@ def _sockets(document: Document, given: Given) -> Iterator[LintFinding]:
 
 def repeated(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for a variable with two values in files without branches or at the left margin."""
-    del context
     for document in documents:
         before: dict[str, Setting] = {}
         for item in document.settings:
@@ -141,7 +139,6 @@ def _is_lost(document: Document, old: Setting, new: Setting) -> bool:
 
 def unexported(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for variables of the shell alone, which no process gets."""
-    del context
     for document in documents:
         if document.kind not in ("shell", "sbatch"):
             continue

@@ -219,7 +219,6 @@ def versions(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def values(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for values that the reader takes for something else."""
-    del context
     for document, item in _settings(documents):
         row = load_variables().find(item.name)
         if (
@@ -314,7 +313,6 @@ def _wrong_number(
 
 def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for algorithms and protocols that do not exist."""
-    del context
     for document, item in _settings(documents):
         if item.name not in ("NCCL_ALGO", "NCCL_PROTO") or not item.is_literal or not item.value:
             continue

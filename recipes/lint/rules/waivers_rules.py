@@ -16,7 +16,6 @@ Documents = tuple[Document, ...]
 
 def unknown(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for misspelt waivers: their findings are still reported."""
-    del context
     for document in documents:
         named = {name for names in document.waived.values() for name in names} - {"all"}
         for name in sorted(named - set(load_rules())):

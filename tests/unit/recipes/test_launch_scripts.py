@@ -488,7 +488,7 @@ def test_an_unknown_mpirun_is_refused(make_recipe, launch_bench, tmp_path):
     script = put_files(tmp_path / "launch", render("mpi", make_recipe()))
     outcome = launch_bench.run(str(script), MPI_VERSION="mpirun of somebody else")
     assert (outcome.exit_code, outcome.calls) == (2, [])
-    assert "not from Open MPI nor of MPICH or Intel: mpirun of somebody else" in outcome.words
+    assert "not from Open MPI, MPICH or Intel: mpirun of somebody else" in outcome.words
 
 
 def test_several_nodes_of_a_scheduler_need_the_first_ones_address(make_recipe, launch_bench, tmp_path):

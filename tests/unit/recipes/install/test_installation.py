@@ -145,7 +145,7 @@ def test_unknown_hardware_and_distributions_are_refused() -> None:
     ("supplies_w", "words"),
     [(None, "state the supplies"), (5000.0, "more than"), (8000.0, "less"), (12e3, "enough")],
 )
-def test_power_is_held_against_the_supplies(supplies_w: float | None, words: str) -> None:
+def test_power_is_compared_with_the_supplies(supplies_w: float | None, words: str) -> None:
     advised = advice("h100-sxm", supplies_w=supplies_w)
     assert advised.power.boards_w == 5600
     assert words in advised.power.verdict
@@ -157,7 +157,7 @@ def test_the_management_controller_states_the_supplies() -> None:
     assert advice("h100-sxm", machine=machine, supplies_w=9000.0).power.supplies_w == 9000
 
 
-def test_gpus_that_do_not_reach_each_other_are_named() -> None:
+def test_gpus_without_peer_access_are_named() -> None:
     assert any("no peer-to-peer" in remark for remark in advice("rtx-4090", 2).remarks)
     assert advice("rtx-4090", 1).remarks == ()
     assert any("bridge" in remark for remark in advice("h100-nvl", 4).remarks)

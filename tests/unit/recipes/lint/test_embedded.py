@@ -1,4 +1,4 @@
-"""Files that a script writes out in here-documents, and names that `-x` hands on."""
+"""Files that a script writes in here-documents, and names that `-x` passes on."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def _findings(text: str) -> tuple[LintFinding, ...]:
 @pytest.mark.parametrize(
     "command", ["kubectl apply -f - <<{}", "cat > pod.yaml << {}", "cat <<{} | kubectl apply -f -"]
 )
-def test_a_manifest_in_a_script(command: str, word: str) -> None:
+def test_a_manifest_in_a_script_is_judged(command: str, word: str) -> None:
     findings = _findings("#!/bin/bash\nset -e\n" + command.format(word) + "\n" + _POD + "EOF\necho done\n")
     assert [(item.rule_id, item.place.line, item.document) for item in findings] == [
         ("variable-misspelt", 14, "run.sh")
     ]
 
 
-def test_several_files_of_a_script() -> None:
+def test_several_files_of_a_script_are_judged() -> None:
     config = (
         'cat > ds.json <<J\n{"zero_optimization": {"stage": 2}, "offload_optimizer": {"device": "cpu"}}\nJ\n'
     )
@@ -50,7 +50,7 @@ def test_several_files_of_a_script() -> None:
     ]
 
 
-def test_escaped_variables_are_of_the_file() -> None:
+def test_escaped_variables_belong_to_the_inner_file() -> None:
     words = (
         'accelerate config <<EOF\ncompute_environment: LOCAL_MACHINE\nmain_process_ip: "\\$HEAD"\n'
         "num_machines: two\nEOF\n"
@@ -67,7 +67,7 @@ def test_escaped_variables_are_of_the_file() -> None:
         "cat <<EOF > notes.txt\nNCCL_SOKET_IFNAME: eth0 is what you write in the env of torchrun\nEOF\n",
     ],
 )
-def test_what_is_no_file_is_passed_over(text: str) -> None:
+def test_text_that_is_no_file_is_ignored(text: str) -> None:
     assert not _findings("#!/bin/bash\n" + text)
 
 
@@ -82,7 +82,7 @@ def test_a_comment_in_the_file_waives() -> None:
     "words",
     ["-x NCCL_CROSS_NIC=0", "-x NCCL_SOCKET_IFNAME -x NCCL_DEBUG=INFO", "-x NCCL_ASYNC_ERROR_HANDLING"],
 )
-def test_names_that_are_read(words: str) -> None:
+def test_names_with_a_reader_are_not_reported(words: str) -> None:
     assert "variable-misspelt" not in {
         item.rule_id for item in _findings(f"#!/bin/bash\nmpirun -np 8 {words} ./train\n")
     }

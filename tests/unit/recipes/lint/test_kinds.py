@@ -1,4 +1,4 @@
-"""Which files are launch files, and what is read of those that editors, templates and programs hold."""
+"""Recognition of launch files, and reading of those that editors, templates and programs contain."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def given_by(document: Document) -> dict[str, str | None]:
         ("prometheus.yml", "scrape_configs:\n  - job_name: nccl\n"),
     ],
 )
-def test_what_is_no_launch_file(name: str, text: str) -> None:
+def test_other_files_are_not_recognised(name: str, text: str) -> None:
     assert recognise(name, text) is None
 
 
@@ -64,7 +64,7 @@ def test_what_is_no_launch_file(name: str, text: str) -> None:
         ("tf.json", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}', "tf-config"),
     ],
 )
-def test_what_is_one(name: str, text: str, kind: str) -> None:
+def test_launch_files_are_recognised(name: str, text: str, kind: str) -> None:
     assert recognise(name, text) == kind
 
 
@@ -101,7 +101,7 @@ def test_devcontainer_gives_variables_and_options_of_docker() -> None:
     assert "container-shm" in {finding.rule_id for finding in judge(document)}
 
 
-def test_python_gives_what_it_writes_out() -> None:
+def test_python_sets_the_variables_that_it_assigns() -> None:
     text = (
         'import os\nos.environ["NCCL_SOKET_IFNAME"] = "eth0"\nos.environ["RANK"] = str(rank)\n'
         'os.environ.setdefault("NCCL_DEBUG", "WARN")\nos.environ.update({"A_B": "1"}, C_D="2")\n'
@@ -113,7 +113,7 @@ def test_python_gives_what_it_writes_out() -> None:
         "NCCL_PROTO": "Simple",
     }  # fmt: skip
     assert [item.name for item in document.settings if item.is_conditional] == ["NCCL_DEBUG", "NCCL_PROTO"]
-    (finding,) = [one for one in judge(document) if one.rule_id == "variable-misspelt"]
+    (finding,) = [finding for finding in judge(document) if finding.rule_id == "variable-misspelt"]
     assert finding.place.line == 2
 
 
@@ -127,7 +127,7 @@ def test_python_gives_what_it_writes_out() -> None:
         "@environment(vars={{{0}}})\ndef f(): ...\n",
     ],
 )
-def test_python_hands_an_environment_to_what_it_starts(text: str) -> None:
+def test_python_passes_an_environment_to_the_programs_that_it_starts(text: str) -> None:
     document = read(
         "launch.py", text.format("'NCCL_DEBUG': 'INFO', 'NCCL_TREE_THRESHOLD': str(0), 'note': 'a'")
     )
@@ -147,11 +147,11 @@ def test_other_tables_of_python_are_no_environment(text: str) -> None:
     assert read("launch.py", text).settings == ()
 
 
-def test_one_instance_has_no_other_machine() -> None:
+def test_a_single_instance_has_no_other_machine() -> None:
     text = "PyTorch(instance_count={}, environment={{'NCCL_IB_DISABLE': '1'}})\n"
-    for count, is_told in ((1, False), (2, True)):
+    for count, is_reported in ((1, False), (2, True)):
         document = read("launch.py", text.format(count))
-        assert ("ib-disabled" in {finding.rule_id for finding in judge(document)}) is is_told
+        assert ("ib-disabled" in {finding.rule_id for finding in judge(document)}) is is_reported
 
 
 @pytest.mark.parametrize("text", ["def f(:\n", "x = '\\ud800'\n\0", "(" * 2000, "a.b = 1"])
@@ -196,8 +196,8 @@ spec:
 def test_helm_is_read_around_its_templates(line_break: str) -> None:
     document = read("job.yaml", HELM.replace("\n", line_break))
     assert document.problems == ()
-    told = given_by(document)
-    assert (told["NNODES"], told["NCCL_CROSS_NIC"]) == (None, "0")
+    variables = given_by(document)
+    assert (variables["NNODES"], variables["NCCL_CROSS_NIC"]) == (None, "0")
     assert [item.place.line for item in document.settings if item.name == "NCCL_CROSS_NIC"] == [11]
     assert any(command.program == "torchrun" for command in document.commands)
     assert judge(document) == ()
@@ -237,9 +237,9 @@ spec:
 """
 
 
-def test_containers_are_judged_each_for_itself() -> None:
-    one = TWO.replace("    - name: b\n      env:\n", "")
-    rules = [{finding.rule_id for finding in judge(read("pod.yaml", text))} for text in (TWO, one)]
+def test_each_container_is_judged_alone() -> None:
+    finding = TWO.replace("    - name: b\n      env:\n", "")
+    rules = [{finding.rule_id for finding in judge(read("pod.yaml", text))} for text in (TWO, finding)]
     assert ["variable-conflict" in each for each in rules] == [False, True]
 
 
@@ -260,7 +260,7 @@ def test_no_template_breaks_a_reader(pieces: list[str]) -> None:
         judge(document)
 
 
-def test_choices_for_the_sake_of_an_order_are_no_mistake() -> None:
+def test_forced_choices_for_deterministic_results_are_no_mistake() -> None:
     text = "export NCCL_PROTO={}\nexport NCCL_MIN_NCHANNELS=1\ntorchrun --nproc-per-node=8 t.py {}\n"
     for protocol, words, rules in (
         ("Simple", "--deterministic", set[str]()),

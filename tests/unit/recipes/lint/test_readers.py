@@ -1,4 +1,4 @@
-"""Launch files of all kinds are told apart and read; no text makes a reader fail."""
+"""Readers of all kinds of launch files; no text makes a reader fail."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_accelerate_and_tf_config() -> None:
     assert {entry.path: entry.value for entry in read(TF_CONFIG).entries}["cluster.worker[1]"] == "b:1"
 
 
-def test_nccl_reads_its_file_as_it_is() -> None:
+def test_nccl_conf_is_read_literally() -> None:
     document = read(CONF, "nccl-conf")
     assert [(setting.name, setting.value) for setting in document.settings] == [
         ("NCCL_DEBUG", "WARN # no comment"),
@@ -181,7 +181,7 @@ def test_dotenv() -> None:
     assert document.problems == ("line 4: no NAME=value",)
 
 
-def test_what_is_no_yaml_is_a_fault_of_the_file() -> None:
+def test_invalid_yaml_is_a_fault_of_the_file() -> None:
     document = read("apiVersion: v1\nkind: [\n", "kubernetes")
     assert [fault.place.line for fault in document.faults] == [3]
     assert document.faults[0].reason.startswith("no YAML: ")
@@ -196,13 +196,13 @@ def test_what_is_no_yaml_is_a_fault_of_the_file() -> None:
         ("services:\n  <% if gpu %>\n  a:\n   b: 1\n", "compose"),
     ],
 )
-def test_what_another_program_fills_in_is_no_fault(text: str, kind: DocumentKind) -> None:
+def test_placeholders_of_other_programs_are_no_fault(text: str, kind: DocumentKind) -> None:
     document = read(text, kind)
     assert document.problems
     assert document.faults == ()
 
 
-def test_what_is_only_taken_for_yaml_has_no_faults() -> None:
+def test_text_that_only_looks_like_yaml_has_no_faults() -> None:
     text = "kind: Pod\nname: a: b\n"
     doubted, named = read_document("notes", text), read_document("notes", text, "kubernetes")
     assert doubted is not None
