@@ -64,7 +64,7 @@ def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
         and known(device.device_id)
         and (row := catalogue.gpu_by_device(device.device_id))
     ]
-    rows = named or on_bus
+    rows = named or on_bus  # the PCI bus shows GPUs without a driver too
     if not rows:
         raise UsageError(
             "no GPU of this machine is in the catalogue",

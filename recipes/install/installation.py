@@ -255,6 +255,7 @@ def _fabric_steps(
         ]
     if not hardware.has_switch:
         return []
+    # fifth-generation NVLink
     fifth = hardware.model.architecture == "blackwell"
     commands = (*distribution.fabric_manager, *(distribution.subnet_manager if fifth else ()))
     running = facts.software.fabric_manager == "active" and (

@@ -32,6 +32,7 @@ def parted(document: Document) -> tuple[Document, ...]:
         )
         for each in lines
     ]
+    # the part outside of containers keeps all entries of the file
     outside = msgspec.structs.replace(
         document,
         settings=tuple(item for item in document.settings if not _is_in(item.place, lines)),

@@ -189,7 +189,7 @@ def _yaml_kind(text: str) -> DocumentKind | None:
     if _ACCELERATE.search(text):
         return "accelerate"
     if len({match[1] for match in _WORKFLOW.finditer(text)}) > 1:
-        return None
+        return None  # one of these keys alone may be a job file's
     return "kubernetes" if _YAML_KEY.search(text) and _LAUNCHES.search(text) else None
 
 

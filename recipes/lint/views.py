@@ -196,6 +196,7 @@ def nodes_of(document: Document) -> int | None:
     asked = number((directive(document, "nodes") or "").partition("-")[0])
     if asked is not None:
         return asked
+    # PBS: chunks are nodes only if they are scattered
     chunks = re.match(r"select=(\d+)(?=:|$)", directive(document, "l") or "")
     if chunks is not None and any("place=scatter" in item.value for item in document.directives):
         return int(chunks[1])
@@ -216,6 +217,7 @@ _PART_OF_A_NODE = 2
 
 def has_whole_nodes(document: Document) -> bool:
     """Return whether no other job runs on the nodes of a batch script, according to its requests."""
+    # a request for all memory, or for most GPUs, leaves no room for another job
     whole = any(item.name == "exclusive" for item in document.directives) or directive(document, "mem") == "0"
     gpus = gpus_per_node(document)
     return whole or gpus is None or gpus > _PART_OF_A_NODE

@@ -128,6 +128,7 @@ class _Reader:
                     is_exported=is_exported,
                 )
             )
+            # offsets of expansions are counted from the start of the value
             left = tuple(
                 expansion.moved(expansion.start - match.start(2))
                 for expansion in word.expansions

@@ -131,6 +131,7 @@ class Launches:
     def _launcher(self, program: str, grammar: Grammar, words: Sequence[Argued], how: Start) -> None:
         parsed = parse_options(words[1:], grammar)
         options, rest = parsed.options, None if parsed.rest is None else parsed.rest + 1
+        # variables that the launcher sets reach the launcher's own command and all inside of it
         own = how
         pairs = [*parsed.variables, *self._exports(program, options, words)]
         settings = tuple(
@@ -140,7 +141,7 @@ class Launches:
             self.settings += settings
             own = msgspec.structs.replace(how, settings=(*how.settings, *settings))
         self._emit(program, words, len(words) if rest is None else rest, options, own)
-        if program == "sbatch" and "wrap" in options:
+        if program == "sbatch" and "wrap" in options:  # the value is a script
             wrapped = next((word for word in words if word.text.startswith("--wrap")), words[0])
             self._text(
                 wrapped.without(len("--wrap=") * wrapped.text.startswith("--wrap=")), own.within(program)
@@ -174,6 +175,7 @@ class Launches:
         at = 1
         while at < len(words) and words[at].text.startswith("-") and words[at].text not in ("-", "--"):
             text = words[at].text
+            # letters may be joined, as in `-um package.train`
             letter = re.match(r"-[A-Zabd-lo-z]*?([mcWX])(.*)", text, re.DOTALL)
             at += 1
             if letter is None or text.startswith("--"):
@@ -277,6 +279,7 @@ class Launches:
     def _text(self, word: Argued, how: Start) -> None:
         """Read a word that another shell reads as a script."""
         span, names = self._inline(word)
+        # a variable of the task that expanded before the start has one value for all tasks
         early = names & PER_TASK if word.word is not None else frozenset()
         single = not early and (how.in_single_quotes or not how.names & PER_TASK)
         self._read_script(
@@ -289,7 +292,7 @@ class Launches:
         while at < len(words):
             text = words[at].text
             if text.startswith("-") and len(text) > 1:
-                hosts_left -= program != "ssh" and text[1] in "wWg"
+                hosts_left -= program != "ssh" and text[1] in "wWg"  # `pdsh -w hosts` has no host argument
                 at += 1 + (len(text) == 2 and text[1] in REMOTE_VALUES)
             elif hosts_left > 0:
                 hosts_left -= 1

@@ -52,7 +52,7 @@ class Scope:
         """Assign `NAME=word` or `NAME+=word`; `word` is the value alone."""
         old = self._values.get(name)
         elements = list(word.elements) if word.elements is not None else None
-        if append and old is not None:
+        if append and old is not None:  # `+=` adds elements to an array, and text to any other variable
             certain = old.is_certain and not conditional
             if elements is not None or old.elements is not None:
                 joined = ((old.elements or old.pieces) + (elements if elements is not None else [word]))[

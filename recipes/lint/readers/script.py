@@ -86,6 +86,7 @@ class ScriptReader:
         for number, token in enumerate(tokens):
             if token.kind == "comment" or number < after:
                 continue
+            # a function is read at its first call, when the exported variables are known
             defined = (
                 function_at(tokens, number, braces) if not words and not self._flow.is_at_pattern else None
             )
@@ -102,13 +103,13 @@ class ScriptReader:
                 else:
                     words.append(token.word)
                 continue
-            if token.text in REDIRECTIONS:
+            if token.text in REDIRECTIONS:  # the next word is the target, unless a here-document follows
                 redirected = token.document is None and token.text not in ("<<", "<<-")
                 if token.document is not None:
                     documents.append((token.document, targets))
                 continue
             if in_test(words) and token.kind == "operator":
-                continue
+                continue  # `&&` and `<` inside of [[ ]] do not end the command
             redirected = False
             self._end(words, token, tokens[number + 1] if number + 1 < len(tokens) else None, documents)
             words, documents, targets = [], [], []
@@ -140,6 +141,7 @@ class ScriptReader:
             self._close_subshell(len(self._subshells) - 1)
         if operator in (";;", ";&", ";;&"):
             self._flow.end_arm()
+        # `[ -n "$A" ] && export B=1` may not set B
         self._after_test = operator in ("&&", "||") and (
             (bool(words) and words[0].text in _TESTS) or self._after_test
         )
@@ -306,6 +308,7 @@ class ScriptReader:
             if _NAME.fullmatch(word.text):
                 self._scope.forget(word.text)
                 conditional, reaches = self._is_conditional, self._reaches()
+                # in a branch the variable may remain set
                 held = self.exported.get(word.text)
                 kept = (
                     msgspec.structs.replace(held, is_conditional=True)
@@ -417,7 +420,7 @@ class ScriptReader:
             body = _unescaped(body)
         if programs and target.endswith("nccl.conf"):
             self.settings += nccl_conf.settings_in(body)
-        elif last is not None and (last.program in SHELLS or last.program in REMOTE):
+        elif last is not None and (last.program in SHELLS or last.program in REMOTE):  # `bash <<EOF`
             how = Start(inside=(*last.inside, last.program), settings=last.settings, in_single_quotes=single)
             how = how.apart() if last.program in REMOTE else how
             self._read_inner(body, msgspec.structs.replace(how, is_conditional=self._is_conditional))
@@ -425,6 +428,7 @@ class ScriptReader:
             last.program == "sbatch"
             or (last.program in ("cat", "tee") and (_SCRIPT_NAME.search(target) or _is_script(body.text)))
         ):
+            # the script runs later: as a batch job, or when another command starts the written file
             is_batch = last.program == "sbatch" or "\n#SBATCH" in body.text
             how = Start(in_single_quotes=single and last.program != "sbatch")
             self._read_by(how, body, reaches_all=is_batch)

@@ -166,6 +166,7 @@ def parse(text: str, *, is_json: bool = False) -> Tree:
     if _depth(text) > _DEEPEST:
         tree.problems.append(f"more than {_DEEPEST} brackets are open at once, and nothing was read")
         return tree
+    # first the text itself, then without templates, then with each Helm template as a document of its own
     first = _compose(tree, _plain_json(text) if is_json else text)
     if first is not None and ("{{" in text or "{%" in text):
         single = _one_branch(text)

@@ -162,7 +162,7 @@ class _Lexer:
         text, at = self.text, self.at
         if text[at] not in _STARTS or text.startswith(("<(", ">("), at):
             return False
-        if text.startswith("((", at):
+        if text.startswith("((", at):  # arithmetic, or a subshell in a subshell
             end = self._closing(at, "(", ")")
             if end > at and text[end - 2 : end] == "))":
                 return False  # arithmetic is read as a word, which no rule uses
@@ -305,13 +305,13 @@ class _Lexer:
 
     def _expansion(self, builder: _Builder, *, quoted: bool) -> None:
         text, at = self.text, self.at
-        if text.startswith("{{", at):
+        if text.startswith("{{", at):  # a template is one expansion of unknown value
             end = text.find("}}", at, at + _LONGEST_TEMPLATE) + 2
             self.at = end if end > 1 else at + 2
             builder.expand(at, self.at, None, quoted=quoted)
             return
         follow = text[at + 1 : at + 2]
-        if follow == "'" and not quoted:
+        if follow == "'" and not quoted:  # $'text'
             self.at += 1
             self._single(builder)
             return
@@ -333,7 +333,7 @@ class _Lexer:
         if name_match:
             self.at = name_match.end()
             builder.expand(at, self.at, name_match[0], quoted=quoted)
-        elif follow and follow in "0123456789@*#?-$!_":
+        elif follow and follow in "0123456789@*#?-$!_":  # parameters that only the run knows
             self.at += 2
             builder.expand(at, self.at, None, quoted=quoted)
         else:

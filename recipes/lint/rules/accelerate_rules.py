@@ -97,6 +97,7 @@ def processes(documents: Documents, context: Context) -> Iterator[LintFinding]:
         total, machines = _integer(document, "num_processes"), _integer(document, "num_machines")
         item = entry(document, "num_processes")
         if total is not None and machines is not None and machines > 1 and item is not None:
+            # a comment can decide what the number alone leaves open
             comment = _comment(document, item.place.line)
             message = _per_machine(total, machines, each)
             is_each = (
@@ -232,7 +233,7 @@ def _names(document: Document) -> Iterator[LintFinding]:
     known = _KEYS | _SAGEMAKER
     unknown = [name for name in first if name not in known and name and "$" not in name and "{" not in name]
     if len(unknown) * 2 > len(first):
-        return  # another program's file
+        return  # the file belongs to another program
     wanted = known if entry_value(document, "compute_environment") == "AMAZON_SAGEMAKER" else _KEYS
     for name in unknown:
         near = difflib.get_close_matches(name, wanted, n=1, cutoff=0.8)

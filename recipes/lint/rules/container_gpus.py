@@ -87,6 +87,7 @@ def _shown(box: Container) -> int | None:
         return (
             number(requested) if "device=" not in requested or devices is None else len(devices[1].split(","))
         )
+    # without --gpus, the runtime reads NVIDIA_VISIBLE_DEVICES; compose counts or lists devices
     visible = _VISIBLE.search(box.line)
     if visible is not None:
         return len(set(visible[1].split(",")))

@@ -97,6 +97,7 @@ def batches(documents: Documents, context: Context) -> Iterator[LintFinding]:
         item = entry(document, "train_batch_size")
         if total is None or item is None or micro is None:
             continue
+        # DeepSpeed requires batch = micro-batch x accumulation steps x ranks
         part = micro * (steps or 1)
         stated = f"train_batch_size {total}, micro-batch {micro}" + (
             f", accumulation {steps}" if steps else ""

@@ -282,6 +282,7 @@ def preloads(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _installed(document: Document) -> Iterator[LintFinding]:
+    # a later installation replaces the NCCL that came with torch
     torch_at = list(re.finditer(r"pip3? install[^\n]*\btorch\b", document.text))
     for at in re.finditer(
         r"(?:pip3? install|uv pip install)[^\n]*\b(nvidia-nccl-cu\d+)(?:[=<>~!]|\b)", document.text

@@ -78,6 +78,7 @@ def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
 def _beginnings(
     document: Document, item: Setting, text: str, names: tuple[str, ...], ports: tuple[Nic, ...]
 ) -> Iterator[LintFinding]:
+    # NCCL takes a name without = for a prefix, and mlx5_1 is the usual victim
     numbered = {name for name in names if re.fullmatch(r"mlx5_[1-9]", name)}
     others = {port.name for port in ports} | {name for name in names if re.fullmatch(r"mlx5_\d\d", name)}
     caught = sorted(
@@ -184,6 +185,7 @@ def gids(documents: Documents, context: Context) -> Iterator[LintFinding]:
     """Check for a GID index that is valid on one machine only."""
     automatic = context.nccl_is_at_least("2.21")
     for document, item, text in literal_settings(documents, "NCCL_IB_GID_INDEX"):
+        # OCI (traffic class 41) and Alibaba (136) publish the GID index for their machines
         published = number(value(document, "NCCL_IB_TC")) in (41, 136) or is_on_cloud(document)
         if number(text) is None or number(text) == 0 or automatic is False or published:
             continue
@@ -290,6 +292,7 @@ def sharp(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document, item, text in literal_settings(documents, "NCCL_COLLNET_ENABLE"):
         if text != "1":
             continue
+        # jobs of an array, or steps in the background, run at the same time
         array = any(directive.name in ("array", "a") for directive in document.directives)
         background = (
             len(re.findall(r"^\s*(?:srun|mpirun|torchrun)\b.*&\s*$", document.text, re.MULTILINE)) > 1

@@ -104,6 +104,7 @@ def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
 def _exclusion(
     document: Document, item: Setting, text: str, names: tuple[str, ...], context: Context
 ) -> Iterator[LintFinding]:
+    # NCCL's own filter excludes both; a value that starts with ^ replaces it
     lets_in = [name for name in ("lo", "docker0") if not any(name.startswith(entry) for entry in names)]
     here = _interfaces(context)
     if here is not None:

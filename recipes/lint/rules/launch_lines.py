@@ -87,7 +87,7 @@ def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
             continue
         running: dict[str, Command] = {}
         for command in document.commands:
-            if command.program == "wait":
+            if command.program == "wait":  # all launchers in the background have ended
                 running.clear()
             port = _port(document, command)
             if port is None:

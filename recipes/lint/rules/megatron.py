@@ -69,6 +69,7 @@ def _judged(document: Document, command: Command, job: _Job) -> Iterator[LintFin
             fix=f"Start a multiple of {size} ranks, or lower one of the degrees.",
         )
         return
+    # data-parallel copies: each of them processes micro-batches of the global batch
     copies = job.world // size
     if (
         job.batch is not None

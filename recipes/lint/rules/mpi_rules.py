@@ -122,6 +122,7 @@ def placement(documents: Documents, context: Context) -> Iterator[LintFinding]:
             yield from _counted(document, command, _hosts(command))
         for command in commands(document, "mpirun"):
             hosts, ranks = _hosts(command), number(option(command, "np", "n"))
+            # Open MPI counts one slot for a host of -H without a number
             plain = hosts and not any(":" in host or "$" in host for host in hosts)
             crowded = (
                 "oversubscribe" in command.options

@@ -129,6 +129,7 @@ def allocator(documents: Documents, context: Context) -> Iterator[LintFinding]:
         for item in both:
             if item is None or not item.is_literal or not item.value:
                 continue
+            # lists in brackets contain commas too: roundup_power2_divisions:[256:1,512:2]
             parts = [
                 part.strip() for part in re.sub(r"\[[^\]]*\]", "[]", item.value).split(",") if part.strip()
             ]
@@ -176,6 +177,7 @@ def _cpus(document: Document) -> int | None:
     if any(option(step, "cpus-per-task") is not None for step in commands(document, "srun")):
         return None  # the step requests its own
     launchers = list(commands(document, *TRAINERS))
+    # a launcher outside of a step has the CPUs of all tasks of the node
     outside = launchers and not any("srun" in launcher.inside for launcher in launchers)
     return asked * (tasks_per_node(document) or 1) if asked is not None and outside else asked
 

@@ -71,7 +71,7 @@ def pods_of(document: Document, container: str) -> int | None:
             if item.path.startswith(f"{match[1]}.")
         }
         return _sum([entry_value(document, f"{match[1]}.{name}.replicas") for name in roles])
-    if ".leaderWorkerTemplate." in f".{container}":
+    if ".leaderWorkerTemplate." in f".{container}":  # a group of LeaderWorkerSet is one job
         return _sum(
             [
                 entry_value(

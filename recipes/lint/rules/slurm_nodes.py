@@ -120,6 +120,7 @@ def scripts(documents: Documents, context: Context) -> Iterator[LintFinding]:
         nodes_asked = number((directive(document, "nodes") or "").partition("-")[0])
         if document.kind != "sbatch" or (nodes_asked or 1) < _SEVERAL or not _starts_by_itself(document):
             continue
+        # a script that another program starts may find the other nodes itself
         trains = [
             command
             for command in document.commands

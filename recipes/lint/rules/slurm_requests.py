@@ -23,6 +23,7 @@ def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if document.kind != "sbatch":
             continue
         lines = lines_of(document.text)
+        # requests after the first here-document may belong to a script that this one writes
         here = next(
             (index for index, line in enumerate(lines, 1) if re.search(r"<<-?\s*[\"']?\w+", line)),
             len(lines) + 1,

@@ -181,6 +181,7 @@ def _early_settings(document: Document) -> Iterator[LintFinding]:
         match = re.search(_PER_TASK, item.written)
         if item.name not in _RANKS or match is None or item.reaches != "all":
             continue
+        # a c10d rendezvous assigns ranks itself, and ignores these variables
         dynamic = mentions(document, r"rdzv[-_]backend[= ]+[\"']?c10d") and item.name != "LOCAL_RANK"
         inner = _is_inside_step(document, item)
         if item.name == "LOCAL_RANK" and tasks_per_node(document) == 1:
@@ -293,6 +294,7 @@ def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document in documents:
         count = tasks_per_node(document)
         for where, name, text, bind in _gpu_requests(document):
+            # --gpus-per-task=1 binds each task to its GPU unless --gpu-bind=none
             one_each = name == "gpus-per-task" and text.rpartition(":")[2] in ("1", "") and bind != "none"
             isolates = one_each or (
                 name == "gpu-bind" and text.startswith(("single", "closest", "map", "mask"))

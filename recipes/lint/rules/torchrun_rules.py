@@ -91,6 +91,7 @@ def rendezvous(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def _meeting(document: Document, command: Command, nodes: int) -> Iterator[LintFinding]:
     options = command.options
+    # torch/distributed/run.py: the default backend is static, and static reads --master-addr
     backend = options.get("rdzv-backend", "static")
     dynamic = backend != "static" or ("rdzv-endpoint" in options and "rdzv-backend" in options)
     in_job = document.kind == "sbatch" or "srun" in command.inside

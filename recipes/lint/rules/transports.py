@@ -96,6 +96,7 @@ def has_broken_p2p(context: Context) -> str | None:
         if known(gpu.name) and re.search(r"RTX 40[5-9]0|RTX \d+ Ada", gpu.name) and known(gpu.driver_version):
             version = gpu.driver_version
             parts = tuple(int(part) for part in version.split(".") if part.isdecimal())
+            # drivers from 520 to before 550.40.07 offer the broken peer-to-peer
             if (550, 40, 7) > parts >= (520,):
                 return version
     return None

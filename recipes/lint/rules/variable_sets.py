@@ -100,6 +100,7 @@ def repeated(documents: Documents, context: Context) -> Iterator[LintFinding]:
         for item in document.settings:
             if not item.name.startswith(_JUDGED) or not _is_flat(document, item):
                 continue
+            # the same name twice is fine if a command between them uses the first value
             old = before.get(item.name)
             if old is not None and _is_lost(document, old, item):
                 yield make_finding(

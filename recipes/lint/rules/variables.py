@@ -184,6 +184,7 @@ def _handed(documents: Documents) -> Iterator[LintFinding]:
 
 
 def _misspelt(document: Document, item: Setting, name: str) -> LintFinding:
+    # replacing a _DISABLE name by an _ENABLE name would invert the value, so there is no edit then
     inverts = item.name.endswith("_DISABLE") != name.endswith("_DISABLE")
     return make_finding(
         "variable-misspelt",
