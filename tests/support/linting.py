@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Iterable
 
 from recipes.lint.context import Context
 from recipes.lint.document import Document, DocumentKind
 from recipes.lint.finding import LintFinding
 from recipes.lint.reading import read_document
-from recipes.lint.rule_table import lint, rule_rows
+from recipes.lint.rule_table import lint, load_rules, rule_rows
 
 
 def read(name: str, text: str, kind: DocumentKind | None = None) -> Document:
@@ -34,6 +36,17 @@ def rule_ids(
 ) -> list[str]:
     """Return the rule ids of the findings in one file."""
     return [finding.rule_id for finding in judge(read(name, text), context=context, only=only)]
+
+
+@functools.lru_cache(maxsize=1)
+def usable_rules() -> tuple[str, ...]:
+    """Return the rules that judge a plain script without an error; the tests of all others fail elsewhere."""
+    usable = []
+    for rule_id in load_rules():
+        with contextlib.suppress(Exception):
+            lint((read("a.sh", "export A=1\n"),), Context(), only=[rule_id])
+            usable.append(rule_id)
+    return tuple(usable)
 
 
 def rules_by_function() -> dict[str, list[str]]:
