@@ -132,7 +132,8 @@ def _comment(text: str, indent: str = "") -> str:
 @functools.lru_cache(maxsize=1)
 def templates() -> Environment:
     """Return the template engine of `recipes/launch/templates`, for shell text and settings files."""
-    environment = Environment(  # noqa: S701  shell text, quoted by the `sh` filter; HTML escapes would corrupt it
+    # the `sh` filter quotes shell text; HTML escapes would corrupt it
+    environment = Environment(  # noqa: S701
         loader=PackageLoader("recipes.launch", "templates"),
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -7,9 +7,10 @@ import re
 from recipes.lint.document import Document, Setting
 
 _REASONS = re.compile(
-    r"(?i)\b(?:because|since|no|not|without|lacks?|only|hangs?|hung|dead\s?lock|stuck|crash\w*|bug\w*|broken|corrupt\w*|fault\w*|"
-    r"fail\w*|errors?|issues?|work\s?around|fix\w*|avoid\w*|prevents?|needed|required?s?|must|otherwise|unless|don'?t|doesn'?t|"
-    r"can'?t|cannot|unsupported|iommu|acs|virtual\w*|vms?|pcie|consumer|geforce|rtx|[34]0[6-9]0|50[6-9]0|l40s?|l4|a10|a6000)\b|https?://"
+    r"(?i)\b(?:because|since|no|not|without|lacks?|only|hangs?|hung|dead\s?lock|stuck|crash\w*|bug\w*|broken|"
+    r"corrupt\w*|fault\w*|fail\w*|errors?|issues?|work\s?around|fix\w*|avoid\w*|prevents?|needed|required?s?|"
+    r"must|otherwise|unless|don'?t|doesn'?t|can'?t|cannot|unsupported|iommu|acs|virtual\w*|vms?|pcie|"
+    r"consumer|geforce|rtx|[34]0[6-9]0|50[6-9]0|l40s?|l4|a10|a6000)\b|https?://"
 )
 """Words of a comment that gives a reason, as opposed to a comment that describes the line."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterator
@@ -71,6 +72,10 @@ class Container:
         return next((count for count in counts if count is not None), None)
 
 
+def _is_inside(outer: tuple[str, ...], command: Command) -> bool:
+    return command.inside[: len(outer)] == outer
+
+
 def containers_of(document: Document) -> Iterator[Container]:
     """Yield the containers that a file starts."""
     for command in commands(document, "docker", "podman", "nerdctl"):
@@ -79,7 +84,7 @@ def containers_of(document: Document) -> Iterator[Container]:
             # the commands right behind `docker run` that it encloses
             below = (*command.inside, command.program)
             after = document.commands[document.commands.index(command) + 1 :]
-            inner = tuple(itertools.takewhile(lambda other: other.inside[: len(below)] == below, after))  # noqa: B023
+            inner = tuple(itertools.takewhile(functools.partial(_is_inside, below), after))
             yield Container(document, command.place, line, inner, command=command)
     if document.kind == "compose":
         names = dict.fromkeys(

@@ -48,16 +48,17 @@ _LAUNCHES = re.compile(
 )
 _VARIABLE_LINE = re.compile(r"\s*(#.*|(export\s+)?[A-Za-z_][\w.]*\s*=.*)?$")
 _DEEPSPEED = re.compile(
-    r'"(?:(?:train_micro_batch_size_per_gpu|zero_optimization|zero_allow_untested_optimizer|steps_per_print|wall_clock_breakdown|'
-    r'zero_force_ds_cpu_optimizer)"\s*:|(?:bf16|fp16|activation_checkpointing)"\s*:\s*\{)'
+    r'"(?:(?:train_micro_batch_size_per_gpu|zero_optimization|zero_allow_untested_optimizer|steps_per_print|'
+    r'wall_clock_breakdown|zero_force_ds_cpu_optimizer)"\s*:|'
+    r'(?:bf16|fp16|activation_checkpointing)"\s*:\s*\{)'
 )
 _DEEPSPEED_NAME = re.compile(r"(?:^|[_.-])ds(?:[_.-]|$)|deepspeed|(?:^|[_-])zero[_-]?[0-3]")
 _BATCH = re.compile(r'"(?:train_batch_size|gradient_accumulation_steps)"\s*:')
 _TF_CONFIG = re.compile(r'"cluster"\s*:\s*\{|"task"\s*:\s*\{[^{}]*"index"')
 _ACCELERATE_JSON = re.compile(r'"(compute_environment|distributed_type|num_machines)"\s*:')
 _SCRIPT_WORDS = re.compile(
-    r"^[^\S\n]*(export\s|srun\b|mpirun\b|torchrun\b|python\d?\s|accelerate\s+launch|deepspeed\s|if\s|for\s|set\s+-|"
-    r"source\s|[A-Za-z_]\w*=\S*$)",
+    r"^[^\S\n]*(export\s|srun\b|mpirun\b|torchrun\b|python\d?\s|accelerate\s+launch|deepspeed\s|if\s|for\s|"
+    r"set\s+-|source\s|[A-Za-z_]\w*=\S*$)",
     re.MULTILINE,
 )
 

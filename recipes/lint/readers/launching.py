@@ -135,7 +135,7 @@ class Launches:
         own = how
         pairs = [*parsed.variables, *self._exports(program, options, words)]
         settings = tuple(
-            setting for one, argument in pairs if (setting := _set_by(one, argument, how)) is not None
+            setting for text, argument in pairs if (setting := _set_by(text, argument, how)) is not None
         )
         if settings:
             self.settings += settings

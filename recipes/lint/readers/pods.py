@@ -51,7 +51,7 @@ class Pods:
                 if key == "<<":
                     self.variables(value, reaches)
                 elif isinstance(key, str) and _NAME.fullmatch(key) and isinstance(value, yaml.ScalarNode):
-                    place = next(self.tree.place(one) for one, other in node.value if other is value)
+                    place = next(self.tree.place(name) for name, other in node.value if other is value)
                     self._set(key, value, place, reaches)
             elif isinstance(name_node, yaml.ScalarNode):
                 self._set(name_node.value, get(value, "value"), self.tree.place(name_node), reaches)

@@ -95,12 +95,13 @@ class _Reader:
 
     def body(self, node: ast.AST, *, is_conditional: bool) -> Iterator[Setting]:
         for child in ast.iter_child_nodes(node):
+            target = child.targets[0] if isinstance(child, ast.Assign) and len(child.targets) == 1 else None
             if (
                 isinstance(child, ast.Assign)
-                and len(child.targets) == 1
-                and _is_environment(child.targets[0])
+                and isinstance(target, ast.Subscript)
+                and _is_environ(target.value)
             ):
-                yield from self._setting(child.targets[0].slice, child.value, is_conditional=is_conditional)  # type: ignore[attr-defined]
+                yield from self._setting(target.slice, child.value, is_conditional=is_conditional)
             elif isinstance(child, ast.Expr) and isinstance(child.value, ast.Call):
                 yield from self._call(child.value, is_conditional=is_conditional)
             else:
@@ -162,7 +163,3 @@ def _is_environ(node: ast.expr) -> bool:
     return (isinstance(node, ast.Attribute) and node.attr == "environ") or (
         isinstance(node, ast.Name) and node.id == "environ"
     )
-
-
-def _is_environment(node: ast.expr) -> bool:
-    return isinstance(node, ast.Subscript) and _is_environ(node.value)

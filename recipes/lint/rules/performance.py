@@ -29,8 +29,8 @@ from recipes.lint.views import (
 Documents = tuple[Document, ...]
 
 _FSDP = (
-    r"(?i)--(?:use[-_])?(?:torch[-_])?fsdp2?\b|--use-megatron-fsdp|torchtitan|distributed_type:\s*FSDP|fsdp_config"
-    r"|strategy[= ]fsdp|\bverl\."
+    r"(?i)--(?:use[-_])?(?:torch[-_])?fsdp2?\b|--use-megatron-fsdp|torchtitan|distributed_type:\s*FSDP|"
+    r"fsdp_config|strategy[= ]fsdp|\bverl\."
 )
 _MEGATRON = r"--(?:tensor-model-parallel-size|sequence-parallel|context-parallel-size)\b"
 _ALLOCATOR = frozenset({

@@ -16,7 +16,8 @@ _DASH = re.compile("(?:^#SBATCH\\s+|\\s)([\u2010-\u2015\u2212]-?[A-Za-z][\\w-]*)
 _QUOTE = re.compile("=[\u201c\u201d\u201e\u2018\u2019]")
 _BLANK = re.compile("[\u00a0\u2007\u202f\u200b\ufeff]")
 _STARTS = re.compile(
-    r"\s*(?:#SBATCH|export|srun|mpirun|torchrun|accelerate|deepspeed|python\d?|ray|docker)\b|\s+[-\u2010-\u2015\u2212]"
+    r"\s*(?:#SBATCH|export|srun|mpirun|torchrun|accelerate|deepspeed|python\d?|ray|docker)\b|"
+    r"\s+[-\u2010-\u2015\u2212]"
 )
 
 
