@@ -1,6 +1,4 @@
-"""The GPUs of a machine as hardware to build around: how many of which model, their power, how well they work
-together.
-"""
+"""The GPUs of a machine as hardware to build around: model, count, power and connections."""
 
 from __future__ import annotations
 
@@ -30,31 +28,32 @@ class Hardware(StrictRecord, kw_only=True):
     model: GpuModel
     count: int
     has_switch: bool
-    """NVSwitches on the board, which need the Fabric Manager."""
+    """Whether the board has NVSwitches, which need the Fabric Manager."""
 
 
 class PowerFactor(Cited, kw_only=True):
-    """The draw of a whole machine for each watt of its boards' limits."""
+    """Power draw of a whole machine per watt of its boards' limits."""
 
     factor: float
 
 
 class PowerBudget(Record, kw_only=True):
-    """Board power against the supplies, in watts; the same watts are the heat to carry away."""
+    """Board power compared with the supplies, in watts; the same watts are the heat to remove."""
 
     boards_w: float | Unknown
     """Sum of the boards' limits."""
     machine_w: float | Unknown
-    """What a machine with such boards draws at most, by a published one."""
+    """Peak draw of a machine with such boards, scaled from a published machine."""
     supplies_w: float | Unknown | None
-    """Stated by the management controller or the user; None where nobody did."""
+    """Stated by the management controller or the user; None if nobody stated it."""
     verdict: str
     source: str
 
 
 def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
-    """The GPUs of a machine, seen by the driver or by the PCI bus alone. UsageError where there is none, or
-    none is known.
+    """Return the GPUs of a machine, as the driver or the PCI bus reports them.
+
+    Raises UsageError if the machine has no GPU, or none that the catalogue knows.
     """
     devices = items_of(facts.pci_devices)
     named = [row for gpu in items_of(facts.gpus) if (row := _row_of(gpu, catalogue))]
@@ -65,11 +64,12 @@ def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
         and known(device.device_id)
         and (row := catalogue.gpu_on_bus(device.device_id))
     ]
-    rows = named or on_bus
+    rows = named or on_bus  # the PCI bus shows GPUs without a driver too
     if not rows:
         raise UsageError(
             "no GPU of this machine is in the catalogue",
-            "Say what it will have: `rigtune advise install --gpu h100-sxm --count 8`; `rigtune list gpus` names them.",
+            "State its GPUs: `rigtune advise install --gpu h100-sxm --count 8`; `rigtune list gpus` lists "
+            "their names.",
         )
     model, count = Counter(row.id for row in rows).most_common(1)[0]
     row = next(row for row in rows if row.id == model)
@@ -77,8 +77,9 @@ def hardware_of(facts: MachineFacts, catalogue: Catalogue) -> Hardware:
 
 
 def planned_hardware(model: GpuModel, count: int) -> Hardware:
-    """GPUs that are not there yet. Boards with NVLinks that need no bridge hang on NVSwitches when they are
-    more than four.
+    """Return GPUs that are not installed yet.
+
+    More than four boards with NVLinks but without bridges are assumed to share NVSwitches.
     """
     return Hardware(
         model=model, count=count, has_switch=model.nvlink_count > 0 and not model.nvlink_bridge and count > 4
@@ -86,8 +87,9 @@ def planned_hardware(model: GpuModel, count: int) -> Hardware:
 
 
 def power_budget(facts: MachineFacts, hardware: Hardware, supplies_w: float | None) -> PowerBudget:
-    """Board limits that the driver states, else the catalogue's; supplies that the user states, else the
-    BMC's.
+    """Return the power of boards, machine and supplies with a verdict.
+
+    Board limits come from the driver, else from the catalogue; supplies from the user, else from the BMC.
     """
     gpus = items_of(facts.gpus)
     limits = only_known(gpu.power_limit_w for gpu in gpus)
@@ -113,34 +115,48 @@ def _power_verdict(boards: float | Unknown, machine: float | Unknown, supplies: 
         return "the boards' power is not known"
     heat = f"{boards / 1000:.1f} kW of boards are {boards / 1000:.1f} kW of heat"
     if supplies is None:
-        return f"{heat}; state the supplies with --supplies-watts to compare (about {machine / 1000:.1f} kW for the whole machine)"
+        return (
+            f"{heat}; state the supplies with --supplies-watts to compare (about {machine / 1000:.1f} kW for "
+            "the whole machine)"
+        )
     left = f"{(supplies - boards) / 1000:.1f} kW left for processors, memory, NICs and fans"
     if boards > supplies:
-        return f"{heat}, more than the supplies' {supplies / 1000:.1f} kW: the boards will be throttled or the machine switches off"
+        return (
+            f"{heat}, more than the supplies' {supplies / 1000:.1f} kW: the boards will be throttled or the "
+            "machine switches off"
+        )
     if machine > supplies:
-        return f"{heat}; {left}: less than a published machine of this kind has, so lower the power limits or add a supply"
+        return (
+            f"{heat}; {left}: less than a published machine of this kind has, so lower the power limits or "
+            "add a supply"
+        )
     return f"{heat}; {left}: enough"
 
 
 def remarks_on(facts: MachineFacts, hardware: Hardware) -> tuple[str, ...]:
+    """Return remarks on the connections between the GPUs, and on their slots."""
     model = hardware.model
     remarks: list[str] = []
     if hardware.count > 1:
         if model.nvlink_count == 0:
             remarks.append(
-                f"{model.title}: no NVLink; the GPUs exchange data over PCIe, which suits data parallelism of small models"
+                f"{model.title}: no NVLink; the GPUs exchange data over PCIe, which suits data parallelism "
+                "of small models"
             )
         elif model.nvlink_bridge:
             remarks.append(
-                f"{model.title}: NVLink joins pairs with a bridge; across pairs the GPUs exchange data over PCIe"
+                f"{model.title}: NVLink joins pairs with a bridge; across pairs the GPUs exchange data over "
+                "PCIe"
             )
         else:
             remarks.append(
-                f"{model.title}: {model.nvlink_count} NVLinks join all GPUs; fit for any parallelism within the machine"
+                f"{model.title}: {model.nvlink_count} NVLinks join all GPUs; fit for any parallelism within "
+                "the machine"
             )
         if "GeForce" in model.driver_name and model.architecture in ("ada", "blackwell"):
             remarks.append(
-                f"{model.title}: the driver allows no peer-to-peer access; data between GPUs goes through host memory"
+                f"{model.title}: the driver allows no peer-to-peer access; data between GPUs goes through "
+                "host memory"
             )
     narrow = [
         f"GPU{gpu.index} x{gpu.pcie.width_max}"

@@ -1,6 +1,4 @@
-"""What to install on a machine so that it can train: driver, toolkits, fabric services; with what goes with
-what.
-"""
+"""Software to install on a machine for training, and the versions that fit together."""
 
 from __future__ import annotations
 
@@ -30,18 +28,18 @@ class Branch(Cited, kw_only=True):
     branch: int
     kind: Literal["long-term support", "production", "new feature"]
     end_of_life: str
-    """Year and month after which it gets no more fixes."""
+    """Year and month of the last fixes."""
     cuda_major: int
 
 
 class Architecture(Cited, kw_only=True):
-    """What a GPU architecture asks of driver and CUDA."""
+    """Requirements of a GPU architecture for driver and CUDA."""
 
     architecture: str
     modules: Literal["open", "proprietary"]
     """The kernel modules to choose."""
     only_open: bool = False
-    """True where the proprietary modules do not drive it at all."""
+    """True if the proprietary modules do not support it at all."""
     first_branch: int
     last_branch: int | None = None
     cuda_first: str
@@ -58,7 +56,7 @@ class OtherMaker(Cited, kw_only=True):
 
 
 class Toolkit(Cited, kw_only=True):
-    """A CUDA toolkit, the oldest driver for it, and torch releases built with it."""
+    """A CUDA toolkit with its oldest driver and the torch releases built with it."""
 
     cuda: str
     driver: str
@@ -70,7 +68,7 @@ class Distribution(Cited, kw_only=True):
 
     id: str
     title: str
-    """What people call it."""
+    """Name that people use."""
     names: tuple[str, ...]
     repository: str
     headers: tuple[str, ...]
@@ -84,17 +82,17 @@ class Distribution(Cited, kw_only=True):
 
 
 class Step(Record, kw_only=True):
-    """One thing to install, or to leave as it is."""
+    """One component to install, or to leave unchanged."""
 
     title: str
     because: str
     commands: tuple[str, ...] = ()
-    """Run as root, in their order; empty where nothing is to be done."""
+    """Commands to run as root, in order; empty if nothing is to do."""
     source: str
 
 
 class Compatibility(Record, kw_only=True):
-    """One row of what goes with what on this machine."""
+    """A CUDA version with the driver and torch that fit it."""
 
     cuda: str
     oldest_driver: str
@@ -115,14 +113,15 @@ class InstallationAdvice(Record, kw_only=True):
     compatibility: tuple[Compatibility, ...]
     power: PowerBudget
     remarks: tuple[str, ...]
-    """On slots and on how well these GPUs work together."""
+    """Remarks on slots and on the connections between the GPUs."""
 
 
 def advise_installation(
     facts: MachineFacts, hardware: Hardware, *, today: datetime.date, supplies_w: float | None = None
 ) -> InstallationAdvice:
-    """What to install on this distribution for these GPUs on that day. Raises UsageError for a distribution
-    without a row.
+    """Return the steps that install this distribution for these GPUs on that day.
+
+    Raises UsageError for a distribution without a row.
     """
     architecture = _architecture(hardware.model.architecture)
     branch = _branch(architecture, today)
@@ -160,8 +159,9 @@ def _architecture(name: str) -> Architecture:
 
 
 def _branch(architecture: Architecture, today: datetime.date) -> Branch:
-    """Of the branches that still get fixes and drive the GPU: long-term support before production, then the
-    longest life.
+    """Return the best branch that still gets fixes and supports the GPU.
+
+    Long-term support comes before production, then the longest life.
     """
     month = today.strftime("%Y-%m")
     rows = load_rows("recipes", "branches", Branch, file="installation")
@@ -192,7 +192,8 @@ def _distribution(facts: MachineFacts) -> Distribution:
             return row
     raise UsageError(
         f"there is no installation advice for {name[:80]!r}",
-        f"Known: {'; '.join(row.title for row in rows)}. Name a similar one with --os, such as --os 'Ubuntu 24.04'.",
+        f"Known: {'; '.join(row.title for row in rows)}. Name a similar one with --os, such as "
+        "--os 'Ubuntu 24.04'.",
     )
 
 
@@ -208,7 +209,7 @@ def _allows(row: Toolkit, architecture: Architecture, branch: Branch) -> bool:
 
 
 def _toolkit(architecture: Architecture, branch: Branch) -> Toolkit:
-    """The newest one that fits."""
+    """Return the newest toolkit that fits."""
     return [row for row in _toolkits() if _allows(row, architecture, branch)][-1]
 
 
@@ -226,8 +227,11 @@ def _driver_step(
     facts: MachineFacts, architecture: Architecture, branch: Branch, distribution: Distribution
 ) -> Step:
     life = f"branch {branch.branch} ({branch.kind}, until {branch.end_of_life})"
-    only = "; its proprietary modules do not drive these GPUs" if architecture.only_open else ""
-    because = f"{life} drives {architecture.architecture} GPUs; the {architecture.modules} kernel modules suit them{only}"
+    only = "; its proprietary modules do not support these GPUs" if architecture.only_open else ""
+    because = (
+        f"{life} supports {architecture.architecture} GPUs; the {architecture.modules} kernel modules suit "
+        f"them{only}"
+    )
     source = f"{branch.source}; {architecture.source} ({branch.date})"
     installed = facts.software.driver_version
     if isinstance(installed, str) and numbers_of(installed)[:1] == (branch.branch,):
@@ -256,26 +260,28 @@ def _fabric_steps(
         return [
             Step(
                 title="IMEX service",
-                because="the GPUs of the rack share memory over NVLink only while IMEX runs on every node; the Fabric "
-                "Manager runs in the rack's switches, not here. First write the addresses of all nodes to its nodes_config.cfg",
+                because="the GPUs of the rack share memory over NVLink only while IMEX runs on every node; "
+                "the Fabric Manager runs in the rack's switches, not here. First write the addresses of all "
+                "nodes to its nodes_config.cfg",
                 commands=_filled((*distribution.imex, "systemctl enable --now nvidia-imex"), branch),
                 source="NVIDIA IMEX service guide; NVIDIA Fabric Manager user guide (2026-11)",
             )
         ]
     if not hardware.has_switch:
         return []
+    # fifth-generation NVLink
     fifth = hardware.model.architecture == "blackwell"
     commands = (*distribution.fabric_manager, *(distribution.subnet_manager if fifth else ()))
     running = facts.software.fabric_manager == "active" and (
         facts.software.fabric_manager_version == facts.software.driver_version
     )
     because = (
-        "the GPUs hang on NVSwitches: without the Fabric Manager of the very same version CUDA does not start"
+        "NVSwitches connect the GPUs: without the Fabric Manager in the driver's version CUDA does not start"
     )
     if fifth:
         because += (
-            "; on these boards it also needs the NVLink subnet manager, which comes from NVIDIA's package repository, and the "
-            "module ib_umad"
+            "; on these boards it also needs the NVLink subnet manager, which comes from NVIDIA's package "
+            "repository, and the module ib_umad"
         )
     return [
         Step(
@@ -295,8 +301,8 @@ def _toolkit_step(facts: MachineFacts, toolkit: Toolkit, distribution: Distribut
     note = f" (here: {installed})" if isinstance(installed, str) else ""
     return Step(
         title=f"CUDA toolkit {toolkit.cuda}, only to compile extensions{note}",
-        because="torch brings its own CUDA libraries; the toolkit is for what is compiled here, such as flash-attn. "
-        f"It comes from NVIDIA's package repository: {TOOLKIT_GUIDE}",
+        because="torch brings its own CUDA libraries; the toolkit is for extensions that are compiled here, "
+        f"such as flash-attn. It comes from NVIDIA's package repository: {TOOLKIT_GUIDE}",
         commands=tuple(command.format(cuda=dashed) for command in distribution.toolkit),
         source=f"{toolkit.source} ({toolkit.date})",
     )
@@ -308,8 +314,9 @@ def _container_step(facts: MachineFacts, distribution: Distribution) -> Step:
     if isinstance(version, str):
         return Step(title=f"Container toolkit: keep {version}", because="it is installed", source=source)
     return Step(
-        title="Container toolkit, where training runs in containers",
-        because=f"it hands GPUs and driver libraries to containers. It comes from NVIDIA's own repository: {CONTAINER_GUIDE}",
+        title="Container toolkit, if training runs in containers",
+        because="it gives containers GPUs and driver libraries. It comes from NVIDIA's own repository: "
+        f"{CONTAINER_GUIDE}",
         commands=(
             *distribution.container_toolkit,
             "nvidia-ctk runtime configure --runtime=docker",

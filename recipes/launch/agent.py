@@ -4,11 +4,10 @@ from __future__ import annotations
 
 
 def agent_argv(python: str, ranks_per_node: int, program: tuple[str, ...]) -> tuple[str, ...]:
-    """`program` (`-m module args` or `script args`) on `ranks_per_node` ranks of this node, through torch's
-    agent.
+    """Return the command that runs `program` on `ranks_per_node` ranks of this node, through torch's agent.
 
-    A single rank needs no agent. The address is the loopback: host names of fresh servers often resolve to
-    nowhere.
+    `program` is `-m module args` or `script args`. A single rank needs no agent. The address is the loopback,
+    as host names of fresh servers often do not resolve.
     """
     if ranks_per_node == 1:
         return (python, *program)

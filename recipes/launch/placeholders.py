@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def settings(recipe: Recipe) -> dict[str, str]:
-    """The value of every placeholder."""
+    """Return the value of every placeholder."""
     parallelism, convergence = recipe.parallelism, recipe.convergence
     values = (
         parallelism.micro_batch,
@@ -36,8 +36,9 @@ def settings(recipe: Recipe) -> dict[str, str]:
 
 
 def expand(argument: str, values: dict[str, str]) -> str:
-    """`argument` with its placeholders filled in; `{{` and `}}` stand for braces. Raises UsageError for any
-    other brace.
+    """Return `argument` with its placeholders filled in; `{{` and `}}` stand for braces.
+
+    Raises UsageError for any other brace.
     """
 
     def fill(match: re.Match[str]) -> str:
@@ -49,13 +50,14 @@ def expand(argument: str, values: dict[str, str]) -> str:
         what = f"no placeholder {token[:60]}" if name is not None else "no partner for a brace"
         raise UsageError(
             f"argument {argument[:120]!r}: there is {what}",
-            f"placeholders: {', '.join('{' + known + '}' for known in values)}; write {{{{ and }}}} for plain braces",
+            f"placeholders: {', '.join('{' + known + '}' for known in values)}; "
+            "write {{ and }} for plain braces",
         )
 
     return _TOKEN.sub(fill, argument)
 
 
 def program_arguments(recipe: Recipe) -> tuple[str, ...]:
-    """The arguments of the recipe's command, filled in. Raises UsageError."""
+    """Return the arguments of the recipe's command, filled in. Raises UsageError."""
     values = settings(recipe)
     return tuple(expand(argument, values) for argument in recipe.command.arguments)

@@ -1,4 +1,7 @@
-"""A recipe: a plan fully resolved and independent of the launcher. A TOML file that people read and edit."""
+"""A recipe: a fully resolved plan that is independent of the launcher.
+
+People read and edit it as a TOML file.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ SCHEMA_VERSION = 1
 
 
 class Parallelism(StrictRecord, kw_only=True):
-    """How the ranks share the work."""
+    """Distribution of the work over the ranks."""
 
     strategy: str
     nodes: int
@@ -28,7 +31,7 @@ class Parallelism(StrictRecord, kw_only=True):
 
 
 class Convergence(StrictRecord, kw_only=True):
-    """Settings that decide what is learned, not how fast."""
+    """Settings that decide the trained result, not the speed."""
 
     learning_rate: float
     warmup_steps: int
@@ -45,22 +48,24 @@ class Environment(StrictRecord, kw_only=True):
 
 
 class Command(StrictRecord, kw_only=True):
-    """What every rank runs."""
+    """The program that every rank runs."""
 
     kind: Literal["reference", "script", "module"]
     """The shipped reference workload, a Python file, or a Python module."""
     target: str = ""
     """Path of the script or dotted name of the module; empty for the reference workload."""
     arguments: tuple[str, ...] = ()
-    """May hold {micro_batch}, {grad_accum}, {global_batch}, {learning_rate}, {warmup_steps}, {steps},
+    """Arguments of the program.
+
+    They may contain {micro_batch}, {grad_accum}, {global_batch}, {learning_rate}, {warmup_steps}, {steps} and
     {sequence_length}.
     """
     working_directory: str = ""
-    """Empty for the folder that the job is started from."""
+    """Empty for the folder in which the job is started."""
 
 
 class Resources(StrictRecord, kw_only=True):
-    """What each node gives to the job."""
+    """Resources of each node."""
 
     device: Literal["cuda", "cpu"]
     backend: Literal["nccl", "gloo"]
@@ -73,23 +78,23 @@ class Resources(StrictRecord, kw_only=True):
     partition: str = ""
     account: str = ""
     hosts: tuple[str, ...] = ()
-    """Ordered host names or addresses, the first is the master; empty where the scheduler chooses."""
+    """Host names or addresses in order, the master first; empty if the scheduler chooses them."""
 
 
 class Prediction(StrictRecord, kw_only=True):
-    """What the plan expects, for `rigtune verify`. None where it could not be predicted."""
+    """Figures that the plan expects, for `rigtune verify`. None if they could not be predicted."""
 
     step_time_s: float | None = None
     step_time_low_s: float | None = None
     step_time_high_s: float | None = None
     peak_memory_bytes: float | None = None
-    """Peak that the framework's allocator (or, on a CPU, the process) reports."""
+    """Peak as the framework's allocator (or, on a CPU, the process) reports it."""
     tokens_per_s_per_rank: float | None = None
     mfu: float | None = None
 
 
 class ModelShape(StrictRecord, kw_only=True):
-    """The model's sizes, as the reference workload builds it."""
+    """Sizes of the model, as the reference workload builds it."""
 
     id: str
     layers: int
@@ -109,7 +114,7 @@ class ModelShape(StrictRecord, kw_only=True):
 
 
 class Recipe(StrictRecord, kw_only=True):
-    """Everything that a launcher needs."""
+    """All information that a launcher needs."""
 
     schema_version: int = SCHEMA_VERSION
     name: str
@@ -123,11 +128,12 @@ class Recipe(StrictRecord, kw_only=True):
     environment: tuple[Environment, ...] = ()
     predicted: Prediction = Prediction()
     not_in_reference: tuple[str, ...] | None = None
-    """What the model has that the reference workload does not build, as `experts 8`; the command then runs
-    another program. None where it builds all of it.
+    """Features of the model that the reference workload does not build, such as `experts 8`.
+
+    The command then runs another program. None if the reference workload builds the whole model.
     """
     notes: tuple[str, ...] = ()
-    """Reasons behind the main decisions; they become comments of the launch script."""
+    """Reasons for the main decisions; they become comments of the launch script."""
 
 
 class Artifact(StrictRecord, kw_only=True):

@@ -1,4 +1,4 @@
-"""recipe.toml: the recipe as a file that people read, edit and keep under version control."""
+"""The recipe as a TOML file that people read, edit and keep under version control."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _HEADER = """\
 
 
 def dump_recipe(recipe: Recipe) -> str:
-    """The recipe as TOML, fields in the order of the record, unknown predictions left out."""
+    """Return the recipe as TOML with fields in the order of the record, without unknown predictions."""
     return _HEADER + tomli_w.dumps(_without_none(msgspec.to_builtins(recipe)))
 
 
 def _without_none(value: Any) -> Any:
-    """TOML has no null."""
+    """Return the value without fields that are None, as TOML has no null."""
     if isinstance(value, dict):
         return {name: _without_none(part) for name, part in value.items() if part is not None}
     if isinstance(value, (list, tuple)):
@@ -35,9 +35,9 @@ def _without_none(value: Any) -> Any:
 
 
 def load_recipe(text: str, name: str) -> Recipe:
-    """The recipe in `text`; `name` is the file's name for messages.
+    """Return the recipe in `text`; `name` is the file's name for messages.
 
-    Raises InputError that says which field of which file is wrong and what to do.
+    Raises InputError, which names the wrong field of the file and the correction.
     """
     recipe = read_strict(
         text,

@@ -1,4 +1,4 @@
-"""The shipped reference workload as files of an export folder, so that the folder trains without rigtune."""
+"""The reference workload as files of an export folder, which then trains without rigtune."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ PACKAGE = "rigtune_worker"
 CONFIG = "workload.json"
 
 _SIBLING = re.compile(r"^from \.(\w+) import", re.MULTILINE)
-"""How the package's modules import each other."""
+"""Import of another module of the package."""
 
 
 def reference_files(recipe: Recipe) -> tuple[Artifact, ...]:
-    """The program's configuration, which holds the same fields as the recipe, and its source."""
+    """Return the program's configuration, with the same fields as the recipe, and its source."""
     sections = {name: getattr(recipe, name) for name in ("model", "parallelism", "convergence", "resources")}
     config = msgspec.json.format(msgspec.json.encode(sections), indent=2).decode()
     modules = (Artifact(path=f"{PACKAGE}/{name}.py", text=text) for name, text in sorted(_program().items()))
@@ -27,15 +27,16 @@ def reference_files(recipe: Recipe) -> tuple[Artifact, ...]:
 
 
 _HABITS = frozenset({"dropout", "raises_logits"})
-"""Of a model's published code, not of its sizes: the reference program has its own."""
+"""Fields on a model's published code rather than its sizes: the reference program has its own code."""
 _DESCRIPTION = (
     frozenset({"title", "names", "source", "date", "learning_rate", "learning_rate_batch_tokens"}) | _HABITS
 )
 
 
 def not_in_reference(model: TransformerModel) -> tuple[str, ...]:
-    """What the model has that the reference workload does not build: sizes that no field of `ModelShape`
-    describes, in words.
+    """Return the features of a model that the reference workload does not build, in words.
+
+    These are sizes that no field of `ModelShape` describes.
     """
     return tuple(
         f"{field.name.replace('_', ' ')} {getattr(model, field.name)}"
@@ -48,15 +49,16 @@ def not_in_reference(model: TransformerModel) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=1)
 def _program() -> dict[str, str]:
-    """The text of `rigtune_worker.train` and of what it imports, by module; the package's benchmarks stay at
-    home.
+    """Return the text of `rigtune_worker.train` and of the modules that it imports, by module.
+
+    The package's benchmarks are left out.
     """
     package = resources.files("probes").joinpath("workers", PACKAGE)
-    found: dict[str, str] = {}
+    modules: dict[str, str] = {}
     wanted = ["__init__", "train"]
     while wanted:
         name = wanted.pop()
-        if name not in found:
-            found[name] = package.joinpath(f"{name}.py").read_text("utf-8")
-            wanted += _SIBLING.findall(found[name])
-    return found
+        if name not in modules:
+            modules[name] = package.joinpath(f"{name}.py").read_text("utf-8")
+            wanted += _SIBLING.findall(modules[name])
+    return modules

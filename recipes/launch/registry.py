@@ -1,4 +1,4 @@
-"""The ordered tables of strategies and launchers. A new one is a file and a row here."""
+"""The ordered tables of strategies and launchers. To add one, write a file and a row here."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ LAUNCHERS: tuple[Row, ...] = (
 )
 """Each module has two pure functions:
 
-- `render(recipe: Recipe) -> tuple[Artifact, ...]`, the files of the export folder; the first one is to be started.
-- `start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]`, the command that starts them from the
-  absolute path of that folder, with extra arguments for the program.
+- `render(recipe: Recipe) -> tuple[Artifact, ...]` returns the files of the export folder; the first file is
+  the one to start.
+- `start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]` returns the command that
+  starts them from the absolute path of that folder, with extra arguments for the program.
 
-Both raise UsageError where the recipe does not allow it.
+Both raise UsageError if the recipe does not allow it.
 """

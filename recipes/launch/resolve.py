@@ -32,17 +32,17 @@ def recipe_of(
     account: str = "",
     time_limit: str = "",
 ) -> Recipe:
-    """The recipe of the plan's choice.
+    """Return the recipe of the plan's choice.
 
-    `name` is the job's name, `command` what every rank runs, `python` the path of the training interpreter on
-    the nodes (empty for `python3`), `hosts` the nodes in order; the rest are settings of the Slurm site.
-    Raises UsageError where the reference workload shall run a model that it cannot build.
+    `name` is the job's name, `command` the program of every rank, `python` the path of the training
+    interpreter on the nodes (empty for `python3`), `hosts` the nodes in order; the rest are settings of the
+    Slurm site. Raises UsageError if the reference workload cannot build the model that it is to run.
     """
     beyond = not_in_reference(plan.workload.model)
     if command.kind == "reference" and beyond:
         raise UsageError(
-            f"the reference workload cannot train {plan.workload.model.id}: it builds dense decoders alone",
-            "give your own training program behind `--`, or plan without a recipe",
+            f"the reference workload cannot train {plan.workload.model.id}: it builds only dense decoders",
+            "give your own training program after `--`, or plan without a recipe",
         )
     chosen, cluster = plan.chosen, plan.cluster
     cores = cluster.physical_cores_per_rank
@@ -92,8 +92,9 @@ def _shape(workload: Workload) -> ModelShape:
 
 
 def _prediction(chosen: Choice, *, makes_data: bool) -> Prediction:
-    """The figures that `rigtune verify` can measure; the reference workload makes its data and waits for
-    none.
+    """Return the figures that `rigtune verify` can measure.
+
+    The reference workload generates its data, so its step time contains no loading.
     """
     memory, time = chosen.predicted.memory_bytes_per_gpu, chosen.predicted.step_time_s
     if makes_data:
@@ -109,13 +110,14 @@ def _prediction(chosen: Choice, *, makes_data: bool) -> Prediction:
 
 
 def _number(value: object) -> float | None:
-    """None where the model could not tell."""
+    """Return the value; None if the model could not predict it."""
     return float(value) if isinstance(value, (int, float)) else None
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
-    """The decisions as sentences. Left out is what says nothing new: arithmetic, and variables, which carry
-    their own reason.
+    """Return the decisions as sentences.
+
+    Arithmetic and variables are left out, as variables carry their own reason.
     """
     silent = {"grad_accum", *(variable.name for variable in plan.env)}
     decisions = [_sentence(decision) for decision in plan.decisions if decision.name not in silent]

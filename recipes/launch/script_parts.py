@@ -1,4 +1,4 @@
-"""What every launch script is made of: the template engine, quoting, and the parts of a recipe as text."""
+"""The parts of every launch script: the template engine, quoting, and the recipe as text."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from recipes.launch.validation import require_valid
 COMMENT_WIDTH = 110
 PORT_RANGE_START = 20000
 PORT_RANGE_SIZE = 10000
-"""Rendezvous ports 20000 to 29999: below Linux' ephemeral ports (ip_local_port_range, 32768 and up), where
-any outgoing connection may take one first, and below the NodePorts of Kubernetes (30000 to 32767).
+"""Number of rendezvous ports, 20000 to 29999.
+
+They are below Linux' ephemeral ports (ip_local_port_range, 32768 and up), which any outgoing connection may
+occupy first, and below the NodePorts of Kubernetes (30000 to 32767).
 """
 
 
 def render_script(template: str, recipe: Recipe, **values: object) -> str:
-    """The text of `recipes/launch/templates/<template>` for a recipe. Raises UsageError for a recipe that
-    contradicts itself.
+    """Return the text of `recipes/launch/templates/<template>` for a recipe.
+
+    Raises UsageError for a recipe that contradicts itself.
     """
     require_valid(recipe)
     return (
@@ -47,28 +50,30 @@ def render_script(template: str, recipe: Recipe, **values: object) -> str:
 
 
 def companions(recipe: Recipe) -> tuple[Artifact, ...]:
-    """The files that belong beside every launch script: the recipe, and the reference program where it is
-    what runs.
+    """Return the files beside every launch script.
+
+    These are the recipe and, if the job runs it, the reference program.
     """
     files = reference_files(recipe) if recipe.command.kind == "reference" else ()
     return (Artifact(path="recipe.toml", text=dump_recipe(recipe)), *files)
 
 
 def summary(recipe: Recipe) -> str:
-    """The plan in one sentence."""
+    """Return the plan in one sentence."""
     parallelism, resources = recipe.parallelism, recipe.resources
     nodes, ranks = _counted(parallelism.nodes, "node"), _counted(parallelism.ranks_per_node, "rank")
     device = resources.device_name or resources.device
     steps = _counted(parallelism.grad_accum, "accumulation step")
     return (
-        f"{parallelism.strategy.upper()} on {nodes} x {ranks} ({device}, {resources.backend}), {parallelism.precision}, "
-        f"activation checkpointing {parallelism.activation_checkpointing}. Micro-batch {parallelism.micro_batch} x {steps} x "
-        f"{_counted(parallelism.world_size, 'rank')} = global batch {parallelism.global_batch}."
+        f"{parallelism.strategy.upper()} on {nodes} x {ranks} ({device}, {resources.backend}), "
+        f"{parallelism.precision}, activation checkpointing {parallelism.activation_checkpointing}. "
+        f"Micro-batch {parallelism.micro_batch} x {steps} x {_counted(parallelism.world_size, 'rank')} = "
+        f"global batch {parallelism.global_batch}."
     )
 
 
 def prediction(predicted: Prediction) -> str:
-    """What the plan expects, in one sentence."""
+    """Return the figures that the plan expects, in one sentence."""
     parts = []
     if predicted.step_time_s is not None:
         span = ""
@@ -83,15 +88,16 @@ def prediction(predicted: Prediction) -> str:
 
 
 def program_words(recipe: Recipe) -> tuple[str, ...]:
-    """What follows the interpreter: `-m rigtune_worker.train --config workload.json`, `train.py --lr 0.1`
-    ...
+    """Return the words after the interpreter:
+
+    `-m rigtune_worker.train --config workload.json` and similar.
     """
     command, arguments = recipe.command, program_arguments(recipe)
     if command.kind == "reference":
         return ("-m", f"{PACKAGE}.train", "--config", CONFIG, *arguments)
     if command.kind == "module":
         return ("-m", command.target, *arguments)
-    # A path that starts with a dash would be read as an option.
+    # the interpreter would take a path that starts with a dash for an option
     return (f"./{command.target}" if command.target.startswith("-") else command.target, *arguments)
 
 
@@ -100,8 +106,9 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _assignable(value: str) -> str:
-    """`value` quoted for the right side of an assignment, where a leading `=` would look like a
-    comparison.
+    """Return `value` quoted for the right side of an assignment.
+
+    A leading `=` would look like a comparison.
     """
     return f"'{value}'" if shlex.quote(value) == value and value.startswith("=") else shlex.quote(value)
 
@@ -111,7 +118,10 @@ def _words(values: tuple[str, ...]) -> str:
 
 
 def _comment(text: str, indent: str = "") -> str:
-    """`text` as lines of a comment. Line breaks fold into spaces, so it cannot leave the comment."""
+    """Return `text` as lines of a comment.
+
+    Line breaks become blanks, so that the text cannot leave the comment.
+    """
     printable = "".join(character if character.isprintable() else " " for character in text)
     lines = textwrap.wrap(
         " ".join(printable.split()), COMMENT_WIDTH, break_long_words=False, break_on_hyphens=False
@@ -121,8 +131,9 @@ def _comment(text: str, indent: str = "") -> str:
 
 @functools.lru_cache(maxsize=1)
 def templates() -> Environment:
-    """The template engine of `recipes/launch/templates`, for shell text and settings files."""
-    environment = Environment(  # noqa: S701  shell text, quoted by the `sh` filter; HTML escapes would corrupt it
+    """Return the template engine of `recipes/launch/templates`, for shell text and settings files."""
+    # the `sh` filter quotes shell text; HTML escapes would corrupt it
+    environment = Environment(  # noqa: S701
         loader=PackageLoader("recipes.launch", "templates"),
         undefined=StrictUndefined,
         trim_blocks=True,

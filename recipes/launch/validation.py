@@ -1,6 +1,4 @@
-"""What a recipe must fulfil beyond the types of its fields, whoever made it: a person in an editor or the
-planner.
-"""
+"""Conditions that a recipe must fulfil beyond the types of its fields, whoever wrote it."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from recipes.launch.registry import STRATEGIES
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong: the field's path, what is wrong with it, what to do."""
+    """One mistake: the field's path, the problem and the remedy."""
 
     place: str
     problem: str
@@ -28,7 +26,7 @@ class Fault(NamedTuple):
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%-]*")
 _SITE_NAME = re.compile(r"([A-Za-z0-9_][\w.,:@+-]*)?", re.ASCII)
-"""Partitions and accounts; they stand unquoted in `#SBATCH` lines."""
+"""Partitions and accounts, which `#SBATCH` lines contain without quotes."""
 _TIME_LIMIT = re.compile(r"((\d+-)?\d+(:\d+){0,2})?", re.ASCII)
 """The forms of `sbatch --time`: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS."""
 
@@ -51,12 +49,12 @@ _SET_BY_LAUNCHER = {
     "RIGTUNE_PYTHON",
 }
 _SHELL_OWN = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
-"""Read-only in bash: assigning them ends a script."""
+"""Read-only variables of bash: an assignment ends the script."""
 SCRIPT_VARIABLES = {
     *("attempt", "code", "command", "escaped", "family", "first_node", "folder", "guard", "host", "hosts"),
     *("master", "node_rank", "options", "port", "processes", "python", "rank", "start", "word"),
 }
-"""What the launch scripts assign; a test keeps it complete."""
+"""Variables that the launch scripts assign; a test keeps the list complete."""
 
 
 def require_valid(recipe: Recipe) -> None:
@@ -66,7 +64,7 @@ def require_valid(recipe: Recipe) -> None:
 
 
 def faults(recipe: Recipe) -> Iterator[Fault]:
-    """Everything that is wrong, most basic first."""
+    """Yield all mistakes, the most basic ones first."""
     yield from _text_faults(msgspec.to_builtins(recipe), "")
     yield from _number_faults(msgspec.to_builtins(recipe), "")
     if not NAME_PATTERN.fullmatch(recipe.name) or len(recipe.name) > 100:
@@ -119,9 +117,11 @@ def _parallelism_faults(recipe: Recipe) -> Iterator[Fault]:
     if product != parallelism.global_batch:
         yield Fault(
             "parallelism.global_batch",
-            f"is {parallelism.global_batch}, but micro_batch {parallelism.micro_batch} x grad_accum {parallelism.grad_accum} x "
-            f"nodes {parallelism.nodes} x ranks_per_node {parallelism.ranks_per_node} = {product}",
-            "the global batch decides what is learned: keep it and change micro_batch or grad_accum so that the product fits",
+            f"is {parallelism.global_batch}, but micro_batch {parallelism.micro_batch} x grad_accum "
+            f"{parallelism.grad_accum} x nodes {parallelism.nodes} x ranks_per_node "
+            f"{parallelism.ranks_per_node} = {product}",
+            "the global batch decides what is learned: keep it and change micro_batch or grad_accum so that "
+            "the product fits",
         )
     strategies = [row.id for row in STRATEGIES]
     if parallelism.strategy not in strategies:
@@ -207,7 +207,7 @@ def _command_faults(recipe: Recipe) -> Iterator[Fault]:
 
 
 def _environment_faults(recipe: Recipe) -> Iterator[Fault]:
-    seen = set()
+    names = set()
     for index, variable in enumerate(recipe.environment):
         place, name = f"environment[{index}].name", variable.name
         if not VARIABLE_PATTERN.fullmatch(name):
@@ -216,6 +216,6 @@ def _environment_faults(recipe: Recipe) -> Iterator[Fault]:
             yield Fault(place, f"{name} is set by the launch script itself", "remove it")
         elif name in _SHELL_OWN or name in SCRIPT_VARIABLES:
             yield Fault(place, f"{name} belongs to the shell that runs the script", "remove or rename it")
-        elif name in seen:
+        elif name in names:
             yield Fault(place, f"{name} appears twice", "keep one")
-        seen.add(name)
+        names.add(name)

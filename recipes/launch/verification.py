@@ -1,4 +1,4 @@
-"""What a short run of a recipe measured, beside what the plan predicted."""
+"""Measurements of a short run of a recipe, compared with the plan's predictions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ class Comparison(Record, kw_only=True):
     measured: float
     predicted: float | None = None
     relative_error: float | None = None
-    """Predicted over measured, minus one: 0.1 is a prediction 10 % too high. None where nothing was
-    predicted.
+    """Predicted over measured, minus one: 0.1 is a prediction 10 % too high.
+
+    None if nothing was predicted.
     """
     within_range: bool | None = None
-    """True when the measurement lies between the predicted bounds; None where there are none."""
+    """Whether the measurement is between the predicted bounds; None without bounds."""
 
 
 class Verification(Record, kw_only=True):
@@ -34,7 +35,7 @@ class Verification(Record, kw_only=True):
     step_time_s: Comparison
     """Median over the steps after warm-up."""
     peak_memory_bytes: Comparison
-    """Of the fullest rank."""
+    """Peak of the rank that uses most."""
     loss_first: float
     loss_last: float
     notes: tuple[str, ...] = ()

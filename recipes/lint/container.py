@@ -1,7 +1,8 @@
-"""Containers that files start, by `docker run` and its kin or as services of compose."""
+"""Containers that files start with `docker run` and similar commands or as services of compose."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from recipes.lint.views import TRAINERS, commands, nodes_of, number, option, res
 
 
 class Container:
-    """What one container is given, and what it starts."""
+    """The options of one container and the commands that it starts."""
 
     def __init__(
         self,
@@ -28,53 +29,62 @@ class Container:
         self.line = line
         """All options in a line: the words of a command, or `key=value` of a service."""
         self.inner = inner
-        """Commands that run in it."""
+        """Commands that run in the container."""
         self.command = command
-        """`docker run`; None for a service."""
+        """The `docker run` command; None for a service."""
         self.entries = entries
-        """Of the service, by whole paths."""
+        """Entries of the service with their whole paths."""
 
     def has(self, expression: str) -> bool:
         return re.search(expression, self.line) is not None
 
     @property
     def uses_gpus(self) -> bool:
-        """Whether it asks for NVIDIA's GPUs."""
+        """Whether the container requests NVIDIA's GPUs."""
         return self.has(
-            r"--gpus\b|--runtime[= ]nvidia|--device[= ]nvidia\.com|devices\[\d+\]\.(?:capabilities|driver)|runtime=nvidia|\bgpus="
+            r"--gpus\b|--runtime[= ]nvidia|--device[= ]nvidia\.com|devices\[\d+\]\.(?:capabilities|driver)|"
+            r"runtime=nvidia|\bgpus="
         )
 
     @property
     def trains(self) -> bool:
-        return any(starts(one) in (*TRAINERS, "mpirun", "horovodrun") for one in self.inner)
+        return any(starts(command) in (*TRAINERS, "mpirun", "horovodrun") for command in self.inner)
 
     @property
     def is_distributed(self) -> bool:
-        """Whether its ranks meet those of other machines."""
+        """Whether its ranks communicate with those of other machines."""
         return self.nodes > 1
 
     @property
     def nodes(self) -> int:
-        told = [number(resolved(self.document, option(one, "nnodes", "num-machines"))) for one in self.inner]
-        return max([count for count in told if count is not None] or [nodes_of(self.document) or 1])
+        counts = [
+            number(resolved(self.document, option(command, "nnodes", "num-machines")))
+            for command in self.inner
+        ]
+        return max([count for count in counts if count is not None] or [nodes_of(self.document) or 1])
 
     @property
     def ranks(self) -> int | None:
-        told = [
-            number(resolved(self.document, option(one, "nproc-per-node", "num-processes", "num-gpus")))
-            for one in self.inner
+        counts = [
+            number(resolved(self.document, option(command, "nproc-per-node", "num-processes", "num-gpus")))
+            for command in self.inner
         ]
-        return next((count for count in told if count is not None), None)
+        return next((count for count in counts if count is not None), None)
+
+
+def _is_inside(outer: tuple[str, ...], command: Command) -> bool:
+    return command.inside[: len(outer)] == outer
 
 
 def containers_of(document: Document) -> Iterator[Container]:
-    """Those that a file starts."""
+    """Yield the containers that a file starts."""
     for command in commands(document, "docker", "podman", "nerdctl"):
         line = words(command)
         if re.match(r"(?:container )?(?:run|create)\b", line):
+            # the commands right behind `docker run` that it encloses
             below = (*command.inside, command.program)
             after = document.commands[document.commands.index(command) + 1 :]
-            inner = tuple(itertools.takewhile(lambda one: one.inside[: len(below)] == below, after))  # noqa: B023
+            inner = tuple(itertools.takewhile(functools.partial(_is_inside, below), after))
             yield Container(document, command.place, line, inner, command=command)
     if document.kind == "compose":
         names = dict.fromkeys(
@@ -85,6 +95,6 @@ def containers_of(document: Document) -> Iterator[Container]:
             if not mine:  # a service that is no mapping
                 continue
             first, final = mine[0].place.line, max(item.place.end_line or item.place.line for item in mine)
-            inner = tuple(one for one in document.commands if first <= one.place.line <= final)
+            inner = tuple(command for command in document.commands if first <= command.place.line <= final)
             line = " ".join(f"{item.path.removeprefix(f'services.{name}.')}={item.value}" for item in mine)
             yield Container(document, mine[0].place, line, inner, entries=tuple(mine))

@@ -1,4 +1,4 @@
-"""What is known beside the files: versions and the machine."""
+"""Knowledge beside the files: versions and the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from probes.facts import Gpu, MachineFacts
 _WITHOUT_NVLINK = re.compile(
     r"RTX (?:40|50)[5-9]0|RTX \d+ Ada|RTX PRO|\b(?:L(?:2|4|20|40S?)|T4|A2|A10G?|A16)\b"
 )
-"""Boards without a connector for it. Source: NVIDIA's data sheets of each, 2018 to 2025."""
+"""Boards without an NVLink connector. Source: NVIDIA's data sheets of each, 2018 to 2025."""
 
 
 def _has_link(gpu: Gpu) -> bool | None:
@@ -22,16 +22,16 @@ def _has_link(gpu: Gpu) -> bool | None:
 
 
 class Context(Record, kw_only=True):
-    """What makes rules sharper. Everything may be missing; a rule then says less, never more."""
+    """Optional knowledge that makes rules sharper. Without a field a rule reports less, never more."""
 
     nccl_version: str | None = None
-    """As `2.27.5`: of `--nccl-version`, else of the machine."""
+    """Such as `2.27.5`, from `--nccl-version`."""
     torch_version: str | None = None
     machine: MachineFacts | None = None
 
     @property
     def nccl(self) -> str | None:
-        """The version of NCCL that the job will load, where it is known."""
+        """Version of NCCL that the job will load; None if unknown."""
         if self.nccl_version:
             return self.nccl_version
         if self.machine is None:
@@ -43,18 +43,18 @@ class Context(Record, kw_only=True):
 
     @property
     def has_nvlink(self) -> bool | None:
-        """Whether a link between GPUs of the machine is up; None where that is not known."""
+        """Whether a link between GPUs of the machine is up; None if unknown."""
         gpus = self.machine.gpus if self.machine is not None else ()
         if not known(gpus) or not gpus:
             return None
-        told = [_has_link(gpu) for gpu in gpus]
-        return True if True in told else (None if None in told else False)
+        states = [_has_link(gpu) for gpu in gpus]
+        if True in states:
+            return True
+        return None if None in states else False
 
     @property
     def has_peer_access(self) -> bool | None:
-        """False for GeForce boards without NVLink: their driver gives none over PCIe. None where that is not
-        known.
-        """
+        """False for GeForce boards without NVLink, whose driver forbids access over PCIe; None if unknown."""
         gpus = self.machine.gpus if self.machine is not None else ()
         is_geforce = (
             known(gpus) and bool(gpus) and all(known(gpu.name) and "GeForce" in gpu.name for gpu in gpus)
@@ -63,12 +63,12 @@ class Context(Record, kw_only=True):
 
     @property
     def torch(self) -> str | None:
-        """The version of torch, where it is known."""
+        """Version of torch; None if unknown."""
         if self.torch_version or self.machine is None:
             return self.torch_version
         version = self.machine.training.torch_version
         return version if known(version) else None
 
     def nccl_is_at_least(self, version: str) -> bool | None:
-        """None where the version is not known."""
+        """Return whether NCCL has at least this version; None if its version is unknown."""
         return None if self.nccl is None else at_least(self.nccl, version) is True

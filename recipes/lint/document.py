@@ -1,6 +1,4 @@
-"""A launch file as rules see it: what it sets, starts, and asks the scheduler or the container for, each with
-its place.
-"""
+"""A launch file as rules see it: the settings, commands and requests of the file, each with its place."""
 
 from __future__ import annotations
 
@@ -31,13 +29,16 @@ Reach = Literal["all", "node", "command"]
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a file as editors and shells count them: a form feed or a Unicode separator ends none."""
+    """Return the lines of a file as editors and shells count them.
+
+    A form feed or a Unicode separator does not end a line.
+    """
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
 
 
 class Place(Record, kw_only=True):
-    """Where something stands. Lines and columns from 1; `end_column` is after the last character."""
+    """Lines and columns of a part of the file, counted from 1; `end_column` is after the last character."""
 
     line: int
     column: int = 1
@@ -46,68 +47,75 @@ class Place(Record, kw_only=True):
 
 
 class Setting(Record, kw_only=True):
-    """An environment variable that the file sets or unsets for what it starts."""
+    """An environment variable that the file sets or unsets for the programs that it starts."""
 
     name: str
     value: str | None
-    """None where it is unset, or where the value cannot be known before the run (`is_literal` is False
-    then).
+    """None if the variable is unset, or if the value is unknown before the run (`is_literal` is False then).
     """
     written: str
     """The value as written, with quotes and expansions."""
     is_literal: bool = True
-    """Whether the value is known: written out, or of variables that the same file sets."""
+    """Whether the value is known: written in full, or made of variables that the same file sets."""
     place: Place
-    """Of `NAME=value` as a whole; of the name, where name and value are two things (YAML, `setenv`)."""
+    """Place of `NAME=value`; place of the name if name and value are separate (YAML, `setenv`)."""
     value_place: Place | None = None
-    """Of the value alone, with its quotes."""
+    """Place of the value alone, with its quotes."""
     is_exported: bool = True
     """False for a variable of the shell alone, which no process gets."""
     is_conditional: bool = False
-    """In a branch or a loop: it may never happen."""
+    """Whether the setting is in a branch or a loop, so that it may never happen."""
     reaches: Reach = "all"
-    """Who gets it: every process of the job, those of this node alone, or one command."""
+    """Who gets the value: every process of the job, those of this node alone, or one command."""
 
 
 class Argument(Record, kw_only=True):
     """A word of a command."""
 
     text: str
-    """Without quotes; variables that the file sets are filled in, others stand as written:
+    """Text without quotes, with the variables that the file sets filled in; others remain:
+
     `$SLURM_PROCID`.
     """
     is_literal: bool = True
-    """Whether nothing is left to expand."""
+    """Whether the text has no variable left to expand."""
     place: Place
 
 
 class Command(Record, kw_only=True):
-    """A command that the file starts, with launchers unwrapped: `srun ... torchrun ... train.py` is three
-    nested commands.
+    """A command that the file starts, with launchers unwrapped.
+
+    `srun ... torchrun ... train.py` is three nested commands.
     """
 
     program: str
     """Base name of the program: `torchrun`, `srun`, `mpirun`, `python`, `accelerate`, `docker`."""
     arguments: tuple[Argument, ...]
-    """Its own: what it starts is a command of its own, which has it in `inside`. A script is a command too:
+    """Arguments of the command itself.
+
+    The command that it starts is a separate command, which lists it in `inside`. A script is a command too:
     `train.py`.
     """
     options: dict[str, str] = {}
-    """Options by their long name without dashes, `_` as `-`; `true` for switches. Where an option that
-    makes a list is repeated (`-x`, `--env`, `--volume` ...) its values are separated by line breaks."""
+    """Options by their long name without dashes, with `_` written as `-`; `true` for switches.
+
+    If an option that makes a list is repeated (`-x`, `--env`, `--volume` ...), line breaks separate its
+    values.
+    """
     place: Place
     inside: tuple[str, ...] = ()
-    """Programs that start it, outermost first."""
+    """Programs that start the command, outermost first."""
     settings: tuple[Setting, ...] = ()
-    """Set for this command alone: `A=1 cmd`, `mpirun -x A=1`."""
+    """Variables set for this command alone: `A=1 cmd`, `mpirun -x A=1`."""
     exported: tuple[Setting, ...] = ()
-    """What the script around it has exported where it starts, each name once."""
+    """Variables that the surrounding script exports at this point, each name once."""
     in_single_quotes: bool = False
-    """Part of `bash -c '...'`, where variables expand on the node that runs it. So also where double quotes
-    escape what differs between nodes (`\\$SLURM_PROCID`).
+    """Whether the command is part of `bash -c '...'`, where variables expand on the node that runs it.
+
+    Also true if double quotes escape the parts that differ between nodes (`\\$SLURM_PROCID`).
     """
     is_conditional: bool = False
-    """In a branch or a loop."""
+    """Whether the command is in a branch or a loop."""
 
 
 class Directive(Record, kw_only=True):
@@ -118,22 +126,23 @@ class Directive(Record, kw_only=True):
     value: str
     place: Place
     is_read: bool = True
-    """False after the first command, where the scheduler has stopped reading."""
+    """False after the first command, where the scheduler stops reading."""
 
 
 class Entry(Record, kw_only=True):
-    """A key of a structured file (YAML, JSON), by its path:
-    `spec.template.spec.containers[0].resources.limits.memory`.
+    """A key of a structured file (YAML, JSON) by its path.
+
+    For example `spec.template.spec.containers[0].resources.limits.memory`.
     """
 
     path: str
     value: str | int | float | bool | None
     place: Place
-    """Of the value."""
+    """Place of the value."""
 
 
 class Fault(Record, kw_only=True):
-    """Where a file stops being what its kind is written in: no program reads it."""
+    """An error of syntax, so that no program can read the file."""
 
     reason: str
     place: Place
@@ -142,14 +151,14 @@ class Fault(Record, kw_only=True):
 _LAUNCHERS = frozenset(
     {"torchrun", "accelerate", "accelerate-launch", "deepspeed", "horovodrun", "srun", "composer"}
 )
-_MPI_OR_HELD = re.compile(r"mpirun|mpiexec|orterun|prterun|\$\{?[A-Za-z_]")
+_MPI_OR_VARIABLE = re.compile(r"mpirun|mpiexec|orterun|prterun|\$\{?[A-Za-z_]")
 """Those of MPI, which have endings, and a launcher that a variable holds: `$LAUNCHER train.py`."""
 
 
 def is_launch(command: Command) -> bool:
-    """Whether it starts ranks, or is started by what does."""
+    """Return whether the command starts ranks, or is started by a command that does."""
     programs = (*command.inside, command.program)
-    return any(program in _LAUNCHERS or _MPI_OR_HELD.match(program) is not None for program in programs)
+    return any(program in _LAUNCHERS or _MPI_OR_VARIABLE.match(program) is not None for program in programs)
 
 
 class Document(Record, kw_only=True, dict=True):
@@ -163,42 +172,43 @@ class Document(Record, kw_only=True, dict=True):
     directives: tuple[Directive, ...] = ()
     entries: tuple[Entry, ...] = ()
     waived: dict[int, tuple[str, ...]] = {}
-    """Rule ids (or `all`) that a comment waives, by the line they hold for; 0 for the whole file."""
+    """Rule ids (or `all`) that a comment waives, by the line that it applies to; 0 for the whole file."""
     problems: tuple[str, ...] = ()
-    """What of the file could not be read, with its line; the file itself may be sound."""
+    """Parts of the file that could not be read, each with its line; the file itself may be sound."""
     faults: tuple[Fault, ...] = ()
     """Errors of syntax, which are the file's own."""
 
     @functools.cached_property
     def given(self) -> tuple[Setting, ...]:
-        """All that processes get from the file: all of them, or one command."""
-        seen = {
+        """All variables that processes get from the file, whether all processes or one command."""
+        settings = {
             (item.name, item.place.line, item.written): item for item in self.settings if item.is_exported
         }
         for command in self.commands:
             for item in command.settings:
                 if item.is_exported:
-                    seen.setdefault((item.name, item.place.line, item.written), item)
-        return tuple(seen.values())
+                    settings.setdefault((item.name, item.place.line, item.written), item)
+        return tuple(settings.values())
 
     @functools.cached_property
     def own_users(self) -> dict[int, list[Command]]:
-        """By the identity of a setting: the commands that have it as their own."""
-        found: dict[int, list[Command]] = {}
+        """Commands that have a setting as their own, by the identity of the setting."""
+        users: dict[int, list[Command]] = {}
         for command in self.commands:
             for item in command.settings:
-                found.setdefault(id(item), []).append(command)
-        return found
+                users.setdefault(id(item), []).append(command)
+        return users
 
     @functools.cached_property
-    def values_told(self) -> dict[tuple[str, bool], frozenset[str | None]]:
-        """What `reach` has found out before, by name."""
+    def value_cache(self) -> dict[tuple[str, bool], frozenset[str | None]]:
+        """Values that `reach` has computed before, by the name of the variable."""
         return {}
 
     @functools.cached_property
     def shared(self) -> dict[str, Setting]:
-        """What all processes get, wherever in the file it stands: in containers, which are started with
-        it.
+        """Variables that all processes get, wherever the file sets them.
+
+        This is so in containers, which start with all their variables.
         """
         if self.kind in ("shell", "sbatch"):
             return {}
@@ -206,16 +216,15 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def exports(self) -> dict[int, dict[str, Setting]]:
-        """Each `Command.exported`, of which many commands have the same, by its identity: its settings by
-        name.
-        """
+        """Settings by name, for each distinct `Command.exported`, by the identity of that tuple."""
         several = {id(command.exported): command.exported for command in self.commands}
         return {key: {item.name: item for item in exported} for key, exported in several.items()}
 
     @functools.cached_property
     def environments(self) -> tuple[dict[str, Setting], ...]:
-        """What ranks get, once for each way that the file gives it; all of the file where it shows no
-        launch.
+        """Variables that ranks get, once for each way that the file sets them.
+
+        If the file shows no launch, these are all its variables.
         """
         if self.kind not in ("shell", "sbatch") or not self.launches:
             return (
@@ -229,13 +238,14 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def launches(self) -> tuple[Command, ...]:
-        """The commands of a script that start ranks, as far as they show it; `$LAUNCHER` may be one."""
+        """Commands of a script that start ranks, as far as the script shows; `$LAUNCHER` may be one."""
         return tuple(command for command in self.commands if is_launch(command))
 
     @functools.cached_property
     def last_given(self) -> dict[str, Setting]:
-        """What ranks get: the last of each name that a launch of the script gets, or the last in a file that
-        shows no launch.
+        """Variables that ranks get: the last setting of each name that a launch of the script gets.
+
+        If the file shows no launch, the last setting of each name in the file.
         """
         if self.kind not in ("shell", "sbatch") or not self.launches:
             return {item.name: item for item in self.given}
@@ -243,5 +253,5 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def lines(self) -> tuple[str, ...]:
-        """The text without line breaks; line 1 is at 0."""
+        """The text without line breaks; line 1 has index 0."""
         return tuple(lines_of(self.text))

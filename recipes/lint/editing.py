@@ -1,4 +1,4 @@
-"""The safe changes of findings put into the text."""
+"""Safe changes of findings, applied to the text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from recipes.lint.readers.span import Lines
 
 
 def edited(document: Document, findings: Iterable[LintFinding]) -> str:
-    """The text with all edits of these findings. Where two overlap, the first in the text wins, and a
-    finding's edits stand or fall together.
+    """Return the text with all edits of these findings.
+
+    If two findings overlap, the first one in the list wins. The edits of a finding are applied all together
+    or not at all.
     """
     lines = Lines(document.text)
     taken: list[tuple[int, int, str]] = []
@@ -20,8 +22,8 @@ def edited(document: Document, findings: Iterable[LintFinding]) -> str:
         if finding.document != document.name:
             continue
         ranges = [(*_range(lines, edit), edit.text) for edit in finding.edits]
-        new = [one for one in ranges if one not in taken]
-        if not any(_overlap(one, other) for one in new for other in taken):
+        new = [change for change in ranges if change not in taken]
+        if not any(_overlap(change, earlier) for change in new for earlier in taken):
             taken += dict.fromkeys(new)
     text = document.text
     for start, end, words in sorted(taken, reverse=True):
@@ -30,7 +32,7 @@ def edited(document: Document, findings: Iterable[LintFinding]) -> str:
 
 
 def patch(document: Document, findings: Iterable[LintFinding]) -> str:
-    """The same as a unified diff, for `patch -p1` and `git apply`; empty where nothing changes."""
+    """Return the edits as a unified diff for `patch -p1` and `git apply`; empty if nothing changes."""
     after = edited(document, findings)
     if after == document.text:
         return ""
@@ -42,7 +44,7 @@ def patch(document: Document, findings: Iterable[LintFinding]) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines as `patch` counts them."""
+    """Return the lines as `patch` counts them."""
     lines = text.split("\n")
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
@@ -55,5 +57,5 @@ def _range(lines: Lines, edit: Edit) -> tuple[int, int]:
     return start, max(start, lines.offset(end_line - 1, end_column - 1))
 
 
-def _overlap(one: tuple[int, int, str], other: tuple[int, int, str]) -> bool:
-    return one[0] == other[0] or (one[0] < other[1] and other[0] < one[1])
+def _overlap(first: tuple[int, int, str], second: tuple[int, int, str]) -> bool:
+    return first[0] == second[0] or (first[0] < second[1] and second[0] < first[1])

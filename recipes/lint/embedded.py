@@ -1,5 +1,7 @@
-"""Files within files: here-documents of a script (`cat > ds_config.json <<EOF`), and whole files as values of
-a manifest (of a ConfigMap, a resource of Argo).
+"""Files within files.
+
+These are here-documents of a script (`cat > ds_config.json <<EOF`) and whole files as values of a manifest (a
+ConfigMap, a resource of Argo).
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ _WHOLE_MANIFEST = re.compile(r"^apiVersion:(?s:.*)^kind:|^kind:(?s:.*)^apiVersio
 
 
 def embedded(document: Document) -> tuple[Document, ...]:
-    """The structured files among them, each as a document of the outer one's name, whose lines are those of
-    the outer one.
+    """Return the structured files within a file, each as a document of its own.
+
+    They have the name of the outer file, and their lines are counted in the outer file.
     """
     if document.kind in ("shell", "sbatch") and "<<" in document.text:
         return tuple(_here_documents(document))
@@ -29,30 +32,32 @@ def embedded(document: Document) -> tuple[Document, ...]:
 
 
 def _values(document: Document) -> Iterator[Document]:
-    """Blocks that begin with `|`. Their lines stay as they stand: YAML and JSON may be indented as a
-    whole.
+    """Yield the files that a manifest holds in blocks which begin with `|`.
+
+    Their lines keep their indentation: YAML and JSON may be indented as a whole.
     """
     lines = document.text.split("\n")
     for item in document.entries:
         place, body = item.place, str(item.value)
         if "\n" in body and lines[place.line - 1][place.column - 1 : place.column] == "|":
-            found = _document(
+            inner = _document(
                 document, body, "\n" * place.line + "\n".join(lines[place.line : place.end_line]) + "\n"
             )
-            if found is not None:
-                yield found
+            if inner is not None:
+                yield inner
 
 
 def _document(document: Document, body: str, placed: str) -> Document | None:
-    """`body` where it is a whole file of a structured kind; `placed` is the same on its lines of the outer
-    file.
+    """Return `body` as a document if it is a whole file of a structured kind, else None.
+
+    `placed` is the same text on its lines of the outer file.
     """
     kind = recognise("", body)
     if kind not in _STRUCTURED or (kind == "kubernetes" and not _WHOLE_MANIFEST.search(body)):
         return None
-    found = read_document(document.name, placed, kind)
-    # no faults: the shell or the controller may fill in what it lacks
-    return None if found is None else msgspec.structs.replace(found, waived=document.waived, faults=())
+    inner = read_document(document.name, placed, kind)
+    # an error of syntax is no fault here: the shell or the controller may fill in the missing part
+    return None if inner is None else msgspec.structs.replace(inner, waived=document.waived, faults=())
 
 
 def _here_documents(document: Document) -> Iterator[Document]:
@@ -69,8 +74,8 @@ def _here_documents(document: Document) -> Iterator[Document]:
             continue
         body = "\n".join(lines[at:end]) + "\n"
         if not match[1]:
-            body = body.replace("\\$", " $")  # the shell takes the backslash away; the column stays
-        found = _document(document, body, "\n" * at + body)
+            body = body.replace("\\$", " $")  # the shell removes the backslash; the blank keeps the columns
+        inner = _document(document, body, "\n" * at + body)
         at = end + 1
-        if found is not None:
-            yield found
+        if inner is not None:
+            yield inner

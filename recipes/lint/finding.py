@@ -1,4 +1,4 @@
-"""What a rule finds wrong in a launch file."""
+"""Mistakes that rules detect in a launch file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from recipes.lint.document import Place
 
 SCHEMA_VERSION = 1
 Severity = Literal["error", "warning", "note"]
-"""`error`: the job fails, hangs or computes something else. `warning`: it is slow or breaks elsewhere.
-`note`: news.
+"""`error`: the job fails, hangs or computes something else.
+
+`warning`: the job is slow or breaks on another machine. `note`: worth knowing.
 """
 
 
 class Edit(Record, kw_only=True):
-    """A safe change: replace what stands at `place` by `text`."""
+    """A safe change: replace the text at `place` by `text`."""
 
     place: Place
     text: str
@@ -25,25 +26,25 @@ class LintFinding(Record, kw_only=True):
     """One mistake."""
 
     rule_id: str
-    """A row of `recipes/data/lint_rules.toml`: `slurm-torchrun-tasks`."""
+    """Id of a row of `recipes/data/lint_rules.toml`, such as `slurm-torchrun-tasks`."""
     severity: Severity
     document: str
     place: Place
     message: str
-    """What is wrong here, with the names and values of the file."""
+    """The mistake with the names and values of the file."""
     fix: str = ""
-    """What to write instead, in words."""
+    """The correction in words."""
     edits: tuple[Edit, ...] = ()
-    """Where the fix is safe."""
+    """The correction as changes of the text, if it is safe."""
 
 
 class LintReport(Record, kw_only=True):
-    """What `rigtune lint --format json` prints."""
+    """The result of `rigtune lint --format json`."""
 
     schema_version: int = SCHEMA_VERSION
     findings: tuple[LintFinding, ...] = ()
     waived: int = 0
-    """Findings that a comment of the file waives."""
+    """Number of findings that a comment of the file waives."""
     notes: tuple[str, ...] = ()
-    """What could not be judged, and why."""
+    """Files and rules that could not be judged, with the reason."""
     documents: tuple[str, ...] = ()

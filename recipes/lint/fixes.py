@@ -1,5 +1,6 @@
-"""Changes that are safe: the file does what it did, but for the mistake. Where that is in doubt there are
-none.
+"""Safe changes: the file does the same as before, apart from the mistake.
+
+If that is in doubt, the functions return no change.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ _MOST_PLACES = 50
 
 
 def rename(document: Document, item: Setting, name: str) -> tuple[Edit, ...]:
-    """Another name wherever the file says this one, but in comments: `export`, `$NAME`, `-x NAME`."""
+    """Return edits that replace a variable's name everywhere except in comments.
+
+    This covers `export`, `$NAME` and `-x NAME`.
+    """
     places = _places_of(document, item.name)
     if _places_of(document, name) or len(places) > _MOST_PLACES:
-        return ()  # the new name is taken, or this is written by a program
+        return ()  # the file uses the new name already, or a program wrote the file
     return tuple(Edit(place=place, text=name) for place in places)
 
 
 def rewrite(document: Document, item: Setting, text: str) -> tuple[Edit, ...]:
-    """Another value in the place of the one written, with the same quotes."""
+    """Return an edit that replaces the value of a setting and keeps its quotes."""
     place = item.value_place
     if place is None or place.end_column is None or place.end_line not in (None, place.line):
         return ()
@@ -38,8 +42,9 @@ def rewrite(document: Document, item: Setting, text: str) -> tuple[Edit, ...]:
 
 
 def removal(document: Document, item: Setting) -> tuple[Edit, ...]:
-    """The line is dropped where it does nothing but set this variable, and nothing else in the file asks for
-    it.
+    """Return an edit that deletes the line of a setting.
+
+    The line must do nothing else, and no other line of the file may use the variable.
     """
     lines = document.lines
     line = item.place.line
@@ -56,7 +61,7 @@ def removal(document: Document, item: Setting) -> tuple[Edit, ...]:
 
 
 def _places_of(document: Document, name: str) -> tuple[Place, ...]:
-    """Where the name stands as a whole word outside of comments."""
+    """Return the places outside of comments where the name is a whole word."""
     return _places_in(document.text, name)
 
 
@@ -72,13 +77,14 @@ def _places_in(text: str, name: str) -> tuple[Place, ...]:
 
 
 def _alone(name: str) -> str:
-    """A line that sets the variable and does nothing else."""
+    """Return the expression of a line that sets the variable and does nothing else."""
     return rf"\s*(?:export\s+)?{re.escape(name)}=(?:[^\s;&|\"'\\]*|\"[^\"]*\"|'[^']*')\s*(?:#.*)?"
 
 
 def _is_used(document: Document, name: str) -> bool:
-    """Whether a line says the name and does more than set it: a script under `set -u` ends where it is
-    gone.
+    """Return whether a line uses the name other than by setting the variable.
+
+    A script under `set -u` would end there if the variable were removed.
     """
     return _is_used_in(document.text, name)
 
@@ -90,7 +96,7 @@ def _is_used_in(text: str, name: str) -> bool:
 
 
 def _is_only_body(lines: tuple[str, ...], number: int) -> bool:
-    """An `if` or a loop with nothing in it is no shell."""
+    """Return whether the line is all of an `if` or a loop: the shell refuses an empty body."""
     before = lines[number - 2].strip() if number > 1 else ""
     after = lines[number].strip() if number < len(lines) else ""
     return bool(re.search(r"(?:^|\s)(?:then|do|else|\{|\))$", before)) and bool(

@@ -1,4 +1,4 @@
-"""Files that a script reads beside itself, as far as it names them."""
+"""Files that a script reads, if it names them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ _RELATIVE = re.compile(r"(?:\./)?[\w.][\w./@+-]*")
 
 
 def names_in(document: Document) -> tuple[str, ...]:
-    """Relative paths that the script sources, or gives a launcher as list of hosts or of variables, and those
-    of a compose file's `env_file`; what only the run knows is left out, and so is what lies above the file.
+    """Return the relative paths of files that belong to a script or a compose file.
+
+    A script sources them or gives them to a launcher as a list of hosts or of variables; a compose file names
+    them in `env_file`. Paths that only the run knows and paths above the file are left out.
     """
     if document.kind not in ("shell", "sbatch", "compose"):
         return ()
-    found: dict[str, None] = dict.fromkeys(str(item.value) for item in entries(document, _ENV_FILES))
+    names: dict[str, None] = dict.fromkeys(str(item.value) for item in entries(document, _ENV_FILES))
     for command in document.commands:
         if command.program in _SOURCING and command.arguments and command.arguments[0].is_literal:
-            found[command.arguments[0].text] = None
-        for told in (option(command, _READERS.get(command.program, "")) or "").split("\n"):
-            found[told] = None
-    return tuple(name for name in found if _RELATIVE.fullmatch(name) and ".." not in name.split("/"))
+            names[command.arguments[0].text] = None
+        for path in (option(command, _READERS.get(command.program, "")) or "").split("\n"):
+            names[path] = None
+    return tuple(name for name in names if _RELATIVE.fullmatch(name) and ".." not in name.split("/"))

@@ -1,4 +1,4 @@
-"""A file with several containers, as one document for each of them: what one sets, the others do not get."""
+"""Files with several containers: the variables of one container do not reach the others."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _CONTAINER = {
 
 
 def parted(document: Document) -> tuple[Document, ...]:
-    """The document itself where it has one container at most. What stands outside of containers (a ConfigMap,
-    the values of a chart) is a part of its own.
+    """Return one document per container; the document itself if it has at most one container.
+
+    Parts outside of containers (a ConfigMap, the values of a chart) are a document of their own.
     """
     lines = _lines_of_containers(document)
     if len(lines) < 2:
@@ -31,6 +32,7 @@ def parted(document: Document) -> tuple[Document, ...]:
         )
         for each in lines
     ]
+    # the part outside of containers keeps all entries of the file
     outside = msgspec.structs.replace(
         document,
         settings=tuple(item for item in document.settings if not _is_in(item.place, lines)),
@@ -40,15 +42,16 @@ def parted(document: Document) -> tuple[Document, ...]:
 
 
 def _lines_of_containers(document: Document) -> list[range]:
+    """Return the lines of each container."""
     expression = _CONTAINER.get(document.kind)
-    found: dict[str, range] = {}
+    lines: dict[str, range] = {}
     for entry in document.entries if expression is not None else ():
         match = expression.match(entry.path) if expression is not None else None
         if match is not None:
-            known = found.get(match[0], range(entry.place.line, entry.place.line))
+            known = lines.get(match[0], range(entry.place.line, entry.place.line))
             last = max(known.stop, (entry.place.end_line or entry.place.line) + 1)
-            found[match[0]] = range(min(known.start, entry.place.line), last)
-    return list(found.values())
+            lines[match[0]] = range(min(known.start, entry.place.line), last)
+    return list(lines.values())
 
 
 def _is_in(place: Place, lines: Iterable[range]) -> bool:

@@ -1,4 +1,4 @@
-"""A launch file by its name and its text: what kind it is, and what it says."""
+"""Recognition of a launch file by its name and its text, and reading by the reader of its kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import msgspec
 
 from recipes.lint.document import Document, DocumentKind, Fault, lines_of
-from recipes.lint.readers.hostfile import is_hostfile
 
 READERS: dict[DocumentKind, str] = {
     "shell": "shell",
@@ -26,34 +25,40 @@ READERS: dict[DocumentKind, str] = {
     "python": "python",
     "hostfile": "hostfile",
 }
-"""The module of `recipes.lint.readers` with `read(name, text) -> Document`, for each kind."""
+"""Module of `recipes.lint.readers` with `read(name, text) -> Document`, for each kind."""
 
 _HOSTFILE = re.compile(r"[\w.-]*(?:hostfile|machinefile|nodefile|hosts?)[\w-]*(?:\.txt)?")
 _SHEBANG = re.compile(r"#!.*\b(ba|z|k|da|tc|c)?sh\b")
 _DIRECTIVE = re.compile(r"^#(SBATCH|PBS|BSUB)\b", re.MULTILINE)
 _DOCKERFILE = re.compile(
-    r"(\s*(#[^\n]*|ARG [^\n]*)?\n)*\s*FROM\s+(--\S+\s+)?\S+(\s+AS\s+\S+)?[ \t\r]*(\n|$)", re.IGNORECASE
+    r"(?:[^\S\n]*(?:#[^\n]*|ARG [^\n]*)?\n)*"
+    r"[^\S\n]*FROM\s+(?:--\S+\s+)?\S+(?:\s+AS\s+\S+)?[ \t\r]*(?:\n|$)",
+    re.IGNORECASE,
 )
+"""Lines of comments and ARG, then FROM. Each line can match in one way only, so that the time is linear."""
 _KUBERNETES = re.compile(r"^(apiVersion|kind):", re.MULTILINE)
 _COMPOSE = re.compile(r"^services:", re.MULTILINE)
 _ACCELERATE = re.compile(r"^(compute_environment|distributed_type|num_machines):", re.MULTILINE)
-_YAML_KEY = re.compile(r"^\s*(- )?\{?\s*[\w.\"'-]+:(\s|$)", re.MULTILINE)
+_YAML_KEY = re.compile(r"^[^\S\n]*(?:- (?:\{?[^\S\n]*)|\{[^\S\n]*)?[\w.\"'-]+:(?:\s|$)", re.MULTILINE)
 _WORKFLOW = re.compile(r"^(on|jobs|stages|pipelines?|steps):", re.MULTILINE)
-"""Of a service that builds and tests: what runs there is no job."""
+"""Keys of a service that builds and tests; its commands are no job."""
 _LAUNCHES = re.compile(
-    r"\bNCCL_|\bGLOO_|FI_PROVIDER|torchrun|torch\.distributed|mpirun|accelerate launch|\bdeepspeed\s+(-|\\|\S+\.py)"
+    r"\bNCCL_|\bGLOO_|FI_PROVIDER|torchrun|torch\.distributed|mpirun|accelerate launch|"
+    r"\bdeepspeed\s+(-|\\|\S+\.py)"
 )
 _VARIABLE_LINE = re.compile(r"\s*(#.*|(export\s+)?[A-Za-z_][\w.]*\s*=.*)?$")
 _DEEPSPEED = re.compile(
-    r'"(?:(?:train_micro_batch_size_per_gpu|zero_optimization|zero_allow_untested_optimizer|steps_per_print|wall_clock_breakdown|'
-    r'zero_force_ds_cpu_optimizer)"\s*:|(?:bf16|fp16|activation_checkpointing)"\s*:\s*\{)'
+    r'"(?:(?:train_micro_batch_size_per_gpu|zero_optimization|zero_allow_untested_optimizer|steps_per_print|'
+    r'wall_clock_breakdown|zero_force_ds_cpu_optimizer)"\s*:|'
+    r'(?:bf16|fp16|activation_checkpointing)"\s*:\s*\{)'
 )
 _DEEPSPEED_NAME = re.compile(r"(?:^|[_.-])ds(?:[_.-]|$)|deepspeed|(?:^|[_-])zero[_-]?[0-3]")
 _BATCH = re.compile(r'"(?:train_batch_size|gradient_accumulation_steps)"\s*:')
 _TF_CONFIG = re.compile(r'"cluster"\s*:\s*\{|"task"\s*:\s*\{[^{}]*"index"')
 _ACCELERATE_JSON = re.compile(r'"(compute_environment|distributed_type|num_machines)"\s*:')
 _SCRIPT_WORDS = re.compile(
-    r"^\s*(export\s|srun\b|mpirun\b|torchrun\b|python\d?\s|accelerate\s+launch|deepspeed\s|if\s|for\s|set\s+-|source\s|[A-Za-z_]\w*=\S*$)",
+    r"^[^\S\n]*(export\s|srun\b|mpirun\b|torchrun\b|python\d?\s|accelerate\s+launch|deepspeed\s|if\s|for\s|"
+    r"set\s+-|source\s|[A-Za-z_]\w*=\S*$)",
     re.MULTILINE,
 )
 
@@ -72,9 +77,9 @@ _TEMPLATE_ENDINGS = (
 )
 _STRUCTURED_ENDINGS = (".yml", ".yaml", ".json", ".jsonc", ".json5")
 _OTHER_ENDINGS = (
-    ".md", ".rst", ".adoc", ".toml", ".cfg", ".ini", ".lock", ".ipynb", ".go", ".rs", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp",
-    ".js", ".ts", ".tsx", ".java", ".scala", ".rb", ".lua", ".html", ".css", ".xml", ".csv", ".log", ".cue", ".tf", ".hcl",
-    ".diff", ".patch", ".pl", ".pm", ".m4", ".awk",
+    ".md", ".rst", ".adoc", ".toml", ".cfg", ".ini", ".lock", ".ipynb", ".go", ".rs", ".c", ".cc", ".cpp",
+    ".cu", ".h", ".hpp", ".js", ".ts", ".tsx", ".java", ".scala", ".rb", ".lua", ".html", ".css", ".xml",
+    ".csv", ".log", ".cue", ".tf", ".hcl", ".diff", ".patch", ".pl", ".pm", ".m4", ".awk",
 )  # fmt: skip
 _OTHER_NAMES = frozenset(
     {"makefile", "gnumakefile", "justfile", "jenkinsfile", "cmakelists.txt", "package.json", "tsconfig.json"}
@@ -82,30 +87,36 @@ _OTHER_NAMES = frozenset(
 
 
 def read_document(name: str, text: str, kind: DocumentKind | None = None) -> Document | None:
-    """What the file says; None where it is of no known kind. Never raises, whatever the text."""
-    found = kind or recognise(name, text)
-    if found is None:
+    """Return the file as a document; None if it is of no known kind.
+
+    No text makes it raise an error.
+    """
+    recognised = kind or recognise(name, text)
+    if recognised is None:
         return None
     text = text.removeprefix("\ufeff")
-    document: Document = importlib.import_module(f"recipes.lint.readers.{READERS[found]}").read(name, text)
+    document: Document = importlib.import_module(f"recipes.lint.readers.{READERS[recognised]}").read(
+        name, text
+    )
     if kind is None and not name.lower().endswith(_STRUCTURED_ENDINGS):
-        return _doubted(document)
+        return _without_faults(document)
     return document
 
 
-def _doubted(document: Document) -> Document:
-    """What only looks like YAML or JSON has no faults of it."""
-    told = tuple(f"line {fault.place.line}: {fault.reason}" for fault in document.faults)
+def _without_faults(document: Document) -> Document:
+    """Return the document with its faults as problems, as the file only looks like YAML or JSON."""
+    reasons = tuple(f"line {fault.place.line}: {fault.reason}" for fault in document.faults)
     return (
-        msgspec.structs.replace(document, problems=(*document.problems, *told), faults=())
-        if told
+        msgspec.structs.replace(document, problems=(*document.problems, *reasons), faults=())
+        if reasons
         else document
     )
 
 
 def fault_of_unknown(name: str, text: str) -> Fault | None:
-    """Why a file of no known kind could not be told: an error in its JSON or YAML, where its name says that
-    it is such.
+    """Return the error of syntax that prevents recognition of a file.
+
+    Only files whose name promises JSON or YAML have one.
     """
     if not name.lower().endswith(_STRUCTURED_ENDINGS):
         return None
@@ -115,7 +126,7 @@ def fault_of_unknown(name: str, text: str) -> Fault | None:
 
 
 def recognise(name: str, text: str) -> DocumentKind | None:
-    """The kind, by the file's name where that says it, else by what it holds."""
+    """Return the kind by the file's name if that is enough, else by its content."""
     base = name.replace("\\", "/").rpartition("/")[2].lower()
     for ending in _TEMPLATE_ENDINGS:
         base = base.removesuffix(ending)
@@ -141,8 +152,11 @@ def _by_name(base: str, text: str) -> DocumentKind | None:
         return "sbatch"
     if base.endswith((".sh", ".bash", ".zsh", ".ksh", ".csh", ".pbs", ".lsf", ".qsub", ".job", ".cmd")):
         return "sbatch" if _DIRECTIVE.search(text) else "shell"
-    if _HOSTFILE.fullmatch(base) and is_hostfile(text):
-        return "hostfile"
+    if _HOSTFILE.fullmatch(base):
+        from recipes.lint.readers.hostfile import is_hostfile  # noqa: PLC0415 - loaded for files of this name
+
+        if is_hostfile(text):
+            return "hostfile"
     return "python" if base.endswith(".py") else None
 
 
@@ -163,7 +177,7 @@ def _by_text(text: str) -> DocumentKind | None:
         if any(line.lstrip().startswith("export") for line in lines):
             return "shell"
         return "dotenv" if any("=" in line and not line.lstrip().startswith("#") for line in lines) else None
-    if re.search(r"^\s*- \{?\s*name:", text, re.MULTILINE):
+    if re.search(r"^[^\S\n]*- \{?\s*name:", text, re.MULTILINE):
         return _yaml_kind(text)
     return "shell" if _SCRIPT_WORDS.search(text) else None
 
@@ -176,7 +190,7 @@ def _yaml_kind(text: str) -> DocumentKind | None:
     if _ACCELERATE.search(text):
         return "accelerate"
     if len({match[1] for match in _WORKFLOW.finditer(text)}) > 1:
-        return None
+        return None  # one of these keys alone may be a job file's
     return "kubernetes" if _YAML_KEY.search(text) and _LAUNCHES.search(text) else None
 
 

@@ -1,53 +1,74 @@
-"""The rules: rows of `recipes/data/lint_rules.toml`, each with the function that finds the mistake."""
+"""The rules of lint: rows of `recipes/data/lint_rules.toml`, each with the function that detects it."""
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal
+
+import msgspec
 
 from probes.base.record import StrictRecord
-from probes.base.rows import load_rows
+from probes.base.rows import read_rows
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.embedded import embedded
 from recipes.lint.finding import Edit, LintFinding, Severity
 from recipes.lint.parting import parted
 
-_OF_FILES = frozenset(
-    {"kubernetes_rules", "pods_rules", "pod_counts", "containers", "container_gpus", "syntax"}
-)
-"""Modules whose rules look at a file with all its containers. The others judge each container for itself."""
 Check = Callable[[tuple[Document, ...], Context], Iterator[LintFinding]]
 
 
 class LintRule(StrictRecord, kw_only=True):
-    """One row."""
+    """One row of the table."""
 
     id: str
     severity: Severity
     title: str
     """The mistake in a few words."""
     reason: str
-    """What happens because of it."""
+    """The consequence of the mistake."""
     source: str
-    """Who says so."""
+    """The document or source code that the rule rests on."""
     since: str = ""
-    """The first version that it holds for, as `NCCL 2.24`."""
+    """First version that the rule applies to, such as `NCCL 2.24`."""
     until: str = ""
-    """The first version that it no longer holds for."""
+    """First version that the rule no longer applies to."""
     module: str
-    """Below `recipes.lint.rules`."""
+    """Module below `recipes.lint.rules`."""
     function: str
+    also: tuple[str, ...] = ()
+    """Other functions that detect the same mistake, as `module.function`; each has a row of its own."""
+    judges: Literal["container", "file"] = "container"
+    """`file` if the function sees a file with all its containers; otherwise it sees each container alone."""
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """All functions that detect the mistake, as `module.function`."""
+        return (f"{self.module}.{self.function}", *self.also)
+
+
+@functools.lru_cache(maxsize=1)
+def rule_rows() -> tuple[dict[str, Any], ...]:
+    """Return the rows of the table as they are written, before any is checked."""
+    return tuple(read_rows("lint_rules", "recipes")["rules"])
 
 
 @functools.lru_cache(maxsize=1)
 def load_rules() -> dict[str, LintRule]:
-    """All rules by id, in the order of the file."""
-    return {row.id: row for row in load_rows("recipes", "rules", LintRule, file="lint_rules")}
+    """Return all rules by id, in the order of the file. Rows that are not valid are left out."""
+    rules: dict[str, LintRule] = {}
+    for row in rule_rows():
+        try:
+            rule = msgspec.convert(row, LintRule)
+        except msgspec.ValidationError:
+            continue  # `lint` reports the row; it must not stop the other rules
+        rules[rule.id] = rule
+    return rules
 
 
-def found(
+def make_finding(
     rule_id: str,
     document: Document,
     place: Place,
@@ -57,9 +78,7 @@ def found(
     edits: tuple[Edit, ...] = (),
     severity: Severity | None = None,
 ) -> LintFinding:
-    """A finding of a rule, with the severity of its row unless what is known of the machine makes it
-    another.
-    """
+    """Return a finding of a rule. Its severity is that of the rule's row unless the caller knows better."""
     return LintFinding(
         rule_id=rule_id,
         severity=severity or load_rules()[rule_id].severity,
@@ -71,52 +90,57 @@ def found(
     )
 
 
-@functools.lru_cache(maxsize=1)
-def _checks() -> tuple[tuple[Check, bool], ...]:
-    """With each whether it looks at whole files."""
-    named = dict.fromkeys((row.module, row.function) for row in load_rules().values())
-    return tuple(
-        (getattr(importlib.import_module(f"recipes.lint.rules.{module}"), function), module in _OF_FILES)
-        for module, function in named
-    )
+def _run(name: str, documents: tuple[Document, ...], context: Context) -> Iterator[LintFinding]:
+    """Load and run one function. Every error of its module or of the function itself is raised."""
+    module, _, function = name.rpartition(".")
+    check: Check = getattr(importlib.import_module(f"recipes.lint.rules.{module}"), function)
+    return check(documents, context)
 
 
-def _run(
-    check: Check, documents: tuple[Document, ...], context: Context, broken: list[str] | None
+def _findings_in(
+    documents: tuple[Document, ...], functions: Iterable[str], context: Context, broken: list[str] | None
 ) -> Iterator[LintFinding]:
-    try:
-        yield from check(documents, context)
-    except Exception as error:
-        if broken is None:
-            raise
-        broken.append(
-            f"the rule {check.__name__} has a bug and was not judged to its end: {type(error).__name__}: {error}"
-        )
-
-
-def _found(
-    documents: tuple[Document, ...], context: Context, broken: list[str] | None
-) -> Iterator[LintFinding]:
+    judges_files = {rule.functions[0] for rule in load_rules().values() if rule.judges == "file"}
     parts = tuple(part for document in documents for part in parted(document))
-    for check, is_of_files in _checks():
-        yield from _run(check, documents if is_of_files else parts, context, broken)
+    for name in functions:
+        try:
+            yield from _run(name, documents if name in judges_files else parts, context)
+        except Exception as error:
+            if broken is None:
+                raise
+            broken.append(
+                f"the rule {name} has a bug and did not judge everything: {type(error).__name__}: {error}"
+            )
 
 
 def lint(
-    documents: tuple[Document, ...], context: Context, broken: list[str] | None = None
+    documents: tuple[Document, ...],
+    context: Context,
+    broken: list[str] | None = None,
+    *,
+    only: Iterable[str] | None = None,
 ) -> tuple[LintFinding, ...]:
-    """What all rules find in files that belong together, in the order of the files and their lines. What a
-    script writes out in here-documents is judged alone.
+    """Return all findings in files that belong together, in the order of the files and their lines.
 
-    Findings that a comment waives are among them: `Document.waived` says which. A rule that crashes is told
-    in `broken`, where that is given, and the others go on.
+    Each file that a script writes in a here-document is judged alone. Findings that a comment waives are
+    included; `Document.waived` names them. `only` limits the run to the functions behind these rule ids, and
+    no other rule module is loaded. A rule that crashes, cannot be loaded or has an invalid row is described
+    in `broken` and the others go on; without `broken` the error is raised.
     """
+    table = load_rules()
+    if only is None and len(table) < len(rule_rows()):
+        names = [str(row.get("id", "without an id")) for row in rule_rows() if row.get("id") not in table]
+        if broken is None:
+            raise ValueError(f"lint_rules.toml has invalid rows: {', '.join(names)}")
+        broken += [f"the row of the rule {name} is not valid and was not used" for name in names]
+    chosen = table.values() if only is None else [table[rule_id] for rule_id in only]
+    functions = dict.fromkeys(name for rule in chosen for name in rule.functions)  # rows share functions
     order = {document.name: index for index, document in enumerate(documents)}
     groups = (documents, *((inner,) for document in documents for inner in embedded(document)))
     findings = {
         (finding.rule_id, finding.document, finding.place.line, finding.message): finding
         for group in groups
-        for finding in _found(group, context, broken)
+        for finding in _findings_in(group, functions, context, broken)
     }
     return tuple(
         sorted(

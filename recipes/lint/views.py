@@ -1,4 +1,4 @@
-"""How rules look at documents: what is set, what is asked for, what is started."""
+"""Views of documents for rules: variables, requests and commands."""
 
 from __future__ import annotations
 
@@ -18,6 +18,17 @@ _SHORT_SLURM = {
     "C": "constraint",
 }
 TRAINERS = ("torchrun", "accelerate", "deepspeed", "composer")
+OLD_TORCH_NAMES = {
+    "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
+    "NCCL_DESYNC_DEBUG": "TORCH_NCCL_DESYNC_DEBUG",
+    "NCCL_ENABLE_TIMING": "TORCH_NCCL_ENABLE_TIMING",
+}
+"""PyTorch's variables before version 2.2 with their present names.
+
+Source: pytorch/pytorch, ProcessGroupNCCL.hpp.
+"""
+_POD_CONTAINER = re.compile(r".*\b(?:initContainers|containers)\[\d+\](?=\.)")
 
 
 def of_kind(documents: tuple[Document, ...], kind: DocumentKind) -> Iterator[Document]:
@@ -25,18 +36,19 @@ def of_kind(documents: tuple[Document, ...], kind: DocumentKind) -> Iterator[Doc
 
 
 def settings_of(document: Document) -> tuple[Setting, ...]:
-    """All that processes get from the file: all of them, or one command."""
+    """Return all variables that processes get from the file, whether all processes or one command."""
     return document.given
 
 
 def last(document: Document, name: str) -> Setting | None:
-    """The last place where a variable is set; None where it is unset after that, or never set."""
-    found = document.last_given.get(name)
-    return found if found is not None and not (found.value is None and found.is_literal) else None
+    """Return the last setting of a variable; None if it is unset after that, or never set."""
+    item = document.last_given.get(name)
+    is_unset = item is not None and item.value is None and item.is_literal
+    return None if is_unset else item
 
 
 def value(document: Document, name: str) -> str | None:
-    """The value of a variable, where the file states it literally."""
+    """Return the value of a variable if the file states it literally."""
     item = last(document, name)
     return item.value.strip() if item is not None and item.is_literal and item.value is not None else None
 
@@ -46,12 +58,12 @@ def is_set(document: Document, *names: str) -> bool:
 
 
 def number(text: str | None) -> int | None:
-    """A plain decimal number, else None."""
+    """Return a plain decimal number, else None."""
     return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text.strip()) else None
 
 
 def code_lines(document: Document) -> Iterator[tuple[int, str]]:
-    """Lines that are no comments, with their numbers."""
+    """Return the lines that are not comments, with their numbers."""
     return iter(_code_lines(document.text))
 
 
@@ -63,19 +75,19 @@ def _code_lines(text: str) -> tuple[tuple[int, str], ...]:
     )
 
 
-def says(document: Document, expression: str) -> bool:
-    """Whether an expression stands anywhere outside of comments."""
-    return _says(document.text, expression)
+def mentions(document: Document, expression: str) -> bool:
+    """Return whether an expression matches outside of comments."""
+    return _mentions(document.text, expression)
 
 
 @functools.lru_cache(maxsize=1024)
-def _says(text: str, expression: str) -> bool:
+def _mentions(text: str, expression: str) -> bool:
     compiled = re.compile(expression)
     return any(compiled.search(line) for _, line in _code_lines(text))
 
 
 def first_line(document: Document, expression: str) -> tuple[Place, re.Match[str]] | None:
-    """Where an expression first stands outside of comments."""
+    """Return the first place outside of comments where an expression matches."""
     compiled = re.compile(expression)
     for index, line in code_lines(document):
         match = compiled.search(line)
@@ -86,27 +98,30 @@ def first_line(document: Document, expression: str) -> tuple[Place, re.Match[str
     return None
 
 
-_BY_SLURM = {
+_REQUESTS = {
     "SLURM_NNODES": "nodes",
     "SLURM_JOB_NUM_NODES": "nodes",
     "SLURM_NTASKS_PER_NODE": "ntasks-per-node",
 }
-"""What Slurm tells of the requests in the file."""
+"""Variables by which Slurm states a request of the file."""
 
 
 def resolved(document: Document, text: str | None) -> str | None:
-    """A text that is known before the run; `$SLURM_NNODES` is what the file asks for."""
+    """Return a text if it is known before the run, else None.
+
+    `$SLURM_NNODES` becomes the number that the file requests.
+    """
     if text is None:
         return None
     text = text.strip().strip("\"'")
     match = re.fullmatch(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?", text)
-    if match is not None and match[1] in _BY_SLURM:
-        return directive(document, _BY_SLURM[match[1]])
+    if match is not None and match[1] in _REQUESTS:
+        return directive(document, _REQUESTS[match[1]])
     return None if "$" in text or "`" in text or "{{" in text or text.startswith("<") else text
 
 
 def directive(document: Document, *names: str) -> str | None:
-    """The value that a batch script asks for."""
+    """Return the value that a batch script requests."""
     for item in document.directives:
         if _SHORT_SLURM.get(item.name, item.name) in names:
             return item.value.strip()
@@ -121,7 +136,7 @@ def directive_place(document: Document, *names: str) -> Place:
 
 
 def option(command: Command, *names: str) -> str | None:
-    """An option of a command by its long name."""
+    """Return an option of a command by its long name."""
     for name in names:
         if name in command.options:
             return command.options[name]
@@ -132,12 +147,12 @@ def option(command: Command, *names: str) -> str | None:
 
 
 def words(command: Command) -> str:
-    """The command's words in a line."""
+    """Return the arguments of the command in a line."""
     return " ".join(argument.text for argument in command.arguments)
 
 
 def starts(command: Command) -> str:
-    """The launcher that a command is, under one name."""
+    """Return the launcher that a command is, under one name."""
     if command.program in ("accelerate", "accelerate-launch"):
         is_launch = command.program != "accelerate" or re.search(r"\blaunch\b", words(command))
         return "accelerate" if is_launch else "accelerate-other"
@@ -147,19 +162,19 @@ def starts(command: Command) -> str:
 
 
 def enclosing(document: Document, command: Command, *programs: str) -> Command | None:
-    """The nearest command of these programs in which a command is started."""
-    found = None
+    """Return the nearest command of these programs that starts a command."""
+    nearest = None
     for other in document.commands:
         if other is command:
             break
         depth = len(other.inside)
         if starts(other) in programs and command.inside[: depth + 1] == (*other.inside, other.program):
-            found = other
-    return found
+            nearest = other
+    return nearest
 
 
 def has_unknown_words(command: Command) -> bool:
-    """Whether a variable stands where options may be: `torchrun $ARGS train.py`."""
+    """Return whether a variable is in a position for options: `torchrun $ARGS train.py`."""
     before = ""
     for argument in command.arguments:
         if (
@@ -177,21 +192,22 @@ def commands(document: Document, *launchers: str) -> Iterator[Command]:
 
 
 def nodes_of(document: Document) -> int | None:
-    """How many machines the file asks for, where it says so with a number."""
+    """Return the number of machines that the file requests, if it states a number."""
     asked = number((directive(document, "nodes") or "").partition("-")[0])
     if asked is not None:
         return asked
+    # PBS: chunks are nodes only if they are scattered
     chunks = re.match(r"select=(\d+)(?=:|$)", directive(document, "l") or "")
     if chunks is not None and any("place=scatter" in item.value for item in document.directives):
         return int(chunks[1])
     for command in document.commands:
         for name in ("nnodes", "num-machines", "num-nodes", "nodes"):
             if name != "nodes" or command.program == "srun":
-                told = number(resolved(document, option(command, name)))
-                if told is not None and (
-                    name != "nodes" or told > 1
-                ):  # a step on one node says nothing of the job
-                    return told
+                machines = number(resolved(document, option(command, name)))
+                if machines is not None and (
+                    name != "nodes" or machines > 1
+                ):  # a step on one node does not limit the job
+                    return machines
     return None
 
 
@@ -200,14 +216,15 @@ _PART_OF_A_NODE = 2
 
 
 def has_whole_nodes(document: Document) -> bool:
-    """Whether no other job runs on the nodes of a batch script, as far as its requests tell."""
+    """Return whether no other job runs on the nodes of a batch script, according to its requests."""
+    # a request for all memory, or for most GPUs, leaves no room for another job
     whole = any(item.name == "exclusive" for item in document.directives) or directive(document, "mem") == "0"
     gpus = gpus_per_node(document)
     return whole or gpus is None or gpus > _PART_OF_A_NODE
 
 
 def is_one_machine(document: Document) -> bool:
-    """Whether all that the file starts stays on one machine, as far as it says where."""
+    """Return whether all programs that the file starts stay on one machine, as far as it shows."""
     nodes = nodes_of(document)
     launchers = list(commands(document, *TRAINERS))
     if nodes is None and (
@@ -222,24 +239,24 @@ def is_one_machine(document: Document) -> bool:
 
 
 def _meets_itself(document: Document) -> bool:
-    """Ranks whose master is the loopback are all here."""
+    """Return whether the master is the loopback address, so that all ranks are on this machine."""
     return re.fullmatch(r"localhost|127\.\d+\.\d+\.\d+", value(document, "MASTER_ADDR") or "") is not None
 
 
 def _has_one_instance(document: Document) -> bool:
-    """An estimator of SageMaker, in Python."""
+    """Return whether a SageMaker estimator in Python has one instance."""
     counts = re.findall(r"\binstance_count\s*=\s*(\w+)", document.text) if document.kind == "python" else []
     return set(counts) == {"1"}
 
 
 def _has_own_network(document: Document) -> bool:
-    """Services of a compose file that other machines cannot reach."""
+    """Return whether other machines cannot reach the services of a compose file."""
     open_to_others = r"\bnetwork_mode:|\boverlay\b|\bmacvlan\b|\bhostfile\b|--node[-_]rank|\bray start"
-    return document.kind == "compose" and not says(document, open_to_others)
+    return document.kind == "compose" and not mentions(document, open_to_others)
 
 
 def has_one_gpu(document: Document) -> bool:
-    """Whether each container gets one GPU, so that it has no peers."""
+    """Return whether each container gets one GPU, so that it has no peers."""
     counts = [
         str(item.value) for item in document.entries if item.path.endswith("resources.limits.nvidia.com/gpu")
     ]
@@ -260,7 +277,7 @@ def _is_alone(document: Document, command: Command) -> bool:
 
 
 def ranks_here(document: Document, command: Command) -> int | None:
-    """Ranks that a launcher starts on each machine, where it says so with a number."""
+    """Return the number of ranks that a launcher starts on each machine, if it states a number."""
     kind = starts(command)
     if kind == "torchrun":
         return number(resolved(document, option(command, "nproc-per-node")))
@@ -274,28 +291,29 @@ def ranks_here(document: Document, command: Command) -> int | None:
 
 
 def is_one_process(document: Document) -> bool:
-    """Whether a single rank is started, so that nothing is exchanged."""
+    """Return whether a single rank is started, so that there is no communication."""
     launchers = list(commands(document, *TRAINERS))
     counts = [
-        resolved(document, option(one, "nproc-per-node", "num-processes", "num-gpus")) for one in launchers
+        resolved(document, option(launcher, "nproc-per-node", "num-processes", "num-gpus"))
+        for launcher in launchers
     ]
     return bool(launchers) and is_one_machine(document) and all(count == "1" for count in counts)
 
 
 def tasks_per_node(document: Document) -> int | None:
-    """Tasks of a batch script on each node, where it says so with numbers."""
-    told = number(directive(document, "ntasks-per-node", "tasks-per-node"))
+    """Return the number of tasks of a batch script on each node, if it states numbers."""
+    per_node = number(directive(document, "ntasks-per-node", "tasks-per-node"))
     tasks, nodes = (
         number(directive(document, "ntasks")),
         number((directive(document, "nodes") or "").partition("-")[0]),
     )
-    if told is not None:
-        return told
+    if per_node is not None:
+        return per_node
     return tasks // nodes if tasks is not None and nodes else None
 
 
 def gpus_per_node(document: Document) -> int | None:
-    """GPUs of each node that a batch script asks for."""
+    """Return the number of GPUs of each node that a batch script requests."""
     for name in ("gpus-per-node", "gres"):
         asked = directive(document, name)
         match = (
@@ -319,6 +337,33 @@ def entry_value(document: Document, path: str) -> str | int | float | bool | Non
 
 
 def entries(document: Document, expression: str) -> Iterator[Entry]:
-    """Entries whose whole path matches."""
+    """Return the entries whose whole path matches an expression."""
     compiled = re.compile(expression)
     return (item for item in document.entries if compiled.fullmatch(item.path))
+
+
+def literal_settings(documents: tuple[Document, ...], *names: str) -> Iterator[tuple[Document, Setting, str]]:
+    """Yield the settings of these variables whose value the files state, with that value."""
+    for document in documents:
+        for item in settings_of(document):
+            if item.name in names and item.is_literal and item.value:
+                yield document, item, item.value.strip()
+
+
+def is_on_cloud(document: Document) -> bool:
+    """Return whether the file sets what the fabric of OCI, Alibaba, GCP or Slingshot needs."""
+    return mentions(
+        document, r"(?i)FI_CXI_|FI_PROVIDER=[\"']?cxi|NCCL_SOCKET_IFNAME=[\"']?=?hsn|AWS Libfabric"
+    ) or mentions(document, r"(?i)BM\.GPU|\boci[-_]|alibaba|aliyun|/usr/local/gib|NCCL_NET=gIB")
+
+
+def container_path_at(document: Document, place: Place) -> str:
+    """Return the path of the pod's container that encloses a place; empty outside of containers."""
+    at = (place.line, place.column)
+    for item in entries(document, r".*\b(?:initContainers|containers)\[\d+\]\..*"):
+        begin = (item.place.line, item.place.column)
+        end = (item.place.end_line or item.place.line, item.place.end_column or item.place.column)
+        match = _POD_CONTAINER.match(item.path)
+        if match is not None and begin <= at <= end:
+            return match[0]
+    return ""

@@ -11,7 +11,7 @@ from recipes.lint.finding import LintFinding
 def without_waived(
     findings: Iterable[LintFinding], documents: tuple[Document, ...]
 ) -> tuple[tuple[LintFinding, ...], int]:
-    """The findings that count, and how many were waived."""
+    """Return the findings that count, and the number of waived ones."""
     by_name = {document.name: document for document in documents}
     kept = []
     waived = 0
@@ -30,10 +30,13 @@ def without_waived(
 
 
 def idle_waivers(findings: Iterable[LintFinding], documents: tuple[Document, ...]) -> tuple[str, ...]:
-    """Waivers that silence nothing, one line each; `findings` are all, before any is waived."""
-    told = {(finding.document, finding.place.line, finding.rule_id) for finding in findings}
-    names = {(document, rule) for document, _, rule in told}
-    lines = {(document, line) for document, line, _ in told}
+    """Return one line for each waiver that silences nothing.
+
+    `findings` are all findings, before any is waived.
+    """
+    found_on_lines = {(finding.document, finding.place.line, finding.rule_id) for finding in findings}
+    names = {(document, rule) for document, _, rule in found_on_lines}
+    lines = {(document, line) for document, line, _ in found_on_lines}
     idle: list[str] = []
     for document in documents:
         for rule in sorted({rule for rules in document.waived.values() for rule in rules}):
@@ -43,7 +46,9 @@ def idle_waivers(findings: Iterable[LintFinding], documents: tuple[Document, ...
                         first == 0 and bool(lines)
                     )
                 else:
-                    used = any((document.name, line, rule) in told for line in range(first, last + 1))
+                    used = any(
+                        (document.name, line, rule) in found_on_lines for line in range(first, last + 1)
+                    )
                     used = used or (first == 0 and (document.name, rule) in names)
                 if not used:
                     idle.append(
@@ -53,8 +58,9 @@ def idle_waivers(findings: Iterable[LintFinding], documents: tuple[Document, ...
 
 
 def _runs(document: Document, rule: str) -> list[tuple[int, int]]:
-    """First and last line of each stretch that a comment waives the rule for; a comment for the whole file is
-    line 0.
+    """Return the first and last line of each stretch in which a comment waives the rule.
+
+    A comment for the whole file counts as line 0.
     """
     runs: list[tuple[int, int]] = []
     for line in sorted(line for line, rules in document.waived.items() if rule in rules):

@@ -1,4 +1,4 @@
-"""MPI: a script that has mpirun start every rank, here or on several hosts."""
+"""MPI: a script in which mpirun starts every rank, here or on several hosts."""
 
 from __future__ import annotations
 
@@ -11,36 +11,37 @@ from recipes.launch.script_parts import companions, render_script
 SCRIPT = "launch-mpi.sh"
 _INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 _ONE_INTERFACE = re.compile(r"=?([A-Za-z0-9_.-]+)")
-"""NCCL's `=` asks for the exact name; lists and exclusions (`^`) stand for no single interface."""
+"""A single interface. NCCL's `=` demands the exact name; lists and exclusions (`^`) do not match."""
 
 
 def render(recipe: Recipe) -> tuple[Artifact, ...]:
-    """The script, then what lies beside it. Raises UsageError for a recipe that contradicts itself and for
-    IPv6 addresses.
+    """Return the script, then the files beside it.
+
+    Raises UsageError for a recipe that contradicts itself and for IPv6 addresses.
     """
     for host in recipe.resources.hosts:
         if ":" in host:
             raise UsageError(
-                f"host {host!r}: mpirun reads what follows a colon as a number of slots", "give host names"
+                f"host {host!r}: mpirun reads the part after a colon as a number of slots", "give host names"
             )
     text = render_script("mpi.sh.j2", recipe, exported=_exported(recipe), interface=_interface(recipe))
     return (Artifact(path=SCRIPT, text=text, mode=0o755), *companions(recipe))
 
 
 def start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """The command that starts every rank of the job."""
+    """Return the command that starts every rank of the job."""
     del recipe  # the script knows its hosts, or mpirun's scheduler does
     return (f"{folder}/{SCRIPT}", "--", *arguments)
 
 
 def _exported(recipe: Recipe) -> tuple[str, ...]:
-    """Variables that Open MPI must be told to hand on to ranks of other hosts."""
+    """Return the variables that Open MPI must pass to ranks of other hosts."""
     own = ("MASTER_ADDR", "MASTER_PORT", *(("PYTHONPATH",) if recipe.command.kind == "reference" else ()))
     return tuple(dict.fromkeys((*own, *(variable.name for variable in recipe.environment))))
 
 
 def _interface(recipe: Recipe) -> str:
-    """The one interface that the recipe names for the ranks' connections; empty where it names none."""
+    """Return the one interface that the recipe names for the ranks' connections; empty if it names none."""
     for variable in recipe.environment:
         match = _ONE_INTERFACE.fullmatch(variable.value) if variable.name in _INTERFACES else None
         if match is not None and recipe.parallelism.nodes > 1:

@@ -9,10 +9,10 @@ SCRIPT = "train.sbatch"
 
 
 def render(recipe: Recipe) -> tuple[Artifact, ...]:
-    """The batch script, then what lies beside it. Raises UsageError for a recipe that contradicts itself."""
+    """Return the batch script, then the files beside it. Raises UsageError for a contradictory recipe."""
     return (Artifact(path=SCRIPT, text=render_script("slurm.sbatch.j2", recipe)), *companions(recipe))
 
 
 def start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """The command that submits the job."""
+    """Return the command that submits the job."""
     return ("sbatch", f"{folder}/{SCRIPT}", "--", *arguments)

@@ -1,4 +1,4 @@
-"""torchrun on one node (`launch.sh`), or on several, started node by node or over ssh (`launch-all.sh`)."""
+"""torchrun on one node (`launch.sh`), or on several, each by itself or over ssh (`launch-all.sh`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ START_ALL_HOSTS = "launch-all.sh"
 
 
 def render(recipe: Recipe) -> tuple[Artifact, ...]:
-    """The script, then what lies beside it. Raises UsageError for a recipe that contradicts itself."""
+    """Return the script, then the files beside it. Raises UsageError for a contradictory recipe."""
     scripts = [Artifact(path=SCRIPT, text=render_script("torchrun.sh.j2", recipe), mode=0o755)]
     if recipe.parallelism.nodes > 1 and recipe.resources.hosts:
         scripts.append(
@@ -21,8 +21,9 @@ def render(recipe: Recipe) -> tuple[Artifact, ...]:
 
 
 def start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """The command that starts every rank of the job. Raises UsageError for several nodes without host
-    names.
+    """Return the command that starts every rank of the job.
+
+    Raises UsageError for several nodes without host names.
     """
     if recipe.parallelism.nodes == 1:
         return (f"{folder}/{SCRIPT}", "--", *arguments)

@@ -1,3 +1,4 @@
-"""Readers of launch files: text in, a `Document` out. They never raise: what they cannot read is one of its
-`problems`.
+"""Readers of launch files: each turns a text into a `Document`.
+
+They never raise an error: a part that they cannot read becomes one of its `problems`.
 """

@@ -7,5 +7,5 @@ from recipes.lint.readers.tree import config
 
 
 def read(name: str, text: str) -> Document:
-    """Never raises."""
+    """Return the configuration as a document. Never raises an error."""
     return config(name, text, "accelerate", is_json=False)

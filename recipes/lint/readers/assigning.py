@@ -8,13 +8,16 @@ from recipes.lint.document import Reach, Setting
 from recipes.lint.readers.words import Word
 
 ASSIGNING = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=")
-"""The name, what stands in brackets, and the plus of `NAME+=`."""
+"""The name, the part in brackets, and the plus of `NAME+=`."""
 
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?=([^{}]*)\}")
 
 
 def default_in(word: Word, *, reaches: Reach) -> Setting | None:
-    """`${NAME:=value}`: what the environment holds comes first, so the value is not known."""
+    """Return the setting of `${NAME:=value}`.
+
+    Its value is unknown, as the environment's own value has precedence.
+    """
     match = _DEFAULT.fullmatch(word.text)
     if match is None:
         return None
@@ -35,18 +38,22 @@ def is_assignment(word: Word) -> bool:
 
 
 def value_begin(word: Word) -> int:
-    """Where the value begins in the word as written."""
+    """Return the offset of the value in the word as written."""
     match = ASSIGNING.match(word.written.text)
     return match.end() if match else 0
 
 
 def value_of(word: Word, start: int) -> Word:
-    """The part of `NAME=value` after the sign."""
+    """Return the part of `NAME=value` after the sign."""
     begin = value_begin(word)
     part = Word(
         word.written.part(begin, len(word.written.text)),
         word.span.part(start, len(word.text)),
-        tuple(one.moved(one.start - start) for one in word.expansions if one.start >= start),
+        tuple(
+            expansion.moved(expansion.start - start)
+            for expansion in word.expansions
+            if expansion.start >= start
+        ),
         word.quoted,
     )
     part.elements = word.elements

@@ -1,4 +1,7 @@
-"""Compose files: what each service gets and starts. Source: the compose specification, docs.docker.com."""
+"""Compose files: the variables and commands of each service.
+
+Source: the compose specification, docs.docker.com.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,16 @@ from recipes.lint.readers.tree import children, get, parse
 
 
 def read(name: str, text: str) -> Document:
-    """Never raises."""
+    """Return the compose file as a document. Never raises an error."""
     tree = parse(text)
     pods = Pods(tree)
     entries = []
     for root in tree.roots[:1]:
         entries += list(tree.entries(root))
         services = get(root, "services")
-        found = [service for _, service in children(services)] if services is not None else []
-        reaches: Reach = "node" if len(found) > 1 else "all"
-        for service in found:
+        several = [service for _, service in children(services)] if services is not None else []
+        reaches: Reach = "node" if len(several) > 1 else "all"
+        for service in several:
             pods.variables(get(service, "environment"), reaches)
             pods.start((get(service, "entrypoint"), get(service, "command")), reaches)
     return pods.document(name, "compose", entries)

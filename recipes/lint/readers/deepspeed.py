@@ -1,4 +1,4 @@
-"""DeepSpeed's configuration, JSON; comments are passed over."""
+"""DeepSpeed's configuration in JSON; comments are ignored."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from recipes.lint.readers.tree import config
 
 
 def read(name: str, text: str) -> Document:
-    """Never raises."""
+    """Return the configuration as a document. Never raises an error."""
     return config(name, text, "deepspeed", is_json=True)

@@ -1,4 +1,7 @@
-"""devcontainer.json: what the container that an editor starts gets. Source: containers.dev, specification."""
+"""devcontainer.json: variables and options of the container that an editor starts.
+
+Source: containers.dev, specification.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from recipes.lint.readers.tree import get, parse
 
 
 def read(name: str, text: str) -> Document:
-    """Never raises. `runArgs` are the options of `docker run`."""
+    """Return the file as a document. Never raises an error.
+
+    `runArgs` are the options of `docker run`.
+    """
     tree = parse(text, is_json=True)
     pods = Pods(tree)
     root = tree.roots[0] if tree.roots else None
@@ -22,7 +28,7 @@ def read(name: str, text: str) -> Document:
     if isinstance(options, yaml.SequenceNode):
         place = tree.place(options)
         words = [Argued("docker", place), Argued("run", place)]
-        words += [tree.argued(one) for one in options.value if isinstance(one, yaml.ScalarNode)]
+        words += [tree.argued(item) for item in options.value if isinstance(item, yaml.ScalarNode)]
         launches = Launches(lambda span, inner: pods.script(span, "all", inner), plain_inline)
         launches.start(words, Start())
         pods.commands += launches.commands

@@ -1,5 +1,6 @@
-"""Dockerfiles: ENV and ARG, and what RUN, CMD and ENTRYPOINT start. Source: the Dockerfile reference,
-docs.docker.com.
+"""Dockerfiles: ENV and ARG, and the commands of RUN, CMD and ENTRYPOINT.
+
+Source: the Dockerfile reference, docs.docker.com.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _OWN_WORDS = frozenset(
 
 
 def read(name: str, text: str) -> Document:
-    """Never raises. Variables of ENV reach every process of the container; those that RUN sets end with
-    it.
+    """Return the Dockerfile as a document. Never raises an error.
+
+    Variables of ENV reach every process of the container; those that RUN sets end with that RUN.
     """
     reader = _Reader(Span.whole(text))
     reader.run()
@@ -62,7 +64,10 @@ class _Reader:
             at = max(end, at + 1)
 
     def _end(self, at: int) -> int:
-        """Where the instruction ends: after continued lines, comments between them, and here-documents."""
+        """Return the offset where the instruction ends.
+
+        It spans continued lines, comments between them, and here-documents.
+        """
         text, start = self.span.text, at
         goes_on = True
         while goes_on and at < len(text):
@@ -123,10 +128,11 @@ class _Reader:
                     is_exported=is_exported,
                 )
             )
+            # offsets of expansions are counted from the start of the value
             left = tuple(
-                one.moved(one.start - match.start(2))
-                for one in word.expansions
-                if one.start >= match.start(2)
+                expansion.moved(expansion.start - match.start(2))
+                for expansion in word.expansions
+                if expansion.start >= match.start(2)
             )
             held = Word(word.written, word.span.part(match.start(2), len(word.text)), left, word.quoted)
             self.scope.assign(match[1], held, conditional=not is_exported, append=False)
@@ -147,14 +153,15 @@ class _Reader:
         else:
             reader.read(_without_comments(rest))
         inner = (*reader.settings, *reader.launches.settings)
-        self.settings += [msgspec.structs.replace(one, reaches="command") for one in inner]
+        self.settings += [msgspec.structs.replace(command, reaches="command") for command in inner]
         self.commands += [
-            msgspec.structs.replace(one, inside=one.inside[1:]) for one in reader.launches.commands
+            msgspec.structs.replace(command, inside=command.inside[1:])
+            for command in reader.launches.commands
         ]
 
 
 def _without_comments(span: Span) -> Span:
-    """Comment lines between continued lines are no part of the instruction."""
+    """Return the instruction without comment lines between its continued lines."""
     pieces: list[str] = []
     offsets: list[int] = []
     at = 0
@@ -167,7 +174,7 @@ def _without_comments(span: Span) -> Span:
 
 
 def exec_form(span: Span) -> list[Argued] | None:
-    """The words of `["torchrun", "train.py"]`; None where it is no such list."""
+    """Return the words of `["torchrun", "train.py"]`; None if the text is no such list."""
     text = span.text.strip()
     if not text.startswith("["):
         return None
@@ -175,7 +182,7 @@ def exec_form(span: Span) -> list[Argued] | None:
         values = msgspec.json.decode(text.encode(), type=list[str])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-    found = []
+    arguments = []
     at = 0
     for value in values:
         begin = span.text.find('"', at)
@@ -184,6 +191,8 @@ def exec_form(span: Span) -> list[Argued] | None:
         end = begin + len(written)
         inner = span.part(begin + 1, end - 1)
         content = inner if inner.text == value else fixed(value, inner)
-        found.append(Argued(value, span.place(begin, end), word=Word(span.part(begin, end), content, (), 1)))
+        arguments.append(
+            Argued(value, span.place(begin, end), word=Word(span.part(begin, end), content, (), 1))
+        )
         at = max(at, end)
-    return found
+    return arguments

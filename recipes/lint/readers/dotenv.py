@@ -1,4 +1,4 @@
-"""`.env` files of docker compose, python-dotenv and DeepSpeed, and what `env` prints."""
+"""`.env` files of docker compose, python-dotenv and DeepSpeed, and the output of `env`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VARIABLE = re.compile(r"(?<!\\)\$(\{|[A-Za-z_])")
 
 
 def read(name: str, text: str) -> Document:
-    """Never raises."""
+    """Return the file as a document. Never raises an error."""
     span = Span.whole(text)
     problems = [
         f"line {number}: no NAME=value"

@@ -1,4 +1,4 @@
-"""The environment of a process, as lines of `NAME=value`, each value on its line."""
+"""The environment of a process as lines of `NAME=value`, each value on one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _NAME = re.compile(r"[A-Za-z_]\w*=")
 
 
 def read(name: str, text: str) -> Document:
-    """Never raises. Values are taken as they are: nothing expands any more."""
+    """Return the environment as a document. Never raises an error.
+
+    Values are taken literally, as nothing expands them any more.
+    """
     span = Span.whole(text)
     settings = []
     start = 0

@@ -1,30 +1,32 @@
-"""What commands get from a script, at each point of it."""
+"""Variables that commands get from a script, at each point of the script."""
 
 from __future__ import annotations
 
 from recipes.lint.document import Setting
 
 Changes = dict[str, Setting | None]
-"""What each variable became; None where it was unset."""
+"""The new setting of each variable; None if it was unset."""
 _MOST_HANDED = 1_000_000
-"""Settings that all commands of one file are told together: exports and commands may take turns without
-end.
+"""Settings that all commands of one file get together.
+
+Without a limit, alternating exports and commands need quadratic memory.
 """
 
 
 class Exported:
-    """The variables that are exported now. Steps can be taken back, as at the end of a subshell."""
+    """The variables that are exported now. Changes can be undone, as at the end of a subshell."""
 
     def __init__(self) -> None:
         self._now: dict[str, Setting] = {}
         self._before: list[tuple[str, Setting | None]] = []
-        """Of each change, the name and what it held."""
+        """Name and previous setting of each change."""
         self._handed: tuple[Setting, ...] | None = ()
         self._left = _MOST_HANDED
 
     def handed(self) -> tuple[Setting, ...]:
-        """What a command that starts now gets, each name once; nothing after a million, where none writes by
-        hand.
+        """Return the variables that a command gets which starts now, each name once.
+
+        After a million settings the result is empty: nobody writes such a file by hand.
         """
         if self._handed is None:
             self._left -= len(self._now)
@@ -35,22 +37,22 @@ class Exported:
         return self._now.get(name)
 
     def put(self, name: str, setting: Setting | None) -> None:
-        """It is exported with this from here on, or unset."""
+        """Export a variable with this setting from here on, or unset it."""
         self._before.append((name, self._now.pop(name, None)))
         if setting is not None:
             self._now[name] = setting
         self._handed = None
 
     def mark(self) -> int:
-        """A point to go back to."""
+        """Return a point to which `back_to` can return."""
         return len(self._before)
 
     def since(self, mark: int) -> Changes:
-        """What has changed since then."""
+        """Return the changes since a mark."""
         return {name: self._now.get(name) for name, _ in self._before[mark:]}
 
     def back_to(self, mark: int) -> Changes:
-        """Undo what has changed since then, and tell it."""
+        """Undo the changes since a mark, and return them."""
         undone = self.since(mark)
         while len(self._before) > mark:
             name, old = self._before.pop()
@@ -61,6 +63,6 @@ class Exported:
         return undone
 
     def again(self, changes: Changes) -> None:
-        """Make them once more."""
+        """Repeat changes that were undone."""
         for name, setting in changes.items():
             self.put(name, setting)

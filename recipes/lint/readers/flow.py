@@ -1,4 +1,4 @@
-"""Branches, loops and patterns of a script: what of it may never happen, and what each branch begins with."""
+"""Branches, loops and patterns of a script, and the variables at the start of each branch."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ _PASSING = frozenset({"then", "elif", "else", "do", "!", "{", "}", "time", "copr
 
 
 class _Branches:
-    """`if` and `case` that are open: each of their branches begins with what held before."""
+    """Open `if` and `case` commands: each of their branches starts with the variables from before."""
 
     def __init__(self, exported: Exported) -> None:
         self._exported = exported
         self._open: list[tuple[str, int, Changes]] = []
-        """For each its word, where it began, and what its branches have changed so far."""
+        """Word, mark and the changes of the branches so far, for each open command."""
 
     def enter(self, word: str) -> None:
         self._open.append((word, self._exported.mark(), {}))
 
     def turn(self, word: str) -> None:
-        """Another branch of the innermost one begins."""
+        """Start another branch of the innermost command."""
         if self._open and self._open[-1][0] == word:
             _, mark, changes = self._open[-1]
             changes.update(self._exported.back_to(mark))
 
     def leave(self, word: str) -> None:
-        """It may have gone any of its ways: all that they changed may hold."""
+        """Close the innermost command.
+
+        Any of its branches may have run, so all their changes may hold.
+        """
         if self._open and self._open[-1][0] == word:
             self.turn(word)
             self._exported.again(self._open.pop()[2])
@@ -41,15 +44,15 @@ class _Branches:
 
 
 class Flow:
-    """Where a script is within its compound commands."""
+    """The position of a script within its compound commands."""
 
     def __init__(self, exported: Exported, forget: Callable[[str], None]) -> None:
         self._branches = _Branches(exported)
         self._forget = forget
-        """Of a variable that a loop counts."""
+        """Called with the variable that a loop counts."""
         self._loops = 0
         self._cases: list[bool] = []
-        """For each open `case`: whether a pattern comes next."""
+        """Whether a pattern comes next, for each open `case`."""
 
     @property
     def is_conditional(self) -> bool:
@@ -64,13 +67,16 @@ class Flow:
         self._cases[-1] = False
 
     def end_arm(self) -> None:
-        """`;;`"""
+        """Handle `;;`: the next pattern follows."""
         if self._cases:
             self._cases[-1] = True
             self._branches.turn("case")
 
     def without_keywords(self, words: list[Word]) -> list[Word]:
-        """The command behind the words that open and close; none after `for` and `case`."""
+        """Return the command without the words that open and close compound commands.
+
+        The result is empty after `for` and `case`.
+        """
         at = 0
         while at < len(words) and not words[at].quoted:
             text = words[at].text
@@ -94,7 +100,7 @@ class Flow:
             self._forget(words[0].text)
 
     def _turn(self, text: str) -> bool:
-        """Whether a compound command opens, changes its branch or closes by this word."""
+        """Return whether this word opens or closes a compound command, or starts its next branch."""
         if text == "if":
             self._branches.enter("if")
         elif text in ("elif", "else"):
@@ -114,7 +120,7 @@ class Flow:
 
 
 def in_test(words: list[Word]) -> bool:
-    """Whether `[[` is still open."""
+    """Return whether `[[` is still open."""
     for number, word in enumerate(words):
         if word.text == "[[":
             return not any(later.text == "]]" for later in words[number:])

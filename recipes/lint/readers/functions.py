@@ -1,4 +1,4 @@
-"""Functions of a script: where their bodies stand. What they set holds from where they are called."""
+"""Functions of a script. Their settings apply from each call on."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _BEFORE_COMMANDS = frozenset({"then", "else", "elif", "do", "{", "!", "time", "i
 
 
 class Function:
-    """The body of one, and what a call changes, once it was read."""
+    """The body of a function, and the changes of a call, once the body was read."""
 
     __slots__ = ("body", "changes", "depth", "is_open", "runs_words")
 
     def __init__(self, body: list[Token], depth: int) -> None:
         self.body = body
         self.depth = depth
-        """How many scripts and functions it stands in."""
+        """Number of scripts and functions around this function."""
         self.runs_words = _runs_words(body)
-        """`"$@"`: what it is called with is a command."""
+        """Whether the body runs `"$@"`, so that the arguments of a call are a command."""
         self.changes: Changes | None = None
-        """None before the first call."""
+        """Changes of the environment by a call; None before the first call."""
         self.is_open = False
-        """While its body is read: it may call itself."""
+        """True while the body is read, as a function may call itself."""
 
 
 def closing_braces(tokens: list[Token]) -> dict[int, int]:
-    """For each `{` that opens commands, the number of its `}`."""
-    found: dict[int, int] = {}
+    """Return, for each `{` that opens commands, the number of its `}`."""
+    closing: dict[int, int] = {}
     opened: list[int] = []
     for number, token in enumerate(tokens):
         if token.word is None or token.word.quoted or token.word.text not in ("{", "}"):
@@ -40,8 +40,8 @@ def closing_braces(tokens: list[Token]) -> dict[int, int]:
         if token.word.text == "{":
             opened.append(number)
         elif opened:
-            found[opened.pop()] = number
-    return found
+            closing[opened.pop()] = number
+    return closing
 
 
 def _runs_words(body: list[Token]) -> bool:
@@ -60,10 +60,13 @@ def _begins_command(tokens: list[Token], number: int) -> bool:
 
 
 def function_at(tokens: list[Token], at: int, braces: dict[int, int]) -> tuple[str, int, int] | None:
-    """The name of a function that is defined here, and where its body begins and ends; None where none is."""
+    """Return the name of the function that is defined here, and the numbers of its first and last token.
+
+    None if no definition starts here.
+    """
     start = at
-    is_told = _text(tokens, at) == "function"
-    at += is_told
+    has_keyword = _text(tokens, at) == "function"
+    at += has_keyword
     name = _text(tokens, at)
     if name is None or _NAME.fullmatch(name) is None:
         return None
@@ -72,7 +75,7 @@ def function_at(tokens: list[Token], at: int, braces: dict[int, int]) -> tuple[s
     at += 2 * has_brackets
     while at < len(tokens) and tokens[at].kind in ("newline", "comment"):
         at += 1
-    if not (is_told or has_brackets) or at not in braces or start >= at:
+    if not (has_keyword or has_brackets) or at not in braces or start >= at:
         return None
     return name, at + 1, braces[at]
 

@@ -1,5 +1,4 @@
-"""How the command lines of launchers are read: which options take a value, and where the command begins that
-they start.
+"""Grammars of launchers' command lines: options with values, and the start of the inner command.
 
 Source of each: the manual page of srun, mpirun (Open MPI, MPICH, Intel MPI), docker, podman, apptainer,
 enroot, and the argument parsers of torchrun, accelerate, deepspeed, horovodrun, torchx.
@@ -18,28 +17,29 @@ class Grammar(Record, kw_only=True):
     """The command line of one program."""
 
     rest: Rest = "nothing"
-    """What its first word that is no option begins: a command; a script with its arguments; an image and then
-    a command; or a command that stands after `--`.
+    """Meaning of the first word that is no option.
+
+    It begins a command; a script with its arguments; an image and then a command; or a command after `--`.
     """
     switches: frozenset[str] = frozenset()
-    """Options without a value, by their long name. All others take one, for programs that start something."""
+    """Long names of options without a value. In programs that start others, all other options take one."""
     short: dict[str, str] = {}
-    """Long names of letters."""
+    """Long names of options by their letter."""
     pairs: frozenset[str] = frozenset()
     """Options with two values: `--mca btl tcp`."""
     lists: frozenset[str] = frozenset()
     """Options that are repeated to make a list."""
     variables: frozenset[str] = frozenset()
-    """Options that set `NAME=value` for what is started."""
+    """Options that set `NAME=value` for the inner command."""
     verbs: frozenset[str] = frozenset()
-    """Words of which one stands before the options: `run` of docker."""
+    """Words that precede the options: `run` of docker."""
     needs_verb: bool = False
     is_long_single: bool = False
-    """`-bind-to` is `--bind-to`."""
+    """Whether `-bind-to` means `--bind-to`."""
     modules: frozenset[str] = frozenset()
     """Switches after which the script is the name of a module."""
     abbreviates: frozenset[str] = frozenset()
-    """All long names, where a beginning of one that no other shares is taken for it (argparse)."""
+    """All long names, if a unique beginning of one stands for the option (argparse)."""
 
 
 def _set(words: str) -> frozenset[str]:
@@ -53,28 +53,31 @@ def _letters(words: str) -> dict[str, str]:
 _SRUN = Grammar(
     rest="command",
     switches=_set(
-        "exclusive kill-on-bad-exit label unbuffered overlap pty multi-prog quiet verbose preserve-env disable-status no-kill "
-        "contiguous overcommit oversubscribe whole spread-job use-min-nodes no-container-mount-home container-mount-home "
-        "container-writable container-readonly container-remap-root no-container-remap-root container-entrypoint "
-        "no-container-entrypoint exact external-launcher propagate immediate test-only help usage version nvmps reboot "
-        "no-allocate resv-ports send-libs requeue no-requeue hold bcast compress nice quit-on-interrupt x11"
+        "exclusive kill-on-bad-exit label unbuffered overlap pty multi-prog quiet verbose preserve-env "
+        "disable-status no-kill contiguous overcommit oversubscribe whole spread-job use-min-nodes "
+        "no-container-mount-home container-mount-home container-writable container-readonly "
+        "container-remap-root no-container-remap-root container-entrypoint no-container-entrypoint exact "
+        "external-launcher propagate immediate test-only help usage version nvmps reboot no-allocate "
+        "resv-ports send-libs requeue no-requeue hold bcast compress nice quit-on-interrupt x11"
     ),
     short=_letters(
-        "n=ntasks N=nodes c=cpus-per-task G=gpus p=partition t=time A=account J=job-name w=nodelist x=exclude o=output e=error "
-        "i=input D=chdir m=distribution C=constraint L=licenses q=qos d=dependency b=begin T=threads W=wait B=extra-node-info "
-        "r=relative S=core-spec M=clusters K=kill-on-bad-exit l=label u=unbuffered Q=quiet v=verbose E=preserve-env "
-        "X=disable-status k=no-kill O=overcommit s=oversubscribe I=immediate Z=no-allocate V=version h=help H=hold F=nodefile"
+        "n=ntasks N=nodes c=cpus-per-task G=gpus p=partition t=time A=account J=job-name w=nodelist "
+        "x=exclude o=output e=error i=input D=chdir m=distribution C=constraint L=licenses q=qos "
+        "d=dependency b=begin T=threads W=wait B=extra-node-info r=relative S=core-spec M=clusters "
+        "K=kill-on-bad-exit l=label u=unbuffered Q=quiet v=verbose E=preserve-env X=disable-status k=no-kill "
+        "O=overcommit s=oversubscribe I=immediate Z=no-allocate V=version h=help H=hold F=nodefile"
     ),
 )
 _MPIRUN = Grammar(
     rest="command",
     is_long_single=True,
     switches=_set(
-        "report-bindings allow-run-as-root oversubscribe nooversubscribe tag-output display-map display-allocation quiet verbose "
-        "q v V genvall envall nolocal pernode merge-stderr-to-stdout timestamp-output debug-daemons leave-session-attached "
-        "bycore bynode byslot bind-to-none bind-to-core bind-to-socket no-local use-hwthread-cpus enable-recovery "
-        "disable-recovery do-not-launch forward-signals stream-buffering xterm-all l print-all-exitcodes "
-        "index-argv-by-rank continuous display-topo display-devel-map do-not-resolve noprefix novm preload-binary show-progress "
+        "report-bindings allow-run-as-root oversubscribe nooversubscribe tag-output display-map "
+        "display-allocation quiet verbose q v V genvall envall nolocal pernode merge-stderr-to-stdout "
+        "timestamp-output debug-daemons leave-session-attached bycore bynode byslot bind-to-none "
+        "bind-to-core bind-to-socket no-local use-hwthread-cpus enable-recovery disable-recovery "
+        "do-not-launch forward-signals stream-buffering xterm-all l print-all-exitcodes index-argv-by-rank "
+        "continuous display-topo display-devel-map do-not-resolve noprefix novm preload-binary show-progress "
         "set-cwd-to-session-dir get-stack-traces xml tv debug d help h version"
     ),
     short=_letters("n=np c=np H=host N=npernode f=hostfile"),
@@ -83,18 +86,21 @@ _MPIRUN = Grammar(
     variables=_set("x genv env"),
 )
 TORCHRUN_OPTIONS = _set(
-    "nnodes nproc-per-node rdzv-backend rdzv-endpoint rdzv-id rdzv-conf standalone max-restarts monitor-interval start-method "
-    "event-log-handler role module no-python run-path log-dir redirects tee local-ranks-filter node-rank master-addr master-port "
-    "local-addr logs-specs numa-binding virtual-local-rank duplicate-stdout-filters duplicate-stderr-filters shutdown-timeout "
-    "signals-to-handle log-line-prefix-template print-completion help use-env"
+    "nnodes nproc-per-node rdzv-backend rdzv-endpoint rdzv-id rdzv-conf standalone max-restarts "
+    "monitor-interval start-method event-log-handler role module no-python run-path log-dir redirects tee "
+    "local-ranks-filter node-rank master-addr master-port local-addr logs-specs numa-binding "
+    "virtual-local-rank duplicate-stdout-filters duplicate-stderr-filters shutdown-timeout signals-to-handle "
+    "log-line-prefix-template print-completion help use-env"
 )
-"""Source: pytorch/pytorch, torch/distributed/run.py of 1.9 to 2.10, and --use-env of
-torch.distributed.launch.
+"""Long names of torchrun's options.
+
+Source: pytorch/pytorch, torch/distributed/run.py of 1.9 to 2.10, and --use-env of torch.distributed.launch.
 """
 DEEPSPEED_OPTIONS = _set(
-    "hostfile include exclude num-nodes num-gpus num-accelerators master-port master-addr node-rank launcher launcher-args "
-    "module no-python no-local-rank no-ssh no-ssh-check force-multi save-pid enable-each-rank-log autotuning elastic-training "
-    "min-elastic-nodes max-elastic-nodes bind-cores-to-rank bind-core-list ssh-port venv-script log-level quiet help"
+    "hostfile include exclude num-nodes num-gpus num-accelerators master-port master-addr node-rank launcher "
+    "launcher-args module no-python no-local-rank no-ssh no-ssh-check force-multi save-pid "
+    "enable-each-rank-log autotuning elastic-training min-elastic-nodes max-elastic-nodes bind-cores-to-rank "
+    "bind-core-list ssh-port venv-script log-level quiet help"
 )
 """Source: deepspeedai/DeepSpeed, deepspeed/launcher/runner.py of 0.6 to 0.19."""
 _TORCHRUN = Grammar(
@@ -108,10 +114,10 @@ _ACCELERATE = Grammar(
     rest="script",
     verbs=_set("launch test config env estimate-memory merge-weights tpu-config to-fsdp2"),
     switches=_set(
-        "multi-gpu cpu tpu use-fsdp use-deepspeed use-megatron-lm use-xpu use-mps-device mps fp16 quiet debug module no-python "
-        "same-network enable-cpu-affinity use-parallelism-config dynamo-use-dynamic dynamo-use-fullgraph tpu-use-cluster "
-        "tpu-use-sudo tpu-cluster no-tpu-cluster use-cpu ipex help dynamo-use-regional-compilation downcast-bf16 no-hf-args "
-        "fp8-use-autocast-during-eval"
+        "multi-gpu cpu tpu use-fsdp use-deepspeed use-megatron-lm use-xpu use-mps-device mps fp16 quiet "
+        "debug module no-python same-network enable-cpu-affinity use-parallelism-config dynamo-use-dynamic "
+        "dynamo-use-fullgraph tpu-use-cluster tpu-use-sudo tpu-cluster no-tpu-cluster use-cpu ipex help "
+        "dynamo-use-regional-compilation downcast-bf16 no-hf-args fp8-use-autocast-during-eval"
     ),
     short=_letters("m=module q=quiet h=help t=tee"),
     modules=_set("module"),
@@ -119,7 +125,8 @@ _ACCELERATE = Grammar(
 _DEEPSPEED = Grammar(
     rest="script",
     switches=_set(
-        "no-ssh no-ssh-check no-python module no-local-rank force-multi save-pid elastic-training bind-cores-to-rank quiet help"
+        "no-ssh no-ssh-check no-python module no-local-rank force-multi save-pid elastic-training "
+        "bind-cores-to-rank quiet help"
     ),
     abbreviates=DEEPSPEED_OPTIONS,
     short=_letters("H=hostfile i=include e=exclude q=quiet h=help"),
@@ -128,7 +135,8 @@ _DEEPSPEED = Grammar(
 _COMPOSER = Grammar(
     rest="script",
     abbreviates=_set(
-        "nproc stdout stderr verbose module-mode command-mode world-size base-rank node-rank master-addr master-port version help"
+        "nproc stdout stderr verbose module-mode command-mode world-size base-rank node-rank master-addr "
+        "master-port version help"
     ),
     switches=_set("verbose module-mode command-mode version help"),
     short=_letters("n=nproc v=verbose m=module-mode c=command-mode h=help"),
@@ -139,8 +147,9 @@ _HOROVODRUN = Grammar(
     rest="command",
     is_long_single=True,
     switches=_set(
-        "verbose gloo mpi jsrun disable-cache autotune check-build cb no-hierarchical-allreduce hierarchical-allreduce v "
-        "hierarchical-allgather no-hierarchical-allgather timeline-mark-cycles tcp prefix-output-with-timestamp version"
+        "verbose gloo mpi jsrun disable-cache autotune check-build cb no-hierarchical-allreduce "
+        "hierarchical-allreduce v hierarchical-allgather no-hierarchical-allgather timeline-mark-cycles tcp "
+        "prefix-output-with-timestamp version"
     ),
     short=_letters("H=hosts p=ssh-port n=np"),
 )
@@ -149,15 +158,16 @@ _DOCKER = Grammar(
     verbs=_set("run exec create container"),
     needs_verb=True,
     switches=_set(
-        "interactive tty detach rm privileged init read-only no-healthcheck oom-kill-disable publish-all quiet help sig-proxy "
-        "replace env-host no-hosts tls disable-content-trust no-hostname systemd-off rmi"
+        "interactive tty detach rm privileged init read-only no-healthcheck oom-kill-disable publish-all "
+        "quiet help sig-proxy replace env-host no-hosts tls disable-content-trust no-hostname systemd-off rmi"
     ),
     short=_letters(
-        "i=interactive t=tty d=detach e=env v=volume w=workdir u=user p=publish P=publish-all h=hostname m=memory c=cpu-shares "
-        "l=label q=quiet a=attach"
+        "i=interactive t=tty d=detach e=env v=volume w=workdir u=user p=publish P=publish-all h=hostname "
+        "m=memory c=cpu-shares l=label q=quiet a=attach"
     ),
     lists=_set(
-        "env volume mount device ulimit cap-add cap-drop security-opt publish env-file tmpfs annotation add-host label"
+        "env volume mount device ulimit cap-add cap-drop security-opt publish env-file tmpfs annotation "
+        "add-host label"
     ),
     variables=_set("env"),
 )
@@ -166,8 +176,9 @@ _APPTAINER = Grammar(
     verbs=_set("exec run shell"),
     needs_verb=True,
     switches=_set(
-        "nv rocm nvccli contain containall cleanenv writable writable-tmpfs fakeroot no-home ipc pid net userns uts unsquash "
-        "compat no-init no-umask no-eval disable-cache debug quiet no-https allow-setuid keep-privs no-privs help"
+        "nv rocm nvccli contain containall cleanenv writable writable-tmpfs fakeroot no-home ipc pid net "
+        "userns uts unsquash compat no-init no-umask no-eval disable-cache debug quiet no-https allow-setuid "
+        "keep-privs no-privs help"
     ),
     short=_letters(
         "c=contain C=containall e=cleanenv w=writable f=fakeroot i=ipc p=pid n=net u=userns "
@@ -315,7 +326,7 @@ GRAMMARS: dict[str, Grammar] = {
     "taskset": Grammar(rest="image-command", switches=_set("c cpu-list p pid a all-tasks")),
     "chrt": Grammar(rest="image-command", switches=_set("f r o b i")),
 }
-"""By the base name of the program."""
+"""Grammars by the base name of the program."""
 
 SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 REMOTE = frozenset({"ssh", "pdsh", "clush", "mosh"})
@@ -323,8 +334,8 @@ REMOTE = frozenset({"ssh", "pdsh", "clush", "mosh"})
 REMOTE_VALUES = frozenset("bcDEeFIiJLlmOopQRSWwfgtux")
 """Letters of theirs that take a value."""
 PER_TASK = frozenset({
-    "SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID", "SLURMD_NODENAME", "SLURM_TASK_PID", "HOSTNAME", "RANK", "LOCAL_RANK",
-    "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PMI_RANK", "PMIX_RANK", "PMI_LOCAL_RANK", "MPI_LOCALRANKID",
-    "OMPI_COMM_WORLD_NODE_RANK", "JOB_COMPLETION_INDEX",
+    "SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID", "SLURMD_NODENAME", "SLURM_TASK_PID", "HOSTNAME", "RANK",
+    "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PMI_RANK", "PMIX_RANK",
+    "PMI_LOCAL_RANK", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_NODE_RANK", "JOB_COMPLETION_INDEX",
 })  # fmt: skip
 """Variables that differ between the processes or nodes of a job."""

@@ -1,4 +1,4 @@
-"""Lists of hosts for mpirun and deepspeed: a name on each line, with `slots=8` or `:8` behind it.
+"""Lists of hosts for mpirun and deepspeed: one name per line, followed by `slots=8` or `:8`.
 
 Source: Open MPI's manual page of mpirun, Hydra's documentation (`name:8`), deepspeedai/DeepSpeed,
 launcher/runner.py.
@@ -12,18 +12,22 @@ from recipes.lint.document import Document, Entry, Place, lines_of
 from recipes.lint.readers.waivers import waived_in
 
 _HOST = re.compile(
-    r"(?P<name>[A-Za-z0-9][\w.-]*)(?::(?P<count>\d+))?(?:\s+(?:slots\s*=\s*(?P<slots>\d+)|max[_-]slots=\d+)\b.*)?\s*"
+    r"(?P<name>[A-Za-z0-9][\w.-]*)(?::(?P<count>\d+))?"
+    r"(?:\s+(?:slots\s*=\s*(?P<slots>\d+)|max[_-]slots=\d+)\b.*)?\s*"
 )
 
 
 def is_hostfile(text: str) -> bool:
-    """Whether every line that is no comment names a host."""
+    """Return whether every line that is no comment names a host."""
     lines = [line for line in lines_of(text) if line.strip() and not line.lstrip().startswith("#")]
     return bool(lines) and all(_HOST.fullmatch(line.strip()) for line in lines)
 
 
 def read(name: str, text: str) -> Document:
-    """Never raises. Entries `hosts[0].name`, and `hosts[0].slots` where it is told."""
+    """Return the list as a document. Never raises an error.
+
+    Entries are `hosts[0].name`, and `hosts[0].slots` if the line states slots.
+    """
     entries: list[Entry] = []
     problems: list[str] = []
     count = 0

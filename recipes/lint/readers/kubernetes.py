@@ -1,8 +1,7 @@
-"""Kubernetes manifests: Pods, Jobs, PyTorchJob, MPIJob, TrainJob, JobSet, LeaderWorkerSet and all else that
-has containers.
+"""Kubernetes manifests: Pods, Jobs, PyTorchJob, MPIJob, TrainJob, JobSet and all else with containers.
 
-Whatever the kind, an `env` list, a `command` with its `args`, and a ConfigMap are found where they stand.
-Other YAML with environments and scripts (Helm values, SkyPilot) is read by the same.
+Whatever the kind, the reader finds each `env` list, each `command` with its `args`, and ConfigMaps. Other
+YAML with environments and scripts (Helm values, SkyPilot) is read in the same way.
 """
 
 from __future__ import annotations
@@ -15,15 +14,16 @@ from recipes.lint.readers.tree import children, get, parse, text_of
 
 _SCRIPTS = frozenset({"run", "setup", "script"})
 _MAPS = frozenset({
-    "env", "envs", "extraEnv", "extraEnvs", "environment", "env_vars", "envVars", "env_variables", "environment_variables",
-    "EnvironmentVariables", "environmentVariables", "literals",
+    "env", "envs", "extraEnv", "extraEnvs", "environment", "env_vars", "envVars", "env_variables",
+    "environment_variables", "EnvironmentVariables", "environmentVariables", "literals",
 })  # fmt: skip
-"""Of Kubernetes, Helm values, SkyPilot, Ray, Azure ML, SageMaker and Kustomize."""
+"""Keys of Kubernetes, Helm values, SkyPilot, Ray, Azure ML, SageMaker and Kustomize."""
 
 
 def read(name: str, text: str) -> Document:
-    """Never raises. With several documents in a file, the paths of the second begin with `[1].`, and so
-    on.
+    """Return the manifests as a document. Never raises an error.
+
+    With several YAML documents in a file, the paths of the second begin with `[1].`, and so on.
     """
     tree = parse(text)
     pods = Pods(tree)
@@ -31,7 +31,8 @@ def read(name: str, text: str) -> Document:
     for number, root in enumerate(tree.roots):
         prefix = f"[{number}]." if number else ""
         entries += [
-            Entry(path=prefix + one.path, value=one.value, place=one.place) for one in tree.entries(root)
+            Entry(path=prefix + entry.path, value=entry.value, place=entry.place)
+            for entry in tree.entries(root)
         ]
         _read_object(pods, root)
     return pods.document(name, "kubernetes", entries)
@@ -45,10 +46,10 @@ def _read_object(pods: Pods, root: yaml.Node) -> None:
         _read_map(pods, get(root, "data"))
         return
     mappings = _mappings(root)
-    templates = sum(get(one, "containers") is not None for one in mappings)
+    templates = sum(get(mapping, "containers") is not None for mapping in mappings)
     reaches: Reach = "node" if templates > 1 else "all"
-    for one in mappings:
-        keys = dict(children(one))
+    for mapping in mappings:
+        keys = dict(children(mapping))
         for key in _MAPS & keys.keys():
             pods.variables(keys[key], reaches)
         command, arguments = keys.get("command"), keys.get("args")
@@ -63,7 +64,7 @@ def _read_object(pods: Pods, root: yaml.Node) -> None:
 
 
 def _read_map(pods: Pods, data: yaml.Node | None) -> None:
-    """A ConfigMap: variables for `envFrom`, scripts and configuration files."""
+    """Read a ConfigMap: variables for `envFrom`, scripts and configuration files."""
     pods.variables(data, "all")
     for key, value in children(data) if data is not None else ():
         if not isinstance(value, yaml.ScalarNode):
@@ -72,20 +73,20 @@ def _read_map(pods: Pods, data: yaml.Node | None) -> None:
             pods.conf(value)
         elif str(key).endswith((".sh", ".bash", ".sbatch")) or value.value.startswith("#!"):
             pods.script(pods.tree.span(value), "all")
-    kept = [one for one in pods.settings if "\n" not in one.written]
+    kept = [setting for setting in pods.settings if "\n" not in setting.written]
     pods.settings[:] = kept
 
 
 def _mappings(root: yaml.Node) -> list[yaml.Node]:
-    """All mappings below, each once, in the order of the file."""
-    found: list[yaml.Node] = []
-    stack, seen = [root], set[int]()
+    """Return all mappings below a node, each once, in the order of the file."""
+    mappings: list[yaml.Node] = []
+    stack, visited = [root], set[int]()
     while stack:
-        one = stack.pop()
-        if id(one) in seen:
+        node = stack.pop()
+        if id(node) in visited:
             continue
-        seen.add(id(one))
-        if isinstance(one, yaml.MappingNode):
-            found.append(one)
-        stack += reversed([value for _, value in children(one)])
-    return found
+        visited.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            mappings.append(node)
+        stack += reversed([value for _, value in children(node)])
+    return mappings

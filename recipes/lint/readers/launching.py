@@ -1,4 +1,4 @@
-"""Commands taken apart: what `srun bash -c 'A=1 torchrun train.py'` starts, and in what."""
+"""Commands and the commands inside of them, as in `srun bash -c 'A=1 torchrun train.py'`."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ _ALIASES = {
     "torchx.apps.main": "torchx",
 }
 """Modules that are launchers."""
-_HELD = re.compile(
-    r"\$\{?(python|torchrun|mpirun|mpiexec|srun|deepspeed)\d?(?:_(?:bin|exe|exec|cmd|path|interpreter))?(?::[-=][^}]*)?\}?",
+_NAMED_VARIABLE = re.compile(
+    r"\$\{?(python|torchrun|mpirun|mpiexec|srun|deepspeed)\d?"
+    r"(?:_(?:bin|exe|exec|cmd|path|interpreter))?(?::[-=][^}]*)?\}?",
     re.IGNORECASE,
 )
-"""A variable that is called as the program that it holds: `$PYTHON`, `${TORCHRUN_BIN:-torchrun}`."""
+"""A variable with the name of the program that it contains: `$PYTHON`, `${TORCHRUN_BIN:-torchrun}`."""
 _EVERYWHERE = frozenset(
     {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "pdsh", "clush", "horovodrun", "orterun", "prterun"}
 )
 _APART = frozenset({"docker", "podman", "nerdctl", "enroot", "kubectl", "oc"})
-"""What they start gets what it is given."""
+"""Programs whose inner command gets only the variables that they pass to it."""
 _STARTS_COMMANDS = frozenset({"no-python", "command-mode"})
 """Options by which torchrun, deepspeed and composer start a command and no script."""
 _DEEPEST = 12
@@ -45,22 +46,22 @@ Reader = Callable[[Span, "Start"], None]
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """How something is started."""
+    """The circumstances in which a command is started."""
 
     inside: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
     in_single_quotes: bool = False
     is_conditional: bool = False
     names: frozenset[str] = frozenset()
-    """Variables that expanded before this was started."""
+    """Variables that expanded before the command was started."""
     is_apart: bool = False
-    """It does not get what is exported here: in a container, on another machine, by `env -i`."""
+    """Whether exports do not reach the command: in a container, on another machine, by `env -i`."""
 
     def within(self, program: str) -> Start:
         return msgspec.structs.replace(self, inside=(*self.inside, program))
 
     def apart(self, settings: tuple[Setting, ...] = ()) -> Start:
-        """Where these variables alone arrive."""
+        """Return a start that these variables alone reach."""
         return msgspec.structs.replace(self, settings=settings, is_apart=True)
 
     @property
@@ -69,7 +70,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Launches:
-    """Collects commands and what they set."""
+    """Collector of commands and of the variables that they set."""
 
     def __init__(
         self,
@@ -79,18 +80,18 @@ class Launches:
     ) -> None:
         self.commands: list[Command] = []
         self.settings: list[Setting] = []
-        """Of `-x NAME=value`, `env NAME=value` and the like."""
+        """Settings of `-x NAME=value`, `env NAME=value` and similar options."""
         self._read_script = read_script
         self._inline = inline
         self._exported = exported
 
     def start(self, words: Sequence[Argued], how: Start) -> None:
-        """`words` is a program and its arguments."""
+        """Read a command; `words` is a program and its arguments."""
         if not words or len(how.inside) > _DEEPEST:
             return
         program = words[0].text.rstrip("/").rpartition("/")[2] or words[0].text
-        held = _HELD.fullmatch(program)
-        program = held[1].lower() if held is not None else program
+        variable = _NAMED_VARIABLE.fullmatch(program)
+        program = variable[1].lower() if variable is not None else program
         if _PYTHON.fullmatch(program):
             program = "python"
         self._started(program, words, how)
@@ -130,16 +131,17 @@ class Launches:
     def _launcher(self, program: str, grammar: Grammar, words: Sequence[Argued], how: Start) -> None:
         parsed = parse_options(words[1:], grammar)
         options, rest = parsed.options, None if parsed.rest is None else parsed.rest + 1
+        # variables that the launcher sets reach the launcher's own command and all inside of it
         own = how
         pairs = [*parsed.variables, *self._exports(program, options, words)]
         settings = tuple(
-            setting for one, argument in pairs if (setting := _set_by(one, argument, how)) is not None
+            setting for text, argument in pairs if (setting := _set_by(text, argument, how)) is not None
         )
         if settings:
             self.settings += settings
             own = msgspec.structs.replace(how, settings=(*how.settings, *settings))
         self._emit(program, words, len(words) if rest is None else rest, options, own)
-        if program == "sbatch" and "wrap" in options:
+        if program == "sbatch" and "wrap" in options:  # the value is a script
             wrapped = next((word for word in words if word.text.startswith("--wrap")), words[0])
             self._text(
                 wrapped.without(len("--wrap=") * wrapped.text.startswith("--wrap=")), own.within(program)
@@ -159,17 +161,21 @@ class Launches:
             self._script(words[rest:], inner)
 
     def _by_name(self, options: dict[str, str], how: Start) -> tuple[Setting, ...]:
-        """`docker run --env NAME` hands on what NAME is here."""
+        """Return the variables that `docker run --env NAME` passes on by name."""
         named = set(options.get("env", "").split("\n"))
         here = how.settings if how.is_apart else (*self._exported(), *how.settings)
-        return tuple(one for one in here if one.name in named)
+        return tuple(setting for setting in here if setting.name in named)
 
     def _python(self, words: Sequence[Argued], how: Start) -> None:
-        """What follows `-m NAME`, `-c CODE` or the script is no option of the interpreter's."""
+        """Read a call of the interpreter.
+
+        Words after `-m NAME`, `-c CODE` or the script are no options of the interpreter.
+        """
         options: dict[str, str] = {}
         at = 1
         while at < len(words) and words[at].text.startswith("-") and words[at].text not in ("-", "--"):
             text = words[at].text
+            # letters may be joined, as in `-um package.train`
             letter = re.match(r"-[A-Zabd-lo-z]*?([mcWX])(.*)", text, re.DOTALL)
             at += 1
             if letter is None or text.startswith("--"):
@@ -196,11 +202,11 @@ class Launches:
     def _exports(
         self, program: str, options: dict[str, str], words: Sequence[Argued]
     ) -> list[tuple[str, Argued]]:
-        """`srun --export=ALL,A=1`."""
+        """Return the assignments of `srun --export=ALL,A=1`."""
         if program not in ("srun", "sbatch", "salloc") or "export" not in options:
             return []
         argument = next((word for word in words if word.text.startswith("--export")), words[0])
-        return [(one, argument) for one in options["export"].split(",") if ASSIGNMENT.match(one)]
+        return [(part, argument) for part in options["export"].split(",") if ASSIGNMENT.match(part)]
 
     def _module(self, module: str, words: Sequence[Argued], how: Start) -> None:
         alias = _ALIASES.get(module)
@@ -245,7 +251,7 @@ class Launches:
         self.start(words[at:], msgspec.structs.replace(inner, settings=(*inner.settings, *settings)))
 
     def _shell(self, program: str, words: Sequence[Argued], how: Start) -> None:
-        """`bash -lc 'script' name arguments`, `bash script arguments`."""
+        """Read `bash -lc 'script' name arguments` or `bash script arguments`."""
         options: dict[str, str] = {}
         at, runs_text = 1, program == "eval"
         while at < len(words) and words[at].text.startswith(("-", "+")) and not runs_text:
@@ -271,8 +277,9 @@ class Launches:
             self._text(words[at], inner)
 
     def _text(self, word: Argued, how: Start) -> None:
-        """A word that another shell reads as a script."""
+        """Read a word that another shell reads as a script."""
         span, names = self._inline(word)
+        # a variable of the task that expanded before the start has one value for all tasks
         early = names & PER_TASK if word.word is not None else frozenset()
         single = not early and (how.in_single_quotes or not how.names & PER_TASK)
         self._read_script(
@@ -280,12 +287,12 @@ class Launches:
         )
 
     def _remote(self, program: str, words: Sequence[Argued], how: Start) -> None:
-        """`ssh -o A=b host command`: its words are joined and read by a shell there."""
+        """Read `ssh -o A=b host command`: a shell on the host reads the joined words."""
         at, hosts_left = 1, 1
         while at < len(words):
             text = words[at].text
             if text.startswith("-") and len(text) > 1:
-                hosts_left -= program != "ssh" and text[1] in "wWg"
+                hosts_left -= program != "ssh" and text[1] in "wWg"  # `pdsh -w hosts` has no host argument
                 at += 1 + (len(text) == 2 and text[1] in REMOTE_VALUES)
             elif hosts_left > 0:
                 hosts_left -= 1
@@ -301,7 +308,7 @@ class Launches:
 
 
 def plain_inline(word: Argued) -> tuple[Span, frozenset[str]]:
-    """The script in a word outside of any shell."""
+    """Return the script in a word outside of any shell."""
     if word.word is not None:
         return word.word.span, frozenset()
     return fixed(word.text, Span.whole("")), frozenset()

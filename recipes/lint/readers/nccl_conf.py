@@ -1,8 +1,8 @@
-"""`/etc/nccl.conf` and `~/.nccl.conf`: what NCCL itself reads of them.
+"""`/etc/nccl.conf` and `~/.nccl.conf`, as NCCL itself reads them.
 
-Source: NVIDIA/nccl, src/misc/param.cc, setEnvFile: a line that begins with `#` is skipped; the name is all up
-to the first `=`, the value all after it. There are no quotes, no comments behind a value, and no blanks taken
-off.
+Source: NVIDIA/nccl, src/misc/param.cc, setEnvFile: a line that begins with `#` is skipped; the name is the
+text before the first `=`, the value all after it. There are no quotes and no comments after a value, and
+blanks are kept.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from recipes.lint.readers.waivers import waived_in
 
 
 def read(name: str, text: str) -> Document:
-    """Never raises. Lines without `=` are problems: NCCL passes over them."""
+    """Return the file as a document. Never raises an error.
+
+    Lines without `=` are problems: NCCL ignores them.
+    """
     span = Span.whole(text)
     problems = [
-        f"line {number}: no NAME=value, which NCCL passes over"
+        f"line {number}: not NAME=value, so NCCL ignores the line"
         for number, line in enumerate(text.split("\n"), start=1)
         if line.strip() and not line.startswith("#") and "=" not in line
     ]
@@ -31,8 +34,8 @@ def read(name: str, text: str) -> Document:
 
 
 def settings_in(span: Span) -> tuple[Setting, ...]:
-    """The variables that NCCL takes from such a text."""
-    found = []
+    """Return the variables that NCCL takes from such a text."""
+    settings = []
     start = 0
     for line in span.text.split("\n"):
         name, sign, value = line.partition("=")
@@ -40,7 +43,7 @@ def settings_in(span: Span) -> tuple[Setting, ...]:
             begin = start + len(name) + 1
             place = span.place(start, start + len(line))
             value_place = span.place(begin, start + len(line))
-            found.append(
+            settings.append(
                 Setting(
                     name=name,
                     value=value,
@@ -51,4 +54,4 @@ def settings_in(span: Span) -> tuple[Setting, ...]:
                 )
             )
         start += len(line) + 1
-    return tuple(found)
+    return tuple(settings)

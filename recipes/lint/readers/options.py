@@ -14,7 +14,7 @@ _NEGATIVE = re.compile(r"-\d")
 
 
 class Argued:
-    """An argument, and the word that it came from where a shell read it."""
+    """An argument with the word that it came from, if a shell read it."""
 
     __slots__ = ("is_literal", "place", "text", "word")
 
@@ -25,10 +25,14 @@ class Argued:
         self.word = word
 
     def without(self, count: int) -> Argued:
-        """The same without its first characters."""
+        """Return the argument without its first characters."""
         word = self.word
         if word is not None:
-            left = tuple(one.moved(one.start - count) for one in word.expansions if one.start >= count)
+            left = tuple(
+                expansion.moved(expansion.start - count)
+                for expansion in word.expansions
+                if expansion.start >= count
+            )
             word = Word(word.written, word.span.part(count, len(word.text)), left, word.quoted)
         return Argued(self.text[count:], self.place, is_literal=self.is_literal, word=word)
 
@@ -37,19 +41,22 @@ class Argued:
 
 
 class Parsed:
-    """What the options say, and where they end."""
+    """Options of a command line, and the start of the inner command."""
 
     def __init__(self) -> None:
         self.options: dict[str, str] = {}
         self.variables: list[tuple[str, Argued]] = []
-        """`NAME=value` of `-x NAME=value` with the argument in which it stands."""
+        """`NAME=value` of `-x NAME=value`, each with its argument."""
         self.rest: int | None = None
-        """Where the command begins that is started."""
+        """Index of the first word of the inner command."""
         self.positional: list[Argued] = []
 
 
 def parse_options(arguments: Sequence[Argued], grammar: Grammar, *, starts: bool = True) -> Parsed:
-    """Read `arguments`, without the program itself. With `starts` False all of them belong to the program."""
+    """Read `arguments`, without the program itself.
+
+    With `starts` False all of them belong to the program.
+    """
     parser = _Parser(arguments, grammar, starts=starts)
     parser.run()
     return parser.parsed
@@ -100,9 +107,9 @@ class _Parser:
             self._value(name)
 
     def _whole(self, name: str) -> str:
-        """The option of which this is a beginning that no other has."""
+        """Return the only option that starts with these letters; the name itself if there is none."""
         known = self.grammar.abbreviates
-        longer = [one for one in known if one.startswith(name)] if name and name not in known else []
+        longer = [option for option in known if option.startswith(name)] if name and name not in known else []
         return longer[0] if len(longer) == 1 else name
 
     def _letters(self, text: str) -> None:
@@ -125,7 +132,7 @@ class _Parser:
         self.at += 1
 
     def _value(self, name: str) -> None:
-        """The value that stands in the next word, or none where that is an option again."""
+        """Read the value in the next word; there is none if the next word is an option."""
         follow = self.arguments[self.at].text if self.at < len(self.arguments) else ""
         if not follow or (follow.startswith("-") and not _NEGATIVE.match(follow)):
             self._put(name, "true", self.arguments[self.at - 1])
@@ -141,12 +148,15 @@ class _Parser:
     def _put(self, name: str, value: str, argument: Argued) -> None:
         options = self.parsed.options
         if name in self.grammar.variables:
-            self.parsed.variables += [(one, argument) for one in _assignments(value)]
+            self.parsed.variables += [(assignment, argument) for assignment in _assignments(value)]
         options[name] = (
             f"{options[name]}\n{value}" if name in self.grammar.lists and name in options else value
         )
 
 
 def _assignments(value: str) -> list[str]:
-    """`A=1,B=2` of apptainer and torchx; a comma that no name follows belongs to the value."""
+    """Return the parts of `A=1,B=2`, as apptainer and torchx write it.
+
+    A comma without a name after it belongs to the value.
+    """
     return re.split(r",(?=[A-Za-z_]\w*=)", value) if ASSIGNMENT.match(value) else []

@@ -1,4 +1,4 @@
-"""What containers get and start, in YAML: environment lists and maps, commands as lists and as scripts."""
+"""Variables and commands of containers in YAML: lists and mappings, words and scripts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXPANDS = re.compile(r"\$\([A-Za-z_]\w*\)|\$\{?[A-Za-z_]")
 
 
 class Pods:
-    """Collects settings and commands of one file."""
+    """Collector of the settings and commands of one file."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -30,7 +30,7 @@ class Pods:
         self.commands: list[Command] = []
 
     def document(self, name: str, kind: DocumentKind, entries: Iterable[Entry]) -> Document:
-        """What was collected, as the document of the whole file."""
+        """Return the collected settings and commands as the document of the whole file."""
         return Document(
             name=name,
             kind=kind,
@@ -44,14 +44,14 @@ class Pods:
         )
 
     def variables(self, node: yaml.Node | None, reaches: Reach) -> None:
-        """`- name: A` with `value: 1`; `- A=1`; or a mapping."""
+        """Read `- name: A` with `value: 1`, `- A=1`, or a mapping."""
         for key, value in children(node) if node is not None else ():
             name_node = get(value, "name")
             if isinstance(node, yaml.MappingNode):
                 if key == "<<":
                     self.variables(value, reaches)
                 elif isinstance(key, str) and _NAME.fullmatch(key) and isinstance(value, yaml.ScalarNode):
-                    place = next(self.tree.place(one) for one, other in node.value if other is value)
+                    place = next(self.tree.place(name) for name, other in node.value if other is value)
                     self._set(key, value, place, reaches)
             elif isinstance(name_node, yaml.ScalarNode):
                 self._set(name_node.value, get(value, "value"), self.tree.place(name_node), reaches)
@@ -86,22 +86,22 @@ class Pods:
         )
 
     def start(self, lists: Sequence[yaml.Node | None], reaches: Reach, how: Start | None = None) -> None:
-        """`command` and `args` one behind the other: lists of words, or a line for a shell."""
+        """Read `command` and `args` together: lists of words, or a line for a shell."""
         words: list[Argued] = []
         for node in lists:
             if isinstance(node, yaml.ScalarNode):
                 self.script(self.tree.span(node), reaches, how)
             elif isinstance(node, yaml.SequenceNode):
-                words += [self.tree.argued(one) for one in node.value if isinstance(one, yaml.ScalarNode)]
+                words += [self.tree.argued(item) for item in node.value if isinstance(item, yaml.ScalarNode)]
         launches = Launches(lambda span, inner: self.script(span, reaches, inner), plain_inline)
         first = len(self.commands)
         launches.start(words, how or Start())
-        # what the words start stands before what scripts in them start
+        # commands of the words come before commands of scripts in them
         self.commands[first:first] = launches.commands
         self.settings += launches.settings
 
     def script(self, span: Span, reaches: Reach, how: Start | None = None) -> None:
-        """A script in a value: each process of the pod runs it."""
+        """Read a script in a value; each process of the pod runs it."""
         how = how or Start()
         if len(how.inside) > 8:
             return
@@ -113,10 +113,10 @@ class Pods:
         self.commands += reader.launches.commands
 
     def conf(self, node: yaml.ScalarNode) -> None:
-        """An `nccl.conf` in a ConfigMap."""
+        """Read an `nccl.conf` in a ConfigMap."""
         self.settings += nccl_conf.settings_in(self.tree.span(node))
 
 
 def _is_open(text: str) -> bool:
-    """Whether something is left to expand, of Kubernetes (`$(NAME)`), compose (`${NAME}`) or a template."""
+    """Return whether Kubernetes (`$(NAME)`), compose (`${NAME}`) or a template still expands something."""
     return _EXPANDS.search(text) is not None or "{{" in text

@@ -1,5 +1,6 @@
-"""Python programs, as far as they set the environment: `os.environ["NCCL_DEBUG"] = "INFO"`. Nothing of them
-is run.
+"""Python programs that set the environment: `os.environ["NCCL_DEBUG"] = "INFO"`.
+
+The program is parsed and never run.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from recipes.lint.document import Document, Place, Setting
 from recipes.lint.readers.waivers import waived_in
 
 LONGEST = 512 * 1024
-"""Characters."""
+"""Largest size in characters."""
 _ENVIRONMENTS = frozenset({"env", "envs", "env_vars", "environment", "environment_variables", "vars"})
-"""Arguments and keys by which launchers in Python take the environment of what they start."""
+"""Arguments and keys by which launchers in Python take the environment of their commands."""
 _NAME = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 
 
 def read(name: str, text: str) -> Document:
-    """Never raises. What stands in a function or a branch may never happen."""
+    """Return the program as a document. Never raises an error.
+
+    Settings in a function or a branch are conditional.
+    """
     problems: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
     try:
@@ -45,17 +49,18 @@ class _Reader:
         self.text_lines = text.splitlines(keepends=True)
 
     def handed(self, tree: ast.AST) -> Iterator[Setting]:
-        """What is handed to others: `PyTorch(environment={...})`, `{"env_vars": {...}}`, and a dictionary of
-        that name.
+        """Yield the environment that a program passes to others.
+
+        Such are `PyTorch(environment={...})`, `{"env_vars": {...}}`, and a dictionary that is passed by name.
         """
         tables: dict[str, ast.Dict | None] = {}
-        told: list[ast.expr] = []
+        values: list[ast.expr] = []
         for node in ast.walk(tree):
             if isinstance(node, ast.keyword) and node.arg in _ENVIRONMENTS:
-                told.append(node.value)
+                values.append(node.value)
             elif isinstance(node, ast.Dict):
                 pairs = zip(node.keys, node.values, strict=True)
-                told += [
+                values += [
                     value
                     for key, value in pairs
                     if isinstance(key, ast.Constant) and key.value in _ENVIRONMENTS
@@ -65,7 +70,7 @@ class _Reader:
                 and isinstance(node.func, ast.Attribute)
                 and node.func.attr == "update"
             ):
-                told += [
+                values += [
                     value
                     for value in node.args
                     if isinstance(value, ast.Name) and _is_environ(node.func.value)
@@ -77,8 +82,9 @@ class _Reader:
             ):
                 name = node.targets[0].id
                 tables[name] = node.value if isinstance(node.value, ast.Dict) and name not in tables else None
-        found = (tables.get(value.id) if isinstance(value, ast.Name) else value for value in told)
-        for table in dict.fromkeys(each for each in found if isinstance(each, ast.Dict)):
+        # a name stands for the only dictionary that was assigned to it
+        resolved = (tables.get(value.id) if isinstance(value, ast.Name) else value for value in values)
+        for table in dict.fromkeys(each for each in resolved if isinstance(each, ast.Dict)):
             for key, value in zip(table.keys, table.values, strict=True):
                 if (
                     isinstance(key, ast.Constant)
@@ -89,12 +95,13 @@ class _Reader:
 
     def body(self, node: ast.AST, *, is_conditional: bool) -> Iterator[Setting]:
         for child in ast.iter_child_nodes(node):
+            target = child.targets[0] if isinstance(child, ast.Assign) and len(child.targets) == 1 else None
             if (
                 isinstance(child, ast.Assign)
-                and len(child.targets) == 1
-                and _is_environment(child.targets[0])
+                and isinstance(target, ast.Subscript)
+                and _is_environ(target.value)
             ):
-                yield from self._setting(child.targets[0].slice, child.value, is_conditional=is_conditional)  # type: ignore[attr-defined]
+                yield from self._setting(target.slice, child.value, is_conditional=is_conditional)
             elif isinstance(child, ast.Expr) and isinstance(child.value, ast.Call):
                 yield from self._call(child.value, is_conditional=is_conditional)
             else:
@@ -138,7 +145,7 @@ class _Reader:
         )
 
     def _place(self, node: ast.expr | ast.keyword) -> Place:
-        """Python counts columns in bytes of UTF-8."""
+        """Return the place of a node in characters; Python counts columns in bytes of UTF-8."""
         first, last = node.lineno, node.end_lineno or node.lineno
         return Place(
             line=first,
@@ -156,7 +163,3 @@ def _is_environ(node: ast.expr) -> bool:
     return (isinstance(node, ast.Attribute) and node.attr == "environ") or (
         isinstance(node, ast.Name) and node.id == "environ"
     )
-
-
-def _is_environment(node: ast.expr) -> bool:
-    return isinstance(node, ast.Subscript) and _is_environ(node.value)

@@ -1,4 +1,4 @@
-"""The variables of a script as far as they are known before it runs."""
+"""The variables of a script that are known before it runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _DEPTH = 8
 _LONGEST = 8192
 _MOST_WORDS = 2000
 _MOST_STEPS = 100_000
-"""Expansions that are followed in one file: variables of variables may multiply without end."""
+"""Expansions that are followed in one file, as variables of variables may multiply without end."""
 
 
 class _Value:
@@ -17,14 +17,14 @@ class _Value:
 
     def __init__(self, pieces: list[Word], elements: list[Word] | None, *, is_certain: bool) -> None:
         self.pieces = pieces
-        """Words that stand one behind the other: of `A=x` and `A+=y`."""
+        """Words that follow each other without a blank: those of `A=x` and `A+=y`."""
         self.elements = elements
-        """Of an array."""
+        """Elements of an array."""
         self.is_certain = is_certain
 
 
 class Scope:
-    """What each variable holds at this point of the script."""
+    """The value of each variable at this point of the script."""
 
     def __init__(self) -> None:
         self._values: dict[str, _Value | None] = {}
@@ -49,10 +49,10 @@ class Scope:
         return other
 
     def assign(self, name: str, word: Word, *, conditional: bool, append: bool) -> None:
-        """`NAME=word` or `NAME+=word`; `word` is the value alone."""
+        """Assign `NAME=word` or `NAME+=word`; `word` is the value alone."""
         old = self._values.get(name)
         elements = list(word.elements) if word.elements is not None else None
-        if append and old is not None:
+        if append and old is not None:  # `+=` adds elements to an array, and text to any other variable
             certain = old.is_certain and not conditional
             if elements is not None or old.elements is not None:
                 joined = ((old.elements or old.pieces) + (elements if elements is not None else [word]))[
@@ -67,11 +67,11 @@ class Scope:
         self._values[name] = _Value([word], elements, is_certain=not conditional)
 
     def forget(self, name: str) -> None:
-        """It is set to what only the run knows, or to nothing."""
+        """Mark a variable as unset or as known by the run only."""
         self._values[name] = None
 
     def resolve(self, word: Word, depth: int = 0) -> tuple[str, bool]:
-        """The text with what is known filled in, and whether nothing is left to expand."""
+        """Return the text with known variables filled in, and whether nothing is left to expand."""
         if not word.expansions:
             return word.text, True
         pieces: list[str] = []
@@ -94,8 +94,9 @@ class Scope:
         return text if all(literal for _, literal in texts) and len(text) <= _LONGEST else None
 
     def split(self, word: Word, depth: int = 0) -> list[Word]:
-        """The words that an unquoted `$ARGS` or a `"${ARGS[@]}"` becomes; the word itself where it is no such
-        thing.
+        """Return the words that an unquoted `$ARGS` or a `"${ARGS[@]}"` becomes.
+
+        Any other word is returned itself.
         """
         if len(word.expansions) != 1 or depth >= _DEPTH:
             return [word]
@@ -109,17 +110,18 @@ class Scope:
         else:
             inner = [part for piece in value.pieces for part in words_of(piece.span)]
         if not value.is_certain and len(inner) == 1 and not inner[0].text.startswith("-"):
-            return [word]  # one of several values; a bundle of options is better read than lost
-        found: list[Word] = []
-        for one in inner:
-            if len(found) >= _MOST_WORDS:
+            return [word]  # it may have another value; options are read even then, rather than lost
+        words: list[Word] = []
+        for command in inner:
+            if len(words) >= _MOST_WORDS:
                 break
-            found += self.split(one, depth + 1)
-        return found or ([] if value.elements is not None or not inner else [word])
+            words += self.split(command, depth + 1)
+        return words or ([] if value.elements is not None or not inner else [word])
 
     def inline(self, word: Word) -> tuple[Span, frozenset[str]]:
-        """A script that a word holds, with known variables put in; and the names that expand before the
-        script is started.
+        """Return the script in a word with known variables filled in.
+
+        The second value is the names that expand before the script is started.
         """
         names: set[str] = set()
         whole = self._inlined(word, names=names)

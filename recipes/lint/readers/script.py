@@ -1,4 +1,4 @@
-"""What a shell script sets and starts, statement by statement."""
+"""Settings and commands of a shell script, statement by statement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SCRIPT_NAME = re.compile(r"\.(sh|bash|sbatch|slurm|job|run|pbs|lsf)$")
 
 
 class ScriptReader:
-    """Reads one script and those inside of it. `start` tells how it is started itself."""
+    """Reader of one script and the scripts inside of it. `start` is how the script itself is started."""
 
     def __init__(
         self,
@@ -51,20 +51,26 @@ class ScriptReader:
         self._depth = depth
         self._scope = scope or Scope()
         self._unexported: dict[str, int] = {}
-        """Where in `settings` a variable stands that is the shell's own so far."""
+        """Index in `settings` of each variable that is not exported so far."""
         self._flow = self._new_flow()
         self._after_test = False
         self._subshells: list[tuple[int, Scope, Start]] = []
-        """What held before each open bracket."""
+        """State before each open bracket."""
         self._own_subshells = 0
-        """How many of them were open when the function that is read was called: it closes none of those."""
+        """Number of open subshells at the call of the function that is read.
+
+        The function can close none of those.
+        """
         self._functions: dict[str, Function] = dict(outer._functions) if outer is not None else {}
         self._defined: list[Function] = []
 
     def read(self, span: Span) -> None:
-        """What functions do that nobody calls here reaches their own commands alone."""
+        """Read a script.
+
+        The exports of a function that nobody calls reach its own commands only.
+        """
         self._read_tokens(tokens_of(span))
-        for function in self._defined:  # it grows by what their bodies define
+        for function in self._defined:  # the list grows while function bodies define functions
             if function.changes is None:
                 number = self._open_subshell()
                 self._call(function, ())
@@ -80,6 +86,7 @@ class ScriptReader:
         for number, token in enumerate(tokens):
             if token.kind == "comment" or number < after:
                 continue
+            # a function is read at its first call, when the exported variables are known
             defined = (
                 function_at(tokens, number, braces) if not words and not self._flow.is_at_pattern else None
             )
@@ -96,13 +103,13 @@ class ScriptReader:
                 else:
                     words.append(token.word)
                 continue
-            if token.text in REDIRECTIONS:
+            if token.text in REDIRECTIONS:  # the next word is the target, unless a here-document follows
                 redirected = token.document is None and token.text not in ("<<", "<<-")
                 if token.document is not None:
                     documents.append((token.document, targets))
                 continue
             if in_test(words) and token.kind == "operator":
-                continue
+                continue  # `&&` and `<` inside of [[ ]] do not end the command
             redirected = False
             self._end(words, token, tokens[number + 1] if number + 1 < len(tokens) else None, documents)
             words, documents, targets = [], [], []
@@ -134,6 +141,7 @@ class ScriptReader:
             self._close_subshell(len(self._subshells) - 1)
         if operator in (";;", ";&", ";;&"):
             self._flow.end_arm()
+        # `[ -n "$A" ] && export B=1` may not set B
         self._after_test = operator in ("&&", "||") and (
             (bool(words) and words[0].text in _TESTS) or self._after_test
         )
@@ -157,19 +165,22 @@ class ScriptReader:
         self._scope.forget(name)
 
     def _open_subshell(self) -> int:
-        """Its number."""
+        """Open a subshell and return its number."""
         self._subshells.append((self.exported.mark(), self._scope, self._start))
         self._scope = self._scope.copy()
         return len(self._subshells) - 1
 
     def _close_subshell(self, number: int) -> None:
-        """With all that are open in it."""
+        """Close a subshell with all that are open inside of it."""
         mark, self._scope, self._start = self._subshells[number]
         del self._subshells[number:]
         self.exported.back_to(mark)
 
     def _call(self, function: Function, settings: tuple[Setting, ...]) -> None:
-        """Its commands are told once; what it exports holds from each call on."""
+        """Read the body of a function at its first call.
+
+        Its commands are collected once; its exports apply again at each further call.
+        """
         if function.changes is not None or function.is_open:
             self.exported.again(function.changes or {})
             return
@@ -186,7 +197,7 @@ class ScriptReader:
         self._depth = max(self._depth + 1, function.depth)
         self._read_tokens(function.body)
         if len(self._subshells) > self._own_subshells:
-            self._close_subshell(self._own_subshells)  # what the body left open
+            self._close_subshell(self._own_subshells)  # the body left brackets open
         self._start, self._flow, self._depth, self._after_test, self._own_subshells = before
         function.is_open = False
         function.changes = self.exported.since(mark)
@@ -219,7 +230,7 @@ class ScriptReader:
                 self.launches.start(self._argued(words[count + 1 :]), how)
 
     def _builtin(self, name: str, words: list[Word]) -> bool:
-        """Whether the shell does it itself."""
+        """Return whether the shell itself executes the command."""
         texts = [word.text for word in words[1:]]
         if name in _DECLARING:
             self._declare(name, words)
@@ -251,7 +262,7 @@ class ScriptReader:
                 self._export(word.text)
 
     def _defaults(self, words: list[Word]) -> None:
-        """`: ${NAME:=value}`"""
+        """Read `: ${NAME:=value}`."""
         for word in words[1:]:
             setting = default_in(word, reaches=self._reaches())
             if setting is not None:
@@ -282,17 +293,22 @@ class ScriptReader:
         self._hand_on(setting.name, setting)
 
     def _hand_on(self, name: str, setting: Setting | None) -> None:
-        """Commands get it from here on, in the place of what the shell itself was started with."""
+        """Give a variable to all further commands.
+
+        It replaces the value with which the shell itself was started.
+        """
         self.exported.put(name, setting)
-        if any(one.name == name for one in self._start.settings):
-            kept = tuple(one for one in self._start.settings if one.name != name)
+        if any(setting.name == name for setting in self._start.settings):
+            kept = tuple(setting for setting in self._start.settings if setting.name != name)
             self._start = msgspec.structs.replace(self._start, settings=kept)
 
     def _unset(self, words: list[Word]) -> None:
+        """Unset variables for further commands."""
         for word in words[1:]:
             if _NAME.fullmatch(word.text):
                 self._scope.forget(word.text)
                 conditional, reaches = self._is_conditional, self._reaches()
+                # in a branch the variable may remain set
                 held = self.exported.get(word.text)
                 kept = (
                     msgspec.structs.replace(held, is_conditional=True)
@@ -360,12 +376,12 @@ class ScriptReader:
             self._hand_on(name, self.settings[number])
 
     def _argued(self, words: list[Word]) -> list[Argued]:
-        found = []
+        arguments = []
         for word in words:
-            for one in self._scope.split(word):
-                text, is_literal = self._scope.resolve(one)
-                found.append(Argued(text, one.place, is_literal=is_literal, word=one))
-        return found
+            for part in self._scope.split(word):
+                text, is_literal = self._scope.resolve(part)
+                arguments.append(Argued(text, part.place, is_literal=is_literal, word=part))
+        return arguments
 
     def _inlined(self, argument: Argued) -> tuple[Span, frozenset[str]]:
         return plain_inline(argument) if argument.word is None else self._scope.inline(argument.word)
@@ -376,7 +392,10 @@ class ScriptReader:
         self._read_by(how, span, reaches_all=self._reaches_all)
 
     def _read_by(self, how: Start, span: Span, *, reaches_all: bool) -> None:
-        """Another shell reads it; what that exports ends with it, but for `eval`."""
+        """Read a script in another shell.
+
+        Its exports end with that shell, except for `eval`.
+        """
         mark = self.exported.mark()
         inner = ScriptReader(
             how, reaches_all=reaches_all, depth=self._depth + 1, scope=self._scope.copy(), outer=self
@@ -389,7 +408,7 @@ class ScriptReader:
         self.launches.settings += inner.launches.settings
 
     def _here(self, document: HereDocument, targets: list[Word], words: list[Word], before: int) -> None:
-        """A here-document that another shell, a scheduler or a later job reads."""
+        """Read a here-document that another shell, a scheduler or a later job reads."""
         body = document.body
         if body is None or not body.text.strip() or self._depth >= _DEEPEST:
             return
@@ -401,7 +420,7 @@ class ScriptReader:
             body = _unescaped(body)
         if programs and target.endswith("nccl.conf"):
             self.settings += nccl_conf.settings_in(body)
-        elif last is not None and (last.program in SHELLS or last.program in REMOTE):
+        elif last is not None and (last.program in SHELLS or last.program in REMOTE):  # `bash <<EOF`
             how = Start(inside=(*last.inside, last.program), settings=last.settings, in_single_quotes=single)
             how = how.apart() if last.program in REMOTE else how
             self._read_inner(body, msgspec.structs.replace(how, is_conditional=self._is_conditional))
@@ -409,6 +428,7 @@ class ScriptReader:
             last.program == "sbatch"
             or (last.program in ("cat", "tee") and (_SCRIPT_NAME.search(target) or _is_script(body.text)))
         ):
+            # the script runs later: as a batch job, or when another command starts the written file
             is_batch = last.program == "sbatch" or "\n#SBATCH" in body.text
             how = Start(in_single_quotes=single and last.program != "sbatch")
             self._read_by(how, body, reaches_all=is_batch)

@@ -23,16 +23,19 @@ _SETTLED = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
 
 
 def read(name: str, text: str) -> Document:
-    """Never raises. A script with directives is of the kind `sbatch`."""
+    """Return the script as a document. Never raises an error.
+
+    A script with directives is of the kind `sbatch`.
+    """
     is_batch = DIRECTIVE.search(text) is not None or name.endswith((".sbatch", ".slurm"))
     span = Span.whole(text)
     reader = ScriptReader(reaches_all=is_batch)
     directives = directives_in(span)
-    of_job = _exported(directives)
-    for setting in of_job:
+    settings_of_job = _exported(directives)
+    for setting in settings_of_job:
         reader.exported.put(setting.name, setting)
     reader.read(span)
-    settings = (*of_job, *reader.settings, *reader.launches.settings)
+    settings = (*settings_of_job, *reader.settings, *reader.launches.settings)
     return Document(
         name=name,
         kind="sbatch" if is_batch else "shell",
@@ -45,25 +48,26 @@ def read(name: str, text: str) -> Document:
 
 
 def directives_in(span: Span) -> tuple[Directive, ...]:
-    """Each option of `#SBATCH`, `#PBS` and `#BSUB` lines, those in here-documents too. Source: sbatch's
-    manual page, which says that no more are read after the first line that is neither blank nor a comment.
+    """Return each option of `#SBATCH`, `#PBS` and `#BSUB` lines, also of those in here-documents.
+
+    Source: sbatch's manual page: no more are read after the first line that is neither blank nor a comment.
     """
-    found: list[Directive] = []
+    directives: list[Directive] = []
     first = _SETTLED.search(span.text)
     stop = first.start() if first else len(span.text)
     for match in _LINE.finditer(span.text):
         before = span.text.rfind("\n#!", 0, match.start())
-        if match.start() > stop and before > stop:  # a script in a here-document
+        if match.start() > stop and before > stop:  # a script in a here-document counts anew
             inner = _SETTLED.search(span.text, before + 1)
             stop = inner.start() if inner and inner.start() > before else len(span.text)
         is_read = match.start() <= stop
         words = words_of(span.part(match.start(2), match.end(2)))
-        found += _options(words, _LETTERS[match[1]], is_read=is_read)
-    return tuple(found)
+        directives += _options(words, _LETTERS[match[1]], is_read=is_read)
+    return tuple(directives)
 
 
 def _options(words: list[Word], grammar: Grammar, *, is_read: bool) -> list[Directive]:
-    found = []
+    directives = []
     at = 0
     while at < len(words):
         word, text = words[at], words[at].text
@@ -86,7 +90,7 @@ def _options(words: list[Word], grammar: Grammar, *, is_read: bool) -> list[Dire
         place = type(start)(
             line=start.line, column=start.column, end_line=stop.end_line, end_column=stop.end_column
         )
-        found.append(
+        directives.append(
             Directive(
                 name=name,
                 value=value.removeprefix("=") if not is_long else value,
@@ -94,15 +98,15 @@ def _options(words: list[Word], grammar: Grammar, *, is_read: bool) -> list[Dire
                 is_read=is_read,
             )
         )
-    return found
+    return directives
 
 
 def _exported(directives: tuple[Directive, ...]) -> list[Setting]:
-    """`#SBATCH --export=ALL,A=1`."""
+    """Return the variables of `#SBATCH --export=ALL,A=1`."""
     return [
         Setting(name=match[1], value=match[2], written=match[2], place=directive.place, reaches="all")
         for directive in directives
         if directive.name == "export"
-        for one in directive.value.split(",")
-        if (match := ASSIGNMENT.fullmatch(one))
+        for part in directive.value.split(",")
+        if (match := ASSIGNMENT.fullmatch(part))
     ]

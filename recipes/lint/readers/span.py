@@ -1,6 +1,4 @@
-"""Text of which each character knows where in the file it stands, also after quotes and indentation were
-taken off.
-"""
+"""Text whose characters keep their place in the file after quotes and indentation are removed."""
 
 from __future__ import annotations
 
@@ -22,34 +20,37 @@ class Lines:
         self._length = len(text)
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column, from 1."""
+        """Return line and column, counted from 1."""
         offset = min(max(offset, 0), self._length)
         line = bisect.bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
     def offset(self, line: int, column: int) -> int:
-        """Of a line and a column from 0; the end of the file for lines after it."""
+        """Return the offset of a line and a column, counted from 0.
+
+        The offset of a line after the file is the end of the file.
+        """
         if line >= len(self._starts):
             return self._length
         line = max(line, 0)
         return min(self._starts[line] + column, self._length)
 
     def place(self, start: int, end: int) -> Place:
-        """From the character at `start` to the one before `end`."""
+        """Return the place from the character at `start` to the one before `end`."""
         line, column = self.position(start)
         end_line, end_column = self.position(max(end, start))
         return Place(line=line, column=column, end_line=end_line, end_column=end_column)
 
 
 class Span:
-    """A piece of a file, or of what a quoted word of it holds."""
+    """A piece of a file, or the content of a quoted word in the file."""
 
     __slots__ = ("lines", "offsets", "text")
 
     def __init__(self, text: str, offsets: Sequence[int], lines: Lines) -> None:
         self.text = text
         self.offsets = offsets
-        """Where each character stands in the file; as many as there are characters."""
+        """Offset in the file of each character of `text`."""
         self.lines = lines
 
     @classmethod
@@ -60,7 +61,7 @@ class Span:
         return Span(self.text[start:end], self.offsets[start:end], self.lines)
 
     def place(self, start: int = 0, end: int | None = None) -> Place:
-        """Of the characters from `start` to before `end`, in the file."""
+        """Return the place in the file of the characters from `start` to before `end`."""
         stop = len(self.offsets) if end is None else min(end, len(self.offsets))
         if start >= stop:
             at = self._begin(start)
@@ -74,6 +75,9 @@ class Span:
 
 
 def fixed(text: str, span: Span) -> Span:
-    """`text` that stands at `span` in other characters: all of it is placed at the first of them."""
+    """Return a span for a text that the file spells with other characters.
+
+    All of its characters get the place of the first one of `span`.
+    """
     at = span.offsets[0] if len(span.offsets) else 0
     return Span(text, [at] * len(text), span.lines)

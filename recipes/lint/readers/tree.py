@@ -1,4 +1,4 @@
-"""YAML and JSON files as trees of which each value knows its place."""
+"""YAML and JSON files as trees in which each value has its place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recipes.lint.readers.waivers import waived_in
 from recipes.lint.readers.words import Word
 
 LONGEST = 1024 * 1024
-"""Characters. Reading takes time, and no launch file is longer."""
+"""Largest size in characters. Parsing takes time, and no launch file is longer."""
 _DEEPEST = 400
 _BRACKET = re.compile(r"[\[\]{}]")
 _TEMPLATE = re.compile(r"\{\{.{0,1000}?\}\}|\{%.{0,1000}?%\}|\{#.{0,1000}?#\}", re.DOTALL)
@@ -33,7 +33,7 @@ Scalar = str | int | float | bool | None
 
 
 class Tree:
-    """A parsed file: its documents, what could not be read of it, and where it is no YAML or JSON."""
+    """A parsed file: its documents, the parts that could not be read, and its errors of syntax."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -47,7 +47,7 @@ class Tree:
         return self.lines.place(start, end)
 
     def offsets(self, node: yaml.Node) -> tuple[int, int]:
-        """Where it begins and ends, without the line break after a block."""
+        """Return the offsets of the start and end of a node, without the line break after a block."""
         start = self.lines.offset(node.start_mark.line, node.start_mark.column)
         end = self.lines.offset(node.end_mark.line, node.end_mark.column)
         while end > start and self.text[end - 1 : end] in ("\n", " ", "\r"):
@@ -55,7 +55,7 @@ class Tree:
         return start, end
 
     def span(self, node: yaml.ScalarNode) -> Span:
-        """The value of a scalar, each character at its place where quotes and folding allow."""
+        """Return the value of a scalar, each character at its place as far as quotes and folding allow."""
         start, end = self.offsets(node)
         whole = Span(self.text[start:end], range(start, end), self.lines)
         value: str = node.value
@@ -71,42 +71,42 @@ class Tree:
         offsets: list[int] = []
         at = self.text.find("\n", whole.offsets[0]) + 1 if len(whole.offsets) else 0
         for line in value.splitlines(keepends=True):
-            found = self.text.find(line.rstrip("\n"), at) if line.strip() else -1
-            if found < 0:
+            start = self.text.find(line.rstrip("\n"), at) if line.strip() else -1
+            if start < 0:
                 offsets += [at] * len(line)
                 continue
-            offsets += range(found, found + len(line))
-            at = found + len(line)
-        return Span(value, [min(one, len(self.text)) for one in offsets], self.lines)
+            offsets += range(start, start + len(line))
+            at = start + len(line)
+        return Span(value, [min(offset, len(self.text)) for offset in offsets], self.lines)
 
     def argued(self, node: yaml.ScalarNode) -> Argued:
-        """An argument of a command that stands in a list. No shell reads it."""
+        """Return an argument in a list of words. No shell reads it."""
         start, end = self.offsets(node)
         written = Span(self.text[start:end], range(start, end), self.lines)
         return Argued(node.value, self.place(node), word=Word(written, self.span(node), (), 1))
 
     def entries(self, node: yaml.Node, *, is_json: bool = False) -> Iterator[Entry]:
-        """All values below `node` by their paths."""
+        """Yield all values below a node with their paths."""
         stack: list[tuple[str, yaml.Node]] = [("", node)]
-        seen: set[int] = set()
+        visited: set[int] = set()
         while stack:
-            path, one = stack.pop()
-            if isinstance(one, yaml.ScalarNode):
-                yield Entry(path=path, value=scalar(one, is_json=is_json), place=self.place(one))
+            path, current = stack.pop()
+            if isinstance(current, yaml.ScalarNode):
+                yield Entry(path=path, value=scalar(current, is_json=is_json), place=self.place(current))
                 continue
-            if id(one) in seen:  # an alias
+            if id(current) in visited:  # an alias
                 continue
-            seen.add(id(one))
+            visited.add(id(current))
             stack += reversed(
                 [
                     (f"{path}[{key}]" if isinstance(key, int) else f"{path}.{key}".lstrip("."), value)
-                    for key, value in children(one)
+                    for key, value in children(current)
                 ]
             )
 
 
 def children(node: yaml.Node) -> Iterator[tuple[str | int, yaml.Node]]:
-    """Keys and values of a mapping, numbers and items of a list."""
+    """Yield keys and values of a mapping, or numbers and items of a list."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             yield str(key.value) if isinstance(key, yaml.ScalarNode) else "?", value
@@ -115,12 +115,12 @@ def children(node: yaml.Node) -> Iterator[tuple[str | int, yaml.Node]]:
 
 
 def get(node: yaml.Node | None, *keys: str | int) -> yaml.Node | None:
-    """What stands at that path, or None."""
+    """Return the node at a path; None if there is none."""
     for key in keys:
-        found = None
+        child = None
         if node is not None:
-            found = next((value for name, value in children(node) if name == key), None)
-        node = found
+            child = next((value for name, value in children(node) if name == key), None)
+        node = child
     return node
 
 
@@ -129,16 +129,16 @@ def text_of(node: yaml.Node | None) -> str | None:
 
 
 def scalar(node: yaml.ScalarNode, *, is_json: bool = False) -> Scalar:
-    """The value as its type: YAML 1.1 for YAML, JSON's own for JSON."""
+    """Return the value with its type: YAML 1.1 for YAML, JSON's own for JSON."""
     value: str = node.value
     if node.style is not None:
         return value
     if is_json:
         try:
-            found = json.loads(value)
+            decoded = json.loads(value)
         except (ValueError, RecursionError):
             return value
-        return found if isinstance(found, str | int | float | bool) or found is None else value
+        return decoded if isinstance(decoded, str | int | float | bool) or decoded is None else value
     tag = node.tag.rpartition(":")[2]
     if tag == "null":
         return None
@@ -155,7 +155,10 @@ def scalar(node: yaml.ScalarNode, *, is_json: bool = False) -> Scalar:
 
 
 def parse(text: str, *, is_json: bool = False) -> Tree:
-    """Never raises. Templates in braces are passed over, comments in JSON too."""
+    """Return the tree of a text. Never raises an error.
+
+    Templates in braces are ignored, as are comments in JSON.
+    """
     tree = Tree(text)
     if len(text) > LONGEST:
         tree.problems.append(f"the file is longer than {LONGEST // 1024} KiB and was not read")
@@ -163,6 +166,7 @@ def parse(text: str, *, is_json: bool = False) -> Tree:
     if _depth(text) > _DEEPEST:
         tree.problems.append(f"more than {_DEEPEST} brackets are open at once, and nothing was read")
         return tree
+    # first the text itself, then without templates, then with each Helm template as a document of its own
     first = _compose(tree, _plain_json(text) if is_json else text)
     if first is not None and ("{{" in text or "{%" in text):
         single = _one_branch(text)
@@ -172,12 +176,15 @@ def parse(text: str, *, is_json: bool = False) -> Tree:
             if first is None:
                 break
     if first is not None:
-        _tell(tree, first, "JSON" if is_json else "YAML")
+        _report(tree, first, "JSON" if is_json else "YAML")
     return tree
 
 
 def config(name: str, text: str, kind: DocumentKind, *, is_json: bool) -> Document:
-    """A file of which only the keys and their values are read. Never raises."""
+    """Return a file as a document of which only the keys and their values matter.
+
+    Never raises an error.
+    """
     tree = parse(text, is_json=is_json)
     return Document(
         name=name,
@@ -190,9 +197,10 @@ def config(name: str, text: str, kind: DocumentKind, *, is_json: bool) -> Docume
     )
 
 
-def _tell(tree: Tree, fault: Fault, language: str) -> None:
-    """In a template, and in a line that another program fills in, what the parser cannot read is no
-    mistake.
+def _report(tree: Tree, fault: Fault, language: str) -> None:
+    """Add a fault to the tree, or a problem if the file is a template.
+
+    A template, or a line that another program fills in, is no mistake if the parser cannot read it.
     """
     lines = lines_of(tree.text)
     here = lines[fault.place.line - 1] if 0 < fault.place.line <= len(lines) else ""
@@ -203,8 +211,9 @@ def _tell(tree: Tree, fault: Fault, language: str) -> None:
 
 
 def _depth(text: str) -> int:
-    """How many brackets are open at most; those in quotes count too, as this only keeps the parser from
-    endless work.
+    """Return the largest number of open brackets.
+
+    Brackets in quotes count too, as the number only protects the parser from endless work.
     """
     depth = deepest = 0
     for match in _BRACKET.finditer(text):
@@ -214,7 +223,7 @@ def _depth(text: str) -> int:
 
 
 def _compose(tree: Tree, text: str) -> Fault | None:
-    """Fills `roots`; returns where and why not all was read."""
+    """Fill `roots`; return the fault that ended reading, if any."""
     try:
         for root in yaml.compose_all(text, Loader=yaml.SafeLoader):
             if root is not None:
@@ -240,7 +249,7 @@ def _compose(tree: Tree, text: str) -> Fault | None:
 
 
 def _plain_json(text: str) -> str:
-    """Comments and tabs as blanks: what is left is YAML."""
+    """Return JSON with comments and tabs replaced by blanks, so that it is YAML."""
     plain = _SYNTAX.sub(
         lambda match: match[0] if match[0].startswith('"') else _BLANK.sub(" ", match[0]), text
     )
@@ -248,13 +257,16 @@ def _plain_json(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Templates as variables; a line of nothing else (`{{- if .Values.x }}`, `{% endif %}`) as blanks."""
+    """Return the text with templates replaced by variables.
+
+    A line of templates only (`{{- if .Values.x }}`, `{% endif %}`) becomes blank.
+    """
     plain = _TEMPLATE.sub(_filled, text)
     return _ALONE.sub(_blank, plain)
 
 
 def _filled(match: re.Match[str]) -> str:
-    """As many characters: a variable `$____` for a value, and blanks for what Jinja does."""
+    """Return as many characters: a variable `$____` for a value, and blanks for a statement of Jinja."""
     if not match[0].startswith("{{"):
         return _blank(match)
     return _BLANK.sub("$", match[0], count=1)[:1] + _BLANK.sub("_", match[0][1:])
@@ -265,7 +277,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _one_branch(text: str) -> str:
-    """What stands behind `else` as blanks: it is there instead of what stands before it."""
+    """Return the text with each branch after `else` blanked, as it replaces the branch before it."""
     open_blocks: list[int | None] = []
     blank: list[tuple[int, int]] = []
     for match in _CONTROL.finditer(text):
@@ -283,7 +295,7 @@ def _one_branch(text: str) -> str:
 
 
 def _parted(text: str) -> str:
-    """A Helm template that `define` begins, and what follows its `end`, as YAML documents of their own."""
+    """Return the text with each Helm template that `define` begins as a YAML document of its own."""
     open_blocks: list[str] = []
     cuts = []
     for match in _CONTROL.finditer(text):

@@ -1,7 +1,8 @@
 """Comments that waive rules: `# rigtune: ignore=RULE[,RULE] reason`.
 
-Behind something it holds for that line; on a line of its own for the next one that is no comment, with all
-its continuations. `ignore-file` holds for the whole file. Without names, or with `all`, every rule is waived.
+At the end of a line the comment applies to that line; on a line of its own it applies to the next line that
+is no comment, with all its continuations. `ignore-file` applies to the whole file. Without names, or with
+`all`, every rule is waived.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _COMMENT = re.compile(r"\s*(#|//|$)")
 
 
 def waived_in(text: str) -> dict[int, tuple[str, ...]]:
-    """Rules by the line that they are waived for; 0 is the whole file."""
+    """Return the waived rules by line; 0 is the whole file."""
     if "rigtune:" not in text:
         return {}
     lines = text.split("\n")

@@ -1,8 +1,8 @@
-"""The words of a shell script: quotes, expansions, here-documents, each with its place.
+"""The words of a shell script: quotes, expansions and here-documents, each with its place.
 
-Not a parser of the whole language: what a script sets and starts is all that rules ask for, and half a
-script, a template with braces, or one for another shell must still be read. Source of the grammar:
-POSIX.1-2024, chapter 2, and the bash manual 5.2.
+This is not a parser of the whole language. Rules need settings and commands only, and half a script, a
+template with braces, or a script for another shell must still be read. Source of the grammar: POSIX.1-2024,
+chapter 2, and the bash manual 5.2.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from recipes.lint.document import Place
 from recipes.lint.readers.span import Span
 
 _FAILED_SCANS = 2_000_000
-"""Characters that may be looked through in vain for brackets that nothing closes, in all of a file."""
+"""Characters of one file that may be searched in vain for the end of an unclosed bracket."""
 _LONGEST_TEMPLATE = 1000
-"""Characters between double braces."""
+"""Largest number of characters between double braces."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _BRACED = re.compile(r"\$\{([A-Za-z_]\w*)(\[[@*]\])?(:?[-=?+].*)?\}", re.DOTALL)
 _OPERATORS = (
@@ -38,14 +38,14 @@ class Expansion:
     ) -> None:
         self.start, self.end = start, end
         self.name = name
-        """None where it is no plain variable."""
+        """None if the expansion is no plain variable."""
         self.is_list = is_list
-        """`${NAME[@]}`"""
+        """Whether the expansion is `${NAME[@]}`."""
         self.is_default = is_default
         self.is_quoted = is_quoted
 
     def moved(self, start: int) -> Expansion:
-        """The same where it stands elsewhere."""
+        """Return the expansion at another offset."""
         end = start + self.end - self.start
         return Expansion(
             start, end, self.name, is_list=self.is_list, is_default=self.is_default, is_quoted=self.is_quoted
@@ -53,7 +53,7 @@ class Expansion:
 
 
 class Word:
-    """One word without its quotes; expansions stand in it as they are written."""
+    """One word without its quotes; expansions remain as written."""
 
     __slots__ = ("elements", "expansions", "quoted", "span", "written")
 
@@ -62,9 +62,9 @@ class Word:
         self.span = span
         self.expansions = expansions
         self.quoted = quoted
-        """How many of its characters stood in quotes or after a backslash."""
+        """Number of characters that were in quotes or after a backslash."""
         self.elements: tuple[Word, ...] | None = None
-        """Of `NAME=(one two)`."""
+        """Elements of `NAME=(one two)`."""
 
     @property
     def text(self) -> str:
@@ -91,27 +91,27 @@ class Token:
         self.text = text
         self.word = word
         self.document = document
-        """Of `<<`."""
+        """Here-document of `<<`."""
 
 
 class HereDocument:
-    """What stands between `<<END` and `END`."""
+    """Text between `<<END` and `END`."""
 
     __slots__ = ("body", "is_quoted")
 
     def __init__(self) -> None:
         self.body: Span | None = None
         self.is_quoted = False
-        """Nothing in it expands."""
+        """Whether nothing expands in the text."""
 
 
 def tokens_of(span: Span) -> list[Token]:
-    """The tokens of a script."""
+    """Return the tokens of a script."""
     return _Lexer(span).run()
 
 
 def words_of(span: Span) -> list[Word]:
-    """The words alone, as where an unquoted variable is split."""
+    """Return the words alone, as when an unquoted variable is split."""
     return [token.word for token in _Lexer(span).run() if token.word is not None]
 
 
@@ -126,7 +126,7 @@ class _Lexer:
         self.left = _FAILED_SCANS
 
     def _closing(self, at: int, opening: str, closing: str) -> int:
-        """The offset after the bracket that closes the one at `at`; -1 where none does."""
+        """Return the offset after the bracket that closes the one at `at`; -1 if none does."""
         if self.left <= 0:
             return -1
         end = _closing(self.text, at, opening, closing)
@@ -162,11 +162,11 @@ class _Lexer:
         text, at = self.text, self.at
         if text[at] not in _STARTS or text.startswith(("<(", ">("), at):
             return False
-        if text.startswith("((", at):
+        if text.startswith("((", at):  # arithmetic, or a subshell in a subshell
             end = self._closing(at, "(", ")")
             if end > at and text[end - 2 : end] == "))":
-                return False  # arithmetic is a word that nothing reads
-        operator = next(one for one in _OPERATORS if text.startswith(one, at))
+                return False  # arithmetic is read as a word, which no rule uses
+        operator = next(candidate for candidate in _OPERATORS if text.startswith(candidate, at))
         if operator in REDIRECTIONS and self.tokens and self._descriptor():
             self.tokens.pop()
         self.at += len(operator)
@@ -176,7 +176,7 @@ class _Lexer:
         return True
 
     def _descriptor(self) -> bool:
-        """Whether the last word is the `2` of `2>`."""
+        """Return whether the last word is the `2` of `2>`."""
         word = self.tokens[-1].word
         touches = self.text[self.at - 1 : self.at].isdigit()
         return word is not None and touches and word.text.isdigit() and len(word.text) < 3
@@ -271,7 +271,7 @@ class _Lexer:
 
     def _single(self, builder: _Builder) -> None:
         end = self.text.find("'", self.at + 1)
-        if end < 0:  # an apostrophe: the rest of the script is worth more than the rule
+        if end < 0:  # read an unclosed quote as an apostrophe, so that the rest of the script is read
             builder.take(self.at, self.at + 1, quoted=True)
             self.at += 1
             return
@@ -305,13 +305,13 @@ class _Lexer:
 
     def _expansion(self, builder: _Builder, *, quoted: bool) -> None:
         text, at = self.text, self.at
-        if text.startswith("{{", at):
+        if text.startswith("{{", at):  # a template is one expansion of unknown value
             end = text.find("}}", at, at + _LONGEST_TEMPLATE) + 2
             self.at = end if end > 1 else at + 2
             builder.expand(at, self.at, None, quoted=quoted)
             return
         follow = text[at + 1 : at + 2]
-        if follow == "'" and not quoted:
+        if follow == "'" and not quoted:  # $'text'
             self.at += 1
             self._single(builder)
             return
@@ -333,7 +333,7 @@ class _Lexer:
         if name_match:
             self.at = name_match.end()
             builder.expand(at, self.at, name_match[0], quoted=quoted)
-        elif follow and follow in "0123456789@*#?-$!_":
+        elif follow and follow in "0123456789@*#?-$!_":  # parameters that only the run knows
             self.at += 2
             builder.expand(at, self.at, None, quoted=quoted)
         else:
@@ -342,7 +342,7 @@ class _Lexer:
 
 
 class _Builder:
-    """What a word holds, bit by bit."""
+    """Content of a word, collected piece by piece."""
 
     def __init__(self, source: Span) -> None:
         self.source = source
@@ -368,17 +368,20 @@ class _Builder:
     ) -> None:
         begin = len(self.offsets)
         self.take(start, end, quoted=quoted)
-        found = Expansion(
+        expansion = Expansion(
             begin, len(self.offsets), name, is_list=is_list, is_default=is_default, is_quoted=quoted
         )
-        self.expansions.append(found)
+        self.expansions.append(expansion)
 
     def span(self) -> Span:
         return Span("".join(self.pieces), self.offsets, self.source.lines)
 
 
 def _closing(text: str, at: int, opening: str, closing: str) -> int:
-    """The offset after the bracket that closes the one at `at`, quotes minded; -1 where none does."""
+    """Return the offset after the bracket that closes the one at `at`; -1 if none does.
+
+    Brackets in quotes do not count.
+    """
     depth = 0
     has_pairs = True
     while at < len(text):
@@ -406,8 +409,9 @@ def _closing(text: str, at: int, opening: str, closing: str) -> int:
 
 
 def _double_end(text: str, at: int) -> int:
-    """The offset of the quote that closes the double quote at `at`, with quotes in `$( )` passed over; -1
-    where none does.
+    """Return the offset of the quote that closes the double quote at `at`; -1 if none does.
+
+    Quotes inside of `$( )` do not count.
     """
     at += 1
     while at < len(text):

@@ -10,7 +10,7 @@ from probes.base.record import known
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Entry, lines_of
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     commands,
     enclosing,
@@ -28,34 +28,40 @@ from recipes.lint.views import (
 Documents = tuple[Document, ...]
 
 _KEYS = frozenset({
-    "compute_environment", "distributed_type", "mixed_precision", "use_cpu", "debug", "num_processes", "machine_rank",
-    "num_machines", "gpu_ids", "main_process_ip", "main_process_port", "rdzv_backend", "same_network", "main_training_function",
-    "enable_cpu_affinity", "deepspeed_config", "fsdp_config", "parallelism_config", "megatron_lm_config", "ipex_config",
-    "mpirun_config", "downcast_bf16", "fp8_config", "dynamo_config", "dynamo_backend", "tpu_name", "tpu_zone", "tpu_use_cluster",
+    "compute_environment", "distributed_type", "mixed_precision", "use_cpu", "debug", "num_processes",
+    "machine_rank", "num_machines", "gpu_ids", "main_process_ip", "main_process_port", "rdzv_backend",
+    "same_network", "main_training_function", "enable_cpu_affinity", "deepspeed_config", "fsdp_config",
+    "parallelism_config", "megatron_lm_config", "ipex_config", "mpirun_config", "downcast_bf16",
+    "fp8_config", "dynamo_config", "dynamo_backend", "tpu_name", "tpu_zone", "tpu_use_cluster",
     "tpu_use_sudo", "command_file", "commands", "tpu_vm", "tpu_env", "use_xpu", "fp16", "tp_config",
 })  # fmt: skip
-"""Of a configuration for one's own machines, of all versions from 0.11 to 1.15. Others end the launch with a
-ValueError.
+"""Keys of a configuration for one's own machines, of all versions from 0.11 to 1.15.
+
+Other keys end the launch with a ValueError.
 """
 _SAGEMAKER = frozenset({
-    "ec2_instance_type", "iam_role_name", "image_uri", "profile", "region", "py_version", "base_job_name", "pytorch_version",
-    "transformers_version", "sagemaker_inputs_file", "sagemaker_metrics_file", "additional_args",
+    "ec2_instance_type", "iam_role_name", "image_uri", "profile", "region", "py_version", "base_job_name",
+    "pytorch_version", "transformers_version", "sagemaker_inputs_file", "sagemaker_metrics_file",
+    "additional_args",
 })  # fmt: skip
 _ENVIRONMENTS = ("LOCAL_MACHINE", "AMAZON_SAGEMAKER")
 _TYPES = (
-    "MULTI_GPU", "MULTI_CPU", "MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_HPU", "FSDP", "DEEPSPEED",
-    "MEGATRON_LM", "NO", "XLA", "TPU", "TP", "MPS", "MULTI_NEURON",
+    "MULTI_GPU", "MULTI_CPU", "MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_HPU",
+    "FSDP", "DEEPSPEED", "MEGATRON_LM", "NO", "XLA", "TPU", "TP", "MPS", "MULTI_NEURON",
 )  # fmt: skip
 _PRECISIONS = ("no", "fp16", "bf16", "fp8")
-_OF_THE_FILE = frozenset({
-    "gradient_accumulation_steps", "gradient_clipping", "zero_stage", "offload_optimizer_device", "offload_param_device",
-    "offload_param_nvme_path", "offload_optimizer_nvme_path", "zero3_save_16bit_model",
+_FILE_KEYS = frozenset({
+    "gradient_accumulation_steps", "gradient_clipping", "zero_stage", "offload_optimizer_device",
+    "offload_param_device", "offload_param_nvme_path", "offload_optimizer_nvme_path",
+    "zero3_save_16bit_model",
 })  # fmt: skip
-"""What stands in DeepSpeed's own file, where `deepspeed_config_file` names one."""
-_DEEPSPEEDS_OWN = frozenset({
-    "train_batch_size", "train_micro_batch_size_per_gpu", "optimizer", "scheduler", "fp16", "bf16", "zero_optimization",
-    "activation_checkpointing", "offload_optimizer", "offload_param", "stage", "aio", "zero_allow_untested_optimizer",
+"""Keys that belong into DeepSpeed's own file if `deepspeed_config_file` names one."""
+_UNUSED_KEYS = frozenset({
+    "train_batch_size", "train_micro_batch_size_per_gpu", "optimizer", "scheduler", "fp16", "bf16",
+    "zero_optimization", "activation_checkpointing", "offload_optimizer", "offload_param", "stage", "aio",
+    "zero_allow_untested_optimizer",
 })  # fmt: skip
+"""Keys of DeepSpeed's own file, which Accelerate does not pass on."""
 _FSDP = {
     "sharding_strategy": (
         "FULL_SHARD",
@@ -69,24 +75,18 @@ _FSDP = {
     "backward_prefetch": ("BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH"),
     "state_dict_type": ("FULL_STATE_DICT", "LOCAL_STATE_DICT", "SHARDED_STATE_DICT"),
 }
-"""Words of fsdp_config, whatever their case; a number is taken too."""
+"""Words of fsdp_config in any case; a number is accepted too."""
 
 
 def _integer(document: Document, path: str) -> int | None:
-    found_value = entry_value(document, path)
-    if isinstance(found_value, bool):
-        return None
-    return (
-        found_value
-        if isinstance(found_value, int)
-        else number(found_value)
-        if isinstance(found_value, str)
-        else None
-    )
+    item = entry_value(document, path)
+    if isinstance(item, str):
+        return number(item)
+    return item if isinstance(item, int) and not isinstance(item, bool) else None
 
 
 def processes(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """The number of processes is that of the whole job."""
+    """Check that the number of processes is that of the whole job."""
     gpus = context.machine.gpus if context.machine is not None else None
     here = len(gpus) if gpus is not None and known(gpus) else None
     batch = next((gpus_per_node(document) for document in documents if document.kind == "sbatch"), None)
@@ -97,13 +97,17 @@ def processes(documents: Documents, context: Context) -> Iterator[LintFinding]:
         total, machines = _integer(document, "num_processes"), _integer(document, "num_machines")
         item = entry(document, "num_processes")
         if total is not None and machines is not None and machines > 1 and item is not None:
+            # a comment can decide what the number alone leaves open
             comment = _comment(document, item.place.line)
             message = _per_machine(total, machines, each)
             is_each = (
                 re.search(r"\b(?:per|each|every|a|one)[ -](?:machine|node|host|server)", comment) is not None
             )
             if is_each and not message:
-                message = f"num_processes is {total} for {machines} machines, and counts the processes of all, not of each"
+                message = (
+                    f"num_processes is {total} for {machines} machines, and counts the processes of all, "
+                    "not of each"
+                )
             elif (
                 re.search(r"\b(?:total|all|overall|world)\b", comment)
                 and each is None
@@ -111,7 +115,7 @@ def processes(documents: Documents, context: Context) -> Iterator[LintFinding]:
             ):
                 message = ""
             if message:
-                yield found(
+                yield make_finding(
                     "accelerate-processes",
                     document,
                     item.place,
@@ -131,7 +135,7 @@ def processes(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if message:
                 sure = bool(each) or (total or 0) % (machines or 1) != 0
                 fix = "Write machines times GPUs of a machine."
-                yield found(
+                yield make_finding(
                     "accelerate-processes",
                     document,
                     command.place,
@@ -142,7 +146,7 @@ def processes(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _is_overruled(documents: Documents, config: Document) -> bool:
-    """Whether a command line that takes this file gives the number of processes itself."""
+    """Return whether a command line with this configuration gives the number of processes itself."""
     own = config.name.rpartition("/")[2]
     return any(
         "num-processes" in command.options
@@ -153,7 +157,7 @@ def _is_overruled(documents: Documents, config: Document) -> bool:
 
 
 def _comment(document: Document, line: int) -> str:
-    """What a comment says of a line: behind it, or alone above it."""
+    """Return the comment at the end of a line, and the one above it."""
     lines = lines_of(document.text)
     here = lines[line - 1].partition("#")[2] if 0 < line <= len(lines) else ""
     above = lines[line - 2].strip() if line > 1 else ""
@@ -161,26 +165,20 @@ def _comment(document: Document, line: int) -> str:
 
 
 def _per_machine(total: int, machines: int, each: int | None) -> str:
-    """What is wrong with a number of processes; empty where nothing is."""
-    said = f"num_processes is {total} for {machines} machines"
+    """Return the mistake in a number of processes; empty if there is none."""
+    # 8 processes on several machines are probably the GPUs of one machine
+    stated = f"num_processes is {total} for {machines} machines"
     if total % machines:
-        return f"{said}, which does not divide; it counts the processes of all machines"
+        return f"{stated}, which does not divide; it counts the processes of all machines"
+    if total != (each or 8):
+        return ""
     if each is not None:
-        return (
-            f"{said} of {each} GPUs: it counts the processes of all machines, {machines * each}"
-            if total == each
-            else ""
-        )
-    return (
-        f"{said}; it counts the processes of all machines, and 8 is a usual machine alone"
-        if total == 8
-        else ""
-    )
+        return f"{stated} of {each} GPUs: it counts the processes of all machines, {machines * each}"
+    return f"{stated}; it counts the processes of all machines, and one machine usually has 8"
 
 
 def machines(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Several machines need a rank each, and a place to meet."""
-    del context
+    """Check that each of several machines has a rank and the address of the first one."""
     starts = [(document, command) for document in documents for command in commands(document, "accelerate")]
     options = {name for _, command in starts for name in command.options}
     unknown = any(has_unknown_words(command) for _, command in starts)
@@ -193,16 +191,19 @@ def machines(documents: Documents, context: Context) -> Iterator[LintFinding]:
             entry_value(document, "main_process_ip") in (None, "", "null")
             and "main-process-ip" not in options
         ):
-            yield found(
+            yield make_finding(
                 "accelerate-no-master",
                 document,
                 item.place,
                 f"{count} machines and no main_process_ip: each machine waits for itself",
-                fix="Set main_process_ip and main_process_port to the first machine, or give them on the command line.",
+                fix="Set main_process_ip and main_process_port to the first machine, or give them on the "
+                "command line.",
             )
     for document, command in starts:
         count = number(resolved(document, option(command, "num-machines"))) or nodes_of(document)
-        configured = next((_integer(one, "num_machines") for one in of_kind(documents, "accelerate")), None)
+        configured = next(
+            (_integer(config, "num_machines") for config in of_kind(documents, "accelerate")), None
+        )
         several = (count or 0) > 1 or (configured or 0) > 1
         in_step = enclosing(document, command, "srun", "mpirun", "pdsh", "clush") is not None
         rank = option(command, "machine-rank")
@@ -213,30 +214,30 @@ def machines(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and not has_unknown_words(command)
             and "rdzv-backend" not in command.options
         ):
-            yield found(
+            yield make_finding(
                 "accelerate-machine-rank",
                 document,
                 command.place,
                 "every machine calls itself machine 0"
                 if rank == "0"
-                else "no --machine-rank: every machine takes that of the file",
+                else "no --machine-rank: every machine takes the rank in the file",
                 fix="Give --machine_rank $SLURM_NODEID in single quotes, so that each node has its own.",
             )
 
 
 def _names(document: Document) -> Iterator[LintFinding]:
-    """Keys of the first level."""
+    """Check the keys of the first level."""
     first: dict[str, Entry] = {}
     for item in document.entries:
         first.setdefault(item.path.partition(".")[0].partition("[")[0], item)
     known = _KEYS | _SAGEMAKER
     unknown = [name for name in first if name not in known and name and "$" not in name and "{" not in name]
     if len(unknown) * 2 > len(first):
-        return  # another program's file
+        return  # the file belongs to another program
     wanted = known if entry_value(document, "compute_environment") == "AMAZON_SAGEMAKER" else _KEYS
     for name in unknown:
         near = difflib.get_close_matches(name, wanted, n=1, cutoff=0.8)
-        yield found(
+        yield make_finding(
             "accelerate-unknown-key",
             document,
             first[name].place,
@@ -246,49 +247,41 @@ def _names(document: Document) -> Iterator[LintFinding]:
 
 
 def deepspeed_blocks(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """What of DeepSpeed stands in its own file, and what in Accelerate's."""
-    del context
+    """Check which of DeepSpeed's keys are in its own file, and which are in Accelerate's."""
     for document in of_kind(documents, "accelerate"):
         block = [item for item in document.entries if item.path.startswith("deepspeed_config.")]
         names = {item.path.split(".")[1]: item for item in reversed(block)}
         if str(entry_value(document, "distributed_type")).upper() != "DEEPSPEED":
             continue
         if "deepspeed_config_file" in names:
-            twice = [name for name in names if name in _OF_THE_FILE]
+            twice = [name for name in names if name in _FILE_KEYS]
             precision = entry(document, "mixed_precision")
             item = names[twice[0]] if twice else precision
             if item is not None and item.value is not None:
-                told = ", ".join(
-                    [
-                        *twice,
-                        *(
-                            ["mixed_precision"]
-                            if precision is not None and precision.value is not None
-                            else []
-                        ),
-                    ]
-                )
-                yield found(
+                if precision is not None and precision.value is not None:
+                    twice.append("mixed_precision")
+                duplicates = ", ".join(twice)
+                yield make_finding(
                     "accelerate-deepspeed-twice",
                     document,
                     item.place,
-                    f"{told} beside deepspeed_config_file: Accelerate refuses what that file is to say",
-                    fix="Leave it to DeepSpeed's file alone.",
+                    f"{duplicates} beside deepspeed_config_file: Accelerate refuses keys that belong into "
+                    "that file",
+                    fix="Write them in DeepSpeed's file alone.",
                 )
-        own = [name for name in names if name in _DEEPSPEEDS_OWN]
+        own = [name for name in names if name in _UNUSED_KEYS]
         if own:
-            yield found(
+            yield make_finding(
                 "accelerate-deepspeed-own",
                 document,
                 names[own[0]].place,
-                f"Accelerate passes over {', '.join(own)}: it does not hand this block to DeepSpeed",
-                fix="Write them into a file of DeepSpeed's, and name it as deepspeed_config_file.",
+                f"Accelerate ignores {', '.join(own)}: it does not pass this block to DeepSpeed",
+                fix="Write them in a DeepSpeed file, and name it as deepspeed_config_file.",
             )
 
 
 def fsdp(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Words of FSDP that Accelerate does not know."""
-    del context
+    """Check the words of FSDP."""
     for document in of_kind(documents, "accelerate"):
         if str(entry_value(document, "distributed_type")).upper() != "FSDP":
             continue
@@ -296,11 +289,12 @@ def fsdp(documents: Documents, context: Context) -> Iterator[LintFinding]:
         sync = entry(document, "fsdp_config.fsdp_sync_module_states")
         loads = entry_value(document, "fsdp_config.fsdp_cpu_ram_efficient_loading")
         if sync is not None and sync.value is False and loads is True:
-            yield found(
+            yield make_finding(
                 "accelerate-fsdp-sync",
                 document,
                 sync.place,
-                "fsdp_cpu_ram_efficient_loading loads the weights on one rank alone, and needs fsdp_sync_module_states",
+                "fsdp_cpu_ram_efficient_loading loads the weights on one rank alone, and needs "
+                "fsdp_sync_module_states",
                 fix="Write fsdp_sync_module_states: true.",
             )
         for item in document.entries:
@@ -317,7 +311,7 @@ def fsdp(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             if _is_wrong(item.value.upper(), words):
                 near = difflib.get_close_matches(item.value.upper(), words, n=1, cutoff=0.6)
-                yield found(
+                yield make_finding(
                     "accelerate-fsdp-word",
                     document,
                     item.place,
@@ -327,19 +321,18 @@ def fsdp(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _is_wrong(word: str, words: tuple[str, ...]) -> bool:
-    """Whether a word is wrong; a template's is not known."""
+    """Return whether a word is none of those; a template is unknown, not wrong."""
     return word not in words and "$" not in word and "{" not in word
 
 
 def keys(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Keys and words that Accelerate does not know."""
-    del context
+    """Check the keys and words of the configuration."""
     for document in of_kind(documents, "accelerate"):
         yield from _names(document)
         where = entry(document, "compute_environment")
         if where is not None and isinstance(where.value, str) and _is_wrong(where.value, _ENVIRONMENTS):
             message = f"compute_environment {where.value} is none of {', '.join(_ENVIRONMENTS)}"
-            yield found(
+            yield make_finding(
                 "accelerate-type",
                 document,
                 where.place,
@@ -349,7 +342,7 @@ def keys(documents: Documents, context: Context) -> Iterator[LintFinding]:
         kind = entry(document, "distributed_type")
         if kind is not None and isinstance(kind.value, str) and _is_wrong(kind.value.upper(), _TYPES):
             message = f"distributed_type {kind.value} is none of {', '.join(_TYPES[:9])}"
-            yield found("accelerate-type", document, kind.place, message, fix="Write one of them.")
+            yield make_finding("accelerate-type", document, kind.place, message, fix="Write one of them.")
         precision = entry(document, "mixed_precision")
         if (
             precision is not None
@@ -357,7 +350,9 @@ def keys(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and _is_wrong(precision.value.lower(), _PRECISIONS)
         ):
             message = f"mixed_precision {precision.value} is none of {', '.join(_PRECISIONS)}"
-            yield found("accelerate-type", document, precision.place, message, fix="Write one of them.")
+            yield make_finding(
+                "accelerate-type", document, precision.place, message, fix="Write one of them."
+            )
         for block, wanted in (
             ("fsdp_config", "FSDP"),
             ("deepspeed_config", "DEEPSPEED"),
@@ -370,7 +365,7 @@ def keys(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and said != wanted
                 and not (block == "fsdp_config" and said in ("XLA", "TPU"))
             ):
-                yield found(
+                yield make_finding(
                     "accelerate-block-unused",
                     document,
                     inside.place,

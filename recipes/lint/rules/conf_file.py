@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, lines_of
 from recipes.lint.finding import Edit, LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import settings_of
 
 Documents = tuple[Document, ...]
 
 
 def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Blanks, quotes, comments and shell in nccl.conf."""
-    del context
+    """Check blanks, quotes, comments and shell syntax in nccl.conf."""
     for document in documents:
         if document.kind != "nccl-conf":
             continue
@@ -33,21 +32,25 @@ def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
             place = Place(line=index)
             if match[2]:
                 message = f"NCCL reads a variable called {line.partition('=')[0].strip()!r}"
-                yield found("conf-export", document, place, message, fix=f"Write {clean}.", edits=edits)
+                yield make_finding(
+                    "conf-export", document, place, message, fix=f"Write {clean}.", edits=edits
+                )
             elif match[1] or match[4] or match[5]:
                 message = "blanks before or around = become part of the name or the value"
-                yield found("conf-blanks", document, place, message, fix=f"Write {clean}.", edits=edits)
+                yield make_finding(
+                    "conf-blanks", document, place, message, fix=f"Write {clean}.", edits=edits
+                )
             elif re.search(r"\s#", match[6]):
-                yield found(
+                yield make_finding(
                     "conf-comment",
                     document,
                     place,
-                    "a comment behind a value becomes part of it",
+                    "a comment after a value becomes part of the value",
                     fix=f"Write {clean}.",
                     edits=edits,
                 )
             elif quoted:
-                yield found(
+                yield make_finding(
                     "conf-quotes",
                     document,
                     place,
@@ -56,7 +59,7 @@ def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     edits=edits,
                 )
             elif "$" in value:
-                yield found(
+                yield make_finding(
                     "conf-variable",
                     document,
                     place,
@@ -66,8 +69,7 @@ def lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def paths(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """The path of the file, which nobody expands."""
-    del context
+    """Check that the path of the configuration file needs no expansion."""
     for document in documents:
         for item in settings_of(document):
             if (
@@ -75,7 +77,7 @@ def paths(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and re.match(r"[\"']?~", item.written)
                 and (item.written[0] in "\"'" or document.kind != "shell")
             ):
-                yield found(
+                yield make_finding(
                     "conf-tilde",
                     document,
                     item.place,
@@ -85,25 +87,25 @@ def paths(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def precedence(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """A file that says something else than the script beside it."""
-    del context
+    """Check that the file and the script beside it agree."""
     files = [document for document in documents if document.kind == "nccl-conf"]
     for conf in files:
         for item in conf.settings:
             for other in documents:
                 if other.kind == "nccl-conf":
                     continue
-                for told in settings_of(other):
+                for setting in settings_of(other):
                     if (
-                        told.name == item.name
-                        and told.is_literal
-                        and told.value is not None
-                        and told.value != item.value
+                        setting.name == item.name
+                        and setting.is_literal
+                        and setting.value is not None
+                        and setting.value != item.value
                     ):
-                        yield found(
+                        yield make_finding(
                             "conf-overruled",
                             conf,
                             item.place,
-                            f"{other.name} sets {item.name}={told.value}, which wins over the file's {item.value}",
-                            fix="Keep it in one place.",
+                            f"{other.name} sets {item.name}={setting.value}, which overrules {item.value} in "
+                            "this file",
+                            fix="Set the variable in one place.",
                         )

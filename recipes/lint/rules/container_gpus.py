@@ -1,4 +1,4 @@
-"""GPUs that docker, podman and compose give to a container, against what it starts."""
+"""GPUs that docker, podman and compose give to a container, compared with its ranks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recipes.lint.container import Container, containers_of
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import number, option, ranks_here
 
 Documents = tuple[Document, ...]
@@ -20,12 +20,11 @@ _GETS_DEVICES = re.compile(
     r"--gpus|--runtime|--device|--privileged|NVIDIA_VISIBLE_DEVICES|--volumes-from|\$|"
     r"(?i:rocm|hpu|gaudi|cpu|tpu|xla|neuron|ascend|npu)"
 )
-"""What gives a container GPUs, other accelerators, or what only the run knows."""
+"""Words that give a container GPUs or other accelerators, or that only the run knows."""
 
 
 def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """GPUs of containers, counted."""
-    del context
+    """Compare the ranks of a container with its GPUs."""
     for document in documents:
         for box in containers_of(document):
             yield from _list(box)
@@ -33,16 +32,16 @@ def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _list(box: Container) -> Iterator[LintFinding]:
-    told = (
+    wanted = (
         option(box.command, "gpus") if box.command is not None and box.command.program == "docker" else None
     )
-    if told is not None and re.fullmatch(r"device=[^\"'$]+,[^=]+", told):
-        yield found(
+    if wanted is not None and re.fullmatch(r"device=[^\"'$]+,[^=]+", wanted):
+        yield make_finding(
             "container-gpus-list",
             box.document,
             box.place,
-            f"docker parts --gpus {told} at the comma, and refuses what follows as a count",
-            fix=f"Write --gpus '\"{told}\"': docker wants double quotes within the shell's.",
+            f"docker splits --gpus {wanted} at the comma, and refuses the second part as a count",
+            fix=f"Write --gpus '\"{wanted}\"': docker needs double quotes inside the shell's quotes.",
         )
 
 
@@ -53,7 +52,7 @@ def _counted(box: Container) -> Iterator[LintFinding]:
         if wanted is None or command.is_conditional:
             continue
         if have is not None and wanted > have:
-            yield found(
+            yield make_finding(
                 "container-gpus-fewer",
                 box.document,
                 command.place,
@@ -66,26 +65,29 @@ def _counted(box: Container) -> Iterator[LintFinding]:
             and wanted > 1
             and _has_plain_start(box, command)
         ):
-            yield found(
+            yield make_finding(
                 "container-no-gpu",
                 box.document,
                 box.place,
-                f"{wanted} ranks in a container that is given no GPU",
+                f"{wanted} ranks in a container without a GPU",
                 fix="Give --gpus all, unless nvidia is the default runtime of every machine that runs this.",
             )
 
 
 def _has_plain_start(box: Container, command: Command) -> bool:
-    """Whether neither the options nor the name of the image speak of devices."""
+    """Return whether neither the options nor the name of the image mention devices."""
     return _GETS_DEVICES.search(" ".join(box.document.lines[box.place.line - 1 : command.place.line])) is None
 
 
 def _shown(box: Container) -> int | None:
-    """GPUs that the container sees, where their number is written."""
-    told = (option(box.command, "gpus") or "") if box.command is not None else ""
-    devices = re.fullmatch(r"\"?(?:device=)?([\w:.,-]+)\"?", told)
-    if told:
-        return number(told) if "device=" not in told or devices is None else len(devices[1].split(","))
+    """Return the number of GPUs that the container sees; None if the file does not state it."""
+    requested = (option(box.command, "gpus") or "") if box.command is not None else ""
+    devices = re.fullmatch(r"\"?(?:device=)?([\w:.,-]+)\"?", requested)
+    if requested:
+        return (
+            number(requested) if "device=" not in requested or devices is None else len(devices[1].split(","))
+        )
+    # without --gpus, the runtime reads NVIDIA_VISIBLE_DEVICES; compose counts or lists devices
     visible = _VISIBLE.search(box.line)
     if visible is not None:
         return len(set(visible[1].split(",")))
@@ -97,7 +99,7 @@ def _shown(box: Container) -> int | None:
     ]
     if counts and not named:
         numbers = [number(str(item.value)) for item in counts]
-        return None if None in numbers else sum(one for one in numbers if one is not None)
+        return None if None in numbers else sum(count for count in numbers if count is not None)
     is_known = (
         named and not counts and not any("$" in str(item.value) or item.value == "all" for item in named)
     )

@@ -1,4 +1,4 @@
-"""What docker, podman and compose give to a container: shared memory, locked memory, RDMA, network."""
+"""Shared memory, locked memory, RDMA and network that docker, podman and compose give to a container."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from recipes.lint.container import Container, containers_of
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import TRAINERS, code_lines, commands, nodes_of
 
 Documents = tuple[Document, ...]
 
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SMALLEST_SHM = 2**30
-"""What the troubleshooting chapter of NCCL's guide asks for."""
+"""Bytes of shared memory that the troubleshooting chapter of NCCL's guide recommends."""
 
 
 def _size(text: str) -> int | None:
@@ -25,21 +25,21 @@ def _size(text: str) -> int | None:
 
 
 def memory(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Shared and locked memory."""
-    del context
+    """Check shared and locked memory."""
     for document in documents:
         for box in containers_of(document):
             if not box.uses_gpus:
                 continue
             size = re.search(r"--shm-size[= ](\S+)|(?:^| )shm_size=(\S+)", box.line)
             own = box.has(
-                r"--ipc[= ](?:host|shareable|container)|(?:^| )ipc=|/dev/shm|--privileged.*--ipc|--shm-size[= ]\$"
+                r"--ipc[= ](?:host|shareable|container)|(?:^| )ipc=|/dev/shm|--privileged.*--ipc|"
+                r"--shm-size[= ]\$"
             )
             several = box.trains and box.ranks != 1
             if size is not None and not own:
                 wanted = _size(size[1] or size[2])
                 if wanted is not None and wanted < _SMALLEST_SHM:
-                    yield found(
+                    yield make_finding(
                         "container-shm",
                         document,
                         box.place,
@@ -47,7 +47,7 @@ def memory(documents: Documents, context: Context) -> Iterator[LintFinding]:
                         fix="Give --shm-size=16g, or --ipc=host.",
                     )
             elif size is None and not own and several:
-                yield found(
+                yield make_finding(
                     "container-shm",
                     document,
                     box.place,
@@ -64,11 +64,12 @@ def _locked(box: Container) -> Iterator[LintFinding]:
         r"memlock[=:. ]+(?:-1|unlimited)|memlock\.soft=-1|memlock=-1|IPC_LOCK|--privileged|privileged=True"
     )
     if rdma and not free:
-        yield found(
+        yield make_finding(
             "container-memlock",
             box.document,
             box.place,
-            "the container gets RDMA devices and may lock 64 KiB to 8 MiB of memory: registering buffers fails",
+            "the container has RDMA devices and can lock only 64 KiB to 8 MiB of memory, so that "
+            "registering buffers fails",
             fix="Give --ulimit memlock=-1 --cap-add=IPC_LOCK.",
         )
 
@@ -77,59 +78,62 @@ def _ulimits(box: Container) -> Iterator[LintFinding]:
     files = re.search(r"nofile[=:]+(\d+)", box.line)
     if files is not None and int(files[1]) < 65535:
         message = f"nofile={files[1]}: large jobs open more files and sockets"
-        yield found("limit-files", box.document, box.place, message, fix="Give --ulimit nofile=1048576.")
+        yield make_finding(
+            "limit-files", box.document, box.place, message, fix="Give --ulimit nofile=1048576."
+        )
 
 
 def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """RDMA variables without RDMA devices, and several nodes behind bridges."""
-    del context
+    """Check RDMA variables without RDMA devices, and several nodes behind bridges."""
     for document in documents:
         for box in containers_of(document):
             devices = box.has(
-                r"/dev/infiniband|--privileged|privileged=True|--device[= ]/dev:|rdma|/dev/uverbs|-v /dev:/dev|--device \S*\$"
+                r"/dev/infiniband|--privileged|privileged=True|--device[= ]/dev:|rdma|/dev/uverbs|"
+                r"-v /dev:/dev|--device \S*\$"
             )
             asks = box.has(r"NCCL_IB_(?:HCA|GID_INDEX|TC|SL)|NCCL_NET[= ]IB\b|FI_PROVIDER[= ]efa")
             if asks and not devices:
-                yield found(
+                yield make_finding(
                     "container-no-rdma",
                     document,
                     box.place,
-                    "InfiniBand is configured, and the container gets no /dev/infiniband: NCCL goes over TCP without an error",
-                    fix="Give --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1; NCCL_NET=IB makes a lack fail.",
+                    "InfiniBand is configured, and the container has no /dev/infiniband: NCCL uses TCP "
+                    "without an error",
+                    fix="Give --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1; with "
+                    "NCCL_NET=IB a missing device is an error.",
                 )
             host = box.has(r"--net(?:work)?[= ](?:host|container:|\S*\$)|network_mode=host|networks")
             if box.is_distributed and box.trains and not host:
                 published = box.has(r"(?:-p|--publish)[= ]?\d+|ports\[\d+\]=")
-                yield found(
+                yield make_finding(
                     "container-bridge-network",
                     document,
                     box.place,
                     ("one port is published, and " if published else "")
-                    + "ranks of other nodes cannot reach the ports that NCCL and Gloo draw behind the bridge",
+                    + "ranks of other nodes cannot reach the random ports of NCCL and Gloo behind the bridge",
                     fix="Give --network=host.",
                 )
             if box.has(r"NCCL_MNNVL_ENABLE[= ]1\b") and not box.has(
                 r"nvidia-caps-imex-channels|--privileged|privileged=True|imex"
             ):
-                yield found(
+                yield make_finding(
                     "imex-channel-missing",
                     document,
                     box.place,
-                    "multi-node NVLink is asked for, and the container gets no IMEX channel",
+                    "multi-node NVLink is requested, and the container has no IMEX channel",
                     fix="Give --device=/dev/nvidia-caps-imex-channels/channel0.",
                 )
 
 
 def dockerfiles(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Variables that end with the layer that sets them."""
-    del context
+    """Check variables that end with the layer that sets them."""
     for document in documents:
         if document.kind != "dockerfile":
             continue
         for index, line in code_lines(document):
             match = re.match(r"\s*RUN\s+export\s+((?:NCCL|TORCH|GLOO|CUDA_DEVICE|FI|UCX)_\w+)=\S+\s*$", line)
             if match is not None:
-                yield found(
+                yield make_finding(
                     "dockerfile-run-export",
                     document,
                     Place(line=index),
@@ -138,38 +142,37 @@ def dockerfiles(documents: Documents, context: Context) -> Iterator[LintFinding]
                 )
         for item in document.settings:
             if item.is_exported and item.written.startswith("= "):
-                yield found(
+                yield make_finding(
                     "dockerfile-assignment-blank",
                     document,
                     item.place,
-                    f"with blanks around = the sign is part of the value: {item.name} is '{item.written}'",
+                    f"with blanks around =, the sign is part of the value: {item.name} is '{item.written}'",
                     fix=f"Write ENV {item.name}={item.written.removeprefix('=').strip()}.",
                 )
             if item.is_exported and re.search(rf"\\\$\{{?{re.escape(item.name)}\b", item.written):
-                yield found(
+                yield make_finding(
                     "dockerfile-escaped-variable",
                     document,
                     item.place,
-                    f"the backslash keeps ${item.name} as these letters: what the base image has there is lost",
+                    f"the backslash keeps the literal text ${item.name}: the value of the base image is lost",
                     fix=f"Write ${item.name} without the backslash.",
                 )
 
 
-_OF_THE_STACK = re.compile(r"(?:NCCL|NVIDIA|CUDA|TORCH|GLOO|FI|UCX|OMP|MASTER|PYTORCH)_\w+|RANK|WORLD_SIZE")
+_STACK_NAMES = re.compile(r"(?:NCCL|NVIDIA|CUDA|TORCH|GLOO|FI|UCX|OMP|MASTER|PYTORCH)_\w+|RANK|WORLD_SIZE")
 
 
 def variables(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Values that are not what they look like in a container."""
-    del context
+    """Check values that mean something else in a container."""
     for document in documents:
         for item in document.settings:
             text = item.value or ""
             if (
                 document.kind == "compose"
                 and re.fullmatch(r"([\"']).*\1", text)
-                and _OF_THE_STACK.fullmatch(item.name)
+                and _STACK_NAMES.fullmatch(item.name)
             ):
-                yield found(
+                yield make_finding(
                     "compose-quotes",
                     document,
                     item.place,
@@ -182,13 +185,14 @@ def variables(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and document.kind == "dockerfile"
                 and next(commands(document, *TRAINERS), None) is not None
             ):
-                message = f"NVIDIA_VISIBLE_DEVICES={text}: the container sees no GPU unless it is started with --gpus"
-                yield found("container-devices-void", document, item.place, message, fix="Write all.")
+                message = (
+                    f"NVIDIA_VISIBLE_DEVICES={text}: the container sees no GPU unless it starts with --gpus"
+                )
+                yield make_finding("container-devices-void", document, item.place, message, fix="Write all.")
 
 
 def images(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Nodes that may run different images."""
-    del context
+    """Check that all nodes run the same image."""
     for document in documents:
         for command in document.commands:
             image = command.options.get("container-image", "")
@@ -198,7 +202,7 @@ def images(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and (nodes_of(document) or 2) > 1
                 and not image.endswith((".sqsh", ".sif"))
             ):
-                yield found(
+                yield make_finding(
                     "image-latest",
                     document,
                     command.place,

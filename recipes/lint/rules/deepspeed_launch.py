@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import told_to
-from recipes.lint.rule_table import found
+from recipes.lint.reach import setting_for
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import commands, has_unknown_words
 
 Documents = tuple[Document, ...]
@@ -18,24 +18,24 @@ _COUNTS = ("num-nodes", "num-gpus")
 
 
 def command_lines(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Options that exclude or need each other, and GPUs that are chosen in vain."""
-    del context
+    """Check options that exclude or need each other, and GPUs that are chosen in vain."""
     for document in documents:
         for command in commands(document, "deepspeed"):
             yield from _visible(document, command)
             filters = [name for name in _FILTERS if name in command.options]
             counts = [name for name in _COUNTS if name in command.options]
             if filters and counts:
-                yield found(
+                yield make_finding(
                     "deepspeed-options",
                     document,
                     command.place,
-                    f"--{filters[0]} and --{counts[0].replace('-', '_')} exclude each other, and DeepSpeed ends",
+                    f"--{filters[0]} and --{counts[0].replace('-', '_')} exclude each other, so DeepSpeed "
+                    "ends with an error",
                     fix=f"Keep --{filters[0]}.",
                 )
             alone = {"no-ssh"} <= set(command.options) and "node-rank" not in command.options
             if alone and not has_unknown_words(command):
-                yield found(
+                yield make_finding(
                     "deepspeed-options",
                     document,
                     command.place,
@@ -45,19 +45,19 @@ def command_lines(documents: Documents, context: Context) -> Iterator[LintFindin
 
 
 def _visible(document: Document, command: Command) -> Iterator[LintFinding]:
-    """CUDA_VISIBLE_DEVICES beside options that choose GPUs, on one machine."""
-    item = told_to(document, command, "CUDA_VISIBLE_DEVICES")
+    """Check CUDA_VISIBLE_DEVICES together with options that choose GPUs, on one machine."""
+    item = setting_for(document, command, "CUDA_VISIBLE_DEVICES")
     if item is None or "hostfile" in command.options or item.is_conditional:
         return
-    told = next((name for name in (*_FILTERS, "num-gpus") if name in command.options), None)
+    chooser = next((name for name in (*_FILTERS, "num-gpus") if name in command.options), None)
     devices = [part.strip() for part in (item.value or "").split(",") if part.strip()]
-    if told is None or not devices or devices == [str(number) for number in range(len(devices))]:
-        return  # the first GPUs are those that it takes anyway
-    option = told.replace("-", "_")
-    yield found(
+    if chooser is None or not devices or devices == [str(number) for number in range(len(devices))]:
+        return  # DeepSpeed takes the first GPUs in any case
+    option = chooser.replace("-", "_")
+    yield make_finding(
         "deepspeed-visible-devices",
         document,
         item.place,
-        f"deepspeed ignores CUDA_VISIBLE_DEVICES={item.value} beside --{option}, and takes GPUs by its own count",
+        f"deepspeed ignores CUDA_VISIBLE_DEVICES={item.value} because of --{option}, and counts GPUs from 0",
         fix=f"Write --include localhost:{','.join(devices)} alone.",
     )

@@ -1,4 +1,4 @@
-"""DeepSpeed: its configuration, and what its launcher hands on."""
+"""DeepSpeed's configuration, and the variables that its launcher passes on."""
 
 from __future__ import annotations
 
@@ -10,61 +10,74 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import commands, entry, entry_value, nodes_of, number, of_kind, option, resolved
 
 Documents = tuple[Document, ...]
 
 _KEYS = frozenset({
-    "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "optimizer", "scheduler", "fp16",
-    "bf16", "bfloat16", "amp", "gradient_clipping", "zero_optimization", "zero_allow_untested_optimizer", "steps_per_print",
-    "wall_clock_breakdown", "dump_state", "flops_profiler", "activation_checkpointing", "sparse_attention", "data_efficiency",
-    "data_types", "elasticity", "autotuning", "comms_logger", "tensorboard", "wandb", "csv_monitor", "comet", "checkpoint",
+    "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "optimizer",
+    "scheduler", "fp16", "bf16", "bfloat16", "amp", "gradient_clipping", "zero_optimization",
+    "zero_allow_untested_optimizer", "steps_per_print", "wall_clock_breakdown", "dump_state",
+    "flops_profiler", "activation_checkpointing", "sparse_attention", "data_efficiency", "data_types",
+    "elasticity", "autotuning", "comms_logger", "tensorboard", "wandb", "csv_monitor", "comet", "checkpoint",
     "aio", "communication_data_type", "prescale_gradients", "gradient_predivide_factor", "sparse_gradients",
-    "disable_allgather", "memory_breakdown", "curriculum_learning", "compression_training", "zero_force_ds_cpu_optimizer",
-    "pipeline", "nebula", "seq_parallel_communication_data_type", "hybrid_engine", "progressive_layer_drop", "eigenvalue",
-    "use_data_before_expert_parallelism", "graph_harvesting", "timers", "compile", "tensor_parallel", "torch_autocast",
-    "weight_quantization", "load_universal_checkpoint", "dataloader_drop_last", "zero_quantized_weights", "checkpoint_engine",
+    "disable_allgather", "memory_breakdown", "curriculum_learning", "compression_training",
+    "zero_force_ds_cpu_optimizer", "pipeline", "nebula", "seq_parallel_communication_data_type",
+    "hybrid_engine", "progressive_layer_drop", "eigenvalue", "use_data_before_expert_parallelism",
+    "graph_harvesting", "timers", "compile", "tensor_parallel", "torch_autocast", "weight_quantization",
+    "load_universal_checkpoint", "dataloader_drop_last", "zero_quantized_weights", "checkpoint_engine",
     "domino", "compute_optimal", "torch_compile", "inference", "mics", "zenflow", "sequence_parallel_size",
-    "round_robin_gradients", "data_parallel_size", "$schema", "train_iters", "vocabulary_size", "monitor_config",
-    "quantize_training", "tensor_model_parallel_size", "superoffload",
+    "round_robin_gradients", "data_parallel_size", "$schema", "train_iters", "vocabulary_size",
+    "monitor_config", "quantize_training", "tensor_model_parallel_size", "superoffload",
 })  # fmt: skip
 _ZERO = frozenset({
-    "stage", "contiguous_gradients", "reduce_scatter", "reduce_bucket_size", "use_multi_rank_bucket_allreduce",
-    "allgather_partitions", "allgather_bucket_size", "overlap_comm", "compute_grad_norm", "load_from_fp32_weights",
-    "elastic_checkpoint", "offload_param", "offload_optimizer", "zenflow", "sub_group_size", "cpu_offload", "cpu_offload_param",
-    "cpu_offload_params", "cpu_offload_use_pin_memory", "prefetch_bucket_size", "stage3_prefetch_bucket_size",
-    "param_persistence_threshold", "stage3_param_persistence_threshold", "model_persistence_threshold",
-    "stage3_model_persistence_threshold", "max_live_parameters", "stage3_max_live_parameters", "max_reuse_distance",
-    "stage3_max_reuse_distance", "gather_16bit_weights_on_model_save", "stage3_gather_16bit_weights_on_model_save",
-    "stage3_gather_fp16_weights_on_model_save", "module_granularity_threshold", "stage3_module_granularity_threshold",
-    "use_all_reduce_for_fetch_params", "stage3_use_all_reduce_for_fetch_params", "allgather_sequential",
-    "stage3_allgather_sequential", "ignore_unused_parameters", "legacy_stage1", "round_robin_gradients", "parameter_alignment",
-    "zero_hpz_partition_size", "zero_quantized_weights", "zero_quantized_nontrainable_weights", "zero_quantized_gradients",
-    "memory_efficient_linear", "pipeline_loading_checkpoint", "override_module_apply", "log_trace_cache_warnings",
-    "enable_sanity_checks", "save_muon_momentum_buffer_in_memory", "leaf_module", "mics_shard_size",
+    "stage", "contiguous_gradients", "reduce_scatter", "reduce_bucket_size",
+    "use_multi_rank_bucket_allreduce", "allgather_partitions", "allgather_bucket_size", "overlap_comm",
+    "compute_grad_norm", "load_from_fp32_weights", "elastic_checkpoint", "offload_param",
+    "offload_optimizer", "zenflow", "sub_group_size", "cpu_offload", "cpu_offload_param",
+    "cpu_offload_params", "cpu_offload_use_pin_memory", "prefetch_bucket_size",
+    "stage3_prefetch_bucket_size", "param_persistence_threshold", "stage3_param_persistence_threshold",
+    "model_persistence_threshold", "stage3_model_persistence_threshold", "max_live_parameters",
+    "stage3_max_live_parameters", "max_reuse_distance", "stage3_max_reuse_distance",
+    "gather_16bit_weights_on_model_save", "stage3_gather_16bit_weights_on_model_save",
+    "stage3_gather_fp16_weights_on_model_save", "module_granularity_threshold",
+    "stage3_module_granularity_threshold", "use_all_reduce_for_fetch_params",
+    "stage3_use_all_reduce_for_fetch_params", "allgather_sequential", "stage3_allgather_sequential",
+    "ignore_unused_parameters", "legacy_stage1", "round_robin_gradients", "parameter_alignment",
+    "zero_hpz_partition_size", "zero_quantized_weights", "zero_quantized_nontrainable_weights",
+    "zero_quantized_gradients", "memory_efficient_linear", "pipeline_loading_checkpoint",
+    "override_module_apply", "log_trace_cache_warnings", "enable_sanity_checks",
+    "save_muon_momentum_buffer_in_memory", "leaf_module", "mics_shard_size",
     "mics_hierarchical_params_gather", "grad_partition_groups", "stage3_leaf_modules",
 })  # fmt: skip
-"""Keys of the block zero_optimization, of all versions to 0.19. DeepSpeed refuses others."""
+"""Keys of the block zero_optimization, of all versions up to 0.19. DeepSpeed refuses others."""
 _PRECISION = {
     "fp16": (
-        "enabled", "auto_cast", "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis", "consecutive_hysteresis",
-        "min_loss_scale", "fp16_master_weights_and_grads",
+        "enabled", "auto_cast", "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
+        "consecutive_hysteresis", "min_loss_scale", "fp16_master_weights_and_grads",
     ),
-    "bf16": ("enabled", "immediate_grad_update", "check_grad_overflow", "bf16_master_weights_and_grads", "bf16_optimizer_states"),
+    "bf16": (
+        "enabled", "immediate_grad_update", "check_grad_overflow", "bf16_master_weights_and_grads",
+        "bf16_optimizer_states",
+    ),
 }  # fmt: skip
-"""Keys of the blocks of precision, to 0.19. DeepSpeed refuses others there, and passed over them before."""
-_OF_ACCELERATE = frozenset({
-    "zero_stage", "offload_optimizer_device", "offload_param_device", "zero3_init_flag", "zero3_save_16bit_model",
-    "deepspeed_multinode_launcher",
+"""Keys of the precision blocks, up to version 0.19.
+
+New DeepSpeed refuses other keys there; older versions ignored them.
+"""
+_ACCELERATE_KEYS = frozenset({
+    "zero_stage", "offload_optimizer_device", "offload_param_device", "zero3_init_flag",
+    "zero3_save_16bit_model", "deepspeed_multinode_launcher",
 })  # fmt: skip
 _DEVICES = ("cpu", "nvme", "none")
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?")
 _BLOCK = "zero_optimization."
 _FORWARDED = ("NCCL", "PYTHON", "MV2", "UCX", "MLFLOW")
-"""Beginnings of names that DeepSpeed's runner hands to other machines."""
+"""Beginnings of names that DeepSpeed's runner passes to other machines."""
 _NEEDED = re.compile(
-    r"LD_LIBRARY_PATH|LD_PRELOAD|FI_\w+|HF_\w+|TORCH_\w+|CUDA_(?!VISIBLE_DEVICES|HOME)\w+|GLOO_\w+|OMP_NUM_THREADS|WANDB_\w+|TRANSFORMERS_\w+"
+    r"LD_LIBRARY_PATH|LD_PRELOAD|FI_\w+|HF_\w+|TORCH_\w+|CUDA_(?!VISIBLE_DEVICES|HOME)\w+|GLOO_\w+|"
+    r"OMP_NUM_THREADS|WANDB_\w+|TRANSFORMERS_\w+"
 )
 
 
@@ -74,8 +87,7 @@ def _integer(document: Document, path: str) -> int | None:
 
 
 def batches(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """The batch is the product of micro-batch, accumulation and ranks."""
-    del context
+    """Check that the batch is the product of micro-batch, accumulation steps and ranks."""
     world = _world(documents)
     for document in of_kind(documents, "deepspeed"):
         total, micro, steps = (
@@ -85,19 +97,22 @@ def batches(documents: Documents, context: Context) -> Iterator[LintFinding]:
         item = entry(document, "train_batch_size")
         if total is None or item is None or micro is None:
             continue
+        # DeepSpeed requires batch = micro-batch x accumulation steps x ranks
         part = micro * (steps or 1)
-        told = f"train_batch_size {total}, micro-batch {micro}" + (f", accumulation {steps}" if steps else "")
+        stated = f"train_batch_size {total}, micro-batch {micro}" + (
+            f", accumulation {steps}" if steps else ""
+        )
         if part and total % part:
-            yield found(
+            yield make_finding(
                 "deepspeed-batch",
                 document,
                 item.place,
-                f"{told}: no number of ranks makes that",
+                f"{stated}: no number of ranks gives this product",
                 fix="Leave one of the three out.",
             )
         elif steps is not None and world is not None and total != part * world:
-            message = f"{told} and {world} ranks make {part * world}"
-            yield found(
+            message = f"{stated} and {world} ranks give {part * world}"
+            yield make_finding(
                 "deepspeed-batch",
                 document,
                 item.place,
@@ -119,8 +134,7 @@ def _world(documents: Documents) -> int | None:
 
 
 def contents(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Blocks that exclude each other, and keys that nothing reads."""
-    del context
+    """Check for blocks that exclude each other, and for keys that DeepSpeed does not read."""
     for document in of_kind(documents, "deepspeed"):
         half = entry(document, "fp16.enabled")
         if (
@@ -128,7 +142,7 @@ def contents(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and half.value is True
             and True in (entry_value(document, "bf16.enabled"), entry_value(document, "bfloat16.enabled"))
         ):
-            yield found(
+            yield make_finding(
                 "deepspeed-two-precisions",
                 document,
                 half.place,
@@ -140,15 +154,17 @@ def contents(documents: Documents, context: Context) -> Iterator[LintFinding]:
         yield from _precision(document)
         yield from _values(document)
         yield from _slow(document)
-        seen: set[str] = set()
+        names: set[str] = set()
         for item in document.entries:
             name = item.path.partition(".")[0].partition("[")[0]
-            known = name in _KEYS or name in _ZERO or name in _OF_ACCELERATE or name in seen
+            known = name in _KEYS or name in _ZERO or name in _ACCELERATE_KEYS or name in names
             near = [] if known else difflib.get_close_matches(name, _KEYS, n=1, cutoff=0.85)
-            seen.add(name)
+            names.add(name)
             if near:
-                message = f"DeepSpeed reads no {name}; did you mean {near[0]}?"
-                yield found("deepspeed-unknown-key", document, item.place, message, fix=f"Write {near[0]}.")
+                message = f"DeepSpeed does not read {name}; did you mean {near[0]}?"
+                yield make_finding(
+                    "deepspeed-unknown-key", document, item.place, message, fix=f"Write {near[0]}."
+                )
 
 
 def _zero(document: Document) -> Iterator[LintFinding]:
@@ -156,14 +172,14 @@ def _zero(document: Document) -> Iterator[LintFinding]:
     if item is None or stage is None:
         return
     if not 0 <= stage <= 3:
-        yield found(
+        yield make_finding(
             "deepspeed-stage", document, item.place, f"there is no ZeRO stage {stage}", fix="Write 0 to 3."
         )
     for block, least in (("offload_param", 3), ("offload_optimizer", 1)):
         device = entry(document, f"zero_optimization.{block}.device")
         if device is not None and device.value in ("cpu", "nvme") and stage < least:
             message = f"{block} needs ZeRO stage {least} or higher, and it is {stage}"
-            yield found(
+            yield make_finding(
                 "deepspeed-stage",
                 document,
                 device.place,
@@ -173,17 +189,17 @@ def _zero(document: Document) -> Iterator[LintFinding]:
 
 
 def _places(document: Document) -> Iterator[LintFinding]:
-    """Keys where nothing reads them, and where DeepSpeed refuses them."""
+    """Check for keys in the wrong block."""
     first = {item.path.partition(".")[0].partition("[")[0]: item for item in reversed(document.entries)}
-    lost = [name for name in first if name not in _KEYS and (name in _ZERO or name in _OF_ACCELERATE)]
+    lost = [name for name in first if name not in _KEYS and (name in _ZERO or name in _ACCELERATE_KEYS)]
     if lost:
-        told = ", ".join(sorted(lost)[:4]) + (" ..." if len(lost) > 4 else "")
-        yield found(
+        keys = ", ".join(sorted(lost)[:4]) + (" ..." if len(lost) > 4 else "")
+        yield make_finding(
             "deepspeed-misplaced",
             document,
             first[sorted(lost)[0]].place,
-            f"nothing reads {told} at the first level",
-            fix="Move it into zero_optimization, by the name that it has there.",
+            f"DeepSpeed does not read {keys} at the first level",
+            fix="Move it into zero_optimization, under the name that it has there.",
         )
     inside = {
         item.path.split(".")[1].partition("[")[0]: item
@@ -194,11 +210,11 @@ def _places(document: Document) -> Iterator[LintFinding]:
         if name in _ZERO or name.startswith(("_", "/", "#")) or "$" in name or "{" in name:
             continue
         near = difflib.get_close_matches(name, _ZERO, n=1, cutoff=0.8)
-        yield found(
+        yield make_finding(
             "deepspeed-zero-key",
             document,
             item.place,
-            f"zero_optimization has no {name}, and DeepSpeed ends"
+            f"zero_optimization has no {name}, so DeepSpeed ends with an error"
             + (f"; did you mean {near[0]}?" if near else ""),
             fix=f"Write {near[0]}."
             if near
@@ -214,36 +230,36 @@ def _precision(document: Document) -> Iterator[LintFinding]:
                 continue
             name = match[1]
             near = difflib.get_close_matches(name, keys, n=1, cutoff=0.8)
-            yield found(
+            yield make_finding(
                 "deepspeed-precision-key",
                 document,
                 item.place,
                 f"{block} has no {name}"
-                + (f"; did you mean {near[0]}?" if near else ": new DeepSpeed ends on it"),
+                + (f"; did you mean {near[0]}?" if near else ": new DeepSpeed ends with an error"),
                 fix=f"Write {near[0]}." if near else "Remove it.",
             )
 
 
 def _values(document: Document) -> Iterator[LintFinding]:
-    """Values of a type that DeepSpeed or PyTorch refuses."""
+    """Check for values of a type that DeepSpeed or PyTorch refuses."""
     for item in document.entries:
         text = item.value if isinstance(item.value, str) else ""
         if item.path in ("fp16", "bf16", "bfloat16") and isinstance(item.value, bool):
-            told = str(item.value).lower()
-            fix = f'Write "{item.path}": {{"enabled": {told}}}.'
-            yield found(
+            written = str(item.value).lower()
+            fix = f'Write "{item.path}": {{"enabled": {written}}}.'
+            yield make_finding(
                 "deepspeed-value",
                 document,
                 item.place,
-                f"{item.path} is a block, and here it is {told}",
+                f"{item.path} must be a block, and here it is {written}",
                 fix=fix,
             )
         elif re.fullmatch(
             r"zero_optimization\.offload_(?:param|optimizer)\.device", item.path
         ) and re.fullmatch(r"\w+", text):
             if text not in _DEVICES:
-                message = f"nothing is offloaded to {text}: DeepSpeed knows {', '.join(_DEVICES)}"
-                yield found(
+                message = f"DeepSpeed cannot offload to {text}, only to {', '.join(_DEVICES)}"
+                yield make_finding(
                     "deepspeed-value",
                     document,
                     item.place,
@@ -253,19 +269,21 @@ def _values(document: Document) -> Iterator[LintFinding]:
         elif re.fullmatch(r"optimizer\.params\.(?:lr|eps|weight_decay)", item.path) and _NUMBER.fullmatch(
             text
         ):
-            message = f"{item.path} is a word in quotes, and the optimizer ends on it"
-            yield found("deepspeed-value", document, item.place, message, fix=f"Write {text} without quotes.")
+            message = f"{item.path} is a string, and the optimizer needs a number"
+            yield make_finding(
+                "deepspeed-value", document, item.place, message, fix=f"Write {text} without quotes."
+            )
 
 
 def _slow(document: Document) -> Iterator[LintFinding]:
     for path, why in (
         ("wall_clock_breakdown", "it waits for the GPU at every part of a step"),
         ("flops_profiler.enabled", "it profiles during training"),
-        ("comms_logger.enabled", "it times every collective, and waits for it"),
+        ("comms_logger.enabled", "it waits for every collective to measure its time"),
     ):
         item = entry(document, path)
         if item is not None and item.value is True:
-            yield found(
+            yield make_finding(
                 "deepspeed-debugging-left",
                 document,
                 item.place,
@@ -284,8 +302,7 @@ def _is_remote(document: Document, command: Command) -> bool:
 
 
 def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """What the other machines do not get."""
-    del context
+    """Check which variables the other machines do not get."""
     has_file = any(document.name.rpartition("/")[2] == ".deepspeed_env" for document in documents)
     for document in documents:
         if has_file or re.search(r"\.deepspeed_env|DS_ENV_FILE", document.text):
@@ -306,24 +323,25 @@ def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
             ]
             if lost:
                 names = ", ".join(dict.fromkeys(item.name for item in lost))
-                yield found(
+                yield make_finding(
                     "deepspeed-not-forwarded",
                     document,
                     lost[0].place,
-                    f"deepspeed does not hand {names} to the other machines: only names that begin with {', '.join(_FORWARDED)}",
-                    fix="Write them into .deepspeed_env, one NAME=value a line.",
+                    f"deepspeed does not pass {names} to the other machines, only names that begin with "
+                    f"{', '.join(_FORWARDED)}",
+                    fix="Write them in .deepspeed_env, one NAME=value per line.",
                 )
             visible = given.get("CUDA_VISIBLE_DEVICES")
             if visible is not None:
-                yield found(
+                yield make_finding(
                     "deepspeed-visible-devices",
                     document,
                     visible.place,
-                    "deepspeed ignores CUDA_VISIBLE_DEVICES where it has a hostfile",
-                    fix="Choose GPUs by --include host:0,1.",
+                    "deepspeed ignores CUDA_VISIBLE_DEVICES when it has a hostfile",
+                    fix="Choose GPUs with --include host:0,1.",
                 )
             if "srun" in command.inside and (nodes_of(document) or 1) > 1:
-                yield found(
+                yield make_finding(
                     "launcher-in-launcher",
                     document,
                     command.place,

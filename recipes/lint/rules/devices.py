@@ -1,4 +1,4 @@
-"""Which GPUs ranks see, and which of them each takes."""
+"""GPUs that ranks see, and the GPU that each rank takes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Setting
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import text_in, told_to
-from recipes.lint.rule_table import found
+from recipes.lint.reach import setting_for, text_in
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     TRAINERS,
     code_lines,
     commands,
     directive,
+    mentions,
     nodes_of,
     ranks_here,
-    says,
     settings_of,
 )
 
@@ -27,8 +27,7 @@ Documents = tuple[Document, ...]
 
 
 def local_ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Which GPU a rank takes."""
-    del context
+    """Check that each rank takes its own GPU."""
     for document in documents:
         for item in settings_of(document):
             written = item.written.strip("\"'")
@@ -38,11 +37,12 @@ def local_ranks(documents: Documents, context: Context) -> Iterator[LintFinding]
                 and world is not None
                 and nodes_of(document) != 1
             ):
-                yield found(
+                yield make_finding(
                     "local-rank-from-world",
                     document,
                     item.place,
-                    f"{item.name} takes the rank in the whole job: from the second node on, no GPU has that number",
+                    f"{item.name} is the rank in the whole job: from the second node on, no GPU has that "
+                    "number",
                     fix="Use SLURM_LOCALID, or OMPI_COMM_WORLD_LOCAL_RANK.",
                 )
         yield from _missing_local_rank(document)
@@ -61,17 +61,17 @@ def _missing_local_rank(document: Document) -> Iterator[LintFinding]:
         and not any(re.search(names, other) for _, other in code_lines(document))
         and directive(document, "ntasks-per-node") != "1"
     ):
-        yield found(
+        yield make_finding(
             "local-rank-missing",
             document,
             by_task[0].place,
             "RANK is set for each task and LOCAL_RANK is not: every rank of a node takes GPU 0",
-            fix="Set LOCAL_RANK=$SLURM_LOCALID beside it, and give it to torch.cuda.set_device.",
+            fix="Set LOCAL_RANK=$SLURM_LOCALID too, and pass it to torch.cuda.set_device.",
         )
 
 
 def visible(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """CUDA_VISIBLE_DEVICES against what is started."""
+    """Compare CUDA_VISIBLE_DEVICES with the ranks of the launchers."""
     for document in documents:
         for command in commands(document, "torchrun", "accelerate"):
             yield from _shown(document, command)
@@ -81,11 +81,11 @@ def visible(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             devices = _devices(item)
             if sum(part.startswith("MIG-") for part in devices) > 1:
-                yield found(
+                yield make_finding(
                     "mig-several",
                     document,
                     item.place,
-                    f"{len(devices)} MIG devices are named, and a process sees the first alone",
+                    f"{len(devices)} MIG devices are named, and a process sees only the first",
                     fix="Give each rank one MIG UUID, with NCCL 2.31 or newer; or use whole GPUs.",
                 )
             if text_in(given, "CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
@@ -97,13 +97,13 @@ def _devices(item: Setting) -> list[str]:
 
 
 def _shown(document: Document, command: Command) -> Iterator[LintFinding]:
-    """Ranks of a launcher against the GPUs that it is shown."""
-    item, wanted = told_to(document, command, "CUDA_VISIBLE_DEVICES"), ranks_here(document, command)
+    """Compare the ranks of a launcher with the GPUs that it sees."""
+    item, wanted = setting_for(document, command, "CUDA_VISIBLE_DEVICES"), ranks_here(document, command)
     if wanted is None or item is None or not item.is_literal or item.is_conditional:
         return
     devices = _devices(item)
     if devices and devices != ["-1"] and wanted > len(devices):
-        yield found(
+        yield make_finding(
             "visible-devices-fewer",
             document,
             command.place,
@@ -115,12 +115,12 @@ def _shown(document: Document, command: Command) -> Iterator[LintFinding]:
 def _order(document: Document, item: Setting, devices: list[str], context: Context) -> Iterator[LintFinding]:
     gpus = context.machine.gpus if context.machine is not None else ()
     mixed = known(gpus) and len({str(gpu.name) for gpu in gpus}) > 1
-    mapped = says(document, r"nvidia-smi\s.*(?:-i\b|--id[= ])|numactl\s|taskset\s")
+    mapped = mentions(document, r"nvidia-smi\s.*(?:-i\b|--id[= ])|numactl\s|taskset\s")
     if all(part.isdecimal() for part in devices) and (mixed or mapped):
-        yield found(
+        yield make_finding(
             "device-order",
             document,
             item.place,
-            "CUDA counts the fastest GPU first, nvidia-smi and the map of NUMA nodes by PCI bus",
-            fix="Set CUDA_DEVICE_ORDER=PCI_BUS_ID beside it.",
+            "CUDA numbers the fastest GPU first; nvidia-smi and NUMA maps number GPUs by PCI bus",
+            fix="Set CUDA_DEVICE_ORDER=PCI_BUS_ID too.",
         )

@@ -1,4 +1,4 @@
-"""Decisions taken from NCCL, switches for finding faults, and versions with known faults."""
+"""Decisions taken from NCCL, debugging switches, and versions with known faults."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from recipes.lint.document import Document, Place, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.fixes import removal, rewrite
 from recipes.lint.reach import environments_in, is_aside, is_switched, text_in
-from recipes.lint.rule_table import found
-from recipes.lint.rules.infiniband import is_on_cloud
-from recipes.lint.views import commands, last, nodes_of, number, says, settings_of
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import commands, is_on_cloud, last, mentions, nodes_of, number, settings_of
 
 Documents = tuple[Document, ...]
 
@@ -32,8 +31,11 @@ _OWN_RULE = (
     "CUDA_MODULE_LOADING",
     "TORCH_CPP_LOG_LEVEL",
 )
-"""Judged elsewhere, or set by vendors' own recipes for good reasons."""
-_GCP = r"NCCL_FASTRAK_|NCCL_GPUDIRECTTCPX_|NCCL_TUNER_CONFIG_PATH|/usr/local/(?:gib|tcpx|nccl)|/var/lib/tcpx|nccl-env-profile"
+"""Variables with a rule of their own, or set by vendors' own recipes for good reasons."""
+_GCP = (
+    r"NCCL_FASTRAK_|NCCL_GPUDIRECTTCPX_|NCCL_TUNER_CONFIG_PATH|/usr/local/(?:gib|tcpx|nccl)|/var/lib/tcpx|"
+    r"nccl-env-profile"
+)
 _BENCHMARKS = (
     "all_reduce_perf",
     "all_gather_perf",
@@ -47,20 +49,21 @@ _BENCHMARKS = (
 
 _MANY_NODES = 16
 _MINOR = ("NCCL_P2P_LEVEL", "NCCL_IGNORE_DISABLED_P2P")
-"""Of the debugging class, but set for good reasons too."""
+"""Variables of the debugging class that are set for good reasons too."""
 
 
 def _measures(document: Document) -> bool:
-    """Trials of nccl-tests force what they want to compare."""
+    """Return whether the file runs nccl-tests, whose trials force the choices that they compare."""
     return any(name in document.text for name in _BENCHMARKS)
 
 
-def _of_use(use: Use, documents: Documents) -> Iterator[tuple[Document, Setting, Variable, str]]:
-    """Variables of one class with their values, where those are stated and read as meant, in files that are
-    no trials.
+def _variables_of_use(use: Use, documents: Documents) -> Iterator[tuple[Document, Setting, Variable, str]]:
+    """Yield the variables of one class with their values.
+
+    Only literal values that the reader accepts count, and files that run nccl-tests are left out.
     """
     for document in documents:
-        if _measures(document) or says(document, _GCP):
+        if _measures(document) or mentions(document, _GCP):
             continue
         for item in settings_of(document):
             row = load_variables().find(item.name)
@@ -77,61 +80,59 @@ def _of_use(use: Use, documents: Documents) -> Iterator[tuple[Document, Setting,
 
 
 def forced(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Algorithm, protocol, channels and buffers by hand."""
-    del context
-    for document, item, row, text in _of_use("forcing", documents):
+    """Check algorithm, protocol, channels and buffers that are set by hand."""
+    for document, item, row, text in _variables_of_use("forcing", documents):
         if item.name == "NCCL_ALGO" and text.startswith("^"):
             continue
         if item.name == "NCCL_BUFFSIZE" and is_on_cloud(document):
             continue  # published by the cloud for its fabric
         if item.name == "NCCL_PROTO" and text.upper() == "LL128":
-            yield found(
+            yield make_finding(
                 "protocol-ll128",
                 document,
                 item.place,
                 "NCCL_PROTO=LL128 corrupts data on links that do not keep 128 bytes together",
-                fix="Remove it; NCCL uses LL128 where it is safe.",
+                fix="Remove it; NCCL uses LL128 on links that are safe.",
                 edits=removal(document, item),
             )
             continue
-        if says(document, r"(?i)determinis"):
-            continue  # sums in an order that stays are worth their time
-        yield found(
+        if mentions(document, r"(?i)determinis"):
+            continue  # deterministic results need a fixed order of sums, and are worth their time
+        yield make_finding(
             "choice-forced",
             document,
             item.place,
-            f"{item.name}={item.value} takes a decision from NCCL: {row.costs or 'it is right for some sizes at most'}",
-            fix="Remove it, unless both ways were measured on this machine.",
+            f"{item.name}={item.value} overrides a decision of NCCL: "
+            f"{row.costs or 'it is right for some sizes at most'}",
+            fix="Remove it, unless both choices were measured on this machine.",
         )
 
 
 def leftovers(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Variables of the debugging class that cost something."""
-    del context
-    for document, item, row, text in _of_use("debugging", documents):
+    """Check for debugging variables that cost performance."""
+    for document, item, row, text in _variables_of_use("debugging", documents):
         if not row.costs or item.name in _OWN_RULE or is_default(row, text):
             continue
         if item.name == "NCCL_NET_GDR_READ" and text != "0":
             continue
         if item.name == "NCCL_P2P_LEVEL" and text.upper() in ("SYS", "5"):
-            continue  # keeps no pair apart
+            continue  # SYS allows peer access for every pair
         rule = {"cuda": "cuda-debugging-left", "torch": "torch-debugging-left"}.get(
             row.reader, "nccl-debugging-left"
         )
-        yield found(
+        yield make_finding(
             rule,
             document,
             item.place,
-            f"{item.name}={item.value} is for finding faults: {row.costs}",
-            fix="Remove it from what runs in production.",
-            edits=removal(document, item) if row.reader != "nccl" else (),  # NCCL's own may hide a fault
+            f"{item.name}={item.value} is for debugging: {row.costs}",
+            fix="Remove it from production runs.",
+            edits=removal(document, item) if row.reader != "nccl" else (),  # an NCCL switch may hide a fault
             severity="note" if is_switched(document, item) or item.name in _MINOR else None,
         )
 
 
 def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """How much NCCL writes, and where."""
-    del context
+    """Check the amount and the destination of NCCL's log."""
     for document, given in environments_in(documents):
         level, parts = text_in(given, "NCCL_DEBUG"), text_in(given, "NCCL_DEBUG_SUBSYS")
         item, subsystem = given.get("NCCL_DEBUG"), given.get("NCCL_DEBUG_SUBSYS")
@@ -142,11 +143,11 @@ def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
         ]
         if level.upper() in ("INFO", "TRACE") and noisy and not (parts or "").startswith("^"):
             if not _measures(document):
-                yield found(
+                yield make_finding(
                     "log-every-call",
                     document,
                     subsystem.place if subsystem is not None and noisy else item.place,
-                    f"NCCL writes a line for every call ({level} of {parts}): the log fills the disk",
+                    f"NCCL writes a line for every call ({level} with {parts}), which fills the disk",
                     fix="Use NCCL_DEBUG=WARN, or INFO without COLL, CALL, PROXY and ALL.",
                     edits=rewrite(document, item, "WARN") if level.upper() == "TRACE" else (),
                 )
@@ -155,7 +156,7 @@ def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and (nodes_of(document) or 1) >= _MANY_NODES
             and text_in(given, "NCCL_DEBUG_FILE") is None
         ):
-            yield found(
+            yield make_finding(
                 "log-info-at-scale",
                 document,
                 item.place,
@@ -164,11 +165,11 @@ def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 edits=rewrite(document, item, "WARN"),
             )
         elif subsystem is not None and level.upper() in ("WARN", "VERSION"):
-            yield found(
+            yield make_finding(
                 "subsystem-without-info",
                 document,
                 subsystem.place,
-                f"NCCL_DEBUG_SUBSYS chooses among lines of INFO, and NCCL_DEBUG={level} writes none",
+                f"NCCL_DEBUG_SUBSYS filters INFO lines, and NCCL_DEBUG={level} writes none",
                 fix="Remove it, or set NCCL_DEBUG=INFO for a trial.",
                 edits=removal(document, subsystem),
             )
@@ -180,26 +181,26 @@ def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and not file.startswith("/dev/std")
         ):
             other = re.search(r"%[^%]", file)
-            yield found(
+            yield make_finding(
                 "log-one-file",
                 document,
                 where.place,
-                f"NCCL_DEBUG_FILE={file}: all processes write over each other's lines"
-                + (f", for NCCL fills in %h and %p, and leaves {other[0]} as it is" if other else ""),
-                fix="Put %h and %p into the name, for host and process.",
+                f"NCCL_DEBUG_FILE={file}: all processes overwrite each other's lines"
+                + (f", as NCCL replaces %h and %p only, not {other[0]}" if other else ""),
+                fix="Add %h and %p to the name, for host and process.",
             )
 
 
 _FAULTY: tuple[tuple[str, str, str, str], ...] = (
     ("2.19.4", "2.19.5", "", "NCCL 2.19.4 is slower than its neighbours on AWS"),
     ("2.26", "2.27", "TORCH_NCCL_USE_COMM_NONBLOCKING", "NCCL 2.26 hangs with non-blocking communicators"),
-    ("2.27", "2.29", "NCCL_NVLS_ENABLE", "NCCL 2.27 and 2.28 can hang where some ranks get no NVLS memory"),
+    ("2.27", "2.29", "NCCL_NVLS_ENABLE", "NCCL 2.27 and 2.28 can hang if some ranks get no NVLS memory"),
     ("2.29.2", "2.29.3", "", "NCCL 2.29.2 has a hang that 2.29.3 removes"),
 )
 
 
 def faults(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Versions with faults that these settings meet."""
+    """Check for NCCL versions with a fault that these settings trigger."""
     for since, until, name, why in _FAULTY:
         if context.nccl_is_at_least(since) is not True or context.nccl_is_at_least(until) is not False:
             continue
@@ -207,7 +208,7 @@ def faults(documents: Documents, context: Context) -> Iterator[LintFinding]:
             item = last(document, name) if name else None
             starts = next(commands(document, "torchrun", "accelerate", "deepspeed", "mpirun", "srun"), None)
             if name and item is not None and item.value in ("1", "true"):
-                yield found(
+                yield make_finding(
                     "nccl-version-faulty",
                     document,
                     item.place,
@@ -215,20 +216,19 @@ def faults(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     fix="Remove the setting, or update NCCL.",
                 )
             elif not name and starts is not None:
-                yield found("nccl-version-faulty", document, starts.place, why, fix="Update NCCL.")
+                yield make_finding("nccl-version-faulty", document, starts.place, why, fix="Update NCCL.")
 
 
 def plugins(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """What only a plugin reads, and tuners that are asked and overruled."""
-    del context
+    """Check for settings whose plugin is missing, and for tuners that are overruled."""
     for document, given in environments_in(documents):
         tuner, config = given.get("NCCL_TUNER_PLUGIN"), given.get("NCCL_TUNER_CONFIG_FILE")
         if config is not None and tuner is None:
-            yield found(
+            yield make_finding(
                 "plugin-missing",
                 document,
                 config.place,
-                "NCCL_TUNER_CONFIG_FILE is read by a tuner plugin, and NCCL_TUNER_PLUGIN names none",
+                "only a tuner plugin reads NCCL_TUNER_CONFIG_FILE, and NCCL_TUNER_PLUGIN names none",
                 fix="Name the plugin, or remove the line.",
             )
         choice = next(
@@ -238,13 +238,13 @@ def plugins(documents: Documents, context: Context) -> Iterator[LintFinding]:
             tuner is not None
             and tuner.value not in (None, "none", "")
             and choice is not None
-            and not says(document, _GCP)
+            and not mentions(document, _GCP)
         ):
             yield _overruled(document, choice, tuner)
         item = given.get("NCCL_MIN_NCHANNELS")
         if item is not None and number(text_in(given, item.name)) is not None and "NCCL_MIN_CTAS" in given:
-            message = "NCCL_MIN_NCHANNELS and NCCL_MIN_CTAS say the same; the first is the old name"
-            yield found(
+            message = "NCCL_MIN_NCHANNELS and NCCL_MIN_CTAS are the same setting; the first is the old name"
+            yield make_finding(
                 "channels-twice",
                 document,
                 item.place,
@@ -255,7 +255,7 @@ def plugins(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _overruled(document: Document, choice: Setting, tuner: Setting) -> LintFinding:
-    return found(
+    return make_finding(
         "tuner-overruled",
         document,
         choice.place,
@@ -265,16 +265,16 @@ def _overruled(document: Document, choice: Setting, tuner: Setting) -> LintFindi
 
 
 def preloads(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Another NCCL than the one that torch was built with."""
-    del context
+    """Check for another NCCL than the one that torch was built with."""
     for document in documents:
         for item in settings_of(document):
             if item.name == "LD_PRELOAD" and re.search(r"libnccl\.so", item.value or item.written):
-                yield found(
+                yield make_finding(
                     "nccl-preloaded",
                     document,
                     item.place,
-                    "LD_PRELOAD puts another NCCL under every process here; nodes without the same file load another version",
+                    "LD_PRELOAD loads another NCCL into every process; nodes without this file load a "
+                    "different version",
                     fix="Install one NCCL in the image, and let torch load its own.",
                 )
         if document.kind == "dockerfile":
@@ -282,6 +282,7 @@ def preloads(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _installed(document: Document) -> Iterator[LintFinding]:
+    # a later installation replaces the NCCL that came with torch
     torch_at = list(re.finditer(r"pip3? install[^\n]*\btorch\b", document.text))
     for at in re.finditer(
         r"(?:pip3? install|uv pip install)[^\n]*\b(nvidia-nccl-cu\d+)(?:[=<>~!]|\b)", document.text
@@ -290,7 +291,7 @@ def _installed(document: Document) -> Iterator[LintFinding]:
             line = document.text.count("\n", 0, at.start()) + 1
             place = Place(line=line)
             message = f"{at[1]} replaces the NCCL that torch was built and tested with"
-            yield found(
+            yield make_finding(
                 "nccl-replaced",
                 document,
                 place,

@@ -1,4 +1,4 @@
-"""Programs that start torchrun themselves, by variables: llamafactory-cli and swift.
+"""Programs that configure torchrun with variables: llamafactory-cli and swift.
 
 Source: hiyouga/LLaMA-Factory, src/llamafactory/cli.py since 0.9.1; modelscope/ms-swift, swift/cli/main.py.
 """
@@ -11,25 +11,25 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import commands, number
 
 Documents = tuple[Document, ...]
 
 
 def node_ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """The number of a node in a variable that they do not read."""
-    del context
+    """Check that the node's number is in the variable that the program reads."""
     for document in documents:
         for command in commands(document, "llamafactory-cli", "swift", "megatron"):
-            told = given_to(document, command)
-            nodes = told.get("NNODES")
+            given = given_to(document, command)
+            nodes = given.get("NNODES")
             several = nodes is not None and nodes.is_literal and (number(nodes.value) or 0) > 1
-            if several and "RANK" in told and "NODE_RANK" not in told:
-                yield found(
+            if several and "RANK" in given and "NODE_RANK" not in given:
+                yield make_finding(
                     "frontend-node-rank",
                     document,
-                    told["RANK"].place,
-                    f"{command.program} reads NODE_RANK, and without it every node is node 0; it does not read RANK",
+                    given["RANK"].place,
+                    f"{command.program} reads NODE_RANK, and without it every node is node 0; it does not "
+                    "read RANK",
                     fix="Write NODE_RANK.",
                 )

@@ -1,4 +1,4 @@
-"""RDMA ports, their queues and the fabric's classes."""
+"""RDMA ports, their queues and the traffic classes of the fabric."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import Edit, LintFinding
 from recipes.lint.fixes import removal, rewrite
-from recipes.lint.rule_table import found
-from recipes.lint.views import last, number, says, settings_of, value
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import is_on_cloud, last, literal_settings, mentions, number, value
 
 Documents = tuple[Document, ...]
 
@@ -23,22 +23,14 @@ _CLASSES = {41: "OCI", 136: "Alibaba", 52: "GCP", 96: "CoreWeave", 84: "GCP"}
 _INTERFACE = re.compile(r"(?:eth|en[opsx]|bond|ib)\d[\w.]*")
 
 
-def literal(documents: Documents, name: str) -> Iterator[tuple[Document, Setting, str]]:
-    """Settings of a variable with the values that the files state."""
-    for document in documents:
-        for item in settings_of(document):
-            if item.name == name and item.is_literal and item.value:
-                yield document, item, item.value.strip()
-
-
 def _ports(context: Context) -> tuple[Nic, ...]:
     return items_of(context.machine.nics) if context.machine is not None else ()
 
 
 def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """What NCCL_IB_HCA lets in."""
+    """Check the RDMA ports that NCCL_IB_HCA selects."""
     ports = _ports(context)
-    for document, item, text in literal(documents, "NCCL_IB_HCA"):
+    for document, item, text in literal_settings(documents, "NCCL_IB_HCA"):
         wanted = parse_names(text)
         names = tuple(name.partition(":")[0].strip() for name in wanted.names)
         if (
@@ -46,27 +38,29 @@ def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and all(_INTERFACE.fullmatch(name) for name in names)
             and not any(port.name in names for port in ports)
         ):
-            yield found(
+            yield make_finding(
                 "hca-is-an-interface",
                 document,
                 item.place,
-                f"NCCL_IB_HCA={text} names network interfaces, not RDMA devices: NCCL finds none and goes over TCP",
-                fix="Write names of /sys/class/infiniband, as =mlx5_0; interfaces go into NCCL_SOCKET_IFNAME.",
+                f"NCCL_IB_HCA={text} names network interfaces, not RDMA devices: NCCL finds no port and "
+                "uses TCP",
+                fix="Write names from /sys/class/infiniband, such as =mlx5_0; interfaces belong into "
+                "NCCL_SOCKET_IFNAME.",
             )
             continue
         doubled = sorted({name for name in wanted.names if wanted.names.count(name) > 1})
         if doubled:
-            yield found(
+            yield make_finding(
                 "hca-twice",
                 document,
                 item.place,
-                f"NCCL_IB_HCA={text} names {', '.join(doubled)} twice, and perhaps leaves another port out",
+                f"NCCL_IB_HCA={text} names {', '.join(doubled)} twice, and may miss another port",
                 fix="Name each port once.",
             )
         if not wanted.exact and not wanted.excludes:
             yield from _beginnings(document, item, text, names, ports)
         if any("bond" in name for name in names) and any(re.fullmatch(r"mlx5_\d+", name) for name in names):
-            yield found(
+            yield make_finding(
                 "hca-mixed",
                 document,
                 item.place,
@@ -84,6 +78,7 @@ def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
 def _beginnings(
     document: Document, item: Setting, text: str, names: tuple[str, ...], ports: tuple[Nic, ...]
 ) -> Iterator[LintFinding]:
+    # NCCL takes a name without = for a prefix, and mlx5_1 is the usual victim
     numbered = {name for name in names if re.fullmatch(r"mlx5_[1-9]", name)}
     others = {port.name for port in ports} | {name for name in names if re.fullmatch(r"mlx5_\d\d", name)}
     caught = sorted(
@@ -92,28 +87,33 @@ def _beginnings(
         if other not in names and any(other.startswith(name) for name in numbered)
     )
     if caught:
-        yield found(
+        yield make_finding(
             "hca-prefix",
             document,
             item.place,
-            f"NCCL_IB_HCA={text}: names are beginnings, so {', '.join(caught)} of this machine take part too",
+            f"NCCL_IB_HCA={text}: names are prefixes, so they also select {', '.join(caught)} of this "
+            "machine",
             fix="Put = in front for exact names.",
             edits=_exactly(document, item, text, names),
             severity="warning",
         )
     elif not ports and "mlx5_1" in numbered and not any(re.fullmatch(r"mlx5_\d\d", name) for name in names):
-        yield found(
+        yield make_finding(
             "hca-prefix",
             document,
             item.place,
-            f"NCCL_IB_HCA={text}: mlx5_1 is a beginning, and also means mlx5_10 to mlx5_19 where a machine has them",
+            f"NCCL_IB_HCA={text}: mlx5_1 is a prefix, and also selects mlx5_10 to mlx5_19 if a machine has "
+            "them",
             fix="Put = in front for exact names.",
             edits=_exactly(document, item, text, names),
         )
 
 
 def _exactly(document: Document, item: Setting, text: str, names: tuple[str, ...]) -> tuple[Edit, ...]:
-    """`=` in front, where each name is a whole one: `mlx5` and `mlx5_bond` would name nothing."""
+    """Return the edit that adds `=`, if each name is complete.
+
+    `mlx5` and `mlx5_bond` would name no port then.
+    """
     return (
         rewrite(document, item, f"={text}") if all(re.fullmatch(r"\w+_\d+", name) for name in names) else ()
     )
@@ -124,10 +124,10 @@ def _on_machine(
 ) -> Iterator[LintFinding]:
     wanted = parse_names(text)
     plain = wanted.__class__(excludes=wanted.excludes, exact=wanted.exact, names=names)
-    taken = [port for port in ports if port.name in chosen(plain, [one.name for one in ports])]
+    taken = [port for port in ports if port.name in chosen(plain, [port.name for port in ports])]
     if not taken:
         have = ", ".join(port.name for port in ports)[:200]
-        yield found(
+        yield make_finding(
             "hca-missing",
             document,
             item.place,
@@ -138,7 +138,7 @@ def _on_machine(
     yield from _links(document, item, [port for port in taken if is_up(port)])
     idle = [port.name for port in taken if is_down(port)]
     if idle and wanted.exact:
-        yield found(
+        yield make_finding(
             "hca-down",
             document,
             item.place,
@@ -150,18 +150,19 @@ def _on_machine(
 def _links(document: Document, item: Setting, active: list[Nic]) -> Iterator[LintFinding]:
     layers = {str(port.link_layer) for port in active if known(port.link_layer)}
     if len(layers) > 1:
-        yield found(
+        yield make_finding(
             "hca-mixed",
             document,
             item.place,
-            f"{item.name} lets in ports of {' and '.join(sorted(layers))}: {', '.join(port.name for port in active)}",
+            f"{item.name} selects ports of {' and '.join(sorted(layers))}: "
+            f"{', '.join(port.name for port in active)}",
             fix="Name the ports of the compute network alone, with = in front.",
             severity="error",
         )
 
 
 def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ...]) -> Iterator[LintFinding]:
-    """Report that no list chooses among active ports of both kinds."""
+    """Report that no list selects among active ports of both kinds."""
     names = f": ={','.join(dict.fromkeys(port.name for port in training))}" if training else ""
     layers = {str(port.link_layer) for port in ports if is_up(port) and known(port.link_layer)}
     for document in documents:
@@ -170,51 +171,47 @@ def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ..
             and document.settings
             and any(command.program == "torchrun" for command in document.commands)
         ):
-            yield found(
+            yield make_finding(
                 "hca-mixed",
                 document,
                 document.settings[0].place,
-                f"the machine has active ports of {' and '.join(sorted(layers))}, and NCCL_IB_HCA chooses none",
+                f"the machine has active ports of {' and '.join(sorted(layers))}, and NCCL_IB_HCA selects "
+                "none",
                 fix=f"Name the ports of the compute network in NCCL_IB_HCA, with = in front{names}.",
             )
 
 
 def gids(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """A GID index that holds for one machine on one day."""
+    """Check for a GID index that is valid on one machine only."""
     automatic = context.nccl_is_at_least("2.21")
-    for document, item, text in literal(documents, "NCCL_IB_GID_INDEX"):
+    for document, item, text in literal_settings(documents, "NCCL_IB_GID_INDEX"):
+        # OCI (traffic class 41) and Alibaba (136) publish the GID index for their machines
         published = number(value(document, "NCCL_IB_TC")) in (41, 136) or is_on_cloud(document)
         if number(text) is None or number(text) == 0 or automatic is False or published:
             continue
         if item is not last(document, "NCCL_IB_GID_INDEX") or value(document, "NCCL_IB_DISABLE") == "1":
             continue
-        yield found(
+        yield make_finding(
             "gid-index-fixed",
             document,
             item.place,
-            f"NCCL_IB_GID_INDEX={text} is one machine's table: NCCL finds the RoCE v2 entry itself since 2.21",
+            f"NCCL_IB_GID_INDEX={text} depends on the machine: NCCL finds the RoCE v2 entry itself since "
+            "2.21",
             fix="Remove the line on NCCL 2.21 or newer.",
             severity="warning" if automatic else None,
         )
 
 
-def is_on_cloud(document: Document) -> bool:
-    """The files of OCI, Alibaba, GCP and Slingshot set what their fabric asks for."""
-    return says(
-        document, r"(?i)FI_CXI_|FI_PROVIDER=[\"']?cxi|NCCL_SOCKET_IFNAME=[\"']?=?hsn|AWS Libfabric"
-    ) or says(document, r"(?i)BM\.GPU|\boci[-_]|alibaba|aliyun|/usr/local/gib|NCCL_NET=gIB")
-
-
 def classes(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Traffic classes and service levels."""
+    """Check traffic classes."""
     ports = items_of(training_ports(context.machine)) if context.machine is not None else ()
     layers = {str(port.link_layer) for port in ports}
-    for document, item, text in literal(documents, "NCCL_IB_TC"):
+    for document, item, text in literal_settings(documents, "NCCL_IB_TC"):
         tc = number(text)
         if tc is None or tc == 0 or tc > 255:
             continue
         if layers == {"InfiniBand"}:
-            yield found(
+            yield make_finding(
                 "traffic-class",
                 document,
                 item.place,
@@ -224,52 +221,54 @@ def classes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 severity="warning",
             )
         elif tc not in _CLASSES:
-            yield found(
+            yield make_finding(
                 "traffic-class",
                 document,
                 item.place,
                 f"NCCL_IB_TC={text} (DSCP {tc // 4}): a switch without a lossless queue for it drops packets",
-                fix="Take the class from whoever runs the switches, or from mlnx_qos on the hosts.",
+                fix="Ask the operators of the switches for the class, or read it with mlnx_qos on the hosts.",
             )
 
 
 def queues(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Timeouts and numbers of queue pairs."""
-    del context
-    for document, item, text in literal(documents, "NCCL_IB_TIMEOUT"):
+    """Check timeouts and numbers of queue pairs."""
+    for document, item, text in literal_settings(documents, "NCCL_IB_TIMEOUT"):
         exponent = number(text)
         if exponent is not None and 24 <= exponent <= 31:
+            # InfiniBand specification: 4.096 us * 2^timeout for each attempt, of which there are about 8
             seconds = 4.096e-6 * 2**exponent * 8
-            yield found(
+            yield make_finding(
                 "ib-timeout-long",
                 document,
                 item.place,
-                f"NCCL_IB_TIMEOUT={text} waits about {seconds / 60:.0f} minutes before a dead link is told",
+                f"NCCL_IB_TIMEOUT={text} waits about {seconds / 60:.0f} minutes before a dead link is "
+                "reported",
                 fix="Remove the line: 20 is the default since NCCL 2.23; 22 is enough for a large fabric.",
             )
-    for document, item, text in literal(documents, "NCCL_IB_QPS_PER_CONNECTION"):
+    for document, item, text in literal_settings(documents, "NCCL_IB_QPS_PER_CONNECTION"):
         pairs = number(text)
         if pairs is not None and 8 < pairs <= 128:
-            yield found(
+            yield make_finding(
                 "ib-many-queues",
                 document,
                 item.place,
-                f"NCCL_IB_QPS_PER_CONNECTION={text}: beyond 8 queue pairs memory and latency grow, and no rate",
+                f"NCCL_IB_QPS_PER_CONNECTION={text}: beyond 8 queue pairs memory and latency grow, but not "
+                "the rate",
                 fix="Measure 2, 4 and 8, and keep the smallest that helps.",
             )
 
 
 def rails(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """NICs that talk across rails."""
-    del context
-    for document, item, text in literal(documents, "NCCL_CROSS_NIC"):
-        rails_only = says(
+    """Check for NICs that communicate across rails."""
+    for document, item, text in literal_settings(documents, "NCCL_CROSS_NIC"):
+        rails_only = mentions(
             document,
-            r"NCCL_NET=[\"']?(?:gIB|FasTrak|GPUDirectTCPX)|NCCL_FASTRAK_|NCCL_GPUDIRECTTCPX_|(?i:rail[-_ ]only)",
+            r"NCCL_NET=[\"']?(?:gIB|FasTrak|GPUDirectTCPX)|NCCL_FASTRAK_|NCCL_GPUDIRECTTCPX_|"
+            r"(?i:rail[-_ ]only)",
         )
         rails_only = rails_only or re.search(r"(?i)rail[-_ ]only", document.text) is not None
         if text in ("1", "2") and rails_only:
-            yield found(
+            yield make_finding(
                 "cross-nic-on-rails",
                 document,
                 item.place,
@@ -278,30 +277,32 @@ def rails(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 edits=rewrite(document, item, "0"),
             )
         elif text == "1" and not is_on_cloud(document):
-            yield found(
+            yield make_finding(
                 "cross-nic-forced",
                 document,
                 item.place,
-                "NCCL_CROSS_NIC=1 suits NICs that all hang on one switch; on a network with rails it adds hops, or fails",
+                "NCCL_CROSS_NIC=1 suits NICs that share one switch; on a network with rails it adds hops, or "
+                "fails",
                 fix="Leave it to NCCL (2), or set 0 on a rail network.",
             )
 
 
 def sharp(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Reductions in the switches, which few jobs can have at a time."""
-    del context
-    for document, item, text in literal(documents, "NCCL_COLLNET_ENABLE"):
+    """Check for reductions in the switches, which few jobs can use at the same time."""
+    for document, item, text in literal_settings(documents, "NCCL_COLLNET_ENABLE"):
         if text != "1":
             continue
-        array = any(one.name in ("array", "a") for one in document.directives)
+        # jobs of an array, or steps in the background, run at the same time
+        array = any(directive.name in ("array", "a") for directive in document.directives)
         background = (
             len(re.findall(r"^\s*(?:srun|mpirun|torchrun)\b.*&\s*$", document.text, re.MULTILINE)) > 1
         )
         if array or background:
-            yield found(
+            yield make_finding(
                 "sharp-shared",
                 document,
                 item.place,
-                "NCCL_COLLNET_ENABLE=1 in jobs that run side by side: switches hold few reduction trees, and the second fails",
+                "NCCL_COLLNET_ENABLE=1 in jobs that run side by side: switches hold few reduction trees, and "
+                "the second fails",
                 fix="Give SHARP to one job at a time; leave the variable out of the others.",
             )

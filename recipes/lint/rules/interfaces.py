@@ -1,4 +1,4 @@
-"""Do the processes meet over the right network interface?"""
+"""Network interfaces over which the processes connect."""
 
 from __future__ import annotations
 
@@ -15,8 +15,16 @@ from recipes.lint.document import Document, Place, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.fixes import rewrite
 from recipes.lint.reach import environments_in, nodes_that_get, text_in
-from recipes.lint.rule_table import found
-from recipes.lint.views import code_lines, first_line, is_one_machine, nodes_of, resolved, settings_of
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import (
+    code_lines,
+    first_line,
+    is_one_machine,
+    literal_settings,
+    nodes_of,
+    resolved,
+    settings_of,
+)
 
 Documents = tuple[Document, ...]
 
@@ -25,53 +33,46 @@ _BARE_KINDS = ("eth", "en", "ens", "eno", "enp", "em", "ib", "bond", "wl")
 _LOOPBACK = r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|::1)"
 
 
-def _lists(documents: Documents, *names: str) -> Iterator[tuple[Document, Setting, str]]:
-    for document in documents:
-        for item in settings_of(document):
-            if item.name in names and item.is_literal and item.value:
-                yield document, item, item.value.strip()
-
-
 def gloo(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Gloo takes names as they are: no `^`, no `=`, no beginnings."""
-    del context
-    for document, item, text in _lists(documents, "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
+    """Check names for Gloo, which accepts neither `^` nor `=` nor prefixes."""
+    for document, item, text in literal_settings(documents, "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
         names = text.split(",")
         if text.startswith(("^", "=")):
-            yield found(
+            yield make_finding(
                 "gloo-interface-syntax",
                 document,
                 item.place,
-                f"{item.name}={text}: Gloo knows neither ^ nor =, and looks for an interface of that very name",
+                f"{item.name}={text}: Gloo does not support ^ and =, and looks for an interface of that "
+                "literal name",
                 fix="Write the name of an interface, as `ip route get ADDRESS` shows it.",
                 edits=rewrite(document, item, text[1:]) if text.startswith("=") and "," not in text else (),
             )
         elif any(name.strip() in _BARE_KINDS for name in names):
-            yield found(
+            yield make_finding(
                 "gloo-interface-prefix",
                 document,
                 item.place,
-                f"{item.name}={text}: Gloo takes no beginnings of names",
-                fix="Write the whole name of an interface, as eth0.",
+                f"{item.name}={text}: Gloo does not support prefixes of names",
+                fix="Write the whole name of an interface, such as eth0.",
             )
 
 
 def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """What NCCL_SOCKET_IFNAME lets in, by what it says."""
-    for document, item, text in _lists(documents, "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"):
+    """Check the interfaces that NCCL_SOCKET_IFNAME selects."""
+    for document, item, text in literal_settings(documents, "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"):
         wanted = parse_names(text)
         if wanted.excludes:
             yield from _exclusion(document, item, text, wanted.names, context)
         elif any(_HCA.fullmatch(name) for name in wanted.names):
-            yield found(
+            yield make_finding(
                 "interface-is-an-hca",
                 document,
                 item.place,
                 f"{item.name}={text} names an RDMA device, not a network interface",
-                fix="RDMA devices go into NCCL_IB_HCA; name an interface of `ip address` here.",
+                fix="RDMA devices belong into NCCL_IB_HCA; name an interface of `ip address` here.",
             )
         elif "lo" in wanted.names and not is_one_machine(document) and nodes_that_get(document, item) != 1:
-            yield found(
+            yield make_finding(
                 "interface-loopback",
                 document,
                 item.place,
@@ -80,7 +81,7 @@ def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 severity="error" if (nodes_that_get(document, item) or 1) > 1 else None,
             )
         elif any(name.startswith(BRIDGES_AND_TUNNELS) for name in wanted.names):
-            yield found(
+            yield make_finding(
                 "interface-bridge",
                 document,
                 item.place,
@@ -88,12 +89,13 @@ def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 fix="Name the interface that holds the route to the other machines.",
             )
         elif len(wanted.names) > 1 and sum(name in _BARE_KINDS for name in wanted.names) > 1:
-            yield found(
+            yield make_finding(
                 "interface-guess",
                 document,
                 item.place,
-                f"{item.name}={text} lets nearly every interface in, and the first that matches is used",
-                fix="Name the interface of the cluster, as =eth0; machines that differ take a list of exact names.",
+                f"{item.name}={text} selects nearly every interface, and NCCL uses the first that matches",
+                fix="Name the interface of the cluster, such as =eth0; if machines differ, list the exact "
+                "names.",
             )
         if item.name == "NCCL_SOCKET_IFNAME":
             yield from _on_machine(document, item, text, context)
@@ -102,17 +104,18 @@ def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
 def _exclusion(
     document: Document, item: Setting, text: str, names: tuple[str, ...], context: Context
 ) -> Iterator[LintFinding]:
+    # NCCL's own filter excludes both; a value that starts with ^ replaces it
     lets_in = [name for name in ("lo", "docker0") if not any(name.startswith(entry) for entry in names)]
     here = _interfaces(context)
     if here is not None:
         lets_in = [face.name for face in here if face.name in lets_in]
     if lets_in:
-        yield found(
+        yield make_finding(
             "interface-exclusion",
             document,
             item.place,
             f"{item.name}={text} replaces NCCL's own filter, so {' and '.join(lets_in)} can be chosen",
-            fix="Exclude all of them, as ^lo,docker,veth,virbr; better, name the interface.",
+            fix="Exclude all of them with ^lo,docker,veth,virbr; better, name the interface.",
             edits=rewrite(document, item, ",".join((text, *(name.rstrip("0") for name in lets_in))))
             if "=" not in text
             else (),
@@ -133,22 +136,24 @@ def _on_machine(document: Document, item: Setting, text: str, context: Context) 
     wanted = parse_names(text)
     names = chosen(wanted, [face.name for face in here])
     if not names:
-        yield found(
+        yield make_finding(
             "interface-missing",
             document,
             item.place,
-            f"NCCL_SOCKET_IFNAME={text} matches none of the machine's {', '.join(face.name for face in here)[:200]}",
-            fix="Name an interface that every machine has; where names differ, list them all or use /etc/nccl.conf on each.",
+            f"NCCL_SOCKET_IFNAME={text} matches none of the machine's "
+            f"{', '.join(face.name for face in here)[:200]}",
+            fix="Name an interface that every machine has; if names differ, list them all or use "
+            "/etc/nccl.conf on each.",
         )
     elif not wanted.excludes and not wanted.exact:
         more = [name for name in names if name not in wanted.names]
         meant = [name for name in wanted.names if name in names]
         if meant and more:
-            yield found(
+            yield make_finding(
                 "interface-prefix",
                 document,
                 item.place,
-                f"NCCL_SOCKET_IFNAME={text} is a beginning and also matches {', '.join(more)}",
+                f"NCCL_SOCKET_IFNAME={text} is a prefix and also matches {', '.join(more)}",
                 fix="Put = in front for the exact name.",
                 edits=rewrite(document, item, f"={text}") if len(meant) == len(wanted.names) else (),
             )
@@ -158,7 +163,7 @@ def _on_machine(document: Document, item: Setting, text: str, context: Context) 
 def _other_route(
     document: Document, item: Setting, names: tuple[str, ...], here: tuple[Interface, ...]
 ) -> Iterator[LintFinding]:
-    """The master's address lies in the network of another interface."""
+    """Check that the master's address is in the network of a selected interface."""
     master = next((text for given in document.environments if (text := text_in(given, "MASTER_ADDR"))), None)
     try:
         address = ipaddress.ip_address(master or "")
@@ -166,11 +171,12 @@ def _other_route(
         return
     holders = [face.name for face in here if _holds(face, address)]
     if names and holders and not set(holders) & set(names):
-        yield found(
+        yield make_finding(
             "interface-other-route",
             document,
             item.place,
-            f"MASTER_ADDR {master} is in the network of {', '.join(holders)}, NCCL is told {', '.join(names)}",
+            f"MASTER_ADDR {master} is in the network of {', '.join(holders)}, and NCCL uses "
+            f"{', '.join(names)}",
             fix="Use the address of the master on that interface, or name the interface of that address.",
         )
 
@@ -188,8 +194,7 @@ def _holds(face: Interface, address: ipaddress.IPv4Address | ipaddress.IPv6Addre
 
 
 def pairs(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Gloo and NCCL on two interfaces."""
-    del context
+    """Check that Gloo and NCCL use the same interface."""
     for document, given in environments_in(documents):
         gloo_name, nccl_name = text_in(given, "GLOO_SOCKET_IFNAME"), text_in(given, "NCCL_SOCKET_IFNAME")
         item = given.get("GLOO_SOCKET_IFNAME")
@@ -198,18 +203,17 @@ def pairs(documents: Documents, context: Context) -> Iterator[LintFinding]:
         wanted = parse_names(nccl_name)
         if not chosen(wanted, gloo_name.split(",")):
             message = f"GLOO_SOCKET_IFNAME={gloo_name} is no interface of NCCL_SOCKET_IFNAME={nccl_name}"
-            yield found(
+            yield make_finding(
                 "interface-two-routes",
                 document,
                 item.place,
                 message,
-                fix="Name the same interface in both, unless two networks are meant.",
+                fix="Name the same interface in both, unless you want two networks.",
             )
 
 
 def masters(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """The address at which ranks meet."""
-    del context
+    """Check the address at which ranks meet."""
     for document in documents:
         nodes = nodes_of(document)
         for item in settings_of(document):
@@ -217,12 +221,12 @@ def masters(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             text = item.value if item.is_literal else None
             if text and re.fullmatch(_LOOPBACK, text.strip()):
-                told = nodes_that_get(document, item)
-                if told is not None and told > 1:
+                machines = nodes_that_get(document, item)
+                if machines is not None and machines > 1:
                     message = (
-                        f"{item.name}={text} is every machine's own address, and the job has {told} nodes"
+                        f"{item.name}={text} is every machine's own address, and the job has {machines} nodes"
                     )
-                    yield found(
+                    yield make_finding(
                         "master-loopback",
                         document,
                         item.place,
@@ -230,11 +234,12 @@ def masters(documents: Documents, context: Context) -> Iterator[LintFinding]:
                         fix="Use the address of the first node.",
                     )
             elif "SLURM_LAUNCH_NODE_IPADDR" in item.written or "SLURM_SUBMIT_HOST" in item.written:
-                yield found(
+                yield make_finding(
                     "master-wrong-variable",
                     document,
                     item.place,
-                    f"{item.name} is taken from where srun or sbatch was called, which need not be a node of the job",
+                    f"{item.name} is the machine on which srun or sbatch was called, which may not be a node "
+                    "of the job",
                     fix='Use the first of `scontrol show hostnames "$SLURM_JOB_NODELIST"`.',
                 )
             elif (
@@ -246,35 +251,36 @@ def masters(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _hostname(document: Document, line: int, name: str, text: str) -> LintFinding:
-    return found(
+    return make_finding(
         "master-hostname",
         document,
         Place(line=line),
-        f"{name or 'the master'} is what `hostname` says of its addresses: several, or 127.0.1.1",
-        fix="Take the name of the first node and resolve it, or `ip -4 route get` for the address.",
+        f"{name or 'the master'} is the output of `hostname`: several addresses, or 127.0.1.1",
+        fix="Resolve the name of the first node, or find the address with `ip -4 route get`.",
         severity=None if re.search(r"hostname (?:-I|--all-ip-addresses)\b", text) else "note",
     )
 
 
 def _hostnames(document: Document, nodes: int | None) -> Iterator[LintFinding]:
-    """Variables of a shell script that no process sees by themselves: `head_node_ip=$(srun ... hostname
-    --ip-address)`.
+    """Check variables of a shell script that no process sees directly.
+
+    An example is `head_node_ip=$(srun ... hostname --ip-address)`.
     """
     if nodes == 1 or document.kind not in ("shell", "sbatch"):
         return
-    told = {item.place.line for item in document.settings if item.name.startswith("MASTER_ADDR")}
+    judged_lines = {item.place.line for item in document.settings if item.name.startswith("MASTER_ADDR")}
     pattern = re.compile(
-        r"^\s*(?:export\s+)?(\w*(?:head|master|MASTER|HEAD|rdzv)\w*)=.*hostname (?:-I|-i|--ip-address|--all-ip-addresses)\b"
+        r"^\s*(?:export\s+)?(\w*(?:head|master|MASTER|HEAD|rdzv)\w*)=.*"
+        r"hostname (?:-I|-i|--ip-address|--all-ip-addresses)\b"
     )
     for index, line in code_lines(document):
         match = pattern.match(line)
-        if match is not None and index not in told:
+        if match is not None and index not in judged_lines:
             yield _hostname(document, index, match[1], line)
 
 
 def hosts(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Names of machines that are made to mean the loopback."""
-    del context
+    """Check for names of machines that resolve to the loopback."""
     for document in documents:
         if document.kind in ("shell", "sbatch", "dockerfile"):
             at = first_line(document, r"127\.0\.[01]\.1\s+(?!localhost)[\w$({-].*/etc/hosts")
@@ -291,18 +297,18 @@ def hosts(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _hosts_finding(document: Document, line: int) -> LintFinding:
-    return found(
+    return make_finding(
         "hosts-loopback",
         document,
         Place(line=line),
-        "a machine's own name is made to mean 127.x: Gloo and the rendezvous then tell others an address that is their own",
+        "the machine's own name resolves to 127.x, so Gloo and the rendezvous give other machines a useless "
+        "address",
         fix="Give the name the machine's address on the network of the cluster.",
     )
 
 
 def proxies(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """A proxy that also gets what machines of the cluster say to each other."""
-    del context
+    """Check for a proxy that also gets the traffic between machines of the cluster."""
     for document, given in environments_in(documents):
         names = {name.lower(): item for name, item in given.items() if item.value or not item.is_literal}
         item = names.get("http_proxy") or names.get("https_proxy") or names.get("all_proxy")
@@ -318,7 +324,7 @@ def proxies(documents: Documents, context: Context) -> Iterator[LintFinding]:
             )
         )
         if item is not None and "no_proxy" not in names and trains and "unset " not in document.text:
-            yield found(
+            yield make_finding(
                 "proxy-without-exceptions",
                 document,
                 item.place,
@@ -328,25 +334,26 @@ def proxies(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def firewalls(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """A firewall that opens the rendezvous alone."""
-    del context
+    """Check for a firewall that opens only the port of the rendezvous."""
     opens = (
-        r"(?:ufw allow|firewall-cmd .*--add-port=?|iptables .*--dports? ?|authorize-security-group-ingress .*--port )\D*"
+        r"(?:ufw allow|firewall-cmd .*--add-port=?|iptables .*--dports? ?|"
+        r"authorize-security-group-ingress .*--port )\D*"
         r"(?P<port>29\d\d\d|12355|6000|1234)\b(?![-:]\d)"
     )
     wide = (
-        r"ufw allow (?:from|in on)|--add-(?:source|interface)|--dports? \d+:\d+|--add-port=\d+-\d+|--zone=trusted|--source-group"
-        r"|iptables .* -s \S+ .*ACCEPT"
+        r"ufw allow (?:from|in on)|--add-(?:source|interface)|--dports? \d+:\d+|--add-port=\d+-\d+|"
+        r"--zone=trusted|--source-group|iptables .* -s \S+ .*ACCEPT"
     )
     for document in documents:
         at = first_line(document, opens)
         if at is not None and first_line(document, wide) is None and nodes_of(document) != 1:
-            yield found(
+            yield make_finding(
                 "firewall-one-port",
                 document,
                 at[0],
-                f"only port {at[1]['port']} is opened: ranks meet there, and then NCCL hangs on the ports that it draws itself",
-                fix="Open all ports between the machines, or a range that net.ipv4.ip_local_port_range is set to.",
+                f"only port {at[1]['port']} is open: the rendezvous succeeds, and then NCCL hangs on its "
+                "random ports",
+                fix="Open all ports between the machines, or the range of net.ipv4.ip_local_port_range.",
             )
         yield from _policy(document)
 
@@ -368,10 +375,10 @@ def _policy(document: Document) -> Iterator[LintFinding]:
         and resolved(document, str(ports[0].value)) is not None
         and len(ports) <= 2
     ):
-        yield found(
+        yield make_finding(
             "firewall-one-port",
             document,
             ports[0].place,
-            f"the policy lets only port {ports[0].value} in; NCCL draws ports of its own",
+            f"the policy allows only port {ports[0].value}; NCCL uses random ports",
             fix="Allow all ports between the pods of the job.",
         )

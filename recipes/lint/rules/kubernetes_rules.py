@@ -1,4 +1,4 @@
-"""Manifests of Kubernetes: what pods get, and how they meet."""
+"""Kubernetes manifests: memory, devices, networks and images of pods."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Entry, lines_of
 from recipes.lint.finding import Edit, LintFinding
-from recipes.lint.rule_table import found
-from recipes.lint.views import entries, is_set, number, of_kind, says, value
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import entries, is_set, mentions, number, of_kind, value
 
 Documents = tuple[Document, ...]
 
 _SMALLEST_SHM_MIB = 1024
-"""What the troubleshooting chapter of NCCL's guide asks for."""
-_SHM = "/dev/shm"  # noqa: S108 - where NCCL looks
+"""Shared memory that the troubleshooting chapter of NCCL's guide recommends."""
+_SHM = "/dev/shm"  # noqa: S108 - NCCL uses this path
 _RDMA = r"rdma/|/rdma|/ib$|sriov|mlnx|mellanox|/roce|hca_shared|vpc\.amazonaws\.com/efa|infiniband"
 _VERBS = r"^rdma/|^nvidia\.com/(?:rdma|hostdev|mlnx|roce|ib)|mellanox|hca_shared"
-"""Resources that hand out a device of verbs, which locks memory."""
+"""Resources with a verbs device, which locks memory."""
 _RAY = ("RayCluster", "RayJob", "RayService")
 
 
 def _gpus(document: Document) -> list[tuple[Entry, int]]:
-    """Containers with GPUs, by the entry that asks for them."""
-    asked = []
+    """Return the containers with GPUs as the entries that request them, with their count."""
+    requests = []
     for item in entries(document, r".*containers\[\d+\]\.resources\.limits\.nvidia\.com/gpu"):
         count = item.value if isinstance(item.value, int) else number(str(item.value))
         if count is not None:
-            asked.append((item, count))
-    return asked
+            requests.append((item, count))
+    return requests
 
 
 def _kinds(document: Document) -> set[str]:
@@ -38,36 +38,36 @@ def _kinds(document: Document) -> set[str]:
 
 
 def _pod(path: str) -> str:
-    """Where the pod of a container is described."""
+    """Return the path of the pod that describes a container."""
     return re.sub(r"\.?(?:initC|c)ontainers\[\d+\].*$", "", path)
 
 
 def memory(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Shared and locked memory of pods."""
-    del context
+    """Check shared and locked memory of pods."""
     for document in of_kind(documents, "kubernetes"):
         by_ray = bool(_kinds(document) & set(_RAY))
         for item, count in _gpus(document):
             pod = _pod(item.path)
-            below = [one for one in document.entries if one.path.startswith(f"{pod}.")]
+            below = [entry for entry in document.entries if entry.path.startswith(f"{pod}.")]
             container = item.path.partition(".resources.")[0]
             mount = next(
                 (
-                    one
-                    for one in below
-                    if one.path.endswith("mountPath") and _is_shm(one) and container in one.path
+                    other
+                    for other in below
+                    if other.path.endswith("mountPath") and _is_shm(other) and container in other.path
                 ),
                 None,
             )
-            host = any(one.path == f"{pod}.hostIPC" and one.value is True for one in below)
+            host = any(other.path == f"{pod}.hostIPC" and other.value is True for other in below)
             if mount is not None:
                 yield from _volume(document, below, mount)
+            # the Ray operator mounts shared memory in the first container itself
             elif count > 1 and not host and not (by_ray and container.endswith("containers[0]")):
-                yield found(
+                yield make_finding(
                     "kubernetes-shm",
                     document,
                     item.place,
-                    f"{count} GPUs share 64 MiB of /dev/shm",
+                    f"{count} GPUs share 64 MiB of /dev/shm, the default",
                     fix="Mount an emptyDir with medium: Memory at /dev/shm.",
                 )
         yield from _locked(document)
@@ -78,33 +78,34 @@ def _is_shm(item: Entry) -> bool:
 
 
 def _volume(document: Document, below: list[Entry], mount: Entry) -> Iterator[LintFinding]:
-    """What is mounted at /dev/shm."""
+    """Check the volume that is mounted at /dev/shm."""
     beside = mount.path.removesuffix("mountPath")
-    name = next((one.value for one in below if one.path == f"{beside}name"), None)
+    name = next((other.value for other in below if other.path == f"{beside}name"), None)
     label = next(
-        (one for one in below if re.search(r"volumes\[\d+\]\.name$", one.path) and one.value == name), None
+        (other for other in below if re.search(r"volumes\[\d+\]\.name$", other.path) and other.value == name),
+        None,
     )
     if label is None:
         return
     volume = label.path.removesuffix("name")
-    parts = {one.path.removeprefix(volume): one for one in below if one.path.startswith(volume)}
+    parts = {other.path.removeprefix(volume): other for other in below if other.path.startswith(volume)}
     size = parts.get("emptyDir.sizeLimit")
     is_empty = any(
         "emptyDir" in line for line in lines_of(document.text)[label.place.line - 2 : label.place.line + 2]
     )
     if is_empty and not parts.keys() - {"name", "emptyDir.sizeLimit"}:
-        yield found(
+        yield make_finding(
             "kubernetes-shm",
             document,
             label.place,
-            f"the emptyDir {name} at /dev/shm lies on the node's disk",
+            f"the emptyDir {name} at /dev/shm is on the node's disk",
             fix="Give it medium: Memory.",
         )
     elif size is not None:
         amount = re.fullmatch(r"(\d+)(Ki|Mi|M|K)", str(size.value))
         if amount is not None and (amount[2] in ("Ki", "K") or int(amount[1]) < _SMALLEST_SHM_MIB):
             message = f"shared memory of {size.value} is too little for NCCL and data loaders"
-            yield found("kubernetes-shm", document, size.place, message, fix="Give it 16Gi.")
+            yield make_finding("kubernetes-shm", document, size.place, message, fix="Give it 16Gi.")
 
 
 def _locked(document: Document) -> Iterator[LintFinding]:
@@ -112,28 +113,28 @@ def _locked(document: Document) -> Iterator[LintFinding]:
         if not re.search(_VERBS, item.path.rpartition("limits.")[2]):
             continue
         container = item.path.partition(".resources.")[0]
-        below = [one for one in document.entries if one.path.startswith(container)]
+        below = [entry for entry in document.entries if entry.path.startswith(container)]
         free = any(
-            one.path.startswith(f"{container}.securityContext")
-            and one.value in ("IPC_LOCK", "ALL", "CAP_IPC_LOCK")
-            for one in below
+            other.path.startswith(f"{container}.securityContext")
+            and other.value in ("IPC_LOCK", "ALL", "CAP_IPC_LOCK")
+            for other in below
         )
         privileged = any(
-            one.path == f"{container}.securityContext.privileged" and one.value is True for one in below
+            other.path == f"{container}.securityContext.privileged" and other.value is True for other in below
         )
         if not free and not privileged:
-            yield found(
+            yield make_finding(
                 "kubernetes-ipc-lock",
                 document,
                 item.place,
-                f"{item.path.rpartition('limits.')[2]} without IPC_LOCK: registering memory fails where the node limits it",
+                f"{item.path.rpartition('limits.')[2]} without IPC_LOCK: registering memory fails on nodes "
+                "that limit it",
                 fix="Add IPC_LOCK to securityContext.capabilities.add.",
             )
 
 
 def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """RDMA variables without devices, networks without addresses."""
-    del context
+    """Check for RDMA variables without devices, and networks without addresses."""
     for document in of_kind(documents, "kubernetes"):
         if not _gpus(document):
             yield from _attachments(document)
@@ -146,28 +147,28 @@ def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
             ),
             None,
         )
-        devices = says(
+        devices = mentions(
             document,
             _RDMA.replace("$", r"\b")
             + r"|networking\.gke\.io|hostPath:.*infiniband|/dev/infiniband|resourceClaims|ComputeDomain",
         )
-        privileged = says(document, r"privileged:\s*true")
+        privileged = mentions(document, r"privileged:\s*true")
         if asks is not None and not devices and not privileged:
-            yield found(
+            yield make_finding(
                 "kubernetes-no-rdma",
                 document,
                 asks.place,
-                f"{asks.name} is set, and no RDMA resource is asked for: NCCL goes over TCP without an error",
-                fix="Ask for the cluster's RDMA resource, and set NCCL_NET=IB so that it fails otherwise.",
+                f"{asks.name} is set, and no RDMA resource is requested: NCCL uses TCP without an error",
+                fix="Request the cluster's RDMA resource; with NCCL_NET=IB a missing resource is an error.",
             )
-        if value(document, "NCCL_MNNVL_ENABLE") == "1" and not says(
+        if value(document, "NCCL_MNNVL_ENABLE") == "1" and not mentions(
             document, r"ComputeDomain|imex|resourceClaims"
         ):
-            yield found(
+            yield make_finding(
                 "imex-channel-missing",
                 document,
                 next(item.place for item in document.settings if item.name == "NCCL_MNNVL_ENABLE"),
-                "multi-node NVLink is asked for, and the pod claims no IMEX channel",
+                "multi-node NVLink is requested, and the pod claims no IMEX channel",
                 fix="Claim the channel of a ComputeDomain.",
             )
         yield from _attachments(document)
@@ -183,56 +184,59 @@ def _attachments(document: Document) -> Iterator[LintFinding]:
         main = plugins[0] if plugins and isinstance(plugins[0], dict) else {}
         kind, ipam = main.get("type"), main.get("ipam")
         if kind in ("sriov", "host-device", "macvlan", "ipvlan") and not ipam:
-            yield found(
+            yield make_finding(
                 "kubernetes-no-ipam",
                 document,
                 item.place,
-                f"the {kind} network hands out no addresses: a RoCE device without one has no GID",
-                fix="Give ipam, as whereabouts.",
+                f"the {kind} network assigns no addresses: a RoCE device without an address has no GID",
+                fix="Add ipam, such as whereabouts.",
             )
 
 
 def networks(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Names, meshes and clusters' DNS."""
-    del context
+    """Check cluster DNS and service meshes."""
     for document in of_kind(documents, "kubernetes"):
         for item in entries(document, r".*hostNetwork"):
             policy = [
-                one for one in document.entries if one.path == item.path.replace("hostNetwork", "dnsPolicy")
+                entry
+                for entry in document.entries
+                if entry.path == item.path.replace("hostNetwork", "dnsPolicy")
             ]
             if item.value is True and not policy and _gpus(document):
-                yield found(
+                yield make_finding(
                     "kubernetes-host-dns",
                     document,
                     item.place,
-                    "with hostNetwork names of services do not resolve unless dnsPolicy is ClusterFirstWithHostNet",
+                    "with hostNetwork, service names do not resolve unless dnsPolicy is "
+                    "ClusterFirstWithHostNet",
                     fix="Add dnsPolicy: ClusterFirstWithHostNet.",
                 )
         for item in document.entries:
             injects = item.path.endswith("sidecar.istio.io/inject") and str(item.value).lower() == "true"
             whole = item.path.endswith("istio-injection") and item.value == "enabled"
-            if injects or (whole and not says(document, r"sidecar\.istio\.io/inject[\"']?:\s*[\"']?false")):
-                yield found(
+            if injects or (
+                whole and not mentions(document, r"sidecar\.istio\.io/inject[\"']?:\s*[\"']?false")
+            ):
+                yield make_finding(
                     "kubernetes-mesh",
                     document,
                     item.place,
-                    "the mesh's sidecar takes the connections between ranks: workers hang",
+                    "the mesh's sidecar intercepts the connections between ranks, so that workers hang",
                     fix='Annotate the pods with sidecar.istio.io/inject: "false".',
                 )
 
 
 def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """What the API or the operator refuses, or takes for something else."""
-    del context
+    """Check for values that the API or the operator refuses or misreads."""
     for document in of_kind(documents, "kubernetes"):
         for item in entries(document, r".*containers\[\d+\]\.env\[\d+\]\.value"):
             if isinstance(item.value, int | float) and not isinstance(item.value, str):
                 text = _written(document, item)
-                yield found(
+                yield make_finding(
                     "kubernetes-env-number",
                     document,
                     item.place,
-                    f"value {text} is no string, and the API refuses it",
+                    f"the value {text} is not a string, so the API refuses it",
                     fix="Put it in quotes.",
                     edits=(Edit(place=item.place, text=f'"{text}"'),)
                     if text and item.place.end_column is not None
@@ -243,17 +247,17 @@ def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 document, r".*pytorchReplicaSpecs\.\w+\.template\.spec\.containers\[0\]\.name"
             ):
                 beside = [
-                    one.value
-                    for one in entries(
+                    entry.value
+                    for entry in entries(
                         document, re.escape(item.path[: item.path.rindex("[")]) + r"\[\d+\]\.name"
                     )
                 ]
                 if "pytorch" not in beside:
-                    yield found(
+                    yield make_finding(
                         "kubernetes-container-name",
                         document,
                         item.place,
-                        f"the operator looks for a container called pytorch, and this is {item.value}",
+                        f"the operator needs a container called pytorch, and this one is {item.value}",
                         fix="Call it pytorch.",
                     )
         yield from _images(document)
@@ -276,7 +280,7 @@ def _images(document: Document) -> Iterator[LintFinding]:
         by_replica[item.path.split("ReplicaSpecs.")[1].partition(".")[0]] = item
     both = [by_replica.get("Master"), by_replica.get("Worker")]
     if both[0] is not None and both[1] is not None and both[0].value != both[1].value:
-        yield found(
+        yield make_finding(
             "images-differ",
             document,
             both[1].place,
@@ -285,7 +289,11 @@ def _images(document: Document) -> Iterator[LintFinding]:
         )
     for item in entries(document, r".*containers\[\d+\]\.imagePullPolicy"):
         image = next(
-            (one for one in document.entries if one.path == item.path.replace("imagePullPolicy", "image")),
+            (
+                entry
+                for entry in document.entries
+                if entry.path == item.path.replace("imagePullPolicy", "image")
+            ),
             None,
         )
         if (
@@ -294,11 +302,11 @@ def _images(document: Document) -> Iterator[LintFinding]:
             and str(image.value).endswith(":latest")
             and by_replica
         ):
-            yield found(
+            yield make_finding(
                 "image-latest",
                 document,
                 image.place,
-                f"{image.value} is not pulled where a node has one: nodes may run different images",
+                f"{image.value} is not pulled on nodes that have an older copy, so images may differ",
                 fix="Name a version or a digest.",
             )
 
@@ -307,7 +315,7 @@ def _slices(document: Document) -> Iterator[LintFinding]:
     for item in entries(document, r".*resources\.limits\.nvidia\.com/mig-\S+"):
         count = item.value if isinstance(item.value, int) else number(str(item.value))
         if count is not None and count > 1 and not is_set(document, "NCCL_MULTI_RANK_GPU_ENABLE"):
-            yield found(
+            yield make_finding(
                 "mig-several",
                 document,
                 item.place,

@@ -1,6 +1,4 @@
-"""Command lines of launchers that name no script, say options where the script gets them, or meet on one
-port.
-"""
+"""Launcher command lines without a script, with misplaced options, or with a shared port."""
 
 from __future__ import annotations
 
@@ -11,38 +9,38 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.readers.grammars import DEEPSPEED_OPTIONS, TORCHRUN_OPTIONS
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import commands, has_unknown_words, is_set, option, resolved
 
 Documents = tuple[Document, ...]
 
 _KNOWN = {"torchrun": TORCHRUN_OPTIONS, "deepspeed": DEEPSPEED_OPTIONS}
-_OF_TORCHRUN = frozenset(
+_TORCHRUN_OWN = frozenset(
     {"nproc-per-node", "nnodes", "node-rank", "rdzv-backend", "rdzv-endpoint", "standalone", "master-port"}
 )
-_OF_ACCELERATE = frozenset(
+_ACCELERATE_OWN = frozenset(
     {"num-processes", "num-machines", "machine-rank", "main-process-port", "main-process-ip", "multi-gpu"}
 )
 _DEFAULT_PORT = "29500"
-"""Of torchrun without a rendezvous, and of deepspeed. Source: torch/distributed/run.py,
-deepspeed/constants.py.
+"""Port of torchrun without a rendezvous, and of deepspeed.
+
+Source: torch/distributed/run.py, deepspeed/constants.py.
 """
 
 
 def scripts(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """What a launcher starts, and the options before it."""
-    del context
+    """Check the script of a launcher, and the options before it."""
     for document in documents:
         for command in commands(document, *_KNOWN) if document.kind in ("shell", "sbatch") else ():
             if _script_of(document, command) is None and _is_all_known(command):
-                yield found(
+                yield make_finding(
                     "launcher-without-script",
                     document,
                     command.place,
-                    f"{command.program} is given no script to start",
-                    fix="Name the script behind the options; a line that goes on ends with a backslash.",
+                    f"{command.program} has no script to start",
+                    fix="Name the script after the options; end a continued line with a backslash.",
                 )
-        for launcher, own in (("torchrun", _OF_TORCHRUN), ("accelerate", _OF_ACCELERATE)):
+        for launcher, own in (("torchrun", _TORCHRUN_OWN), ("accelerate", _ACCELERATE_OWN)):
             for command in commands(document, launcher):
                 yield from _behind(document, command, own)
 
@@ -55,15 +53,15 @@ def _script_of(document: Document, command: Command) -> Command | None:
 
 
 def _is_all_known(command: Command) -> bool:
-    """Whether each word is an option of the launcher's or its value, so that none of them can be the
-    script.
-    """
-    told = command.options.keys()
+    """Return whether each word is an option of the launcher or its value, and so not the script."""
+    names = command.options.keys()
     is_literal = all(argument.is_literal for argument in command.arguments)
     is_plain = not any(
         re.search(r"\.py\b|[{}<>\[\]*]|\.\.\.", argument.text) for argument in command.arguments
     )
-    return bool(told) and "help" not in told and told <= _KNOWN[command.program] and is_literal and is_plain
+    return (
+        bool(names) and "help" not in names and names <= _KNOWN[command.program] and is_literal and is_plain
+    )
 
 
 def _behind(document: Document, command: Command, own: frozenset[str]) -> Iterator[LintFinding]:
@@ -72,35 +70,36 @@ def _behind(document: Document, command: Command, own: frozenset[str]) -> Iterat
         return
     lost = [name for name in script.options if name in own]
     if lost:
-        yield found(
+        yield make_finding(
             "launcher-options-late",
             document,
             script.place,
-            f"--{lost[0]} stands behind {script.program}, which gets it; {command.program} goes by its own defaults",
+            f"--{lost[0]} comes after {script.program}, so the script gets it and {command.program} uses its "
+            "defaults",
             fix=f"Write the options of {command.program} before {script.program}.",
         )
 
 
 def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Launchers of one machine that run at the same time."""
-    del context
+    """Check for launchers on one machine that run at the same time on one port."""
     for document in documents:
         if document.kind not in ("shell", "sbatch"):
             continue
         running: dict[str, Command] = {}
         for command in document.commands:
-            if command.program == "wait":
+            if command.program == "wait":  # all launchers in the background have ended
                 running.clear()
             port = _port(document, command)
             if port is None:
                 continue
             earlier = running.get(port)
             if earlier is not None:
-                yield found(
+                yield make_finding(
                     "port-shared",
                     document,
                     command.place,
-                    f"{command.program} takes port {port}, as that of line {earlier.place.line} does, which still runs",
+                    f"{command.program} uses port {port}, which the launcher of line {earlier.place.line} "
+                    "still occupies",
                     fix="Give each a port of its own: --master-port, or torchrun --standalone.",
                 )
             elif _goes_on(document, command):
@@ -108,7 +107,7 @@ def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _port(document: Document, command: Command) -> str | None:
-    """The port that a launcher takes on this machine, where the file says all that it depends on."""
+    """Return the port of a launcher on this machine, if the file states all that decides it."""
     if command.program not in _KNOWN or command.inside or command.is_conditional:
         return None
     if not all(argument.is_literal for argument in command.arguments) or is_set(
@@ -126,12 +125,12 @@ def _port(document: Document, command: Command) -> str | None:
         return None
     if option(command, "nnodes") not in (None, "1"):
         return None
-    told = resolved(document, option(command, "master-port") or _DEFAULT_PORT)
-    return told if told is not None and told.isdecimal() and told != "0" else None
+    port = resolved(document, option(command, "master-port") or _DEFAULT_PORT)
+    return port if port is not None and port.isdecimal() and port != "0" else None
 
 
 def _goes_on(document: Document, command: Command) -> bool:
-    """Whether the shell does not wait for it: `... &`."""
+    """Return whether the shell does not wait for the command: `... &`."""
     for line in document.lines[command.place.line - 1 :]:
         code = line.rstrip()
         if not code.endswith("\\"):

@@ -10,15 +10,15 @@ from probes.judging.rails import training_ports
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import told_to
-from recipes.lint.rule_table import found
+from recipes.lint.reach import setting_for
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import code_lines, commands, directive_place, first_line
 
 Documents = tuple[Document, ...]
 
 
 def shells(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """ulimit in launch files."""
+    """Check ulimit in launch files."""
     fixed = context.nccl_is_at_least("2.28")
     for document in documents:
         if document.kind not in ("shell", "sbatch", "dockerfile", "kubernetes", "compose"):
@@ -29,20 +29,21 @@ def shells(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             letter, amount, place = match[1].lstrip("HS"), match[2].strip("\"';"), Place(line=index)
             if letter == "s" and amount == "unlimited" and not fixed:
-                yield found(
+                yield make_finding(
                     "limit-stack",
                     document,
                     place,
-                    "NCCL before 2.28 takes small stacks for its threads where the limit is unlimited, and crashes at its start",
+                    "with an unlimited stack, NCCL before 2.28 gives its threads small stacks and crashes at "
+                    "its start",
                     fix="Write ulimit -s 8192.",
                     severity="warning" if fixed is False else None,
                 )
             elif letter == "n" and amount.isdecimal() and int(amount) < 65535:
                 message = f"{amount} open files: large jobs open more files and sockets"
-                yield found("limit-files", document, place, message, fix="Write ulimit -n 1048576.")
+                yield make_finding("limit-files", document, place, message, fix="Write ulimit -n 1048576.")
             elif letter == "l" and amount.isdecimal() and int(amount) < 2**20:
-                message = f"{amount} KiB may be locked: registering memory for RDMA fails"
-                yield found(
+                message = f"only {amount} KiB can be locked, so that registering memory for RDMA fails"
+                yield make_finding(
                     "limit-memlock",
                     document,
                     place,
@@ -52,7 +53,7 @@ def shells(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def machine(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Limits of the machine itself, for files that use RDMA."""
+    """Check limits of the machine itself, for files that use RDMA."""
     if context.machine is None:
         return
     memlock, shm = context.machine.limits.memlock_bytes, context.machine.limits.shm_bytes
@@ -64,15 +65,17 @@ def machine(documents: Documents, context: Context) -> Iterator[LintFinding]:
         if starts is None:
             continue
         if has_rdma and isinstance(memlock, int) and memlock < 2**30:
-            yield found(
+            yield make_finding(
                 "machine-memlock",
                 document,
                 starts.place,
-                f"this machine lets {memlock // 1024} KiB be locked: registering memory for RDMA fails",
-                fix="Set memlock to unlimited in limits.conf, LimitMEMLOCK=infinity for services of the scheduler.",
+                f"this machine locks at most {memlock // 1024} KiB, so that registering memory for RDMA "
+                "fails",
+                fix="Set memlock to unlimited in limits.conf, LimitMEMLOCK=infinity for services of the "
+                "scheduler.",
             )
         if isinstance(shm, int) and shm < 2**30:
-            yield found(
+            yield make_finding(
                 "machine-shm",
                 document,
                 starts.place,
@@ -82,8 +85,7 @@ def machine(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def services(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Fabric manager, IMEX, and versions that must be the driver's."""
-    del context
+    """Check fabric manager, IMEX, and the IOMMU."""
     for document in documents:
         at = first_line(
             document,
@@ -101,7 +103,7 @@ def services(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 if "fabric" in at[1][2]
                 else "multi-node NVLink: memory cannot be shared (800)"
             )
-            yield found(
+            yield make_finding(
                 "service-stopped",
                 document,
                 at[0],
@@ -109,36 +111,37 @@ def services(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 fix=f"systemctl enable --now {at[1][2]}.",
             )
         yield from _branches(document)
-        # what the kernel is started with
+        # the kernel's command line
         iommu = first_line(document, r"\b(?:intel|amd)_iommu=on\b")
         if iommu is not None and not re.search(r"iommu=(?:pt|off)|iommu\.passthrough=1", document.text):
-            yield found(
+            yield make_finding(
                 "iommu-translates",
                 document,
                 iommu[0],
-                "with the IOMMU translating, traffic between GPUs and NICs goes through the root complex: slow, or corrupt",
+                "with the IOMMU translating, traffic between GPUs and NICs goes through the root complex: "
+                "slow, or corrupt",
                 fix="Add iommu=pt.",
             )
 
 
 def _branches(document: Document) -> Iterator[LintFinding]:
+    """Check that the fabric manager has the version of the driver."""
     driver = re.search(
         r"(?:nvidia-driver|cuda-drivers|nvidia-headless|nvidia-utils)-(\d{3})\b", document.text
     )
     manager = first_line(document, r"(?:nvidia-fabricmanager|cuda-drivers-fabricmanager)-(\d{3})\b")
     if driver is not None and manager is not None and driver[1] != manager[1][1]:
-        yield found(
+        yield make_finding(
             "fabric-manager-version",
             document,
             manager[0],
-            f"the fabric manager is of branch {manager[1][1]}, the driver of {driver[1]}",
-            fix=f"Install nvidia-fabricmanager-{driver[1]}, of the very version of the driver.",
+            f"the fabric manager is of branch {manager[1][1]}, the driver of branch {driver[1]}",
+            fix=f"Install nvidia-fabricmanager-{driver[1]} in exactly the driver's version.",
         )
 
 
 def slices(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """MIG slices asked for as if they were GPUs."""
-    del context
+    """Check for MIG slices that are requested like GPUs."""
     for document in documents:
         for item in document.directives:
             match = re.search(r"gpu:[\w.-]*?(\dg\.\d+gb)[\w.]*:(\d+)", item.value)
@@ -147,18 +150,22 @@ def slices(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 item.name == "gres"
                 and match is not None
                 and int(match[2]) > 1
-                and any(told_to(document, one, "NCCL_MULTI_RANK_GPU_ENABLE") is None for one in ranks)
+                and any(
+                    setting_for(document, launcher, "NCCL_MULTI_RANK_GPU_ENABLE") is None
+                    for launcher in ranks
+                )
             ):
-                yield found(
+                yield make_finding(
                     "mig-slices",
                     document,
                     directive_place(document, "gres"),
-                    f"{match[2]} MIG slices {match[1]}: a process sees one; to NCCL before 2.31 they are duplicates",
-                    fix="Ask for whole GPUs, or start one process on one slice.",
+                    f"{match[2]} MIG slices {match[1]}: a process sees one, and NCCL before 2.31 takes them "
+                    "for duplicates",
+                    fix="Request whole GPUs, or start one process on one slice.",
                 )
         at = first_line(document, r"--gpus[= ]\S*device=\d+:\d+,\d+:\d+")
         if at is not None:
-            yield found(
+            yield make_finding(
                 "mig-slices",
                 document,
                 at[0],

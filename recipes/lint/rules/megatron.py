@@ -1,6 +1,4 @@
-"""Does the arithmetic of Megatron and NeMo come out: ranks, ways of parallelism, batches, layers and
-heads?
-"""
+"""Arithmetic of Megatron and NeMo: ranks, parallelism, batches, layers and heads."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from probes.base.record import Record
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import directive, enclosing, nodes_of, number, option, resolved, tasks_per_node
 
 Documents = tuple[Document, ...]
@@ -29,12 +27,12 @@ _UNEVEN = (
     "pp-partition-method",
     "deepspeed",
 )
-"""Options by which stages hold different numbers of layers, or are none."""
+"""Options with which stages hold different numbers of layers, or are no pipeline stages."""
 _HYDRA = re.compile(r"\+{0,2}(?:model|trainer)\.(\w+)=(\d+)")
 
 
 class _Job(Record, kw_only=True):
-    """What the command line says of the split, where it says it with numbers."""
+    """Numbers of the split that the command line states."""
 
     tensor: int | None
     pipeline: int | None
@@ -45,11 +43,10 @@ class _Job(Record, kw_only=True):
 
 
 def sizes(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Ranks that the ways of parallelism do not divide, and batches that do not come out."""
-    del context
+    """Check that parallelism divides the ranks, and that batches come out."""
     for document in documents:
         for command in document.commands:
-            job = _of_options(document, command) or _of_overrides(command)
+            job = _job_in_options(document, command) or _job_in_overrides(command)
             if job is not None:
                 yield from _judged(document, command, job)
                 yield from _shapes(document, command, job)
@@ -64,14 +61,15 @@ def _judged(document: Document, command: Command, job: _Job) -> Iterator[LintFin
         f" x context {job.context}" if job.context > 1 else ""
     )
     if size < 1 or job.world % size:
-        yield found(
+        yield make_finding(
             "megatron-world",
             document,
             command.place,
-            f"{split} takes {size} ranks for one copy of the model, and {job.world} are started",
-            fix="Start a multiple of that number, or lower one of the ways.",
+            f"{split} needs {size} ranks for one copy of the model, and {job.world} ranks are started",
+            fix=f"Start a multiple of {size} ranks, or lower one of the degrees.",
         )
         return
+    # data-parallel copies: each of them processes micro-batches of the global batch
     copies = job.world // size
     if (
         job.batch is not None
@@ -79,19 +77,23 @@ def _judged(document: Document, command: Command, job: _Job) -> Iterator[LintFin
         and job.batch % (job.micro * copies)
         and "rampup-batch-size" not in command.options
     ):
-        yield found(
+        yield make_finding(
             "megatron-batch",
             document,
             command.place,
-            f"a global batch of {job.batch} is no multiple of {job.micro} (micro batch) x {copies} (copies of the model)",
+            f"a global batch of {job.batch} is not a multiple of {job.micro} (micro batch) x {copies} "
+            "(copies of the model)",
             fix=f"Write a multiple of {job.micro * copies}.",
         )
 
 
 def _shapes(document: Document, command: Command, job: _Job) -> Iterator[LintFinding]:
-    layers, heads = _told(document, command, "num-layers"), _told(document, command, "num-attention-heads")
+    layers, heads = (
+        _number_in(document, command, "num-layers"),
+        _number_in(document, command, "num-attention-heads"),
+    )
     if heads and job.tensor and heads % job.tensor:
-        yield found(
+        yield make_finding(
             "megatron-shape",
             document,
             command.place,
@@ -102,33 +104,33 @@ def _shapes(document: Document, command: Command, job: _Job) -> Iterator[LintFin
         return
     yield from _virtual(document, command, job, layers)
     if layers and job.pipeline and layers % job.pipeline:
-        yield found(
+        yield make_finding(
             "megatron-shape",
             document,
             command.place,
             f"{layers} layers do not divide by {job.pipeline} pipeline stages",
-            fix="Lower the number of stages, or say how many layers the first and last hold.",
+            fix="Lower the number of stages, or state how many layers the first and last stage hold.",
         )
 
 
 def _virtual(document: Document, command: Command, job: _Job, layers: int | None) -> Iterator[LintFinding]:
-    """Stages that are cut once more, for the interleaved schedule."""
-    each = _told(document, command, "num-layers-per-virtual-pipeline-stage")
-    ways = _told(document, command, "num-virtual-stages-per-pipeline-rank")
+    """Check the virtual stages of the interleaved schedule."""
+    each = _number_in(document, command, "num-layers-per-virtual-pipeline-stage")
+    ways = _number_in(document, command, "num-virtual-stages-per-pipeline-rank")
     if not layers or not job.pipeline or layers % job.pipeline or not (each or ways):
         return
-    of_stage = layers // job.pipeline
-    if of_stage % (each or ways or 1):
-        told = f"{each} layers for each virtual stage" if each else f"{ways} virtual stages"
-        yield found(
+    layers_per_stage = layers // job.pipeline
+    if layers_per_stage % (each or ways or 1):
+        pieces = f"{each} layers for each virtual stage" if each else f"{ways} virtual stages"
+        yield make_finding(
             "megatron-shape",
             document,
             command.place,
-            f"a pipeline stage of {of_stage} layers does not divide into {told}",
+            f"a pipeline stage of {layers_per_stage} layers does not divide into {pieces}",
             fix="Write a number that divides the layers of a stage.",
         )
     elif job.pipeline == 1:
-        yield found(
+        yield make_finding(
             "megatron-shape",
             document,
             command.place,
@@ -141,57 +143,60 @@ def _wide(document: Document, command: Command, job: _Job) -> Iterator[LintFindi
     launcher = enclosing(document, command, "torchrun")
     each = None if launcher is None else number(resolved(document, option(launcher, "nproc-per-node")))
     if job.tensor and each and each > 1 and job.tensor > each and job.tensor % each == 0:
-        yield found(
+        yield make_finding(
             "megatron-tensor-wide",
             document,
             command.place,
             f"tensor parallelism of {job.tensor} spans machines of {each} GPUs",
-            fix=f"Write at most {each}, and split the rest by pipeline or data; machines with NVLink between them may take more.",
+            fix=f"Write at most {each}, and split the rest by pipeline or data; machines that NVLink "
+            "connects may use more.",
         )
 
 
-def _told(document: Document, command: Command, name: str) -> int | None:
+def _number_in(document: Document, command: Command, name: str) -> int | None:
     return number(resolved(document, command.options.get(name)))
 
 
-def _of_options(document: Document, command: Command) -> _Job | None:
-    """`pretrain_gpt.py --tensor-model-parallel-size 8`."""
+def _job_in_options(document: Document, command: Command) -> _Job | None:
+    """Return the split of `pretrain_gpt.py --tensor-model-parallel-size 8`."""
     if not any(name in command.options for name in _SPLITS[:2]) or "no-pipeline-parallel" in command.options:
         return None
-    ways = [_told(document, command, name) if name in command.options else 1 for name in _SPLITS]
+    ways = [_number_in(document, command, name) if name in command.options else 1 for name in _SPLITS]
     return _Job(
         tensor=ways[0],
         pipeline=ways[1],
         context=ways[2],
         world=_world(document, command),
-        micro=_told(document, command, "micro-batch-size"),
-        batch=_told(document, command, "global-batch-size"),
+        micro=_number_in(document, command, "micro-batch-size"),
+        batch=_number_in(document, command, "global-batch-size"),
     )
 
 
-def _of_overrides(command: Command) -> _Job | None:
-    """`model.tensor_model_parallel_size=8 trainer.devices=8`, for NeMo."""
-    told = {match[1]: int(match[2]) for word in command.arguments if (match := _HYDRA.fullmatch(word.text))}
-    if "tensor_model_parallel_size" not in told or "pipeline_model_parallel_size" not in told:
-        return None  # the rest stands in a file
-    devices, nodes = told.get("devices"), told.get("num_nodes")
+def _job_in_overrides(command: Command) -> _Job | None:
+    """Return the split of `model.tensor_model_parallel_size=8 trainer.devices=8`, as in NeMo."""
+    overrides = {
+        match[1]: int(match[2]) for word in command.arguments if (match := _HYDRA.fullmatch(word.text))
+    }
+    if "tensor_model_parallel_size" not in overrides or "pipeline_model_parallel_size" not in overrides:
+        return None  # the other numbers are in a file
+    devices, nodes = overrides.get("devices"), overrides.get("num_nodes")
     return _Job(
-        tensor=told["tensor_model_parallel_size"],
-        pipeline=told["pipeline_model_parallel_size"],
-        context=told.get("context_parallel_size", 1),
+        tensor=overrides["tensor_model_parallel_size"],
+        pipeline=overrides["pipeline_model_parallel_size"],
+        context=overrides.get("context_parallel_size", 1),
         world=devices * nodes if devices and nodes else None,
-        micro=told.get("micro_batch_size"),
-        batch=told.get("global_batch_size"),
+        micro=overrides.get("micro_batch_size"),
+        batch=overrides.get("global_batch_size"),
     )
 
 
 def _world(document: Document, command: Command) -> int | None:
-    """Ranks that the launcher starts, where numbers tell."""
+    """Return the number of ranks that the launcher starts, if numbers state it."""
     launcher = enclosing(document, command, "torchrun")
     if launcher is not None:
         each = number(resolved(document, option(launcher, "nproc-per-node")))
-        told = resolved(document, option(launcher, "nnodes"))
-        nodes = number(told) if "nnodes" in launcher.options else 1
+        stated = resolved(document, option(launcher, "nnodes"))
+        nodes = number(stated) if "nnodes" in launcher.options else 1
         return each * nodes if each and nodes else None
     launcher = enclosing(document, command, "deepspeed")
     if launcher is not None:

@@ -1,4 +1,4 @@
-"""mpirun: what it hands on, where it puts ranks."""
+"""mpirun: variables that it passes on, and placement of ranks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Setting
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import given_to, told_to
-from recipes.lint.rule_table import found
-from recipes.lint.views import commands, number, option, resolved, says, settings_of
+from recipes.lint.reach import given_to, setting_for
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import commands, mentions, number, option, resolved, settings_of
 
 Documents = tuple[Document, ...]
 
-_HANDED = (
+_FORWARDED = (
     "NCCL_",
     "TORCH_",
     "GLOO_",
@@ -28,8 +28,8 @@ _HANDED = (
 
 
 def _is_open_mpi(command: Command) -> bool:
-    """Options that only Open MPI has."""
-    told = command.options.keys() & {
+    """Return whether the command has options of Open MPI only."""
+    own_options = command.options.keys() & {
         "x",
         "mca",
         "allow-run-as-root",
@@ -38,17 +38,16 @@ def _is_open_mpi(command: Command) -> bool:
         "npernode",
         "tag-output",
     }
-    return bool(told) or any(argument.text == "-H" for argument in command.arguments)
+    return bool(own_options) or any(argument.text == "-H" for argument in command.arguments)
 
 
 def _hosts(command: Command) -> list[str]:
     text = option(command, "host", "hosts", "H") or ""
-    return [one for one in re.split(r"[,\n]", text) if one]
+    return [part for part in re.split(r"[,\n]", text) if part]
 
 
 def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Variables that ranks on other machines do not get."""
-    del context
+    """Check for variables that ranks on other machines do not get."""
     for document in documents:
         for command in commands(document, "mpirun"):
             remote = (
@@ -57,24 +56,28 @@ def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
             given = given_to(document, command)
             if not _is_open_mpi(command) or not remote or "OMPI_MCA_mca_base_env_list" in given:
                 continue
-            told = option(command, "x") or ""
-            named = set(re.findall(r"(?:^|[\n,;])\s*([A-Za-z_]\w*)", told)) | {
+            list_of_names = option(command, "x") or ""
+            named = set(re.findall(r"(?:^|[\n,;])\s*([A-Za-z_]\w*)", list_of_names)) | {
                 item.name for item in command.settings
             }
-            wildcard = "mca_base_env_list" in (option(command, "mca") or "") or "*" in told or "$" in told
-            lost = [name for name in given if name.startswith(_HANDED) and name not in named]
+            wildcard = (
+                "mca_base_env_list" in (option(command, "mca") or "")
+                or "*" in list_of_names
+                or "$" in list_of_names
+            )
+            lost = [name for name in given if name.startswith(_FORWARDED) and name not in named]
             if lost and not wildcard:
-                yield found(
+                yield make_finding(
                     "mpi-not-forwarded",
                     document,
                     command.place,
-                    f"mpirun hands {', '.join(lost)} to no other machine",
+                    f"mpirun does not pass {', '.join(lost)} to other machines",
                     fix="Add " + " ".join(f"-x {name}" for name in lost) + ".",
                 )
 
 
 _INHERITED = re.compile(r"\w*PATH|HOME|USER|SHELL|TMPDIR|LD_PRELOAD|\w+_(?:HOME|ROOT|DIR)")
-"""Names that most logins and modules export: to set them again keeps them exported."""
+"""Names that most logins and modules export; a new value stays exported."""
 
 
 def _is_inherited(item: Setting) -> bool:
@@ -85,36 +88,41 @@ def _is_inherited(item: Setting) -> bool:
 
 
 def handed(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Names that `-x` is to hand on, and that only the shell knows."""
-    del context
+    """Check for names of `-x` that only the shell knows."""
     for document in documents:
-        if document.kind not in ("shell", "sbatch") or says(document, r"\bset -\w*a|allexport"):
+        if document.kind not in ("shell", "sbatch") or mentions(document, r"\bset -\w*a|allexport"):
             continue
         own = {item.name for item in document.settings if not item.is_exported and not _is_inherited(item)}
         for command in commands(document, "mpirun"):
-            told = [
-                one for one in (option(command, "x") or "").split("\n") if re.fullmatch(r"[A-Za-z_]\w*", one)
+            names_of_option = [
+                part
+                for part in (option(command, "x") or "").split("\n")
+                if re.fullmatch(r"[A-Za-z_]\w*", part)
             ]
-            lost = [name for name in dict.fromkeys(told) if name in own and name not in document.last_given]
+            lost = [
+                name
+                for name in dict.fromkeys(names_of_option)
+                if name in own and name not in document.last_given
+            ]
             if lost:
                 names = ", ".join(lost)
-                yield found(
+                yield make_finding(
                     "mpi-not-exported",
                     document,
                     command.place,
-                    f"-x {names}: the script sets it for the shell alone, and mpirun hands on what is exported",
+                    f"-x {names}: the script does not export it, and mpirun passes only exported variables",
                     fix=f'Write export {" ".join(lost)} before, or -x {lost[0]}="${lost[0]}".',
                 )
 
 
 def placement(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Slots and cores."""
-    del context
+    """Check slots and cores."""
     for document in documents:
         for command in commands(document, "horovodrun"):
             yield from _counted(document, command, _hosts(command))
         for command in commands(document, "mpirun"):
             hosts, ranks = _hosts(command), number(option(command, "np", "n"))
+            # Open MPI counts one slot for a host of -H without a number
             plain = hosts and not any(":" in host or "$" in host for host in hosts)
             crowded = (
                 "oversubscribe" in command.options
@@ -129,7 +137,7 @@ def placement(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and not crowded
                 and not per_node
             ):
-                yield found(
+                yield make_finding(
                     "mpi-slots",
                     document,
                     command.place,
@@ -141,60 +149,65 @@ def placement(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if _is_open_mpi(command) and not crowded:
                 yield from _counted(document, command, hosts)
             if option(command, "bind-to") == "core" or "bind-to-core" in command.options:
-                yield found(
+                yield make_finding(
                     "mpi-bound-to-core",
                     document,
                     command.place,
-                    "--bind-to core puts all threads of a rank, those of NCCL and of loaders too, on one core",
+                    "--bind-to core puts all threads of a rank, including those of NCCL and data loaders, on "
+                    "one core",
                     fix="Write --bind-to none, or numa.",
                 )
             yield from _components(document, command)
 
 
 def _counted(document: Document, command: Command, hosts: list[str]) -> Iterator[LintFinding]:
-    """Slots that are all written out."""
+    """Compare the ranks with the slots, if all slots are stated."""
     counts = [number(host.rpartition(":")[2]) if ":" in host else None for host in hosts]
-    told = [count for count in counts if count is not None]
+    stated = [count for count in counts if count is not None]
     ranks = number(resolved(document, option(command, "np", "n")))
-    if ranks is not None and told and len(told) == len(counts) and ranks > sum(told):
-        yield found(
+    if ranks is not None and stated and len(stated) == len(counts) and ranks > sum(stated):
+        yield make_finding(
             "mpi-slots",
             document,
             command.place,
-            f"{ranks} ranks on {sum(told)} slots",
+            f"{ranks} ranks on {sum(stated)} slots",
             fix="Raise the slots, or start fewer ranks.",
         )
 
 
 def _components(document: Document, command: Command) -> Iterator[LintFinding]:
-    told = option(command, "mca") or ""
+    components = option(command, "mca") or ""
     for part in ("btl_tcp_if", "oob_tcp_if"):
         both = [
-            f"{part}_{way}" in told or told_to(document, command, f"OMPI_MCA_{part}_{way}") is not None
+            f"{part}_{way}" in components
+            or setting_for(document, command, f"OMPI_MCA_{part}_{way}") is not None
             for way in ("include", "exclude")
         ]
         if all(both):
             message = f"{part}_include and {part}_exclude exclude each other"
-            yield found("mpi-include-and-exclude", document, command.place, message, fix="Keep one of them.")
+            yield make_finding(
+                "mpi-include-and-exclude", document, command.place, message, fix="Keep one of them."
+            )
 
 
 def ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Python under mpirun needs to be told its rank."""
-    del context
+    """Check that Python under mpirun gets its rank."""
     for document in documents:
         if re.search(r"\b(?:ba)?sh -\w*c\b", document.text):
-            continue  # set by the shell that mpirun starts
+            continue  # the shell that mpirun starts may set them
         for item in settings_of(document):
             from_mpi = item.name in ("RANK", "WORLD_SIZE", "LOCAL_RANK") and re.search(
                 r"\$\{?OMPI_COMM_WORLD_", item.written
             )
             if not from_mpi or item.reaches == "command":
                 continue
-            if any(told_to(document, command, item.name) == item for command in commands(document, "mpirun")):
-                yield found(
+            if any(
+                setting_for(document, command, item.name) == item for command in commands(document, "mpirun")
+            ):
+                yield make_finding(
                     "mpi-rank-too-early",
                     document,
                     item.place,
-                    f"{item.name} is set before mpirun starts the ranks, so it is empty, or the same for all",
-                    fix="Set it in what mpirun starts: mpirun ... bash -c '...' with single quotes.",
+                    f"{item.name} is set before mpirun starts the ranks, so it is empty or equal for all",
+                    fix="Set it inside of the command: mpirun ... bash -c '...' with single quotes.",
                 )

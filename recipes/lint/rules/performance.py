@@ -1,4 +1,4 @@
-"""What is slower than it need be: connections, allocator, threads, timeouts."""
+"""Settings that make a job slower than necessary: connections, allocator, threads, timeouts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from probes.base.versions import at_least
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     TRAINERS,
     commands,
     directive,
     is_set,
     last,
+    mentions,
     number,
     option,
     resolved,
-    says,
     settings_of,
     tasks_per_node,
     value,
@@ -29,22 +29,23 @@ from recipes.lint.views import (
 Documents = tuple[Document, ...]
 
 _FSDP = (
-    r"(?i)--(?:use[-_])?(?:torch[-_])?fsdp2?\b|--use-megatron-fsdp|torchtitan|distributed_type:\s*FSDP|fsdp_config"
-    r"|strategy[= ]fsdp|\bverl\."
+    r"(?i)--(?:use[-_])?(?:torch[-_])?fsdp2?\b|--use-megatron-fsdp|torchtitan|distributed_type:\s*FSDP|"
+    r"fsdp_config|strategy[= ]fsdp|\bverl\."
 )
 _MEGATRON = r"--(?:tensor-model-parallel-size|sequence-parallel|context-parallel-size)\b"
 _ALLOCATOR = frozenset({
-    "max_split_size_mb", "roundup_power2_divisions", "garbage_collection_threshold", "expandable_segments", "backend",
-    "release_lock_on_cudamalloc", "release_lock_on_hipmalloc", "pinned_use_cuda_host_register", "pinned_use_hip_host_register",
-    "pinned_num_register_threads", "pinned_use_background_threads", "max_non_split_rounding_mb", "per_process_memory_fraction",
-    "graph_capture_record_stream_reuse", "pinned_reserve_segment_size_mb",
-    "throw_on_cudamalloc_oom", "pinned_max_register_threads",
-    "use_cuda_host_register", "pinned_max_round_threshold_mb", "pinned_max_power2_size_mb", "pinned_max_cached_size_mb",
+    "max_split_size_mb", "roundup_power2_divisions", "garbage_collection_threshold", "expandable_segments",
+    "backend", "release_lock_on_cudamalloc", "release_lock_on_hipmalloc", "pinned_use_cuda_host_register",
+    "pinned_use_hip_host_register", "pinned_num_register_threads", "pinned_use_background_threads",
+    "max_non_split_rounding_mb", "per_process_memory_fraction", "graph_capture_record_stream_reuse",
+    "pinned_reserve_segment_size_mb", "throw_on_cudamalloc_oom", "pinned_max_register_threads",
+    "use_cuda_host_register", "pinned_max_round_threshold_mb", "pinned_max_power2_size_mb",
+    "pinned_max_cached_size_mb",
 })  # fmt: skip
 
 
 def connections(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """CUDA_DEVICE_MAX_CONNECTIONS against the way of sharding."""
+    """Compare CUDA_DEVICE_MAX_CONNECTIONS with the kind of sharding."""
     blackwell = _is_blackwell(context)
     fsdp = any(re.search(_FSDP, document.text) for document in documents)
     for document in documents:
@@ -52,16 +53,16 @@ def connections(documents: Documents, context: Context) -> Iterator[LintFinding]
             last(document, "CUDA_DEVICE_MAX_CONNECTIONS"),
             value(document, "CUDA_DEVICE_MAX_CONNECTIONS"),
         )
-        megatron = says(document, _MEGATRON)
+        megatron = mentions(document, _MEGATRON)
         sharded = fsdp and not re.search(
             r"--(?:tensor-model-parallel-size|tp)[= ][\"']?(?:[2-9]|\d\d)", document.text
         )
         if item is not None and text == "1" and (sharded or blackwell):
-            yield found(
+            yield make_finding(
                 "connections-one",
                 document,
                 item.place,
-                "CUDA_DEVICE_MAX_CONNECTIONS=1 lines communication up behind computation, "
+                "CUDA_DEVICE_MAX_CONNECTIONS=1 serializes communication and computation, "
                 + ("and FSDP loses its overlap" if sharded else "which Blackwell does not need"),
                 fix="Remove it, or write 32; 1 is for Megatron's tensor parallelism before Blackwell.",
             )
@@ -78,13 +79,14 @@ def _wants_one(document: Document) -> Iterator[LintFinding]:
         match is not None
         and int(match[1]) > 1
         and starts is not None
-        and says(document, r"--sequence-parallel")
+        and mentions(document, r"--sequence-parallel")
     ):
-        yield found(
+        yield make_finding(
             "connections-missing",
             document,
             starts.place,
-            "Megatron's sequence parallelism before Blackwell asks for CUDA_DEVICE_MAX_CONNECTIONS=1, and it is not set here",
+            "Megatron's sequence parallelism before Blackwell needs CUDA_DEVICE_MAX_CONNECTIONS=1, which is "
+            "not set here",
             fix="export CUDA_DEVICE_MAX_CONNECTIONS=1.",
         )
 
@@ -101,13 +103,13 @@ def _is_blackwell(context: Context) -> bool:
 
 
 def allocator(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """The string of PyTorch's allocator, and what expandable segments do not go with."""
+    """Check the settings of PyTorch's allocator, and conflicts with expandable segments."""
     for document in documents:
         both = [last(document, name) for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")]
         old, new = both
         if old is not None and new is not None and old.value != new.value:
             message = "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and one of them is ignored"
-            yield found(
+            yield make_finding(
                 "allocator-two-names",
                 document,
                 new.place,
@@ -121,33 +123,34 @@ def allocator(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and at_least(context.torch, "2.9") is False
         ):
             message = f"torch {context.torch} does not read PYTORCH_ALLOC_CONF"
-            yield found(
+            yield make_finding(
                 "allocator-name-too-new", document, new.place, message, fix="Write PYTORCH_CUDA_ALLOC_CONF."
             )
         for item in both:
             if item is None or not item.is_literal or not item.value:
                 continue
+            # lists in brackets contain commas too: roundup_power2_divisions:[256:1,512:2]
             parts = [
                 part.strip() for part in re.sub(r"\[[^\]]*\]", "[]", item.value).split(",") if part.strip()
             ]
             wrong = [part for part in parts if part.partition(":")[0] not in _ALLOCATOR or ":" not in part]
             if wrong:
-                yield found(
+                yield make_finding(
                     "allocator-syntax",
                     document,
                     item.place,
-                    f"{item.name}: PyTorch ends on {wrong[0]!r}",
-                    fix="Write key:value pairs with commas between them, as expandable_segments:True.",
+                    f"{item.name}: PyTorch ends with an error at {wrong[0]!r}",
+                    fix="Write key:value pairs with commas between them, such as expandable_segments:True.",
                 )
             elif re.search(r"expandable_segments:\s*[Tt]rue", item.value):
                 yield from _expandable(document, item.place)
 
 
 def _expandable(document: Document, place: Place) -> Iterator[LintFinding]:
-    registers = value(document, "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK") in ("1", "true") or says(
+    registers = value(document, "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK") in ("1", "true") or mentions(
         document, r"--use-nccl-ub|nccl_ub"
     )
-    graphs = says(
+    graphs = mentions(
         document,
         r"--(?:enable[-_])?cuda[-_]graph(?:s|-impl)?\b|--external-cuda-graph|cuda_graphs?[=: ]+[Tt]rue",
     )
@@ -155,47 +158,48 @@ def _expandable(document: Document, place: Place) -> Iterator[LintFinding]:
     if registers:
         why = "registration of NCCL's user buffers"
     elif value(document, "NCCL_NVLS_ENABLE") == "1":
-        why = "NVLS, which is asked for"
+        why = "NVLS, which is requested"
     elif graphs and value(document, "NCCL_GRAPH_REGISTER") != "0":
         why = "CUDA graphs, whose buffers NCCL registers"
     if why:
-        yield found(
+        yield make_finding(
             "expandable-segments",
             document,
             place,
-            f"expandable_segments:True does not go with {why}",
-            fix="Leave one of them out; with CUDA graphs, NCCL_GRAPH_REGISTER=0 helps.",
+            f"expandable_segments:True is incompatible with {why}",
+            fix="Remove one of them; with CUDA graphs, NCCL_GRAPH_REGISTER=0 helps.",
         )
 
 
 def _cpus(document: Document) -> int | None:
-    """CPUs of a task of Slurm; of all tasks of the node for what runs outside of a step."""
+    """Return the CPUs of a Slurm task, or of all tasks of the node for commands outside of a step."""
     asked = number(directive(document, "cpus-per-task"))
     if any(option(step, "cpus-per-task") is not None for step in commands(document, "srun")):
-        return None  # the step asks for its own
+        return None  # the step requests its own
     launchers = list(commands(document, *TRAINERS))
-    outside = launchers and not any("srun" in one.inside for one in launchers)
+    # a launcher outside of a step has the CPUs of all tasks of the node
+    outside = launchers and not any("srun" in launcher.inside for launcher in launchers)
     return asked * (tasks_per_node(document) or 1) if asked is not None and outside else asked
 
 
 def _ranks_of_task(document: Document) -> int | None:
-    """Ranks that share the CPUs of a task of Slurm, where numbers tell."""
+    """Return the number of ranks that share the CPUs of a Slurm task, if numbers state it."""
     launchers = list(commands(document, *TRAINERS))
     if not launchers:
         return 1
-    told = {number(resolved(document, option(one, "nproc-per-node"))) for one in launchers}
-    return told.pop() if len(told) == 1 else None
+    counts = {number(resolved(document, option(launcher, "nproc-per-node"))) for launcher in launchers}
+    return counts.pop() if len(counts) == 1 else None
 
 
 def threads(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """More threads than the machine has."""
+    """Check for more threads than CPUs."""
     cpus = context.machine.cpu.allowed_cpus if context.machine is not None else None
     for document in documents:
         item, count = last(document, "OMP_NUM_THREADS"), number(value(document, "OMP_NUM_THREADS"))
         ranks = next(
             (
-                number(resolved(document, option(one, "nproc-per-node")))
-                for one in commands(document, "torchrun")
+                number(resolved(document, option(command, "nproc-per-node")))
+                for command in commands(document, "torchrun")
             ),
             None,
         )
@@ -208,7 +212,7 @@ def threads(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and each is not None
             and count * each > asked
         ):
-            yield found(
+            yield make_finding(
                 "threads-too-many",
                 document,
                 item.place,
@@ -225,7 +229,7 @@ def threads(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and cpus is not None
             and count * ranks > cpus
         ):
-            yield found(
+            yield make_finding(
                 "threads-too-many",
                 document,
                 item.place,
@@ -238,8 +242,7 @@ _DAY_MINUTES = 24 * 60
 
 
 def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Waiting instead of finding out."""
-    del context
+    """Check for timeouts that hide a hang for hours."""
     longest = {
         "distributed-timeout-minutes": 1440,
         "ddp-timeout": 86400,
@@ -249,55 +252,56 @@ def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
     for document in documents:
         for command in document.commands:
             for name, most in longest.items():
-                told = number(option(command, name, name.replace("-", "_")))
-                if told is not None and told >= most:
-                    yield _timeout(document, command, name, told)
+                duration = number(option(command, name, name.replace("-", "_")))
+                if duration is not None and duration >= most:
+                    yield _timeout(document, command, name, duration)
         for item in settings_of(document):
             seconds = number(item.value) if item.is_literal else None
             if item.name == "DEEPSPEED_TIMEOUT" and seconds is not None and seconds >= _DAY_MINUTES:
-                yield found(
+                yield make_finding(
                     "timeout-of-hours",
                     document,
                     item.place,
-                    f"DEEPSPEED_TIMEOUT={seconds} counts minutes: every hang holds the job for {seconds / 60:.0f} hours",
-                    fix="30 is the default; write minutes.",
+                    f"DEEPSPEED_TIMEOUT={seconds} is in minutes: every hang holds the job for "
+                    f"{seconds / 60:.0f} hours",
+                    fix="Write minutes; 30 is the default.",
                 )
             if item.name == "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC" and seconds is not None and seconds > 7200:
-                yield found(
+                yield make_finding(
                     "timeout-of-hours",
                     document,
                     item.place,
-                    f"{item.name}={seconds}: a rank that is stuck holds the job for {seconds / 3600:.0f} hours",
+                    f"{item.name}={seconds}: a rank that is stuck holds the job for {seconds / 3600:.0f} "
+                    "hours",
                     fix="900 to 1800 is enough for long compiles and checkpoints.",
                 )
 
 
-def _timeout(document: Document, command: Command, name: str, told: int) -> LintFinding:
-    return found(
+def _timeout(document: Document, command: Command, name: str, duration: int) -> LintFinding:
+    return make_finding(
         "timeout-of-hours",
         document,
         command.place,
-        f"--{name} {told}: every hang holds the job that long",
+        f"--{name} {duration}: every hang holds the job that long",
         fix="Prepare data before training, and raise the timeout for that phase alone.",
     )
 
 
 def cloud(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """AWS: what its plugin decides, and what is no longer needed."""
-    del context
+    """Check EFA on AWS: its plugin, and settings that it does not read."""
     for document in documents:
-        efa = value(document, "FI_PROVIDER") == "efa" or says(
+        efa = value(document, "FI_PROVIDER") == "efa" or mentions(
             document, r"vpc\.amazonaws\.com/efa|aws-ofi-nccl|/opt/amazon/(?:efa|ofi-nccl)"
         )
         if not efa:
             continue
         plugin = last(document, "NCCL_NET_PLUGIN")
         if plugin is not None and plugin.value == "none":
-            yield found(
+            yield make_finding(
                 "efa-without-plugin",
                 document,
                 plugin.place,
-                "NCCL_NET_PLUGIN=none: NCCL alone cannot drive EFA, and goes over TCP without an error",
+                "NCCL_NET_PLUGIN=none: NCCL alone cannot use EFA, and uses TCP without an error",
                 fix="Remove it, or name /opt/amazon/ofi-nccl/lib/libnccl-net.so.",
             )
         net = last(document, "NCCL_IB_DISABLE")
@@ -305,16 +309,15 @@ def cloud(documents: Documents, context: Context) -> Iterator[LintFinding]:
             item = last(document, "NCCL_IB_HCA") or last(document, "NCCL_IB_GID_INDEX")
             if item is not None:
                 message = f"{item.name} is for InfiniBand and RoCE; EFA does not read it"
-                yield found("efa-infiniband-settings", document, item.place, message, fix="Remove it.")
+                yield make_finding("efa-infiniband-settings", document, item.place, message, fix="Remove it.")
 
 
 def tcp_providers(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """libfabric over TCP."""
-    del context
+    """Check for libfabric over TCP."""
     for document in documents:
         item = last(document, "FI_PROVIDER")
         if item is not None and item.value in ("tcp", "sockets", "tcp;ofi_rxm", "udp"):
-            message = f"FI_PROVIDER={item.value} sends over TCP, even where there is EFA"
-            yield found(
+            message = f"FI_PROVIDER={item.value} sends over TCP, even on machines with EFA"
+            yield make_finding(
                 "fi-provider-tcp", document, item.place, message, fix="Remove it; the plugin chooses."
             )

@@ -1,4 +1,4 @@
-"""GPUs and pods that a manifest asks for, against the ranks and machines that its launchers count."""
+"""GPUs and pods of a manifest, compared with the ranks and machines of its launchers."""
 
 from __future__ import annotations
 
@@ -7,34 +7,41 @@ from collections.abc import Iterator
 
 from probes.base.units import plural
 from recipes.lint.context import Context
-from recipes.lint.document import Command, Document, Place
+from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
-from recipes.lint.views import TRAINERS, commands, entries, entry_value, number, of_kind, option, ranks_here
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import (
+    TRAINERS,
+    commands,
+    container_path_at,
+    entry_value,
+    number,
+    of_kind,
+    option,
+    ranks_here,
+)
 
 Documents = tuple[Document, ...]
 
-_CONTAINER = re.compile(r".*\b(?:initContainers|containers)\[\d+\](?=\.)")
 _REPLICAS = re.compile(r"(.*\bpytorchReplicaSpecs)\.")
 
 
 def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """More ranks than GPUs, and machines that are no pods."""
-    del context
+    """Check for more ranks than GPUs, and for machines that no pod is."""
     for document in of_kind(documents, "kubernetes"):
         for command in commands(document, *TRAINERS):
-            container = container_at(document, command.place)
+            container = container_path_at(document, command.place)
             if not container or command.is_conditional:
                 continue
             gpus = number(str(entry_value(document, f"{container}.resources.limits.nvidia.com/gpu")))
             wanted = ranks_here(document, command)
             if gpus is not None and wanted is not None and wanted > gpus:
-                yield found(
+                yield make_finding(
                     "kubernetes-gpus-fewer",
                     document,
                     command.place,
                     f"{plural(wanted, 'rank')}, and the container gets {plural(gpus, 'GPU')}",
-                    fix=f"Start {plural(gpus, 'rank')}, or ask for {plural(wanted, 'GPU')}.",
+                    fix=f"Start {plural(gpus, 'rank')}, or request {plural(wanted, 'GPU')}.",
                 )
             yield from _pods(document, command, container)
 
@@ -42,29 +49,29 @@ def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
 def _pods(document: Document, command: Command, container: str) -> Iterator[LintFinding]:
     wanted, pods = number(option(command, "nnodes", "num-machines")), pods_of(document, container)
     if wanted is not None and wanted > 1 and pods is not None and wanted != pods:
-        yield found(
+        yield make_finding(
             "kubernetes-nodes-differ",
             document,
             command.place,
-            f"the launcher counts {wanted} machines, and the job makes {pods} pod{'s' * (pods != 1)}",
-            fix=f"Write {pods}, or ask for {wanted} pods.",
+            f"the launcher expects {wanted} machines, and the job makes {plural(pods, 'pod')}",
+            fix=f"Write {pods}, or request {wanted} pods.",
         )
 
 
 def pods_of(document: Document, container: str) -> int | None:
-    """Pods that meet in one job, where an operator or an indexed Job counts them; None elsewhere."""
+    """Return the number of pods of one job, if an operator or an indexed Job counts them, else None."""
     match = _REPLICAS.match(container)
     if match is not None:
         elastic = match[1].removesuffix("pytorchReplicaSpecs") + "elasticPolicy."
         if any(item.path.startswith(elastic) for item in document.entries):
             return None
-        told = {
+        roles = {
             item.path.removeprefix(f"{match[1]}.").partition(".")[0]
             for item in document.entries
             if item.path.startswith(f"{match[1]}.")
         }
-        return _sum([entry_value(document, f"{match[1]}.{name}.replicas") for name in told])
-    if ".leaderWorkerTemplate." in f".{container}":
+        return _sum([entry_value(document, f"{match[1]}.{name}.replicas") for name in roles])
+    if ".leaderWorkerTemplate." in f".{container}":  # a group of LeaderWorkerSet is one job
         return _sum(
             [
                 entry_value(
@@ -80,18 +87,6 @@ def pods_of(document: Document, container: str) -> int | None:
 
 
 def _sum(replicas: list[str | int | float | bool | None]) -> int | None:
-    """Absent ones are one."""
-    found_numbers = [1 if one is None else number(str(one)) for one in replicas]
-    return None if None in found_numbers else sum(one for one in found_numbers if one is not None)
-
-
-def container_at(document: Document, place: Place) -> str:
-    """The path of the container in which something stands; empty outside of containers."""
-    at = (place.line, place.column)
-    for item in entries(document, r".*\b(?:initContainers|containers)\[\d+\]\..*"):
-        begin = (item.place.line, item.place.column)
-        end = (item.place.end_line or item.place.line, item.place.end_column or item.place.column)
-        match = _CONTAINER.match(item.path)
-        if match is not None and begin <= at <= end:
-            return match[0]
-    return ""
+    """Return the sum of replicas; an absent number counts as 1. None if one is unknown."""
+    pods = [1 if count is None else number(str(count)) for count in replicas]
+    return None if None in pods else sum(count for count in pods if count is not None)

@@ -1,4 +1,4 @@
-"""What containers of a pod ask for and start, against what the API and the shell make of it."""
+"""Requests and commands of pods that the API refuses or the shell does not expand."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Entry, Place
 from recipes.lint.finding import LintFinding
 from recipes.lint.readers.grammars import SHELLS
-from recipes.lint.rule_table import found
-from recipes.lint.rules.pod_counts import container_at
-from recipes.lint.views import entries, entry_value, number, of_kind, option
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import container_path_at, entries, entry_value, number, of_kind, option
 
 Documents = tuple[Document, ...]
 
 _EXTENDED = re.compile(r"(?:nvidia|amd)\.com/.+|rdma/.+|vpc\.amazonaws\.com/efa")
-"""Resources that no node gives more of than it has. Source: Kubernetes documentation, extended resources."""
+"""Resources without overcommitment. Source: Kubernetes documentation, extended resources."""
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
-_OF_THE_OPERATOR = frozenset({"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"})
+_OPERATOR_VARIABLES = frozenset({"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"})
 _RANKS = ("node-rank", "machine-rank")
 
 
 def requests(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """GPUs and NICs are asked for by limits."""
-    del context
+    """Check that GPUs and NICs are requested as limits."""
     for document in of_kind(documents, "kubernetes"):
         for item in entries(document, r".*containers\[\d+\]\.resources\.requests\..+"):
             head, _, name = item.path.partition(".resources.requests.")
@@ -33,7 +31,7 @@ def requests(documents: Documents, context: Context) -> Iterator[LintFinding]:
             limit = entry_value(document, f"{head}.resources.limits.{name}")
             if limit is None and not _is_filled_in(document, head):
                 message = f"{name} has no limit, and the API refuses the pod"
-                yield found(
+                yield make_finding(
                     "kubernetes-gpu-limit",
                     document,
                     item.place,
@@ -45,8 +43,11 @@ def requests(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and None not in (number(str(limit)), number(str(item.value)))
                 and str(limit) != str(item.value)
             ):
-                message = f"{item.value} {name} are requested and the limit is {limit}: the API refuses what is not equal"
-                yield found(
+                message = (
+                    f"{item.value} {name} are requested and the limit is {limit}: the API refuses unequal "
+                    "numbers"
+                )
+                yield make_finding(
                     "kubernetes-gpu-limit",
                     document,
                     item.place,
@@ -56,53 +57,52 @@ def requests(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _is_filled_in(document: Document, container: str) -> bool:
-    """A patch or a template, which is no whole pod."""
+    """Return whether the text is a patch or a template, and so no whole pod."""
     return entry_value(document, f"{container}.image") is None or "{{" in document.text
 
 
 def ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """A rank that every replica of a template gets."""
-    del context
+    """Check for a rank that every replica of a template gets."""
     for document in of_kind(documents, "kubernetes"):
         for command in document.commands:
             rank = next((name for name in _RANKS if number(option(command, name)) is not None), None)
             several = option(command, "nnodes", "num-machines", "num-nodes")
             if rank is None or several is None or number(several) == 1:
                 continue
-            container = container_at(document, command.place)
+            container = container_path_at(document, command.place)
             count = _replicas(document, container) if container else 1
             if count > 1:
-                yield found(
+                yield make_finding(
                     "kubernetes-rank-fixed",
                     document,
                     _place_of(command, option(command, rank) or ""),
-                    f"{count} pods of this template all call themselves node {option(command, rank)}",
-                    fix="Take the rank from what the operator sets: RANK, JOB_COMPLETION_INDEX or LWS_WORKER_INDEX.",
+                    f"all {count} pods of this template have node rank {option(command, rank)}",
+                    fix="Use a variable that the operator sets: RANK, JOB_COMPLETION_INDEX or "
+                    "LWS_WORKER_INDEX.",
                 )
 
 
 def operators(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Variables that an operator sets itself."""
-    del context
+    """Check for variables that an operator sets itself."""
     for document in of_kind(documents, "kubernetes"):
-        told: dict[str, list[Entry]] = {}
+        by_container: dict[str, list[Entry]] = {}
         for item in entries(document, r".*\bpytorchReplicaSpecs\..*containers\[\d+\]\.env\[\d+\]\.name"):
             value = entry_value(document, item.path.removesuffix("name") + "value")
-            if str(item.value) in _OF_THE_OPERATOR and value is not None:
-                told.setdefault(item.path.rpartition(".env[")[0], []).append(item)
-        for items in told.values():
+            if str(item.value) in _OPERATOR_VARIABLES and value is not None:
+                by_container.setdefault(item.path.rpartition(".env[")[0], []).append(item)
+        for items in by_container.values():
             names = ", ".join(str(item.value) for item in items)
-            yield found(
+            yield make_finding(
                 "kubernetes-operator-variable",
                 document,
                 items[0].place,
-                f"the operator sets {names} for each pod; which of two values counts differs between its versions",
+                f"the operator sets {names} for each pod too; its versions differ in which value they use",
                 fix="Leave it to the operator.",
             )
 
 
 def _place_of(command: Command, text: str) -> Place:
-    """Of the word that ends with the rank."""
+    """Return the place of the word that ends with the rank."""
     for argument in command.arguments:
         if re.fullmatch(rf"--(?:node|machine)[-_]rank=?(?:{re.escape(text)})?", argument.text):
             return argument.place
@@ -110,7 +110,10 @@ def _place_of(command: Command, text: str) -> Place:
 
 
 def _replicas(document: Document, container: str) -> int:
-    """Pods that a controller makes of the template. Groups of a LeaderWorkerSet are jobs of their own."""
+    """Return the number of pods that a controller makes of the template.
+
+    Groups of a LeaderWorkerSet are jobs of their own.
+    """
     parts = container.split(".")
     if "leaderTemplate" in parts or ("leaderWorkerTemplate" in parts and "workerTemplate" not in parts):
         return 1
@@ -120,45 +123,44 @@ def _replicas(document: Document, container: str) -> int:
     most = 1
     for end in range(len(parts), 0, -1):
         for name in ("replicas", "parallelism"):
-            told = entry_value(document, ".".join([*parts[:end], name]))
-            most = max(most, told if isinstance(told, int) and not isinstance(told, bool) else 1)
+            stated = entry_value(document, ".".join([*parts[:end], name]))
+            most = max(most, stated if isinstance(stated, int) and not isinstance(stated, bool) else 1)
     return most
 
 
 def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Variables in a list of words, which no shell reads."""
-    del context
+    """Check for variables in a list of words, which no shell reads."""
     for document in of_kind(documents, "kubernetes"):
-        seen: set[str] = set()
+        judged: set[str] = set()
         for item in entries(document, r".*containers\[\d+\]\.(?:command|args)\[\d+\]"):
             container = item.path.rpartition(".")[0]
-            if container in seen or not isinstance(item.value, str) or "\n" in item.value:
+            if container in judged or not isinstance(item.value, str) or "\n" in item.value:
                 continue
             own = _names(document, container)
-            match = next((one for one in _VARIABLE.finditer(item.value) if one[1] in own), None)
+            match = next((match for match in _VARIABLE.finditer(item.value) if match[1] in own), None)
             if match is None or _has_shell(document, container):
                 continue
-            seen.add(container)
-            yield found(
+            judged.add(container)
+            yield make_finding(
                 "kubernetes-list-variable",
                 document,
                 item.place,
-                f"{match[0]} reaches the program as these letters: no shell reads a list of words",
-                fix=f"Write $({match[1]}), which Kubernetes fills in, or start it by a shell.",
+                f"{match[0]} reaches the program literally, as no shell reads a list of words",
+                fix=f"Write $({match[1]}), which Kubernetes expands, or start the program in a shell.",
             )
 
 
 def _names(document: Document, container: str) -> set[str]:
-    """Variables of the container."""
-    return {str(one.value) for one in entries(document, re.escape(container) + r"\.env\[\d+\]\.name")}
+    """Return the variables of the container."""
+    return {str(entry.value) for entry in entries(document, re.escape(container) + r"\.env\[\d+\]\.name")}
 
 
 def _has_shell(document: Document, container: str) -> bool:
     words: list[Entry] = [
-        one
-        for one in document.entries
-        if one.path.startswith((f"{container}.command[", f"{container}.args["))
+        entry
+        for entry in document.entries
+        if entry.path.startswith((f"{container}.command[", f"{container}.args["))
     ]
     return any(
-        str(one.value).rpartition("/")[2] in SHELLS or str(one.value) == "-c" for one in words
-    ) or not any(".command[" in one.path for one in words)
+        str(word.value).rpartition("/")[2] in SHELLS or str(word.value) == "-c" for word in words
+    ) or not any(".command[" in word.path for word in words)

@@ -1,4 +1,4 @@
-"""Clusters of Ray that a batch script starts."""
+"""Ray clusters that a batch script starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.readers.grammars import SHELLS
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     commands,
     directive,
@@ -28,8 +28,7 @@ _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+)(?::\d+)?")
 
 
 def clusters(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Steps of Slurm that start Ray's daemons."""
-    del context
+    """Check the Slurm steps that start Ray's daemons."""
     for document in documents:
         for command in commands(document, "ray"):
             step = enclosing(document, command, "srun")
@@ -37,38 +36,40 @@ def clusters(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             is_head = "head" in command.options
             if "block" not in command.options and SHELLS.isdisjoint(command.inside):
-                yield found(
+                yield make_finding(
                     "ray-without-block",
                     document,
                     command.place,
-                    "ray start returns at once: the step ends, and Slurm ends the daemons with it",
+                    "ray start returns at once, so the step ends and Slurm ends the daemons with it",
                     fix="Give --block, and start the step in the background with &.",
                 )
             if is_head and (_tasks(document, step) or 1) > 1:
-                yield found(
+                yield make_finding(
                     "ray-many-heads",
                     document,
                     command.place,
-                    f"srun starts {_tasks(document, step)} tasks, and each is the head of a cluster of its own",
+                    f"srun starts {_tasks(document, step)} tasks, and each becomes the head of its own "
+                    "cluster",
                     fix="Start the head by srun --nodes=1 --ntasks=1 -w FIRST_NODE.",
                 )
             if not is_head and _LOOPBACK.fullmatch(command.options.get("address", "")):
-                yield found(
+                yield make_finding(
                     "ray-loopback",
                     document,
                     command.place,
-                    f"--address={command.options['address']} is each node's own: workers look for the head at home",
+                    f"--address={command.options['address']} is each node's own address, so workers do not "
+                    "find the head",
                     fix="Give the address of the first node.",
                 )
 
 
 def _tasks(document: Document, step: Command) -> int | None:
-    """Tasks of a step, where numbers tell."""
-    told, nodes, each = (
+    """Return the number of tasks of a step, if numbers state it."""
+    tasks, nodes, each = (
         number(resolved(document, option(step, name))) for name in ("ntasks", "nodes", "ntasks-per-node")
     )
-    if told is not None:
-        return told
+    if tasks is not None:
+        return tasks
     over = nodes or nodes_of(document)
     count = each or tasks_per_node(document)
     if count is None and directive(document, "ntasks") is None:

@@ -1,4 +1,4 @@
-"""Blanks where a shell wants none, or wants no more of the line."""
+"""Blanks that change the meaning of a shell line."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import Edit, LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 
 Documents = tuple[Document, ...]
 
-_OURS = r"(?:NCCL|TORCH|GLOO|CUDA|OMP|MASTER|FI|UCX|PYTORCH|NVSHMEM|SHARP|HOROVOD|ACCELERATE|OMPI|MV2|I_MPI|PMIX)_\w+"
+_OURS = (
+    r"(?:NCCL|TORCH|GLOO|CUDA|OMP|MASTER|FI|UCX|PYTORCH|NVSHMEM|SHARP|HOROVOD|ACCELERATE|OMPI|MV2|I_MPI|PMIX)"
+    r"_\w+"
+)
 _CONTINUED = re.compile(r"\\([ \t]+)$")
 _OPTION = re.compile(r"\s*--?[A-Za-z]")
 _EXPORT = re.compile(r"\s*export\s+([A-Za-z_]\w*)(\s+=\s*|=\s+)([\w.:/-]+)\s*(?:#.*|;.*)?$")
@@ -20,8 +23,7 @@ _COMMA = re.compile(rf"\s*(?:export\s+([A-Za-z_]\w*)|({_OURS}))=([^\s\"'#;&|$()`
 
 
 def blanks(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Of a continued line, around `=`, and in a list."""
-    del context
+    """Check for blanks after a backslash, around `=`, and in a list."""
     for document in documents:
         if document.kind not in ("shell", "sbatch"):
             continue
@@ -42,11 +44,11 @@ def _continued(document: Document, number: int, line: str, after: str) -> Iterat
     if match is None or not _OPTION.match(after):
         return
     blank = Place(line=number, column=match.start(1) + 1, end_line=number, end_column=match.end(1) + 1)
-    yield found(
+    yield make_finding(
         "shell-continuation-blank",
         document,
         blank,
-        "a blank behind the backslash: the command ends here, and the next line is a command of its own",
+        "a blank after the backslash: the command ends here, and the next line is a separate command",
         fix="Remove the blank.",
         edits=(Edit(place=blank, text=""),),
     )
@@ -59,7 +61,7 @@ def _assigned(document: Document, number: int, line: str) -> Iterator[LintFindin
         return
     cut = _COMMA.match(line)
     if cut is not None and "=" not in cut[4]:
-        yield found(
+        yield make_finding(
             "shell-value-cut",
             document,
             _place(number, line),
@@ -69,13 +71,15 @@ def _assigned(document: Document, number: int, line: str) -> Iterator[LintFindin
 
 
 def _is_name(document: Document, text: str) -> bool:
-    """Whether it may be a second variable: `export A= B`."""
+    """Return whether a word may be a second variable: `export A= B`."""
     return text.isidentifier() and ("_" in text or any(item.name == text for item in document.settings))
 
 
 def _blank(document: Document, place: Place, name: str) -> LintFinding:
-    message = f"with a blank beside = the shell gives {name} no value"
-    return found("shell-assignment-blank", document, place, message, fix=f"Write {name}=... without blanks.")
+    message = f"with a blank next to =, the shell does not assign the value to {name}"
+    return make_finding(
+        "shell-assignment-blank", document, place, message, fix=f"Write {name}=... without blanks."
+    )
 
 
 def _place(number: int, line: str) -> Place:

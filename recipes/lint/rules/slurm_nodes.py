@@ -1,4 +1,4 @@
-"""Does what a job starts run on all of its nodes and tasks?"""
+"""Commands of a job that do not run on all of its nodes and tasks."""
 
 from __future__ import annotations
 
@@ -8,56 +8,58 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import told_to
-from recipes.lint.rule_table import found
+from recipes.lint.reach import setting_for
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     commands,
     directive,
     enclosing,
     gpus_per_node,
     has_unknown_words,
+    mentions,
     nodes_of,
     number,
     option,
     resolved,
-    says,
     starts,
     tasks_per_node,
 )
 
 Documents = tuple[Document, ...]
 
-_OTHER_WAYS = r"\b(?:ssh|pdsh|clush|mpirun|mpiexec|parallel|ray|horovodrun|blaunch|dsh|jsrun|aprun|ibrun|submitit|dask)\b"
+_OTHER_WAYS = (
+    r"\b(?:ssh|pdsh|clush|mpirun|mpiexec|parallel|ray|horovodrun|blaunch|dsh|jsrun|aprun|ibrun|submitit|"
+    r"dask)\b"
+)
 _STEPS = ("srun", "mpirun")
 _SEVERAL = 2
 
 
 def nodes(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Launchers that run on the first node alone, or for another number of nodes."""
-    del context
+    """Check for launchers that run on the first node alone, or for another number of nodes."""
     for document in documents:
         if document.kind not in ("sbatch", "shell"):
             continue
         for command in commands(document, "torchrun", "accelerate"):
             step = enclosing(document, command, *_STEPS)
             asked = _asked(document, step)
-            told = number(resolved(document, option(command, "nnodes", "num-machines")))
+            stated = number(resolved(document, option(command, "nnodes", "num-machines")))
             if asked is None or (step is not None and _is_one_node(document, step)):
                 continue
-            if told is not None and told > 1 and told != asked:
-                yield found(
+            if stated is not None and stated > 1 and stated != asked:
+                yield make_finding(
                     "slurm-nodes-differ",
                     document,
                     command.place,
-                    f"the job asks for {asked} nodes, and {starts(command)} waits for {told}",
-                    fix="Write $SLURM_NNODES in the place of the number.",
+                    f"the job requests {asked} nodes, and {starts(command)} waits for {stated}",
+                    fix="Write $SLURM_NNODES instead of the number.",
                 )
             elif asked > 1 and step is not None and _is_alone(document, command):
-                yield found(
+                yield make_finding(
                     "slurm-nodes-differ",
                     document,
                     command.place,
-                    f"the job asks for {asked} nodes, and without --nnodes torchrun takes one for the whole job",
+                    f"the job requests {asked} nodes, and without --nnodes torchrun assumes one node",
                     fix="Give --nnodes $SLURM_NNODES.",
                 )
             elif (
@@ -67,17 +69,18 @@ def nodes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and document.directives
                 and _starts_by_itself(document)
             ):
-                yield found(
+                yield make_finding(
                     "slurm-srun-missing",
                     document,
                     command.place,
-                    f"without srun {starts(command)} runs on the first of {asked} nodes alone",
-                    fix=f"Start it by srun, one task on each node: srun --ntasks-per-node=1 {starts(command)} ...",
+                    f"without srun, {starts(command)} runs on the first of {asked} nodes only",
+                    fix="Start it with srun, one task on each node: srun --ntasks-per-node=1 "
+                    f"{starts(command)} ...",
                 )
 
 
 def _asked(document: Document, step: Command | None) -> int | None:
-    """Nodes of the step, where it says so; else of the job."""
+    """Return the nodes of the step if it states them, else those of the job."""
     own = (
         number(resolved(document, option(step, "nodes")))
         if step is not None and step.program == "srun"
@@ -92,16 +95,16 @@ def _is_one_node(document: Document, step: Command) -> bool:
 
 
 def _starts_by_itself(document: Document) -> bool:
-    """Whether nothing in the file starts anything on other nodes."""
-    return not says(document, _OTHER_WAYS) and not says(document, r"\bsrun\b")
+    """Return whether no command in the file starts programs on other nodes."""
+    return not mentions(document, _OTHER_WAYS) and not mentions(document, r"\bsrun\b")
 
 
 def _is_alone(document: Document, command: Command) -> bool:
-    """A torchrun on every node that has a place to meet and meets nobody."""
+    """Return whether a torchrun on every node has a meeting place and expects no other node."""
     meets = "rdzv-endpoint" in command.options or "master-addr" in command.options
-    told = resolved(document, option(command, "nnodes"))
-    by_variable = told_to(document, command, "PET_NNODES") is not None or has_unknown_words(command)
-    missing = "nnodes" not in command.options or told == "1"
+    nodes = resolved(document, option(command, "nnodes"))
+    by_variable = setting_for(document, command, "PET_NNODES") is not None or has_unknown_words(command)
+    missing = "nnodes" not in command.options or nodes == "1"
     return starts(command) == "torchrun" and meets and missing and not by_variable
 
 
@@ -109,34 +112,36 @@ _KNOWS_OTHERS = r"(?i)nodelist|hostnames|hostfile|machinefile|nodefile|SLURM_PRO
 
 
 def scripts(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Python started once, by the batch shell of a job of several nodes, in a file that never asks which
-    nodes those are.
+    """Check for Python that the batch shell of a job of several nodes starts once.
+
+    A file that asks for the names of its nodes is left out, as it may start the others itself.
     """
-    del context
     for document in documents:
         nodes_asked = number((directive(document, "nodes") or "").partition("-")[0])
         if document.kind != "sbatch" or (nodes_asked or 1) < _SEVERAL or not _starts_by_itself(document):
             continue
+        # a script that another program starts may find the other nodes itself
         trains = [
-            one for one in document.commands if one.program.endswith(".py") and set(one.inside) <= {"python"}
+            command
+            for command in document.commands
+            if command.program.endswith(".py") and set(command.inside) <= {"python"}
         ]
-        if trains and gpus_per_node(document) and not says(document, _KNOWS_OTHERS):
-            yield found(
+        if trains and gpus_per_node(document) and not mentions(document, _KNOWS_OTHERS):
+            yield make_finding(
                 "slurm-script-alone",
                 document,
                 trains[0].place,
-                f"without srun {trains[0].program} runs once, on the first of {nodes_asked} nodes",
-                fix="Start it by srun.",
+                f"without srun, {trains[0].program} runs once, on the first of {nodes_asked} nodes",
+                fix="Start it with srun.",
             )
 
 
 _BY_SLURM = r"--launcher[= ][\"']?slurm\b"
-"""The option of mmengine and its kin by which ranks take their places from Slurm."""
+"""Option of mmengine and similar programs whose ranks take their numbers from Slurm."""
 
 
 def tasks(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Python started once, by the batch shell, where ranks are to come from Slurm's tasks."""
-    del context
+    """Check for Python that the batch shell starts once, although its ranks are Slurm's tasks."""
     for document in documents:
         if document.kind != "sbatch" or not _starts_by_itself(document):
             continue
@@ -147,11 +152,11 @@ def tasks(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 re.search(_BY_SLURM, " ".join(argument.text for argument in command.arguments)) is not None
             )
             if count > 1 and by_slurm and set(command.inside) <= {"python"}:
-                yield found(
+                yield make_finding(
                     "slurm-task-alone",
                     document,
                     command.place,
-                    f"without srun one of {count} tasks is started, and it waits for the others",
-                    fix="Start it by srun.",
+                    f"without srun, one of {count} tasks is started, and it waits for the others",
+                    fix="Start it with srun.",
                 )
                 break

@@ -1,4 +1,4 @@
-"""Options and values in requests that sbatch refuses, or takes for much less than was meant."""
+"""Options and values in requests that sbatch refuses or misreads."""
 
 from __future__ import annotations
 
@@ -9,36 +9,39 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Directive, Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import gpus_per_node, number
 
 Documents = tuple[Document, ...]
 
 _OPTIONS = frozenset({
-    "account", "acctg-freq", "array", "batch", "bb", "bbf", "begin", "chdir", "cluster-constraint", "clusters", "comment",
-    "constraint", "consolidate-segments", "container", "container-id", "contiguous", "core-spec", "cores-per-socket", "cpu-freq",
-    "cpus-per-gpu", "cpus-per-task", "deadline", "delay-boot", "dependency", "distribution", "error", "exclude", "exclusive",
-    "export", "export-file", "extra", "extra-node-info", "get-user-env", "gid", "gpu-bind", "gpu-freq", "gpus", "gpus-per-node",
-    "gpus-per-socket", "gpus-per-task", "gres", "gres-flags", "help", "hint", "hold", "ignore-pbs", "input", "job-name",
-    "kill-on-invalid-dep", "licenses", "mail-type", "mail-user", "mcs-label", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu",
-    "mincpus", "network", "nice", "no-kill", "no-requeue", "nodefile", "nodelist", "nodes", "ntasks", "ntasks-per-core",
-    "ntasks-per-gpu", "ntasks-per-node", "ntasks-per-socket", "open-mode", "output", "overcommit", "oversubscribe", "parsable",
-    "partition", "power", "prefer", "priority", "profile", "propagate", "qos", "quiet", "reboot", "requeue", "reservation",
-    "resv-ports", "segment", "share", "signal", "sockets-per-node", "spread-job", "spread-segments", "stepmgr", "switches",
-    "tasks-per-node", "test-only", "thread-spec", "threads-per-core", "time", "time-min", "tmp", "tres-bind", "tres-per-task",
-    "uid", "usage", "use-min-nodes", "verbose", "version", "wait", "wait-all-nodes", "wckey", "workdir", "wrap",
+    "account", "acctg-freq", "array", "batch", "bb", "bbf", "begin", "chdir", "cluster-constraint",
+    "clusters", "comment", "constraint", "consolidate-segments", "container", "container-id", "contiguous",
+    "core-spec", "cores-per-socket", "cpu-freq", "cpus-per-gpu", "cpus-per-task", "deadline", "delay-boot",
+    "dependency", "distribution", "error", "exclude", "exclusive", "export", "export-file", "extra",
+    "extra-node-info", "get-user-env", "gid", "gpu-bind", "gpu-freq", "gpus", "gpus-per-node",
+    "gpus-per-socket", "gpus-per-task", "gres", "gres-flags", "help", "hint", "hold", "ignore-pbs", "input",
+    "job-name", "kill-on-invalid-dep", "licenses", "mail-type", "mail-user", "mcs-label", "mem", "mem-bind",
+    "mem-per-cpu", "mem-per-gpu", "mincpus", "network", "nice", "no-kill", "no-requeue", "nodefile",
+    "nodelist", "nodes", "ntasks", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-node",
+    "ntasks-per-socket", "open-mode", "output", "overcommit", "oversubscribe", "parsable", "partition",
+    "power", "prefer", "priority", "profile", "propagate", "qos", "quiet", "reboot", "requeue",
+    "reservation", "resv-ports", "segment", "share", "signal", "sockets-per-node", "spread-job",
+    "spread-segments", "stepmgr", "switches", "tasks-per-node", "test-only", "thread-spec",
+    "threads-per-core", "time", "time-min", "tmp", "tres-bind", "tres-per-task", "uid", "usage",
+    "use-min-nodes", "verbose", "version", "wait", "wait-all-nodes", "wckey", "workdir", "wrap",
 })  # fmt: skip
-"""Long options of sbatch, of 17.11 to 25.05. Plugins of a site add more, so only what is near to one of these
-is a slip.
+"""Long options of sbatch, of 17.11 to 25.05.
+
+Plugins of a site add more, so only a name close to one of these counts as a slip.
 """
 _LIKE = 0.88
 _LEAST_MIB = {"mem": 1000, "mem-per-gpu": 1000, "mem-per-cpu": 64}
-"""Less than that holds no process with CUDA; a number without unit is MiB."""
+"""Memory below which no process with CUDA can run; a number without a unit is MiB."""
 
 
 def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Names of options, times and memory."""
-    del context
+    """Check names of options, times and memory."""
     for document in documents:
         if document.kind != "sbatch":
             continue
@@ -53,15 +56,15 @@ def _judged(document: Document, item: Directive) -> Iterator[LintFinding]:
     name = item.name.replace("_", "-")
     near = [] if is_beginning else difflib.get_close_matches(name, _OPTIONS, n=1, cutoff=_LIKE)
     if near:
-        message = f"sbatch knows no --{item.name} and refuses the script; did you mean --{near[0]}?"
-        yield found("slurm-option-misspelt", document, item.place, message, fix=f"Write --{near[0]}.")
+        message = f"sbatch has no --{item.name} and refuses the script; did you mean --{near[0]}?"
+        yield make_finding("slurm-option-misspelt", document, item.place, message, fix=f"Write --{near[0]}.")
     if item.name in ("time", "time-min") and re.fullmatch(r"\d+(?:\.\d+)?\s*[A-Za-z]+", item.value):
-        message = f"--{item.name}={item.value} is no time to Slurm"
+        message = f"Slurm does not accept --{item.name}={item.value} as a time"
         fix = "Write minutes, hours:minutes:seconds, or days-hours:minutes:seconds."
-        yield found("slurm-time", document, item.place, message, fix=fix)
+        yield make_finding("slurm-time", document, item.place, message, fix=fix)
     amount = number(item.value)
     if amount and amount < _LEAST_MIB.get(item.name, 0) and gpus_per_node(document):
-        yield found(
+        yield make_finding(
             "slurm-memory-unit",
             document,
             item.place,

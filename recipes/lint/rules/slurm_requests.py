@@ -1,4 +1,4 @@
-"""Requests of a batch script that Slurm does not read as they stand."""
+"""Requests of a batch script that Slurm does not read as written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, lines_of
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import directive, directive_place, first_line, number
 
 Documents = tuple[Document, ...]
@@ -18,47 +18,47 @@ _LIKE = 0.8
 
 
 def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Requests that Slurm does not read as they stand."""
-    del context
+    """Check for requests that Slurm ignores or does not expand."""
     for document in documents:
         if document.kind != "sbatch":
             continue
         lines = lines_of(document.text)
+        # requests after the first here-document may belong to a script that this one writes
         here = next(
             (index for index, line in enumerate(lines, 1) if re.search(r"<<-?\s*[\"']?\w+", line)),
             len(lines) + 1,
         )
         for item in document.directives:
             if item.place.line > here:
-                continue  # a script that this one writes
+                continue  # it belongs to a script that this one writes
             if not item.is_read:
-                yield found(
+                yield make_finding(
                     "slurm-directive-late",
                     document,
                     item.place,
-                    f"#SBATCH --{item.name} stands after the first command, where Slurm no longer reads",
+                    f"#SBATCH --{item.name} comes after the first command, so Slurm ignores it",
                     fix="Move it above the first command.",
                 )
             elif re.search(r"\$[A-Za-z_{(]", item.value):
-                yield found(
+                yield make_finding(
                     "slurm-directive-variable",
                     document,
                     item.place,
-                    f"#SBATCH --{item.name}={item.value}: Slurm expands no variables here",
-                    fix="Write the value, use %j and %x, or give the option to sbatch.",
+                    f"#SBATCH --{item.name}={item.value}: Slurm does not expand variables here",
+                    fix="Write the value, use %j and %x, or pass the option to sbatch.",
                 )
             elif item.value.startswith("~") and item.name in ("output", "error", "input", "chdir"):
-                yield found(
+                yield make_finding(
                     "slurm-directive-variable",
                     document,
                     item.place,
-                    f"#SBATCH --{item.name}={item.value}: Slurm expands no ~ here",
+                    f"#SBATCH --{item.name}={item.value}: Slurm does not expand ~ here",
                     fix="Write the whole path.",
                 )
         yield from _misspelt(document)
         at = _request(document, r"#SBATCH\s+--[\w-]+\s+=|#SBATCH\s+--[\w-]+=\s+\S")
         if at is not None:
-            yield found(
+            yield make_finding(
                 "slurm-directive-blanks",
                 document,
                 at,
@@ -68,7 +68,7 @@ def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _misspelt(document: Document) -> Iterator[LintFinding]:
-    """`#SBTACH`, `#sbatch`: comments to Slurm."""
+    """Check for `#SBTACH` and `#sbatch`, which Slurm takes for comments."""
     if not any(item.place.line for item in document.directives):
         return
     for index, line in enumerate(document.lines, 1):
@@ -76,16 +76,16 @@ def _misspelt(document: Document) -> Iterator[LintFinding]:
         if match is None or line.startswith("#SBATCH"):
             continue
         if match[1][0] not in "Ss" and match[1] != "BATCH":
-            continue  # another scheduler's
+            continue  # a directive of another scheduler
         if (
             sorted(match[1].upper()) == sorted("SBATCH")
             or difflib.SequenceMatcher(None, match[1], "SBATCH").ratio() > _LIKE
         ):
-            yield found(
+            yield make_finding(
                 "slurm-directive-misspelt",
                 document,
                 Place(line=index),
-                f"{line.split()[0]} {match[2]} is no request: Slurm reads lines that begin with #SBATCH alone",
+                f"{line.split()[0]} {match[2]} is a comment: Slurm reads only lines that begin with #SBATCH",
                 fix="Write #SBATCH.",
             )
 
@@ -95,8 +95,7 @@ _TEMPLATE = ("{{", "{%", "<%")
 
 
 def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """What sbatch refuses."""
-    del context
+    """Check for scripts and values that sbatch refuses."""
     for document in documents:
         if document.kind != "sbatch":
             continue
@@ -106,11 +105,11 @@ def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and not document.text.startswith("#!")
             and not any(mark in document.text for mark in (*_TEMPLATE, "<<"))
         ):
-            yield found(
+            yield make_finding(
                 "slurm-no-shebang",
                 document,
                 Place(line=1),
-                "the first line is no #!, and sbatch refuses the script",
+                "the first line is not #!, so sbatch refuses the script",
                 fix="Begin the file with #!/bin/bash.",
             )
         if not asked:
@@ -121,11 +120,11 @@ def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and re.fullmatch(r"[\d:-]+", item.value)
                 and not _TIME.fullmatch(item.value)
             ):
-                yield found(
+                yield make_finding(
                     "slurm-time",
                     document,
                     item.place,
-                    f"--{item.name}={item.value} is no time to Slurm",
+                    f"Slurm does not accept --{item.name}={item.value} as a time",
                     fix="Write minutes, hours:minutes:seconds, or days-hours:minutes:seconds.",
                 )
         yield from _gpus(document)
@@ -142,22 +141,22 @@ def _gpus(document: Document) -> Iterator[LintFinding]:
     if total is None:
         return
     if nodes and each and total != nodes * each:
-        told = f"{nodes} nodes of {each} GPUs"
+        requested = f"{nodes} nodes of {each} GPUs"
     elif task and tasks and total != tasks * task:
-        told = f"{tasks} tasks of {task} GPUs"
+        requested = f"{tasks} tasks of {task} GPUs"
     else:
         return
-    yield found(
+    yield make_finding(
         "slurm-gpus-differ",
         document,
         directive_place(document, "gpus"),
-        f"--gpus={total} counts the GPUs of the whole job, and the script asks for {told}",
-        fix="Leave --gpus away.",
+        f"--gpus={total} counts the GPUs of the whole job, and the script requests {requested}",
+        fix="Remove --gpus.",
     )
 
 
 def _request(document: Document, expression: str) -> Place | None:
-    """Also in comments, where Slurm's requests stand."""
+    """Return the first line that matches, comments included, as requests are comments."""
     for index, line in enumerate(lines_of(document.text), 1):
         if re.match(expression, line):
             return Place(line=index)
@@ -165,19 +164,19 @@ def _request(document: Document, expression: str) -> Place | None:
 
 
 def threads_per_core(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Hardware threads counted as cores on AWS machines with A100."""
-    del context
+    """Check for hardware threads counted as cores on AWS machines with A100."""
     for document in documents:
         is_p4 = re.search(r"\bp4de?(?:\.24xlarge)?\b", document.text)
         at = _request(document, r"#SBATCH\s+--(?:hint=multithread|threads-per-core=2)") if is_p4 else None
         place = (at or _multithreading(document)) if is_p4 else None
         if place is not None:
-            yield found(
+            yield make_finding(
                 "hyper-threads-on-p4",
                 document,
                 place,
                 "two hardware threads of a core compete for the network work of p4d",
-                fix="Use one thread of each core: --hint=nomultithread, or turn simultaneous multithreading off.",
+                fix="Use one thread of each core: --hint=nomultithread, or turn simultaneous multithreading "
+                "off.",
             )
 
 

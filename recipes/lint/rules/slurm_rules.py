@@ -1,4 +1,4 @@
-"""What a batch script asks Slurm for, and what it starts in the job."""
+"""Requests of a batch script, compared with the commands that it starts in the job."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Place, Setting
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import given_to, text_in, told_to
+from recipes.lint.reach import given_to, setting_for, text_in
 from recipes.lint.readers.grammars import SHELLS
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     TRAINERS,
     commands,
     directive,
     enclosing,
     gpus_per_node,
+    mentions,
     nodes_of,
     number,
     option,
     resolved,
-    says,
     settings_of,
     starts,
     tasks_per_node,
@@ -48,23 +48,24 @@ def _batches(documents: Documents) -> Iterator[Document]:
 
 
 def _step_tasks(document: Document, step: Command) -> int | None:
-    """Tasks on each node of a step, where numbers tell."""
-    told = number(resolved(document, option(step, "ntasks-per-node")))
-    if told is not None:
-        return told
+    """Return the number of tasks on each node of a step, if numbers state it."""
+    per_node = number(resolved(document, option(step, "ntasks-per-node")))
+    if per_node is not None:
+        return per_node
     tasks, nodes = (
         number(resolved(document, option(step, "ntasks"))),
         number(resolved(document, option(step, "nodes"))),
     )
     if tasks is not None:
         over = nodes or nodes_of(document)
-        return max(1, tasks // over) if over else (1 if tasks == 1 else None)
+        if over:
+            return max(1, tasks // over)
+        return 1 if tasks == 1 else None
     return tasks_per_node(document) if option(step, "ntasks", "ntasks-per-node") is None else None
 
 
 def tasks(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """A launcher of local ranks in each of several tasks of a node."""
-    del context
+    """Check for a launcher of local ranks in each of several tasks of a node."""
     for document in documents:
         for command in commands(document, *TRAINERS):
             step = enclosing(document, command, "srun")
@@ -72,18 +73,18 @@ def tasks(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             count = _step_tasks(document, step)
             if count is not None and count > 1:
-                yield found(
+                yield make_finding(
                     "slurm-launcher-per-task",
                     document,
                     command.place,
-                    f"srun starts {count} tasks on each node, and each starts a {starts(command)} with ranks of its own",
-                    fix="Ask for --ntasks-per-node=1; the launcher starts the ranks.",
+                    f"srun starts {count} tasks on each node, and each task starts a {starts(command)} with "
+                    "its own ranks",
+                    fix="Request --ntasks-per-node=1; the launcher starts the ranks.",
                 )
 
 
 def early(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Ranks that the batch shell expands, once, on the first node."""
-    del context
+    """Check for ranks that the batch shell expands once, on the first node."""
     for document in documents:
         if document.kind not in ("sbatch", "shell") or nodes_of(document) == 1:
             continue
@@ -103,20 +104,17 @@ def early(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 ):
                     yield _early(document, command, match[0].strip("${}"))
                     break
-        if document.kind == "sbatch" and not says(document, r"srun .*(?:\$0|BASH_SOURCE)"):
+        if document.kind == "sbatch" and not mentions(document, r"srun .*(?:\$0|BASH_SOURCE)"):
             yield from _early_settings(document)
 
 
 def unexpanded(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Ranks that no shell expands: quoted or escaped against the batch shell, and handed to the launcher as
-    they are.
-    """
-    del context
+    """Check for ranks that no shell expands, as quotes or backslashes protect them."""
     for document in documents:
         if document.kind not in ("sbatch", "shell"):
             continue
         for command in document.commands:
-            # Other programs around it (eval, ssh, a wrapper) may expand the words that they are given.
+            # other programs around the launcher (eval, ssh, a wrapper) may expand their arguments
             if (
                 starts(command) not in ("torchrun", "accelerate")
                 or command.inside != ("srun",)
@@ -128,18 +126,20 @@ def unexpanded(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 word.is_literal and rank and word.text.endswith(rank) for word in command.arguments
             )
             if rank and is_written and re.fullmatch(r"\$(?:\w+|\{\w+\})", rank):
-                yield found(
+                yield make_finding(
                     "slurm-rank-literal",
                     document,
                     command.place,
-                    f"no shell expands {rank}: {starts(command)} is given these letters, and it asks for a number",
-                    fix="Start it by srun bash -c '...' with single quotes, so that each node expands its own.",
+                    f"no shell expands {rank}, so {starts(command)} gets this text instead of a number",
+                    fix="Start it with srun bash -c '...' in single quotes, so that each node expands its "
+                    "own.",
                 )
 
 
 def _is_quoted(document: Document, command: Command, variable: str) -> bool:
-    """Whether the variable stands in single quotes after the command's begin: a guard, which takes quotes as
-    they come.
+    """Return whether the variable is in single quotes after the start of the command.
+
+    This guards against quotes that the reader of scripts resolved differently.
     """
     lines = document.text.splitlines(keepends=True)
     start = sum(map(len, lines[: command.place.line - 1]))
@@ -161,10 +161,18 @@ def _is_quoted(document: Document, command: Command, variable: str) -> bool:
 
 
 def _is_inside_step(document: Document, item: Setting) -> bool:
-    """Whether it stands in the words of `srun bash -c '...'`."""
+    """Return whether the setting is in the words of `srun bash -c '...'`."""
     line = item.place.line
-    shells = [one.place.line for one in document.commands if "srun" in one.inside and one.program in SHELLS]
-    inner = [one.place.line for one in document.commands if one.in_single_quotes and "srun" in one.inside]
+    shells = [
+        command.place.line
+        for command in document.commands
+        if "srun" in command.inside and command.program in SHELLS
+    ]
+    inner = [
+        command.place.line
+        for command in document.commands
+        if command.in_single_quotes and "srun" in command.inside
+    ]
     return any(begin <= line for begin in shells) and any(line <= end for end in inner)
 
 
@@ -173,33 +181,33 @@ def _early_settings(document: Document) -> Iterator[LintFinding]:
         match = re.search(_PER_TASK, item.written)
         if item.name not in _RANKS or match is None or item.reaches != "all":
             continue
-        dynamic = says(document, r"rdzv[-_]backend[= ]+[\"']?c10d") and item.name != "LOCAL_RANK"
+        # a c10d rendezvous assigns ranks itself, and ignores these variables
+        dynamic = mentions(document, r"rdzv[-_]backend[= ]+[\"']?c10d") and item.name != "LOCAL_RANK"
         inner = _is_inside_step(document, item)
         if item.name == "LOCAL_RANK" and tasks_per_node(document) == 1:
             continue  # 0 is right
         if not dynamic and not inner:
-            yield found(
+            yield make_finding(
                 "slurm-rank-too-early",
                 document,
                 item.place,
-                f"{item.name} gets the {match[0].strip('${}')} of the batch script: 0, for all tasks",
-                fix="Set it in what srun starts: srun bash -c '...' with single quotes, or a script of its own.",
+                f"{item.name} gets the {match[0].strip('${}')} of the batch script, which is 0 for all tasks",
+                fix="Set it inside of the step: srun bash -c '...' in single quotes, or a script of its own.",
             )
 
 
 def _early(document: Document, command: Command, name: str) -> LintFinding:
-    return found(
+    return make_finding(
         "slurm-rank-too-early",
         document,
         command.place,
-        f"${name} is expanded by the batch shell, so every node gets 0",
-        fix="Start it by srun bash -c '...' with single quotes, so that each node expands its own.",
+        f"the batch shell expands ${name}, so every node gets 0",
+        fix="Start it with srun bash -c '...' in single quotes, so that each node expands its own.",
     )
 
 
 def cpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Cores that the job has and the step does not get."""
-    del context
+    """Check for cores that the job has and the step does not get."""
     for document in _batches(documents):
         asked = number(directive(document, "cpus-per-task"))
         trained = _steps_that_compute(document)
@@ -208,22 +216,28 @@ def cpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if (
                 id(step) not in trained
                 or has_own
-                or told_to(document, step, "SRUN_CPUS_PER_TASK") is not None
+                or setting_for(document, step, "SRUN_CPUS_PER_TASK") is not None
             ):
                 continue
             if asked is not None and asked > 1:
-                yield found(
+                yield make_finding(
                     "slurm-cpus-not-passed",
                     document,
                     step.place,
-                    f"since Slurm 22.05 srun does not take over --cpus-per-task={asked} of the job: tasks may get one core each",
-                    fix='export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK, or give srun --cpus-per-task="$SLURM_CPUS_PER_TASK".',
+                    f"since Slurm 22.05 srun does not inherit --cpus-per-task={asked} of the job: tasks may "
+                    "get one core each",
+                    fix="export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK, or give srun "
+                    '--cpus-per-task="$SLURM_CPUS_PER_TASK".',
                 )
                 break
         launchers = [
-            one for one in commands(document, *TRAINERS) if enclosing(document, one, "srun") is not None
+            command
+            for command in commands(document, *TRAINERS)
+            if enclosing(document, command, "srun") is not None
         ]
-        sets = any(told_to(document, one, "SRUN_CPUS_PER_TASK") is not None for one in launchers)
+        sets = any(
+            setting_for(document, launcher, "SRUN_CPUS_PER_TASK") is not None for launcher in launchers
+        )
         whole = any(
             name in _names(document) for name in ("cpus-per-task", "exclusive", "cpus-per-gpu", "mincpus")
         )
@@ -235,18 +249,19 @@ def cpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and many
             and not _any_step(document, "cpus-per-task", "cpus-per-gpu", "cpu-bind")
         ):
-            yield found(
+            yield make_finding(
                 "slurm-cpus-missing",
                 document,
                 launchers[0].place,
-                "nothing asks for cores: by Slurm's default the one task of each node gets one, for all ranks and their loaders",
-                fix="Add #SBATCH --cpus-per-task with the cores of the node, and hand it to srun.",
+                "no cores are requested: by Slurm's default the one task of each node gets one core for all "
+                "ranks and data loaders",
+                fix="Add #SBATCH --cpus-per-task with the cores of the node, and pass it to srun.",
             )
 
 
 def _steps_that_compute(document: Document) -> set[int]:
-    """The steps, by identity, in which a launcher, Python or a script runs."""
-    found_steps = set[int]()
+    """Return the steps, by identity, in which a launcher, Python or a script runs."""
+    steps = set[int]()
     step: Command | None = None
     for command in document.commands:
         if starts(command) == "srun":
@@ -256,8 +271,8 @@ def _steps_that_compute(document: Document) -> set[int]:
             and _computes(command)
             and command.inside[: len(step.inside) + 1] == (*step.inside, step.program)
         ):
-            found_steps.add(id(step))
-    return found_steps
+            steps.add(id(step))
+    return steps
 
 
 def _names(document: Document) -> set[str]:
@@ -275,80 +290,80 @@ def _computes(command: Command) -> bool:
 
 
 def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """GPUs that are bound to tasks, and hidden from each other."""
-    del context
+    """Check for GPUs that are bound to tasks and hidden from each other."""
     for document in documents:
         count = tasks_per_node(document)
         for where, name, text, bind in _gpu_requests(document):
+            # --gpus-per-task=1 binds each task to its GPU unless --gpu-bind=none
             one_each = name == "gpus-per-task" and text.rpartition(":")[2] in ("1", "") and bind != "none"
             isolates = one_each or (
                 name == "gpu-bind" and text.startswith(("single", "closest", "map", "mask"))
             )
             if isolates and count != 1:
-                yield found(
+                yield make_finding(
                     "slurm-gpus-per-task",
                     document,
                     where,
-                    f"--{name}={text} shows each task one GPU alone: peers cannot reach each other over NVLink",
-                    fix="Ask for --gpus-per-node, and let tasks choose by LOCAL_RANK (--gpu-bind=none).",
+                    f"--{name}={text} shows each task only one GPU, so that peers cannot use NVLink",
+                    fix="Request --gpus-per-node, and let tasks choose by LOCAL_RANK (--gpu-bind=none).",
                 )
         if document.kind != "sbatch":
             continue
         ranks = [
-            one
-            for one in commands(document, "torchrun")
-            if number(resolved(document, option(one, "nproc-per-node")))
+            command
+            for command in commands(document, "torchrun")
+            if number(resolved(document, option(command, "nproc-per-node")))
         ]
         have = gpus_per_node(document)
         for command in ranks:
             wanted = number(resolved(document, option(command, "nproc-per-node"))) or 0
             if have is not None and wanted > have:
-                yield found(
+                yield make_finding(
                     "slurm-more-ranks-than-gpus",
                     document,
                     command.place,
-                    f"{plural(wanted, 'rank')} on each node, and the job asks for {plural(have, 'GPU')}",
-                    fix=f"Start {plural(have, 'rank')}, or ask for {plural(wanted, 'GPU')}.",
+                    f"{plural(wanted, 'rank')} on each node, and the job requests {plural(have, 'GPU')}",
+                    fix=f"Start {plural(have, 'rank')}, or request {plural(wanted, 'GPU')}.",
                 )
 
 
 def _gpu_requests(document: Document) -> Iterator[tuple[Place, str, str, str | None]]:
-    """Where, what and how much; and how GPUs are bound where it takes effect: a step takes over what the job
-    asked for.
+    """Yield the place, option and value of each request, and the binding of GPUs that applies to it.
+
+    A step inherits the requests of the job.
     """
-    of_job = directive(document, "gpu-bind")
+    job_bind = directive(document, "gpu-bind")
     steps = list(commands(document, "srun"))
-    binds = {_bind(document, step, of_job) for step in steps} or {of_job}
+    binds = {_bind(document, step, job_bind) for step in steps} or {job_bind}
     for item in document.directives:
         if item.name in ("gpus-per-task", "gpu-bind"):
             yield item.place, item.name, item.value.strip(), binds.copy().pop() if len(binds) == 1 else None
     for step in steps:
         for name in ("gpus-per-task", "gpu-bind"):
             if name in step.options:
-                yield step.place, name, step.options[name], _bind(document, step, of_job)
+                yield step.place, name, step.options[name], _bind(document, step, job_bind)
 
 
-def _bind(document: Document, step: Command, of_job: str | None) -> str | None:
+def _bind(document: Document, step: Command, job_bind: str | None) -> str | None:
     own = option(step, "gpu-bind") or text_in(given_to(document, step), "SLURM_GPU_BIND")
-    return own or of_job
+    return own or job_bind
 
 
 def surroundings(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Variables and bindings that do not reach the ranks as meant."""
-    del context
+    """Check for variables and bindings that do not reach the ranks as intended."""
     for document in _batches(documents):
         if (directive(document, "export") or "").upper() == "NONE" and document.settings:
             steps = [
-                one
-                for one in commands(document, "srun")
-                if "export" not in one.options and not _hands_on(document, one)
+                command
+                for command in commands(document, "srun")
+                if "export" not in command.options and not _passes_environment(document, command)
             ]
             if steps:
-                yield found(
+                yield make_finding(
                     "slurm-export-none",
                     document,
                     steps[0].place,
-                    "--export=NONE holds for srun too: the ranks do not get what the script exports",
+                    "--export=NONE applies to srun too, so the ranks do not get the script's exports",
                     fix="Give srun --export=ALL.",
                 )
         for step in commands(document, "srun"):
@@ -358,31 +373,33 @@ def surroundings(documents: Documents, context: Context) -> Iterator[LintFinding
                 and "container-image" not in step.options
                 and not re.search(r"\b(?:ALL|NONE|NIL)\b|\$", names)
             ):
-                yield found(
+                yield make_finding(
                     "slurm-export-list",
                     document,
                     step.place,
-                    f"--export={names} hands on these variables alone, without PATH and what the script exports",
+                    f"--export={names} passes only these variables, without PATH and the script's exports",
                     fix=f"Write --export=ALL,{names}.",
                 )
         yield from _containers(document)
         yield from _binding(document)
 
 
-def _hands_on(document: Document, step: Command) -> bool:
-    return any(told_to(document, step, name) is not None for name in ("SLURM_EXPORT_ENV", "SRUN_EXPORT_ENV"))
+def _passes_environment(document: Document, step: Command) -> bool:
+    return any(
+        setting_for(document, step, name) is not None for name in ("SLURM_EXPORT_ENV", "SRUN_EXPORT_ENV")
+    )
 
 
 def _containers(document: Document) -> Iterator[LintFinding]:
     for step in commands(document, "srun"):
-        threads = told_to(document, step, "OMP_NUM_THREADS")
-        keeps = says(document, r"(?:--container-env|--export)\S*OMP_NUM_THREADS")
+        threads = setting_for(document, step, "OMP_NUM_THREADS")
+        keeps = mentions(document, r"(?:--container-env|--export)\S*OMP_NUM_THREADS")
         if threads is not None and "container-image" in step.options and not keeps:
-            yield found(
+            yield make_finding(
                 "slurm-container-threads",
                 document,
                 threads.place,
-                "enroot's hook for PyTorch sets OMP_NUM_THREADS anew in the container",
+                "enroot's hook for PyTorch overwrites OMP_NUM_THREADS in the container",
                 fix="Give srun --container-env=OMP_NUM_THREADS, or set it inside the container.",
             )
             return
@@ -396,25 +413,27 @@ def _binding(document: Document) -> Iterator[LintFinding]:
         if match is not None:
             places = match[1].split(",")
             if len(set(places)) < len(places) or (count is not None and len(places) < count):
-                yield found(
+                yield make_finding(
                     "slurm-cpu-binding",
                     document,
                     step.place,
                     f"--cpu-bind={bind} puts several of {count or len(places)} tasks on the same cores",
-                    fix="Give each task cores of its own beside its GPU, or use --cpu-bind=cores.",
+                    fix="Give each task its own cores near its GPU, or use --cpu-bind=cores.",
                 )
     each = count is not None and count > 1 and count == gpus_per_node(document)
-    direct = [one for one in document.commands if "srun" in one.inside and starts(one) == "python"]
+    direct = [
+        command for command in document.commands if "srun" in command.inside and starts(command) == "python"
+    ]
     if (
         each
         and direct
         and not ({"cpus-per-task", "cpus-per-gpu", "exclusive"} & _names(document))
         and not _any_step(document, "cpus-per-task", "cpus-per-gpu", "cpu-bind")
     ):
-        yield found(
+        yield make_finding(
             "slurm-cpu-binding",
             document,
             direct[0].place,
             f"{count} tasks with a GPU each and no --cpus-per-task: by Slurm's default each gets one core",
-            fix="Ask for --cpus-per-task with the cores of a node over the tasks, and hand it to srun.",
+            fix="Request --cpus-per-task as the cores of a node divided by the tasks, and pass it to srun.",
         )

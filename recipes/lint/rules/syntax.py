@@ -1,4 +1,4 @@
-"""Files that are not in the language of their kind."""
+"""Files with errors of syntax."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 
 
 def files(documents: tuple[Document, ...], context: Context) -> Iterator[LintFinding]:
-    """What no program reads, told where it begins."""
-    del context
+    """Report each error of syntax at its start."""
     for document in documents:
         for fault in document.faults:
-            yield found(
+            yield make_finding(
                 "syntax",
                 document,
                 fault.place,
                 fault.reason,
-                fix="Mend this line first; what follows was not read.",
+                fix="Fix this line first; the lines after it were not read.",
             )

@@ -1,64 +1,62 @@
-"""Tasks of a step that are ranks themselves, against the GPUs of a node and the number of ranks that they are
-told.
-"""
+"""Slurm tasks that are ranks themselves, compared with the GPUs of a node and WORLD_SIZE."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, text_in
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     TRAINERS,
     commands,
     directive,
     enclosing,
     gpus_per_node,
+    mentions,
     nodes_of,
     number,
     option,
     resolved,
-    says,
     tasks_per_node,
 )
 
 Documents = tuple[Document, ...]
 
-_OF_A_RANK = ("WORLD_SIZE", "RANK", "MASTER_ADDR")
-_OF_STEPS = frozenset(
+_RANK_VARIABLES = ("WORLD_SIZE", "RANK", "MASTER_ADDR")
+_RESHAPING = frozenset(
     {"nodes", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres", "overlap", "het-group"}
 )
-"""Options of a step that make another shape than the job's."""
+"""Options that give a step another shape than the job's."""
 
 
 def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """`srun python train.py`, where the variables of a rank are set."""
-    del context
+    """Check `srun python train.py` if the variables of a rank are set."""
     for document in documents:
         if document.kind != "sbatch" or next(commands(document, *TRAINERS), None) is not None:
             continue
         for command in commands(document, "python"):
             step = enclosing(document, command, "srun")
-            if step is not None and not _OF_STEPS & step.options.keys() and not command.is_conditional:
+            if step is not None and not _RESHAPING & step.options.keys() and not command.is_conditional:
                 yield from _judged(document, command, step)
 
 
 def _judged(document: Document, command: Command, step: Command) -> Iterator[LintFinding]:
     given, nodes = given_to(document, command), nodes_of(document)
-    if not any(name in given for name in _OF_A_RANK):
+    if not any(name in given for name in _RANK_VARIABLES):
         return
-    told = option(step, "ntasks")
-    tasks = number(resolved(document, told)) if told is not None else _tasks(document)
+    asked = option(step, "ntasks")
+    tasks = number(resolved(document, asked)) if asked is not None else _tasks(document)
     world = number(text_in(given, "WORLD_SIZE"))
     if world is not None and tasks is not None and world != tasks:
-        yield found(
+        yield make_finding(
             "slurm-world-size",
             document,
             given["WORLD_SIZE"].place,
-            f"WORLD_SIZE is {world}, and srun starts {tasks} task{'s' * (tasks != 1)}",
+            f"WORLD_SIZE is {world}, and srun starts {plural(tasks, 'task')}",
             fix="Write WORLD_SIZE=$SLURM_NTASKS.",
         )
     each, gpus = (tasks // nodes if tasks is not None and nodes else None), gpus_per_node(document)
@@ -66,19 +64,21 @@ def _judged(document: Document, command: Command, step: Command) -> Iterator[Lin
         each is not None
         and gpus is not None
         and each > gpus
-        and not says(document, r"(?i)\bmps\b|nvidia-cuda-mps|gloo")
+        and not mentions(document, r"(?i)\bmps\b|nvidia-cuda-mps|gloo")
     ):
-        yield found(
+        yield make_finding(
             "slurm-more-ranks-than-gpus",
             document,
             step.place,
-            f"{each} tasks on each node, and the job asks for {gpus} GPU{'s' * (gpus != 1)} there",
-            fix=f"Start {gpus} tasks on each node, or ask for {each} GPUs.",
+            f"{each} tasks on each node, and the job requests {plural(gpus, 'GPU')} there",
+            fix=f"Start {plural(gpus, 'task')} on each node, or request {each} GPUs.",
         )
 
 
 def _tasks(document: Document) -> int | None:
-    """Tasks of the whole job, where its requests tell."""
+    """Return the tasks of the whole job, if its requests state them."""
     total = number(directive(document, "ntasks"))
     each, nodes = tasks_per_node(document), nodes_of(document)
-    return total if total is not None else each * nodes if each is not None and nodes else None
+    if total is not None:
+        return total
+    return each * nodes if each is not None and nodes else None

@@ -10,7 +10,7 @@ from typing import Any
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import settings_of
 
 Documents = tuple[Document, ...]
@@ -31,8 +31,7 @@ def _texts(documents: Documents) -> Iterator[tuple[Document, Place, str]]:
 
 
 def configurations(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """JSON, tasks and addresses."""
-    del context
+    """Check the JSON, the tasks and the addresses of TF_CONFIG."""
     for document, place, text in _texts(documents):
         try:
             data = json.loads(text)
@@ -42,11 +41,11 @@ def configurations(documents: Documents, context: Context) -> Iterator[LintFindi
                 if re.search(r",\s*[}\]]", text)
                 else str(error).partition(":")[0]
             )
-            yield found(
+            yield make_finding(
                 "tf-config-json",
                 document,
                 place,
-                f"TF_CONFIG is no JSON: {why}",
+                f"TF_CONFIG is not valid JSON: {why}",
                 fix="Correct it; check with python -m json.tool.",
             )
             continue
@@ -67,10 +66,12 @@ def _tasks(
     kind, index = task.get("type"), task.get("index")
     members = cluster.get(kind) if isinstance(kind, str) else None
     if isinstance(members, list) and isinstance(index, int) and not 0 <= index < len(members):
-        message = f"task {kind} {index} of {len(members)}: the first has the index 0"
-        yield found("tf-config-index", document, place, message, fix=f"Count from 0 to {len(members) - 1}.")
+        message = f"task {kind} {index} of {len(members)}: the first task has index 0"
+        yield make_finding(
+            "tf-config-index", document, place, message, fix=f"Count from 0 to {len(members) - 1}."
+        )
     elif isinstance(kind, str) and members is None and kind != "evaluator":
-        yield found(
+        yield make_finding(
             "tf-config-index",
             document,
             place,
@@ -79,15 +80,15 @@ def _tasks(
         )
     if "evaluator" in cluster:
         message = "the evaluator is no member of the cluster"
-        yield found(
+        yield make_finding(
             "tf-config-evaluator",
             document,
             place,
             message,
-            fix="Leave it out of cluster; it stands in task alone.",
+            fix="Remove it from cluster; it belongs in task only.",
         )
     if isinstance(cluster.get("chief"), list) and len(cluster["chief"]) > 1:
-        yield found("tf-config-index", document, place, "a cluster has one chief", fix="Leave one.")
+        yield make_finding("tf-config-index", document, place, "a cluster has one chief", fix="Leave one.")
 
 
 def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Iterator[LintFinding]:
@@ -100,8 +101,8 @@ def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Ite
     ]
     twice = sorted({address for address in listed if listed.count(address) > 1})
     if twice:
-        message = f"{twice[0]} stands for two tasks"
-        yield found(
+        message = f"two tasks have the address {twice[0]}"
+        yield make_finding(
             "tf-config-address",
             document,
             place,
@@ -110,7 +111,9 @@ def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Ite
         )
     bare = [address for address in listed if not re.search(r":\d+$", address) and "$" not in address]
     if bare:
-        yield found("tf-config-address", document, place, f"{bare[0]} has no port", fix="Write host:port.")
+        yield make_finding(
+            "tf-config-address", document, place, f"{bare[0]} has no port", fix="Write host:port."
+        )
     names = {
         bool(re.fullmatch(r"\d+\.\d+\.\d+\.\d+:\d+", address))
         for address in listed
@@ -119,7 +122,7 @@ def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Ite
     local = [address for address in listed if re.match(r"localhost|127\.", address)]
     if local and len(local) < len(listed):
         message = f"{local[0]} is every machine's own address"
-        yield found(
+        yield make_finding(
             "tf-config-address",
             document,
             place,
@@ -128,10 +131,10 @@ def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Ite
         )
     elif len(names) > 1:
         message = "addresses and names are mixed"
-        yield found(
+        yield make_finding(
             "tf-config-mixed",
             document,
             place,
             message,
-            fix="Write all of them the same way, as every machine resolves them.",
+            fix="Write all of them the same way, so that every machine resolves them.",
         )

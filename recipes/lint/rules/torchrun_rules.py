@@ -1,4 +1,4 @@
-"""Do the nodes of a torchrun find each other, and the ranks their GPUs?"""
+"""Rendezvous, ports and options of torchrun and its relatives."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.reach import given_to, told_to
+from recipes.lint.reach import given_to, setting_for
 from recipes.lint.readers.grammars import SHELLS, TORCHRUN_OPTIONS
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 from recipes.lint.views import (
     TRAINERS,
     code_lines,
@@ -34,41 +34,42 @@ Documents = tuple[Document, ...]
 _OPERATED = re.compile(
     r"^\s*apiVersion:\s*[\"']?(?!(?:apps|batch|[\w.-]+[.-]k8s\.io)/)[\w.-]+/", re.MULTILINE
 )
-"""Kinds of no part of Kubernetes: their controllers set variables that the file does not show."""
+"""Kinds outside of Kubernetes itself: their controllers set variables that the file does not show."""
 _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0)(?::\d+)?")
 
 
 def _nodes(document: Document, command: Command) -> int | None:
-    """Nodes of a torchrun: its own word, else the job's."""
-    told = option(command, "nnodes")
-    if told is None:
+    """Return the nodes of a torchrun by its own option, else those of the job."""
+    asked = option(command, "nnodes")
+    if asked is None:
         return (
-            1 if not has_unknown_words(command) and told_to(document, command, "PET_NNODES") is None else None
+            1
+            if not has_unknown_words(command) and setting_for(document, command, "PET_NNODES") is None
+            else None
         )
-    known = number((resolved(document, told) or "").partition(":")[0])
+    known = number((resolved(document, asked) or "").partition(":")[0])
     return known if known is not None else nodes_of(document)
 
 
-def _is_told_elsewhere(document: Document, command: Command) -> bool:
-    """Operators set PET_*, and arguments may come from outside."""
-    told = any(name.startswith("PET_") for name in given_to(document, command))
+def _is_set_elsewhere(document: Document, command: Command) -> bool:
+    """Return whether PET_* variables, an operator or unknown arguments may set the rendezvous."""
+    by_variable = any(name.startswith("PET_") for name in given_to(document, command))
     by_operator = _OPERATED.search(document.text) if document.kind == "kubernetes" else None
-    return told or by_operator is not None or has_unknown_words(command)
+    return by_variable or by_operator is not None or has_unknown_words(command)
 
 
 def rendezvous(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """How several nodes meet."""
-    del context
+    """Check how several nodes meet."""
     for document in documents:
         for command in commands(document, "torchrun"):
             nodes = _nodes(document, command)
             options = command.options
             if "standalone" in options and nodes is not None and nodes > 1:
-                yield found(
+                yield make_finding(
                     "torchrun-standalone",
                     document,
                     command.place,
-                    f"--standalone starts a rendezvous on each of {nodes} nodes, each for itself",
+                    f"--standalone starts a separate rendezvous on each of {nodes} nodes",
                     fix="Give --rdzv-backend c10d and --rdzv-endpoint with the first node.",
                 )
                 continue
@@ -76,70 +77,72 @@ def rendezvous(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             endpoint = options.get("rdzv-endpoint", "")
             if _LOOPBACK.fullmatch(endpoint) or _LOOPBACK.fullmatch(options.get("master-addr", "")):
-                yield found(
+                yield make_finding(
                     "torchrun-loopback",
                     document,
                     command.place,
-                    f"{endpoint or options['master-addr']} is each node's own address, and {nodes} nodes are to meet there",
+                    f"{endpoint or options['master-addr']} is each node's own address, so {nodes} nodes "
+                    "cannot meet there",
                     fix="Give the name or address of the first node.",
                 )
-            elif not _is_told_elsewhere(document, command):
+            elif not _is_set_elsewhere(document, command):
                 yield from _meeting(document, command, nodes)
 
 
 def _meeting(document: Document, command: Command, nodes: int) -> Iterator[LintFinding]:
     options = command.options
+    # torch/distributed/run.py: the default backend is static, and static reads --master-addr
     backend = options.get("rdzv-backend", "static")
     dynamic = backend != "static" or ("rdzv-endpoint" in options and "rdzv-backend" in options)
     in_job = document.kind == "sbatch" or "srun" in command.inside
     has_host = re.search(r"\b(?:endpoint|rdzv_endpoint)=", options.get("rdzv-conf", "")) is not None
     if backend == "c10d" and "rdzv-endpoint" not in options and not has_host:
-        master = ": it reads --master-addr for a static rendezvous alone" if "master-addr" in options else ""
-        yield found(
+        master = ": it reads --master-addr only for a static rendezvous" if "master-addr" in options else ""
+        yield make_finding(
             "torchrun-nowhere",
             document,
             command.place,
-            f"{nodes} nodes and no --rdzv-endpoint: torchrun takes localhost:29400 on each{master}",
+            f"{nodes} nodes and no --rdzv-endpoint: torchrun uses localhost:29400 on each{master}",
             fix="Give --rdzv-endpoint FIRST_NODE:PORT.",
         )
     elif "rdzv-endpoint" not in options and "master-addr" not in options:
-        yield found(
+        yield make_finding(
             "torchrun-nowhere",
             document,
             command.place,
-            f"{nodes} nodes and no place to meet: torchrun takes 127.0.0.1 on each"
+            f"{nodes} nodes and no rendezvous address: torchrun uses 127.0.0.1 on each"
             + ("" if in_job else ", unless an operator sets PET_RDZV_ENDPOINT or PET_MASTER_ADDR"),
-            fix="Give --rdzv-backend c10d --rdzv-endpoint FIRST_NODE:PORT, or --master-addr, --master-port and --node-rank.",
+            fix="Give --rdzv-backend c10d --rdzv-endpoint FIRST_NODE:PORT, or --master-addr, --master-port "
+            "and --node-rank.",
             severity=None if in_job else "warning",
         )
     elif backend == "static" and "node-rank" not in options:
         extra = ""
         if re.search(r"\bNODE_RANK=", document.text):
             extra = "; NODE_RANK is set, and torchrun does not read it"
-        yield found(
+        yield make_finding(
             "torchrun-no-node-rank",
             document,
             command.place,
             f"a static rendezvous of {nodes} nodes without --node-rank makes each of them node 0{extra}",
-            fix="Give --node-rank, another on every node, or --rdzv-backend c10d with --rdzv-endpoint.",
+            fix="Give each node its own --node-rank, or use --rdzv-backend c10d with --rdzv-endpoint.",
         )
     elif (
         not dynamic
         and options.get("node-rank") == "0"
         and enclosing(document, command, "srun", "mpirun") is not None
     ):
-        yield found(
+        yield make_finding(
             "torchrun-no-node-rank",
             document,
             command.place,
             "--node-rank 0 on every node",
-            fix="Give each node its own number, as $SLURM_NODEID in single quotes.",
+            fix="Give each node its own number, such as $SLURM_NODEID in single quotes.",
         )
 
 
 def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Ports and ids that two jobs share."""
-    del context
+    """Check for ports and rendezvous ids that two jobs share."""
     for document in documents:
         alone = has_whole_nodes(document)
         for command in commands(document, "torchrun"):
@@ -151,11 +154,11 @@ def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 and not re.search(r"\$", command.options["rdzv-id"])
                 and (_nodes(document, command) or 2) > 1
             ):
-                yield found(
+                yield make_finding(
                     "rendezvous-id-constant",
                     document,
                     command.place,
-                    f"--rdzv-id {run_id} is the same for every job: another that meets at this place joins",
+                    f"--rdzv-id {run_id} is the same for every job: another job at this address would join",
                     fix='Write --rdzv-id "$SLURM_JOB_ID".',
                 )
             port = resolved(document, command.options.get("master-port"))
@@ -165,7 +168,7 @@ def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 port is not None
                 and port != "0"
                 and not alone
-                and told_to(document, command, "MASTER_PORT") is None
+                and setting_for(document, command, "MASTER_PORT") is None
             ):
                 yield _constant(document, command.place, port)
         item = last(document, "MASTER_PORT")
@@ -179,12 +182,12 @@ def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _constant(document: Document, place: Place, port: str) -> LintFinding:
-    return found(
+    return make_finding(
         "port-constant",
         document,
         place,
-        f"port {port} is the same for every job: two on one node fail with address in use",
-        fix="Take the port from the job: $((20000 + SLURM_JOB_ID % 10000)).",
+        f"port {port} is the same for every job: two jobs on one node fail with address in use",
+        fix="Derive the port from the job: $((20000 + SLURM_JOB_ID % 10000)).",
     )
 
 
@@ -192,8 +195,7 @@ _RANDOM = re.compile(r"[\"']?\$\{?RANDOM\}?[\"']?")
 
 
 def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Ports that do not exist, or not always."""
-    del context
+    """Check for ports that do not exist, or not always."""
     for document in documents:
         yield from _drawn(document)
         for item in settings_of(document):
@@ -201,7 +203,7 @@ def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 port = number(item.value) if item.is_literal else None
                 if port is not None and (port > 65535 or 0 < port < 1024):
                     why = "the highest port is 65535" if port > 65535 else "ports below 1024 are for root"
-                    yield found(
+                    yield make_finding(
                         "port-out-of-range",
                         document,
                         item.place,
@@ -213,17 +215,17 @@ def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def _drawn(document: Document) -> Iterator[LintFinding]:
-    ports_set = {one.name: one for one in document.settings if one.name.endswith("PORT")}
-    drawn = [one.place for one in ports_set.values() if _RANDOM.fullmatch(one.written)]
+    ports_set = {setting.name: setting for setting in document.settings if setting.name.endswith("PORT")}
+    drawn = [value.place for value in ports_set.values() if _RANDOM.fullmatch(value.written)]
     for command in commands(document, *TRAINERS, "composer", "python"):
         if _RANDOM.fullmatch(option(command, "master-port", "main-process-port") or ""):
             drawn.append(command.place)
     if drawn:
-        yield found(
+        yield make_finding(
             "port-random",
             document,
             drawn[0],
-            "$RANDOM is 0 to 32767, and one in thirty of these ports is below 1024, for root alone",
+            "$RANDOM is 0 to 32767, and one in thirty of these ports is below 1024, for root only",
             fix="Write $((20000 + RANDOM % 10000)).",
         )
 
@@ -232,18 +234,17 @@ def _growing(document: Document) -> Iterator[LintFinding]:
     for index, line in code_lines(document):
         match = re.search(r"PORT=[\"']?\$\(\(\s*([^()%]*\bSLURM_JOB_?ID\b[^()%]*)\)\)", line)
         if match is not None:
-            yield found(
+            yield make_finding(
                 "port-overflow",
                 document,
                 Place(line=index),
-                f"{match[1].strip()} grows past 65535 with the job's number",
-                fix="Take the rest: $((20000 + SLURM_JOB_ID % 10000)).",
+                f"{match[1].strip()} exceeds 65535 for large job numbers",
+                fix="Use the remainder: $((20000 + SLURM_JOB_ID % 10000)).",
             )
 
 
 def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Options that torchrun does not have, or no longer wants."""
-    del context
+    """Check for options that torchrun does not have or no longer recommends."""
     for document in documents:
         for command in commands(document, "torchrun"):
             for name in command.options:
@@ -253,7 +254,7 @@ def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     else []
                 )
                 if near and len(name) > 3:
-                    yield found(
+                    yield make_finding(
                         "torchrun-option-unknown",
                         document,
                         command.place,
@@ -261,12 +262,12 @@ def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
                         fix=f"Write --{near[0]}.",
                     )
             nested = [
-                one
-                for one in document.commands
-                if "torchrun" in one.inside and one.program in ("deepspeed", "accelerate", "torchrun")
+                command
+                for command in document.commands
+                if "torchrun" in command.inside and command.program in ("deepspeed", "accelerate", "torchrun")
             ]
             if nested:
-                yield found(
+                yield make_finding(
                     "launcher-in-launcher",
                     document,
                     nested[0].place,
@@ -277,37 +278,37 @@ def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
             yield from _script(document, command)
             yield from _repeated(document, command)
         old = [
-            one
-            for one in document.commands
-            if one.options.get("module") == "torch.distributed.launch" and one.program == "python"
+            command
+            for command in document.commands
+            if command.options.get("module") == "torch.distributed.launch" and command.program == "python"
         ]
         if old:
-            yield found(
+            yield make_finding(
                 "torch-launch-deprecated",
                 document,
                 old[0].place,
-                "torch.distributed.launch is deprecated, and gives ranks their number by --local-rank",
+                "torch.distributed.launch is deprecated, and passes the rank as --local-rank",
                 fix="Use torchrun, and read LOCAL_RANK from the environment.",
             )
 
 
 def _repeated(document: Document, command: Command) -> Iterator[LintFinding]:
-    """An option of the launcher with two values."""
-    seen: dict[str, str] = {}
+    """Check for an option of the launcher with two values."""
+    values: dict[str, str] = {}
     texts = [argument.text for argument in command.arguments]
     for number_of, text in enumerate(texts):
-        name, equals, told = text.partition("=")
+        name, equals, value = text.partition("=")
         if not name.startswith("--") or name.lstrip("-").replace("_", "-") not in command.options:
             continue
-        told = told if equals else next(iter(texts[number_of + 1 : number_of + 2]), "")
+        value = value if equals else next(iter(texts[number_of + 1 : number_of + 2]), "")
         name = name.replace("_", "-")
-        if seen.setdefault(name, told) != told and not told.startswith("--"):
-            yield found(
+        if values.setdefault(name, value) != value and not value.startswith("--"):
+            yield make_finding(
                 "launcher-option-twice",
                 document,
                 command.place,
-                f"{name} is {seen[name]} and then {told}, and {starts(command)} takes the last",
-                fix="Keep one of them; another option may be meant.",
+                f"{name} is {values[name]} and then {value}, and {starts(command)} uses the last",
+                fix="Keep one of them; the other may belong to another option.",
             )
             return
 
@@ -316,18 +317,18 @@ _NO_SCRIPTS = SHELLS | {"python", "python3", "nsys", "ncu", "apptainer", "singul
 
 
 def _script(document: Document, launcher: Command) -> Iterator[LintFinding]:
-    """A program where the launcher runs a Python script."""
-    at = next(number for number, one in enumerate(document.commands) if one is launcher)
+    """Check for a program in the place of the launcher's Python script."""
+    at = next(number for number, command in enumerate(document.commands) if command is launcher)
     after = document.commands[at + 1] if at + 1 < len(document.commands) else None
     if after is None or after.inside != (*launcher.inside, launcher.program):
         return
     if {"no-python", "module"} & set(launcher.options) or has_unknown_words(launcher):
         return
     if after.program in _NO_SCRIPTS or after.program.endswith(".sh"):
-        yield found(
+        yield make_finding(
             "launcher-runs-program",
             document,
             after.place,
-            f"{starts(launcher)} runs its script by Python, and {after.program} is none",
-            fix="Leave python away, or give --no-python.",
+            f"{starts(launcher)} runs its script with Python, and {after.program} is not a Python script",
+            fix="Remove python, or add --no-python.",
         )

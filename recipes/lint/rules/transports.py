@@ -1,4 +1,4 @@
-"""What keeps data from its direct way: between GPUs, from GPUs to NICs, over RDMA."""
+"""Transports that are turned off or forced: peer-to-peer, shared memory, GPUDirect RDMA, networks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import re
 from collections.abc import Iterator
 
 from probes.base.record import known
-from recipes.lint.comments import says_why
+from recipes.lint.comments import gives_reason
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, is_aside, is_switched, nodes_that_get, text_in
-from recipes.lint.rule_table import found
-from recipes.lint.rules.infiniband import is_on_cloud, literal
-from recipes.lint.views import first_line, has_one_gpu, is_one_machine, is_one_process, settings_of, value
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import (
+    first_line,
+    has_one_gpu,
+    is_on_cloud,
+    is_one_machine,
+    is_one_process,
+    literal_settings,
+    settings_of,
+    value,
+)
 
 Documents = tuple[Document, ...]
 
@@ -26,7 +34,7 @@ _SWITCHES = {
 
 
 def disabled(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """RDMA, peer-to-peer or shared memory turned off and left so."""
+    """Check for RDMA, peer-to-peer or shared memory that is turned off."""
     for document in documents:
         off = [
             item
@@ -41,21 +49,21 @@ def disabled(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 continue
             if _has_no_use(document, item, is_here=is_here):
                 continue
-            is_meant = says_why(document, item) or (
+            is_meant = gives_reason(document, item) or (
                 item.name == "NCCL_P2P_DISABLE" and context.has_nvlink is False
             )
-            yield found(
+            yield make_finding(
                 _SWITCHES[item.name],
                 document,
                 item.place,
                 f"{item.name}=1: {_cost(item.name, context)}",
-                fix="Try without it. Where ranks then hang or fail, look for the fault that it hides.",
+                fix="Try without it. If ranks then hang or fail, look for the fault that it hides.",
                 severity="note" if is_meant or is_switched(document, item) else None,
             )
 
 
 def _has_no_use(document: Document, item: Setting, *, is_here: bool) -> bool:
-    """Whether the ranks have no use for what is turned off."""
+    """Return whether the ranks do not need the transport."""
     if item.name == "NCCL_IB_DISABLE":
         return is_here or nodes_that_get(document, item) == 1
     return has_one_gpu(document)
@@ -63,14 +71,10 @@ def _has_no_use(document: Document, item: Setting, *, is_here: bool) -> bool:
 
 def _cost(name: str, context: Context) -> str:
     if name == "NCCL_IB_DISABLE":
-        return "all traffic between machines goes over TCP, at a tenth of the rate of InfiniBand or RoCE"
+        return "all traffic between machines uses TCP, at a tenth of the rate of InfiniBand or RoCE"
     if name == "NCCL_SHM_DISABLE":
         return "GPUs without peer access exchange data over the network"
-    way = (
-        "not from board to board"
-        if context.has_nvlink is False
-        else "and NVLink, where there is one, lies idle"
-    )
+    way = "not directly" if context.has_nvlink is False else "and NVLink, if present, is idle"
     return f"GPUs of one machine exchange data through host memory, {way}"
 
 
@@ -84,7 +88,7 @@ def _is_needed(name: str, context: Context) -> bool:
 
 
 def has_broken_p2p(context: Context) -> str | None:
-    """The driver's version, where RTX 40 boards have one that offers peer-to-peer and corrupts data."""
+    """Return the driver's version if RTX 40 boards have one whose peer-to-peer corrupts data."""
     gpus = context.machine.gpus if context.machine is not None else ()
     if not known(gpus) or len(gpus) < 2:
         return None
@@ -92,13 +96,14 @@ def has_broken_p2p(context: Context) -> str | None:
         if known(gpu.name) and re.search(r"RTX 40[5-9]0|RTX \d+ Ada", gpu.name) and known(gpu.driver_version):
             version = gpu.driver_version
             parts = tuple(int(part) for part in version.split(".") if part.isdecimal())
+            # drivers from 520 to before 550.40.07 offer the broken peer-to-peer
             if (550, 40, 7) > parts >= (520,):
                 return version
     return None
 
 
 def consumer_boards(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """RTX 40 boards with a driver whose peer-to-peer corrupts data."""
+    """Check for RTX 40 boards with a driver whose peer-to-peer corrupts data."""
     version = has_broken_p2p(context)
     if version is None:
         return
@@ -108,9 +113,11 @@ def consumer_boards(documents: Documents, context: Context) -> Iterator[LintFind
             for command in document.commands
             if command.program in ("torchrun", "accelerate", "deepspeed", "mpirun")
         ]
-        bare = [one for one in trains if text_in(given_to(document, one), "NCCL_P2P_DISABLE") != "1"]
+        bare = [
+            command for command in trains if text_in(given_to(document, command), "NCCL_P2P_DISABLE") != "1"
+        ]
         if bare:
-            yield found(
+            yield make_finding(
                 "p2p-broken-driver",
                 document,
                 bare[0].place,
@@ -120,40 +127,42 @@ def consumer_boards(documents: Documents, context: Context) -> Iterator[LintFind
 
 
 def direct(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """What keeps NICs from GPU memory."""
-    for document, item, text in literal(documents, "NCCL_NET_GDR_LEVEL"):
+    """Check for settings that keep NICs from GPU memory."""
+    for document, item, text in literal_settings(documents, "NCCL_NET_GDR_LEVEL"):
         if text in ("LOC", "0"):
-            yield found(
+            yield make_finding(
                 "gdr-off",
                 document,
                 item.place,
-                f"NCCL_NET_GDR_LEVEL={text} turns GPUDirect RDMA off: data goes through host memory",
-                fix="Try without it; it is for finding faults.",
+                f"NCCL_NET_GDR_LEVEL={text} turns GPUDirect RDMA off, so data goes through host memory",
+                fix="Try without it; it is for debugging.",
             )
         elif text == "SYS" and not is_on_cloud(document):
-            yield found(
+            yield make_finding(
                 "gdr-level-forced",
                 document,
                 item.place,
-                f"NCCL_NET_GDR_LEVEL={text} lets NICs cross from socket to socket, which many boards do slower than host memory",
-                fix="Measure with and without; on virtual machines give NCCL the topology file of the vendor.",
+                f"NCCL_NET_GDR_LEVEL={text} lets NICs access GPUs of the other socket, which on many boards "
+                "is slower than host memory",
+                fix="Measure with and without; on virtual machines give NCCL the topology file of the "
+                "vendor.",
             )
-    for document, item, text in literal(documents, "NCCL_DMABUF_ENABLE"):
+    for document, item, text in literal_settings(documents, "NCCL_DMABUF_ENABLE"):
         if text == "0":
             peermem = context.machine.software.peermem_loaded if context.machine is not None else None
-            yield found(
+            yield make_finding(
                 "dmabuf-off",
                 document,
                 item.place,
                 "NCCL_DMABUF_ENABLE=0 leaves GPUDirect RDMA to the module nvidia_peermem"
                 + (", which is not loaded" if peermem is False else ""),
-                fix="Remove it, or see that nvidia_peermem is loaded on every machine.",
+                fix="Remove it, or load nvidia_peermem on every machine.",
                 severity="error" if peermem is False else None,
             )
     for document in documents:
         at = first_line(document, r"(?:rmmod|modprobe -r|blacklist) +(nvidia[_-]peermem|nv_peer_mem)\b")
         if at is not None and first_line(document, r"modprobe +(?:nvidia[_-]peermem|nv_peer_mem)") is None:
-            yield found(
+            yield make_finding(
                 "peermem-unloaded",
                 document,
                 at[0],
@@ -163,12 +172,11 @@ def direct(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def pinned(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Transports that are forced to TCP or named wrongly."""
-    del context
-    for document, item, text in literal(documents, "NCCL_NET"):
+    """Check for transports that are forced to TCP or have a wrong name."""
+    for document, item, text in literal_settings(documents, "NCCL_NET"):
         right = {"ib": "IB", "socket": "Socket", "gib": "gIB"}.get(text.lower())
         if right is not None and text != right and text.lower() == "gib":
-            yield found(
+            yield make_finding(
                 "net-name",
                 document,
                 item.place,
@@ -186,22 +194,22 @@ def pinned(documents: Documents, context: Context) -> Iterator[LintFinding]:
             "aws-ofi-nccl",
             "ethernet",
         ):
-            yield found(
+            yield make_finding(
                 "net-name",
                 document,
                 item.place,
-                f"no transport is called {text!r}: NCCL ends, for want of it",
-                fix="Write IB or Socket, or the name that the plugin prints, as `AWS Libfabric`.",
+                f"no transport is called {text!r}, so NCCL ends with an error",
+                fix="Write IB or Socket, or the name that the plugin prints, such as `AWS Libfabric`.",
             )
         elif (
             text.lower() == "socket"
             and value(document, "NCCL_IB_HCA") is None
             and value(document, "NCCL_IB_DISABLE") != "1"
         ):
-            yield found(
+            yield make_finding(
                 "net-socket-forced",
                 document,
                 item.place,
-                "NCCL_NET=Socket sends everything over TCP, even where there is RDMA",
-                fix="Remove it where machines have InfiniBand, RoCE or EFA.",
+                "NCCL_NET=Socket sends everything over TCP, even on machines with RDMA",
+                fix="Remove it if the machines have InfiniBand, RoCE or EFA.",
             )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import found
+from recipes.lint.rule_table import make_finding
 
 Documents = tuple[Document, ...]
 
@@ -16,23 +16,24 @@ _DASH = re.compile("(?:^#SBATCH\\s+|\\s)([\u2010-\u2015\u2212]-?[A-Za-z][\\w-]*)
 _QUOTE = re.compile("=[\u201c\u201d\u201e\u2018\u2019]")
 _BLANK = re.compile("[\u00a0\u2007\u202f\u200b\ufeff]")
 _STARTS = re.compile(
-    r"\s*(?:#SBATCH|export|srun|mpirun|torchrun|accelerate|deepspeed|python\d?|ray|docker)\b|\s+[-\u2010-\u2015\u2212]"
+    r"\s*(?:#SBATCH|export|srun|mpirun|torchrun|accelerate|deepspeed|python\d?|ray|docker)\b|"
+    r"\s+[-\u2010-\u2015\u2212]"
 )
 
 
 def characters(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Dashes, quotes and blanks that are none to a shell, and the line ends of Windows."""
-    del context
+    """Check for typographic dashes, quotes and blanks, and for the line ends of Windows."""
     for document in documents:
         if document.kind not in ("shell", "sbatch"):
             continue
         if "\r\n" in document.text:
             at = document.text[: document.text.index("\r\n")].count("\n") + 1
-            yield found(
+            yield make_finding(
                 "line-ends",
                 document,
                 Place(line=at),
-                "lines end as on Windows: sbatch refuses the script, and a shell takes the \\r for a part of the last word",
+                "lines end as on Windows: sbatch refuses the script, and a shell adds the \\r to the last "
+                "word",
                 fix="Convert the file: sed -i 's/\\r$//' FILE.",
             )
         for index, line in enumerate(document.lines, 1):
@@ -45,13 +46,13 @@ def characters(documents: Documents, context: Context) -> Iterator[LintFinding]:
 def _judged(document: Document, index: int, code: str) -> Iterator[LintFinding]:
     dash, quote, blank = _DASH.search(code), _QUOTE.search(code), _BLANK.search(code)
     if dash is not None:
-        message = f"{dash[1]} begins with a typographic dash, and is no option"
+        message = f"{dash[1]} begins with a typographic dash, so it is no option"
     elif quote is not None:
         message = "a typographic quote is part of the value"
     elif blank is not None:
-        message = "a blank that is none to a shell is part of the word"
+        message = "a special blank does not separate words in a shell"
     else:
         return
-    yield found(
-        "typography", document, Place(line=index), message, fix="Write the line anew, with plain characters."
+    yield make_finding(
+        "typography", document, Place(line=index), message, fix="Type the line again with plain characters."
     )

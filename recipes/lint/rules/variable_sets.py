@@ -1,4 +1,4 @@
-"""Do variables go together, and do they arrive?"""
+"""Variables that contradict each other, are overwritten, or do not reach the processes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import Given, environments_in, getters, text_in
-from recipes.lint.rule_table import found
-from recipes.lint.rules.variables import OLD_NAMES
-from recipes.lint.views import is_set, number
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import OLD_TORCH_NAMES, is_set, number
 
 Documents = tuple[Document, ...]
 
@@ -30,14 +29,14 @@ _CONFLICTS = (
         ("1",),
         "NCCL_NVLS_ENABLE",
         ("1",),
-        "several ranks on a GPU and NVLS end the job together",
+        "several ranks on a GPU together with NVLS end the job",
     ),
-    ("NCCL_P2P_DISABLE", ("1",), "NCCL_P2P_LEVEL", None, "peer-to-peer is off, so its level says nothing"),
+    ("NCCL_P2P_DISABLE", ("1",), "NCCL_P2P_LEVEL", None, "peer-to-peer is off, so its level has no effect"),
     ("NCCL_P2P_DISABLE", ("1",), "NCCL_NVLS_ENABLE", ("1",), "NVLS needs peer-to-peer, which is off"),
-    ("NCCL_IB_DISABLE", ("1",), "NCCL_NET", ("IB",), "InfiniBand is asked for and turned off"),
+    ("NCCL_IB_DISABLE", ("1",), "NCCL_NET", ("IB",), "InfiniBand is requested and turned off"),
     ("NCCL_IB_DISABLE", ("1",), "NCCL_IB_HCA", None, "InfiniBand is off, so no RDMA port is used"),
     ("NCCL_NET", ("Socket", "socket"), "NCCL_IB_HCA", None, "the transport is TCP, so no RDMA port is used"),
-    ("RDMAV_FORK_SAFE", None, "FI_EFA_FORK_SAFE", None, "both ask for fork support, and together they fail"),
+    ("RDMAV_FORK_SAFE", None, "FI_EFA_FORK_SAFE", None, "both request fork support, and together they fail"),
     (
         "NCCL_SHM_DISABLE",
         ("1",),
@@ -46,12 +45,11 @@ _CONFLICTS = (
         "GPUs of one machine can only exchange data over the network",
     ),
 )
-"""Pairs that cannot both be meant: name, values (None for any), name, values, why."""
+"""Pairs that contradict each other: name, values (None for any), name, values, reason."""
 
 
 def conflicts(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Pairs that contradict each other."""
-    del context
+    """Check for pairs that contradict each other."""
     for document, given in environments_in(documents):
         for name, first, other, second, why in _CONFLICTS:
             here, there = text_in(given, name), text_in(given, other)
@@ -63,7 +61,7 @@ def conflicts(documents: Documents, context: Context) -> Iterator[LintFinding]:
             ):
                 continue
             message = f"{name}={here} and {other}={there}: {why}"
-            yield found(
+            yield make_finding(
                 "variable-conflict", document, given[other].place, message, fix=f"Remove {name} or {other}."
             )
         yield from _bounds(document, given)
@@ -75,7 +73,9 @@ def _bounds(document: Document, given: Given) -> Iterator[LintFinding]:
         least, most = number(text_in(given, low)), number(text_in(given, high))
         if least is not None and most is not None and least > most:
             message = f"{low}={least} is more than {high}={most}"
-            yield found("variable-conflict", document, given[low].place, message, fix="Set one of them.")
+            yield make_finding(
+                "variable-conflict", document, given[low].place, message, fix="Set one of them."
+            )
 
 
 def _sockets(document: Document, given: Given) -> Iterator[LintFinding]:
@@ -83,8 +83,8 @@ def _sockets(document: Document, given: Given) -> Iterator[LintFinding]:
         number(text_in(given, name)) for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
     )
     if threads is not None and sockets is not None and threads * sockets > 64:
-        message = f"{threads} threads of {sockets} sockets are {threads * sockets}; NCCL takes at most 64"
-        yield found(
+        message = f"{threads} threads of {sockets} sockets are {threads * sockets}; NCCL allows at most 64"
+        yield make_finding(
             "sockets-too-many",
             document,
             given["NCCL_NSOCKS_PERTHREAD"].place,
@@ -94,20 +94,20 @@ def _sockets(document: Document, given: Given) -> Iterator[LintFinding]:
 
 
 def repeated(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """The same variable with two values, in files without branches or at the left margin."""
-    del context
+    """Check for a variable with two values in files without branches or at the left margin."""
     for document in documents:
         before: dict[str, Setting] = {}
         for item in document.settings:
             if not item.name.startswith(_JUDGED) or not _is_flat(document, item):
                 continue
+            # the same name twice is fine if a command between them uses the first value
             old = before.get(item.name)
             if old is not None and _is_lost(document, old, item):
-                yield found(
+                yield make_finding(
                     "variable-twice",
                     document,
                     item.place,
-                    f"{item.name} was set to {old.value} on line {old.place.line}; {item.value} wins",
+                    f"{item.name} was set to {old.value} on line {old.place.line}; {item.value} replaces it",
                     fix="Keep one of the two lines.",
                 )
             before[item.name] = item
@@ -117,7 +117,7 @@ _JUDGED = ("NCCL_", "TORCH_NCCL_", "GLOO_", "CUDA_DEVICE")
 
 
 def _is_flat(document: Document, item: Setting) -> bool:
-    """Whether it is set for all that follows, without a condition."""
+    """Return whether the variable is set for all later lines, without a condition."""
     if document.kind in ("dotenv", "nccl-conf"):
         return True
     line = document.lines[item.place.line - 1] if 0 < item.place.line <= len(document.lines) else ""
@@ -126,7 +126,7 @@ def _is_flat(document: Document, item: Setting) -> bool:
 
 
 def _is_lost(document: Document, old: Setting, new: Setting) -> bool:
-    """Whether another value takes the place of one that nothing has asked for."""
+    """Return whether a new value replaces one that nothing has used."""
     if (
         old.value is None
         or new.value is None
@@ -139,21 +139,20 @@ def _is_lost(document: Document, old: Setting, new: Setting) -> bool:
 
 
 def unexported(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Variables of the shell alone, which no process gets."""
-    del context
+    """Check for variables of the shell alone, which no process gets."""
     for document in documents:
         if document.kind not in ("shell", "sbatch"):
             continue
         for item in document.settings:
             row = load_variables().find(item.name)
-            is_read = item.name in OLD_NAMES or (row is not None and row.use != "dead")
+            is_read = item.name in OLD_TORCH_NAMES or (row is not None and row.use != "dead")
             if item.is_exported or not is_read or is_set(document, item.name):
                 continue
             if not re.search(rf"\$\{{?{item.name}\b|set -a|allexport|\bdeclare -x|\bsource\b", document.text):
-                yield found(
+                yield make_finding(
                     "variable-not-exported",
                     document,
                     item.place,
-                    f"{item.name} is not exported: no process sees it",
+                    f"{item.name} is not exported, so no process gets it",
                     fix=f"Write export {item.name}=...",
                 )

@@ -1,6 +1,4 @@
-"""Are the names and values of variables what their readers take? Judged by the table
-`probes/data/nccl_variables.toml`.
-"""
+"""Names and values of variables, compared with the table `probes/data/nccl_variables.toml`."""
 
 from __future__ import annotations
 
@@ -15,12 +13,12 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.fixes import removal, rename, rewrite
-from recipes.lint.rule_table import found
-from recipes.lint.views import commands, is_set, option, settings_of
+from recipes.lint.rule_table import make_finding
+from recipes.lint.views import OLD_TORCH_NAMES, commands, is_set, option, settings_of
 
 Documents = tuple[Document, ...]
 
-_OF_PLUGINS = (
+_PLUGIN_PREFIXES = (
     "NCCL_FASTRAK_",
     "NCCL_GPUDIRECTTCPX_",
     "NCCL_GPUVIPER_",
@@ -44,29 +42,23 @@ _OF_PLUGINS = (
     "NCCL_BIN_PATH",
 )
 """Beginnings of names that plugins, wrappers or NCCL's own tools read."""
-_OF_BUILDS = re.compile(
-    r"NCCL_(?:.*_)?(?:HOME|VERSION|VER|DIR|DIRS|ROOT|PATH|LIB|LIBS|LIBRARY|LIBRARIES|INCLUDE|URL|REPO|BRANCH|TAG|TESTS?|ARGS|ENV|ENVS|OPTS"
-    r"|OPTIONS|FLAGS|VARS|IMAGE|COMMIT|PKG|PACKAGE|PREFIX|BIN|EXE|LOG|LOGS|SRC|SOURCE|BUILD|INSTALL|SO|SCRIPT|SCRIPTS|TARBALL|CUDA"
-    r"|PARAMS?|SETTINGS|CMD|LAUNCHER|MAJOR|MINOR|SUFFIX|NAME|HOSTFILE|BACKEND|JOB)"
+_BUILD_NAMES = re.compile(
+    r"NCCL_(?:.*_)?(?:HOME|VERSION|VER|DIR|DIRS|ROOT|PATH|LIB|LIBS|LIBRARY|LIBRARIES|INCLUDE|URL|REPO|BRANCH|"
+    r"TAG|TESTS?|ARGS|ENV|ENVS|OPTS|OPTIONS|FLAGS|VARS|IMAGE|COMMIT|PKG|PACKAGE|PREFIX|BIN|EXE|LOG|LOGS|SRC|"
+    r"SOURCE|BUILD|INSTALL|SO|SCRIPT|SCRIPTS|TARBALL|CUDA|PARAMS?|SETTINGS|CMD|LAUNCHER|MAJOR|MINOR|SUFFIX|"
+    r"NAME|HOSTFILE|BACKEND|JOB)"
 )
-"""Names that people give to folders, versions and arguments: of builds, not of NCCL."""
+"""Names that people give to folders, versions and arguments of builds, not of NCCL."""
 _READ_BY_OTHERS = frozenset({
-    "NCCL_TOPO_DUMP_FILE_RANK", "NCCL_GRAPH_DUMP_FILE_RANK", "NCCL_L1_SHARED_MEMORY_CARVEOUT", "NCCL_PROXY_DUMP_SIGNAL",
-    "NCCL_NCHANNELS_PER_PEER", "NCCL_GDR_FLUSH_DISABLE", "NCCL_NET_OPTIONAL_RECV_COMPLETION", "NCCL_NVB_PRECONNECT",
-    "NCCL_GRAPH_HELPER_DISABLE", "NCCL_P2P_EPOCH_ENABLE", "NCCL_MULTI_SEGMENT_REGISTER", "NCCL_MODEL_MATCHING_DISABLE",
-    "NCCL_IB_PREPOST_RECEIVE_WORK_REQUESTS", "NCCL_IB_RECEIVER_SIDE_MATCHING_SCHEME", "NCCL_PIVOT_ALLTOALL_ENABLE",
-    "NCCL_IB_SOCK_CLIENT_PORT_REUSE", "NCCL_IB_SOCK_SERVER_PORT_REUSE", "NCCL_MAX_NVLS_NCHANNELS", "NCCL_BUILD_TYPE",
+    "NCCL_TOPO_DUMP_FILE_RANK", "NCCL_GRAPH_DUMP_FILE_RANK", "NCCL_L1_SHARED_MEMORY_CARVEOUT",
+    "NCCL_PROXY_DUMP_SIGNAL", "NCCL_NCHANNELS_PER_PEER", "NCCL_GDR_FLUSH_DISABLE",
+    "NCCL_NET_OPTIONAL_RECV_COMPLETION", "NCCL_NVB_PRECONNECT", "NCCL_GRAPH_HELPER_DISABLE",
+    "NCCL_P2P_EPOCH_ENABLE", "NCCL_MULTI_SEGMENT_REGISTER", "NCCL_MODEL_MATCHING_DISABLE",
+    "NCCL_IB_PREPOST_RECEIVE_WORK_REQUESTS", "NCCL_IB_RECEIVER_SIDE_MATCHING_SCHEME",
+    "NCCL_PIVOT_ALLTOALL_ENABLE", "NCCL_IB_SOCK_CLIENT_PORT_REUSE", "NCCL_IB_SOCK_SERVER_PORT_REUSE",
+    "NCCL_MAX_NVLS_NCHANNELS", "NCCL_BUILD_TYPE",
 })  # fmt: skip
-"""Names of NCCL before 2.16, of its newest release and of RCCL, for which the table has no row."""
-OLD_NAMES = {
-    "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
-    "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
-    "NCCL_DESYNC_DEBUG": "TORCH_NCCL_DESYNC_DEBUG",
-    "NCCL_ENABLE_TIMING": "TORCH_NCCL_ENABLE_TIMING",
-}
-"""Names of PyTorch before 2.2, with those that it took then. Source: pytorch/pytorch,
-ProcessGroupNCCL.hpp.
-"""
+"""Names of NCCL before 2.16, of its newest release and of RCCL, which have no row in the table."""
 _RIGHT_NAMES = {
     "NCCL_CHECK_DISABLE": "",
     "TORCH_NCCL_ASYNC_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
@@ -91,7 +83,7 @@ _RIGHT_NAMES = {
     "NCCL_IB_HCAS": "NCCL_IB_HCA",
     "NCCL_NVLS_DISABLE": "NCCL_NVLS_ENABLE",
 }
-"""Slips that no measure of likeness finds, or finds wrong."""
+"""Slips that a measure of likeness misses or corrects wrongly."""
 _LIKE = 0.9
 _TRUE = ("true", "yes", "on", "y", "t", "enable", "enabled")
 _FALSE = ("false", "no", "off", "n", "f", "none", "disable", "disabled")
@@ -107,12 +99,12 @@ def _names() -> tuple[str, ...]:
 
 
 def _is_judged(name: str) -> bool:
-    if name in _RIGHT_NAMES or name in OLD_NAMES:
+    if name in _RIGHT_NAMES or name in OLD_TORCH_NAMES:
         return True
     return (
         name.startswith(("NCCL_", "TORCH_NCCL_"))
-        and not name.startswith(_OF_PLUGINS)
-        and _OF_BUILDS.fullmatch(name) is None
+        and not name.startswith(_PLUGIN_PREFIXES)
+        and _BUILD_NAMES.fullmatch(name) is None
     )
 
 
@@ -124,12 +116,12 @@ def _settings(documents: Documents) -> Iterator[tuple[Document, Setting]]:
 
 
 def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Unknown, misspelt, renamed and removed names."""
+    """Check for unknown, misspelt, renamed and removed names."""
     for document, item in _settings(documents):
         row = load_variables().find(item.name)
-        if item.name in OLD_NAMES:
-            new = OLD_NAMES[item.name]
-            yield found(
+        if item.name in OLD_TORCH_NAMES:
+            new = OLD_TORCH_NAMES[item.name]
+            yield make_finding(
                 "variable-old-torch-name",
                 document,
                 item.place,
@@ -140,7 +132,7 @@ def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
         elif _RIGHT_NAMES.get(item.name):
             yield _misspelt(document, item, _RIGHT_NAMES[item.name])
         elif row is not None and row.use == "dead":
-            yield found(
+            yield make_finding(
                 "variable-removed",
                 document,
                 item.place,
@@ -153,35 +145,36 @@ def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if near:
                 yield _misspelt(document, item, near[0])
             elif not item.name.startswith("TORCH_") and item.name not in _READ_BY_OTHERS:
-                yield found(
+                yield make_finding(
                     "variable-unknown",
                     document,
                     item.place,
-                    f"no NCCL or PyTorch that rigtune knows reads {item.name}",
+                    f"no known version of NCCL or PyTorch reads {item.name}",
                     fix="Correct the name, or remove the line.",
                 )
     yield from _handed(documents)
 
 
 def _reads_new_names(context: Context) -> bool:
-    """Whether the torch is known to read TORCH_NCCL_*: without that, the old name is the one that works
-    everywhere.
+    """Return whether torch is known to read TORCH_NCCL_*.
+
+    Otherwise only the old name works everywhere.
     """
     return context.torch is not None and at_least(context.torch, "2.2") is True
 
 
 def _handed(documents: Documents) -> Iterator[LintFinding]:
-    """Names alone after `-x` of mpirun, which no line of the file sets."""
+    """Check names after `-x` of mpirun that no line of the file sets."""
     for document in documents:
         for command in commands(document, "mpirun"):
             for name in dict.fromkeys(re.findall(r"(?m)^\w+$", option(command, "x") or "")):
                 if is_set(document, name) or load_variables().find(name) is not None or not _is_judged(name):
                     continue
-                if name in OLD_NAMES or name in _READ_BY_OTHERS:
+                if name in OLD_TORCH_NAMES or name in _READ_BY_OTHERS:
                     continue
                 near = difflib.get_close_matches(name, _names(), n=1, cutoff=_LIKE)
                 if near:
-                    yield found(
+                    yield make_finding(
                         "variable-misspelt",
                         document,
                         command.place,
@@ -191,19 +184,20 @@ def _handed(documents: Documents) -> Iterator[LintFinding]:
 
 
 def _misspelt(document: Document, item: Setting, name: str) -> LintFinding:
+    # replacing a _DISABLE name by an _ENABLE name would invert the value, so there is no edit then
     inverts = item.name.endswith("_DISABLE") != name.endswith("_DISABLE")
-    return found(
+    return make_finding(
         "variable-misspelt",
         document,
         item.place,
         f"nothing reads {item.name}; did you mean {name}?",
-        fix=f"Write {name}." if not inverts else f"Say it with {name}, which means the opposite.",
+        fix=f"Write {name}." if not inverts else f"Use {name}, which means the opposite.",
         edits=() if inverts else rename(document, item, name),
     )
 
 
 def versions(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Names that this NCCL does not read yet."""
+    """Check for names that this NCCL does not read yet."""
     version = context.nccl
     if version is None:
         return
@@ -215,7 +209,7 @@ def versions(documents: Documents, context: Context) -> Iterator[LintFinding]:
             and row.since is not None
             and at_least(version, row.since) is False
         ):
-            yield found(
+            yield make_finding(
                 "variable-too-new",
                 document,
                 item.place,
@@ -225,8 +219,7 @@ def versions(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 
 def values(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Values that the reader takes for something else."""
-    del context
+    """Check for values that the reader takes for something else."""
     for document, item in _settings(documents):
         row = load_variables().find(item.name)
         if (
@@ -251,11 +244,11 @@ def _wrong(document: Document, item: Setting, row: Variable, text: str, wrong: s
         case "switch" | "number":
             yield from _wrong_number(document, item, row, text, message)
         case "flag":
-            yield found("value-flag", document, item.place, message, fix="Write 0 or 1.")
+            yield make_finding("value-flag", document, item.place, message, fix="Write 0 or 1.")
         case "level" if text == "0" and item.name == "NCCL_NET_GDR_LEVEL":
-            return  # a rule of its own
+            return  # the rule gdr-off reports it
         case "level" if (numbered := numbered_level(text)) is not None:
-            yield found(
+            yield make_finding(
                 "value-level-digits",
                 document,
                 item.place,
@@ -266,7 +259,7 @@ def _wrong(document: Document, item: Setting, row: Variable, text: str, wrong: s
         case "level":
             known = text.upper() in ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS")
             edits = rewrite(document, item, text.upper()) if known else ()
-            yield found(
+            yield make_finding(
                 "value-level",
                 document,
                 item.place,
@@ -275,7 +268,7 @@ def _wrong(document: Document, item: Setting, row: Variable, text: str, wrong: s
                 edits=edits,
             )
         case _:
-            yield found(
+            yield make_finding(
                 "value-word", document, item.place, message, fix=f"Write one of {', '.join(row.words)}."
             )
 
@@ -288,16 +281,16 @@ def _wrong_number(
     if unit is not None:
         meant = int(unit[1]) * _UNITS[unit[2].upper()]
         edits = rewrite(document, item, str(meant))
-        yield found("value-unit", document, item.place, message, fix=f"Write {meant}.", edits=edits)
+        yield make_finding("value-unit", document, item.place, message, fix=f"Write {meant}.", edits=edits)
     elif integer.rest.strip():
         if text.lower() in _FALSE and row.kind == "switch":
-            return  # 0, as was meant
+            return  # read as 0, as intended
         edits = (
             rewrite(document, item, "1")
             if text.lower() in _TRUE and row.kind == "switch" and row.use == "system"
             else ()
         )
-        yield found(
+        yield make_finding(
             "value-not-a-number",
             document,
             item.place,
@@ -306,20 +299,21 @@ def _wrong_number(
             edits=edits,
         )
     elif re.match(r"[+-]?0\d", text):
-        yield found("value-octal", document, item.place, message, fix="Write the number without a leading 0.")
+        yield make_finding(
+            "value-octal", document, item.place, message, fix="Write the number without a leading 0."
+        )
     else:
-        yield found(
+        yield make_finding(
             "value-out-of-range",
             document,
             item.place,
             message,
-            fix="Remove it, or write a value of the range.",
+            fix="Remove it, or write a value in the range.",
         )
 
 
 def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Algorithms and protocols that do not exist."""
-    del context
+    """Check for algorithms and protocols that do not exist."""
     for document, item in _settings(documents):
         if item.name not in ("NCCL_ALGO", "NCCL_PROTO") or not item.is_literal or not item.value:
             continue
@@ -332,10 +326,10 @@ def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
             if word.strip() and word.strip() not in known
         ]
         if wrong:
-            yield found(
+            yield make_finding(
                 "value-algorithm",
                 document,
                 item.place,
-                f"{item.name}={item.value}: NCCL knows no {wrong[0]!r}",
-                fix=f"It knows {', '.join(known)}; better, remove the line.",
+                f"{item.name}={item.value}: NCCL has no {wrong[0]!r}",
+                fix=f"Choose among {', '.join(known)}; better, remove the line.",
             )

@@ -7,25 +7,25 @@
 # Needs: ssh to every host without a password, and this folder under the same path there.
 # Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
 
-# Started as `sh SCRIPT`, go on in bash.
+# If started as `sh SCRIPT`, continue in bash.
 if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
 hosts=(gpu1 gpu2 gpu3 gpu4)
 folder=$(dirname -- "$(readlink -f -- "$0")")
 
-# What follows `--` goes to the program.
+# Arguments after `--` go to the program.
 if [[ ${1-} == -- ]]; then shift; fi
 # All nodes must agree on the attempt; the id of this process is unique among those that run.
 attempt=${ATTEMPT:-$$}
 
-# Quotes words for the shell of the other host, whatever shell that is.
+# Quote words for the shell of the other host, whatever shell that is.
 quoted() {
   local word escaped="'\\''"
   for word in "$@"; do printf "'%s' " "${word//\'/$escaped}"; done
 }
 
-# ssh ends with this script, even when that is killed with -9.
+# ssh ends with this script, even if the script is killed with -9.
 guard=(env)
 if setpriv --pdeathsig TERM true 2>/dev/null; then guard=(setpriv --pdeathsig TERM); fi
 

@@ -11,12 +11,12 @@
 # ./launch-all.sh does that over ssh.
 # Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
 
-# Started as `sh SCRIPT`, go on in bash.
+# If started as `sh SCRIPT`, continue in bash.
 if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
 # Environment
-# The plan was made with these values; they win over those of the calling shell.
+# The plan was made with these values; they override those of the calling shell.
 
 # Two of the ports belong to storage. The equals sign asks for exact names: mlx5_1 alone would match mlx5_10
 # too.
@@ -25,10 +25,10 @@ export NCCL_IB_HCA='=mlx5_0,mlx5_3'
 
 # A value that a shell would read.
 # Source: user
-# shellcheck disable=SC2016  # meant literally
+# shellcheck disable=SC2016  # literal text
 export HYDRA_FULL_ERROR='$HOME it'"'"'s'
 
-# Which node is this?
+# The rank of this node
 usage() {
   echo "launch.sh: $1" >&2
   echo "usage: launch.sh NODE_RANK [ATTEMPT] [-- PROGRAM ARGUMENTS], with NODE_RANK from 0 to 3" >&2
@@ -53,7 +53,7 @@ node_rank=$((10#$node_rank))
 attempt=$((10#$attempt))
 [[ $node_rank -le 3 ]] || usage "NODE_RANK $node_rank is larger than 3"
 
-# What follows `--` goes to the program.
+# Arguments after `--` go to the program.
 if [[ ${1-} == -- ]]; then shift; fi
 
 # The interpreter that has torch; RIGTUNE_PYTHON overrides the one of the recipe.
@@ -71,18 +71,18 @@ fi
 # The folder that the program runs in
 cd -- '/home/someone/my project'
 
-# The kernel kills the ranks when their torchrun dies, even by kill -9; else they would live on and hold their memory.
+# The kernel kills the ranks when their torchrun dies, even by kill -9; otherwise they would keep running and hold their memory.
 # torchrun then calls the program `setpriv` in its messages.
 guard=(env)
 if setpriv --pdeathsig KILL true 2>/dev/null; then guard=(setpriv --pdeathsig KILL); fi
 
-# The first node's address, as every node reaches it
+# The address at which every node reaches the first node
 master=${MASTER_ADDR:-gpu1}
 # Job name and attempt choose the port, from 20000 to 29999, below the ephemeral ports; MASTER_PORT overrides it.
 port=${MASTER_PORT:-$((20000 + (9704 + attempt) % 10000))}
 
-# A static rendezvous: with c10d torchrun ignores --node-rank and deals the ranks out in order of arrival.
-# shellcheck disable=SC2016  # meant literally
+# A static rendezvous: with c10d torchrun ignores --node-rank and assigns ranks in order of arrival.
+# shellcheck disable=SC2016  # literal text
 exec "$python" -m torch.distributed.run \
   --nnodes 4 \
   --node-rank "$node_rank" \

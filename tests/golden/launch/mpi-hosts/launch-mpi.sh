@@ -10,12 +10,12 @@
 # mpirun only starts the ranks: they communicate by NCCL or gloo, never by MPI.
 # Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
 
-# Started as `sh SCRIPT`, go on in bash.
+# If started as `sh SCRIPT`, continue in bash.
 if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
 # Environment
-# The plan was made with these values; they win over those of the calling shell.
+# The plan was made with these values; they override those of the calling shell.
 
 # Two of the ports belong to storage. The equals sign asks for exact names: mlx5_1 alone would match mlx5_10
 # too.
@@ -24,10 +24,10 @@ export NCCL_IB_HCA='=mlx5_0,mlx5_3'
 
 # A value that a shell would read.
 # Source: user
-# shellcheck disable=SC2016  # meant literally
+# shellcheck disable=SC2016  # literal text
 export HYDRA_FULL_ERROR='$HOME it'"'"'s'
 
-# What follows `--` goes to the program.
+# Arguments after `--` go to the program.
 if [[ ${1-} == -- ]]; then shift; fi
 
 # The interpreter that has torch; RIGTUNE_PYTHON overrides the one of the recipe.
@@ -41,15 +41,15 @@ esac
 # The folder that the program runs in
 cd -- '/home/someone/my project'
 
-# Rank 0 runs on the first host; its address as every host reaches it
+# Rank 0 runs on the first host; this is the address at which every host reaches it
 MASTER_ADDR=${MASTER_ADDR:-gpu1}
 # The id of this process chooses the port, from 20000 to 29999, below the ephemeral ports; MASTER_PORT overrides it.
 MASTER_PORT=${MASTER_PORT:-$((20000 + (9704 + $$) % 10000))}
 export MASTER_ADDR MASTER_PORT
 
 hosts=(gpu1 gpu2 gpu3 gpu4)
-# What mpirun starts for each rank: this names the rank's place as torch expects it.
-# setpriv: the kernel kills a rank when what started it on its host dies, even by kill -9.
+# The command of each rank: it sets the variables of its rank as torch expects them.
+# setpriv: the kernel kills a rank when its parent process on the host dies, even by kill -9.
 # shellcheck disable=SC2016  # expanded by the inner bash
 rank='
   # MPICH and Intel MPI end the other ranks only when one dies by a signal.
@@ -63,14 +63,14 @@ rank='
   export LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-}}
   export LOCAL_WORLD_SIZE=${OMPI_COMM_WORLD_LOCAL_SIZE:-${MPI_LOCALNRANKS:-}}
   if [[ -z $RANK || -z $WORLD_SIZE || -z $LOCAL_RANK || -z $LOCAL_WORLD_SIZE ]]; then
-    echo "launch-mpi.sh: mpirun told no rank on $(uname -n)" >&2
+    echo "launch-mpi.sh: mpirun set no rank on $(uname -n)" >&2
     exit 2
   fi
   guard=(env)
   if setpriv --pdeathsig KILL true 2>/dev/null; then guard=(setpriv --pdeathsig KILL); fi
   "${guard[@]}" "$python" -u "$@"
 '
-# shellcheck disable=SC2016  # meant literally
+# shellcheck disable=SC2016  # literal text
 command=(bash -c "$rank" "$python" 'train it.py' --batch=2 --lr 0.003 'it'"'"'s $HOME' '{"a": 1}' "$@")
 
 # Options differ between the families of mpirun. Ranks are not bound to cores: by default Open MPI would put all threads of a
@@ -82,29 +82,29 @@ fi
 family=$(mpirun --version 2>&1 || true)
 case $family in
   *"Open MPI"* | *OpenRTE* | *PRRTE*)
-    # It hands on the variables that are named, and no others.
+    # Open MPI passes on only the variables that are named.
     options=(--bind-to none --map-by :OVERSUBSCRIBE -x MASTER_ADDR -x MASTER_PORT -x NCCL_IB_HCA -x HYDRA_FULL_ERROR)
-    # A group for each host: by itself it would begin with the host that it runs on, wherever that stands in the list.
+    # A group for each host: otherwise Open MPI would begin with the host that it runs on, whatever its position in the list.
     start=(mpirun)
     for host in "${hosts[@]}"; do
       start+=(-np 8 --host "$host:8" "${options[@]}" "${command[@]}" :)
     done
     unset 'start[-1]'
     if [[ $EUID -eq 0 && ${OMPI_ALLOW_RUN_AS_ROOT:-} != 1 ]]; then
-      echo "launch-mpi.sh: Open MPI runs nothing as root; where that is meant, as in a container:" \
+      echo "launch-mpi.sh: Open MPI refuses to run as root; if you intend it, as in a container:" \
         "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" >&2
       exit 2
     fi
     ;;
   *HYDRA* | *"Intel(R) MPI"*)
-    # These hand on the whole environment, and bind nothing unless told (Intel: I_MPI_PIN).
+    # These pass on the whole environment, and bind nothing by default (Intel: with I_MPI_PIN=0).
     export I_MPI_PIN=0
     options=(-n 32 -ppn 8)
     options+=(-hosts "gpu1,gpu2,gpu3,gpu4")
     start=(mpirun "${options[@]}" "${command[@]}")
     ;;
   *)
-    echo "launch-mpi.sh: this mpirun is neither of Open MPI nor of MPICH or Intel: ${family%%$'\n'*}" >&2
+    echo "launch-mpi.sh: this mpirun is not from Open MPI, MPICH or Intel: ${family%%$'\n'*}" >&2
     exit 2
     ;;
 esac

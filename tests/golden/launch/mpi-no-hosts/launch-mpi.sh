@@ -6,19 +6,19 @@
 # Nothing could be predicted for this machine.
 #
 # Start: MASTER_ADDR=ADDRESS ./launch-mpi.sh [-- PROGRAM ARGUMENTS]
-# ADDRESS is that of the first host, as every host reaches it. mpirun takes the hosts from the scheduler that it runs under.
+# ADDRESS is the address at which every host reaches the first host. mpirun gets the hosts from the scheduler.
 # Needs: mpirun of Open MPI, MPICH or Intel MPI on every host, and this folder under the same path there.
 # mpirun only starts the ranks: they communicate by NCCL or gloo, never by MPI.
 # Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
 
-# Started as `sh SCRIPT`, go on in bash.
+# If started as `sh SCRIPT`, continue in bash.
 if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
 # Environment
-# Nothing to set: on this machine the libraries choose well by themselves.
+# Nothing to set: on this machine the defaults of the libraries are right.
 
-# What follows `--` goes to the program.
+# Arguments after `--` go to the program.
 if [[ ${1-} == -- ]]; then shift; fi
 
 # The interpreter that has torch; RIGTUNE_PYTHON overrides the one of the recipe.
@@ -29,7 +29,7 @@ case $python in
   */*) python=$PWD/$python ;; # the folder changes below
 esac
 
-# The reference program lies beside this script and runs there.
+# The reference program is beside this script and runs there.
 cd -- "$(dirname -- "$(readlink -f -- "$0")")"
 export PYTHONPATH=".${PYTHONPATH:+:$PYTHONPATH}"
 
@@ -41,7 +41,7 @@ fi
 MASTER_PORT=${MASTER_PORT:-$((20000 + (9704 + $$) % 10000))}
 export MASTER_ADDR MASTER_PORT
 
-# What mpirun starts for each rank: this names the rank's place as torch expects it.
+# The command of each rank: it sets the variables of its rank as torch expects them.
 # shellcheck disable=SC2016  # expanded by the inner bash
 rank='
   # MPICH and Intel MPI end the other ranks only when one dies by a signal.
@@ -55,7 +55,7 @@ rank='
   export LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-}}
   export LOCAL_WORLD_SIZE=${OMPI_COMM_WORLD_LOCAL_SIZE:-${MPI_LOCALNRANKS:-}}
   if [[ -z $RANK || -z $WORLD_SIZE || -z $LOCAL_RANK || -z $LOCAL_WORLD_SIZE ]]; then
-    echo "launch-mpi.sh: mpirun told no rank on $(uname -n)" >&2
+    echo "launch-mpi.sh: mpirun set no rank on $(uname -n)" >&2
     exit 2
   fi
   "$python" "$@"
@@ -71,23 +71,23 @@ fi
 family=$(mpirun --version 2>&1 || true)
 case $family in
   *"Open MPI"* | *OpenRTE* | *PRRTE*)
-    # It hands on the variables that are named, and no others.
+    # Open MPI passes on only the variables that are named.
     options=(--bind-to none --map-by ppr:2:node:OVERSUBSCRIBE -x MASTER_ADDR -x MASTER_PORT -x PYTHONPATH)
     start=(mpirun -np 4 "${options[@]}" "${command[@]}")
     if [[ $EUID -eq 0 && ${OMPI_ALLOW_RUN_AS_ROOT:-} != 1 ]]; then
-      echo "launch-mpi.sh: Open MPI runs nothing as root; where that is meant, as in a container:" \
+      echo "launch-mpi.sh: Open MPI refuses to run as root; if you intend it, as in a container:" \
         "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" >&2
       exit 2
     fi
     ;;
   *HYDRA* | *"Intel(R) MPI"*)
-    # These hand on the whole environment, and bind nothing unless told (Intel: I_MPI_PIN).
+    # These pass on the whole environment, and bind nothing by default (Intel: with I_MPI_PIN=0).
     export I_MPI_PIN=0
     options=(-n 4 -ppn 2)
     start=(mpirun "${options[@]}" "${command[@]}")
     ;;
   *)
-    echo "launch-mpi.sh: this mpirun is neither of Open MPI nor of MPICH or Intel: ${family%%$'\n'*}" >&2
+    echo "launch-mpi.sh: this mpirun is not from Open MPI, MPICH or Intel: ${family%%$'\n'*}" >&2
     exit 2
     ;;
 esac

@@ -15,18 +15,18 @@
 # - strategy = ddp (modelled): every rank holds the whole model.
 # - micro_batch = 2 (user): pinned.
 
-# Started as `sh SCRIPT`, go on in bash.
+# If started as `sh SCRIPT`, continue in bash.
 if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
 # Environment
-# The plan was made with these values; they win over those of the calling shell.
+# The plan was made with these values; they override those of the calling shell.
 
 # One thread per physical core of the rank; more only take turns.
 # Source: torch.distributed.run, which sets 1 where nothing is set
 export OMP_NUM_THREADS=1
 
-# What follows `--` goes to the program.
+# Arguments after `--` go to the program.
 if [[ ${1-} == -- ]]; then shift; fi
 
 # The interpreter that has torch; RIGTUNE_PYTHON overrides the one of the recipe.
@@ -37,7 +37,7 @@ case $python in
   */*) python=$PWD/$python ;; # the folder changes below
 esac
 
-# The reference program lies beside this script and runs there.
+# The reference program is beside this script and runs there.
 cd -- "$(dirname -- "$(readlink -f -- "$0")")"
 export PYTHONPATH=".${PYTHONPATH:+:$PYTHONPATH}"
 
@@ -47,7 +47,7 @@ MASTER_ADDR=127.0.0.1
 MASTER_PORT=${MASTER_PORT:-$((20000 + (9704 + $$) % 10000))}
 export MASTER_ADDR MASTER_PORT
 
-# What mpirun starts for each rank: this names the rank's place as torch expects it.
+# The command of each rank: it sets the variables of its rank as torch expects them.
 # shellcheck disable=SC2016  # expanded by the inner bash
 rank='
   # MPICH and Intel MPI end the other ranks only when one dies by a signal.
@@ -61,7 +61,7 @@ rank='
   export LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-}}
   export LOCAL_WORLD_SIZE=${OMPI_COMM_WORLD_LOCAL_SIZE:-${MPI_LOCALNRANKS:-}}
   if [[ -z $RANK || -z $WORLD_SIZE || -z $LOCAL_RANK || -z $LOCAL_WORLD_SIZE ]]; then
-    echo "launch-mpi.sh: mpirun told no rank on $(uname -n)" >&2
+    echo "launch-mpi.sh: mpirun set no rank on $(uname -n)" >&2
     exit 2
   fi
   "$python" "$@"
@@ -77,24 +77,24 @@ fi
 family=$(mpirun --version 2>&1 || true)
 case $family in
   *"Open MPI"* | *OpenRTE* | *PRRTE*)
-    # It hands on the variables that are named, and no others.
+    # Open MPI passes on only the variables that are named.
     options=(--bind-to none --map-by :OVERSUBSCRIBE -x MASTER_ADDR -x MASTER_PORT -x PYTHONPATH -x OMP_NUM_THREADS)
     start=(mpirun -np 2 --host localhost:2 "${options[@]}" "${command[@]}")
     if [[ $EUID -eq 0 && ${OMPI_ALLOW_RUN_AS_ROOT:-} != 1 ]]; then
-      echo "launch-mpi.sh: Open MPI runs nothing as root; where that is meant, as in a container:" \
+      echo "launch-mpi.sh: Open MPI refuses to run as root; if you intend it, as in a container:" \
         "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" >&2
       exit 2
     fi
     ;;
   *HYDRA* | *"Intel(R) MPI"*)
-    # These hand on the whole environment, and bind nothing unless told (Intel: I_MPI_PIN).
+    # These pass on the whole environment, and bind nothing by default (Intel: with I_MPI_PIN=0).
     export I_MPI_PIN=0
     options=(-n 2 -ppn 2)
     options+=(-hosts localhost)
     start=(mpirun "${options[@]}" "${command[@]}")
     ;;
   *)
-    echo "launch-mpi.sh: this mpirun is neither of Open MPI nor of MPICH or Intel: ${family%%$'\n'*}" >&2
+    echo "launch-mpi.sh: this mpirun is not from Open MPI, MPICH or Intel: ${family%%$'\n'*}" >&2
     exit 2
     ;;
 esac

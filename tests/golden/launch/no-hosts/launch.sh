@@ -6,19 +6,19 @@
 # Nothing could be predicted for this machine.
 #
 # Start on every node: MASTER_ADDR=ADDRESS ./launch.sh NODE_RANK [ATTEMPT] [-- PROGRAM ARGUMENTS]
-# ADDRESS is the first node's, as every node reaches it.
+# ADDRESS is the address at which every node reaches the first node.
 # NODE_RANK is 0 on the first node and 1 on the last. ATTEMPT is any number, the same on all nodes; give a new one
 # to each start, so that a process left from the previous start cannot join.
 # Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.
 
-# Started as `sh SCRIPT`, go on in bash.
+# If started as `sh SCRIPT`, continue in bash.
 if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
 # Environment
-# Nothing to set: on this machine the libraries choose well by themselves.
+# Nothing to set: on this machine the defaults of the libraries are right.
 
-# Which node is this?
+# The rank of this node
 usage() {
   echo "launch.sh: $1" >&2
   echo "usage: launch.sh NODE_RANK [ATTEMPT] [-- PROGRAM ARGUMENTS], with NODE_RANK from 0 to 1" >&2
@@ -43,7 +43,7 @@ node_rank=$((10#$node_rank))
 attempt=$((10#$attempt))
 [[ $node_rank -le 1 ]] || usage "NODE_RANK $node_rank is larger than 1"
 
-# What follows `--` goes to the program.
+# Arguments after `--` go to the program.
 if [[ ${1-} == -- ]]; then shift; fi
 
 # The interpreter that has torch; RIGTUNE_PYTHON overrides the one of the recipe.
@@ -58,17 +58,17 @@ if ! type -P -- "$python" >/dev/null; then
   exit 127
 fi
 
-# The reference program lies beside this script and runs there.
+# The reference program is beside this script and runs there.
 cd -- "$(dirname -- "$(readlink -f -- "$0")")"
 export PYTHONPATH=".${PYTHONPATH:+:$PYTHONPATH}"
 
-# The first node's address, as every node reaches it
+# The address at which every node reaches the first node
 master=${MASTER_ADDR:-}
 [[ -n $master ]] || usage "MASTER_ADDR is not set; export the address of the first node, the same on all nodes"
 # Job name and attempt choose the port, from 20000 to 29999, below the ephemeral ports; MASTER_PORT overrides it.
 port=${MASTER_PORT:-$((20000 + (9704 + attempt) % 10000))}
 
-# A static rendezvous: with c10d torchrun ignores --node-rank and deals the ranks out in order of arrival.
+# A static rendezvous: with c10d torchrun ignores --node-rank and assigns ranks in order of arrival.
 exec "$python" -m torch.distributed.run \
   --nnodes 2 \
   --node-rank "$node_rank" \

@@ -13,18 +13,18 @@
 # - strategy = ddp (modelled): every rank holds the whole model.
 # - micro_batch = 2 (user): pinned.
 
-# Started as `sh SCRIPT`, go on in bash.
+# If started as `sh SCRIPT`, continue in bash.
 if [ -z "${BASH_VERSION-}" ]; then exec bash "$0" "$@"; fi
 set -euo pipefail
 
 # Environment
-# The plan was made with these values; they win over those of the calling shell.
+# The plan was made with these values; they override those of the calling shell.
 
 # One thread per physical core of the rank; more only take turns.
 # Source: torch.distributed.run, which sets 1 where nothing is set
 export OMP_NUM_THREADS=1
 
-# What follows `--` goes to the program.
+# Arguments after `--` go to the program.
 if [[ ${1-} == -- ]]; then shift; fi
 
 # The interpreter that has torch; RIGTUNE_PYTHON overrides the one of the recipe.
@@ -39,12 +39,12 @@ if ! type -P -- "$python" >/dev/null; then
   exit 127
 fi
 
-# The reference program lies beside this script and runs there.
+# The reference program is beside this script and runs there.
 cd -- "$(dirname -- "$(readlink -f -- "$0")")"
 export PYTHONPATH=".${PYTHONPATH:+:$PYTHONPATH}"
 
 # --standalone takes a free port and a new id, so jobs on one machine cannot meet. The ranks meet on the loopback: torchrun
-# would take the host name, and hang where that resolves to nowhere, as on many fresh machines.
+# would use the host name, and hang if that does not resolve, as on many fresh machines.
 exec "$python" -m torch.distributed.run \
   --standalone \
   --local-addr 127.0.0.1 \

@@ -1,4 +1,4 @@
-"""What to install: the driver branch, kernel modules and fabric services for a machine and a day."""
+"""Installation advice: driver branch, kernel modules and fabric services for a machine and a day."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def advice(
     return advise_installation(machine or facts(), planned_hardware(model, count), **options)  # type: ignore[arg-type]
 
 
-def commands(found: InstallationAdvice) -> str:
-    return "\n".join(command for step in found.steps for command in step.commands)
+def commands(advised: InstallationAdvice) -> str:
+    return "\n".join(command for step in advised.steps for command in step.commands)
 
 
 GPUS = load_catalogue().gpus
@@ -53,17 +53,17 @@ ELSEWHERE = {architecture: maker for maker in OTHER_MAKERS for architecture in m
     "system", ["Ubuntu 22.04.5 LTS", "Debian GNU/Linux 12 (bookworm)", "Rocky Linux 9.4", "AlmaLinux 10.0"]
 )
 def test_every_gpu_has_advice_on_every_distribution(gpu: str, system: str) -> None:
-    found = advice(gpu, machine=facts(system))
-    assert found.steps[0].title == "Driver: branch 580"
-    assert "{" not in commands(found)
-    assert all(step.because and step.source for step in found.steps)
-    assert any(row.fits for row in found.compatibility)
+    advised = advice(gpu, machine=facts(system))
+    assert advised.steps[0].title == "Driver: branch 580"
+    assert "{" not in commands(advised)
+    assert all(step.because and step.source for step in advised.steps)
+    assert any(row.fits for row in advised.compatibility)
 
 
 def test_modules_follow_the_architecture() -> None:
     assert "nvidia-driver-580-server-open" in commands(advice("h100-sxm"))
     assert "nvidia-driver-580-server\n" in commands(advice("v100-sxm2-32gb"))
-    assert "proprietary modules do not drive" in advice("b200").steps[0].because
+    assert "proprietary modules do not support" in advice("b200").steps[0].because
 
 
 def test_volta_gets_no_cuda_13() -> None:
@@ -94,11 +94,11 @@ def test_fabric_services_follow_the_board(gpu: str, count: int, has: str) -> Non
 
 
 def test_a_driver_of_the_right_branch_stays() -> None:
-    found = advice("h100-sxm", machine=facts(driver_version="580.105.08"))
-    assert found.steps[0].title == "Driver: keep 580.105.08"
-    assert found.steps[0].commands == ()
-    found = advice("h100-sxm", machine=facts(driver_version="535.183.01"))
-    assert found.steps[0].title == "Driver: branch 580 in place of 535.183.01"
+    advised = advice("h100-sxm", machine=facts(driver_version="580.105.08"))
+    assert advised.steps[0].title == "Driver: keep 580.105.08"
+    assert advised.steps[0].commands == ()
+    advised = advice("h100-sxm", machine=facts(driver_version="535.183.01"))
+    assert advised.steps[0].title == "Driver: branch 580 in place of 535.183.01"
 
 
 def test_a_branch_is_not_chosen_after_its_end() -> None:
@@ -151,10 +151,10 @@ def test_unknown_hardware_and_distributions_are_refused() -> None:
     ("supplies_w", "words"),
     [(None, "state the supplies"), (5000.0, "more than"), (8000.0, "less"), (12e3, "enough")],
 )
-def test_power_is_held_against_the_supplies(supplies_w: float | None, words: str) -> None:
-    found = advice("h100-sxm", supplies_w=supplies_w)
-    assert found.power.boards_w == 5600
-    assert words in found.power.verdict
+def test_power_is_compared_with_the_supplies(supplies_w: float | None, words: str) -> None:
+    advised = advice("h100-sxm", supplies_w=supplies_w)
+    assert advised.power.boards_w == 5600
+    assert words in advised.power.verdict
 
 
 def test_the_management_controller_states_the_supplies() -> None:
@@ -163,7 +163,7 @@ def test_the_management_controller_states_the_supplies() -> None:
     assert advice("h100-sxm", machine=machine, supplies_w=9000.0).power.supplies_w == 9000
 
 
-def test_gpus_that_do_not_reach_each_other_are_named() -> None:
+def test_gpus_without_peer_access_are_named() -> None:
     assert any("no peer-to-peer" in remark for remark in advice("rtx-4090", 2).remarks)
     assert advice("rtx-4090", 1).remarks == ()
     assert any("bridge" in remark for remark in advice("h100-nvl", 4).remarks)

@@ -1,4 +1,4 @@
-"""recipe.toml: what was dumped loads again, and what a person got wrong is named."""
+"""recipe.toml: a dumped recipe loads again, and mistakes of a person are named."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
 
 
 @given(recipe=recipes())
-def test_what_was_dumped_loads_as_the_same_recipe(recipe):
+def test_a_dumped_recipe_loads_as_the_same_recipe(recipe):
     assert load_recipe(dump_recipe(recipe), "recipe.toml") == recipe
 
 
@@ -256,7 +256,7 @@ def test_deep_nesting_is_an_error_of_the_file():
         load_recipe("a = " + "[" * 100_000, "recipe.toml")
 
 
-def test_the_file_says_what_it_is_and_leaves_unknown_predictions_out(make_recipe):
+def test_the_file_has_a_header_and_no_unknown_predictions(make_recipe):
     text = dump_recipe(make_recipe(predicted=Prediction(step_time_s=1.5)))
     assert text.startswith("# A training recipe of rigtune")
     assert "step_time_s = 1.5" in text
@@ -269,7 +269,7 @@ def test_the_file_says_what_it_is_and_leaves_unknown_predictions_out(make_recipe
     assert order == sorted(order)
 
 
-def test_the_recipe_survives_a_persons_layout(make_recipe):
+def test_the_recipe_survives_another_layout(make_recipe):
     recipe = make_recipe()
     text = (
         dump_recipe(recipe)

@@ -14,7 +14,7 @@ def siblings(text: str) -> set[str]:
     return {node.module or alias.name for node in nodes for alias in node.names}
 
 
-def test_the_folder_holds_what_the_program_imports_and_nothing_else(make_recipe):
+def test_the_folder_contains_exactly_the_modules_that_the_program_imports(make_recipe):
     texts = {file.path: file.text for file in reference_files(make_recipe())}
     assert "rigtune_worker/train.py" in texts
     assert "rigtune_worker/vet.py" not in texts
@@ -27,7 +27,7 @@ def test_the_folder_holds_what_the_program_imports_and_nothing_else(make_recipe)
     assert imported | {"workload.json", "rigtune_worker/__init__.py", "rigtune_worker/train.py"} == set(texts)
 
 
-def test_the_configuration_holds_the_recipes_own_fields(make_recipe):
+def test_the_configuration_contains_the_recipes_fields(make_recipe):
     config = json.loads(reference_files(make_recipe())[0].text)
     assert config["parallelism"]["global_batch"] == 8
     assert config["model"]["hidden"] == 64

@@ -122,7 +122,7 @@ def test_settings_come_from_the_choice_and_the_machine(plan):
     assert recipe.resources.python == "/venv/bin/python"
 
 
-def test_the_reference_workload_is_not_asked_for_what_it_cannot_build(plan):
+def test_the_reference_workload_refuses_a_model_that_it_cannot_build(plan):
     sparse = msgspec.structs.replace(plan.workload.model, experts=8, experts_per_token=2)
     sparse_plan = msgspec.structs.replace(plan, workload=msgspec.structs.replace(plan.workload, model=sparse))
     with pytest.raises(UsageError, match="cannot train"):
@@ -131,7 +131,7 @@ def test_the_reference_workload_is_not_asked_for_what_it_cannot_build(plan):
     assert recipe_of(sparse_plan, name="job", command=own, python="").command == own
 
 
-def test_the_recipe_of_another_program_keeps_what_the_reference_workload_cannot_build(plan):
+def test_the_recipe_of_another_program_lists_features_beyond_the_reference_workload(plan):
     script = Command(kind="script", target="train.py")
     assert recipe_of(plan, name="llama", command=script, python="").not_in_reference is None
     experts = msgspec.structs.replace(plan.workload.model, experts=8, experts_per_token=2)
@@ -159,7 +159,7 @@ def test_decisions_become_notes_and_variables_keep_their_own_reason(plan):
     ]
 
 
-def test_a_cpu_plan_talks_gloo(plan):
+def test_a_cpu_plan_communicates_with_gloo(plan):
     cluster = msgspec.structs.replace(plan.cluster, device="cpu", physical_cores_per_rank=None)
     recipe = recipe_of(
         msgspec.structs.replace(plan, cluster=cluster), name="job", command=REFERENCE, python=""

@@ -1,4 +1,4 @@
-"""Which files are launch files, and what is read of those that editors, templates and programs hold."""
+"""Recognition of launch files, and reading of those that editors, templates and programs contain."""
 
 from __future__ import annotations
 
@@ -6,16 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recipes.lint.context import Context
-from recipes.lint.document import Document
-from recipes.lint.reading import read_document, recognise
-from recipes.lint.rule_table import lint
-
-
-def read(name: str, text: str) -> Document:
-    document = read_document(name, text)
-    assert document is not None
-    return document
+from recipes.lint.document import Document, DocumentKind
+from recipes.lint.reading import recognise
+from tests.support.linting import judge, read, usable_rules
 
 
 def given_by(document: Document) -> dict[str, str | None]:
@@ -29,7 +22,8 @@ def given_by(document: Document) -> dict[str, str | None]:
         ("Makefile", "train:\n\ttorchrun --nproc-per-node 8 train.py\n"),
         (
             "ci.yml",
-            "on: [push]\njobs:\n  test:\n    steps:\n      - run: torchrun t.py\n        env:\n          NCCL_P2P_DISABLE: 1\n",
+            "on: [push]\njobs:\n  test:\n    steps:\n      - run: torchrun t.py\n        env:\n          "
+            "NCCL_P2P_DISABLE: 1\n",
         ),
         ("package.json", '{"name": "x", "fp16": {}}'),
         ("config.json", '{"hidden_size": 4096, "torch_dtype": "bfloat16"}'),
@@ -45,7 +39,7 @@ def given_by(document: Document) -> dict[str, str | None]:
         ("prometheus.yml", "scrape_configs:\n  - job_name: nccl\n"),
     ],
 )
-def test_what_is_no_launch_file(name: str, text: str) -> None:
+def test_other_files_are_not_recognised(name: str, text: str) -> None:
     assert recognise(name, text) is None
 
 
@@ -70,7 +64,7 @@ def test_what_is_no_launch_file(name: str, text: str) -> None:
         ("tf.json", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}', "tf-config"),
     ],
 )
-def test_what_is_one(name: str, text: str, kind: str) -> None:
+def test_launch_files_are_recognised(name: str, text: str, kind: str) -> None:
     assert recognise(name, text) == kind
 
 
@@ -96,15 +90,18 @@ def test_variables_that_kustomize_puts_into_a_config_map() -> None:
 
 
 def test_devcontainer_gives_variables_and_options_of_docker() -> None:
-    text = '{\n  // GPUs\n  "containerEnv": {"NCCL_DEBUG": "WARN"},\n  "runArgs": ["--gpus", "all", "--shm-size", "512m"]\n}\n'
+    text = (
+        '{\n  // GPUs\n  "containerEnv": {"NCCL_DEBUG": "WARN"},\n  "runArgs": ["--gpus", "all", '
+        '"--shm-size", "512m"]\n}\n'
+    )
     document = read("devcontainer.json", text)
     assert given_by(document) == {"NCCL_DEBUG": "WARN"}
-    (command,) = [one for one in document.commands if one.program == "docker"]
+    (command,) = [command for command in document.commands if command.program == "docker"]
     assert command.options["shm-size"] == "512m"
-    assert "container-shm" in {finding.rule_id for finding in lint((document,), Context())}
+    assert "container-shm" in {finding.rule_id for finding in judge(document)}
 
 
-def test_python_gives_what_it_writes_out() -> None:
+def test_python_sets_the_variables_that_it_assigns() -> None:
     text = (
         'import os\nos.environ["NCCL_SOKET_IFNAME"] = "eth0"\nos.environ["RANK"] = str(rank)\n'
         'os.environ.setdefault("NCCL_DEBUG", "WARN")\nos.environ.update({"A_B": "1"}, C_D="2")\n'
@@ -112,10 +109,11 @@ def test_python_gives_what_it_writes_out() -> None:
     )
     document = read("train.py", text)
     assert given_by(document) == {
-        "NCCL_SOKET_IFNAME": "eth0", "RANK": None, "NCCL_DEBUG": "WARN", "A_B": "1", "C_D": "2", "NCCL_PROTO": "Simple",
+        "NCCL_SOKET_IFNAME": "eth0", "RANK": None, "NCCL_DEBUG": "WARN", "A_B": "1", "C_D": "2",
+        "NCCL_PROTO": "Simple",
     }  # fmt: skip
     assert [item.name for item in document.settings if item.is_conditional] == ["NCCL_DEBUG", "NCCL_PROTO"]
-    (finding,) = [one for one in lint((document,), Context()) if one.rule_id == "variable-misspelt"]
+    (finding,) = [finding for finding in judge(document) if finding.rule_id == "variable-misspelt"]
     assert finding.place.line == 2
 
 
@@ -129,12 +127,12 @@ def test_python_gives_what_it_writes_out() -> None:
         "@environment(vars={{{0}}})\ndef f(): ...\n",
     ],
 )
-def test_python_hands_an_environment_to_what_it_starts(text: str) -> None:
+def test_python_passes_an_environment_to_the_programs_that_it_starts(text: str) -> None:
     document = read(
         "launch.py", text.format("'NCCL_DEBUG': 'INFO', 'NCCL_TREE_THRESHOLD': str(0), 'note': 'a'")
     )
     assert given_by(document) == {"NCCL_DEBUG": "INFO", "NCCL_TREE_THRESHOLD": None}
-    assert "variable-removed" in {finding.rule_id for finding in lint((document,), Context())}
+    assert "variable-removed" in {finding.rule_id for finding in judge(document)}
 
 
 @pytest.mark.parametrize(
@@ -149,11 +147,11 @@ def test_other_tables_of_python_are_no_environment(text: str) -> None:
     assert read("launch.py", text).settings == ()
 
 
-def test_one_instance_has_no_other_machine() -> None:
+def test_a_single_instance_has_no_other_machine() -> None:
     text = "PyTorch(instance_count={}, environment={{'NCCL_IB_DISABLE': '1'}})\n"
-    for count, is_told in ((1, False), (2, True)):
+    for count, is_reported in ((1, False), (2, True)):
         document = read("launch.py", text.format(count))
-        assert ("ib-disabled" in {finding.rule_id for finding in lint((document,), Context())}) is is_told
+        assert ("ib-disabled" in {finding.rule_id for finding in judge(document)}) is is_reported
 
 
 @pytest.mark.parametrize("text", ["def f(:\n", "x = '\\ud800'\n\0", "(" * 2000, "a.b = 1"])
@@ -198,25 +196,31 @@ spec:
 def test_helm_is_read_around_its_templates(line_break: str) -> None:
     document = read("job.yaml", HELM.replace("\n", line_break))
     assert document.problems == ()
-    told = given_by(document)
-    assert (told["NNODES"], told["NCCL_CROSS_NIC"]) == (None, "0")
+    variables = given_by(document)
+    assert (variables["NNODES"], variables["NCCL_CROSS_NIC"]) == (None, "0")
     assert [item.place.line for item in document.settings if item.name == "NCCL_CROSS_NIC"] == [11]
-    assert any(one.program == "torchrun" for one in document.commands)
-    assert lint((document,), Context()) == ()
+    assert any(command.program == "torchrun" for command in document.commands)
+    assert judge(document) == ()
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("ds.json", '{\n  {% if fp16 %}\n  "fp16": {"enabled": true},\n  {% else %}\n  "bf16": {"enabled": true},\n  {% endif %}'
-                    '\n  "zero_optimization": {"stage": {{ stage }}}\n}\n'),
-        ("acc.yaml", "distributed_type: DEEPSPEED\ndeepspeed_config:\n  {%- if s == 3 %}\n  zero3_init_flag: true\n  {%- endif %}"
-                     "\nnum_machines: {{ n }}\nnum_processes: {{ p }}\n"),
+        (
+            "ds.json",
+            '{\n  {% if fp16 %}\n  "fp16": {"enabled": true},\n  {% else %}\n  "bf16": {"enabled": true},\n'
+            '  {% endif %}\n  "zero_optimization": {"stage": {{ stage }}}\n}\n',
+        ),
+        (
+            "acc.yaml",
+            "distributed_type: DEEPSPEED\ndeepspeed_config:\n  {%- if s == 3 %}\n  zero3_init_flag: true\n"
+            "  {%- endif %}\nnum_machines: {{ n }}\nnum_processes: {{ p }}\n",
+        ),
     ],
-)  # fmt: skip
+)
 def test_jinja_is_read_around_its_templates(name: str, text: str) -> None:
     document = read(name, text)
-    assert (document.problems, lint((document,), Context())) == ((), ())
+    assert (document.problems, judge(document)) == ((), ())
 
 
 TWO = """\
@@ -233,28 +237,29 @@ spec:
 """
 
 
-def test_containers_are_judged_each_for_itself() -> None:
-    one = TWO.replace("    - name: b\n      env:\n", "")
-    rules = [
-        {finding.rule_id for finding in lint((read("pod.yaml", text),), Context())} for text in (TWO, one)
-    ]
+def test_each_container_is_judged_alone() -> None:
+    finding = TWO.replace("    - name: b\n      env:\n", "")
+    rules = [{finding.rule_id for finding in judge(read("pod.yaml", text))} for text in (TWO, finding)]
     assert ["variable-conflict" in each for each in rules] == [False, True]
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.sampled_from([
-    "{{", "}}", "{%", "%}", "{#", " if ", " else ", " end ", " define ", "---\n", "\n", "- ", "a: ", "env:\n", " name: NCCL_ALGO",
-    '"', "os.environ", '["A"]', " = ", "(", ")", "'x'", "{", "}", ",", "runArgs", ":", "containers:\n", "  ", "$",
-]), max_size=40))  # fmt: skip
-def test_no_template_breaks_a_reader(pieces: list[str]) -> None:
-    text = "".join(pieces)
-    for kind in ("kubernetes", "compose", "devcontainer", "python", "accelerate", "deepspeed"):
-        document = read_document("file", text, kind)  # type: ignore[arg-type]
-        assert document is not None
-        lint((document,), Context())
+_PIECES = [
+    "{{", "}}", "{%", "%}", "{#", " if ", " else ", " end ", " define ", "---\n", "\n", "- ", "a: ", "env:\n",
+    " name: NCCL_ALGO", '"', "os.environ", '["A"]', " = ", "(", ")", "'x'", "{", "}", ",", "runArgs", ":",
+    "containers:\n", "  ", "$",
+]  # fmt: skip
 
 
-def test_choices_for_the_sake_of_an_order_are_no_mistake() -> None:
+@pytest.mark.parametrize(
+    "kind", ["kubernetes", "compose", "devcontainer", "python", "accelerate", "deepspeed"]
+)
+@settings(max_examples=60, deadline=None)
+@given(pieces=st.lists(st.sampled_from(_PIECES), max_size=40))
+def test_no_template_breaks_a_reader_or_a_rule(kind: DocumentKind, pieces: list[str]) -> None:
+    judge(read("file", "".join(pieces), kind), only=usable_rules())
+
+
+def test_forced_choices_for_deterministic_results_are_no_mistake() -> None:
     text = "export NCCL_PROTO={}\nexport NCCL_MIN_NCHANNELS=1\ntorchrun --nproc-per-node=8 t.py {}\n"
     for protocol, words, rules in (
         ("Simple", "--deterministic", set[str]()),
@@ -262,4 +267,22 @@ def test_choices_for_the_sake_of_an_order_are_no_mistake() -> None:
         ("Simple", "", {"choice-forced"}),
     ):
         document = read("a.sh", text.format(protocol, words))
-        assert {finding.rule_id for finding in lint((document,), Context())} == rules
+        assert {finding.rule_id for finding in judge(document)} == rules
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("\n" * 100_000 + "hello", None),
+        (" \n" * 100_000 + "FROM", None),
+        ("# a\n\nARG A=1\n" * 30_000 + "FROM a b c\n", None),
+        ("# a\n\nARG A=1\n" * 30_000 + "FROM a:1\n", "dockerfile"),
+        ("FROM " + "a" * 100_000 + " b", None),
+        ("kind:\n" + " " * 100_000 + "\n" * 100_000, "kubernetes"),
+        ("- name: a\n" + " " * 100_000 + "!", None),
+    ],
+    ids=["blank", "blanks", "arguments", "image", "word", "manifest", "list"],
+)
+def test_kind_of_a_long_text_takes_linear_time(text: str, kind: str | None) -> None:
+    # a quadratic or exponential expression would take hours here
+    assert recognise("file", text) == kind

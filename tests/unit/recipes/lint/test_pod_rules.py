@@ -1,18 +1,14 @@
-"""What rules say of pods, of Accelerate's blocks and of DeepSpeed's, and where they keep silent."""
+"""Rules on pods and on the blocks of Accelerate and DeepSpeed: mistakes and sound files."""
 
 from __future__ import annotations
 
 import pytest
 
-from recipes.lint.context import Context
-from recipes.lint.reading import read_document
-from recipes.lint.rule_table import lint
+from tests.support.linting import rule_ids
 
 
 def ids(name: str, text: str) -> set[str]:
-    document = read_document(name, text)
-    assert document is not None
-    return {finding.rule_id for finding in lint((document,), Context())}
+    return set(rule_ids(name, text))
 
 
 POD = """\
@@ -42,7 +38,7 @@ def pod(*, kind: str = "Job", gpus: str = "8", more: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("kind", "gpus", "more", "is_told"),
+    ("kind", "gpus", "more", "is_reported"),
     [
         ("Deployment", "8", "", True),
         ("RayCluster", "8", "", False),
@@ -55,17 +51,18 @@ def pod(*, kind: str = "Job", gpus: str = "8", more: str = "") -> str:
         ("Job", "8", "      hostIPC: true\n", False),
     ],
 )
-def test_shared_memory_of_a_pod(kind: str, gpus: str, more: str, *, is_told: bool) -> None:
-    assert ("kubernetes-shm" in ids("job.yaml", pod(kind=kind, gpus=gpus, more=more))) is is_told
+def test_shared_memory_of_a_pod(kind: str, gpus: str, more: str, *, is_reported: bool) -> None:
+    assert ("kubernetes-shm" in ids("job.yaml", pod(kind=kind, gpus=gpus, more=more))) is is_reported
 
 
 @pytest.mark.parametrize(
-    ("limits", "is_told"), [("memory: 1Gi", True), ("nvidia.com/gpu: 4", True), ("nvidia.com/gpu: 8", False)]
+    ("limits", "is_reported"),
+    [("memory: 1Gi", True), ("nvidia.com/gpu: 4", True), ("nvidia.com/gpu: 8", False)],
 )
-def test_gpus_are_limits(limits: str, *, is_told: bool) -> None:
+def test_gpus_are_limits(limits: str, *, is_reported: bool) -> None:
     text = pod().replace("limits:\n              nvidia.com/gpu: 8", f"limits:\n              {limits}")
     text += "            requests:\n              nvidia.com/gpu: 8\n"
-    assert ("kubernetes-gpu-limit" in ids("job.yaml", text)) is is_told
+    assert ("kubernetes-gpu-limit" in ids("job.yaml", text)) is is_reported
 
 
 def test_a_patch_that_requests_gpus_is_no_pod() -> None:
@@ -92,7 +89,7 @@ spec:
 
 
 @pytest.mark.parametrize(
-    ("replicas", "words", "is_told"),
+    ("replicas", "words", "is_reported"),
     [
         (2, "torchrun, --nnodes=3, --node_rank=1, train.py", True),
         (1, "torchrun, --nnodes=2, --node_rank=1, train.py", False),
@@ -101,14 +98,14 @@ spec:
         (2, "python, -m, sglang.launch_server, --nnodes, '3'", False),
     ],
 )
-def test_a_rank_for_all_replicas(replicas: int, words: str, *, is_told: bool) -> None:
+def test_a_rank_for_all_replicas(replicas: int, words: str, *, is_reported: bool) -> None:
     assert (
         "kubernetes-rank-fixed" in ids("job.yaml", RANKED.format(replicas=replicas, command=words))
-    ) is is_told
+    ) is is_reported
 
 
 @pytest.mark.parametrize(
-    ("words", "is_told"),
+    ("words", "is_reported"),
     [
         ("torchrun, --nnodes=3, --node_rank=$RANK_OF_NODE, train.py", True),
         ('torchrun, --nnodes=3, "--node_rank=${RANK_OF_NODE}", train.py', True),
@@ -117,21 +114,22 @@ def test_a_rank_for_all_replicas(replicas: int, words: str, *, is_told: bool) ->
         ("torchrun, --nnodes=$NODES, train.py", False),
     ],
 )
-def test_variables_in_a_list(words: str, *, is_told: bool) -> None:
+def test_variables_in_a_list(words: str, *, is_reported: bool) -> None:
     assert (
         "kubernetes-list-variable" in ids("job.yaml", RANKED.format(replicas=2, command=words))
-    ) is is_told
+    ) is is_reported
 
 
 def test_a_macvlan_with_addresses_is_sound() -> None:
     text = (
-        "kind: NetworkAttachmentDefinition\nmetadata:\n  annotations:\n    res: rdma/hca_shared_devices_a\nspec:\n"
+        "kind: NetworkAttachmentDefinition\nmetadata:\n  annotations:\n    res: "
+        "rdma/hca_shared_devices_a\nspec:\n"
         '  config: \'{"type": "macvlan", "ipam": {"type": "whereabouts"}}\'\n'
     )
     assert ids("nad.yaml", text) == set()
 
 
-def test_peers_of_one_gpu_are_no_matter() -> None:
+def test_disabled_peers_of_one_gpu_are_no_mistake() -> None:
     more = '          env:\n            - {name: NCCL_P2P_DISABLE, value: "1"}\n'
     assert ["p2p-disabled" in ids("job.yaml", pod(gpus=gpus, more=more)) for gpus in ("1", "8")] == [
         False,
@@ -139,7 +137,10 @@ def test_peers_of_one_gpu_are_no_matter() -> None:
     ]
 
 
-CONFIG = "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nnum_machines: 1\nnum_processes: 8\ndeepspeed_config:\n"
+CONFIG = (
+    "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nnum_machines: 1\nnum_processes: 8\n"
+    "deepspeed_config:\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_an_unknown_compute_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "is_told"),
+    ("count", "is_reported"),
     [
         ("4  # GPUs per machine", True),
         ("8  # GPUs of all nodes", False),
@@ -176,10 +177,10 @@ def test_an_unknown_compute_environment() -> None:
         ("16", False),
     ],
 )
-def test_comments_say_what_a_number_counts(count: str, *, is_told: bool) -> None:
+def test_comments_state_the_meaning_of_a_number(count: str, *, is_reported: bool) -> None:
     line = count if "\n" in count else f"num_processes: {count}"
     text = f"distributed_type: MULTI_GPU\nnum_machines: 2\n{line}\nmain_process_ip: 10.1.0.1\n"
-    assert ("accelerate-processes" in ids("a.yaml", text)) is is_told
+    assert ("accelerate-processes" in ids("a.yaml", text)) is is_reported
 
 
 @pytest.mark.parametrize(
@@ -195,7 +196,7 @@ def test_keys_of_zero(text: str, rules: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("api", "is_told"),
+    ("api", "is_reported"),
     [
         ("batch/v1", True),
         ("jobset.x-k8s.io/v1alpha2", True),
@@ -203,14 +204,14 @@ def test_keys_of_zero(text: str, rules: set[str]) -> None:
         ("kubeflow.org/v1", False),
     ],
 )
-def test_an_operator_may_say_where_ranks_meet(api: str, *, is_told: bool) -> None:
+def test_an_operator_may_set_the_rendezvous(api: str, *, is_reported: bool) -> None:
     command = "[torchrun, --nnodes=4, t.py]"
     text = f"apiVersion: {api}\nkind: Run\nspec:\n  containers:\n    - name: a\n      command: {command}\n"
-    assert ("torchrun-nowhere" in ids("job.yaml", text)) is is_told
+    assert ("torchrun-nowhere" in ids("job.yaml", text)) is is_reported
 
 
 @pytest.mark.parametrize(
-    ("block", "is_told"),
+    ("block", "is_reported"),
     [
         ("fsdp_version: 2\n  fsdp_reshard_after_forward: FULL_SHARD", True),
         ("fsdp_version: 2\n  fsdp_reshard_after_forward: 'true'", False),
@@ -224,6 +225,6 @@ def test_an_operator_may_say_where_ranks_meet(api: str, *, is_told: bool) -> Non
         ("fsdp_backward_prefetch: null", False),
     ],
 )
-def test_words_of_fsdp(block: str, *, is_told: bool) -> None:
+def test_words_of_fsdp(block: str, *, is_reported: bool) -> None:
     text = f"distributed_type: FSDP\nnum_machines: 1\nfsdp_config:\n  {block}\n"
-    assert ("accelerate-fsdp-word" in ids("fsdp.yaml", text)) is is_told
+    assert ("accelerate-fsdp-word" in ids("fsdp.yaml", text)) is is_reported

@@ -1,4 +1,4 @@
-"""Which settings reach which command of a script."""
+"""Settings that reach each command of a script."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def _read(text: str, name: str = "a.sh") -> Document:
     return document
 
 
-def _seen(text: str) -> str | None:
+def _value_of_a(text: str) -> str | None:
     """The value of A that `t.py` gets."""
     document = _read(text)
-    (command,) = [one for one in document.commands if one.program == "t.py"]
+    (command,) = [command for command in document.commands if command.program == "t.py"]
     item = given_to(document, command).get("A")
     return None if item is None else item.value
 
@@ -71,10 +71,10 @@ _REACHES = {
 
 @pytest.mark.parametrize(("text", "value"), _REACHES.values(), ids=_REACHES)
 def test_command_gets_what_reaches_it(text: str, value: str | None):
-    assert _seen(text) == value
+    assert _value_of_a(text) == value
 
 
-def test_what_may_never_happen_is_marked():
+def test_a_setting_in_a_branch_is_conditional():
     document = _read("export A=1\nif x; then\n  export A=2\nfi\ntorchrun t.py\n")
     assert given_to(document, document.commands[-1])["A"].is_conditional
 
@@ -92,7 +92,7 @@ def test_what_may_never_happen_is_marked():
         ("export A=1\n", False),
     ],
 )
-def test_setting_of_a_trial_is_told_from_that_of_the_job(text: str, aside: bool):
+def test_the_setting_of_a_trial_is_aside(text: str, aside: bool):
     document = _read(text)
     (item,) = document.given
     assert is_aside(document, item) is aside
@@ -111,7 +111,7 @@ _TWO = "#!/bin/bash\n#SBATCH --nodes=2\n"
         ("A=1 python t.py\ntorchrun --nnodes 4 u.py\n", 1),
     ],
 )
-def test_machines_are_those_of_the_commands_that_get_it(text: str, nodes: int):
+def test_machines_of_a_setting_are_those_of_its_commands(text: str, nodes: int):
     document = _read(text)
     (item,) = document.given
     assert nodes_that_get(document, item) == nodes
@@ -122,4 +122,4 @@ def test_machines_are_those_of_the_commands_that_get_it(text: str, nodes: int):
     ["f() {\n" * 20 + "}\n" * 20, "f() { ) ) }\nf\n", "( f() { ( ( }\nf\n", "f() { f() { ) }; f; }\n(f))\n)"],
 )
 def test_brackets_that_do_not_match_break_nothing(text: str):
-    assert _seen(f"{text}export A=1\n{_RUN}") in ("1", None)
+    assert _value_of_a(f"{text}export A=1\n{_RUN}") in ("1", None)

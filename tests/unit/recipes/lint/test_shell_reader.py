@@ -1,4 +1,4 @@
-"""Shell and batch scripts: what is set for whom, what is started in what, and where it stands."""
+"""Shell and batch scripts: settings with the programs that get them, and commands with their place."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def read(text: str, name: str = "job.sh") -> Document:
 
 
 def setting(document: Document, name: str) -> Setting:
-    (found,) = [one for one in document.settings if one.name == name]
-    return found
+    (match,) = [setting for setting in document.settings if setting.name == name]
+    return match
 
 
 def command(document: Document, program: str) -> Command:
-    (found,) = [one for one in document.commands if one.program == program]
-    return found
+    (match,) = [command for command in document.commands if command.program == program]
+    return match
 
 
 def written_at(document: Document, place: object) -> str:
@@ -31,7 +31,7 @@ def written_at(document: Document, place: object) -> str:
     return line[place.column - 1 : place.end_column - 1]
 
 
-def test_settings_know_their_place_and_who_gets_them() -> None:
+def test_settings_have_a_place_and_a_reach() -> None:
     document = read(
         """
         A=1
@@ -53,7 +53,7 @@ def test_a_variable_exported_later_is_exported() -> None:
     assert [setting(document, name).is_exported for name in "ABC"] == [True, True, False]
 
 
-def test_unset_and_unknown_are_told_apart() -> None:
+def test_unset_and_unknown_are_different() -> None:
     document = read("unset A\nexport B=$(hostname)\nexport C=${D:-1}\n")
     assert (setting(document, "A").value, setting(document, "A").is_literal) == (None, True)
     assert [(setting(document, name).value, setting(document, name).is_literal) for name in "BC"] == [
@@ -61,7 +61,7 @@ def test_unset_and_unknown_are_told_apart() -> None:
     ] * 2
 
 
-def test_variables_of_the_script_are_filled_in_where_they_are_certain() -> None:
+def test_certain_variables_of_the_script_are_filled_in() -> None:
     document = read(
         """
         NODES=2
@@ -100,7 +100,7 @@ def test_variables_of_the_script_are_filled_in_where_they_are_certain() -> None:
         "apptainer exec --nv -B /a:/b image.sif torchrun --nnodes 2 --standalone train.py --lr 1\n",
     ],
 )
-def test_a_launcher_is_found_in_whatever_it_stands(script: str) -> None:
+def test_a_launcher_is_found_inside_other_commands(script: str) -> None:
     document = read(script)
     assert command(document, "torchrun").options == {"nnodes": "2", "standalone": "true"}
     assert command(document, "train.py").options == {"lr": "1"}
@@ -110,9 +110,12 @@ def test_a_launcher_is_found_in_whatever_it_stands(script: str) -> None:
 def test_launchers_are_unwrapped() -> None:
     document = read(
         """
-        srun -N2 --ntasks-per-node=1 --container-image=a.sqsh bash -c 'A=1 accelerate launch --multi_gpu --num_processes 16 a.py'
-        mpirun -np 16 -H a:8,b:8 -x NCCL_DEBUG=INFO -x PATH --mca btl tcp,self -bind-to none ./all_reduce_perf -b 8
-        docker run -it --gpus all -e X=1 --ipc=host image:1 deepspeed --hostfile h train2.py --deepspeed ds.json
+        srun -N2 --ntasks-per-node=1 --container-image=a.sqsh \\
+          bash -c 'A=1 accelerate launch --multi_gpu --num_processes 16 a.py'
+        mpirun -np 16 -H a:8,b:8 -x NCCL_DEBUG=INFO -x PATH --mca btl tcp,self -bind-to none \\
+          ./all_reduce_perf -b 8
+        docker run -it --gpus all -e X=1 --ipc=host image:1 \\
+          deepspeed --hostfile h train2.py --deepspeed ds.json
         """
     )
     assert command(document, "srun").options == {
@@ -124,7 +127,7 @@ def test_launchers_are_unwrapped() -> None:
     assert launch.inside == ("srun", "bash")
     assert launch.in_single_quotes
     assert launch.options == {"multi-gpu": "true", "num-processes": "16"}
-    assert [one.name for one in launch.settings] == ["A"]
+    assert [setting.name for setting in launch.settings] == ["A"]
     mpirun = command(document, "mpirun").options
     assert (mpirun["np"], mpirun["bind-to"], mpirun["mca"]) == ("16", "none", "btl=tcp,self")
     assert mpirun["x"].split("\n") == ["NCCL_DEBUG=INFO", "PATH"]
@@ -147,7 +150,7 @@ def test_launchers_are_unwrapped() -> None:
         ("cat > r.sh <<'E'\ntorchrun --node-rank $SLURM_PROCID a.py\nE\n", True),
     ],
 )
-def test_where_what_differs_between_nodes_expands(script: str, single: bool) -> None:
+def test_variables_that_differ_between_nodes_expand_on_the_node(script: str, single: bool) -> None:
     launch = command(read(script), "torchrun")
     assert launch.options["node-rank"] == "$SLURM_PROCID"
     assert launch.in_single_quotes is single
@@ -167,8 +170,11 @@ def test_directives() -> None:
         "train.sh",
     )
     assert document.kind == "sbatch"
-    told = [(one.name, one.value, one.place.line, one.is_read) for one in document.directives]
-    assert told == [
+    directives = [
+        (directive.name, directive.value, directive.place.line, directive.is_read)
+        for directive in document.directives
+    ]
+    assert directives == [
         ("nodes", "2", 2, True),
         ("exclusive", "", 2, True),
         ("cpus-per-task", "8", 3, True),
@@ -179,7 +185,7 @@ def test_directives() -> None:
     assert written_at(document, document.directives[0].place) == "--nodes=2"
 
 
-def test_branches_are_told() -> None:
+def test_branches_are_conditional() -> None:
     document = read(
         "if x; then\n export A=1\n torchrun a.py\nfi\nexport B=1\n[ -z $C ] && export C=1\nexport D=1\n"
     )
@@ -187,13 +193,13 @@ def test_branches_are_told() -> None:
     assert command(document, "torchrun").is_conditional
 
 
-def test_places_in_nested_scripts_are_of_the_file() -> None:
+def test_places_in_nested_scripts_refer_to_the_file() -> None:
     document = read("srun bash -c '\n  export A=1\n  torchrun a.py\n'\n")
     assert (setting(document, "A").place.line, setting(document, "A").place.column) == (2, 10)
     assert command(document, "torchrun").place.line == 3
 
 
-def test_variables_that_multiply_end() -> None:
+def test_variables_that_multiply_do_not_run_forever() -> None:
     script = (
         "".join(f'A{number}="$A{number + 1}$A{number + 1}$A{number + 1}"\n' for number in range(100))
         + "torchrun $A0\n"
