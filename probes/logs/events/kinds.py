@@ -46,6 +46,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     fabric_manager_events,
 )
 
+
 def _records(family: ModuleType) -> dict[str, type[LogRecord]]:
     classes = (
         value for value in vars(family).values() if isinstance(value, type) and issubclass(value, LogRecord)
