@@ -115,7 +115,7 @@ def _nic(device: _Values, port: _Values, gids: tuple[Gid, ...], line: int) -> Ni
 
 
 def _typed(gids: tuple[Gid, ...], layer: str | Unknown) -> tuple[Gid, ...]:
-    """Return the GIDs with the kind `IB` on InfiniBand, where the tool prints a RoCE type."""
+    """Return the GIDs, with the kind `IB` if the port is InfiniBand."""
     if layer != "InfiniBand":
         return gids
     return tuple(Gid(index=gid.index, gid=gid.gid, kind="IB") for gid in gids)
