@@ -129,7 +129,7 @@ def test_a_report_that_is_cut() -> None:
     good, bad = dcgm_diagnostic.parse_diagnoses(CUT_JSON)
     assert (good.subject, good.result) == ("GPU5", "PASS")
     assert (bad.subject, bad.result, bad.message) == ("GPU6", "FAIL", "bad rows")
-    assert [line.why for line in dcgm_diagnostic.parse_unread(CUT_JSON)] == ["the JSON report is not whole"]
+    assert [line.why for line in dcgm_diagnostic.parse_unread(CUT_JSON)] == ["the JSON report is incomplete"]
 
 
 WORDS = (
