@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.parsers.host.slurm_conf import gpus_of_node, holds, parse_lines, settings_of
+from probes.parsers.host.slurm_conf import gpus_of_node, contains_host, parse_lines, settings_of
 
 CONFIGURATION = """# slurm.conf
 ClusterName=c1
@@ -58,7 +58,7 @@ def test_gpus_of_a_node(host: str, gpus: int | None) -> None:
     ],
 )
 def test_host_lists(hostlist: str, host: str, inside: bool) -> None:
-    assert holds(hostlist, host) is inside
+    assert contains_host(hostlist, host) is inside
 
 
 @given(
@@ -69,4 +69,4 @@ def test_nothing_breaks_and_nothing_is_invented(text: str, host: str) -> None:
         assert all(value in text.replace("\\\n", " ") for value in row.values())
     gpus = gpus_of_node(text, host)
     assert gpus is None or (gpus >= 0 and "=" in text)
-    holds(text, host)
+    contains_host(text, host)
