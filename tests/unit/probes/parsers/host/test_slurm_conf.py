@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.parsers.host.slurm_conf import gpus_of_node, contains_host, parse_lines, settings_of
+from probes.parsers.host.slurm_conf import contains_host, gpus_of_node, parse_lines, settings_of
 
 CONFIGURATION = """# slurm.conf
 ClusterName=c1
@@ -21,8 +21,8 @@ NodeName=old[1-4] Gres=gpu:4,gpu:a100:2(S:0-1)
 
 
 def test_settings_whatever_their_case() -> None:
-    found = settings_of(CONFIGURATION, ("ProctrackType", "PropagateResourceLimitsExcept", "TaskPlugin"))
-    assert found == {"ProctrackType": "proctrack/cgroup", "PropagateResourceLimitsExcept": "MEMLOCK,CORE"}
+    settings = settings_of(CONFIGURATION, ("ProctrackType", "PropagateResourceLimitsExcept", "TaskPlugin"))
+    assert settings == {"ProctrackType": "proctrack/cgroup", "PropagateResourceLimitsExcept": "MEMLOCK,CORE"}
 
 
 @pytest.mark.parametrize(
