@@ -71,6 +71,7 @@ def parse_interfaces(text: str) -> tuple[Interface, ...] | Unknown:
         for row in rows
     ]
     present = {row["ifname"] for row in rows}
+    # A collection may name interfaces that the kernel does not show.
     absent = [name for name in dict.fromkeys((*hardware, *configured)) if name not in present]
     return (*interfaces, *(_absent(name, configured.get(name, {})) for name in absent))
 

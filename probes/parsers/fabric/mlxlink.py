@@ -63,6 +63,7 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
             name = match[1].rpartition("/")[2]
             blocks.append(_Block(name, number))
             continue
+        # Without titles, a second section of operational values belongs to the next card.
         if line.strip() == "Operational Info" and (not blocks or "State" in blocks[-1].values):
             blocks.append(_Block(name, number))
         field, colon, value = line.partition(" : ")

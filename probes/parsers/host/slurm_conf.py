@@ -40,7 +40,7 @@ def gpus_of_node(text: str, host: str) -> int | None:
         names = row.get("nodename")
         if names is None:
             continue
-        if names.upper() == "DEFAULT":
+        if names.upper() == "DEFAULT":  # The line sets the values of the lines after it.
             default = row.get("gres", default)
         elif contains_host(names, host):
             return sum(int(count) for count in _GPUS.findall(row.get("gres", default)))

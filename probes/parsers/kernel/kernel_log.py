@@ -100,6 +100,7 @@ def recognise(text: str) -> bool:
     """
     lines = [line for line in text[:_SAMPLE].split("\n") if line.strip()][:200]
     marked = sum(is_log_line(line) for line in lines)
+    # Most lines must have a prefix, because logs of programs may quote a few lines of the kernel.
     if marked and (
         marked * 2 >= len(lines)
         or sum(is_log_line(line) or is_syslog_line(line) for line in lines) * 2 >= len(lines)

@@ -131,7 +131,7 @@ class Tally:
         """Return the events in the order of their first lines, each from the reporter with the most lines."""
         best: dict[tuple[object, ...], _Count] = {}
         for key, count in self._counts.items():
-            without_view = key[:-1]
+            without_view = key[:-1]  # Reporters of the same event differ in the last part of the key only.
             rival = best.get(without_view)
             if rival is None or _rank(count) > _rank(rival):
                 best[without_view] = count

@@ -94,6 +94,7 @@ def parse_nvlink_status(text: str) -> tuple[NvlinkStatus, ...] | Unknown:
         uuid = heading[3] or NOT_RECORDED if heading else NOT_RECORDED
         earlier = status_by_gpu.get((index, uuid))
         nvlinks = tuple(links) if links else verdict
+        # The output of --capabilities repeats the GPUs of --status, whose links it completes.
         if earlier is None:
             status_by_gpu[index, uuid] = NvlinkStatus(
                 index=index, name=name, uuid=uuid, nvlinks=nvlinks, line=start

@@ -170,6 +170,7 @@ def _gpu(header: _Header, cells: list[str], number: int, position: int) -> Gpu:
     if "pid" in texts:
         values["processes"] = _process(texts)
     index = whole(texts.get("index"), "index")
+    # The position of a row is an index only if nothing else identifies the GPU.
     place = UNNUMBERED if "pid" in texts or _has_identity(texts) else position
     return gpu_of(place if isinstance(index, Unknown) or index < 0 else index, values)
 

@@ -164,8 +164,7 @@ def fabric_health(flags: dict[str, str], whole_section: str | None = None) -> tu
             raised.append(f"incorrect_configuration: {value.lower()[:60]}")
         else:
             raised.append(HEALTH_FLAGS.get(name, name))
-    summary = flags.get("summary", "").strip().lower()
-    if summary == "unhealthy" and not raised:
+    if not raised and flags.get("summary", "").strip().lower() == "unhealthy":
         raised.append("unhealthy")
     return tuple(raised) if known else failure or NOT_RECORDED
 

@@ -126,6 +126,7 @@ def parse_smi_text(text: str) -> SmiText:
         elif block is not None:
             block.lines.append(line)
         elif _PART.match(raw) or _starts_part(line):
+            # The paste begins within a GPU's block, without the line that names the GPU.
             block = _Block("", number, [line])
             blocks.append(block)
     driver = printed(header.get("driver"), "driver version")

@@ -185,6 +185,7 @@ def _table(text: str) -> list[_Test]:
                 (entity[3], (f"GPU{entity[2]}" if entity[1] == "GPU" else HOST,), number)
             )
         elif tests and _MESSAGE.fullmatch(left) is not None and not left.lower().startswith("info"):
+            # A piece of the full width may end within a word, so no blank follows it.
             piece = right.removeprefix(" ").rstrip()
             tests[-1].message += (" " if left else "") + piece + (" " if len(piece) < _WRAPPED else "")
     return tests

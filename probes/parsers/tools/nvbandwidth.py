@@ -130,7 +130,7 @@ def _text_results(text: str) -> Iterator[ToolResult]:
             if not is_named:
                 test = _name(match)
         elif _WAIVED.fullmatch(line):
-            # Old versions print the line without a name, or before the next test.
+            # Old versions print the line without a name, or before the next test, so its test is unknown.
             title = None
         elif (
             title is not None

@@ -97,7 +97,8 @@ class _Reader:
         Behind size and iterations, a bandwidth has its peak and average, a latency its minimum, maximum and
         typical value.
         """
-        place = (0 if self.by_duration else _TYPICAL) if self.is_latency else 1
+        latency_place = 0 if self.by_duration else _TYPICAL
+        place = latency_place if self.is_latency else 1
         value = number(cells[place]) if place < len(cells) else None
         if value is None:
             return

@@ -71,6 +71,7 @@ def nvlink_counts(
         ]
         for order, first in enumerate(gpus):
             for second in gpus[order + 1 :]:
+                # GPUs without direct links may be connected by switches.
                 megabytes = matrix.row(first)[second] or _over_switches(matrix, first, second, switches)
                 if megabytes:
                     pair = frozenset((places[first], places[second]))

@@ -8,6 +8,7 @@ bandwidth, which does not separate generation and width. Source: hwloc, hwloc/to
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -278,7 +279,11 @@ def parse_cpu(text: str) -> Cpu:
 
 
 def parse_dmi(text: str) -> Dmi:
-    infos = parse_hwloc(text).infos
+    return dmi_of_infos(parse_hwloc(text).infos)
+
+
+def dmi_of_infos(infos: Mapping[str, str]) -> Dmi:
+    """Return the maker's names among the infos that hwloc prints for the machine."""
     return Dmi(
         system_vendor=infos.get("DMISysVendor") or NOT_RECORDED,
         product_name=infos.get("DMIProductName") or infos.get("PlatformModel") or NOT_RECORDED,
@@ -351,6 +356,7 @@ class _Reader:
             None,
         )
         is_io = kind in ("PCIDev", "Bridge", "OSDev", "Misc")
+        # An I/O object has no set of nodes. It is near the nodes of the object above.
         nodes = self._nodes[-1]
         if not is_io and (mask := attributes.get("nodeset")):
             bits = mask_cpus(mask)

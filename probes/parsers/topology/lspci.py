@@ -195,6 +195,7 @@ class _Block:
 
     def take(self, line: str) -> None:
         text = line.strip()
+        # An empty line ends the device; the text behind it may be about something else.
         self._ended = self._ended or not text
         if self._ended:
             return

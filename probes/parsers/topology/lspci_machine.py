@@ -40,9 +40,11 @@ def as_plain(text: str) -> str:
             plain.append(_header(row[1], row[2], f"{row[3]} {row[4]}", row[5] or ""))
         elif (slot := _SLOT.fullmatch(line)) is not None:
             fields = _fields(lines, number + 1)
-            what = f"{fields.get('Vendor', '')} {fields.get('Device', '')}"
+            device_words = f"{fields.get('Vendor', '')} {fields.get('Device', '')}"
             plain.append(
-                _header(slot[1], fields.get("Class", "Unclassified device"), what, fields.get("Rev", ""))
+                _header(
+                    slot[1], fields.get("Class", "Unclassified device"), device_words, fields.get("Rev", "")
+                )
             )
         elif (field := _FIELD.fullmatch(line)) is not None:
             plain.append(f"\t{_PLAIN[field[1]]}: {field[2]}" if field[1] in _PLAIN else "\t-")
@@ -62,14 +64,14 @@ def _fields(lines: list[str], start: int) -> dict[str, str]:
     return fields
 
 
-def _header(address: str, words: str, what: str, revision: str) -> str:
+def _header(address: str, words: str, device_words: str, revision: str) -> str:
     """Return a device's line as `lspci` prints it.
 
     Numbers without names (-n) are joined by a colon; the numbers behind vendor and device (-nn) are put
     together at the end.
     """
-    if (bare := _BARE.fullmatch(what)) is not None:
-        what = f"{bare[1]}:{bare[2]}"
-    elif (both := _BOTH.fullmatch(what)) is not None:
-        what = f"{both[1]}{both[3]}[{both[2]}:{both[4]}]"
-    return f"{address} {words}: {what}" + (f" (rev {revision})" if revision else "")
+    if (bare := _BARE.fullmatch(device_words)) is not None:
+        device_words = f"{bare[1]}:{bare[2]}"
+    elif (named := _BOTH.fullmatch(device_words)) is not None:
+        device_words = f"{named[1]}{named[3]}[{named[2]}:{named[4]}]"
+    return f"{address} {words}: {device_words}" + (f" (rev {revision})" if revision else "")

@@ -10,6 +10,7 @@ from probes.base.units import GIB, KIB, MIB
 from probes.facts import Cpu, Dmi, Gpu, NumaNode, PciDevice
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.host.cpumask import cpu_list
+from probes.parsers.topology.hwloc_xml import dmi_of_infos
 from probes.parsers.topology.pci_addresses import normal_address
 from probes.parsers.topology.pci_classes import kind_of
 
@@ -84,13 +85,7 @@ def parse_cpu(text: str) -> Cpu:
 
 
 def parse_dmi(text: str) -> Dmi:
-    fields = _fields(next((line.text for line in _lines(text) if line.kind == "Machine"), ""))
-    return Dmi(
-        system_vendor=fields.get("DMISysVendor") or NOT_RECORDED,
-        product_name=fields.get("DMIProductName") or fields.get("PlatformModel") or NOT_RECORDED,
-        board_name=fields.get("DMIBoardName") or NOT_RECORDED,
-        bios_version=fields.get("DMIBIOSVersion") or NOT_RECORDED,
-    )
+    return dmi_of_infos(_fields(next((line.text for line in _lines(text) if line.kind == "Machine"), "")))
 
 
 def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
@@ -108,11 +103,11 @@ def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
             continue
         is_gpu = line.subtype == "(GPUMemory)"
         # hwloc 1.x draws the CPUs below their node, 2.x beside it.
-        near = cpus.get(position) or cpus.get(line.above[-1] if line.above else -1, [])
+        node_cpus = cpus.get(position) or cpus.get(line.above[-1] if line.above else -1, [])
         memory = _LOCAL.search(line.text)
         nodes[int(number[1])] = NumaNode(
             index=int(number[1]),
-            cpus="" if is_gpu else cpu_list(near),
+            cpus="" if is_gpu else cpu_list(node_cpus),
             memory_bytes=int(memory[1]) * _UNITS[memory[2]] if memory else NOT_RECORDED,
             is_gpu_memory=is_gpu,
         )
@@ -132,8 +127,8 @@ def parse_devices(text: str) -> tuple[PciDevice, ...]:
         address = _address(line)
         if address is None:
             continue
-        near = next((nodes[above] for above in reversed(line.above) if above in nodes), None)
-        number = _NUMBER.search(near.text) if near is not None else None
+        nearest_node = next((nodes[above] for above in reversed(line.above) if above in nodes), None)
+        number = _NUMBER.search(nearest_node.text) if nearest_node is not None else None
         device = _device(line, address, int(number[1]) if number else NOT_RECORDED, owners.get(position, ()))
         devices.setdefault(address, device)
     return tuple(devices.values())

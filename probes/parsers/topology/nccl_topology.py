@@ -245,6 +245,7 @@ def _distance(a: PciDevice, b: PciDevice, parents: dict[str, str | Unknown | Non
     above_a, above_b = _bridges_above(a, parents), _bridges_above(b, parents)
     common = next((bridge for bridge in above_a if bridge in above_b), None)
     if common is not None:
+        # A common switch directly above both devices is the only one on their path.
         return "PIX" if common == above_a[0] == above_b[0] else "PXB"
     tops = [parents.get(above[-1]) if above else end.parent for above, end in ((above_a, a), (above_b, b))]
     cut = next((top for top in tops if isinstance(top, Unknown)), None)

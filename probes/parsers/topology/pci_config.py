@@ -69,7 +69,7 @@ def _capability(data: bytes) -> int | None:
     """Return the offset of the PCI Express capability; None if there is none."""
     if not data[_STATUS] & _HAS_LIST:
         return None
-    offset = data[_POINTER] & 0xFC
+    offset = data[_POINTER] & 0xFC  # The two lowest bits of a pointer are reserved.
     for _ in range(_MOST_CAPABILITIES):
         if offset < 0x40 or offset + 20 > _STANDARD_BYTES:
             return None

@@ -102,6 +102,7 @@ def _is_topology_line(line: str) -> bool:
     last = max((match.start() for match in _DISTANCE.finditer(line, label.end())), default=0)
     own = line.find("X", label.end(), last)
     while own >= 0:
+        # The X must not be part of a word, but without its tab the next cell follows immediately.
         begins = own == label.end() or not (line[own - 1].isalnum() or line[own - 1] in "_.")
         ends = (
             not (line[own + 1].isalnum() or line[own + 1] == "_")
@@ -153,32 +154,33 @@ def parse_topo_matrix(text: str) -> TopoMatrix | Unknown:
 
 def parse_links(text: str) -> tuple[Link, ...]:
     """Return the links of every matrix in `text`, with NICs by their real names."""
-    links: list[Link] = []
-    for first, part in _matrices(text):
-        matrix = parse_topo_matrix(part)
-        if not isinstance(matrix, Unknown):
-            links += [
-                msgspec.structs.replace(link, evidence=(line_ref(first),)) for link in matrix.named_links()
-            ]
-    return tuple(links)
+    return tuple(
+        msgspec.structs.replace(link, evidence=(line_ref(first),))
+        for first, matrix in _parsed_matrices(text)
+        for link in matrix.named_links()
+    )
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
     """Return the GPUs of every matrix, with their CPU affinity and NUMA node."""
-    gpus: list[Gpu] = []
+    return tuple(
+        Gpu(
+            index=gpu.index,
+            cpu_affinity=gpu.cpu_affinity,
+            numa_node=gpu.numa_node,
+            evidence=(line_ref(first),),
+        )
+        for first, matrix in _parsed_matrices(text)
+        for gpu in matrix.gpus
+    )
+
+
+def _parsed_matrices(text: str) -> Iterator[tuple[int, TopoMatrix]]:
+    """Return the readable matrices of `text`, each with the number of its first line."""
     for first, part in _matrices(text):
         matrix = parse_topo_matrix(part)
         if not isinstance(matrix, Unknown):
-            gpus += [
-                Gpu(
-                    index=gpu.index,
-                    cpu_affinity=gpu.cpu_affinity,
-                    numa_node=gpu.numa_node,
-                    evidence=(line_ref(first),),
-                )
-                for gpu in matrix.gpus
-            ]
-    return tuple(gpus)
+            yield first, matrix
 
 
 def unread(text: str) -> tuple[Unread, ...]:
@@ -249,8 +251,8 @@ def _rows(lines: list[str], places: dict[str, int]) -> Iterator[tuple[str, list[
         row, rest = _cells(line.lstrip()[label.end() :], len(places))
         place = places[label[0]]
         if row and (place >= len(row) or row[place] == "X"):
-            whole = len(row) == len(places) and line.endswith(("\n", "\r"))
-            yield label[0], row, rest if whole else ""
+            is_complete = len(row) == len(places) and line.endswith(("\n", "\r"))
+            yield label[0], row, rest if is_complete else ""
 
 
 def _header(line: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
